@@ -1,0 +1,98 @@
+// swift-tools-version:6.2
+import PackageDescription
+
+/// Swift 6 mode; what is public is said, what is imported is said, and a warning is an error.
+let strict: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .treatAllWarnings(as: .error),
+]
+
+let package = Package(
+  name: "uploadfs",
+  products: [
+    .executable(name: "uploadfs-mount", targets: ["uploadfs-mount"]),
+    .executable(name: "uploadfs-receiver", targets: ["uploadfs-receiver"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.14.0"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+    .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+  ],
+  targets: [
+    // C borders. Each header says why each wrapper exists.
+    .systemLibrary(name: "CFuse3System", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
+    .systemLibrary(name: "CCurlSystem", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+    .systemLibrary(name: "COpenSSLSystem", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CISALSystem", pkgConfig: "libisal", providers: [.apt(["libisal-dev"])]),
+    .target(name: "CFuse", dependencies: ["CFuse3System"]),
+    .target(name: "CCurl", dependencies: ["CCurlSystem"]),
+    .target(name: "COpenSSL", dependencies: ["COpenSSLSystem"]),
+    .target(name: "CISAL", dependencies: ["CISALSystem"]),
+    .target(name: "CLinux"),
+
+    // Values that the layers share, and what client and receiver must agree on.
+    .target(name: "FileModel", swiftSettings: strict),
+    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL"], swiftSettings: strict),
+    .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
+
+    // The client.
+    .target(name: "UploadFS", dependencies: ["FileModel", "CFuse", "CLinux"], swiftSettings: strict),
+    .target(
+      name: "UploadEngine",
+      dependencies: [
+        "FileModel", "Integrity", "CLinux",
+        .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "Logging", package: "swift-log"),
+      ], swiftSettings: strict),
+    .target(
+      name: "Destinations", dependencies: ["UploadEngine", "FileModel", "Integrity", "ChunkProtocol"],
+      swiftSettings: strict),
+    .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
+    .executableTarget(
+      name: "uploadfs-mount",
+      dependencies: [
+        "FileModel", "UploadFS", "UploadEngine", "Destinations", "CurlTransport", "Integrity", "CLinux",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Yams", package: "Yams"),
+      ], swiftSettings: strict),
+
+    // The receiver.
+    .target(
+      name: "UploadReceiver",
+      dependencies: [
+        "Integrity", "ChunkProtocol", "CLinux",
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdHTTP2", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+      ], swiftSettings: strict),
+    .executableTarget(
+      name: "uploadfs-receiver",
+      dependencies: [
+        "UploadReceiver", "COpenSSL",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
+      ], swiftSettings: strict),
+
+    .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
+    .testTarget(name: "IntegrityTests", dependencies: ["Integrity"], swiftSettings: strict),
+    .testTarget(name: "ChunkProtocolTests", dependencies: ["ChunkProtocol", "Integrity"], swiftSettings: strict),
+    .testTarget(name: "UploadFSTests", dependencies: ["UploadFS", "FileModel", "CLinux"], swiftSettings: strict),
+    .testTarget(
+      name: "UploadEngineTests", dependencies: ["UploadEngine", "FileModel", "Integrity", "CLinux"],
+      swiftSettings: strict),
+    .testTarget(
+      name: "DestinationsTests",
+      dependencies: ["Destinations", "UploadEngine", "FileModel", "ChunkProtocol", "Integrity"], swiftSettings: strict),
+    .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "UploadEngine"], swiftSettings: strict),
+    .testTarget(
+      name: "UploadReceiverTests", dependencies: ["UploadReceiver", "Integrity", "ChunkProtocol"],
+      swiftSettings: strict),
+  ]
+)

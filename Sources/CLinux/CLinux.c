@@ -1,0 +1,21 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+
+int uploadfs_openat(int directory, const char *path, int flags, mode_t mode) {
+  return openat(directory, path, flags, mode);
+}
+
+int uploadfs_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned int flags) {
+  return renameat2(from_directory, from, to_directory, to, flags);
+}
+
+int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
+
+void uploadfs_explicit_bzero(void *bytes, size_t count) { explicit_bzero(bytes, count); }
+
+int uploadfs_umount2(const char *path, int flags) { return umount2(path, flags); }

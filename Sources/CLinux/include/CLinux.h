@@ -1,0 +1,22 @@
+/// Linux system calls that Swift cannot import: variadic functions, or declarations that glibc shows only with
+/// _GNU_SOURCE. Each wrapper returns what the call returns; errno is untouched in between.
+#ifndef UPLOADFS_CLINUX_H
+#define UPLOADFS_CLINUX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/// openat(2) is variadic.
+int uploadfs_openat(int directory, const char *path, int flags, mode_t mode);
+/// renameat2(2) needs _GNU_SOURCE.
+int uploadfs_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned int flags);
+/// fallocate(2) needs _GNU_SOURCE.
+int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length);
+/// explicit_bzero(3) needs _DEFAULT_SOURCE; keys and chunk buffers are wiped with it.
+void uploadfs_explicit_bzero(void *bytes, size_t count);
+/// umount2(2) with its flags.
+int uploadfs_umount2(const char *path, int flags);
+
+#endif

@@ -1,0 +1,56 @@
+/// What the filesystem tells the world about its regular files. It does not know who listens, or that uploads exist.
+///
+/// Events of one file arrive in the order in which they happened; each snapshot was taken under the inode's lock.
+public enum FileEvent: Sendable, Hashable {
+  /// The first writable handle was opened (the count went from 0 to 1), whether or not anything will be written.
+  case opened(FileSnapshot)
+  /// The first mutation since the file was last settled is about to happen: what was read of it before is stale.
+  case changed(FileSnapshot)
+  /// The last writable handle was released, nothing is in flight and the file has a name (spec H2, without the rule on
+  /// temporary names). Also sent for a file that was truncated by path or made by mknod, without any handle.
+  case settled(FileSnapshot)
+  /// Names were added, removed or changed by link, unlink or rename; at least one is left.
+  case namesChanged(FileSnapshot)
+  /// Times or mode changed while the content did not.
+  case attributesChanged(FileSnapshot)
+  /// The last name is gone. Its bytes may still be read through handles that are open.
+  case removed(FileID)
+  /// The local copy of a delivered file was removed to make room; its status stays.
+  case evicted(FileID)
+  /// A file that lay in the spool when the daemon started, found by the scan. Nobody has it open.
+  case found(FileSnapshot)
+  /// The scan of the spool has ended: whatever the catalog holds and `found` did not name no longer exists.
+  case scanEnded
+}
+
+/// Receives ``FileEvent``s on the filesystem's own threads.
+///
+/// - Important: both methods run inside a filesystem call of the capture tool. They must be quick, must not block on the
+///   network, must not call back into the filesystem, and cannot fail.
+public protocol FileEventSink: Sendable {
+  /// Takes one event.
+  func handle(_ event: FileEvent)
+
+  /// Called before the first mutation of a file that was settled, before its system call: the sink makes durable that an
+  /// earlier receipt no longer covers the content, so that a crash between the mutation and the next ``handle(_:)``
+  /// cannot leave a changed file marked as delivered. May wait for the local disk, never for the network.
+  func contentWillChange(_ id: FileID)
+
+  /// Files whose local copy may be removed now to make room, in the order in which to remove them (delivered, receipt
+  /// durable, oldest first). Called when a write would go below the spool's reserve.
+  func evictionCandidates() -> [EvictionCandidate]
+}
+
+/// A delivered file whose local copy may go.
+public struct EvictionCandidate: Hashable, Sendable {
+  /// The file.
+  public var id: FileID
+  /// The epoch that was delivered. A file that has changed since, or is open for writing, must stay.
+  public var epoch: UInt64
+
+  /// Names a delivered epoch of a file.
+  public init(id: FileID, epoch: UInt64) {
+    self.id = id
+    self.epoch = epoch
+  }
+}

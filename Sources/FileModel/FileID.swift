@@ -1,0 +1,42 @@
+/// The identity of one captured file: 128 random bits that belong to the inode, not to a name.
+///
+/// Names change (a tool writes `scan.part` and renames it), two names can share one inode, and a path can be reused by
+/// another file; uploads, resume records and the catalog are therefore keyed by this.
+public struct FileID: Hashable, Sendable, CustomStringConvertible {
+  /// The first 64 bits.
+  public let high: UInt64
+  /// The last 64 bits.
+  public let low: UInt64
+
+  /// An identity from its two halves, as read from the catalog or drawn by ``random(using:)``.
+  public init(high: UInt64, low: UInt64) {
+    self.high = high
+    self.low = low
+  }
+
+  /// A new identity. The generator comes from outside so that a simulation is reproducible.
+  public static func random(using generator: inout some RandomNumberGenerator) -> FileID {
+    FileID(high: generator.next(), low: generator.next())
+  }
+
+  /// 32 lower-case hexadecimal digits.
+  public var description: String {
+    let digits = Array("0123456789abcdef".utf8)
+    var text: [UInt8] = []
+    text.reserveCapacity(32)
+    for word in [high, low] {
+      for shift in stride(from: 60, through: 0, by: -4) {
+        text.append(digits[Int((word >> UInt64(shift)) & 0xf)])
+      }
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  /// Reads what ``description`` wrote; nil for anything else.
+  public init?(_ text: String) {
+    guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
+      let low = UInt64(text.suffix(16), radix: 16), text.utf8.first != UInt8(ascii: "+")
+    else { return nil }
+    self.init(high: high, low: low)
+  }
+}

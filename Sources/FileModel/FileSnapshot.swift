@@ -1,0 +1,43 @@
+/// What is known of one file at one instant, taken under the inode's lock.
+public struct FileSnapshot: Hashable, Sendable {
+  /// The file's identity.
+  public var id: FileID
+  /// Counts content mutations since the daemon started; bumped before each mutation's system call. Two equal epochs
+  /// with nothing in flight mean equal bytes.
+  public var epoch: UInt64
+  /// The size in bytes.
+  public var sizeBytes: UInt64
+  /// Last content change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits (07777).
+  public var mode: UInt32
+  /// The spool file's inode number; the key by which a restarted daemon finds the file again.
+  public var inode: UInt64
+  /// Every name that the file has below the root, oldest first; empty once it is unlinked.
+  public var names: [RelativePath]
+  /// Writable handles, counted from before the reply to open or create until its release is processed.
+  public var writableOpens: Int
+  /// Mutations whose system call has not returned yet.
+  public var mutationsInFlight: Int
+
+  /// Collects the facts of one instant.
+  public init(
+    id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
+    names: [RelativePath], writableOpens: Int, mutationsInFlight: Int
+  ) {
+    self.id = id
+    self.epoch = epoch
+    self.sizeBytes = sizeBytes
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+    self.inode = inode
+    self.names = names
+    self.writableOpens = writableOpens
+    self.mutationsInFlight = mutationsInFlight
+  }
+
+  /// No writer has it open, no mutation is under way and it has a name: the file can be read as one consistent whole.
+  public var isSettled: Bool {
+    writableOpens == 0 && mutationsInFlight == 0 && !names.isEmpty
+  }
+}

@@ -1,0 +1,43 @@
+/// What stands at a path of the virtual tree.
+public enum VirtualNode: Hashable, Sendable {
+  /// A directory.
+  case directory
+  /// A read-only file of this many bytes.
+  case file(sizeBytes: Int)
+  /// A symbolic link with this target.
+  case link(target: [UInt8])
+}
+
+/// One line of a listing of the virtual tree.
+public struct VirtualEntry: Hashable, Sendable {
+  /// The entry's name: raw bytes, may be longer than 255 (a capture's name with `.json` behind it).
+  public var name: [UInt8]
+  /// What it is.
+  public var node: VirtualNode
+
+  /// One line of a listing.
+  public init(name: [UInt8], node: VirtualNode) {
+    self.name = name
+    self.node = node
+  }
+}
+
+/// The files that the mount shows and nobody wrote: `status/…` and `.uploadfs/…`.
+///
+/// Called on filesystem threads: answers come from memory, at once. Paths are relative to the mount's root and start
+/// with one of ``topLevelNames``.
+public protocol VirtualTree: Sendable {
+  /// Names in the mount's root that belong to this tree; captures cannot take them.
+  var topLevelNames: [[UInt8]] { get }
+  /// What stands at the path; nil when nothing does.
+  func node(at path: RelativePath) -> VirtualNode?
+  /// The entries of a directory in a stable order; empty for anything else.
+  func entries(of directory: RelativePath) -> [VirtualEntry]
+  /// A consistent copy of a file's bytes; nil when there is no such file.
+  func contents(of path: RelativePath) -> [UInt8]?
+  /// A number that differs whenever ``contents(of:)`` may differ; for poll(2).
+  func version(of path: RelativePath) -> UInt64
+  /// Registers the one observer that is told, at most every 33 ms, that some version has changed. It is called on a
+  /// thread of the tree's owner that holds no lock.
+  func observeChanges(_ observer: @escaping @Sendable () -> Void)
+}

@@ -1,0 +1,175 @@
+public import FileModel
+
+/// Everything that `status/<path>.json` says about one file, as values. Rendered by ``StatusDocument``.
+public struct FileStatus: Hashable, Sendable {
+  /// The file's state, in the words of the status file.
+  public enum State: String, Sendable, CaseIterable {
+    /// A writer has it open, or it has not been closed since it changed.
+    case writing
+    /// Closed and safe in the spool, kept back; ``FileStatus/reason`` says why (a temporary name).
+    case held
+    /// Complete, its turn has not come.
+    case queued
+    /// Bytes are on their way.
+    case uploading
+    /// Something failed that may pass; ``FileStatus/nextAttemptMilliseconds`` says when the next try is.
+    case waiting
+    /// Published and verified; there is a receipt.
+    case complete
+    /// Something failed that will not pass by itself; the file is safe in the spool and can be retried.
+    case failed
+    /// The file was removed before it was delivered.
+    case cancelled
+  }
+
+  /// Counts of chunks.
+  public struct Chunks: Hashable, Sendable {
+    /// Chunks of the file as it is now.
+    public var total = 0
+    /// Acknowledged by the server.
+    public var done = 0
+    /// Being sent.
+    public var inFlight = 0
+    /// Sent again after a failure.
+    public var retried = 0
+    /// Not sent, because the server already held the same bytes.
+    public var reused = 0
+
+    /// All counts zero.
+    public init() {}
+  }
+
+  /// The last failure.
+  public struct Failure: Hashable, Sendable {
+    /// A stable word for programs: `unauthorized`, `unknown-host`, `digest-mismatch`, …
+    public var code: String
+    /// A sentence for people: what failed and what to do.
+    public var message: String
+    /// When it happened, milliseconds since 1970.
+    public var atMilliseconds: Int64
+
+    /// Describes a failure.
+    public init(code: String, message: String, atMilliseconds: Int64) {
+      self.code = code
+      self.message = message
+      self.atMilliseconds = atMilliseconds
+    }
+  }
+
+  /// The file's identity.
+  public var id: FileID
+  /// Its first name; for a file without a name the last one that it had.
+  public var path: RelativePath
+  /// Further hard links.
+  public var otherPaths: [RelativePath] = []
+  /// The name under which the destination publishes it.
+  public var publishedName: String
+  /// The state.
+  public var state: State
+  /// Why it is held or cancelled; nil otherwise.
+  public var reason: String?
+  /// Counts complete contents of this file: 1 for the first.
+  public var revision: UInt64
+  /// Bytes in the spool.
+  public var writtenBytes: UInt64
+  /// Bytes that the server has acknowledged, of the present content.
+  public var acknowledgedBytes: UInt64
+  /// Bytes to deliver; grows while the file is being written.
+  public var totalBytes: UInt64
+  /// Bytes per second over the last seconds; 0 when nothing moves.
+  public var bytesPerSecond: Double
+  /// Seconds until everything is acknowledged at the present rate; nil when unknown.
+  public var etaSeconds: Double?
+  /// Chunk counts.
+  public var chunks = Chunks()
+  /// Bytes of a chunk.
+  public var chunkBytes: Int
+  /// Consecutive failed attempts of the present upload.
+  public var attempts: Int
+  /// The last failure; stays visible until the file is complete.
+  public var lastFailure: Failure?
+  /// When the next try is, milliseconds since 1970; only while waiting.
+  public var nextAttemptMilliseconds: Int64?
+  /// The server's id of the session, when there is one.
+  public var sessionID: String?
+  /// Chunks covered by the last durable resume record.
+  public var checkpointChunks: Int
+  /// Merkle root, 64 hexadecimal digits, once every chunk has been hashed.
+  public var merkleRoot: String?
+  /// Tip of the commitment chain, likewise.
+  public var chainTip: String?
+  /// `HTTP/1.1`, `HTTP/2`; empty when nothing was sent yet.
+  public var protocolName: String
+  /// Requests of this file in flight.
+  public var streams: Int
+  /// The speed tier; `unknown` until it is estimated.
+  public var tier = "unknown"
+  /// The connection was warm before the first byte was sent.
+  public var isPrewarmed: Bool
+  /// First seen, milliseconds since 1970.
+  public var openedAtMilliseconds: Int64?
+  /// Last writer closed it.
+  public var closedAtMilliseconds: Int64?
+  /// The first byte was sent.
+  public var startedAtMilliseconds: Int64?
+  /// The receipt arrived.
+  public var completedAtMilliseconds: Int64?
+  /// Proof of delivery.
+  public var receipt: Receipt?
+  /// False once the local copy was evicted.
+  public var isLocal: Bool
+
+  /// A file of which only the name is known.
+  public init(id: FileID, path: RelativePath, publishedName: String, state: State) {
+    self.id = id
+    self.path = path
+    self.publishedName = publishedName
+    self.state = state
+    revision = 0
+    writtenBytes = 0
+    acknowledgedBytes = 0
+    totalBytes = 0
+    bytesPerSecond = 0
+    chunkBytes = UploadConstants.chunkBytesDefault
+    attempts = 0
+    checkpointChunks = 0
+    protocolName = ""
+    streams = 0
+    isPrewarmed = false
+    isLocal = true
+  }
+}
+
+/// What `.uploadfs/summary.json` says about the whole mount.
+public struct MountSummary: Hashable, Sendable {
+  /// Files by state.
+  public var filesByState: [FileStatus.State: Int] = [:]
+  /// Bytes not yet acknowledged, over all files that are not complete.
+  public var pendingBytes: UInt64 = 0
+  /// Bytes acknowledged since the daemon started.
+  public var acknowledgedBytes: UInt64 = 0
+  /// Bytes per second over the last seconds.
+  public var bytesPerSecond: Double = 0
+  /// Chunk requests in flight.
+  public var requestsInFlight = 0
+  /// Every content change gets the next number; this is the last one given.
+  public var changeSequence: UInt64 = 0
+  /// The lowest number of a change that is not yet acknowledged; nil when there is none. Everything written before a
+  /// moment is acknowledged once this is above the ``changeSequence`` of that moment. Held files do not count.
+  public var oldestPendingSequence: UInt64?
+  /// The scan of the spool has ended: files from before the start are all known.
+  public var isScanned = false
+  /// True once the daemon was asked to stop and is delivering what is left.
+  public var isDraining = false
+  /// The destination's address, without credentials.
+  public var destination = ""
+  /// What is wrong with the destination at present; nil when nothing is.
+  public var lastFailure: FileStatus.Failure?
+  /// When the next try is, milliseconds since 1970.
+  public var nextAttemptMilliseconds: Int64?
+  /// Files that failed and wait for a retry by hand, at most 100 names.
+  public var failedPaths: [RelativePath] = []
+
+  /// Nothing known yet.
+  public init() {}
+}

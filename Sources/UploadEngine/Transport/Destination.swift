@@ -1,0 +1,320 @@
+public import FileModel
+
+/// Where files go. Sans-I/O: it turns a step into a request value and a response value into an outcome, so that every
+/// rule of a protocol is a plain unit test and a simulation runs the real code (design: Destinations).
+public protocol Destination: Sendable {
+  /// What the destination can do. The engine decides from these, never from the destination's name (spec G5).
+  var abilities: DestinationAbilities { get }
+  /// The address for people and logs; holds no credentials.
+  var displayURL: String { get }
+  /// The request that carries out a step.
+  func request(for step: UploadStep) -> HTTPRequest
+  /// What a response to a step means.
+  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
+  /// The name under which a file's path will be published; tells people when it differs from the path.
+  func publishedName(for path: RelativePath) -> String
+}
+
+/// What a destination can do, as data.
+public struct DestinationAbilities: Hashable, Sendable {
+  /// Chunk requests that may be in flight for one upload.
+  public var parallelChunks: Int
+  /// A chunk may be sent again with other bytes until the commit.
+  public var replaceableChunks: Bool
+  /// A session can be opened before the size is known.
+  public var unknownLength: Bool
+  /// A file of at most this size goes in one request; 0 when there is no such request.
+  public var wholeFileBytesMax: Int
+  /// The largest file that is accepted; nil when unknown.
+  public var fileBytesMax: UInt64?
+
+  /// States the abilities.
+  public init(
+    parallelChunks: Int, replaceableChunks: Bool, unknownLength: Bool, wholeFileBytesMax: Int, fileBytesMax: UInt64?
+  ) {
+    self.parallelChunks = parallelChunks
+    self.replaceableChunks = replaceableChunks
+    self.unknownLength = unknownLength
+    self.wholeFileBytesMax = wholeFileBytesMax
+    self.fileBytesMax = fileBytesMax
+  }
+}
+
+/// One thing to ask of a destination.
+public enum UploadStep: Sendable {
+  /// Open a connection, ask for nothing (spec F2, stages 1 and 3).
+  case prewarm
+  /// Open an upload session.
+  case openSession(SessionOpening)
+  /// Ask which chunks the server holds, with their digests (spec D6).
+  case querySession(SessionIdentity)
+  /// Send one chunk.
+  case sendChunk(ChunkSending)
+  /// Publish the file.
+  case commit(SessionCommit)
+  /// Give the session up; what was sent is discarded.
+  case abort(SessionIdentity)
+  /// Send and publish a small file in one request.
+  case sendWholeFile(WholeFileSending)
+}
+
+/// What a session is opened with.
+public struct SessionOpening: Hashable, Sendable {
+  /// The file's identity.
+  public var fileID: FileID
+  /// The epoch at which the session was opened; with the file's identity it makes the idempotency key.
+  public var revision: UInt64
+  /// Distinguishes sessions of one file: a fresh one for each new session, the same for a retry of the same opening.
+  public var nonce: [UInt8]
+  /// The path at the time of opening; a hint, the commit names the file.
+  public var path: RelativePath
+  /// The size; nil while the file is still being written.
+  public var sizeBytes: UInt64?
+  /// Fixed for the session's life.
+  public var chunkBytes: Int
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+
+  /// Collects what a session is opened with.
+  public init(
+    fileID: FileID, revision: UInt64, nonce: [UInt8], path: RelativePath, sizeBytes: UInt64?, chunkBytes: Int,
+    modifiedNanoseconds: Int64, mode: UInt32
+  ) {
+    self.fileID = fileID
+    self.revision = revision
+    self.nonce = nonce
+    self.path = path
+    self.sizeBytes = sizeBytes
+    self.chunkBytes = chunkBytes
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+  }
+}
+
+/// Names a session at the server, with the nonce that its chunk tags are bound to.
+public struct SessionIdentity: Hashable, Sendable {
+  /// The server's id of the session.
+  public var id: String
+  /// The nonce that the client chose when it opened the session (32 bytes).
+  public var nonce: [UInt8]
+
+  /// Names a session.
+  public init(id: String, nonce: [UInt8]) {
+    self.id = id
+    self.nonce = nonce
+  }
+}
+
+/// SHA-256 and CRC32C of one chunk's plain bytes.
+public struct ChunkDigest: Hashable, Sendable {
+  /// 32 bytes.
+  public var sha256: [UInt8]
+  /// Castagnoli polynomial.
+  public var crc32c: UInt32
+
+  /// The two digests of the same bytes.
+  public init(sha256: [UInt8], crc32c: UInt32) {
+    self.sha256 = sha256
+    self.crc32c = crc32c
+  }
+}
+
+/// One chunk on its way.
+public struct ChunkSending: Sendable {
+  /// The session.
+  public var session: SessionIdentity
+  /// The chunk's position: it starts at index × the session's chunk size.
+  public var index: Int
+  /// Digests of `body`.
+  public var digest: ChunkDigest
+  /// The chunk's bytes.
+  public var body: any PinnedBytes
+  /// Counts what has been handed to the network.
+  public var sentBytes: SentByteCounter
+
+  /// A chunk with its bytes.
+  public init(
+    session: SessionIdentity, index: Int, digest: ChunkDigest, body: any PinnedBytes, sentBytes: SentByteCounter
+  ) {
+    self.session = session
+    self.index = index
+    self.digest = digest
+    self.body = body
+    self.sentBytes = sentBytes
+  }
+}
+
+/// What a commit states; the server checks all of it before it publishes.
+public struct SessionCommit: Hashable, Sendable {
+  /// The session.
+  public var session: SessionIdentity
+  /// The file's size.
+  public var sizeBytes: UInt64
+  /// The number of chunks; 0 for an empty file.
+  public var chunkCount: Int
+  /// Merkle root over the chunk digests (spec D3).
+  public var merkleRoot: [UInt8]
+  /// Tip of the commitment chain (spec D4).
+  public var chainTip: [UInt8]
+  /// The final name, resolved now and never earlier.
+  public var path: RelativePath
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+
+  /// Collects what a commit states.
+  public init(
+    session: SessionIdentity, sizeBytes: UInt64, chunkCount: Int, merkleRoot: [UInt8], chainTip: [UInt8],
+    path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32
+  ) {
+    self.session = session
+    self.sizeBytes = sizeBytes
+    self.chunkCount = chunkCount
+    self.merkleRoot = merkleRoot
+    self.chainTip = chainTip
+    self.path = path
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+  }
+}
+
+/// A small file in one request.
+public struct WholeFileSending: Sendable {
+  /// The file's identity.
+  public var fileID: FileID
+  /// The epoch that is sent; with the file's identity and the path it makes the idempotency key.
+  public var revision: UInt64
+  /// Fresh for each upload of a file, the same for its retries.
+  public var nonce: [UInt8]
+  /// The final name.
+  public var path: RelativePath
+  /// Digests of `body`.
+  public var digest: ChunkDigest
+  /// The file's bytes; nil when it is empty.
+  public var body: (any PinnedBytes)?
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+  /// Counts what has been handed to the network.
+  public var sentBytes: SentByteCounter
+
+  /// A small file with its bytes.
+  public init(
+    fileID: FileID, revision: UInt64, nonce: [UInt8], path: RelativePath, digest: ChunkDigest,
+    body: (any PinnedBytes)?, modifiedNanoseconds: Int64, mode: UInt32, sentBytes: SentByteCounter
+  ) {
+    self.fileID = fileID
+    self.revision = revision
+    self.nonce = nonce
+    self.path = path
+    self.digest = digest
+    self.body = body
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+    self.sentBytes = sentBytes
+  }
+}
+
+/// What a response means.
+public enum StepOutcome: Hashable, Sendable {
+  /// The server is there.
+  case warmed
+  /// The session exists. The server may have lowered the chunk size, and says when the session expires (seconds since
+  /// 1970).
+  case sessionOpened(id: String, chunkBytes: Int, expiresAtSeconds: Int64?)
+  /// What the server holds: SHA-256 by chunk index.
+  case held(digests: [Int: [UInt8]])
+  /// The chunk is stored and its digests were checked.
+  case chunkStored
+  /// Published and verified.
+  case published(Receipt)
+  /// The server lacks these chunks or holds other bytes for them.
+  case incomplete(missing: [Int])
+  /// The session is gone, as asked.
+  case ended
+  /// The server refused or could not; the failure says what.
+  case refused(StepFailure)
+}
+
+/// Proof of delivery (spec D7).
+public struct Receipt: Hashable, Sendable, Codable {
+  /// The server's id of this publication.
+  public var id: String
+  /// The name under which the file was published.
+  public var name: String
+  /// The published size.
+  public var sizeBytes: UInt64
+  /// Merkle root, 64 hexadecimal digits.
+  public var merkleRoot: String
+  /// Tip of the commitment chain, 64 hexadecimal digits.
+  public var chainTip: String
+  /// When it was published by the server's clock, milliseconds since 1970.
+  public var publishedAtMilliseconds: Int64
+
+  /// A receipt as the server gave it.
+  public init(
+    id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64
+  ) {
+    self.id = id
+    self.name = name
+    self.sizeBytes = sizeBytes
+    self.merkleRoot = merkleRoot
+    self.chainTip = chainTip
+    self.publishedAtMilliseconds = publishedAtMilliseconds
+  }
+}
+
+/// Why a step did not succeed, as far as the destination can tell. Whether to retry is `RetryPolicy`'s business.
+public struct StepFailure: Error, Hashable, Sendable {
+  /// What went wrong.
+  public enum Kind: Hashable, Sendable {
+    /// 401: the token is missing, wrong or expired.
+    case unauthorized
+    /// 403: the token is known and may not do this.
+    case forbidden
+    /// 404 or 410: the session is unknown or has expired; start a new one.
+    case sessionGone
+    /// 409: another request for the same thing is under way, or the state does not allow it.
+    case conflict
+    /// 413: the file or the chunk is larger than the server takes.
+    case tooLarge(limitBytes: UInt64?)
+    /// 422: the bytes that arrived do not have the digest that was announced; they were damaged on the way.
+    case digestMismatch
+    /// 422: the chunk's tag is wrong: tampering, or the two sides hold different keys.
+    case tagMismatch
+    /// 422: the server does not accept the name.
+    case nameRefused
+    /// 400 or another 422: the request itself is wrong.
+    case badRequest
+    /// 425: sent too early; send again.
+    case tooEarly
+    /// 429 or 503.
+    case busy
+    /// 507: the server's disk or the token's quota is full.
+    case insufficientStorage
+    /// Another 5xx.
+    case serverError
+    /// An answer that the protocol does not know, or nonsense.
+    case unexpectedAnswer
+    /// No answer at all.
+    case transport(TransportError.Kind)
+  }
+
+  /// What went wrong, for decisions.
+  public var kind: Kind
+  /// What went wrong and what to do, for people; one sentence, no secret.
+  public var message: String
+  /// The server's wish (Retry-After).
+  public var retryAfter: Duration?
+
+  /// A failure of this kind.
+  public init(_ kind: Kind, _ message: String, retryAfter: Duration? = nil) {
+    self.kind = kind
+    self.message = message
+    self.retryAfter = retryAfter
+  }
+}

@@ -1,0 +1,208 @@
+/// Sends HTTP requests. The engine and the destinations know this protocol and these values; sockets live behind it.
+///
+/// Threading: every method may be called from any thread and returns at once. `onCompletion` is called exactly once for
+/// each ``start(_:id:onCompletion:)``, on the transport's own thread (or on the caller's, when the transport refuses the
+/// request); it must be quick and must not block.
+public protocol HTTPTransport: Sendable {
+  /// Queues a request. A full inbox or a stopped transport is reported through `onCompletion` as
+  /// ``TransportError/Kind/overloaded`` or ``TransportError/Kind/stopped``.
+  func start(
+    _ request: HTTPRequest, id: HTTPRequestID,
+    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void)
+
+  /// Ends a request early; its completion then reports ``TransportError/Kind/cancelled``. Unknown ids are ignored: the
+  /// completion may already be on its way.
+  func cancel(_ id: HTTPRequestID)
+}
+
+/// Names one request of one transport; never reused within a process.
+public struct HTTPRequestID: Hashable, Sendable {
+  /// The number, unique within the process.
+  public let value: UInt64
+
+  /// Names the request with this number.
+  public init(_ value: UInt64) { self.value = value }
+}
+
+/// Bytes whose address and content stay the same for as long as the object lives: request bodies are sent from them
+/// without a copy, and may be sent again from the start when a kept-alive connection turns out to be dead.
+public protocol PinnedBytes: AnyObject, Sendable {
+  /// The bytes. Valid while the object is referenced.
+  var bytes: UnsafeRawBufferPointer { get }
+}
+
+/// One HTTP header field.
+public struct HTTPHeader: Hashable, Sendable {
+  /// The field's name; compared without regard to case.
+  public var name: String
+  /// The field's value.
+  public var value: String
+
+  /// A field of the given name and value.
+  public init(_ name: String, _ value: String) {
+    self.name = name
+    self.value = value
+  }
+}
+
+/// A request, complete but for what the transport adds (Host, Content-Length, connection reuse).
+public struct HTTPRequest: Sendable {
+  /// The request's method.
+  public enum Method: String, Sendable {
+    case head = "HEAD"
+    case get = "GET"
+    case post = "POST"
+    case put = "PUT"
+    case delete = "DELETE"
+  }
+
+  /// What is sent after the header.
+  public enum Body: Sendable {
+    case none
+    /// A small body, owned by the request.
+    case bytes([UInt8])
+    /// A body sent from memory that the object keeps alive and unchanged until the request has completed.
+    case pinned(any PinnedBytes)
+  }
+
+  /// The request's method.
+  public var method: Method
+  /// The absolute URL, already percent-encoded.
+  public var url: String
+  /// The header fields, credentials included. Never log them.
+  public var headers: [HTTPHeader]
+  /// What is sent.
+  public var body: Body
+  /// When to give up.
+  public var limits: HTTPRequestLimits
+  /// Counts the body's bytes as they are handed to the network; nil when nobody looks.
+  public var sentBytes: SentByteCounter?
+
+  /// A request with the default limits.
+  public init(
+    _ method: Method, _ url: String, headers: [HTTPHeader] = [], body: Body = .none,
+    limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
+  ) {
+    self.method = method
+    self.url = url
+    self.headers = headers
+    self.body = body
+    self.limits = limits
+    self.sentBytes = sentBytes
+  }
+}
+
+/// When a request is given up (spec B: connectionTimeout, chunk timeout, stallDetection).
+public struct HTTPRequestLimits: Hashable, Sendable {
+  /// From the start to an established TLS connection.
+  public var connect: Duration
+  /// From the start to the last byte of the response.
+  public var total: Duration
+  /// Below ``stallBytesPerSecond`` for this long, the request has failed. Zero: no such check.
+  public var stall: Duration
+  /// The speed under which the request counts as stalled.
+  public var stallBytesPerSecond: Int
+
+  /// Limits from the specification's table.
+  public init(
+    connect: Duration = UploadConstants.connectionTimeout, total: Duration = UploadConstants.chunkTimeoutBase,
+    stall: Duration = .zero, stallBytesPerSecond: Int = UploadConstants.stallBytesPerSecond
+  ) {
+    self.connect = connect
+    self.total = total
+    self.stall = stall
+    self.stallBytesPerSecond = stallBytesPerSecond
+  }
+}
+
+/// The answer to a request: any status, also 4xx and 5xx.
+public struct HTTPResponse: Sendable {
+  /// The status code.
+  public var status: Int
+  /// The header fields in the order received; names in lower case.
+  public var headers: [HTTPHeader]
+  /// The body, at most ``UploadConstants/responseBytesMax``.
+  public var body: [UInt8]
+  /// How it travelled.
+  public var connection: HTTPConnectionFacts
+
+  /// An answer as received.
+  public init(
+    status: Int, headers: [HTTPHeader] = [], body: [UInt8] = [], connection: HTTPConnectionFacts = HTTPConnectionFacts()
+  ) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+    self.connection = connection
+  }
+
+  /// The value of the first field with this name, which is given in lower case.
+  public func header(_ lowercasedName: String) -> String? {
+    headers.first { $0.name == lowercasedName }?.value
+  }
+}
+
+/// What is known of the connection that carried a request; for status and for tests of prewarming.
+public struct HTTPConnectionFacts: Hashable, Sendable {
+  /// `HTTP/1.1`, `HTTP/2` or `HTTP/3`; empty when no response was received.
+  public var protocolName: String
+  /// True when the request had to open a connection, false when it found a warm one.
+  public var isNewConnection: Bool
+  /// From the start to the first byte of the response.
+  public var timeToFirstByte: Duration
+  /// From the start to the end of the response.
+  public var totalTime: Duration
+
+  /// Facts as measured; the defaults say that nothing is known.
+  public init(
+    protocolName: String = "", isNewConnection: Bool = false, timeToFirstByte: Duration = .zero,
+    totalTime: Duration = .zero
+  ) {
+    self.protocolName = protocolName
+    self.isNewConnection = isNewConnection
+    self.timeToFirstByte = timeToFirstByte
+    self.totalTime = totalTime
+  }
+}
+
+/// Why there is no response. Whether to retry is decided in `Decisions/RetryPolicy`, not here.
+public struct TransportError: Error, Hashable, Sendable {
+  /// What went wrong.
+  public enum Kind: Hashable, Sendable {
+    /// The host's name has no address.
+    case unknownHost
+    /// No TCP connection: refused, unreachable.
+    case connectFailed
+    /// The TLS handshake failed for another reason than the certificate.
+    case tlsFailed
+    /// The server's certificate is not acceptable: expired, foreign, for another name.
+    case certificateRefused
+    /// The connection was not established, or the request not answered, in time.
+    case timedOut
+    /// Slower than the stall limit.
+    case stalled
+    /// The connection broke in mid-request.
+    case connectionLost
+    /// The server's answer is no valid HTTP, or larger than allowed.
+    case protocolViolation
+    /// ``HTTPTransport/cancel(_:)`` was called.
+    case cancelled
+    /// The transport's inbox is full.
+    case overloaded
+    /// The transport has been stopped.
+    case stopped
+    /// Anything else; the message says what.
+    case other
+  }
+
+  /// What went wrong, for decisions.
+  public var kind: Kind
+  /// What went wrong, for people: one sentence that names the host and holds no secret.
+  public var message: String
+
+  /// An error of this kind.
+  public init(_ kind: Kind, _ message: String) {
+    self.kind = kind
+    self.message = message
+  }
+}

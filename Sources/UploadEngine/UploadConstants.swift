@@ -1,0 +1,60 @@
+/// Every constant of the specification's section B, once. A test holds the table.
+public enum UploadConstants {
+  /// Chunk requests in flight, over all files.
+  public static let maxParallelChunkUploads = 12
+  /// Between the starts of two streams while the parallelism ramps up: 12 are active within 120 ms.
+  public static let parallelRampUpDelay: Duration = .milliseconds(10)
+  /// How often the parallelism is re-evaluated.
+  public static let parallelismAdjustInterval: Duration = .milliseconds(1500)
+  /// Chunks read ahead of the network.
+  public static let prefetchDepth = 3
+  /// One buffer for each chunk in flight and each chunk read ahead.
+  public static let bufferPoolSize = maxParallelChunkUploads + prefetchDepth
+  /// The smallest chunk that can be configured.
+  public static let chunkBytesMin = 256 << 10
+  /// The chunk size while nothing is known of the link.
+  public static let chunkBytesDefault = 4 << 20
+  /// The largest chunk.
+  public static let chunkBytesMax = 32 << 20
+  /// Digests are computed over the bytes in blocks of this size, so that a block is still in the cache for the second.
+  public static let hashBlockBytes = 128 << 10
+  /// The least that a chunk request may take.
+  public static let chunkTimeoutBase: Duration = .seconds(30)
+  /// The floor of the per-chunk deadline max(floor, 2 × bytes / expected rate).
+  public static let chunkTimeoutMin: Duration = .seconds(10)
+  /// From the start of a request to an established TLS connection.
+  public static let connectionTimeout: Duration = .seconds(5)
+  /// Below ``stallBytesPerSecond`` for this long, a request has failed.
+  public static let stallDetection: Duration = .seconds(5)
+  /// The speed that counts as a stall.
+  public static let stallBytesPerSecond = 8192
+  /// A request that hears nothing for this long is given up.
+  public static let requestIdleTimeout: Duration = .seconds(20)
+  /// The longest that one resource may take in all.
+  public static let resourceTimeout: Duration = .seconds(7200)
+  /// The shortest wait before a retry.
+  public static let retryBaseDelay: Duration = .milliseconds(500)
+  /// The longest wait before a retry.
+  public static let retryMaxDelay: Duration = .seconds(15)
+  /// Attempts for one chunk before its file pauses and the server is asked again.
+  public static let chunkMaxRetries = 7
+  /// Acknowledged chunks between two resume records.
+  public static let resumeCheckpointInterval = 10
+  /// After this an upload session is not resumed.
+  public static let sessionMaxAge: Duration = .seconds(604_800)
+  /// The shortest time between two updates of a status file.
+  public static let progressInterval: Duration = .milliseconds(33)
+  /// The largest file that is taken, unless configured otherwise: 100 GB.
+  public static let fileBytesMax: UInt64 = 100_000_000_000
+  /// How often connections are kept warm while a file is open for writing.
+  public static let keepAliveInterval: Duration = .seconds(15)
+  /// TLS sessions older than this are not resumed.
+  public static let tlsSessionMaxAge: Duration = .seconds(3600)
+  /// Space that is kept free beside a file's own size: 5 MB, and a margin of 200 MB that can be configured.
+  public static let diskHeadroomBytes: UInt64 = 5_000_000
+  /// The configurable part of the headroom.
+  public static let diskMarginBytes: UInt64 = 200_000_000
+
+  /// The largest response body that is accepted; a list of held chunks of a 100 GB file fits.
+  public static let responseBytesMax = 16 << 20
+}
