@@ -53,13 +53,16 @@ let package = Package(
       name: "Destinations", dependencies: ["UploadEngine", "FileModel", "Integrity", "ChunkProtocol"],
       swiftSettings: strict),
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
+    .target(
+      name: "MountConfiguration", dependencies: ["UploadEngine", .product(name: "Yams", package: "Yams")],
+      swiftSettings: strict),
     .executableTarget(
       name: "uploadfs-mount",
       dependencies: [
-        "FileModel", "UploadFS", "UploadEngine", "Destinations", "CurlTransport", "Integrity", "CLinux",
+        "MountConfiguration", "FileModel", "UploadFS", "UploadEngine", "Destinations", "CurlTransport", "Integrity",
+        "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "Yams", package: "Yams"),
       ], swiftSettings: strict),
 
     // The receiver.
@@ -81,6 +84,8 @@ let package = Package(
       ], swiftSettings: strict),
 
     .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
+    .testTarget(
+      name: "MountConfigurationTests", dependencies: ["MountConfiguration", "UploadEngine"], swiftSettings: strict),
     .testTarget(name: "IntegrityTests", dependencies: ["Integrity"], swiftSettings: strict),
     .testTarget(name: "ChunkProtocolTests", dependencies: ["ChunkProtocol", "Integrity"], swiftSettings: strict),
     .testTarget(name: "UploadFSTests", dependencies: ["UploadFS", "FileModel", "CLinux"], swiftSettings: strict),

@@ -1,0 +1,13 @@
+/// Why a configuration cannot be used: one sentence that names the setting, where its value came from and what to do.
+public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The sentence, without a trailing newline.
+  public let message: String
+
+  /// An error with this sentence.
+  public init(_ message: String) {
+    self.message = message
+  }
+
+  /// The sentence.
+  public var description: String { message }
+}

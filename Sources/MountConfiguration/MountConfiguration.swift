@@ -1,0 +1,190 @@
+import UploadEngine
+
+/// The settings of one mount, understood and checked: a value of this type can be used as it is (spec A4).
+public struct MountConfiguration: Hashable, Sendable {
+  /// Which HTTP versions may be used.
+  public enum HTTPVersion: String, CaseIterable, Sendable {
+    /// What the installed libcurl does well.
+    case automatic = "auto"
+    /// HTTP/1.1, one connection for each stream.
+    case http1 = "1.1"
+    /// HTTP/2.
+    case http2 = "2"
+  }
+
+  /// How much is logged; the names are swift-log's.
+  public enum LogLevel: String, CaseIterable, Sendable {
+    case trace, debug, info, notice, warning, error, critical
+  }
+
+  /// Where captures go.
+  public let destination: DestinationAddress
+  /// Holds captures until they are delivered; as given, not empty.
+  public let spool: String
+  /// A file whose first line is the bearer token; nil when the destination asks for none.
+  public let tokenFile: String?
+  /// PEM file with the certification authorities to trust instead of the system's.
+  public let authorityFile: String?
+  /// Bytes of a chunk, within the specification's bounds and a multiple of 4 KiB.
+  public let chunkBytes: Int
+  /// Chunk requests in flight over all files.
+  public let parallel: Int
+  /// Free space that is kept on the spool's filesystem.
+  public let reserveBytes: UInt64
+  /// A file cannot grow beyond this.
+  public let fileBytesMax: UInt64
+  /// HTTP versions that may be used.
+  public let httpVersion: HTTPVersion
+  /// Threads that answer the kernel.
+  public let threadCount: Int
+  /// Other users may use the mount.
+  public let allowOther: Bool
+  /// Plain http is accepted beyond loopback.
+  public let allowPlainHTTP: Bool
+  /// How long stopping may wait for deliveries; nil: until everything is delivered.
+  public let drainTimeout: Duration?
+  /// How much is logged.
+  public let logLevel: LogLevel
+
+  /// Space that is kept free unless configured otherwise.
+  public static let reserveBytesDefault = UploadConstants.diskHeadroomBytes + UploadConstants.diskMarginBytes
+
+  /// Understands and checks every setting; the first that is wrong is the error.
+  public init(_ sources: SettingSources) throws(ConfigurationError) {
+    let read = SettingReader(sources)
+    allowPlainHTTP = try read.boolean(.allowPlainHTTP) ?? false
+    destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
+    spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
+    tokenFile = try read.path(.tokenFile)
+    authorityFile = try read.path(.ca)
+    try read.uploadMode()
+    chunkBytes = try read.chunkBytes()
+    parallel =
+      try read.integer(.parallel, in: 1...UploadConstants.maxParallelChunkUploads)
+      ?? UploadConstants.maxParallelChunkUploads
+    reserveBytes = try read.bytes(.reserve) ?? MountConfiguration.reserveBytesDefault
+    fileBytesMax = try read.bytes(.maxFileSize, atLeast: 1) ?? UploadConstants.fileBytesMax
+    httpVersion = try read.choice(.http) ?? .automatic
+    threadCount = try read.integer(.threads, in: 1...64) ?? 6
+    allowOther = try read.boolean(.allowOther) ?? false
+    drainTimeout = try read.drainTimeout()
+    logLevel = try read.choice(.logLevel) ?? .info
+  }
+}
+
+/// Turns the text of one setting into its value; each error names the setting as the user wrote it.
+private struct SettingReader {
+  private let sources: SettingSources
+
+  init(_ sources: SettingSources) {
+    self.sources = sources
+  }
+
+  func required(_ setting: Setting, because reason: String) throws(ConfigurationError) -> String {
+    guard let given = sources[setting] else {
+      throw ConfigurationError(
+        "\(setting.flag) is missing: \(reason); give it as a flag, as \(setting.environmentName) "
+          + "or as “\(setting.rawValue)” in the configuration file")
+    }
+    return try nonEmpty(given, setting)
+  }
+
+  func path(_ setting: Setting) throws(ConfigurationError) -> String? {
+    guard let given = sources[setting] else { return nil }
+    return try nonEmpty(given, setting)
+  }
+
+  func boolean(_ setting: Setting) throws(ConfigurationError) -> Bool? {
+    guard let given = sources[setting] else { return nil }
+    switch given.text.lowercased() {
+    case "true", "yes", "on", "1": return true
+    case "false", "no", "off", "0": return false
+    default: throw refusal(given, setting, "use true or false")
+    }
+  }
+
+  func integer(_ setting: Setting, in range: ClosedRange<Int>) throws(ConfigurationError) -> Int? {
+    guard let given = sources[setting] else { return nil }
+    guard let number = Int(given.text), range.contains(number) else {
+      throw refusal(given, setting, "use a number from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return number
+  }
+
+  func bytes(_ setting: Setting, atLeast minimum: UInt64 = 0) throws(ConfigurationError) -> UInt64? {
+    guard let given = sources[setting] else { return nil }
+    guard let bytes = Units.bytes(given.text), bytes >= minimum else {
+      throw refusal(given, setting, "use a size such as 500MB, 4MiB or 100GB")
+    }
+    return bytes
+  }
+
+  func choice<Value: RawRepresentable & CaseIterable>(_ setting: Setting) throws(ConfigurationError) -> Value?
+  where Value.RawValue == String {
+    guard let given = sources[setting] else { return nil }
+    guard let value = Value(rawValue: given.text.lowercased()) else {
+      let names = Value.allCases.map(\.rawValue)
+      let hint = nearestName(to: given.text, among: names).map { "did you mean \($0)? " } ?? ""
+      throw refusal(given, setting, hint + "use one of " + names.joined(separator: ", "))
+    }
+    return value
+  }
+
+  func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> DestinationAddress {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    let name = sources[.to]?.name(of: .to) ?? Setting.to.flag
+    let address: DestinationAddress
+    do {
+      address = try DestinationAddress(text)
+    } catch {
+      throw ConfigurationError("\(name) \(error.message)")
+    }
+    guard address.isEncrypted || address.isLoopback || allowPlainHTTP else {
+      throw ConfigurationError(
+        "\(name) is plain http beyond this machine, where anyone on the way could read and change captures; "
+          + "use https://, or \(Setting.allowPlainHTTP.flag) if the network is trusted")
+    }
+    return address
+  }
+
+  /// There is one mode in this version; the other one that people will have read of gets an answer of its own.
+  func uploadMode() throws(ConfigurationError) {
+    guard let given = sources[.upload] else { return }
+    switch given.text.lowercased() {
+    case "on-close": return
+    case "while-writing":
+      throw ConfigurationError(
+        "\(given.name(of: .upload)): this version uploads on close and cannot upload while writing yet; use on-close")
+    default: throw refusal(given, .upload, "use on-close")
+    }
+  }
+
+  func chunkBytes() throws(ConfigurationError) -> Int {
+    guard let bytes = try bytes(.chunkSize), let given = sources[.chunkSize] else {
+      return UploadConstants.chunkBytesDefault
+    }
+    let range = UInt64(UploadConstants.chunkBytesMin)...UInt64(UploadConstants.chunkBytesMax)
+    guard range.contains(bytes), bytes.isMultiple(of: 4096) else {
+      let (least, most) = (Units.text(bytes: range.lowerBound), Units.text(bytes: range.upperBound))
+      throw refusal(given, .chunkSize, "use \(least) to \(most), in steps of 4 KiB")
+    }
+    return Int(bytes)
+  }
+
+  func drainTimeout() throws(ConfigurationError) -> Duration? {
+    guard let given = sources[.drainTimeout], given.text.lowercased() != "none" else { return nil }
+    guard let duration = Units.duration(given.text) else {
+      throw refusal(given, .drainTimeout, "use a duration such as 90s, 10m or 2h, or none")
+    }
+    return duration
+  }
+
+  private func nonEmpty(_ given: SettingText, _ setting: Setting) throws(ConfigurationError) -> String {
+    guard !given.text.isEmpty else { throw ConfigurationError("\(given.name(of: setting)) is empty") }
+    return given.text
+  }
+
+  private func refusal(_ given: SettingText, _ setting: Setting, _ advice: String) -> ConfigurationError {
+    ConfigurationError("\(given.name(of: setting)): “\(given.text)” is not possible; \(advice)")
+  }
+}

@@ -1,0 +1,72 @@
+/// Everything that can be set for a mount. The raw value is the key in the configuration file; flag and environment
+/// variable follow from it, so that the three can never differ.
+public enum Setting: String, CaseIterable, Sendable, Hashable {
+  case to
+  case spool
+  case tokenFile = "token-file"
+  case ca
+  case upload
+  case chunkSize = "chunk-size"
+  case parallel
+  case reserve
+  case maxFileSize = "max-file-size"
+  case http
+  case threads
+  case allowOther = "allow-other"
+  case allowPlainHTTP = "allow-plain-http"
+  case drainTimeout = "drain-timeout"
+  case logLevel = "log-level"
+
+  /// The command line's spelling.
+  public var flag: String { "--\(rawValue)" }
+
+  /// The environment's spelling.
+  public var environmentName: String {
+    Setting.environmentPrefix + rawValue.uppercased().replacing("-", with: "_")
+  }
+
+  /// Its value names a file or folder; a relative one in a configuration file starts at that file's folder.
+  public var isPath: Bool {
+    switch self {
+    case .spool, .tokenFile, .ca: true
+    default: false
+    }
+  }
+
+  /// Every variable that starts with this belongs to uploadfs; an unknown one is an error, because it is most likely a
+  /// known one misspelt.
+  public static let environmentPrefix = "UPLOADFS_"
+
+  /// Names the configuration file itself.
+  public static let configurationFileVariable = "UPLOADFS_CONFIG"
+}
+
+/// Where a value was given; part of every message about it.
+public enum SettingOrigin: Hashable, Sendable {
+  case flag
+  case environment
+  case file(path: String)
+}
+
+/// A value as it was written, with its origin.
+public struct SettingText: Hashable, Sendable {
+  /// The text, not yet understood.
+  public var text: String
+  /// Where it was given.
+  public var origin: SettingOrigin
+
+  /// A text from an origin.
+  public init(_ text: String, from origin: SettingOrigin) {
+    self.text = text
+    self.origin = origin
+  }
+
+  /// How the user wrote this setting, for messages: `--spool`, `UPLOADFS_SPOOL`, `spool in mount.yaml`.
+  public func name(of setting: Setting) -> String {
+    switch origin {
+    case .flag: setting.flag
+    case .environment: setting.environmentName
+    case .file(let path): "“\(setting.rawValue)” in \(path)"
+    }
+  }
+}

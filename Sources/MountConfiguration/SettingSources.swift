@@ -1,0 +1,89 @@
+import Yams
+
+/// Collects the texts of all settings from the places where they can be given. The first that has a value wins:
+/// flag, environment, file.
+public struct SettingSources: Sendable {
+  private var texts: [Setting: SettingText] = [:]
+
+  /// Nothing given: every setting has its default.
+  public init() {}
+
+  /// The winning text of a setting; nil when it was given nowhere.
+  public subscript(setting: Setting) -> SettingText? { texts[setting] }
+
+  /// Adds what the command line gave.
+  public mutating func add(flags: [Setting: String]) {
+    for (setting, text) in flags { add(text, for: setting, from: .flag) }
+  }
+
+  /// Adds the environment's variables. An unknown variable with our prefix is an error.
+  public mutating func add(environment: [String: String]) throws(ConfigurationError) {
+    let known = Dictionary(uniqueKeysWithValues: Setting.allCases.map { ($0.environmentName, $0) })
+    for (name, value) in environment.sorted(by: { $0.key < $1.key })
+    where name.hasPrefix(Setting.environmentPrefix) && name != Setting.configurationFileVariable {
+      guard let setting = known[name] else {
+        throw ConfigurationError(
+          "unknown environment variable \(name)"
+            + SettingSources.hint(nearestName(to: name, among: Array(known.keys) + [Setting.configurationFileVariable]))
+            + "; unset it if it is not meant for uploadfs")
+      }
+      add(value, for: setting, from: .environment)
+    }
+  }
+
+  /// Adds a configuration file: one YAML mapping from settings to plain values.
+  ///
+  /// - Parameter path: the file's path, for messages and as the start of relative paths in it.
+  public mutating func add(file text: String, path: String) throws(ConfigurationError) {
+    for (key, value, line) in try SettingSources.pairs(in: text, path: path) {
+      guard let setting = Setting(rawValue: key) else {
+        throw ConfigurationError(
+          "unknown setting “\(key)” in \(path), line \(line)"
+            + SettingSources.hint(nearestName(to: key, among: Setting.allCases.map(\.rawValue))))
+      }
+      let isRelative = setting.isPath && !value.hasPrefix("/") && !value.isEmpty
+      add(isRelative ? SettingSources.folder(of: path) + value : value, for: setting, from: .file(path: path))
+    }
+  }
+
+  private mutating func add(_ text: String, for setting: Setting, from origin: SettingOrigin) {
+    if texts[setting] == nil { texts[setting] = SettingText(text, from: origin) }
+  }
+
+  private static func hint(_ name: String?) -> String {
+    name.map { "; did you mean \($0)?" } ?? ""
+  }
+
+  /// The folder part of a path with its slash; empty when there is none.
+  private static func folder(of path: String) -> String {
+    path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+  }
+
+  /// The mapping's pairs in the order in which they stand, all values as text.
+  private static func pairs(in text: String, path: String) throws(ConfigurationError) -> [(String, String, Int)] {
+    let node: Node?
+    do {
+      node = try Yams.compose(yaml: text)
+    } catch {
+      let sentence = "\(error)".split(separator: "\n").first.map(String.init) ?? "syntax error"
+      throw ConfigurationError("\(path) is no valid YAML: \(sentence)")
+    }
+    // An empty file, or one with nothing but comments, sets nothing.
+    guard let node, node.null == nil else { return [] }
+    guard let mapping = node.mapping else {
+      throw ConfigurationError("\(path) must hold lines of the form “setting: value”")
+    }
+    var pairs: [(String, String, Int)] = []
+    for (key, value) in mapping {
+      let line = key.mark?.line ?? 0
+      guard let name = key.scalar?.string else {
+        throw ConfigurationError("\(path), line \(line): a setting's name must be plain text")
+      }
+      guard let scalar = value.scalar else {
+        throw ConfigurationError("\(path), line \(line): “\(name)” takes one plain value, not a list or a mapping")
+      }
+      pairs.append((name, scalar.string, line))
+    }
+    return pairs
+  }
+}

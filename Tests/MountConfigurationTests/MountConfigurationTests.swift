@@ -1,0 +1,186 @@
+import MountConfiguration
+import Testing
+import UploadEngine
+
+/// The two settings without which there is no mount.
+private let least: [Setting: String] = [.to: "https://upload.example.org", .spool: "/var/spool/captures"]
+
+private func configuration(
+  flags: [Setting: String] = [:], environment: [String: String] = [:], file: String? = nil
+) throws -> MountConfiguration {
+  var sources = SettingSources()
+  sources.add(flags: flags)
+  try sources.add(environment: environment)
+  if let file { try sources.add(file: file, path: "/etc/uploadfs/mount.yaml") }
+  return try MountConfiguration(sources)
+}
+
+/// The sentence that a configuration is refused with; an empty text when it is accepted.
+private func refusal(
+  flags: [Setting: String] = least, environment: [String: String] = [:], file: String? = nil
+) -> String {
+  do {
+    _ = try configuration(flags: flags, environment: environment, file: file)
+    return ""
+  } catch {
+    return "\(error)"
+  }
+}
+
+@Suite struct MountConfigurationTests {
+  @Test func defaults_areThoseOfTheSpecification() throws {
+    let configuration = try configuration(flags: least)
+    #expect(configuration.destination.description == "https://upload.example.org")
+    #expect(configuration.spool == "/var/spool/captures")
+    #expect(configuration.chunkBytes == UploadConstants.chunkBytesDefault)
+    #expect(configuration.parallel == UploadConstants.maxParallelChunkUploads)
+    #expect(configuration.reserveBytes == 205_000_000)
+    #expect(configuration.fileBytesMax == 100_000_000_000)
+    #expect(configuration.httpVersion == .automatic)
+    #expect(configuration.drainTimeout == nil)
+    #expect(configuration.tokenFile == nil)
+    #expect(!configuration.allowOther)
+    #expect(!configuration.allowPlainHTTP)
+  }
+
+  @Test func flag_winsOverEnvironment_winsOverFile() throws {
+    let environment = ["UPLOADFS_PARALLEL": "5", "UPLOADFS_SPOOL": "/environment", "PATH": "/bin"]
+    let file = "parallel: 3\nspool: /file\nto: https://file.example.org\nhttp: 2\n"
+    let configuration = try configuration(flags: [.parallel: "7"], environment: environment, file: file)
+    #expect(configuration.parallel == 7)
+    #expect(configuration.spool == "/environment")
+    #expect(configuration.destination.host == "file.example.org")
+    #expect(configuration.httpVersion == .http2)
+  }
+
+  @Test func everySetting_canBeGivenInEachPlace() throws {
+    let values: [Setting: String] = [
+      .to: "https://a.example.org:8443/base/", .spool: "/s", .tokenFile: "/t", .ca: "/c", .upload: "on-close",
+      .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .maxFileSize: "2GiB", .http: "1.1", .threads: "3",
+      .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
+    ]
+    #expect(Set(values.keys) == Set(Setting.allCases), "a new setting needs a value in this test")
+    let fromFlags = try configuration(flags: values)
+    let fromEnvironment = try configuration(
+      environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) }))
+    let fromFile = try configuration(
+      file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n"))
+    #expect(fromFlags == fromEnvironment)
+    #expect(fromFlags == fromFile)
+    #expect(fromFlags.destination.description == "https://a.example.org:8443/base")
+    #expect(fromFlags.chunkBytes == 1 << 20)
+    #expect(fromFlags.reserveBytes == 1_000_000_000)
+    #expect(fromFlags.fileBytesMax == 2 << 30)
+    #expect(fromFlags.drainTimeout == .seconds(90))
+    #expect(fromFlags.logLevel == .debug)
+  }
+
+  @Test func relativePathInFile_startsAtTheFilesFolder() throws {
+    let configuration = try configuration(flags: [.to: "https://h"], file: "spool: spool\ntoken-file: secrets/token\n")
+    #expect(configuration.spool == "/etc/uploadfs/spool")
+    #expect(configuration.tokenFile == "/etc/uploadfs/secrets/token")
+  }
+
+  @Test func missingSetting_isNamedInAllItsSpellings() {
+    let message = refusal(flags: [.to: "https://h"])
+    for spelling in ["--spool", "UPLOADFS_SPOOL", "“spool”"] { #expect(message.contains(spelling), "\(message)") }
+    #expect(refusal(flags: [.spool: "/s"]).contains("--to"))
+  }
+
+  @Test func unknownKeyInFile_isNamedWithLineAndNearestKey() {
+    let message = refusal(file: "parallel: 3\nchunksize: 4MiB\n")
+    #expect(message == "unknown setting “chunksize” in /etc/uploadfs/mount.yaml, line 2; did you mean chunk-size?")
+    #expect(refusal(file: "colour: green\n").hasSuffix("line 1"))
+  }
+
+  @Test func unknownVariable_isNamedWithNearestOne() {
+    let message = refusal(environment: ["UPLOADFS_TOKENFILE": "x"])
+    #expect(message.contains("UPLOADFS_TOKENFILE"))
+    #expect(message.contains("did you mean UPLOADFS_TOKEN_FILE?"))
+    #expect(refusal(environment: ["UPLOADFS_CONFIG": "/x", "OTHER": "1"]).isEmpty)
+  }
+
+  @Test(arguments: [
+    (Setting.chunkSize, "4 MeB"), (.chunkSize, "128KiB"), (.chunkSize, "33MiB"), (.chunkSize, "1000001"),
+    (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
+    (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
+    (.logLevel, "loud"), (.upload, "later"), (.spool, ""), (.tokenFile, ""),
+  ])
+  func badValue_isRefusedByName(setting: Setting, text: String) {
+    let flags = least.merging([setting: text]) { $1 }
+    #expect(refusal(flags: flags).hasPrefix(setting.flag), "\(setting) \(text)")
+    var withoutSetting = least
+    withoutSetting[setting] = nil
+    let fromEnvironment = refusal(flags: withoutSetting, environment: [setting.environmentName: text])
+    #expect(fromEnvironment.hasPrefix(setting.environmentName), "\(setting) \(text)")
+  }
+
+  @Test func uploadWhileWriting_saysWhatThisVersionDoes() {
+    let message = refusal(flags: least.merging([.upload: "while-writing"]) { $1 })
+    #expect(message.contains("this version uploads on close"))
+  }
+
+  @Test func brokenFile_isOneLineThatNamesIt() {
+    for text in ["to: [unclosed", "- just\n- a list\n", "to:\n  nested: 1\n", "parallel: 1\nparallel: 2\n"] {
+      let message = refusal(file: text)
+      #expect(message.contains("/etc/uploadfs/mount.yaml"), "\(text) gave: \(message)")
+      #expect(!message.contains("\n"), "\(message)")
+    }
+    #expect(refusal(file: "# nothing set\n").isEmpty)
+    #expect(refusal(file: "").isEmpty)
+  }
+
+  @Test func plainHTTP_isForLoopbackUnlessAllowed() throws {
+    for address in ["http://localhost:8080", "http://127.0.0.1", "http://[::1]:80", "http://127.8.9.10/x"] {
+      #expect(refusal(flags: [.to: address, .spool: "/s"]).isEmpty, "\(address)")
+    }
+    for address in ["http://example.org", "http://10.0.0.1", "http://127.example.org", "http://localhost.example.org"] {
+      #expect(refusal(flags: [.to: address, .spool: "/s"]).contains("--allow-plain-http"), "\(address)")
+    }
+    #expect(
+      try !configuration(flags: [.to: "http://h", .spool: "/s", .allowPlainHTTP: "true"]).destination.isEncrypted)
+  }
+
+  @Test(arguments: [
+    ("upload.example.org", "is no URL"), ("ftp://h", "unknown scheme"), ("s3+https://h/b", "cannot upload to yet"),
+    ("https://", "valid host"), ("https://h:0", "port"), ("https://h:70000", "port"), ("https://h:", "port"),
+    ("https://a:b@h", "credentials"), ("https://h/?x=1", "query"), ("https://h/a b", "percent-encoded"),
+    ("https://h h/", "valid host"), ("https://[::1", "valid host"),
+  ])
+  func badAddress_saysWhatIsWrong(text: String, expected: String) {
+    let message = refusal(flags: [.to: text, .spool: "/s"])
+    #expect(message.hasPrefix("--to "), "\(message)")
+    #expect(message.contains(expected), "\(message)")
+    #expect(!message.contains("a:b"), "credentials must not be repeated")
+  }
+
+  @Test func sizes_areExact() throws {
+    let expected: [(String, UInt64)] = [
+      ("0", 0), ("17", 17), ("1KB", 1_000), ("1kib", 1_024), ("1.5 GiB", 3 << 29), ("0.25MB", 250_000),
+      ("1_000_000", 1_000_000), ("2TiB", 2 << 40), ("10B", 10),
+    ]
+    for (text, bytes) in expected {
+      #expect(try configuration(flags: least.merging([.reserve: text]) { $1 }).reserveBytes == bytes, "\(text)")
+    }
+    for text in ["", "MB", "1.2.3MB", "1e6", "+5", ".5MB", "5.MB", "٣MB", "1.1234567MB"] {
+      #expect(!refusal(flags: least.merging([.reserve: text]) { $1 }).isEmpty, "\(text)")
+    }
+  }
+
+  @Test func durations_haveUnits() throws {
+    let expected: [(String, Duration?)] = [
+      ("0", .zero), ("30", .seconds(30)), ("500ms", .milliseconds(500)), ("1.5m", .seconds(90)), ("2h", .seconds(7200)),
+      ("none", nil),
+    ]
+    for (text, duration) in expected {
+      #expect(try configuration(flags: least.merging([.drainTimeout: text]) { $1 }).drainTimeout == duration, "\(text)")
+    }
+  }
+}
+
+@Suite struct ExitStatusTests {
+  @Test func numbers_neverChange() {
+    #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 64])
+    #expect(ExitStatus.table.split(separator: "\n").count == ExitStatus.allCases.count)
+  }
+}
