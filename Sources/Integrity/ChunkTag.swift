@@ -1,0 +1,31 @@
+/// The tag that binds a chunk to its place, its session and the sender's credential (spec D2; docs/protocol.md,
+/// "Tags").
+public enum ChunkTag {
+  /// The key that both sides derive from the credential that they share anyway, so that no second secret has to be
+  /// handed out.
+  public static func masterKey(credentialSecret: [UInt8]) -> [UInt8] {
+    HKDFSHA256.derive(
+      inputKey: credentialSecret, salt: [], info: Array("uploadfs master key v1".utf8), byteCount: 32)
+  }
+
+  /// The key of one session. For a whole-file request the session id is the text of its Idempotency-Key.
+  public static func sessionKey(masterKey: [UInt8], nonce: [UInt8], sessionID: String) -> [UInt8] {
+    HKDFSHA256.derive(
+      inputKey: masterKey, salt: nonce, info: Array("uploadfs chunk hmac v1".utf8) + Array(sessionID.utf8),
+      byteCount: 32)
+  }
+
+  /// The tag of one chunk: 32 bytes.
+  ///
+  /// - Parameter sizeBytes: of the plain bytes, as the digest is.
+  public static func tag(
+    key: [UInt8], index: UInt32, sizeBytes: UInt64, chunkSHA256: [UInt8], sessionID: String, nonce: [UInt8]
+  ) -> [UInt8] {
+    var message = withUnsafeBytes(of: index.littleEndian) { Array($0) }
+    message += withUnsafeBytes(of: sizeBytes.littleEndian) { Array($0) }
+    message += Array(Hex.encode(chunkSHA256).utf8)
+    message += Array(sessionID.utf8)
+    message += nonce
+    return HMACSHA256.authenticate(message, key: key)
+  }
+}

@@ -1,0 +1,46 @@
+import COpenSSL
+
+/// A SHA-256 under way, through OpenSSL.
+///
+/// Sendable is unchecked because of the raw context: the type cannot be copied, so the context always has exactly one
+/// owner, and OpenSSL's contexts are not bound to a thread.
+public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
+  private let context: OpaquePointer
+
+  /// Starts a digest of nothing.
+  public init() {
+    // Fails only when there is no memory for 200 bytes, or when OpenSSL has no SHA-256: nothing can go on then.
+    guard let context = uploadfs_sha256_new() else { fatalError("OpenSSL cannot start a SHA-256") }
+    self.context = context
+  }
+
+  deinit { uploadfs_sha256_free(context) }
+
+  /// Adds bytes.
+  public mutating func update(_ bytes: UnsafeRawBufferPointer) {
+    guard let start = bytes.baseAddress, !bytes.isEmpty else { return }
+    let isUpdated = uploadfs_sha256_update(context, start, bytes.count)
+    precondition(isUpdated == 1, "OpenSSL refused to continue a SHA-256")
+  }
+
+  /// The digest of everything added: 32 bytes.
+  public consuming func finalize() -> [UInt8] {
+    [UInt8](unsafeUninitializedCapacity: Int(UPLOADFS_SHA256_BYTES)) { output, count in
+      let isFinished = uploadfs_sha256_finish(context, output.baseAddress)
+      precondition(isFinished == 1, "OpenSSL refused to finish a SHA-256")
+      count = Int(UPLOADFS_SHA256_BYTES)
+    }
+  }
+}
+
+/// SHA-256 of the bytes: 32 bytes.
+public func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+  var hasher = SHA256Hasher()
+  hasher.update(bytes)
+  return hasher.finalize()
+}
+
+/// SHA-256 of the bytes: 32 bytes.
+public func sha256(_ bytes: [UInt8]) -> [UInt8] {
+  bytes.withUnsafeBytes { sha256($0) }
+}
