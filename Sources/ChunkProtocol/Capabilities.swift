@@ -1,0 +1,54 @@
+/// The answer to `GET /v1/capabilities`: what this receiver takes.
+public struct Capabilities: Hashable, Sendable, Codable {
+  /// ``ProtocolLimits/version``.
+  public var protocolVersion: Int
+  /// The smallest chunk size that a session may have.
+  public var chunkBytesMin: Int
+  /// The largest chunk size; a session that asks for more gets this.
+  public var chunkBytesMax: Int
+  /// The largest file.
+  public var fileBytesMax: UInt64
+  /// Values of ``HeaderName/chunkEncoding`` that are understood.
+  public var encodings: [String]
+  /// Digests that are checked: `sha-256` and `crc32c`.
+  public var digests: [String]
+  /// Chunk requests of one upload that are worth having in flight.
+  public var concurrentChunks: Int
+  /// The largest file for `PUT /v1/files/…`.
+  public var wholeFileBytesMax: Int
+  /// Chunk requests may be sent as TLS early data.
+  public var isReplaySafe: Bool
+  /// Parity chunks are understood.
+  public var hasErasure: Bool
+
+  enum CodingKeys: String, CodingKey {
+    case protocolVersion = "protocol_version"
+    case chunkBytesMin = "chunk_bytes_min"
+    case chunkBytesMax = "chunk_bytes_max"
+    case fileBytesMax = "file_bytes_max"
+    case encodings
+    case digests
+    case concurrentChunks = "concurrent_chunks"
+    case wholeFileBytesMax = "whole_file_bytes_max"
+    case isReplaySafe = "replay_safe"
+    case hasErasure = "erasure"
+  }
+
+  /// States what a receiver takes.
+  public init(
+    protocolVersion: Int = ProtocolLimits.version, chunkBytesMin: Int, chunkBytesMax: Int, fileBytesMax: UInt64,
+    encodings: [String] = [ChunkEncoding.identity.rawValue], digests: [String] = ["sha-256", "crc32c"],
+    concurrentChunks: Int, wholeFileBytesMax: Int, isReplaySafe: Bool = false, hasErasure: Bool = false
+  ) {
+    self.protocolVersion = protocolVersion
+    self.chunkBytesMin = chunkBytesMin
+    self.chunkBytesMax = chunkBytesMax
+    self.fileBytesMax = fileBytesMax
+    self.encodings = encodings
+    self.digests = digests
+    self.concurrentChunks = concurrentChunks
+    self.wholeFileBytesMax = wholeFileBytesMax
+    self.isReplaySafe = isReplaySafe
+    self.hasErasure = hasErasure
+  }
+}

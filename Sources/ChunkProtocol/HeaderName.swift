@@ -1,0 +1,59 @@
+/// Names of header fields, in the case in which they are written; compared without regard to case.
+public enum HeaderName {
+  /// `Bearer TOKEN` or `Basic …`.
+  public static let authorization = "Authorization"
+  /// SHA-256 of the chunk's plain bytes, 64 hexadecimal digits.
+  public static let chunkSHA256 = "X-Chunk-SHA256"
+  /// CRC32C of the chunk's plain bytes, 8 hexadecimal digits, most significant first.
+  public static let chunkCRC32C = "X-Chunk-CRC32C"
+  /// The number of the chunk's plain bytes.
+  public static let chunkSize = "X-Chunk-Size"
+  /// How the body is coded: see ``ChunkEncoding``.
+  public static let chunkEncoding = "X-Chunk-Encoding"
+  /// The chunk's tag, 64 hexadecimal digits.
+  public static let chunkHMAC = "X-Chunk-HMAC"
+  /// The nonce of a whole-file request, 64 hexadecimal digits.
+  public static let chunkNonce = "X-Chunk-Nonce"
+  /// RFC 9530: SHA-256 of the body as sent.
+  public static let contentDigest = "Content-Digest"
+  /// A quoted string; see ``IdempotencyKey``.
+  public static let idempotencyKey = "Idempotency-Key"
+  /// Seconds, or a date.
+  public static let retryAfter = "Retry-After"
+  /// Last change of a whole file, nanoseconds since 1970.
+  public static let fileModifiedNanoseconds = "X-File-Modified-Ns"
+  /// Permission bits of a whole file, decimal.
+  public static let fileMode = "X-File-Mode"
+  /// The client's identity of a whole file.
+  public static let fileID = "X-File-Id"
+  /// What to do when the name is taken; see ``IfExists``.
+  public static let ifExists = "X-If-Exists"
+  /// The body's media type.
+  public static let contentType = "Content-Type"
+}
+
+/// Media types of bodies.
+public enum MediaType {
+  /// Requests and answers.
+  public static let json = "application/json"
+  /// Errors (RFC 9457).
+  public static let problem = "application/problem+json"
+  /// Chunks and whole files.
+  public static let octets = "application/octet-stream"
+}
+
+/// How a chunk's body is coded. Digests, tag and size are those of the plain bytes.
+public enum ChunkEncoding: String, Hashable, Sendable, Codable, CaseIterable {
+  /// The plain bytes.
+  case identity
+  /// One LZ4 block, without a frame.
+  case lz4
+}
+
+/// What a commit does when a file of that name is already published.
+public enum IfExists: String, Hashable, Sendable, Codable, CaseIterable {
+  /// The new file takes the name, atomically.
+  case replace
+  /// Nothing is published; the answer is ``ProblemType/exists``.
+  case fail
+}

@@ -1,0 +1,143 @@
+/// A resource of the protocol, and its path.
+public enum ProtocolPath: Hashable, Sendable {
+  /// `/v1/`
+  case root
+  /// `/v1/capabilities`
+  case capabilities
+  /// `/v1/uploads`
+  case uploads
+  /// `/v1/uploads/{id}`
+  case upload(id: String)
+  /// `/v1/uploads/{id}/chunks/{n}`
+  case chunk(id: String, index: UInt32)
+  /// `/v1/uploads/{id}/commit`
+  case commit(id: String)
+  /// `/v1/files/{name}`; the name is a ``PublishedName``.
+  case file(name: String)
+  /// `/v1/stats`
+  case stats
+  /// `/metrics`
+  case metrics
+
+  /// Asks `GET /v1/uploads/{id}` for digests.
+  public static let digestsQuery = "digests=1"
+
+  /// The path, percent-encoded.
+  public var text: String {
+    switch self {
+    case .root: "/v1/"
+    case .capabilities: "/v1/capabilities"
+    case .uploads: "/v1/uploads"
+    case .upload(let id): "/v1/uploads/\(id)"
+    case .chunk(let id, let index): "/v1/uploads/\(id)/chunks/\(index)"
+    case .commit(let id): "/v1/uploads/\(id)/commit"
+    case .file(let name): "/v1/files/\(PercentCoding.encode(name))"
+    case .stats: "/v1/stats"
+    case .metrics: "/metrics"
+    }
+  }
+
+  /// Reads the path of a request target, which may have a query; nil when there is no such resource.
+  ///
+  /// The name of a file is only decoded, not checked: an unacceptable one is an error of its own. One that is no UTF-8
+  /// after decoding has no resource.
+  public init?(target: String) {
+    let path = target.prefix { $0 != "?" }
+    switch path {
+    case "/v1/", "/v1": self = .root
+    case "/v1/capabilities": self = .capabilities
+    case "/v1/uploads": self = .uploads
+    case "/v1/stats": self = .stats
+    case "/metrics": self = .metrics
+    default:
+      if path.hasPrefix("/v1/files/") {
+        guard let name = PercentCoding.decode(path.dropFirst("/v1/files/".count)) else { return nil }
+        self = .file(name: name)
+      } else {
+        self.init(uploadPath: path)
+      }
+    }
+  }
+
+  private init?(uploadPath path: Substring) {
+    let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+    guard parts.count >= 4, parts[0].isEmpty, parts[1] == "v1", parts[2] == "uploads" else { return nil }
+    let id = String(parts[3])
+    guard ProtocolPath.isSessionID(id) else { return nil }
+    switch parts.count {
+    case 4: self = .upload(id: id)
+    case 5 where parts[4] == "commit": self = .commit(id: id)
+    case 6 where parts[4] == "chunks":
+      guard let index = DecimalText.unsigned(parts[5], as: UInt32.self) else { return nil }
+      self = .chunk(id: id, index: index)
+    default: return nil
+    }
+  }
+
+  /// Whether a request target asks for digests.
+  public static func wantsDigests(target: String) -> Bool {
+    guard let mark = target.firstIndex(of: "?") else { return false }
+    return target[target.index(after: mark)...].split(separator: "&").contains { $0 == digestsQuery }
+  }
+
+  /// Session ids are 1 to 128 letters, digits, `-` and `_`: they stand in paths as they are.
+  public static func isSessionID(_ text: String) -> Bool {
+    let bytes = text.utf8
+    return !bytes.isEmpty && bytes.count <= ProtocolLimits.sessionIDBytesMax
+      && bytes.allSatisfy {
+        switch $0 {
+        case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "-"), UInt8(ascii: "_"): true
+        default: false
+        }
+      }
+  }
+}
+
+/// Percent-encoding of names in paths (RFC 3986).
+public enum PercentCoding {
+  private static let digits = Array("0123456789ABCDEF".utf8)
+
+  /// The text with everything but unreserved characters and `/` as %XX.
+  public static func encode(_ text: String) -> String {
+    var output: [UInt8] = []
+    for byte in text.utf8 {
+      switch byte {
+      case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+        UInt8(ascii: "~"), UInt8(ascii: "/"):
+        output.append(byte)
+      default: output += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0xf)]]
+      }
+    }
+    return String(decoding: output, as: UTF8.self)
+  }
+
+  /// The text behind a percent-encoding; nil when a `%` is not followed by two digits or the bytes are no UTF-8.
+  public static func decode(_ text: some StringProtocol) -> String? {
+    guard let bytes = bytes(of: text) else { return nil }
+    return String(validating: bytes, as: UTF8.self)
+  }
+
+  /// The bytes behind a percent-encoding; nil when a `%` is not followed by two digits.
+  static func bytes(of text: some StringProtocol) -> [UInt8]? {
+    var output: [UInt8] = []
+    var rest = text.utf8.makeIterator()
+    while let byte = rest.next() {
+      guard byte == UInt8(ascii: "%") else {
+        output.append(byte)
+        continue
+      }
+      guard let high = rest.next().flatMap(digit), let low = rest.next().flatMap(digit) else { return nil }
+      output.append(high << 4 | low)
+    }
+    return output
+  }
+
+  private static func digit(_ character: UInt8) -> UInt8? {
+    switch character {
+    case 0x30...0x39: character - 0x30
+    case 0x41...0x46: character - 0x41 + 10
+    case 0x61...0x66: character - 0x61 + 10
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,178 @@
+import Integrity
+
+/// The body of `POST /v1/uploads`.
+public struct SessionRequest: Hashable, Sendable, Codable {
+  /// The name at present; a hint, the commit names the file.
+  public var name: String
+  /// The size at present; nil (null or absent) while the file is being written. A hint, the commit states the size.
+  public var sizeBytes: UInt64?
+  /// The size of every chunk but the last.
+  public var chunkBytes: Int
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+  /// The media type, when it is known.
+  public var contentType: String?
+  /// The client's identity of the file.
+  public var fileID: String
+  /// The client's count of the file's contents.
+  public var revision: UInt64
+  /// The nonce that tags are bound to: 64 hexadecimal digits.
+  public var nonce: String
+
+  enum CodingKeys: String, CodingKey {
+    case name
+    case sizeBytes = "size"
+    case chunkBytes = "chunk_size"
+    case modifiedNanoseconds = "modified_ns"
+    case mode
+    case contentType = "content_type"
+    case fileID = "file_id"
+    case revision
+    case nonce
+  }
+
+  /// Collects what a session is opened with.
+  public init(
+    name: String, sizeBytes: UInt64?, chunkBytes: Int, modifiedNanoseconds: Int64, mode: UInt32,
+    contentType: String?, fileID: String, revision: UInt64, nonce: String
+  ) {
+    self.name = name
+    self.sizeBytes = sizeBytes
+    self.chunkBytes = chunkBytes
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+    self.contentType = contentType
+    self.fileID = fileID
+    self.revision = revision
+    self.nonce = nonce
+  }
+
+  /// The nonce's bytes; nil when it is not one.
+  public var nonceBytes: [UInt8]? {
+    guard let bytes = Hex.decode(nonce), bytes.count == ProtocolLimits.nonceBytes else { return nil }
+    return bytes
+  }
+}
+
+/// The answer to `POST /v1/uploads`.
+public struct SessionResponse: Hashable, Sendable, Codable {
+  /// The session's id: see ``ProtocolPath/isSessionID(_:)``.
+  public var id: String
+  /// The chunk size that holds for this session; at most the one that was asked for.
+  public var chunkBytes: Int
+  /// When the session ends by itself, seconds since 1970.
+  public var expiresAtSeconds: Int64
+
+  enum CodingKeys: String, CodingKey {
+    case id
+    case chunkBytes = "chunk_size"
+    case expiresAtSeconds = "expires_at"
+  }
+
+  /// Answers with a session.
+  public init(id: String, chunkBytes: Int, expiresAtSeconds: Int64) {
+    self.id = id
+    self.chunkBytes = chunkBytes
+    self.expiresAtSeconds = expiresAtSeconds
+  }
+}
+
+/// Chunk indices from the first to the last, both included; `[first, last]` in JSON.
+public struct ChunkIndexRange: Hashable, Sendable, Codable {
+  /// The lowest index.
+  public var first: UInt32
+  /// The highest index, at least ``first``.
+  public var last: UInt32
+
+  /// A range of indices, the first at most the last.
+  public init(first: UInt32, last: UInt32) {
+    self.first = first
+    self.last = last
+  }
+
+  /// Reads `[first, last]`.
+  public init(from decoder: any Decoder) throws {
+    var container = try decoder.unkeyedContainer()
+    first = try container.decode(UInt32.self)
+    last = try container.decode(UInt32.self)
+    guard first <= last, container.isAtEnd else {
+      throw DecodingError.dataCorruptedError(in: container, debugDescription: "a range is [first, last]")
+    }
+  }
+
+  /// Writes `[first, last]`.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.unkeyedContainer()
+    try container.encode(first)
+    try container.encode(last)
+  }
+
+  /// The ranges that cover exactly these indices, which are given in ascending order.
+  public static func covering(_ sortedIndices: some Sequence<UInt32>) -> [ChunkIndexRange] {
+    var ranges: [ChunkIndexRange] = []
+    for index in sortedIndices {
+      if let range = ranges.last, range.last < .max, range.last + 1 == index {
+        ranges[ranges.count - 1].last = index
+      } else if ranges.last?.last != index {
+        ranges.append(ChunkIndexRange(first: index, last: index))
+      }
+    }
+    return ranges
+  }
+}
+
+/// The answer to `GET /v1/uploads/{id}`: what the receiver holds.
+public struct HeldResponse: Hashable, Sendable, Codable {
+  /// Where a session stands.
+  public enum State: String, Hashable, Sendable, Codable, CaseIterable {
+    /// Chunks are taken.
+    case open
+    /// Published; ``HeldResponse/receipt`` is there, and chunks are no longer replaced.
+    case committed
+  }
+
+  /// The session's id.
+  public var id: String
+  /// Where the session stands.
+  public var state: State
+  /// The session's chunk size.
+  public var chunkBytes: Int
+  /// Indices of the chunks that are stored, ascending and without overlap.
+  public var held: [ChunkIndexRange]
+  /// SHA-256 of each stored chunk (64 hexadecimal digits) by its index in decimal; only with `?digests=1`.
+  public var digests: [String: String]?
+  /// Tip of the commitment chain over the chunks 0, 1, … up to the first that is not stored; 64 hexadecimal digits.
+  public var chainTip: String
+  /// When the session ends by itself, seconds since 1970.
+  public var expiresAtSeconds: Int64
+  /// The receipt of a committed session.
+  public var receipt: ReceiptBody?
+
+  enum CodingKeys: String, CodingKey {
+    case id
+    case state
+    case chunkBytes = "chunk_size"
+    case held
+    case digests
+    case chainTip = "chain_tip"
+    case expiresAtSeconds = "expires_at"
+    case receipt
+  }
+
+  /// States what is held.
+  public init(
+    id: String, state: State, chunkBytes: Int, held: [ChunkIndexRange], digests: [String: String]?,
+    chainTip: String, expiresAtSeconds: Int64, receipt: ReceiptBody? = nil
+  ) {
+    self.id = id
+    self.state = state
+    self.chunkBytes = chunkBytes
+    self.held = held
+    self.digests = digests
+    self.chainTip = chainTip
+    self.expiresAtSeconds = expiresAtSeconds
+    self.receipt = receipt
+  }
+}

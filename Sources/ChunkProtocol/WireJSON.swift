@@ -1,0 +1,56 @@
+import FoundationEssentials
+
+/// Bytes that are not the JSON that was expected.
+public struct WireJSONError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The member that is wrong, as `digests.7`; empty for the document itself.
+  public var field: String
+  /// What is wrong with it.
+  public var reason: String
+
+  /// Member and reason, for people.
+  public var description: String { field.isEmpty ? reason : "\(field): \(reason)" }
+}
+
+/// The protocol's JSON: one place that encodes and decodes it.
+public enum WireJSON {
+  /// The value as JSON with its members in a stable order.
+  public static func encode(_ value: some Encodable) -> [UInt8] {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    do {
+      return Array(try encoder.encode(value))
+    } catch {
+      // The protocol's bodies hold strings and integers; nothing in them can be refused.
+      preconditionFailure("\(type(of: value)) is no JSON: \(error)")
+    }
+  }
+
+  /// Reads a value. The bytes come from the network: whatever they are, this returns or throws.
+  public static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(WireJSONError) -> Value {
+    do {
+      return try JSONDecoder().decode(type, from: Data(bytes))
+    } catch let error as DecodingError {
+      throw describe(error)
+    } catch {
+      throw WireJSONError(field: "", reason: "no JSON")
+    }
+  }
+
+  private static func describe(_ error: DecodingError) -> WireJSONError {
+    switch error {
+    case .keyNotFound(let key, let context):
+      WireJSONError(field: text(context.codingPath + [key]), reason: "is missing")
+    case .valueNotFound(_, let context): WireJSONError(field: text(context.codingPath), reason: "must not be null")
+    case .typeMismatch(let type, let context):
+      WireJSONError(field: text(context.codingPath), reason: "is not of type \(type)")
+    case .dataCorrupted(let context):
+      WireJSONError(
+        field: text(context.codingPath), reason: context.codingPath.isEmpty ? "no JSON" : "is not acceptable")
+    @unknown default: WireJSONError(field: "", reason: "no JSON")
+    }
+  }
+
+  private static func text(_ path: [any CodingKey]) -> String {
+    path.map(\.stringValue).joined(separator: ".")
+  }
+}
