@@ -1,0 +1,43 @@
+#include "CCurl.h"
+
+#include <string.h>
+
+static size_t read_body(char *buffer, size_t size, size_t count, void *context) {
+  struct uploadfs_curl_body *body = context;
+  size_t wanted = size * count;
+  size_t left = body->count - body->offset;
+  size_t taken = wanted < left ? wanted : left;
+  if (taken > 0) {
+    memcpy(buffer, (const char *)body->bytes + body->offset, taken);
+    body->offset += taken;
+  }
+  return taken;
+}
+
+static int seek_body(void *context, curl_off_t offset, int origin) {
+  struct uploadfs_curl_body *body = context;
+  // libcurl only ever asks for SEEK_SET; anything else would be a misunderstanding.
+  if (origin != SEEK_SET || offset < 0 || (size_t)offset > body->count) return CURL_SEEKFUNC_FAIL;
+  body->offset = (size_t)offset;
+  return CURL_SEEKFUNC_OK;
+}
+
+CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body) {
+  CURLcode code = curl_easy_setopt(easy, CURLOPT_READFUNCTION, (curl_read_callback)read_body);
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_READDATA, body);
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, (curl_seek_callback)seek_body);
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SEEKDATA, body);
+  return code;
+}
+
+int uploadfs_curl_multi_next_done(CURLM *multi, CURL **easy, CURLcode *result) {
+  int left = 0;
+  CURLMsg *message;
+  while ((message = curl_multi_info_read(multi, &left)) != NULL) {
+    if (message->msg != CURLMSG_DONE) continue;
+    *easy = message->easy_handle;
+    *result = message->data.result;
+    return 1;
+  }
+  return 0;
+}

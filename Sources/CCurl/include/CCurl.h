@@ -1,0 +1,91 @@
+/// libcurl as Swift can use it. curl_easy_setopt, curl_easy_getinfo and curl_multi_setopt are variadic, which Swift
+/// cannot import: each wrapper here fixes the type of the one value, and returns what libcurl returns. The rest of
+/// libcurl's API is imported as it is.
+///
+/// The two callbacks that touch every byte of a body are written in C: they are called once for each buffer, from inside
+/// libcurl, and need nothing of Swift.
+#ifndef UPLOADFS_CCURL_H
+#define UPLOADFS_CCURL_H
+
+#include <curl/curl.h>
+#include <stddef.h>
+
+/// What the loaded libcurl is and can do; CURLVERSION_NOW is a macro that Swift cannot import.
+static inline curl_version_info_data *uploadfs_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
+
+/// For options of the kind `long`.
+static inline CURLcode uploadfs_curl_set_long(CURL *easy, CURLoption option, long value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+/// For options of the kind `curl_off_t`.
+static inline CURLcode uploadfs_curl_set_size(CURL *easy, CURLoption option, curl_off_t value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+/// For options of the kind `char *`, which libcurl copies. NULL takes the value away, also a default one.
+static inline CURLcode uploadfs_curl_set_string(CURL *easy, CURLoption option, const char *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+/// For options of the kind `void *`, which libcurl hands back or writes to, and does not own.
+static inline CURLcode uploadfs_curl_set_pointer(CURL *easy, CURLoption option, void *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+/// For CURLOPT_HTTPHEADER. libcurl does not copy the list: it must live as long as the transfer.
+static inline CURLcode uploadfs_curl_set_list(CURL *easy, CURLoption option, struct curl_slist *list) {
+  return curl_easy_setopt(easy, option, list);
+}
+
+/// The type of CURLOPT_HEADERFUNCTION and CURLOPT_WRITEFUNCTION.
+typedef size_t (*uploadfs_curl_sink)(char *bytes, size_t size, size_t count, void *context);
+
+/// For CURLOPT_HEADERFUNCTION and CURLOPT_WRITEFUNCTION.
+static inline CURLcode uploadfs_curl_set_sink(CURL *easy, CURLoption option, uploadfs_curl_sink sink) {
+  return curl_easy_setopt(easy, option, sink);
+}
+
+/// For CURLOPT_XFERINFOFUNCTION.
+static inline CURLcode uploadfs_curl_set_progress(CURL *easy, curl_xferinfo_callback progress) {
+  return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
+}
+
+/// A request body in memory, and how much of it libcurl has taken.
+struct uploadfs_curl_body {
+  const void *bytes;
+  size_t count;
+  size_t offset;
+};
+
+/// Makes libcurl read a request body from memory. The body's record, and the bytes that it points to, must live until
+/// the transfer has ended. A seek callback is set beside the read callback, without which libcurl fails a request
+/// instead of repeating it when a kept-alive connection turns out to be dead.
+CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body);
+
+/// For facts of the kind `long`.
+static inline CURLcode uploadfs_curl_get_long(CURL *easy, CURLINFO info, long *value) {
+  return curl_easy_getinfo(easy, info, value);
+}
+
+/// For facts of the kind `curl_off_t`.
+static inline CURLcode uploadfs_curl_get_size(CURL *easy, CURLINFO info, curl_off_t *value) {
+  return curl_easy_getinfo(easy, info, value);
+}
+
+/// For CURLINFO_PRIVATE: the pointer that CURLOPT_PRIVATE was set to.
+static inline CURLcode uploadfs_curl_get_private(CURL *easy, void **value) {
+  return curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)value);
+}
+
+/// For multi options of the kind `long`.
+static inline CURLMcode uploadfs_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+  return curl_multi_setopt(multi, option, value);
+}
+
+/// The finished transfer of a CURLMSG_DONE message, and its result: the result lies in a union that Swift imports only
+/// as raw storage. Returns 0 when no message is left. Messages of other kinds, of which there are none today, are
+/// skipped.
+int uploadfs_curl_multi_next_done(CURLM *multi, CURL **easy, CURLcode *result);
+
+#endif

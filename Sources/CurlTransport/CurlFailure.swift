@@ -1,0 +1,55 @@
+import CCurl
+import UploadEngine
+
+/// Turns libcurl's result codes into ``TransportError``s: once, here.
+enum CurlFailure {
+  /// What went wrong, for decisions. `text` is what libcurl wrote into the error buffer.
+  static func kind(of code: CURLcode, text: String) -> TransportError.Kind {
+    switch code {
+    case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
+      .unknownHost
+    case CURLE_COULDNT_CONNECT:
+      .connectFailed
+    case CURLE_OPERATION_TIMEDOUT:
+      // One code for three clocks; only the text of CURLOPT_LOW_SPEED_TIME begins like this (lib/speedcheck.c).
+      text.hasPrefix("Operation too slow") ? .stalled : .timedOut
+    case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
+      CURLE_SSL_INVALIDCERTSTATUS:
+      .certificateRefused
+    case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
+      CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED, CURLE_SSL_SHUTDOWN_FAILED,
+      CURLE_SSL_CRL_BADFILE, CURLE_SSL_CLIENTCERT:
+      .tlsFailed
+    case CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_SEND_FAIL_REWIND,
+      CURLE_HTTP2, CURLE_HTTP2_STREAM:
+      .connectionLost
+    // CURLE_UNSUPPORTED_PROTOCOL is HTTP/0.9 here: a URL of a foreign scheme is refused before libcurl sees it.
+    case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR:
+      .protocolViolation
+    default:
+      .other
+    }
+  }
+
+  /// The error for a transfer to `host` that ended with `code`.
+  static func error(for code: CURLcode, text: String, host: String) -> TransportError {
+    let kind = kind(of: code, text: text)
+    let detail = text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
+    return TransportError(kind, "\(sentence(for: kind, host: host)) (\(detail))")
+  }
+
+  private static func sentence(for kind: TransportError.Kind, host: String) -> String {
+    switch kind {
+    case .unknownHost: "no address is known for the host \(host)"
+    case .connectFailed: "no connection to \(host): refused or unreachable"
+    case .tlsFailed: "no secure connection to \(host): the TLS 1.3 handshake failed"
+    case .certificateRefused: "the certificate of \(host) was refused"
+    case .timedOut: "\(host) did not answer in time"
+    case .stalled: "the transfer to \(host) has stalled"
+    case .connectionLost: "the connection to \(host) was lost in mid-request"
+    case .protocolViolation: "\(host) answered with something that is not valid HTTP"
+    case .cancelled: "the request to \(host) was cancelled"
+    case .overloaded, .stopped, .other: "the request to \(host) failed"
+    }
+  }
+}

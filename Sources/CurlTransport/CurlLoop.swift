@@ -1,0 +1,126 @@
+import CCurl
+import UploadEngine
+
+/// The curl thread's whole life. Every handle is created, used and freed here; the only way in is the inbox.
+final class CurlLoop {
+  /// What stands between two turns when nothing happens; libcurl shortens it to its own next timer.
+  private static let idlePollMilliseconds: Int32 = 60_000
+
+  private let inbox: RequestInbox
+  private let multi: UnsafeMutableRawPointer
+  private let settings: TransferSettings
+  private let slots: Int
+  private var transfers: [HTTPRequestID: CurlTransfer] = [:]
+  /// Handles that wait for the next transfer, so that none is made and torn down per chunk. At most `slots`.
+  private var idleHandles: [EasyHandle] = []
+
+  /// Takes over the multi handle.
+  init(inbox: RequestInbox, multi: UnsafeMutableRawPointer, settings: TransferSettings) {
+    self.inbox = inbox
+    self.multi = multi
+    self.settings = settings
+    slots =
+      settings.multiplexes
+      ? CurlTransportConfiguration.maxMultiplexedRequests : settings.configuration.maxConnections
+  }
+
+  /// Runs until the inbox says stop, or libcurl's multi handle is beyond repair. Whatever is in flight or waiting then
+  /// fails as stopped, and nothing of libcurl is left.
+  func run() {
+    var failure = "the transport has been stopped"
+    while drainInbox() {
+      if let problem = perform() ?? poll(isIdle: !completeFinished()) {
+        failure = problem
+        break
+      }
+    }
+    tearDown(failure)
+  }
+
+  /// False when the loop must end.
+  private func drainInbox() -> Bool {
+    let work = inbox.take(freeSlots: slots - transfers.count)
+    for request in work.withdrawn {
+      request.onCompletion(.failure(TransportError(.cancelled, "the request was cancelled before it was sent")))
+    }
+    guard !work.isStopping else {
+      // Taken out of the inbox in the turn in which it closed.
+      for request in work.starts {
+        inbox.forget(request.id)
+        request.onCompletion(.failure(TransportError(.stopped, "the transport has been stopped")))
+      }
+      return false
+    }
+    for id in work.cancels {
+      guard let transfer = transfers[id] else { continue }
+      finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
+    }
+    for request in work.starts { start(request) }
+    return true
+  }
+
+  private func start(_ waiting: WaitingRequest) {
+    do throws(TransportError) {
+      guard let handle = idleHandles.popLast() ?? EasyHandle() else {
+        throw TransportError(.other, "curl_easy_init failed: out of memory")
+      }
+      handle.reset()
+      let transfer = try CurlTransfer(waiting, on: handle, with: settings)
+      let code = curl_multi_add_handle(multi, handle.pointer)
+      guard code == CURLM_OK else {
+        throw TransportError(.other, "curl_multi_add_handle failed: \(String(cString: curl_multi_strerror(code)))")
+      }
+      transfers[waiting.id] = transfer
+    } catch {
+      inbox.forget(waiting.id)
+      waiting.onCompletion(.failure(error))
+    }
+  }
+
+  /// What is wrong with the multi handle; nil when nothing is.
+  private func perform() -> String? {
+    var running: Int32 = 0
+    let code = curl_multi_perform(multi, &running)
+    return code == CURLM_OK ? nil : "curl_multi_perform failed: \(String(cString: curl_multi_strerror(code)))"
+  }
+
+  /// True when a transfer has ended.
+  private func completeFinished() -> Bool {
+    var hasFinished = false
+    var easy: UnsafeMutableRawPointer?
+    var code = CURLE_OK
+    while uploadfs_curl_multi_next_done(multi, &easy, &code) != 0 {
+      var context: UnsafeMutableRawPointer?
+      guard let easy, uploadfs_curl_get_private(easy, &context) == CURLE_OK, let context else { continue }
+      // Unretained: `transfers` holds it until finish(_:_:) has run.
+      let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+      finish(transfer, transfer.result(for: code))
+      hasFinished = true
+    }
+    return hasFinished
+  }
+
+  /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.
+  private func poll(isIdle: Bool) -> String? {
+    let code = curl_multi_poll(multi, nil, 0, isIdle ? Self.idlePollMilliseconds : 0, nil)
+    return code == CURLM_OK ? nil : "curl_multi_poll failed: \(String(cString: curl_multi_strerror(code)))"
+  }
+
+  /// Ends a transfer: libcurl lets go of it first, then its slot is free, then its owner hears of it.
+  private func finish(_ transfer: CurlTransfer, _ result: Result<HTTPResponse, TransportError>) {
+    curl_multi_remove_handle(multi, transfer.handle.pointer)
+    transfers[transfer.id] = nil
+    idleHandles.append(transfer.handle)
+    inbox.forget(transfer.id)
+    transfer.complete(result)
+  }
+
+  private func tearDown(_ reason: String) {
+    let waiting = inbox.close()
+    for transfer in Array(transfers.values) { finish(transfer, .failure(transfer.error(.stopped, reason))) }
+    for request in waiting { request.onCompletion(.failure(TransportError(.stopped, reason))) }
+    // Easy handles before the multi handle that their connections live in.
+    idleHandles = []
+    curl_multi_cleanup(multi)
+  }
+}

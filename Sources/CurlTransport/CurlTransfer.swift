@@ -1,0 +1,255 @@
+import CCurl
+import UploadEngine
+
+/// One request in flight. Belongs to the curl thread, from the start to its completion; libcurl's callbacks reach it
+/// through an unretained pointer, which is sound because the loop keeps the transfer until its easy handle has left the
+/// multi handle.
+final class CurlTransfer {
+  let id: HTTPRequestID
+  let handle: EasyHandle
+  private let request: HTTPRequest
+  private let target: RequestTarget
+  private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
+  /// A small body, copied: the address of an array's bytes is not guaranteed beyond one call.
+  private let ownedBody: UnsafeMutableRawBufferPointer?
+  private var head = ResponseHead()
+  private var responseBody: [UInt8] = []
+  /// Why a callback broke the transfer off; libcurl itself only knows that it did.
+  private var violation: String?
+
+  /// Prepares the request on a fresh or reset handle.
+  init(_ waiting: WaitingRequest, on handle: EasyHandle, with settings: TransferSettings) throws(TransportError) {
+    guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
+      throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
+    }
+    id = waiting.id
+    self.handle = handle
+    self.target = target
+    request = waiting.request
+    onCompletion = waiting.onCompletion
+    ownedBody = Self.copy(of: waiting.request.body)
+    try configure(settings)
+  }
+
+  deinit { ownedBody?.deallocate() }
+
+  /// Reports the end of the transfer, once.
+  func complete(_ result: Result<HTTPResponse, TransportError>) { onCompletion(result) }
+
+  /// The error for a transfer that was ended by our side.
+  func error(_ kind: TransportError.Kind, _ reason: String) -> TransportError {
+    TransportError(kind, "the request to \(target.host) was ended: \(reason)")
+  }
+
+  /// What the transfer's end means.
+  func result(for code: CURLcode) -> Result<HTTPResponse, TransportError> {
+    if let violation { return .failure(TransportError(.protocolViolation, "\(target.host) \(violation)")) }
+    guard code == CURLE_OK || isAnswered(despite: code) else {
+      return .failure(CurlFailure.error(for: code, text: handle.failureText, host: target.host))
+    }
+    if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: bodyBytes.count)) }
+    let facts = HTTPConnectionFacts(
+      protocolName: protocolName, isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0,
+      timeToFirstByte: handle.time(CURLINFO_STARTTRANSFER_TIME_T), totalTime: handle.time(CURLINFO_TOTAL_TIME_T))
+    return .success(
+      HTTPResponse(status: head.status, headers: head.headers, body: responseBody, connection: facts))
+  }
+
+  /// A server that refuses a request answers before it has read the body, and then closes: libcurl reports the broken
+  /// connection, but what counts is the answer. A refusal counts without its whole body; another answer must be whole.
+  private func isAnswered(despite code: CURLcode) -> Bool {
+    guard head.isComplete, CurlFailure.kind(of: code, text: "") == .connectionLost else { return false }
+    return head.status >= 400 || head.contentLength == responseBody.count
+  }
+
+  private var protocolName: String {
+    switch handle.fact(CURLINFO_HTTP_VERSION) {
+    case Int(CURL_HTTP_VERSION_1_0): "HTTP/1.0"
+    case Int(CURL_HTTP_VERSION_1_1): "HTTP/1.1"
+    case Int(CURL_HTTP_VERSION_2_0): "HTTP/2"
+    case Int(CURL_HTTP_VERSION_3): "HTTP/3"
+    default: ""
+    }
+  }
+
+  private var bodyBytes: UnsafeRawBufferPointer {
+    switch request.body {
+    case .none: UnsafeRawBufferPointer(start: nil, count: 0)
+    case .bytes: ownedBody.map { UnsafeRawBufferPointer($0) } ?? UnsafeRawBufferPointer(start: nil, count: 0)
+    case .pinned(let pinned): pinned.bytes
+    }
+  }
+
+  private static func copy(of body: HTTPRequest.Body) -> UnsafeMutableRawBufferPointer? {
+    guard case .bytes(let bytes) = body, !bytes.isEmpty else { return nil }
+    let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+    copy.copyBytes(from: bytes)
+    return copy
+  }
+}
+
+// MARK: - Options
+
+/// What all requests of one transport have in common.
+struct TransferSettings {
+  let configuration: CurlTransportConfiguration
+  /// Requests share HTTP/2 connections.
+  let multiplexes: Bool
+
+  /// What libcurl asks a read callback for at a time. Larger ones only cost cache: OpenSSL encrypts records of 16 KiB.
+  static let uploadBufferBytes = 2 << 20
+
+  func allows(_ scheme: String) -> Bool {
+    scheme == "https" || (scheme == "http" && configuration.allowPlainHTTP)
+  }
+
+  func refusal(ofURL url: String) -> String {
+    guard let target = RequestTarget(url: url) else { return "a request's URL has no scheme and host" }
+    return target.scheme == "http"
+      ? "plain http to \(target.host) is not allowed" : "the scheme \(target.scheme) (\(target.host)) is not supported"
+  }
+}
+
+extension CurlTransfer {
+  /// Every option of every request, in one place.
+  private func configure(_ settings: TransferSettings) throws(TransportError) {
+    let configuration = settings.configuration
+    try handle.setErrorBuffer()
+    try handle.set(CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque())
+    try handle.set(CURLOPT_NOSIGNAL, true)
+    try handle.set(CURLOPT_URL, request.url)
+    try handle.set(CURLOPT_PROTOCOLS_STR, configuration.allowPlainHTTP ? "https,http" : "https")
+    try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)
+    try handle.set(CURLOPT_FOLLOWLOCATION, false)
+    try handle.set(CURLOPT_USERAGENT, configuration.userAgent)
+    // A proxy of the environment cannot reach what listens on this machine's own loopback.
+    if target.isLoopback { try handle.set(CURLOPT_PROXY, "") }
+    try handle.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
+
+    try handle.set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_3))
+    try handle.set(CURLOPT_SSL_VERIFYPEER, 1)
+    try handle.set(CURLOPT_SSL_VERIFYHOST, 2)
+    if let caFile = configuration.caFile {
+      try handle.set(CURLOPT_CAINFO, caFile)
+      // Only these: the library's default folder of authorities would be asked as well.
+      try handle.unset(CURLOPT_CAPATH)
+    }
+
+    try handle.set(
+      CURLOPT_HTTP_VERSION, Int(settings.multiplexes ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
+    try handle.set(CURLOPT_PIPEWAIT, settings.multiplexes)
+    try handle.set(CURLOPT_TCP_NODELAY, true)
+    try handle.set(CURLOPT_TCP_KEEPALIVE, true)
+    try handle.set(CURLOPT_TCP_KEEPIDLE, seconds: UploadConstants.keepAliveInterval)
+    try handle.set(CURLOPT_TCP_KEEPINTVL, seconds: UploadConstants.keepAliveInterval)
+    try handle.set(CURLOPT_UPLOAD_BUFFERSIZE, TransferSettings.uploadBufferBytes)
+
+    try handle.set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds: request.limits.connect)
+    try handle.set(CURLOPT_TIMEOUT_MS, milliseconds: request.limits.total)
+    if request.limits.stall > .zero {
+      try handle.set(CURLOPT_LOW_SPEED_TIME, seconds: request.limits.stall)
+      try handle.set(CURLOPT_LOW_SPEED_LIMIT, request.limits.stallBytesPerSecond)
+    }
+
+    try configureMethodAndBody()
+    try handle.setHeaderLines(try headerLines())
+    try configureCallbacks()
+  }
+
+  private func configureMethodAndBody() throws(TransportError) {
+    switch (request.method, request.body) {
+    case (.head, _):
+      try handle.set(CURLOPT_NOBODY, true)
+    case (.get, .none):
+      try handle.set(CURLOPT_HTTPGET, true)
+    case (.delete, .none):
+      try handle.set(CURLOPT_HTTPGET, true)
+      try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+    case (.get, _), (.delete, _), (.post, _), (.put, _):
+      // CURLOPT_UPLOAD for every method with a body: no Content-Type is invented, and no body is copied or freed.
+      try handle.set(CURLOPT_UPLOAD, true)
+      try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+      try handle.setBody(bodyBytes)
+    }
+  }
+
+  private func headerLines() throws(TransportError) -> [String] {
+    // Without this line libcurl would ask for permission to send a large body and wait a second for the answer.
+    var lines = ["Expect:"]
+    for header in request.headers {
+      guard header.name.isSafeHeaderText, header.value.isSafeHeaderText, !header.name.isEmpty,
+        !header.name.utf8.contains(where: { $0 == 0x3a || $0 == 0x3b })
+      else { throw TransportError(.other, "a header field of a request to \(target.host) is malformed") }
+      // libcurl takes "Name:" for the wish to remove the field, and "Name;" for an empty one.
+      lines.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
+    }
+    return lines
+  }
+
+  private func configureCallbacks() throws(TransportError) {
+    let context = Unmanaged.passUnretained(self).toOpaque()
+    try handle.set(CURLOPT_HEADERFUNCTION, onHeaderLine)
+    try handle.set(CURLOPT_HEADERDATA, context)
+    try handle.set(CURLOPT_WRITEFUNCTION, onResponseBytes)
+    try handle.set(CURLOPT_WRITEDATA, context)
+    guard request.sentBytes != nil else { return }
+    try handle.setProgress(onProgress)
+    try handle.set(CURLOPT_XFERINFODATA, context)
+    try handle.set(CURLOPT_NOPROGRESS, false)
+  }
+}
+
+// MARK: - Callbacks
+
+extension CurlTransfer {
+  fileprivate func receivedHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
+    guard head.consume(line) else {
+      violation = "sent more than \(ResponseHead.bytesMax >> 10) KiB of header fields"
+      return false
+    }
+    return true
+  }
+
+  fileprivate func receivedBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard bytes.count <= UploadConstants.responseBytesMax - responseBody.count else {
+      violation = "sent a response of more than \(UploadConstants.responseBytesMax >> 20) MiB"
+      return false
+    }
+    responseBody.append(contentsOf: bytes)
+    return true
+  }
+
+  fileprivate func sent(_ byteCount: Int) { request.sentBytes?.set(UInt64(clamping: byteCount)) }
+
+  fileprivate static func of(_ context: UnsafeMutableRawPointer) -> CurlTransfer {
+    Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+  }
+}
+
+// Global functions: closures for C that are formed in an isolated context would carry that isolation to the curl
+// thread. Returning fewer bytes than were offered makes libcurl end the transfer with CURLE_WRITE_ERROR.
+
+private func onHeaderLine(
+  _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+  guard let context else { return 0 }
+  let total = size &* count
+  return CurlTransfer.of(context).receivedHeaderLine(UnsafeRawBufferPointer(start: bytes, count: total)) ? total : 0
+}
+
+private func onResponseBytes(
+  _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+  guard let context else { return 0 }
+  let total = size &* count
+  return CurlTransfer.of(context).receivedBody(UnsafeRawBufferPointer(start: bytes, count: total)) ? total : 0
+}
+
+private func onProgress(
+  _ context: UnsafeMutableRawPointer?, _ downloadTotal: curl_off_t, _ downloaded: curl_off_t,
+  _ uploadTotal: curl_off_t, _ uploaded: curl_off_t
+) -> Int32 {
+  guard let context else { return 0 }
+  CurlTransfer.of(context).sent(Int(uploaded))
+  return 0
+}

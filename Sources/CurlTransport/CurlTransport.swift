@@ -1,0 +1,113 @@
+import CCurl
+import Glibc
+import Synchronization
+public import UploadEngine
+
+/// Sends HTTP requests with libcurl. One thread of its own owns every curl handle; callers only touch a bounded inbox.
+///
+/// A request's limits count from the moment when the transport takes it up: with HTTP/1.1, at most
+/// ``CurlTransportConfiguration/maxConnections`` are in flight, and further ones wait in the inbox. A limit of zero is no
+/// limit.
+public final class CurlTransport: HTTPTransport {
+  private let inbox: RequestInbox
+  /// Nil once somebody joins the thread, or has.
+  private let thread: Mutex<pthread_t?>
+
+  /// Checks the configuration and starts the thread.
+  public init(
+    configuration: CurlTransportConfiguration = CurlTransportConfiguration()
+  ) throws(TransportConfigurationError) {
+    // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
+    guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw .callFailed("curl_global_init") }
+    try configuration.validate()
+    let version = uploadfs_curl_version()?.pointee.version_num ?? 0
+    let settings = TransferSettings(
+      configuration: configuration, multiplexes: configuration.multiplexes(libcurlVersion: version))
+    let multi = try Self.makeMulti(settings)
+    inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
+    let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)
+    do throws(TransportConfigurationError) {
+      thread = Mutex(try Self.startThread(loop))
+    } catch {
+      curl_multi_cleanup(multi)
+      throw error
+    }
+  }
+
+  deinit { stop() }
+
+  /// Queues a request; see ``HTTPTransport/start(_:id:onCompletion:)``.
+  public func start(
+    _ request: HTTPRequest, id: HTTPRequestID,
+    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void
+  ) {
+    let refusal = inbox.put(WaitingRequest(id: id, request: request, onCompletion: onCompletion))
+    if let refusal { onCompletion(.failure(refusal)) }
+  }
+
+  /// Ends a request early; see ``HTTPTransport/cancel(_:)``.
+  public func cancel(_ id: HTTPRequestID) { inbox.cancel(id) }
+
+  /// Fails everything in flight and waiting as stopped, closes all connections and joins the thread: no completion is
+  /// called after this has returned. Further calls do nothing; a call from a completion only asks for the end, since a
+  /// thread cannot wait for itself.
+  public func stop() {
+    inbox.stop()
+    let thread = thread.withLock { thread in
+      defer { thread = nil }
+      return thread
+    }
+    guard let thread else { return }
+    if pthread_equal(thread, pthread_self()) != 0 {
+      pthread_detach(thread)
+    } else {
+      pthread_join(thread, nil)
+    }
+  }
+
+  private static func makeMulti(
+    _ settings: TransferSettings
+  ) throws(TransportConfigurationError) -> UnsafeMutableRawPointer {
+    guard let multi = curl_multi_init() else { throw .callFailed("curl_multi_init") }
+    let connections = settings.configuration.maxConnections
+    let options: [(CURLMoption, Int, name: String)] = [
+      (CURLMOPT_PIPELINING, Int(settings.multiplexes ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING), "CURLMOPT_PIPELINING"),
+      (CURLMOPT_MAX_HOST_CONNECTIONS, connections, "CURLMOPT_MAX_HOST_CONNECTIONS"),
+      (CURLMOPT_MAXCONNECTS, connections, "CURLMOPT_MAXCONNECTS"),
+    ]
+    for (option, value, name) in options {
+      guard uploadfs_curl_multi_set_long(multi, option, value) == CURLM_OK else {
+        curl_multi_cleanup(multi)
+        throw .callFailed("curl_multi_setopt(\(name))")
+      }
+    }
+    return multi
+  }
+
+  private static func startThread(_ loop: CurlLoop) throws(TransportConfigurationError) -> pthread_t {
+    // One-shot hand-off: the loop is touched by nobody else from here on. The +1 is taken back by runLoop, or below
+    // when there is no thread to do so.
+    let handedOver = Unmanaged.passRetained(loop)
+    // Signals are the main thread's business, and libcurl's threads must not die of SIGPIPE: everything is blocked while
+    // the thread is created, which inherits the mask and passes it on to libcurl's resolver threads.
+    var all = sigset_t()
+    var before = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_SETMASK, &all, &before)
+    var thread = pthread_t()
+    let code = pthread_create(&thread, nil, runLoop, handedOver.toOpaque())
+    pthread_sigmask(SIG_SETMASK, &before, nil)
+    guard code == 0 else {
+      handedOver.release()
+      throw .callFailed("pthread_create")
+    }
+    return thread
+  }
+}
+
+/// The curl thread's start routine; global, so that it carries no isolation.
+private func runLoop(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  guard let context else { return nil }
+  Unmanaged<CurlLoop>.fromOpaque(context).takeRetainedValue().run()
+  return nil
+}

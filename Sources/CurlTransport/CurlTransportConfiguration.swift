@@ -1,0 +1,138 @@
+import CCurl
+import Glibc
+
+/// How a ``CurlTransport`` connects. Checked once, when the transport is made.
+public struct CurlTransportConfiguration: Hashable, Sendable {
+  /// Which version of HTTP is spoken.
+  public enum ProtocolChoice: String, Sendable, CaseIterable {
+    /// HTTP/2 where the installed libcurl uploads well with it, HTTP/1.1 otherwise.
+    case automatic
+    /// HTTP/1.1, one connection for each request in flight.
+    case http1
+    /// HTTP/2, requests share connections. A server that only speaks HTTP/1.1 is still served.
+    case http2
+  }
+
+  /// A PEM file with the certificates of the authorities to trust, instead of the system's; nil for the system's.
+  public var caFile: String?
+  /// Which version of HTTP is spoken.
+  public var protocolChoice: ProtocolChoice
+  /// Connections to one host, and with HTTP/1.1 the requests in flight: 12 chunks and room for control requests.
+  public var maxConnections: Int
+  /// Requests that may wait for their turn; a further one is refused as overloaded.
+  public var inboxCapacity: Int
+  /// The User-Agent header.
+  public var userAgent: String
+  /// True: `http` is spoken where a URL says so. False: such a request fails.
+  public var allowPlainHTTP: Bool
+
+  /// A configuration; the defaults are those of the specification.
+  public init(
+    caFile: String? = nil, protocolChoice: ProtocolChoice = .automatic, maxConnections: Int = 16,
+    inboxCapacity: Int = 256, userAgent: String = "uploadfs", allowPlainHTTP: Bool = false
+  ) {
+    self.caFile = caFile
+    self.protocolChoice = protocolChoice
+    self.maxConnections = maxConnections
+    self.inboxCapacity = inboxCapacity
+    self.userAgent = userAgent
+    self.allowPlainHTTP = allowPlainHTTP
+  }
+}
+
+/// Why a transport cannot be made.
+public enum TransportConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The file of certificate authorities cannot be read.
+  case unreadableCAFile(path: String, reason: String)
+  /// The file of certificate authorities holds no PEM certificate.
+  case noCertificate(path: String)
+  /// A value is outside its range or malformed.
+  case invalidValue(name: String, requirement: String)
+  /// The installed libcurl lacks something.
+  case unsuitableLibrary(version: String, missing: String)
+  /// A call that cannot reasonably fail has failed.
+  case callFailed(String)
+
+  /// One sentence for people: what is wrong and what to do.
+  public var description: String {
+    switch self {
+    case .unreadableCAFile(let path, let reason):
+      "cannot read the CA file \(path): \(reason)"
+    case .noCertificate(let path):
+      "the CA file \(path) holds no PEM certificate (-----BEGIN CERTIFICATE-----)"
+    case .invalidValue(let name, let requirement):
+      "\(name) must be \(requirement)"
+    case .unsuitableLibrary(let version, let missing):
+      "the installed libcurl \(version) lacks \(missing); install libcurl4 (the OpenSSL flavour), 7.85 or later"
+    case .callFailed(let call):
+      "\(call) failed: out of memory, threads or file descriptors?"
+    }
+  }
+}
+
+extension CurlTransportConfiguration {
+  /// The first libcurl whose HTTP/2 uploads neither stall nor burn the processor: curl 35bf766280 closed the series of
+  /// fixes that began with 7.88.
+  static let multiplexingVersion: UInt32 = 0x08_0a_00
+  /// CURLOPT_PROTOCOLS_STR.
+  static let oldestVersion: UInt32 = 0x07_55_00
+  /// With HTTP/2, requests share connections; servers commonly allow this many streams on one.
+  static let maxMultiplexedRequests = 100
+
+  /// Whether requests share HTTP/2 connections under this libcurl (0x070801 is 7.8.1).
+  func multiplexes(libcurlVersion: UInt32) -> Bool {
+    switch protocolChoice {
+    case .automatic: libcurlVersion >= Self.multiplexingVersion
+    case .http1: false
+    case .http2: true
+    }
+  }
+
+  /// Checks everything that can be checked before the first request.
+  func validate() throws(TransportConfigurationError) {
+    guard (1...1024).contains(maxConnections) else {
+      throw .invalidValue(name: "maxConnections", requirement: "between 1 and 1024")
+    }
+    guard (1...65536).contains(inboxCapacity) else {
+      throw .invalidValue(name: "inboxCapacity", requirement: "between 1 and 65536")
+    }
+    guard userAgent.isSafeHeaderText else {
+      throw .invalidValue(name: "userAgent", requirement: "free of control characters")
+    }
+    try validateLibrary()
+    if let caFile { try Self.validateCAFile(caFile) }
+  }
+
+  private func validateLibrary() throws(TransportConfigurationError) {
+    guard let about = uploadfs_curl_version() else { throw .callFailed("curl_version_info") }
+    let version = about.pointee.version.map { String(cString: $0) } ?? "of unknown version"
+    func require(_ feature: String, _ isPresent: Bool) throws(TransportConfigurationError) {
+      guard isPresent else { throw .unsuitableLibrary(version: version, missing: feature) }
+    }
+    try require("CURLOPT_PROTOCOLS_STR", about.pointee.version_num >= Self.oldestVersion)
+    try require("TLS", about.pointee.features & CURL_VERSION_SSL != 0)
+    if multiplexes(libcurlVersion: about.pointee.version_num) {
+      try require("HTTP/2", about.pointee.features & CURL_VERSION_HTTP2 != 0)
+    }
+  }
+
+  private static func validateCAFile(_ path: String) throws(TransportConfigurationError) {
+    guard let file = fopen(path, "re") else {
+      throw .unreadableCAFile(path: path, reason: String(cString: strerror(errno)))
+    }
+    defer { fclose(file) }
+    var line: UnsafeMutablePointer<CChar>?
+    var capacity = 0
+    defer { free(line) }
+    while getline(&line, &capacity, file) >= 0 {
+      if let line, strncmp(line, "-----BEGIN CERTIFICATE-----", 27) == 0 { return }
+    }
+    guard ferror(file) == 0 else { throw .unreadableCAFile(path: path, reason: "it is not a readable file") }
+    throw .noCertificate(path: path)
+  }
+}
+
+extension String {
+  /// True when the text cannot end a header field and begin another.
+  var isSafeHeaderText: Bool { utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7f) || $0 == 0x09 } }
+}

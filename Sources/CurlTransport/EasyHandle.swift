@@ -1,0 +1,144 @@
+import CCurl
+import UploadEngine
+
+/// One reusable libcurl easy handle with the memory that libcurl writes to while a transfer runs. Belongs to the curl
+/// thread.
+final class EasyHandle {
+  let pointer: UnsafeMutableRawPointer
+  /// Where libcurl reads a request body from; fixed in memory because libcurl keeps its address.
+  let body: UnsafeMutablePointer<uploadfs_curl_body>
+  private let errorText: UnsafeMutablePointer<CChar>
+  /// The header list of the present transfer; libcurl does not copy it.
+  private var headerList: UnsafeMutablePointer<curl_slist>?
+
+  /// Nil when memory is short.
+  init?() {
+    guard let pointer = curl_easy_init() else { return nil }
+    self.pointer = pointer
+    body = .allocate(capacity: 1)
+    body.initialize(to: uploadfs_curl_body())
+    errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+    errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+  }
+
+  deinit {
+    // Before the memory that it points to.
+    curl_easy_cleanup(pointer)
+    curl_slist_free_all(headerList)
+    body.deallocate()
+    errorText.deallocate()
+  }
+
+  /// Forgets the last transfer; connections, TLS sessions and resolved names live in the multi handle and stay.
+  func reset() {
+    curl_easy_reset(pointer)
+    curl_slist_free_all(headerList)
+    headerList = nil
+    body.pointee = uploadfs_curl_body()
+    errorText[0] = 0
+  }
+
+  /// What libcurl said about the failure of the present transfer; may be empty.
+  var failureText: String { String(cString: errorText) }
+
+  /// Sets an option of the kind `long`.
+  func set(_ option: CURLoption, _ value: Int) throws(TransportError) {
+    try check(uploadfs_curl_set_long(pointer, option, value), option)
+  }
+
+  /// Sets an option of the kind `long` to 1 or 0.
+  func set(_ option: CURLoption, _ value: Bool) throws(TransportError) {
+    try set(option, value ? 1 : 0)
+  }
+
+  /// Sets an option of the kind `long` to a duration in whole milliseconds, rounded up: 0 would mean "no limit".
+  func set(_ option: CURLoption, milliseconds duration: Duration) throws(TransportError) {
+    try set(option, Self.whole(duration, unitAttoseconds: 1_000_000_000_000_000, perSecond: 1000))
+  }
+
+  /// Sets an option of the kind `long` to a duration in whole seconds, rounded up.
+  func set(_ option: CURLoption, seconds duration: Duration) throws(TransportError) {
+    try set(option, Self.whole(duration, unitAttoseconds: 1_000_000_000_000_000_000, perSecond: 1))
+  }
+
+  /// Sets an option of the kind `curl_off_t`.
+  func set(_ option: CURLoption, size: Int) throws(TransportError) {
+    try check(uploadfs_curl_set_size(pointer, option, curl_off_t(size)), option)
+  }
+
+  /// Sets an option to a text, which libcurl copies.
+  func set(_ option: CURLoption, _ value: String) throws(TransportError) {
+    try check(value.withCString { uploadfs_curl_set_string(pointer, option, $0) }, option)
+  }
+
+  /// Takes a text option's default away.
+  func unset(_ option: CURLoption) throws(TransportError) {
+    try check(uploadfs_curl_set_string(pointer, option, nil), option)
+  }
+
+  /// Sets an option to a pointer that must outlive the transfer.
+  func set(_ option: CURLoption, _ value: UnsafeMutableRawPointer) throws(TransportError) {
+    try check(uploadfs_curl_set_pointer(pointer, option, value), option)
+  }
+
+  /// Sets a callback that receives bytes.
+  func set(_ option: CURLoption, _ sink: @escaping uploadfs_curl_sink) throws(TransportError) {
+    try check(uploadfs_curl_set_sink(pointer, option, sink), option)
+  }
+
+  /// Sets the progress callback.
+  func setProgress(_ callback: @escaping curl_xferinfo_callback) throws(TransportError) {
+    try check(uploadfs_curl_set_progress(pointer, callback), CURLOPT_XFERINFOFUNCTION)
+  }
+
+  /// Lets libcurl write its error text into this handle's buffer.
+  func setErrorBuffer() throws(TransportError) {
+    try check(uploadfs_curl_set_pointer(pointer, CURLOPT_ERRORBUFFER, errorText), CURLOPT_ERRORBUFFER)
+  }
+
+  /// Sends these bytes as the request's body; they must outlive the transfer.
+  func setBody(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
+    body.pointee = uploadfs_curl_body(bytes: bytes.baseAddress, count: bytes.count, offset: 0)
+    try check(uploadfs_curl_set_body(pointer, body), CURLOPT_READFUNCTION)
+    try set(CURLOPT_INFILESIZE_LARGE, size: bytes.count)
+  }
+
+  /// Sets the request's header lines, each without its line break.
+  func setHeaderLines(_ lines: [String]) throws(TransportError) {
+    for line in lines {
+      guard let list = curl_slist_append(headerList, line) else {
+        throw TransportError(.other, "curl_slist_append failed: out of memory")
+      }
+      headerList = list
+    }
+    try check(uploadfs_curl_set_list(pointer, CURLOPT_HTTPHEADER, headerList), CURLOPT_HTTPHEADER)
+  }
+
+  /// A fact of the kind `long`; 0 when libcurl does not know it.
+  func fact(_ info: CURLINFO) -> Int {
+    var value = 0
+    return uploadfs_curl_get_long(pointer, info, &value) == CURLE_OK ? value : 0
+  }
+
+  /// A fact in microseconds; zero when libcurl does not know it.
+  func time(_ info: CURLINFO) -> Duration {
+    var value: curl_off_t = 0
+    return uploadfs_curl_get_size(pointer, info, &value) == CURLE_OK ? .microseconds(value) : .zero
+  }
+
+  private func check(_ code: CURLcode, _ option: CURLoption) throws(TransportError) {
+    guard code != CURLE_OK else { return }
+    let name = curl_easy_option_by_id(option).flatMap { $0.pointee.name }.map { String(cString: $0) } ?? "?"
+    let reason = String(cString: curl_easy_strerror(code))
+    throw TransportError(.other, "libcurl refuses the option CURLOPT_\(name): \(reason)")
+  }
+
+  /// libcurl takes times as `long` and refuses those beyond an `int`'s range.
+  private static func whole(_ duration: Duration, unitAttoseconds: Int64, perSecond: Int64) -> Int {
+    let (seconds, attoseconds) = duration.components
+    guard seconds >= 0, attoseconds >= 0 else { return 0 }
+    guard seconds < Int64(Int32.max) / perSecond else { return Int(Int32.max) }
+    let roundedUp = (attoseconds + (unitAttoseconds - 1)) / unitAttoseconds
+    return Int(seconds * perSecond + roundedUp)
+  }
+}

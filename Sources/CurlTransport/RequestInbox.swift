@@ -1,0 +1,145 @@
+import CCurl
+import Synchronization
+import UploadEngine
+
+/// A request that waits for its turn.
+struct WaitingRequest: Sendable {
+  let id: HTTPRequestID
+  let request: HTTPRequest
+  let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
+}
+
+/// What the rest of the world wants of the curl thread: the only state that both sides touch.
+///
+/// Bounded: at most `capacity` requests wait, a further one is refused. Cancellations need no bound of their own, since
+/// only ids that are waiting or in flight are remembered.
+final class RequestInbox: Sendable {
+  /// What one turn of the loop has to do.
+  struct Work {
+    /// Requests to start, in the order in which they were put.
+    var starts: [WaitingRequest] = []
+    /// Requests that were cancelled before their turn came; to be completed as such.
+    var withdrawn: [WaitingRequest] = []
+    /// Requests in flight that were cancelled.
+    var cancels: [HTTPRequestID] = []
+    /// The loop must end.
+    var isStopping = false
+  }
+
+  private struct State {
+    var waiting: [WaitingRequest] = []
+    /// Waiting or in flight.
+    var live: Set<HTTPRequestID> = []
+    /// A subset of `live`.
+    var cancelled: Set<HTTPRequestID> = []
+    var isStopping = false
+    /// A wakeup is on its way: further ones would only cost system calls.
+    var isWakePending = false
+    /// Nil once the loop has ended.
+    var waker: LoopWaker?
+  }
+
+  private let capacity: Int
+  private let state: Mutex<State>
+
+  /// An empty inbox, read by the loop that `waker` wakes.
+  init(capacity: Int, waker: LoopWaker) {
+    self.capacity = capacity
+    state = Mutex(State(waker: waker))
+  }
+
+  /// Queues a request, or says why not.
+  func put(_ request: WaitingRequest) -> TransportError? {
+    state.withLock { state in
+      guard !state.isStopping else { return TransportError(.stopped, "the transport has been stopped") }
+      guard state.waiting.count < capacity else {
+        return TransportError(.overloaded, "\(capacity) requests are already waiting to be sent")
+      }
+      guard state.live.insert(request.id).inserted else {
+        return TransportError(.other, "request id \(request.id.value) is already in use")
+      }
+      state.waiting.append(request)
+      Self.wakeLocked(&state)
+      return nil
+    }
+  }
+
+  /// Asks for a request's end; ids that are neither waiting nor in flight are ignored.
+  func cancel(_ id: HTTPRequestID) {
+    state.withLock { state in
+      guard state.live.contains(id) else { return }
+      state.cancelled.insert(id)
+      Self.wakeLocked(&state)
+    }
+  }
+
+  /// Asks the loop to end.
+  func stop() {
+    state.withLock { state in
+      state.isStopping = true
+      Self.wakeLocked(&state)
+    }
+  }
+
+  /// Hands over what is to be done, with at most `freeSlots` starts. Only the loop calls this and what follows.
+  func take(freeSlots: Int) -> Work {
+    state.withLock { state in
+      state.isWakePending = false
+      var work = Work(isStopping: state.isStopping)
+      if !state.cancelled.isEmpty {
+        work.withdrawn = state.waiting.filter { state.cancelled.contains($0.id) }
+        state.waiting.removeAll { state.cancelled.contains($0.id) }
+        for request in work.withdrawn {
+          state.cancelled.remove(request.id)
+          state.live.remove(request.id)
+        }
+        work.cancels = Array(state.cancelled)
+        state.cancelled.removeAll(keepingCapacity: true)
+      }
+      let count = min(freeSlots, state.waiting.count)
+      if count > 0 {
+        work.starts = Array(state.waiting.prefix(count))
+        state.waiting.removeFirst(count)
+      }
+      return work
+    }
+  }
+
+  /// Forgets a request that is about to be completed.
+  func forget(_ id: HTTPRequestID) {
+    state.withLock { state in
+      state.live.remove(id)
+      state.cancelled.remove(id)
+    }
+  }
+
+  /// Refuses everything from now on, lets go of the multi handle, and returns what still waits.
+  func close() -> [WaitingRequest] {
+    state.withLock { state in
+      let rest = state.waiting
+      state.isStopping = true
+      state.waiting = []
+      state.live = []
+      state.cancelled = []
+      state.waker = nil
+      return rest
+    }
+  }
+
+  private static func wakeLocked(_ state: inout State) {
+    // Under the lock, so that it can never meet a multi handle that the loop is just cleaning up.
+    guard !state.isWakePending, let waker = state.waker else { return }
+    state.isWakePending = waker.wake()
+  }
+}
+
+/// Interrupts the loop's poll.
+///
+/// Sendable although it holds a raw pointer: its only use is curl_multi_wakeup, the one call on a multi handle that
+/// libcurl allows on any thread. It writes to a non-blocking descriptor and cannot wait.
+struct LoopWaker: @unchecked Sendable {
+  let multi: UnsafeMutableRawPointer
+
+  /// False when the wakeup could not be sent.
+  func wake() -> Bool { curl_multi_wakeup(multi) == CURLM_OK }
+}

@@ -1,0 +1,26 @@
+/// Scheme and host of a request's URL: what policy and error messages need. libcurl parses the URL for itself.
+struct RequestTarget: Hashable {
+  /// In lower case, without the colon.
+  let scheme: String
+  /// Without user, port and brackets; in lower case.
+  let host: String
+
+  /// Nil when the text is not `scheme://host…`.
+  init?(url: String) {
+    guard let mark = url.utf8.firstRange(of: "://".utf8) else { return nil }
+    let authority = url[mark.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+    let hostAndPort = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority
+    let host =
+      if hostAndPort.first == "[" {
+        hostAndPort.dropFirst().prefix { $0 != "]" }
+      } else {
+        hostAndPort.prefix { $0 != ":" }
+      }
+    guard !host.isEmpty, mark.lowerBound > url.startIndex else { return nil }
+    scheme = url[..<mark.lowerBound].lowercased()
+    self.host = host.lowercased()
+  }
+
+  /// The machine itself, by its usual names.
+  var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+}

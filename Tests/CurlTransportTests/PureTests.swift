@@ -1,0 +1,113 @@
+import Testing
+import UploadEngine
+
+@testable import CurlTransport
+
+@Suite("ResponseHead")
+struct ResponseHeadTests {
+  func head(_ lines: [String]) -> ResponseHead {
+    var head = ResponseHead()
+    for var line in lines {
+      #expect(line.withUTF8 { head.consume(UnsafeRawBufferPointer($0)) })
+    }
+    return head
+  }
+
+  @Test("Only the last response counts, and trailers do not")
+  func lastResponse() {
+    let result = head([
+      "HTTP/1.1 100 Continue\r\n", "X-A: 1\r\n", "\r\n", "HTTP/2 201 \r\n", "x-b:  two words \r\n", "\r\n",
+      "X-T: 3\r\n",
+    ])
+    #expect(result.status == 201)
+    #expect(result.isComplete)
+    #expect(result.headers == [HTTPHeader("x-b", "two words")])
+  }
+
+  @Test("An interim response alone is no answer")
+  func interim() {
+    #expect(!head(["HTTP/1.1 103 Early Hints\r\n", "\r\n"]).isComplete)
+  }
+
+  @Test("A folded line continues the value before it")
+  func folded() {
+    #expect(head(["HTTP/1.1 200 OK\r\n", "X-A: 1\r\n", "\t2\r\n"]).headers == [HTTPHeader("x-a", "1 2")])
+  }
+
+  @Test(
+    "Nonsense neither traps nor counts",
+    arguments: [
+      "", "\r\n", ":", ": x\r\n", "HTTP/", "HTTP/1.1", "HTTP/1.1 2", "HTTP/1.1 -20 x", "HTTP/1.1 99\u{1F4A9}9", " x",
+    ])
+  func nonsense(_ line: String) {
+    let result = head([line])
+    #expect(result.status == 0)
+    #expect(!result.isComplete)
+  }
+
+  @Test("More than the limit is refused, over all lines together")
+  func limit() {
+    var head = ResponseHead()
+    let line = [UInt8](repeating: 0x61, count: ResponseHead.bytesMax / 2)
+    #expect(line.withUnsafeBytes { head.consume($0) })
+    #expect(line.withUnsafeBytes { head.consume($0) })
+    #expect(!"\n".utf8.map(\.self).withUnsafeBytes { head.consume($0) })
+  }
+}
+
+@Suite("RequestTarget")
+struct RequestTargetTests {
+  @Test(
+    "Scheme and host are found, port and user are not part of the host",
+    arguments: [
+      ("https://Example.org/v1/", "https", "example.org"), ("HTTP://a:8080", "http", "a"),
+      ("https://[::1]:443/x", "https", "::1"), ("https://user:p@ss@host/@", "https", "host"),
+      ("tus+https://h?x", "tus+https", "h"),
+    ])
+  func parse(_ url: String, _ scheme: String, _ host: String) {
+    let target = RequestTarget(url: url)
+    #expect(target?.scheme == scheme)
+    #expect(target?.host == host)
+  }
+
+  @Test("What is no URL has no target", arguments: ["", "host", "https:/host", "://host", "https://", "https:///x"])
+  func refuse(_ url: String) {
+    #expect(RequestTarget(url: url) == nil)
+  }
+}
+
+@Suite("CurlTransportConfiguration")
+struct CurlTransportConfigurationTests {
+  @Test("HTTP/2 is shared from libcurl 8.10 on, unless it is forced")
+  func protocolChoice() {
+    let automatic = CurlTransportConfiguration()
+    #expect(!automatic.multiplexes(libcurlVersion: 0x07_58_01))
+    #expect(!automatic.multiplexes(libcurlVersion: 0x08_09_01))
+    #expect(automatic.multiplexes(libcurlVersion: 0x08_0a_00))
+    #expect(!CurlTransportConfiguration(protocolChoice: .http1).multiplexes(libcurlVersion: 0x08_0a_00))
+    #expect(CurlTransportConfiguration(protocolChoice: .http2).multiplexes(libcurlVersion: 0x07_58_01))
+  }
+
+  @Test("Values outside their range are named")
+  func ranges() {
+    #expect(throws: TransportConfigurationError.self) {
+      try CurlTransport(configuration: CurlTransportConfiguration(maxConnections: 0))
+    }
+    #expect(throws: TransportConfigurationError.self) {
+      try CurlTransport(configuration: CurlTransportConfiguration(inboxCapacity: 0))
+    }
+    #expect(throws: TransportConfigurationError.self) {
+      try CurlTransport(configuration: CurlTransportConfiguration(userAgent: "a\nb"))
+    }
+  }
+
+  @Test("A CA file that is missing or is none is found at the start")
+  func caFile() {
+    for path in ["/nonexistent/ca.pem", "/", "/dev/null"] {
+      let error = #expect(throws: TransportConfigurationError.self, "\(path)") {
+        try CurlTransport(configuration: CurlTransportConfiguration(caFile: path))
+      }
+      #expect(error?.description.contains(path) == true)
+    }
+  }
+}
