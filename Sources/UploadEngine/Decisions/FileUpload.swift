@@ -1,0 +1,123 @@
+import FileModel
+
+/// One file on its way, from the first writable open to the durable receipt.
+///
+/// ```
+///            opened          settled             every chunk done
+///   (new) ──────────► writing ──────► ready ──────────────────────► commit ──► finishing ──► complete
+///                      ▲  ▲  │ temporary name  ▲ │ failure                                     │
+///                      │  │  └────► held ──────┘ ├────► waiting ──► ready                      │
+///                      │  │                      └────► failed                                 │
+///                      │  └───────────────── changed (any state) ◄─────────────────────────────┘
+///                      └ removed (any state) ──► removed
+/// ```
+/// The struct holds the facts of one file and the transitions that concern nobody else; ``UploadSchedule`` owns all
+/// files, decides whose turn it is, and turns transitions into actions.
+struct FileUpload: Sendable {
+  enum Phase: Hashable, Sendable {
+    /// The content may change at any time: a writer has it open, or has not settled it since it changed.
+    /// Becomes `ready`, `held` or `removed`.
+    case writing
+    /// Settled under a temporary name. Becomes `ready` at a rename, `writing` at a change.
+    case held
+    /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing`, `waiting`, `failed`, `writing`.
+    case ready
+    /// A failure that may pass; tried again at this time. Becomes `ready`, `writing`.
+    case waiting(until: MonotonicTime)
+    /// The receipt is being made durable. Becomes `complete`, or `writing` if the file changes first.
+    case finishing
+    /// Delivered, and the catalog knows it. Becomes `writing` at a change, `ready` when it gets another name.
+    case complete
+    /// Will not pass by itself. Becomes `ready` at a retry, `writing` at a change.
+    case failed
+    /// The last name is gone.
+    case removed
+  }
+
+  let id: FileID
+  var snapshot: FileSnapshot
+  var phase: Phase
+  /// The last name that the file had; for status after it was removed.
+  var path: RelativePath
+  /// Between `opened` and `settled`.
+  var isOpen: Bool
+  /// Counts complete contents.
+  var revision: UInt64 = 0
+  var session: UploadSession?
+  var transfer: ChunkTransfer?
+  /// The present content goes in one request, not through a session.
+  var isWholeFile = false
+  /// The commit, or the whole-file request of an empty file, under way; with the name that it publishes.
+  var publishing: Publishing?
+  /// Names under which the present content is published.
+  var publishedPaths: [RelativePath] = []
+  var receipt: Receipt?
+  var merkleRoot: [UInt8]?
+  var chainTip: [UInt8]?
+  /// The number of the latest content change, over all files.
+  var changeSequence: UInt64
+  /// Consecutive failures without progress.
+  var attempts = 0
+  var previousDelay: Duration?
+  var lastFailure: FileStatus.Failure?
+  /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
+  var virtualTime: UInt64 = 0
+  var retriedChunks = 0
+  var reusedChunks = 0
+  var rate = RateMeter()
+  var protocolName = ""
+  var isPrewarmed = false
+  var openedAt: Int64?
+  var closedAt: Int64?
+  var startedAt: Int64?
+  var completedAt: Int64?
+  var isLocal = true
+  var removedReason: String?
+  /// Indices with a request under way in the present session, also those of an earlier content.
+  var inFlightIndices: Set<Int> = []
+
+  struct Publishing: Hashable, Sendable {
+    var request: HTTPRequestID
+    var path: RelativePath
+    var epoch: UInt64
+    /// Of the session that it ends; a session for newer content may have taken its place by then.
+    var nonce: [UInt8]
+  }
+
+  init(snapshot: FileSnapshot, phase: Phase, isOpen: Bool, changeSequence: UInt64) {
+    id = snapshot.id
+    self.snapshot = snapshot
+    self.phase = phase
+    self.isOpen = isOpen
+    self.changeSequence = changeSequence
+    path = snapshot.names.first ?? .root
+  }
+
+  /// The next name to publish: a name that the file has now, is not temporary and does not show this content yet.
+  func nextPath(_ rule: TemporaryNameRule) -> RelativePath? {
+    snapshot.names.first { !publishedPaths.contains($0) && !rule.matches($0.lastComponent) }
+  }
+
+  /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
+  var isPending: Bool {
+    switch phase {
+    case .writing, .ready, .waiting, .finishing: true
+    case .held, .complete, .failed, .removed: false
+    }
+  }
+
+  /// Every acknowledged chunk, for a resume record.
+  var resumeRecord: ResumeRecord? {
+    guard let session, let sessionID = session.id else { return nil }
+    switch session.state {
+    case .open, .unconfirmed, .querying: break
+    case .wanted, .opening, .published: return nil
+    }
+    let acknowledged = session.held.acknowledged.sorted { $0.key < $1.key }
+      .map { ResumeRecord.AcknowledgedChunk(index: $0.key, digest: $0.value) }
+    return ResumeRecord(
+      fileID: id, sessionID: sessionID, nonce: session.nonce, chunkBytes: session.chunkBytes,
+      epochRevision: revision, path: path, sizeBytes: snapshot.sizeBytes, openedAtSeconds: session.openedAtSeconds,
+      expiresAtSeconds: session.expiresAtSeconds, acknowledged: acknowledged)
+  }
+}

@@ -1,0 +1,98 @@
+/// What to do after a failure (spec E1). The only place where that is decided.
+struct RetryPolicy: Sendable {
+  /// What to do about a failed request.
+  enum Verdict: Hashable, Sendable {
+    /// The destination as a whole is not to be had: nothing is sent to it until a single probe has succeeded.
+    case pauseDestination
+    /// This file waits for a moment; the others go on.
+    case pauseFile
+    /// The session is gone at the server; open another.
+    case startNewSession
+    /// It will not pass by itself. The file stays in the spool and can be retried.
+    case fail
+    /// Nobody waits for the answer any more.
+    case ignore
+  }
+
+  var baseDelay = UploadConstants.retryBaseDelay
+  var maxDelay = UploadConstants.retryMaxDelay
+  var attemptsMax = UploadConstants.chunkMaxRetries
+
+  /// The verdict on a failure after `attempts` consecutive ones of the same file, this one included.
+  func verdict(on failure: StepFailure.Kind, attempts: Int) -> Verdict {
+    switch failure {
+    case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest:
+      return .fail
+    case .digestMismatch:
+      // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
+      // is no accident of the line, and somebody has to look at it.
+      return attempts >= attemptsMax ? .fail : .pauseFile
+    case .sessionGone:
+      return .startNewSession
+    case .conflict, .tooEarly, .insufficientStorage, .unexpectedAnswer:
+      return .pauseFile
+    case .busy, .serverError:
+      return .pauseDestination
+    case .transport(let kind):
+      switch kind {
+      case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused:
+        return .pauseDestination
+      case .timedOut, .stalled, .connectionLost, .protocolViolation, .overloaded, .other:
+        return .pauseFile
+      case .cancelled, .stopped:
+        return .ignore
+      }
+    }
+  }
+
+  /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the
+  /// first of a row of failures is answered at the base.
+  func delay(
+    after previous: Duration?, retryAfter: Duration?, using generator: inout any RandomNumberGenerator & Sendable
+  ) -> Duration {
+    let base = baseDelay.wholeNanoseconds
+    let ceiling = maxDelay.wholeNanoseconds
+    let upper = min(ceiling, max(base, (previous ?? .zero).wholeNanoseconds &* 3))
+    let drawn = base < upper ? Int64.random(in: base...upper, using: &generator) : min(base, ceiling)
+    // A server that asks for more than an hour is asked again after an hour: a wrong header must not park a capture.
+    let wished = min((retryAfter ?? .zero).wholeNanoseconds, Duration.seconds(3600).wholeNanoseconds)
+    return .nanoseconds(max(drawn, wished))
+  }
+}
+
+extension StepFailure.Kind {
+  /// A stable word for programs; the `code` of `last_error` in a status file.
+  var code: String {
+    switch self {
+    case .unauthorized: "unauthorized"
+    case .forbidden: "forbidden"
+    case .sessionGone: "session-gone"
+    case .conflict: "conflict"
+    case .tooLarge: "too-large"
+    case .digestMismatch: "digest-mismatch"
+    case .tagMismatch: "tag-mismatch"
+    case .nameRefused: "name-refused"
+    case .badRequest: "bad-request"
+    case .tooEarly: "too-early"
+    case .busy: "busy"
+    case .insufficientStorage: "insufficient-storage"
+    case .serverError: "server-error"
+    case .unexpectedAnswer: "unexpected-answer"
+    case .transport(let kind):
+      switch kind {
+      case .unknownHost: "unknown-host"
+      case .connectFailed: "connect-failed"
+      case .tlsFailed: "tls-failed"
+      case .certificateRefused: "certificate-refused"
+      case .timedOut: "timed-out"
+      case .stalled: "stalled"
+      case .connectionLost: "connection-lost"
+      case .protocolViolation: "protocol-violation"
+      case .cancelled: "cancelled"
+      case .overloaded: "overloaded"
+      case .stopped: "stopped"
+      case .other: "transport-error"
+      }
+    }
+  }
+}

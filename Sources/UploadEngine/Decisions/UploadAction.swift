@@ -1,0 +1,103 @@
+public import FileModel
+
+/// What the driver is to do, in the given order. Values only; the bytes of a chunk stay with the driver under a
+/// ``ReadID``.
+public enum UploadAction: Hashable, Sendable {
+  /// Read and hash a chunk into a buffer; answer with ``UploadSchedule/chunkRead(_:result:at:)``.
+  case read(ReadOrder)
+  /// The buffer of this read is free again.
+  case release(ReadID)
+  /// Send a request; answer with ``UploadSchedule/requestCompleted(_:outcome:connection:at:)``.
+  case send(HTTPRequestID, SendOrder)
+  /// End a request early; it is still answered.
+  case cancel(HTTPRequestID)
+  /// Make the file's catalog entry durable; answer with ``UploadSchedule/recorded(_:revision:at:)``.
+  case record(FileID)
+  /// Drop the file's catalog entry.
+  case forget(FileID)
+  /// Make the file's resume record durable, as it is by then.
+  case saveResume(FileID)
+  /// Drop the file's resume record.
+  case removeResume(FileID)
+  /// Look at an open file's size; answer with ``UploadSchedule/measured(_:at:)``.
+  case measure(FileID)
+  /// The file's names, for the status tree, are new.
+  case showNames(FileID)
+  /// Something in the file's status is new.
+  case showStatus(FileID)
+  /// The file is no longer shown.
+  case hide(FileID)
+  /// For the log.
+  case report(UploadReport)
+}
+
+/// One chunk to read.
+public struct ReadOrder: Hashable, Sendable {
+  /// The read's name.
+  public var id: ReadID
+  /// The file.
+  public var file: FileID
+  /// The epoch whose bytes are wanted; with any other the read has failed.
+  public var epoch: UInt64
+  /// Where the chunk starts.
+  public var offset: UInt64
+  /// How long it is; at least 1.
+  public var byteCount: Int
+}
+
+/// One request, without the chunk's bytes.
+public enum SendOrder: Hashable, Sendable {
+  case prewarm
+  case openSession(SessionOpening)
+  case querySession(SessionIdentity)
+  case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID)
+  case commit(SessionCommit)
+  case abort(SessionIdentity)
+  case wholeFile(WholeFileOrder)
+}
+
+/// A small file to send in one request.
+public struct WholeFileOrder: Hashable, Sendable {
+  /// The file.
+  public var file: FileID
+  /// The epoch that is sent.
+  public var epoch: UInt64
+  /// The same for every try of one content.
+  public var nonce: [UInt8]
+  /// The name to publish.
+  public var path: RelativePath
+  /// Digests of its bytes.
+  public var digest: ChunkDigest
+  /// Its bytes; nil when it is empty.
+  public var read: ReadID?
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+}
+
+/// How a read ended.
+public enum ReadOutcome: Hashable, Sendable {
+  /// The bytes are those of the epoch that was asked for.
+  case success(ChunkDigest)
+  /// The file changed before, after or while it was read.
+  case changed
+  /// The spool could not be read.
+  case failed(FileContentsError)
+}
+
+/// One line for the log, decided where the facts are known.
+public enum UploadReport: Hashable, Sendable {
+  /// A file was published and its receipt is durable.
+  case delivered(FileID, RelativePath, Receipt)
+  /// A file waits and will be tried again.
+  case retrying(FileID, RelativePath, FileStatus.Failure)
+  /// A file needs somebody's help; it is kept.
+  case failed(FileID, RelativePath, FileStatus.Failure)
+  /// The destination as a whole is not to be had; everything waits.
+  case destinationUnavailable(FileStatus.Failure)
+  /// It is back.
+  case destinationAvailable
+  /// A file that the catalog held as pending is no longer in the spool.
+  case missingFromSpool(FileID, RelativePath)
+}

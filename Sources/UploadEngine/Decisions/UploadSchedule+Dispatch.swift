@@ -1,0 +1,342 @@
+import FileModel
+
+/// Whose turn it is.
+extension UploadSchedule {
+  /// What a file costs beside its bytes, so that a thousand tiny files do not count as nothing.
+  private static let fileOverheadBytes: UInt64 = 64 << 10
+
+  /// A settled file with a final name is to be delivered, from the beginning or again.
+  mutating func makeReady(_ id: FileID, at now: Moment) {
+    guard var file = files[id], file.isLocal, file.phase != .removed else { return }
+    let isResuming = file.transfer != nil
+    file.phase = .ready
+    if !isResuming { prepareTransfer(&file, at: now) }
+    file.virtualTime = max(file.virtualTime, virtualTime)
+    files[id] = file
+    if file.isWholeFile ? !activeSmall.contains(id) : !activeLarge.contains(id) {
+      if file.isWholeFile { smallQueue.append(id) } else { largeQueue.append(id) }
+    }
+    actions.append(.showStatus(id))
+  }
+
+  /// Decides how the present content travels and plans its chunks.
+  private mutating func prepareTransfer(_ file: inout FileUpload, at now: Moment) {
+    let size = file.snapshot.sizeBytes
+    let fitsOneRequest = abilities.wholeFileBytesMax > 0 && size <= UInt64(abilities.wholeFileBytesMax)
+    let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
+    file.merkleRoot = nil
+    file.chainTip = nil
+    file.isWholeFile = fitsOneRequest && !hasSentChunks
+    if file.isWholeFile {
+      abortSession(&file)
+      file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: max(1, Int(size))))
+      return
+    }
+    if let session = file.session, session.state == .wanted || session.isExpired(atMilliseconds: now.wallMilliseconds) {
+      // One that was only wanted lent its nonce to a whole-file request, which another content must not share.
+      file.session = nil
+      file.inFlightIndices = []
+    }
+    if file.session == nil { file.session = makeSession(for: file, at: now) }
+    let chunkBytes = file.session?.chunkBytes ?? limits.chunkBytes
+    file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: chunkBytes))
+  }
+
+  /// A session that is still to be opened.
+  mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
+    UploadSession(
+      state: .wanted, id: nil, nonce: makeNonce(), chunkBytes: limits.chunkBytes, epoch: file.snapshot.epoch,
+      openedAtSeconds: now.wallMilliseconds / 1000)
+  }
+
+  /// Gives up the present content's transfer: what was read is released, what is being sent goes on (its
+  /// acknowledgement still tells what the server holds).
+  mutating func leaveTransfer(_ file: inout FileUpload) {
+    guard let transfer = file.transfer else { return }
+    for index in transfer.readIndices {
+      if case .read(let read, _) = transfer.states[index] { release(read) }
+    }
+    file.transfer = nil
+  }
+
+  /// Ends the session at the server. One that is still being opened is ended when the answer comes.
+  mutating func abortSession(_ file: inout FileUpload) {
+    guard let session = file.session else { return }
+    file.session = nil
+    file.inFlightIndices = []
+    guard let identity = session.identity else { return }
+    actions.append(.removeResume(file.id))
+    // While the destination is not to be had the session is left to expire.
+    guard gate == .open else { return }
+    send(.abort(identity), purpose: .abort)
+  }
+
+  /// Sends whatever may be sent and reads whatever may be read.
+  mutating func pump(at now: Moment) {
+    admit()
+    for id in activeSmall + activeLarge { sendControl(id, at: now) }
+    while chunkRequests < parallelChunks, maySend(at: now), let (id, index) = nextChunkToSend() {
+      sendChunk(id, index, at: now)
+    }
+    while buffersInUse < limits.buffers, let id = nextFileToRead() { readChunk(of: id) }
+    admit()
+  }
+
+  private var parallelChunks: Int { min(limits.parallelChunks, max(1, abilities.parallelChunks)) }
+
+  /// Fills the places of files that are done, or wait.
+  private mutating func admit() {
+    activeSmall.removeAll { files[$0]?.phase != .ready || files[$0]?.isWholeFile != true }
+    activeLarge.removeAll { files[$0]?.phase != .ready || files[$0]?.isWholeFile != false }
+    while activeSmall.count < limits.activeSmallFiles, let id = smallQueue.popFirst() {
+      if files[id]?.phase == .ready, files[id]?.isWholeFile == true, !activeSmall.contains(id) {
+        activeSmall.append(id)
+      }
+    }
+    while activeLarge.count < limits.activeLargeFiles, let id = largeQueue.popFirst() {
+      if files[id]?.phase == .ready, files[id]?.isWholeFile == false, !activeLarge.contains(id) {
+        activeLarge.append(id)
+      }
+    }
+    virtualTime = (activeSmall + activeLarge).compactMap { files[$0]?.virtualTime }.min() ?? virtualTime
+  }
+
+  // MARK: - The gate
+
+  /// True when a request may go out now; while the destination is suspect, only one.
+  func maySend(at now: Moment) -> Bool {
+    switch gate {
+    case .open: true
+    case .closed(let until): until <= now.monotonic
+    case .probing: false
+    }
+  }
+
+  @discardableResult
+  mutating func send(_ order: SendOrder, purpose: Purpose) -> HTTPRequestID {
+    let request = makeRequestID()
+    requests[request] = purpose
+    if case .closed = gate { gate = .probing(request) }
+    switch purpose {
+    case .chunk, .wholeFile: chunkRequests += 1
+    case .openSession, .querySession, .commit: controlRequests += 1
+    case .prewarm, .abort: break
+    }
+    actions.append(.send(request, order))
+    return request
+  }
+
+  // MARK: - Sessions and commits
+
+  private mutating func sendControl(_ id: FileID, at now: Moment) {
+    guard controlRequests < limits.controlRequests, maySend(at: now), var file = files[id], file.phase == .ready
+    else { return }
+    if file.isWholeFile {
+      publishEmptyFile(&file, at: now)
+    } else if let session = file.session {
+      switch session.state {
+      case .wanted: openSession(&file)
+      case .unconfirmed: querySession(&file)
+      case .open, .published: publish(&file, at: now)
+      case .opening, .querying: break
+      }
+    }
+    files[id] = file
+  }
+
+  mutating func openSession(_ file: inout FileUpload) {
+    guard var session = file.session else { return }
+    let opening = SessionOpening(
+      fileID: file.id, revision: session.epoch, nonce: session.nonce, path: file.path,
+      sizeBytes: file.isOpen ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
+    session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id)))
+    file.session = session
+  }
+
+  private mutating func querySession(_ file: inout FileUpload) {
+    guard var session = file.session, let identity = session.identity else { return }
+    session.state = .querying(send(.querySession(identity), purpose: .querySession(file.id)))
+    file.session = session
+  }
+
+  /// Commits once every chunk is acknowledged and no writer has the file open: what is published is the content of one
+  /// epoch at which nobody was writing.
+  private mutating func publish(_ file: inout FileUpload, at now: Moment) {
+    guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
+      let digests = transfer.digests, file.publishing == nil, !file.isOpen,
+      let path = file.nextPath(limits.temporaryNames)
+    else { return }
+    let proof = CommitProof(sessionID: identity.id, digests: digests)
+    file.merkleRoot = proof.merkleRoot
+    file.chainTip = proof.chainTip
+    if case .published(let receipt) = session.state {
+      acceptEarlierPublication(receipt, of: &file, at: now)
+      return
+    }
+    let commit = SessionCommit(
+      session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
+      merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
+    let request = send(.commit(commit), purpose: .commit(file.id))
+    file.publishing = FileUpload.Publishing(
+      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+  }
+
+  private mutating func publishEmptyFile(_ file: inout FileUpload, at now: Moment) {
+    guard file.snapshot.sizeBytes == 0, file.publishing == nil, !file.isOpen,
+      let path = file.nextPath(limits.temporaryNames)
+    else { return }
+    sendWholeFile(&file, path: path, digest: CommitProof.emptyDigest, read: nil, at: now)
+  }
+
+  private mutating func sendWholeFile(
+    _ file: inout FileUpload, path: RelativePath, digest: ChunkDigest, read: ReadID?, at now: Moment
+  ) {
+    if file.session == nil { file.session = makeSession(for: file, at: now) }
+    // The session is never opened: only its nonce is used, so that every try carries the same idempotency key.
+    let order = WholeFileOrder(
+      file: file.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: path, digest: digest,
+      read: read, modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
+    let request = send(.wholeFile(order), purpose: .wholeFile(file.id, digest: digest, read: read))
+    file.publishing = FileUpload.Publishing(
+      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+    if let read { file.transfer?.set(.sending(request, read, digest), at: 0) }
+    if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
+  }
+
+  // MARK: - Chunks
+
+  /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
+  private func nextChunkToSend() -> (FileID, Int)? {
+    var best: (id: FileID, index: Int, time: UInt64)?
+    for id in activeSmall + activeLarge {
+      guard let file = files[id], let transfer = file.transfer, !transfer.readIndices.isEmpty else { continue }
+      if let best, best.time <= file.virtualTime { continue }
+      if file.isWholeFile {
+        guard file.publishing == nil, !file.isOpen, file.nextPath(limits.temporaryNames) != nil else { continue }
+      } else {
+        guard file.session?.isOpen == true else { continue }
+      }
+      // Two requests for one index must not overtake each other: an earlier content's may still be under way.
+      let busy = file.inFlightIndices
+      guard let index = transfer.readIndices.first(where: { !busy.contains($0) }) else { continue }
+      best = (id, index, file.virtualTime)
+    }
+    return best.map { ($0.id, $0.index) }
+  }
+
+  private mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) {
+    guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return }
+    if file.isWholeFile {
+      guard let path = file.nextPath(limits.temporaryNames) else { return }
+      sendWholeFile(&file, path: path, digest: digest, read: read, at: now)
+    } else if let identity = file.session?.identity {
+      let request = send(
+        .chunk(session: identity, index: index, digest: digest, read: read),
+        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id))
+      file.transfer?.set(.sending(request, read, digest), at: index)
+      file.inFlightIndices.insert(index)
+      if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
+    }
+    files[id] = file
+    actions.append(.showStatus(id))
+  }
+
+  /// The file to read from next. Reading may run ahead of the session's opening, which hides a round trip; it never runs
+  /// ahead of a question to the server, whose answer decides what needs to be sent at all.
+  private mutating func nextFileToRead() -> FileID? {
+    var best: (id: FileID, time: UInt64)?
+    for id in activeSmall + activeLarge {
+      guard let file = files[id], file.transfer != nil, !file.isOpen else { continue }
+      if let best, best.time <= file.virtualTime { continue }
+      if !file.isWholeFile {
+        switch file.session?.state {
+        case .wanted, .opening, .open, .published: break
+        case .unconfirmed, .querying, nil: continue
+        }
+      }
+      guard files[id]?.transfer?.nextPending() != nil else { continue }
+      best = (id, file.virtualTime)
+    }
+    return best?.id
+  }
+
+  private mutating func readChunk(of id: FileID) {
+    guard var file = files[id], let index = file.transfer?.nextPending(), let plan = file.transfer?.plan else { return }
+    let read = makeReadID()
+    let byteCount = plan.byteCount(of: index)
+    file.transfer?.set(.reading(read), at: index)
+    file.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes
+    files[id] = file
+    reads[read] = (id, index)
+    buffersInUse += 1
+    actions.append(
+      .read(
+        ReadOrder(
+          id: read, file: id, epoch: file.snapshot.epoch, offset: plan.offset(of: index), byteCount: byteCount)))
+  }
+
+  mutating func release(_ read: ReadID) {
+    buffersInUse -= 1
+    actions.append(.release(read))
+  }
+
+  // MARK: - Warm connections
+
+  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2).
+  mutating func planSession(_ id: FileID, at now: Moment) {
+    guard abilities.unknownLength, let file = files[id], file.phase == .writing, file.isOpen, file.session == nil
+    else { return }
+    deadlines.insert(.openSession(id), at: now.monotonic + limits.sessionOpenDelay)
+  }
+
+  mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
+    guard gate == .open, controlRequests < limits.controlRequests, var file = files[id], file.phase == .writing,
+      file.isOpen, file.session == nil
+    else { return }
+    file.session = makeSession(for: file, at: now)
+    openSession(&file)
+    files[id] = file
+  }
+
+  /// The first writer warms a connection; as long as there is one, it is kept warm.
+  mutating func beginKeepingWarm(at now: Moment) {
+    if !isKeepingWarm {
+      isKeepingWarm = true
+      warmConnections = 0
+      deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
+    }
+    warmForOpenFiles(at: now)
+    scheduleMeasuring(at: now)
+  }
+
+  mutating func scheduleMeasuring(at now: Moment) {
+    guard !openFiles.isEmpty, !isMeasuring else { return }
+    isMeasuring = true
+    deadlines.insert(.measure, at: now.monotonic + limits.measureInterval)
+  }
+
+  mutating func keepWarm(at now: Moment) {
+    guard !openFiles.isEmpty else {
+      isKeepingWarm = false
+      warmConnections = 0
+      return
+    }
+    warmConnections = 0
+    warmForOpenFiles(at: now)
+    deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
+  }
+
+  /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out
+  /// together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
+  mutating func warmForOpenFiles(at now: Moment) {
+    let chunks = openFiles.reduce(0) { sum, id in
+      sum + ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count
+    }
+    let wanted = min(parallelChunks, max(1, chunks))
+    guard wanted > warmConnections, maySend(at: now) else { return }
+    warmConnections = wanted
+    for _ in 0..<(gate == .open ? wanted : 1) { send(.prewarm, purpose: .prewarm) }
+  }
+}

@@ -1,0 +1,282 @@
+public import FileModel
+
+/// What the filesystem reports.
+extension UploadSchedule {
+  /// One event of the filesystem.
+  public mutating func handle(_ event: FileEvent, at now: Moment) {
+    switch event {
+    case .opened(let snapshot): opened(snapshot, at: now)
+    case .changed(let snapshot): changed(snapshot, at: now)
+    case .settled(let snapshot): settled(snapshot, at: now)
+    case .namesChanged(let snapshot): namesChanged(snapshot, at: now)
+    case .attributesChanged(let snapshot): attributesChanged(snapshot)
+    case .removed(let id): removed(id, at: now)
+    case .evicted(let id): evicted(id)
+    case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    case .scanEnded: scanEnded(at: now)
+    }
+    pump(at: now)
+  }
+
+  /// The size of an open file, asked for by ``UploadAction/measure(_:)``.
+  public mutating func measured(_ snapshot: FileSnapshot, at now: Moment) {
+    guard var file = files[snapshot.id], file.phase == .writing else { return }
+    guard file.snapshot.sizeBytes != snapshot.sizeBytes else { return }
+    file.snapshot.sizeBytes = snapshot.sizeBytes
+    files[snapshot.id] = file
+    actions.append(.showStatus(snapshot.id))
+    warmForOpenFiles(at: now)
+  }
+
+  /// The content of a settled file is about to change. True when the catalog has to be told first, because it may hold a
+  /// receipt for the present content; from now on ``catalogEntry(of:)`` no longer has one.
+  public mutating func contentWillChange(_ id: FileID) -> Bool {
+    if inherited[id]?.state == .complete {
+      inherited[id]?.state = .pending
+      inherited[id]?.receipt = nil
+      return true
+    }
+    guard var file = files[id], file.receipt != nil else { return false }
+    file.receipt = nil
+    file.publishedPaths = []
+    if file.phase == .complete || file.phase == .finishing { file.phase = .writing }
+    files[id] = file
+    return true
+  }
+
+  private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
+    openFiles.insert(snapshot.id)
+    if files[snapshot.id] == nil, inherited[snapshot.id] != nil {
+      adopt(snapshot, at: now)
+    }
+    if var file = files[snapshot.id] {
+      file.isOpen = true
+      file.snapshot = snapshot
+      files[snapshot.id] = file
+    } else {
+      var file = FileUpload(
+        snapshot: snapshot, phase: .writing, isOpen: true, changeSequence: makeChangeSequence())
+      file.openedAt = now.wallMilliseconds
+      files[snapshot.id] = file
+      actions.append(.showNames(snapshot.id))
+    }
+    planSession(snapshot.id, at: now)
+    actions.append(.showStatus(snapshot.id))
+    beginKeepingWarm(at: now)
+  }
+
+  private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
+    if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    guard var file = files[snapshot.id] else { return }
+    file.snapshot = snapshot
+    leaveTransfer(&file)
+    file.phase = .writing
+    file.changeSequence = makeChangeSequence()
+    file.publishedPaths = []
+    file.receipt = nil
+    file.merkleRoot = nil
+    file.chainTip = nil
+    file.completedAt = nil
+    file.lastFailure = nil
+    file.attempts = 0
+    file.isLocal = true
+    file.isOpen = snapshot.writableOpens > 0
+    files[snapshot.id] = file
+    planSession(snapshot.id, at: now)
+    actions.append(.showStatus(snapshot.id))
+  }
+
+  private mutating func settled(_ snapshot: FileSnapshot, at now: Moment) {
+    openFiles.remove(snapshot.id)
+    if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    guard var file = files[snapshot.id] else { return }
+    file.isOpen = false
+    file.closedAt = now.wallMilliseconds
+    let isSameContent = file.snapshot.epoch == snapshot.epoch
+    file.snapshot = snapshot
+    file.path = snapshot.names.first ?? file.path
+    files[snapshot.id] = file
+    switch file.phase {
+    case .writing:
+      file.revision += 1
+      files[snapshot.id] = file
+      settleName(snapshot.id, at: now)
+    case .ready:
+      if !isSameContent { makeReady(snapshot.id, at: now) }
+    case .held, .waiting, .finishing, .complete, .failed, .removed:
+      break
+    }
+    actions.append(.showStatus(snapshot.id))
+  }
+
+  private mutating func namesChanged(_ snapshot: FileSnapshot, at now: Moment) {
+    if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    guard var file = files[snapshot.id] else { return }
+    file.snapshot.names = snapshot.names
+    file.path = snapshot.names.first ?? file.path
+    // A name that the file no longer has does not show this content to anybody here; should the file get it back, it is
+    // published again.
+    let names = snapshot.names
+    file.publishedPaths.removeAll { !names.contains($0) }
+    files[snapshot.id] = file
+    actions.append(.showNames(snapshot.id))
+    actions.append(.showStatus(snapshot.id))
+    switch file.phase {
+    case .held: settleName(snapshot.id, at: now)
+    case .ready, .waiting:
+      if file.nextPath(limits.temporaryNames) == nil { settleName(snapshot.id, at: now) }
+    case .complete:
+      if file.nextPath(limits.temporaryNames) != nil { makeReady(snapshot.id, at: now) }
+      actions.append(.record(snapshot.id))
+    case .writing, .finishing, .failed, .removed: break
+    }
+  }
+
+  private mutating func attributesChanged(_ snapshot: FileSnapshot) {
+    guard var file = files[snapshot.id] else { return }
+    file.snapshot.modifiedNanoseconds = snapshot.modifiedNanoseconds
+    file.snapshot.mode = snapshot.mode
+    files[snapshot.id] = file
+    // The catalog recognises an unchanged file by its time after a restart.
+    if file.phase == .complete || file.phase == .finishing { actions.append(.record(snapshot.id)) }
+  }
+
+  private mutating func removed(_ id: FileID, at now: Moment) {
+    openFiles.remove(id)
+    inherited[id] = nil
+    guard var file = files[id] else { return }
+    leaveTransfer(&file)
+    let wasDelivered = file.receipt != nil
+    if let publishing = file.publishing { actions.append(.cancel(publishing.request)) }
+    for (request, purpose) in requests {
+      if case .chunk(id, _, _, _, _) = purpose { actions.append(.cancel(request)) }
+    }
+    abortSession(&file)
+    file.phase = .removed
+    file.isOpen = false
+    file.isLocal = false
+    file.snapshot.names = []
+    file.removedReason = wasDelivered ? nil : "The file was removed before it was delivered."
+    files[id] = file
+    actions.append(.forget(id))
+    actions.append(.removeResume(id))
+    actions.append(.showStatus(id))
+    remember(id)
+  }
+
+  private mutating func evicted(_ id: FileID) {
+    guard var file = files[id] else { return }
+    file.isLocal = false
+    file.snapshot.names = []
+    files[id] = file
+    actions.append(.record(id))
+    actions.append(.showStatus(id))
+    remember(id)
+  }
+
+  /// Keeps a bounded number of files visible that are no longer in the spool.
+  private mutating func remember(_ id: FileID) {
+    history.append(id)
+    while history.count > limits.historyMax {
+      let oldest = history.removeFirst()
+      guard let file = files[oldest], !file.isLocal else { continue }
+      files[oldest] = nil
+      actions.append(.hide(oldest))
+    }
+  }
+
+  /// A file from an earlier run, or one that was put into the spool by hand.
+  private mutating func adopt(_ snapshot: FileSnapshot, at now: Moment) {
+    let entry = inherited.removeValue(forKey: snapshot.id)
+    var file = FileUpload(
+      snapshot: snapshot, phase: .writing, isOpen: snapshot.writableOpens > 0, changeSequence: makeChangeSequence())
+    file.openedAt = entry?.openedAtMilliseconds
+    file.closedAt = entry?.closedAtMilliseconds
+    file.revision = max(1, entry?.revision ?? 1)
+    if let entry, entry.state == .complete, entry.describes(snapshot), let receipt = entry.receipt {
+      file.phase = .complete
+      file.receipt = receipt
+      file.publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
+      file.completedAt = entry.completedAtMilliseconds
+    } else if let record = inheritedRecords.removeValue(forKey: snapshot.id), record.chunkBytes <= limits.bufferBytes {
+      file.session = UploadSession(record)
+    }
+    files[snapshot.id] = file
+    actions.append(.showNames(snapshot.id))
+    actions.append(.showStatus(snapshot.id))
+    switch file.phase {
+    case .complete: if file.nextPath(limits.temporaryNames) != nil { makeReady(snapshot.id, at: now) }
+    default: if !file.isOpen { settleName(snapshot.id, at: now) }
+    }
+  }
+
+  private mutating func scanEnded(at now: Moment) {
+    isScanned = true
+    for (id, entry) in inherited where files[id] == nil {
+      switch entry.state {
+      case .complete, .evicted:
+        // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
+        adoptHistory(entry)
+      case .pending, .failed:
+        actions.append(.report(.missingFromSpool(id, entry.path)))
+        actions.append(.forget(id))
+      case .removed:
+        actions.append(.forget(id))
+      }
+    }
+    inherited = [:]
+    for id in inheritedRecords.keys { actions.append(.removeResume(id)) }
+    inheritedRecords = [:]
+  }
+
+  private mutating func adoptHistory(_ entry: CatalogEntry) {
+    let snapshot = FileSnapshot(
+      id: entry.id, epoch: 0, sizeBytes: entry.sizeBytes, modifiedNanoseconds: entry.modifiedNanoseconds, mode: 0,
+      inode: entry.inode, names: [], writableOpens: 0, mutationsInFlight: 0)
+    var file = FileUpload(snapshot: snapshot, phase: .complete, isOpen: false, changeSequence: 0)
+    file.path = entry.path
+    file.revision = entry.revision
+    file.receipt = entry.receipt
+    file.completedAt = entry.completedAtMilliseconds
+    file.openedAt = entry.openedAtMilliseconds
+    file.closedAt = entry.closedAtMilliseconds
+    file.isLocal = false
+    files[entry.id] = file
+    actions.append(.showNames(entry.id))
+    remember(entry.id)
+  }
+
+  /// A settled file goes to work, or is kept back when all its names are temporary.
+  mutating func settleName(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    if file.nextPath(limits.temporaryNames) == nil, file.publishedPaths.isEmpty {
+      leaveTransfer(&file)
+      file.phase = .held
+      files[id] = file
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
+    } else {
+      makeReady(id, at: now)
+      actions.append(.record(id))
+    }
+  }
+}
+
+extension CatalogEntry {
+  /// True when the file in the spool is the one that was delivered: same inode, size and time of change.
+  func describes(_ snapshot: FileSnapshot) -> Bool {
+    inode == snapshot.inode && sizeBytes == snapshot.sizeBytes
+      && modifiedNanoseconds == snapshot.modifiedNanoseconds
+  }
+}
+
+extension UploadSession {
+  /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
+  /// the same digests.
+  init(_ record: ResumeRecord) {
+    self.init(
+      state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
+      openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds)
+    recordedChunks = record.acknowledged.count
+  }
+}

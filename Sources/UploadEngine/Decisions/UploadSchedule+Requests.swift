@@ -1,0 +1,453 @@
+public import FileModel
+import Integrity
+
+/// What the workers and the destination answer.
+extension UploadSchedule {
+  /// A read has ended.
+  public mutating func chunkRead(_ read: ReadID, result: ReadOutcome, at now: Moment) {
+    defer { pump(at: now) }
+    guard let (id, index) = reads.removeValue(forKey: read) else { return }
+    guard let file = files[id], let transfer = file.transfer, transfer.states.indices.contains(index),
+      transfer.states[index] == .reading(read)
+    else {
+      // The file changed or went away while the worker was reading.
+      release(read)
+      return
+    }
+    switch result {
+    case .success(let digest):
+      if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {
+        transfer.set(.done(digest), at: index)
+        files[id]?.reusedChunks += 1
+        release(read)
+        actions.append(.showStatus(id))
+      } else {
+        transfer.set(.read(read, digest), at: index)
+      }
+    case .changed:
+      // `changed` is on its way, or was handled and the file has settled again at another epoch.
+      transfer.set(.pending, at: index)
+      release(read)
+      pauseFile(id, failure: .init(code: "changed", message: "The file changed while it was read.", at: now), at: now)
+    case .failed(let error):
+      transfer.set(.pending, at: index)
+      release(read)
+      let message = "The spool's copy cannot be read (\(error.explanation)); check the disk that holds the spool."
+      pauseFile(id, failure: .init(code: "spool-unreadable", message: message, at: now), at: now)
+    }
+  }
+
+  private func isAlreadyThere(_ digest: ChunkDigest, _ index: Int, of file: FileUpload) -> Bool {
+    guard let session = file.session else { return false }
+    if case .published = session.state { return true }
+    return session.held.holds(digest, at: index)
+  }
+
+  /// A request has ended. `outcome` is a refusal when there was no response.
+  public mutating func requestCompleted(
+    _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionFacts, at now: Moment
+  ) {
+    defer { pump(at: now) }
+    guard let purpose = requests.removeValue(forKey: request) else { return }
+    settleBudget(of: purpose)
+    noteReachability(request, outcome, at: now)
+    if let id = purpose.file, !connection.protocolName.isEmpty { files[id]?.protocolName = connection.protocolName }
+    switch purpose {
+    case .prewarm, .abort:
+      break
+    case .openSession(let id):
+      sessionOpenEnded(id, request, outcome, at: now)
+    case .querySession(let id):
+      sessionQueryEnded(id, request, outcome, at: now)
+    case .chunk(let id, let index, let digest, let read, let session):
+      release(read)
+      noteWarmth(id, connection)
+      chunkEnded(id, request, index, digest, session, outcome, at: now)
+    case .commit(let id):
+      publicationEnded(id, request, outcome, at: now)
+    case .wholeFile(let id, _, let read):
+      if let read { release(read) }
+      noteWarmth(id, connection)
+      publicationEnded(id, request, outcome, at: now)
+    }
+  }
+
+  /// The catalog entry of a revision is durable.
+  public mutating func recorded(_ id: FileID, revision: UInt64, at now: Moment) {
+    guard var file = files[id], file.phase == .finishing, file.revision == revision, let receipt = file.receipt
+    else { return }
+    file.phase = .complete
+    file.completedAt = file.completedAt ?? now.wallMilliseconds
+    file.lastFailure = nil
+    file.attempts = 0
+    file.previousDelay = nil
+    files[id] = file
+    actions.append(.showStatus(id))
+    actions.append(.report(.delivered(id, file.path, receipt)))
+    if file.nextPath(limits.temporaryNames) != nil { makeReady(id, at: now) }
+    pump(at: now)
+  }
+
+  // MARK: - Budgets and the gate
+
+  private mutating func settleBudget(of purpose: Purpose) {
+    switch purpose {
+    case .chunk, .wholeFile: chunkRequests -= 1
+    case .openSession, .querySession, .commit: controlRequests -= 1
+    case .prewarm, .abort: break
+    }
+  }
+
+  /// Opens or closes the gate: any answer that is not about the destination as a whole proves that it is there.
+  private mutating func noteReachability(_ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment) {
+    guard case .refused(let failure) = outcome else {
+      openGate(at: now)
+      return
+    }
+    switch policy.verdict(on: failure.kind, attempts: 0) {
+    case .pauseDestination:
+      switch gate {
+      case .open: closeGate(failure, at: now)
+      case .probing(let probe) where probe == request: closeGate(failure, at: now)
+      case .probing, .closed: break  // an older request that was under way when the gate closed
+      }
+    case .ignore:
+      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+    case .pauseFile, .startNewSession, .fail:
+      if case .transport = failure.kind {
+        // No answer, but no proof that nobody is there: the next request is the next probe.
+        if gate == .probing(request) { closeGate(failure, at: now) }
+      } else {
+        openGate(at: now)
+      }
+    }
+  }
+
+  private mutating func openGate(at now: Moment) {
+    guard gate != .open else { return }
+    gate = .open
+    gateDelay = nil
+    gateAttempts = 0
+    gateFailure = nil
+    actions.append(.report(.destinationAvailable))
+    for id in openFiles { planSession(id, at: now) }
+  }
+
+  private mutating func closeGate(_ failure: StepFailure, at now: Moment) {
+    let delay = policy.delay(after: gateDelay, retryAfter: failure.retryAfter, using: &random)
+    gateDelay = delay
+    gateAttempts += 1
+    gate = .closed(until: now.monotonic + delay)
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    if gateFailure?.code != shown.code { actions.append(.report(.destinationUnavailable(shown))) }
+    gateFailure = shown
+    deadlines.insert(.gate, at: now.monotonic + delay)
+    warmConnections = 0
+  }
+
+  private mutating func noteWarmth(_ id: FileID, _ connection: HTTPConnectionFacts) {
+    guard !connection.protocolName.isEmpty, files[id]?.transfer?.doneCount == 0 else { return }
+    files[id]?.isPrewarmed = !connection.isNewConnection
+  }
+
+  // MARK: - Sessions
+
+  private mutating func sessionOpenEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], var session = file.session, session.state == .opening(request) else {
+      // Nobody wants it any more: the file went another way meanwhile.
+      if case .sessionOpened(let sessionID, _, _) = outcome {
+        send(.abort(SessionIdentity(id: sessionID, nonce: [])), purpose: .abort)
+      }
+      return
+    }
+    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt) = outcome, chunkBytes > 0,
+      chunkBytes <= limits.bufferBytes
+    else {
+      file.session = nil
+      files[id] = file
+      failed(id, outcome, at: now)
+      return
+    }
+    session.state = .open
+    session.id = sessionID
+    session.openedAtSeconds = now.wallMilliseconds / 1000
+    session.expiresAtSeconds = expiresAt
+    if chunkBytes != session.chunkBytes {
+      session.chunkBytes = chunkBytes
+      file.session = session
+      leaveTransfer(&file)
+      if file.phase == .ready {
+        file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: chunkBytes))
+      }
+    }
+    file.session = session
+    files[id] = file
+    actions.append(.record(id))
+    actions.append(.saveResume(id))
+    actions.append(.showStatus(id))
+  }
+
+  private mutating func sessionQueryEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], file.session?.state == .querying(request) else { return }
+    switch outcome {
+    case .held(let digests):
+      file.session?.held.replace(with: digests)
+      file.session?.state = .open
+      files[id] = file
+      actions.append(.showStatus(id))
+    case .published(let receipt):
+      file.session?.state = .published(receipt)
+      files[id] = file
+    case .refused(let failure) where failure.kind == .sessionGone:
+      restartSession(id, at: now)
+    default:
+      file.session?.state = .unconfirmed
+      files[id] = file
+      failed(id, outcome, at: now)
+    }
+  }
+
+  /// The server has forgotten the session: another one, and every chunk again.
+  private mutating func restartSession(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    leaveTransfer(&file)
+    file.session = nil
+    file.inFlightIndices = []
+    files[id] = file
+    actions.append(.removeResume(id))
+    if file.phase == .ready { makeReady(id, at: now) }
+  }
+
+  // MARK: - Chunks
+
+  private mutating func chunkEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ index: Int, _ digest: ChunkDigest, _ session: String,
+    _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], file.session?.id == session else { return }
+    file.inFlightIndices.remove(index)
+    let isCurrent: Bool
+    if let transfer = file.transfer, transfer.states.indices.contains(index),
+      case .sending(request, _, _) = transfer.states[index]
+    {
+      isCurrent = true
+    } else {
+      isCurrent = false  // the content has changed since; the acknowledgement still says what the server holds
+    }
+    files[id] = file
+    guard case .chunkStored = outcome else {
+      if isCurrent {
+        file.transfer?.set(.pending, at: index)
+        files[id]?.retriedChunks += 1
+        failed(id, outcome, at: now)
+      }
+      return
+    }
+    file.session?.held.acknowledge(digest, at: index)
+    file.session?.acknowledgedSinceRecord += 1
+    if isCurrent {
+      file.transfer?.set(.done(digest), at: index)
+      let byteCount = file.transfer?.plan.byteCount(of: index) ?? 0
+      acknowledgedBytes += UInt64(byteCount)
+      file.rate.add(byteCount, at: now.monotonic)
+      rate.add(byteCount, at: now.monotonic)
+    }
+    if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval {
+      file.session?.acknowledgedSinceRecord = 0
+      let recordedChunks = file.session?.held.acknowledged.count ?? 0
+      file.session?.recordedChunks = recordedChunks
+      actions.append(.saveResume(id))
+    }
+    files[id] = file
+    progressed(id)
+    actions.append(.showStatus(id))
+  }
+
+  // MARK: - Publication
+
+  private mutating func publicationEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], let publishing = file.publishing, publishing.request == request else { return }
+    file.publishing = nil
+    switch outcome {
+    case .published(let receipt):
+      accept(receipt, publishing, of: &file, at: now)
+      files[id] = file
+    case .incomplete(let missing) where !file.isWholeFile:
+      for index in missing {
+        file.session?.held.remove(index)
+        if let transfer = file.transfer, transfer.states.indices.contains(index),
+          case .done = transfer.states[index]
+        {
+          transfer.set(.pending, at: index)
+        }
+      }
+      files[id] = file
+      // Naming no chunk at all, or the same ones for ever, must not become a tight loop.
+      let message = "The receiver lacks \(missing.count) chunks that it had acknowledged; they are sent again."
+      pauseFile(id, failure: .init(code: "incomplete", message: message, at: now), at: now)
+    default:
+      if file.isWholeFile, let transfer = file.transfer, !transfer.states.isEmpty { transfer.set(.pending, at: 0) }
+      files[id] = file
+      failed(id, outcome, at: now)
+    }
+  }
+
+  /// A publication of the present content counts; one of an earlier content is a consistent older revision at the
+  /// server, and the next one follows.
+  private mutating func accept(
+    _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: Moment
+  ) {
+    if file.isWholeFile || file.session?.id == nil {
+      let bytes = Int(clamping: receipt.sizeBytes)
+      acknowledgedBytes += receipt.sizeBytes
+      file.rate.add(bytes, at: now.monotonic)
+      rate.add(bytes, at: now.monotonic)
+    }
+    if file.session?.nonce == publishing.nonce {
+      if file.session?.id != nil { actions.append(.removeResume(file.id)) }
+      file.session = nil
+      file.inFlightIndices = []
+    }
+    guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch else { return }
+    leaveTransfer(&file)
+    file.receipt = receipt
+    file.merkleRoot = Hex.decode(receipt.merkleRoot)
+    file.chainTip = Hex.decode(receipt.chainTip)
+    if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
+    file.attempts = 0
+    file.phase = .finishing
+    actions.append(.record(file.id))
+    actions.append(.showStatus(file.id))
+  }
+
+  /// The server had published the session before an earlier run could take note. If that was the present content under
+  /// a name that the file has, it is delivered; otherwise it is sent anew.
+  mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) {
+    let path = file.nextPath(limits.temporaryNames) ?? file.path
+    if receipt.merkleRoot == file.merkleRoot.map(Hex.encode), receipt.sizeBytes == file.snapshot.sizeBytes {
+      let publishing = FileUpload.Publishing(
+        request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+      accept(receipt, publishing, of: &file, at: now)
+      return
+    }
+    leaveTransfer(&file)
+    file.session = makeSession(for: file, at: now)
+    file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: limits.chunkBytes))
+    actions.append(.removeResume(file.id))
+  }
+
+  // MARK: - Failures
+
+  /// Something moved: the next failure is the first of a new row.
+  private mutating func progressed(_ id: FileID) {
+    files[id]?.attempts = 0
+    files[id]?.previousDelay = nil
+  }
+
+  /// A step of a file did not succeed.
+  private mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+    let failure: StepFailure
+    if case .refused(let refused) = outcome {
+      failure = refused
+    } else {
+      failure = StepFailure(.unexpectedAnswer, "The receiver gave an answer that does not belong to the request.")
+    }
+    guard var file = files[id] else { return }
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    switch policy.verdict(on: failure.kind, attempts: file.attempts + 1) {
+    case .ignore:
+      return
+    case .pauseDestination:
+      file.lastFailure = shown
+      files[id] = file
+      actions.append(.showStatus(id))
+    case .pauseFile:
+      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+    case .startNewSession:
+      file.lastFailure = shown
+      file.attempts += 1
+      files[id] = file
+      restartSession(id, at: now)
+      if file.attempts >= policy.attemptsMax {
+        pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+      }
+    case .fail:
+      file.lastFailure = shown
+      files[id] = file
+      // While it is being written nothing is lost yet; the answer may be another one when it is complete.
+      guard file.phase == .ready || file.isWaiting else { return }
+      leaveTransfer(&file)
+      file.phase = .failed
+      files[id] = file
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
+      actions.append(.report(.failed(id, file.path, shown)))
+    }
+  }
+
+  /// The file waits for a moment; the others go on. After too many failures in a row the server is asked what it really
+  /// holds.
+  private mutating func pauseFile(
+    _ id: FileID, failure: FileStatus.Failure, retryAfter: Duration? = nil, at now: Moment
+  ) {
+    guard var file = files[id] else { return }
+    file.lastFailure = failure
+    guard !file.isWaiting else {
+      // Twelve requests that break together are one failure, not twelve steps up the ladder of delays.
+      files[id] = file
+      return
+    }
+    file.attempts += 1
+    let isFirst = file.previousDelay == nil
+    let delay = policy.delay(after: file.previousDelay, retryAfter: retryAfter, using: &random)
+    file.previousDelay = delay
+    if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
+    if file.phase == .ready {
+      let until = now.monotonic + delay
+      file.phase = .waiting(until: until)
+      deadlines.insert(.file(id), at: until)
+    }
+    files[id] = file
+    if isFirst { actions.append(.report(.retrying(id, file.path, failure))) }
+    actions.append(.showStatus(id))
+  }
+}
+
+extension UploadSchedule.Purpose {
+  /// The file that the request was sent for.
+  var file: FileID? {
+    switch self {
+    case .prewarm, .abort: nil
+    case .openSession(let id), .querySession(let id), .commit(let id): id
+    case .chunk(let id, _, _, _, _), .wholeFile(let id, _, _): id
+    }
+  }
+}
+
+extension FileUpload {
+  var isWaiting: Bool {
+    if case .waiting = phase { return true }
+    return false
+  }
+}
+
+extension FileStatus.Failure {
+  init(code: String, message: String, at now: Moment) {
+    self.init(code: code, message: message, atMilliseconds: now.wallMilliseconds)
+  }
+}
+
+extension FileContentsError {
+  var explanation: String {
+    switch self {
+    case .gone: "it is gone"
+    case .system(let errno): "errno \(errno)"
+    }
+  }
+}

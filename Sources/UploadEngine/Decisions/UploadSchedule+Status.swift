@@ -1,0 +1,170 @@
+public import FileModel
+import Integrity
+
+/// What people and the catalog are told.
+extension UploadSchedule {
+  /// Everything about one file.
+  public func status(of id: FileID, publishedName: (RelativePath) -> String, at now: Moment) -> FileStatus? {
+    guard let file = files[id] else { return nil }
+    let path = file.snapshot.names.first ?? file.path
+    var status = FileStatus(id: id, path: path, publishedName: publishedName(path), state: state(of: file))
+    status.otherPaths = Array(file.snapshot.names.dropFirst())
+    status.reason = reason(of: file)
+    status.revision = file.revision
+    describeBytes(of: file, in: &status, at: now)
+    describeFailure(of: file, in: &status, at: now)
+    status.sessionID = file.session?.id
+    status.checkpointChunks = file.session?.recordedChunks ?? 0
+    status.merkleRoot = file.merkleRoot.map(Hex.encode)
+    status.chainTip = file.chainTip.map(Hex.encode)
+    status.protocolName = file.protocolName
+    status.isPrewarmed = file.isPrewarmed
+    status.openedAtMilliseconds = file.openedAt
+    status.closedAtMilliseconds = file.closedAt
+    status.startedAtMilliseconds = file.startedAt
+    status.completedAtMilliseconds = file.completedAt
+    status.receipt = file.phase == .finishing ? nil : file.receipt
+    status.isLocal = file.isLocal
+    return status
+  }
+
+  /// The mount as a whole.
+  public func summary(at now: Moment) -> MountSummary {
+    var summary = MountSummary()
+    for file in files.values {
+      let state = state(of: file)
+      summary.filesByState[state, default: 0] += 1
+      if state == .failed, summary.failedPaths.count < 100 { summary.failedPaths.append(file.path) }
+      guard file.isPending else { continue }
+      summary.pendingBytes &+= file.snapshot.sizeBytes - min(file.snapshot.sizeBytes, file.transfer?.doneBytes ?? 0)
+      summary.oldestPendingSequence = min(summary.oldestPendingSequence ?? .max, file.changeSequence)
+    }
+    summary.acknowledgedBytes = acknowledgedBytes
+    summary.bytesPerSecond = rate.rate(at: now.monotonic)
+    summary.requestsInFlight = chunkRequests
+    summary.changeSequence = changeSequence
+    summary.isScanned = isScanned
+    summary.isDraining = isDraining
+    summary.lastFailure = gateFailure
+    summary.nextAttemptMilliseconds = gateReopens(at: now)
+    return summary
+  }
+
+  /// Nothing is left that will be delivered without help.
+  public var isIdle: Bool { isScanned && !files.values.contains { $0.isPending } }
+
+  /// What the catalog is to hold of a file; nil when it is to hold nothing.
+  public func catalogEntry(of id: FileID) -> CatalogEntry? {
+    guard let file = files[id], file.phase != .removed else { return nil }
+    let state: CatalogState
+    switch file.phase {
+    case .finishing, .complete: state = file.isLocal ? .complete : .evicted
+    case .failed: state = .failed
+    case .writing, .held, .ready, .waiting, .removed: state = .pending
+    }
+    return CatalogEntry(
+      id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision, state: state,
+      publishedPaths: file.publishedPaths, receipt: file.receipt, failureCode: file.lastFailure?.code,
+      failureMessage: file.lastFailure?.message, completedAtMilliseconds: file.completedAt,
+      openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
+  }
+
+  /// What is to be known after a restart of an upload that is under way.
+  public func resumeRecord(of id: FileID) -> ResumeRecord? { files[id]?.resumeRecord }
+
+  /// The names under which a file is shown: those that it has, or the last that it had.
+  public func shownPaths(of id: FileID) -> [RelativePath] {
+    guard let file = files[id] else { return [] }
+    return file.snapshot.names.isEmpty ? [file.path] : file.snapshot.names
+  }
+
+  /// Delivered files whose local copy may go, oldest delivery first, at most `countMax`.
+  public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
+    let delivered = files.values.filter { $0.phase == .complete && $0.isLocal && !$0.isOpen && $0.receipt != nil }
+    return delivered.sorted { ($0.completedAt ?? 0) < ($1.completedAt ?? 0) }
+      .prefix(countMax).map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+  }
+
+  /// Delivered files whose local copy has been kept long enough.
+  public func expired(at now: Moment) -> [EvictionCandidate] {
+    guard let keep = limits.keepDelivered else { return [] }
+    let before = now.wallMilliseconds &- keep.wholeNanoseconds / 1_000_000
+    return files.values.filter {
+      $0.phase == .complete && $0.isLocal && !$0.isOpen && ($0.completedAt ?? .max) <= before
+    }.map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+  }
+
+  private func state(of file: FileUpload) -> FileStatus.State {
+    switch file.phase {
+    case .writing: return .writing
+    case .held: return .held
+    case .waiting: return .waiting
+    case .finishing: return .uploading
+    case .complete: return .complete
+    case .failed: return .failed
+    case .removed: return file.receipt == nil ? .cancelled : .complete
+    case .ready:
+      if gateFailure != nil { return .waiting }
+      let isMoving = file.startedAt != nil || file.publishing != nil || (file.transfer?.doneCount ?? 0) > 0
+      return isMoving || activeSmall.contains(file.id) || activeLarge.contains(file.id) ? .uploading : .queued
+    }
+  }
+
+  private func reason(of file: FileUpload) -> String? {
+    switch file.phase {
+    case .held:
+      "The name looks like one that a program uses while it writes; the file is delivered once it is renamed."
+    case .removed: file.removedReason
+    case .writing, .ready, .waiting, .finishing, .complete, .failed: nil
+    }
+  }
+
+  private func describeBytes(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
+    let size = file.snapshot.sizeBytes
+    status.writtenBytes = size
+    status.totalBytes = size
+    status.chunkBytes = file.transfer?.plan.chunkBytes ?? file.session?.chunkBytes ?? limits.chunkBytes
+    let isDelivered = file.receipt != nil
+    status.acknowledgedBytes = isDelivered ? size : file.transfer?.doneBytes ?? 0
+    status.bytesPerSecond = isDelivered ? 0 : file.rate.rate(at: now.monotonic)
+    if status.bytesPerSecond > 0, size >= status.acknowledgedBytes {
+      status.etaSeconds = Double(size - status.acknowledgedBytes) / status.bytesPerSecond
+    }
+    let plan = file.transfer?.plan ?? ChunkPlan(sizeBytes: size, chunkBytes: status.chunkBytes)
+    status.chunks.total = plan.count
+    status.chunks.done = isDelivered ? plan.count : file.transfer?.doneCount ?? 0
+    status.chunks.inFlight = file.transfer?.sendingCount ?? 0
+    status.chunks.retried = file.retriedChunks
+    status.chunks.reused = file.reusedChunks
+    status.streams = file.transfer?.sendingCount ?? 0
+  }
+
+  private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
+    status.attempts = file.attempts
+    status.lastFailure = file.lastFailure
+    switch file.phase {
+    case .waiting(let until):
+      status.nextAttemptMilliseconds = now.wallMilliseconds(at: max(until, gateTime ?? until))
+    case .ready where gateFailure != nil:
+      status.lastFailure = gateFailure
+      status.attempts = max(file.attempts, gateAttempts)
+      status.nextAttemptMilliseconds = gateReopens(at: now)
+    case .writing, .held, .ready, .finishing, .complete, .failed, .removed: break
+    }
+  }
+
+  private var gateTime: MonotonicTime? {
+    guard case .closed(let until) = gate else { return nil }
+    return until
+  }
+
+  /// When the destination is tried again; now, while the one probe is under way.
+  private func gateReopens(at now: Moment) -> Int64? {
+    switch gate {
+    case .open: nil
+    case .closed(let until): now.wallMilliseconds(at: until)
+    case .probing: now.wallMilliseconds
+    }
+  }
+}

@@ -1,0 +1,197 @@
+import FileModel
+
+/// Bounds and rates of an engine; validated by whoever makes them.
+public struct UploadLimits: Hashable, Sendable {
+  /// Chunk requests in flight, over all files.
+  public var parallelChunks = UploadConstants.maxParallelChunkUploads
+  /// Chunk buffers: one for each request in flight, and those read ahead.
+  public var buffers = UploadConstants.bufferPoolSize
+  /// Requests in flight that carry no chunk: sessions, questions, commits.
+  public var controlRequests = 8
+  /// Large files with chunks in flight at the same time.
+  public var activeLargeFiles = 16
+  /// Small files (one request each) that are read or sent at the same time, beside the large ones.
+  public var activeSmallFiles = 16
+  /// The size of a chunk of a new session.
+  public var chunkBytes = UploadConstants.chunkBytesDefault
+  /// The length of a chunk buffer; no chunk may be longer.
+  public var bufferBytes = UploadConstants.chunkBytesDefault
+  /// A new file gets a session only once it has been open for this long: a tool that writes a small file and closes it
+  /// at once would pay for a session that a whole-file request does not need.
+  public var sessionOpenDelay: Duration = .milliseconds(20)
+  /// How often the sizes of open files are looked at, to keep as many connections warm as their chunks will need.
+  public var measureInterval: Duration = .seconds(1)
+  /// Names that are kept back until they are renamed.
+  public var temporaryNames = TemporaryNameRule.standard
+  /// Removed and evicted files that stay visible in status.
+  public var historyMax = 1000
+  /// After this long a delivered file's local copy is removed; nil keeps it until its space is needed.
+  public var keepDelivered: Duration?
+
+  /// The specification's values.
+  public init() {}
+}
+
+/// All files and whose turn it is. Pure: events come in with the time, actions go out; it reads no clock, does no I/O and
+/// draws random numbers from a generator that it was given, so that a seed reproduces every run.
+///
+/// Fairness (spec E7): small files (one request each) and large ones wait in separate queues, so that neither is held up
+/// by the other; among the files at work the next buffer goes to the one that was given the fewest bytes. Nothing waits
+/// for ever: each queue is first come, first served, and a file that joins starts at the present minimum.
+public struct UploadSchedule: Sendable {
+  /// What a request was sent for.
+  enum Purpose: Hashable, Sendable {
+    case prewarm
+    case openSession(FileID)
+    case querySession(FileID)
+    case chunk(FileID, index: Int, digest: ChunkDigest, read: ReadID, session: String)
+    case commit(FileID)
+    case abort
+    case wholeFile(FileID, digest: ChunkDigest, read: ReadID?)
+  }
+
+  /// Whether the destination is to be had.
+  enum Gate: Hashable, Sendable {
+    /// Requests may go out. Becomes `closed` at a failure that concerns the destination as a whole.
+    case open
+    /// Nothing goes out before this time; then one request is tried (`probing`).
+    case closed(until: MonotonicTime)
+    /// One request is under way; its end opens or closes the gate.
+    case probing(HTTPRequestID)
+  }
+
+  enum Deadline: Sendable {
+    case file(FileID)
+    case gate
+    case openSession(FileID)
+    case keepWarm
+    case measure
+  }
+
+  let limits: UploadLimits
+  let abilities: DestinationAbilities
+  var policy = RetryPolicy()
+  var random: any RandomNumberGenerator & Sendable
+
+  var files: [FileID: FileUpload] = [:]
+  /// Entries and records of an earlier run, until the scan finds their files.
+  var inherited: [FileID: CatalogEntry] = [:]
+  var inheritedRecords: [FileID: ResumeRecord] = [:]
+  var smallQueue = FileQueue()
+  var largeQueue = FileQueue()
+  var activeSmall: [FileID] = []
+  var activeLarge: [FileID] = []
+  var virtualTime: UInt64 = 0
+  var requests: [HTTPRequestID: Purpose] = [:]
+  var reads: [ReadID: (file: FileID, index: Int)] = [:]
+  var chunkRequests = 0
+  var controlRequests = 0
+  var buffersInUse = 0
+  var gate = Gate.open
+  var gateDelay: Duration?
+  var gateFailure: FileStatus.Failure?
+  var gateAttempts = 0
+  var deadlines = DeadlineQueue<Deadline>()
+  var openFiles: Set<FileID> = []
+  var isKeepingWarm = false
+  var isMeasuring = false
+  var warmConnections = 0
+  var history: [FileID] = []
+  var nextRequest: UInt64 = 1
+  var nextRead: UInt64 = 1
+  var changeSequence: UInt64 = 0
+  var acknowledgedBytes: UInt64 = 0
+  var rate = RateMeter()
+  var isScanned = false
+  var isDraining = false
+  var actions: [UploadAction] = []
+
+  /// A schedule with nothing to do but what an earlier run left.
+  public init(
+    limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry], records: [ResumeRecord],
+    random: any RandomNumberGenerator & Sendable
+  ) {
+    self.limits = limits
+    self.abilities = abilities
+    self.random = random
+    for entry in catalog { inherited[entry.id] = entry }
+    for record in records { inheritedRecords[record.fileID] = record }
+  }
+
+  /// When ``woke(at:)`` is to be called; nil when nothing is waited for.
+  public var nextDeadline: MonotonicTime? { deadlines.first }
+
+  /// Takes the actions that have come up, in order.
+  public mutating func takeActions() -> [UploadAction] {
+    defer { actions.removeAll(keepingCapacity: true) }
+    return actions
+  }
+
+  /// A point in time that was asked for has come.
+  public mutating func woke(at now: Moment) {
+    while let deadline = deadlines.popDue(at: now.monotonic) {
+      switch deadline {
+      case .file(let id):
+        guard case .waiting(let until)? = files[id]?.phase, until <= now.monotonic else { continue }
+        makeReady(id, at: now)
+      case .gate:
+        // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
+        warmForOpenFiles(at: now)
+      case .openSession(let id):
+        openSessionOfOpenFile(id, at: now)
+      case .keepWarm:
+        keepWarm(at: now)
+      case .measure:
+        isMeasuring = false
+        for id in openFiles { actions.append(.measure(id)) }
+        scheduleMeasuring(at: now)
+      }
+    }
+    pump(at: now)
+  }
+
+  /// From now on only what there is will be delivered.
+  public mutating func beginDraining(at now: Moment) {
+    isDraining = true
+    pump(at: now)
+  }
+
+  /// Tries everything again that has failed for good, or waits.
+  public mutating func retryAll(at now: Moment) {
+    for (id, file) in files {
+      switch file.phase {
+      case .failed, .waiting: makeReady(id, at: now)
+      default: break
+      }
+    }
+    if case .closed = gate { gate = .closed(until: now.monotonic) }
+    pump(at: now)
+  }
+
+  // MARK: - Numbers
+
+  mutating func makeRequestID() -> HTTPRequestID {
+    defer { nextRequest += 1 }
+    return HTTPRequestID(nextRequest)
+  }
+
+  mutating func makeReadID() -> ReadID {
+    defer { nextRead += 1 }
+    return ReadID(nextRead)
+  }
+
+  mutating func makeNonce() -> [UInt8] {
+    var nonce: [UInt8] = []
+    nonce.reserveCapacity(32)
+    for _ in 0..<4 {
+      let word = random.next()
+      for shift in stride(from: 0, to: 64, by: 8) { nonce.append(UInt8(truncatingIfNeeded: word >> UInt64(shift))) }
+    }
+    return nonce
+  }
+
+  mutating func makeChangeSequence() -> UInt64 {
+    changeSequence += 1
+    return changeSequence
+  }
+}

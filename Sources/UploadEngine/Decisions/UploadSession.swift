@@ -1,0 +1,74 @@
+/// One upload session at the server, as far as the client knows it. It outlives revisions: what was sent of an earlier
+/// content and is still the same need not be sent again.
+struct UploadSession: Sendable {
+  enum State: Hashable, Sendable {
+    /// To be opened.
+    case wanted
+    /// The request is under way.
+    case opening(HTTPRequestID)
+    /// Chunks may be sent.
+    case open
+    /// Taken over from an earlier run or suspected after failures: ask what the server holds before sending.
+    case unconfirmed
+    /// The question is under way.
+    case querying(HTTPRequestID)
+    /// The server has already published it, with this receipt, in an answer that never reached us. Chunks are only read
+    /// and hashed, to see whether that was the present content.
+    case published(Receipt)
+  }
+
+  var state: State
+  var id: String?
+  let nonce: [UInt8]
+  var chunkBytes: Int
+  let epoch: UInt64
+  var openedAtSeconds: Int64
+  var expiresAtSeconds: Int64?
+  let held = HeldChunks()
+  /// Acknowledgements since the last resume record.
+  var acknowledgedSinceRecord = 0
+  var recordedChunks = 0
+
+  var identity: SessionIdentity? { id.map { SessionIdentity(id: $0, nonce: nonce) } }
+
+  /// Chunk requests may go out.
+  var isOpen: Bool { state == .open }
+
+  /// True once the server may have forgotten it (spec B, sessionMaxAge; the server's own date counts too).
+  func isExpired(atMilliseconds now: Int64) -> Bool {
+    let seconds = now / 1000
+    if let expiresAtSeconds, expiresAtSeconds <= seconds { return true }
+    return seconds &- openedAtSeconds >= UploadConstants.sessionMaxAge.components.seconds
+  }
+}
+
+/// What the server is known to hold of one session.
+///
+/// A class for the same reason, and sound for the same reason, as ``ChunkTransfer``.
+final class HeldChunks: @unchecked Sendable {
+  /// Digests by index of what the server acknowledged to us.
+  private(set) var acknowledged: [Int: ChunkDigest] = [:]
+  /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
+  private var reported: [Int: [UInt8]] = [:]
+
+  var isEmpty: Bool { acknowledged.isEmpty && reported.isEmpty }
+
+  /// True when the server is known to hold these bytes at this place.
+  func holds(_ digest: ChunkDigest, at index: Int) -> Bool {
+    if let known = acknowledged[index] { return known == digest }
+    return reported[index] == digest.sha256
+  }
+
+  func acknowledge(_ digest: ChunkDigest, at index: Int) { acknowledged[index] = digest }
+
+  /// The server's own word replaces whatever was believed.
+  func replace(with digests: [Int: [UInt8]]) {
+    acknowledged = acknowledged.filter { digests[$0.key] == $0.value.sha256 }
+    reported = digests
+  }
+
+  func remove(_ index: Int) {
+    acknowledged[index] = nil
+    reported[index] = nil
+  }
+}

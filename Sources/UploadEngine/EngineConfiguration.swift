@@ -1,0 +1,14 @@
+/// How an engine is set up. Every value has the specification's default.
+public struct EngineConfiguration: Sendable {
+  /// Bounds and rates.
+  public var limits = UploadLimits()
+  /// Threads that read and hash; they share the machine with the capture tool.
+  public var readThreads = 2
+  /// Where the time comes from.
+  public var clock: any EngineClock = SystemClock()
+  /// Where jitter and nonces come from. Nonces are salts and must be unpredictable in production.
+  public var random: any RandomNumberGenerator & Sendable = SystemRandomNumberGenerator()
+
+  /// The specification's values.
+  public init() {}
+}

@@ -1,0 +1,174 @@
+import FileModel
+import Logging
+import Synchronization
+
+/// Writes what must outlive the process, on one thread: catalog entries and resume records.
+///
+/// Work is named by file and the content is fetched when it is written, so that a burst of changes of one file is
+/// written once, always the latest, and the amount of waiting work is bounded by the number of files.
+final class EngineJournal: Sendable {
+  /// What the journal asks of its owner. Called on the journal's thread.
+  struct Source: Sendable {
+    var catalogEntry: @Sendable (FileID) -> CatalogEntry?
+    var resumeRecord: @Sendable (FileID) -> ResumeRecord?
+    /// Entries that are durable now.
+    var recorded: @Sendable ([(id: FileID, revision: UInt64)]) -> Void
+    /// Looks at open files; done here because it must not happen on a filesystem thread.
+    var measure: @Sendable (FileID) -> Void
+    /// Once a second, whatever happens.
+    var tick: @Sendable () -> Void
+  }
+
+  private enum CatalogWork { case record, forget }
+  private enum ResumeWork { case save, remove }
+
+  private struct Work {
+    var catalog: [FileID: CatalogWork] = [:]
+    var resume: [FileID: ResumeWork] = [:]
+    var measures: Set<FileID> = []
+    var isStopping = false
+    var isEmpty: Bool { catalog.isEmpty && resume.isEmpty && measures.isEmpty }
+  }
+
+  private static let tickNanoseconds: Int64 = 1_000_000_000
+
+  private let work: Monitor<Work>
+  /// Held from reading an entry to its commit: without it, an entry that was read before a file changed could be written
+  /// after ``markChanged(_:)`` and bring a receipt back for bytes that it does not cover.
+  private let catalogLock: Monitor<Void>
+  private let catalog: Catalog
+  private let resumeStore: ResumeStore
+  private let logger: Logger
+  private let thread: Monitor<WorkerThread?>
+
+  init(catalog: Catalog, resumeStore: ResumeStore, logger: Logger) {
+    self.catalog = catalog
+    self.resumeStore = resumeStore
+    self.logger = logger
+    work = Monitor(Work())
+    catalogLock = Monitor(())
+    thread = Monitor(nil)
+  }
+
+  func start(source: Source) {
+    let started = WorkerThread { [self] in run(source) }
+    thread.withLock { thread, _ in thread = started }
+  }
+
+  /// Writes what is waiting and ends the thread.
+  func stop() {
+    work.withLock { work, waiter in
+      work.isStopping = true
+      waiter.broadcast()
+    }
+    thread.withLock { thread, _ in thread.take() }?.join()
+  }
+
+  func record(_ id: FileID) { add { $0.catalog[id] = .record } }
+  func forget(_ id: FileID) { add { $0.catalog[id] = .forget } }
+  func saveResume(_ id: FileID) { add { $0.resume[id] = .save } }
+  func removeResume(_ id: FileID) { add { $0.resume[id] = .remove } }
+  func measure(_ id: FileID) { add { $0.measures.insert(id) } }
+
+  /// Durable on return: no receipt covers the file's content any more. Called before the content changes.
+  func markChanged(_ id: FileID) {
+    catalogLock.withLock { _, _ in
+      do throws(StorageError) {
+        try catalog.markChanged(id)
+      } catch {
+        logger.error("cannot record that a delivered file changes", metadata: ["error": "\(error)"])
+      }
+    }
+  }
+
+  private func add(_ change: (inout Work) -> Void) {
+    work.withLock { work, waiter in
+      change(&work)
+      waiter.signal()
+    }
+  }
+
+  private func run(_ source: Source) {
+    var nextTick = monotonicNanoseconds() + Self.tickNanoseconds
+    while true {
+      let (batch, isLast) = work.withLock { work, waiter -> (Work, Bool) in
+        while work.isEmpty, !work.isStopping, monotonicNanoseconds() < nextTick { waiter.wait(until: nextTick) }
+        defer {
+          work.catalog = [:]
+          work.resume = [:]
+          work.measures = []
+        }
+        return (work, work.isStopping && work.isEmpty)
+      }
+      if isLast { return }
+      write(batch, source)
+      if monotonicNanoseconds() >= nextTick {
+        nextTick = monotonicNanoseconds() + Self.tickNanoseconds
+        source.tick()
+      }
+    }
+  }
+
+  private func write(_ batch: Work, _ source: Source) {
+    for id in batch.measures { source.measure(id) }
+    for (id, work) in batch.resume { write(work, id, source) }
+    guard !batch.catalog.isEmpty else { return }
+    let recorded = catalogLock.withLock { _, _ in writeCatalog(batch.catalog, source) }
+    guard let recorded else {
+      // The disk refuses. Nothing is lost: the spool holds the captures, and delivery is only believed once it is
+      // recorded. Try again with whatever is new by then.
+      retry(batch.catalog)
+      return
+    }
+    if !recorded.isEmpty { source.recorded(recorded) }
+  }
+
+  private func write(_ work: ResumeWork, _ id: FileID, _ source: Source) {
+    switch work {
+    case .remove:
+      resumeStore.remove(id)
+    case .save:
+      guard let record = source.resumeRecord(id) else { return }
+      do throws(StorageError) {
+        try resumeStore.save(record)
+      } catch {
+        // The upload goes on; after a crash the server would be asked anyway.
+        logger.warning("cannot save a resume record", metadata: ["error": "\(error)"])
+      }
+    }
+  }
+
+  private func writeCatalog(
+    _ batch: [FileID: CatalogWork], _ source: Source
+  ) -> [(id: FileID, revision: UInt64)]? {
+    var entries: [CatalogEntry] = []
+    var forgotten: [FileID] = []
+    for (id, work) in batch {
+      if work == .record, let entry = source.catalogEntry(id) {
+        entries.append(entry)
+      } else if work == .forget {
+        forgotten.append(id)
+      }
+    }
+    do throws(StorageError) {
+      if !entries.isEmpty { try catalog.upsert(entries) }
+      if !forgotten.isEmpty { try catalog.remove(forgotten) }
+      return entries.map { ($0.id, $0.revision) }
+    } catch {
+      logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])
+      return nil
+    }
+  }
+
+  private func retry(_ batch: [FileID: CatalogWork]) {
+    let isStopping = work.withLock { work, waiter -> Bool in
+      guard !work.isStopping else { return true }
+      // Not at once: the disk may be full for a while.
+      let deadline = monotonicNanoseconds() + Self.tickNanoseconds
+      while !work.isStopping, monotonicNanoseconds() < deadline { waiter.wait(until: deadline) }
+      work.catalog.merge(batch) { newer, _ in newer }
+      return work.isStopping
+    }
+    if isStopping { work.withLock { work, _ in work.catalog = [:] } }
+  }
+}

@@ -1,0 +1,373 @@
+public import FileModel
+public import Logging
+import Synchronization
+
+/// Delivers captured files: hears what the filesystem reports, asks the ``UploadSchedule`` what follows, and does it.
+///
+/// This is the only place where decisions meet the world. Every event takes the lock, asks the schedule, gives the lock
+/// back and only then acts; actions of one engine run in the order in which they were decided, whichever thread runs
+/// them, because one thread at a time drains the outbox. Nothing in here waits: reading, writing and sending have threads
+/// of their own. So it may be called on filesystem threads.
+public final class UploadEngine: FileEventSink, StatusSource, Sendable {
+  private struct State: Sendable {
+    var schedule: UploadSchedule
+    var outbox: [UploadAction] = []
+    /// A thread is carrying out actions; others add to the outbox and go.
+    var isActing = false
+    var isStopped = false
+  }
+
+  private struct Parts {
+    var contents: (any FileContents)?
+    var workers: ReadWorkers?
+    var timer: WorkerThread?
+  }
+
+  private let configuration: EngineConfiguration
+  private let destination: any Destination
+  private let transport: any HTTPTransport
+  private let statusTree: StatusTree
+  private let journal: EngineJournal
+  private let logger: Logger
+  private let pool: ChunkBufferPool
+  private let state: Mutex<State>
+  private let parts: Mutex<Parts>
+  private let buffers: Mutex<[ReadID: ChunkBuffer]>
+  private let alarm: Monitor<Alarm>
+  /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
+  public let knownIdentities: [UInt64: FileID]
+
+  private struct Alarm {
+    var deadline: MonotonicTime?
+    var isStopping = false
+  }
+
+  /// An engine over a catalog and the resume records of earlier runs. It does nothing before ``start()``.
+  public init(
+    configuration: EngineConfiguration, destination: any Destination, transport: any HTTPTransport, catalog: Catalog,
+    resumeStore: ResumeStore, statusTree: StatusTree, logger: Logger
+  ) throws(StorageError) {
+    self.configuration = configuration
+    self.destination = destination
+    self.transport = transport
+    self.statusTree = statusTree
+    self.logger = logger
+    let entries = try catalog.loadAll()
+    let (records, warnings) = resumeStore.loadAll()
+    for warning in warnings { logger.warning("\(warning)") }
+    var identities: [UInt64: FileID] = [:]
+    for entry in entries where entry.state != .removed && entry.state != .evicted { identities[entry.inode] = entry.id }
+    knownIdentities = identities
+    journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
+    pool = ChunkBufferPool(capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes)
+    state = Mutex(
+      State(
+        schedule: UploadSchedule(
+          limits: configuration.limits, abilities: destination.abilities, catalog: entries, records: records,
+          random: configuration.random)))
+    parts = Mutex(Parts())
+    buffers = Mutex([:])
+    alarm = Monitor(Alarm())
+  }
+
+  /// Names the place where bytes come from. The filesystem needs the engine as its sink and the engine needs the
+  /// filesystem's contents; so this comes after both exist, and before ``start()``.
+  public func attach(contents: any FileContents) {
+    parts.withLock { $0.contents = contents }
+  }
+
+  /// Starts the engine's threads.
+  public func start() {
+    guard let contents = parts.withLock({ $0.contents }) else {
+      preconditionFailure("attach(contents:) comes before start()")
+    }
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntry: { [self] id in state.withLock { $0.schedule.catalogEntry(of: id) } },
+        resumeRecord: { [self] id in state.withLock { $0.schedule.resumeRecord(of: id) } },
+        recorded: { [self] entries in
+          for entry in entries { apply { $0.recorded(entry.id, revision: entry.revision, at: $1) } }
+        },
+        measure: { [self] id in
+          guard let snapshot = contents.snapshot(of: id) else { return }
+          apply { $0.measured(snapshot, at: $1) }
+        },
+        tick: { [self] in evictExpired(contents) }))
+    let workers = ReadWorkers(
+      contents: contents, threadCount: configuration.readThreads, queueCapacity: configuration.limits.buffers
+    ) { [weak self] job, result in self?.readEnded(job, result) }
+    let timer = WorkerThread { [self] in runTimer() }
+    parts.withLock {
+      $0.workers = workers
+      $0.timer = timer
+    }
+    for id in state.withLock({ Array($0.schedule.files.keys) }) { statusTree.changed(id: id) }
+  }
+
+  /// From now on only what there is will be delivered.
+  public func beginDraining() { apply { $0.beginDraining(at: $1) } }
+
+  /// Tries everything again that has failed for good or waits.
+  public func retryAll() { apply { $0.retryAll(at: $1) } }
+
+  /// Nothing is left that will be delivered without help: every file is delivered, held under a temporary name, or failed
+  /// with a reason.
+  public var isDrained: Bool { state.withLock { $0.schedule.isIdle } }
+
+  /// Writes a resume record for every upload that is under way and ends the engine's threads. Nothing is sent or read
+  /// after this. The transport is stopped by its owner, before or after.
+  public func stop() {
+    let uploads = state.withLock { state -> [FileID] in
+      state.isStopped = true
+      return state.schedule.files.values.compactMap { $0.resumeRecord == nil ? nil : $0.id }
+    }
+    for id in uploads { journal.saveResume(id) }
+    alarm.withLock { alarm, waiter in
+      alarm.isStopping = true
+      waiter.broadcast()
+    }
+    let (workers, timer) = parts.withLock { ($0.workers.take(), $0.timer.take()) }
+    timer?.join()
+    workers?.stop()
+    journal.stop()
+  }
+
+  // MARK: - FileEventSink
+
+  /// Takes one event of the filesystem.
+  public func handle(_ event: FileEvent) { apply { $0.handle(event, at: $1) } }
+
+  /// Makes durable that an earlier receipt no longer covers the file.
+  public func contentWillChange(_ id: FileID) {
+    var mustRecord = false
+    apply { schedule, _ in mustRecord = schedule.contentWillChange(id) }
+    if mustRecord { journal.markChanged(id) }
+  }
+
+  /// Delivered files whose local copy may go, oldest first.
+  public func evictionCandidates() -> [EvictionCandidate] {
+    state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
+  }
+
+  // MARK: - StatusSource
+
+  /// Everything about one file, as it is now.
+  public func status(of id: FileID) -> FileStatus? {
+    let now = configuration.clock.now()
+    guard
+      var status = state.withLock({
+        $0.schedule.status(of: id, publishedName: destination.publishedName(for:), at: now)
+      })
+    else { return nil }
+    if status.state == .writing, let snapshot = parts.withLock({ $0.contents })?.snapshot(of: id) {
+      status.writtenBytes = snapshot.sizeBytes
+      status.totalBytes = snapshot.sizeBytes
+    }
+    return status
+  }
+
+  /// The mount as a whole, as it is now.
+  public func summary() -> MountSummary {
+    let now = configuration.clock.now()
+    var summary = state.withLock { $0.schedule.summary(at: now) }
+    summary.destination = destination.displayURL
+    return summary
+  }
+
+  // MARK: - Deciding and acting
+
+  /// Lock, ask, unlock, act.
+  private func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+    let now = configuration.clock.now()
+    let isMine = state.withLock { state -> Bool in
+      guard !state.isStopped else { return false }
+      event(&state.schedule, now)
+      state.outbox.append(contentsOf: state.schedule.takeActions())
+      let isMine = !state.isActing && !state.outbox.isEmpty
+      if isMine { state.isActing = true }
+      // Under the state's lock, so that a later deadline cannot overwrite an earlier one that was decided after it.
+      setAlarm(state.schedule.nextDeadline)
+      return isMine
+    }
+    if isMine { act() }
+  }
+
+  private func act() {
+    while true {
+      let actions = state.withLock { state -> [UploadAction] in
+        if state.outbox.isEmpty || state.isStopped {
+          state.isActing = false
+          return []
+        }
+        defer { state.outbox.removeAll() }
+        return state.outbox
+      }
+      if actions.isEmpty { return }
+      for action in actions { perform(action) }
+    }
+  }
+
+  private func perform(_ action: UploadAction) {
+    switch action {
+    case .read(let order): read(order)
+    case .release(let read): release(read)
+    case .send(let request, let order): send(request, order)
+    case .cancel(let request): transport.cancel(request)
+    case .record(let id): journal.record(id)
+    case .forget(let id): journal.forget(id)
+    case .saveResume(let id): journal.saveResume(id)
+    case .removeResume(let id): journal.removeResume(id)
+    case .measure(let id): journal.measure(id)
+    case .showNames(let id):
+      let paths = state.withLock { $0.schedule.shownPaths(of: id) }
+      if !paths.isEmpty { statusTree.update(id: id, paths: paths) }
+    case .showStatus(let id): statusTree.changed(id: id)
+    case .hide(let id): statusTree.remove(id: id)
+    case .report(let report): log(report)
+    }
+  }
+
+  // MARK: - Reading
+
+  private func read(_ order: ReadOrder) {
+    // The schedule counts buffers, so one is free; if it were not, the read fails and is tried again.
+    guard let buffer = pool.tryAcquire(), let workers = parts.withLock({ $0.workers }) else {
+      apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
+      return
+    }
+    buffers.withLock { $0[order.id] = buffer }
+    let job = ReadJob(
+      id: order.id.value, file: order.file, epoch: order.epoch, offset: order.offset, byteCount: order.byteCount,
+      buffer: buffer)
+    if !workers.submit(job) {
+      apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
+    }
+  }
+
+  private func readEnded(_ job: ReadJob, _ result: ReadResult) {
+    let outcome: ReadOutcome =
+      switch result {
+      case .success(let chunk): .success(chunk.digest)
+      case .changed: .changed
+      case .failed(let error): .failed(error)
+      }
+    apply { $0.chunkRead(ReadID(job.id), result: outcome, at: $1) }
+  }
+
+  private func release(_ read: ReadID) {
+    buffers.withLock { $0.removeValue(forKey: read) }?.release()
+  }
+
+  // MARK: - Sending
+
+  private func send(_ request: HTTPRequestID, _ order: SendOrder) {
+    guard let step = step(for: order) else {
+      completed(request, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")), nil)
+      return
+    }
+    transport.start(destination.request(for: step), id: request) { [weak self] result in
+      guard let self else { return }
+      switch result {
+      case .success(let response):
+        completed(request, destination.outcome(of: step, response: response), response.connection)
+      case .failure(let error):
+        completed(request, .refused(StepFailure(.transport(error.kind), error.message)), nil)
+      }
+    }
+  }
+
+  private func completed(_ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts?) {
+    apply {
+      $0.requestCompleted(request, outcome: outcome, connection: connection ?? HTTPConnectionFacts(), at: $1)
+    }
+  }
+
+  /// Puts the bytes to an order that names them.
+  private func step(for order: SendOrder) -> UploadStep? {
+    switch order {
+    case .prewarm: return .prewarm
+    case .openSession(let opening): return .openSession(opening)
+    case .querySession(let session): return .querySession(session)
+    case .commit(let commit): return .commit(commit)
+    case .abort(let session): return .abort(session)
+    case .chunk(let session, let index, let digest, let read):
+      guard let buffer = buffers.withLock({ $0[read] }) else { return nil }
+      return .sendChunk(
+        ChunkSending(session: session, index: index, digest: digest, body: buffer, sentBytes: SentByteCounter()))
+    case .wholeFile(let whole):
+      var buffer: ChunkBuffer?
+      if let read = whole.read {
+        guard let found = buffers.withLock({ $0[read] }) else { return nil }
+        buffer = found
+      }
+      return .sendWholeFile(
+        WholeFileSending(
+          fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
+          body: buffer, modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
+          sentBytes: SentByteCounter()))
+    }
+  }
+
+  // MARK: - Time
+
+  private func setAlarm(_ deadline: MonotonicTime?) {
+    alarm.withLock { alarm, waiter in
+      guard alarm.deadline != deadline else { return }
+      alarm.deadline = deadline
+      waiter.signal()
+    }
+  }
+
+  private func runTimer() {
+    while true {
+      let isStopping = alarm.withLock { alarm, waiter -> Bool in
+        while !alarm.isStopping {
+          guard let deadline = alarm.deadline else {
+            waiter.wait()
+            continue
+          }
+          if deadline.nanoseconds <= monotonicNanoseconds() { break }
+          waiter.wait(until: deadline.nanoseconds)
+        }
+        alarm.deadline = nil
+        return alarm.isStopping
+      }
+      if isStopping { return }
+      apply { $0.woke(at: $1) }
+    }
+  }
+
+  private func evictExpired(_ contents: any FileContents) {
+    let now = configuration.clock.now()
+    for candidate in state.withLock({ $0.schedule.expired(at: now) }) {
+      _ = contents.evict(candidate.id, ifUnchangedSince: candidate.epoch)
+    }
+  }
+
+  // MARK: - Log
+
+  private func log(_ report: UploadReport) {
+    switch report {
+    case .delivered(_, let path, let receipt):
+      logger.info("delivered", metadata: ["path": "\(path.displayText)", "receipt": "\(receipt.id)"])
+    case .retrying(_, let path, let failure):
+      logger.warning(
+        "waiting to try again",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .failed(_, let path, let failure):
+      logger.error(
+        "not delivered; the file is kept in the spool",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .destinationUnavailable(let failure):
+      logger.warning(
+        "the destination is not available; everything waits",
+        metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .destinationAvailable:
+      logger.info("the destination is available again")
+    case .missingFromSpool(_, let path):
+      logger.warning(
+        "a file that was still to be delivered is no longer in the spool",
+        metadata: ["path": "\(path.displayText)"])
+    }
+  }
+}
