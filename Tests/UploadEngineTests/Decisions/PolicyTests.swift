@@ -1,0 +1,135 @@
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct RetryPolicyTests {
+  @Test func delays_areDecorrelatedJitter_betweenBaseAndThreeTimesThePrevious() {
+    let policy = RetryPolicy()
+    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    #expect(policy.delay(after: nil, retryAfter: nil, using: &random) == .milliseconds(500))
+    var previous: Duration?
+    for _ in 0..<1000 {
+      let delay = policy.delay(after: previous, retryAfter: nil, using: &random)
+      #expect(delay >= .milliseconds(500))
+      #expect(delay <= .seconds(15))
+      if let previous { #expect(delay <= max(.milliseconds(500), previous * 3)) }
+      previous = delay
+    }
+  }
+
+  @Test func retryAfter_isNeverUndercut_norBelievedWithoutBound() {
+    let policy = RetryPolicy()
+    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    #expect(policy.delay(after: nil, retryAfter: .seconds(40), using: &random) == .seconds(40))
+    #expect(policy.delay(after: nil, retryAfter: .seconds(1 << 40), using: &random) == .seconds(3600))
+  }
+
+  @Test func verdicts() {
+    let policy = RetryPolicy()
+    for kind: StepFailure.Kind in [
+      .unauthorized, .forbidden, .tooLarge(limitBytes: 1), .tagMismatch, .nameRefused, .badRequest,
+    ] {
+      #expect(policy.verdict(on: kind, attempts: 1) == .fail)
+    }
+    #expect(policy.verdict(on: .digestMismatch, attempts: 6) == .pauseFile)
+    #expect(policy.verdict(on: .digestMismatch, attempts: 7) == .fail)
+    #expect(policy.verdict(on: .insufficientStorage, attempts: 100) == .pauseFile)
+    #expect(policy.verdict(on: .transport(.connectFailed), attempts: 100) == .pauseDestination)
+    #expect(policy.verdict(on: .transport(.cancelled), attempts: 1) == .ignore)
+    #expect(policy.verdict(on: .sessionGone, attempts: 1) == .startNewSession)
+  }
+}
+
+@Suite struct ChunkPlanTests {
+  @Test func chunks_coverTheFileExactly() {
+    for size: UInt64 in [0, 1, 999, 1000, 1001, 123_456] {
+      let plan = ChunkPlan(sizeBytes: size, chunkBytes: 1000)
+      var covered: UInt64 = 0
+      for index in 0..<plan.count {
+        #expect(plan.offset(of: index) == covered)
+        #expect(plan.byteCount(of: index) > 0)
+        covered += UInt64(plan.byteCount(of: index))
+      }
+      #expect(covered == size)
+      #expect(plan.byteCount(of: plan.count) == 0)
+      #expect(plan.byteCount(of: -1) == 0)
+    }
+  }
+}
+
+@Suite struct TemporaryNameRuleTests {
+  @Test(arguments: [
+    "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".a.b.c.x1y2z3",
+  ])
+  func recognised(_ name: String) { #expect(TemporaryNameRule.standard.matches(Array(name.utf8))) }
+
+  @Test(arguments: [
+    "a.mov", ".hidden", ".bashrc.backup", ".x.config", "part", ".part", "~", "a.parts", ".scan.mov.Ab3dE", ".Ab3dEf",
+    "",
+  ])
+  func final(_ name: String) { #expect(!TemporaryNameRule.standard.matches(Array(name.utf8))) }
+}
+
+@Suite struct DeadlineQueueTests {
+  @Test func deadlines_comeInOrder_andNotBeforeTheirTime() {
+    var queue = DeadlineQueue<Int>()
+    var random = SplitMix64(state: 3)
+    let times = (0..<200).map { _ in Int64(random.next() % 1000) }
+    for (index, time) in times.enumerated() { queue.insert(index, at: MonotonicTime(nanoseconds: time)) }
+    var popped: [Int64] = []
+    for now in Int64(0)..<1000 {
+      while let index = queue.popDue(at: MonotonicTime(nanoseconds: now)) {
+        #expect(times[index] <= now)
+        popped.append(times[index])
+      }
+    }
+    #expect(popped == times.sorted())
+  }
+}
+
+@Suite struct RateMeterTests {
+  @Test func steadyFlow_isMeasured_andFadesWhenItStops() {
+    var meter = RateMeter()
+    var now = MonotonicTime(nanoseconds: 0)
+    for _ in 0..<400 {
+      now = now + .milliseconds(50)
+      meter.add(50_000, at: now)
+    }
+    #expect(abs(meter.rate(at: now) - 1_000_000) < 50_000)
+    #expect(meter.rate(at: now + .seconds(3)) < 500_000)
+    #expect(meter.rate(at: now + .seconds(120)) == 0)
+  }
+}
+
+@Suite struct UploadConstantsTests {
+  /// The table of the specification's section B.
+  @Test func table() {
+    #expect(UploadConstants.maxParallelChunkUploads == 12)
+    #expect(UploadConstants.parallelRampUpDelay == .milliseconds(10))
+    #expect(UploadConstants.parallelismAdjustInterval == .milliseconds(1500))
+    #expect(UploadConstants.prefetchDepth == 3)
+    #expect(UploadConstants.bufferPoolSize == 15)
+    #expect(UploadConstants.chunkBytesMin == 262_144)
+    #expect(UploadConstants.chunkBytesDefault == 4_194_304)
+    #expect(UploadConstants.chunkBytesMax == 33_554_432)
+    #expect(UploadConstants.hashBlockBytes == 131_072)
+    #expect(UploadConstants.chunkTimeoutBase == .seconds(30))
+    #expect(UploadConstants.chunkTimeoutMin == .seconds(10))
+    #expect(UploadConstants.connectionTimeout == .seconds(5))
+    #expect(UploadConstants.stallDetection == .seconds(5))
+    #expect(UploadConstants.stallBytesPerSecond == 8192)
+    #expect(UploadConstants.requestIdleTimeout == .seconds(20))
+    #expect(UploadConstants.resourceTimeout == .seconds(7200))
+    #expect(UploadConstants.retryBaseDelay == .milliseconds(500))
+    #expect(UploadConstants.retryMaxDelay == .seconds(15))
+    #expect(UploadConstants.chunkMaxRetries == 7)
+    #expect(UploadConstants.resumeCheckpointInterval == 10)
+    #expect(UploadConstants.sessionMaxAge == .seconds(604_800))
+    #expect(UploadConstants.progressInterval == .milliseconds(33))
+    #expect(UploadConstants.fileBytesMax == 100_000_000_000)
+    #expect(UploadConstants.keepAliveInterval == .seconds(15))
+    #expect(UploadConstants.tlsSessionMaxAge == .seconds(3600))
+    #expect(UploadConstants.diskHeadroomBytes == 5_000_000)
+    #expect(UploadConstants.diskMarginBytes == 200_000_000)
+  }
+}

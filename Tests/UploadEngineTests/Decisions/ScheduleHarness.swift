@@ -1,0 +1,214 @@
+import FileModel
+import Integrity
+import Testing
+
+@testable import UploadEngine
+
+/// Seeded, so that a failing run is the same run again.
+struct SplitMix64: RandomNumberGenerator, Sendable {
+  var state: UInt64
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var word = state
+    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
+    return word ^ (word >> 31)
+  }
+}
+
+/// Drives an ``UploadSchedule`` by hand: events in, actions out, time in the test's hand. It keeps the books that a
+/// driver would keep and refuses what a driver would refuse: a buffer released twice, an unknown read, a request of which
+/// nobody asked.
+struct ScheduleHarness {
+  var schedule: UploadSchedule
+  var now = Moment(monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wallMilliseconds: 1_700_000_000_000)
+  /// Reads that were ordered and not yet answered.
+  var reads: [ReadOrder] = []
+  /// Requests that were sent and not yet answered.
+  var sent: [(id: HTTPRequestID, order: SendOrder)] = []
+  /// Buffers that the schedule holds.
+  var buffers: Set<ReadID> = []
+  var others: [UploadAction] = []
+  var buffersMax = 0
+  var chunkRequestsMax = 0
+
+  static let chunkBytes = 1000
+
+  static var standardLimits: UploadLimits {
+    var limits = UploadLimits()
+    limits.chunkBytes = chunkBytes
+    limits.bufferBytes = chunkBytes
+    return limits
+  }
+
+  init(
+    limits: UploadLimits = standardLimits, wholeFileBytesMax: Int = chunkBytes, catalog: [CatalogEntry] = [],
+    records: [ResumeRecord] = []
+  ) {
+    let abilities = DestinationAbilities(
+      parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
+      fileBytesMax: nil)
+    schedule = UploadSchedule(
+      limits: limits, abilities: abilities, catalog: catalog, records: records, random: SplitMix64(state: 7))
+  }
+
+  mutating func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+    event(&schedule, now)
+    for action in schedule.takeActions() {
+      switch action {
+      case .read(let order):
+        #expect(buffers.insert(order.id).inserted)
+        #expect(order.byteCount > 0 && order.byteCount <= schedule.limits.bufferBytes)
+        reads.append(order)
+      case .release(let read):
+        #expect(buffers.remove(read) != nil, "a buffer was released that is not in use")
+      case .send(let id, let order):
+        sent.append((id, order))
+      default:
+        others.append(action)
+      }
+    }
+    buffersMax = max(buffersMax, buffers.count)
+    chunkRequestsMax = max(chunkRequestsMax, sent.filter { $0.order.carriesChunk }.count)
+    #expect(buffers.count <= schedule.limits.buffers)
+  }
+
+  mutating func handle(_ event: FileEvent) { apply { $0.handle(event, at: $1) } }
+
+  mutating func advance(by duration: Duration) {
+    now.monotonic = now.monotonic + duration
+    now.wallMilliseconds += duration.wholeNanoseconds / 1_000_000
+    apply { $0.woke(at: $1) }
+  }
+
+  /// Answers every read with digests that follow from file, epoch and offset.
+  mutating func answerReads() {
+    while !reads.isEmpty {
+      let order = reads.removeFirst()
+      apply { $0.chunkRead(order.id, result: .success(Self.digest(order)), at: $1) }
+    }
+  }
+
+  static func digest(_ order: ReadOrder) -> ChunkDigest {
+    digest(file: order.file, epoch: order.epoch, offset: order.offset)
+  }
+
+  static func digest(file: FileID, epoch: UInt64, offset: UInt64) -> ChunkDigest {
+    let text = "\(file) \(epoch) \(offset)"
+    return ChunkDigest(sha256: sha256(Array(text.utf8)), crc32c: UInt32(truncatingIfNeeded: offset))
+  }
+
+  /// Answers the oldest request that matches.
+  @discardableResult
+  mutating func answer(_ outcome: StepOutcome, where matches: (SendOrder) -> Bool) -> SendOrder? {
+    guard let index = sent.firstIndex(where: { matches($0.order) }) else { return nil }
+    let request = sent.remove(at: index)
+    let facts = HTTPConnectionFacts(protocolName: "HTTP/1.1")
+    apply { $0.requestCompleted(request.id, outcome: outcome, connection: facts, at: $1) }
+    return request.order
+  }
+
+  /// A server to which everything succeeds; runs until nothing is left to do.
+  mutating func succeed() {
+    while true {
+      answerReads()
+      guard let request = sent.first else {
+        if reads.isEmpty { return }
+        continue
+      }
+      answer(Self.success(of: request.order)) { _ in true }
+      record()
+    }
+  }
+
+  /// The catalog writes what it was asked to write.
+  mutating func record() {
+    let ids = others.compactMap { action -> FileID? in
+      if case .record(let id) = action { return id }
+      return nil
+    }
+    others.removeAll { if case .record = $0 { true } else { false } }
+    for id in ids {
+      guard let entry = schedule.catalogEntry(of: id) else { continue }
+      apply { $0.recorded(id, revision: entry.revision, at: $1) }
+    }
+  }
+
+  static func success(of order: SendOrder) -> StepOutcome {
+    switch order {
+    case .prewarm: return .warmed
+    case .openSession(let opening):
+      return .sessionOpened(id: "s", chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
+    case .querySession: return .held(digests: [:])
+    case .chunk: return .chunkStored
+    case .abort: return .ended
+    case .commit(let commit):
+      return .published(
+        receipt(commit.path, commit.sizeBytes, root: Hex.encode(commit.merkleRoot), tip: Hex.encode(commit.chainTip)))
+    case .wholeFile(let whole): return .published(receipt(whole.path, 0, root: "", tip: ""))
+    }
+  }
+
+  static func receipt(_ path: RelativePath, _ size: UInt64, root: String, tip: String) -> Receipt {
+    Receipt(
+      id: "r", name: path.displayText, sizeBytes: size, merkleRoot: root, chainTip: tip, publishedAtMilliseconds: 1)
+  }
+
+  func state(_ id: FileID) -> FileStatus.State? { status(id)?.state }
+
+  func status(_ id: FileID) -> FileStatus? {
+    schedule.status(of: id, publishedName: { $0.displayText }, at: now)
+  }
+
+  var chunkRequests: [(index: Int, digest: ChunkDigest)] {
+    sent.compactMap { request in
+      if case .chunk(_, let index, let digest, _) = request.order { return (index, digest) }
+      return nil
+    }
+  }
+}
+
+extension SendOrder {
+  var carriesChunk: Bool {
+    switch self {
+    case .chunk, .wholeFile: true
+    case .prewarm, .openSession, .querySession, .commit, .abort: false
+    }
+  }
+  var isChunk: Bool { if case .chunk = self { true } else { false } }
+  var isCommit: Bool { if case .commit = self { true } else { false } }
+  var isOpenSession: Bool { if case .openSession = self { true } else { false } }
+  var isQuery: Bool { if case .querySession = self { true } else { false } }
+  var isWholeFile: Bool { if case .wholeFile = self { true } else { false } }
+  var isPrewarm: Bool { if case .prewarm = self { true } else { false } }
+  var isAbort: Bool { if case .abort = self { true } else { false } }
+}
+
+/// A file as the filesystem would report it.
+struct ImaginaryFile {
+  var snapshot: FileSnapshot
+
+  init(_ number: UInt64, _ name: String, size: UInt64, epoch: UInt64 = 1) {
+    snapshot = FileSnapshot(
+      id: FileID(high: 0, low: number), epoch: epoch, sizeBytes: size, modifiedNanoseconds: 5, mode: 0o644,
+      inode: number, names: [RelativePath(name)], writableOpens: 0, mutationsInFlight: 0)
+  }
+
+  var id: FileID { snapshot.id }
+  var opened: FileEvent { .opened(writing) }
+  var changed: FileEvent { .changed(writing) }
+  var settled: FileEvent { .settled(snapshot) }
+  var found: FileEvent { .found(snapshot) }
+
+  private var writing: FileSnapshot {
+    var copy = snapshot
+    copy.writableOpens = 1
+    return copy
+  }
+}
+
+extension StepFailure {
+  static func connection(_ kind: TransportError.Kind) -> StepOutcome {
+    .refused(StepFailure(.transport(kind), "no connection"))
+  }
+}

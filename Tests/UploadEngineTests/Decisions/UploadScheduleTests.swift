@@ -1,0 +1,604 @@
+import FileModel
+import Integrity
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct UploadScheduleTests {
+  private func scanned(
+    limits: UploadLimits = ScheduleHarness.standardLimits, catalog: [CatalogEntry] = [], records: [ResumeRecord] = []
+  ) -> ScheduleHarness {
+    var harness = ScheduleHarness(limits: limits, catalog: catalog, records: records)
+    if catalog.isEmpty { harness.handle(.scanEnded) }
+    return harness
+  }
+
+  // MARK: - The way of a file
+
+  @Test func smallFile_goesInOneRequest_andIsCompleteOnlyOnceRecorded() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.handle(file.opened)
+    #expect(harness.state(file.id) == .writing)
+    harness.handle(file.settled)
+    harness.answerReads()
+    #expect(harness.state(file.id) == .uploading)
+    #expect(!harness.sent.contains { $0.order.isOpenSession })
+    let order = harness.answer(.published(ScheduleHarness.receipt(.init("a.mov"), 400, root: "", tip: ""))) {
+      $0.isWholeFile
+    }
+    #expect(order != nil)
+    #expect(harness.state(file.id) == .uploading, "the receipt is not durable yet")
+    #expect(harness.status(file.id)?.receipt == nil)
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.receipt?.sizeBytes == 400)
+    #expect(harness.buffers.isEmpty)
+  }
+
+  @Test func emptyFile_isPublishedWithoutReading() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "empty", size: 0)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    #expect(harness.reads.isEmpty)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func largeFile_sendsTwelveChunksAtOnce_neverMore() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 100_500)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(ScheduleHarness.success(of: .prewarm)) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    #expect(harness.chunkRequests.count == 12)
+    #expect(harness.buffers.count == 15, "three chunks are read ahead")
+    harness.succeed()
+    #expect(harness.chunkRequestsMax == 12)
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.done == 101)
+    #expect(harness.buffers.isEmpty)
+  }
+
+  @Test func reading_runsWhileTheSessionIsBeingOpened() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    #expect(harness.reads.count == 5)
+    harness.answerReads()
+    #expect(harness.chunkRequests.isEmpty)
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    #expect(harness.chunkRequests.count == 5)
+  }
+
+  @Test func commit_statesTheProofOverAllChunks() throws {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 2500)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    while !harness.sent.contains(where: { $0.order.isCommit }) {
+      harness.answerReads()
+      let order = try #require(harness.sent.first).order
+      harness.answer(ScheduleHarness.success(of: order)) { _ in true }
+    }
+    guard case .commit(let commit)? = harness.sent.first(where: { $0.order.isCommit })?.order else { return }
+    let digests = [0, 1000, 2000].map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0) }
+    let proof = CommitProof(sessionID: "s", digests: digests)
+    #expect(commit.merkleRoot == proof.merkleRoot)
+    #expect(commit.chainTip == proof.chainTip)
+    #expect(commit.chunkCount == 3)
+    #expect(commit.sizeBytes == 2500)
+    #expect(commit.path == RelativePath("a.mov"))
+  }
+
+  // MARK: - Sessions at open
+
+  @Test func session_isOpenedWhileTheFileIsBeingWritten_butNotForOneThatIsClosedAtOnce() {
+    var harness = scanned()
+    let slow = ImaginaryFile(1, "slow.mov", size: 0)
+    harness.handle(slow.opened)
+    #expect(harness.sent.contains { $0.order.isPrewarm })
+    #expect(!harness.sent.contains { $0.order.isOpenSession })
+    harness.advance(by: .milliseconds(20))
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+
+    var other = scanned()
+    let quick = ImaginaryFile(2, "quick.txt", size: 10)
+    other.handle(quick.opened)
+    other.handle(quick.settled)
+    other.advance(by: .milliseconds(20))
+    #expect(!other.sent.contains { $0.order.isOpenSession })
+  }
+
+  @Test func session_thatWasOpenedForAFileThatStayedSmall_isEnded() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "small", size: 10)
+    harness.handle(file.opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.advance(by: .milliseconds(20))
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.handle(file.settled)
+    #expect(harness.sent.contains { $0.order.isAbort })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func warmConnections_growWithTheOpenFile() {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a.mov", size: 0)
+    harness.handle(file.opened)
+    #expect(harness.sent.filter { $0.order.isPrewarm }.count == 1)
+    harness.answer(.warmed) { $0.isPrewarm }
+    file.snapshot.sizeBytes = 50_000
+    let snapshot = file.snapshot
+    harness.apply { $0.measured(snapshot, at: $1) }
+    #expect(harness.sent.filter { $0.order.isPrewarm }.count == 12)
+  }
+
+  // MARK: - Changes
+
+  @Test func changeDuringUpload_isNeverCommitted_andReusesWhatIsTheSame() throws {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answerReads()
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answer(.chunkStored) { $0.isChunk }
+    harness.answer(.chunkStored) { $0.isChunk }
+    // The third chunk is still on its way when a writer comes back.
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    #expect(harness.state(file.id) == .writing)
+    harness.answer(.chunkStored) { $0.isChunk }
+    #expect(!harness.sent.contains { $0.order.isCommit })
+    harness.handle(file.settled)
+    #expect(!harness.sent.contains { $0.order.isOpenSession }, "the session goes on")
+    // Chunks 0 and 2 are as they were; chunk 1 is new.
+    for order in harness.reads {
+      let epoch: UInt64 = order.offset == 1000 ? 2 : 1
+      let digest = ScheduleHarness.digest(file: file.id, epoch: epoch, offset: order.offset)
+      harness.apply { $0.chunkRead(order.id, result: .success(digest), at: $1) }
+    }
+    harness.reads = []
+    #expect(harness.chunkRequests.map(\.index) == [1])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.reused == 2)
+    #expect(harness.status(file.id)?.revision == 2)
+  }
+
+  @Test func changeDuringCommit_leavesAnOlderRevisionThere_andDeliversTheNext() {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answerReads()
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    harness.answer(.published(ScheduleHarness.receipt(.init("a.mov"), 400, root: "", tip: ""))) { $0.isWholeFile }
+    harness.record()
+    #expect(harness.state(file.id) == .writing)
+    #expect(harness.status(file.id)?.receipt == nil)
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func openingForWritingWithoutAChange_pausesTheCommitOnly() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 2000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answerReads()
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.handle(file.opened)
+    harness.answer(.chunkStored) { $0.isChunk }
+    harness.answer(.chunkStored) { $0.isChunk }
+    #expect(!harness.sent.contains { $0.order.isCommit })
+    harness.handle(file.settled)
+    #expect(harness.sent.contains { $0.order.isCommit })
+  }
+
+  @Test func contentWillChange_takesTheReceiptAwayBeforeTheChange() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a", size: 10)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .complete)
+    var mustRecord = false
+    harness.apply { schedule, _ in mustRecord = schedule.contentWillChange(file.id) }
+    #expect(mustRecord)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == nil)
+    harness.apply { schedule, _ in mustRecord = schedule.contentWillChange(file.id) }
+    #expect(!mustRecord)
+  }
+
+  @Test func readOfAnOtherEpoch_isTriedAgain_andNothingIsSent() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a", size: 10)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    let order = harness.reads.removeFirst()
+    harness.apply { $0.chunkRead(order.id, result: .changed, at: $1) }
+    #expect(harness.buffers.isEmpty)
+    #expect(!harness.sent.contains { $0.order.isWholeFile })
+    harness.advance(by: .seconds(15))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  // MARK: - Names
+
+  @Test func temporaryName_isHeldUntilItIsRenamed() {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a.mov.part", size: 10)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    #expect(harness.state(file.id) == .held)
+    #expect(harness.reads.isEmpty)
+    #expect(harness.schedule.isIdle, "nobody waits for a held file")
+    file.snapshot.names = [RelativePath("a.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.receipt?.name == "a.mov")
+  }
+
+  @Test func nameIsResolvedAtTheCommit() throws {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "old.mov", size: 2000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answerReads()
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    file.snapshot.names = [RelativePath("new.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.succeed()
+    #expect(harness.status(file.id)?.receipt?.name == "new.mov")
+  }
+
+  @Test func secondHardLink_isPublishedToo() {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a.mov", size: 10)
+    file.snapshot.names.append(RelativePath("b.mov"))
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(
+      harness.schedule.catalogEntry(of: file.id)?.publishedPaths == [RelativePath("a.mov"), RelativePath("b.mov")])
+  }
+
+  @Test func renameWhileTheOldNameIsBeingCommitted_publishesTheNewOneToo() {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a.mov", size: 10)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answerReads()
+    file.snapshot.names = [RelativePath("b.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.publishedPaths == [RelativePath("b.mov")])
+  }
+
+  @Test func removal_cancelsWhatIsUnderWay_andEndsTheSession() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answerReads()
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.handle(.removed(file.id))
+    #expect(harness.state(file.id) == .cancelled)
+    #expect(harness.others.filter { if case .cancel = $0 { true } else { false } }.count == 3)
+    #expect(harness.sent.contains { $0.order.isAbort })
+    while harness.answer(StepFailure.connection(.cancelled), where: { $0.isChunk }) != nil {}
+    #expect(harness.buffers.isEmpty)
+    #expect(harness.schedule.isIdle)
+    #expect(harness.schedule.catalogEntry(of: file.id) == nil)
+  }
+
+  // MARK: - Failures
+
+  @Test func unauthorized_failsAtOnce_keepsTheFile_andCanBeRetried() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 10)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answerReads()
+    harness.answer(.refused(StepFailure(.unauthorized, "The receiver refused the token."))) { $0.isWholeFile }
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "unauthorized")
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .failed)
+    #expect(harness.buffers.isEmpty)
+    #expect(harness.schedule.isIdle)
+    harness.apply { $0.retryAll(at: $1) }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.lastFailure == nil)
+  }
+
+  @Test func destinationDown_pausesEverything_probesWithOneRequest_thenGoesOn() {
+    var harness = scanned()
+    let files = (1...20).map { ImaginaryFile(UInt64($0), "f\($0)", size: 10) }
+    for file in files {
+      harness.handle(file.opened)
+      harness.handle(file.settled)
+    }
+    harness.answerReads()
+    while !harness.sent.isEmpty { harness.answer(StepFailure.connection(.connectFailed)) { _ in true } }
+    harness.answerReads()
+    #expect(harness.sent.isEmpty, "nothing is sent while it is down")
+    for file in files {
+      #expect(harness.state(file.id) == .waiting)
+      #expect(harness.status(file.id)?.lastFailure?.code == "connect-failed")
+      #expect(harness.status(file.id)?.nextAttemptMilliseconds != nil)
+    }
+    var delay = Duration.zero
+    for _ in 0..<20 {
+      harness.answerReads()
+      let before = harness.now.monotonic
+      while harness.sent.isEmpty {
+        guard let next = harness.schedule.nextDeadline else { break }
+        harness.advance(by: max(next - harness.now.monotonic, .zero))
+      }
+      #expect(harness.sent.count == 1, "one probe, no stampede")
+      delay = max(delay, harness.now.monotonic - before)
+      harness.answer(StepFailure.connection(.connectFailed)) { _ in true }
+    }
+    #expect(delay <= UploadConstants.retryMaxDelay)
+    #expect(delay > .seconds(5), "the delays grow")
+    harness.advance(by: .seconds(15))
+    harness.succeed()
+    for file in files { #expect(harness.state(file.id) == .complete) }
+    #expect(harness.buffers.isEmpty)
+  }
+
+  @Test func twelveConnectionsThatBreakTogether_areOneStepUpTheLadder() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 50_000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    while harness.answer(StepFailure.connection(.connectionLost), where: { $0.isChunk }) != nil {}
+    #expect(harness.status(file.id)?.attempts == 1)
+    #expect(harness.status(file.id)?.chunks.retried == 12)
+    harness.advance(by: .seconds(2))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func damagedChunk_isSentAgain_andFailsAfterSevenTimes() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 10)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    for attempt in 1...7 {
+      harness.answerReads()
+      #expect(harness.state(file.id) != .failed, "attempt \(attempt)")
+      #expect(harness.answer(.refused(StepFailure(.digestMismatch, "damaged"))) { $0.isWholeFile } != nil)
+      harness.advance(by: .seconds(15))
+    }
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "digest-mismatch")
+  }
+
+  @Test func goneSession_isReplaced_withoutATightLoop() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 2000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    var opened = 0
+    while harness.sent.contains(where: { $0.order.isOpenSession }) || !harness.reads.isEmpty {
+      harness.answerReads()
+      if harness.answer(
+        .sessionOpened(id: "s\(opened)", chunkBytes: 1000, expiresAtSeconds: nil), where: { $0.isOpenSession }) != nil
+      {
+        opened += 1
+      }
+      harness.answerReads()
+      while harness.answer(.refused(StepFailure(.sessionGone, "gone")), where: { $0.isChunk }) != nil {}
+      #expect(opened < 20)
+      if opened >= 20 { break }
+    }
+    #expect(opened == 7)
+    #expect(harness.state(file.id) == .waiting)
+  }
+
+  @Test func incompleteCommit_sendsTheMissingChunksAgain() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    while !harness.sent.contains(where: { $0.order.isCommit }) {
+      harness.answerReads()
+      guard let order = harness.sent.first?.order else { break }
+      harness.answer(ScheduleHarness.success(of: order)) { _ in true }
+    }
+    harness.answer(.incomplete(missing: [1, 99, -4])) { $0.isCommit }
+    harness.advance(by: .seconds(2))
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index) == [1])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func serverThatLowersTheChunkSize_isFollowed_andOneThatRaisesItBeyondTheBuffers_isNot() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answerReads()
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 500, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+
+    var other = scanned()
+    other.handle(file.opened)
+    other.handle(file.settled)
+    other.answer(.warmed) { $0.isPrewarm }
+    other.answer(.sessionOpened(id: "s", chunkBytes: 1 << 40, expiresAtSeconds: nil)) { $0.isOpenSession }
+    #expect(other.status(file.id)?.lastFailure?.code == "unexpected-answer")
+  }
+
+  // MARK: - Restart
+
+  private func entry(_ file: ImaginaryFile, state: CatalogState) -> CatalogEntry {
+    CatalogEntry(
+      id: file.id, path: file.snapshot.names[0], inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: 3, state: state,
+      publishedPaths: state == .complete ? file.snapshot.names : [],
+      receipt: state == .complete ? ScheduleHarness.receipt(file.snapshot.names[0], 10, root: "", tip: "") : nil)
+  }
+
+  @Test func restart_asksTheServer_andSendsOnlyWhatIsMissing() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    let record = ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: 1000, epochRevision: 1,
+      path: RelativePath("a.mov"), sizeBytes: 5000, openedAtSeconds: 1_699_999_000, expiresAtSeconds: nil,
+      acknowledged: [])
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    #expect(harness.reads.isEmpty, "nothing is read before the server has answered")
+    var held: [Int: [UInt8]] = [:]
+    for index in [0, 1, 4] {
+      held[index] = ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64(index) * 1000).sha256
+    }
+    held[4] = Array(repeating: 0, count: 32)
+    harness.answer(.held(digests: held)) { $0.isQuery }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [2, 3, 4])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.reused == 2)
+  }
+
+  @Test func restart_recognisesADeliveredFile_andDeliversAChangedOneAgain() {
+    let same = ImaginaryFile(1, "same", size: 10, epoch: 0)
+    var changed = ImaginaryFile(2, "changed", size: 10, epoch: 0)
+    let entries = [entry(same, state: .complete), entry(changed, state: .complete)]
+    changed.snapshot.modifiedNanoseconds += 1
+    var harness = scanned(catalog: entries)
+    harness.handle(same.found)
+    harness.handle(changed.found)
+    harness.handle(.scanEnded)
+    #expect(harness.state(same.id) == .complete)
+    #expect(harness.reads.map(\.file) == [changed.id])
+    harness.succeed()
+    #expect(harness.state(changed.id) == .complete)
+  }
+
+  @Test func restart_believesTheServerThatItHadPublished_onlyIfItIsThePresentContent() {
+    let file = ImaginaryFile(1, "a.mov", size: 2000, epoch: 0)
+    let record = ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: 1000, epochRevision: 1,
+      path: RelativePath("a.mov"), sizeBytes: 2000, openedAtSeconds: 1_699_999_000, expiresAtSeconds: nil,
+      acknowledged: [])
+    let digests = [0, 1000].map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: $0) }
+    let root = Hex.encode(CommitProof(sessionID: "s", digests: digests).merkleRoot)
+    for (isTrue, receiptRoot) in [(true, root), (false, String(repeating: "0", count: 64))] {
+      var harness = scanned(catalog: [entry(file, state: .pending)], records: [record])
+      harness.handle(file.found)
+      harness.handle(.scanEnded)
+      harness.answer(.published(ScheduleHarness.receipt(.init("a.mov"), 2000, root: receiptRoot, tip: ""))) {
+        $0.isQuery
+      }
+      harness.answerReads()
+      #expect(harness.sent.contains { $0.order.isOpenSession } == !isTrue)
+      harness.succeed()
+      harness.record()
+      #expect(harness.state(file.id) == .complete)
+    }
+  }
+
+  @Test func restart_reportsPendingFilesThatAreGone_andKeepsDeliveredOnesVisible() {
+    let gone = ImaginaryFile(1, "gone", size: 10)
+    let delivered = ImaginaryFile(2, "delivered", size: 10)
+    var harness = scanned(catalog: [entry(gone, state: .pending), entry(delivered, state: .complete)])
+    harness.handle(.scanEnded)
+    #expect(harness.others.contains(.report(.missingFromSpool(gone.id, RelativePath("gone")))))
+    #expect(harness.state(delivered.id) == .complete)
+    #expect(harness.status(delivered.id)?.isLocal == false)
+  }
+
+  // MARK: - Fairness and eviction
+
+  @Test func smallNewFile_isNotHeldUpBehindAHugeOne() {
+    var harness = scanned()
+    let huge = ImaginaryFile(1, "huge", size: 10_000_000)
+    harness.handle(huge.opened)
+    harness.handle(huge.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    for _ in 0..<100 {
+      harness.answer(.chunkStored) { $0.isChunk }
+      harness.answerReads()
+    }
+    let small = ImaginaryFile(2, "small", size: 10)
+    harness.handle(small.opened)
+    harness.handle(small.settled)
+    var chunksBefore = 0
+    while !harness.sent.contains(where: { $0.order.isWholeFile }) {
+      harness.answer(.chunkStored) { $0.isChunk }
+      harness.answerReads()
+      chunksBefore += 1
+      if chunksBefore > 100 { break }
+    }
+    #expect(chunksBefore <= 16, "it waits for no more than what was already in the buffers")
+  }
+
+  @Test func evictionCandidates_areDeliveredLocalAndClosed_oldestFirst() {
+    var harness = scanned()
+    for number in 1...3 {
+      let file = ImaginaryFile(UInt64(number), "f\(number)", size: 10)
+      harness.handle(file.opened)
+      harness.handle(file.settled)
+      harness.succeed()
+      harness.advance(by: .seconds(1))
+    }
+    let pending = ImaginaryFile(4, "pending", size: 10)
+    harness.handle(pending.opened)
+    harness.handle(ImaginaryFile(2, "f2", size: 10).opened)
+    #expect(harness.schedule.evictionCandidates(countMax: 10).map(\.id.low) == [1, 3])
+    harness.handle(.evicted(FileID(high: 0, low: 1)))
+    #expect(harness.schedule.evictionCandidates(countMax: 10).map(\.id.low) == [3])
+    #expect(harness.state(FileID(high: 0, low: 1)) == .complete)
+    #expect(harness.schedule.catalogEntry(of: FileID(high: 0, low: 1))?.state == .evicted)
+  }
+
+  @Test func wait_isOverOnceEveryChangeBeforeItIsAcknowledged() {
+    var harness = scanned()
+    let first = ImaginaryFile(1, "first", size: 10)
+    harness.handle(first.opened)
+    harness.handle(first.settled)
+    let barrier = harness.schedule.summary(at: harness.now).changeSequence
+    let second = ImaginaryFile(2, "second", size: 10)
+    harness.handle(second.opened)
+    #expect(harness.schedule.summary(at: harness.now).oldestPendingSequence == barrier)
+    harness.succeed()
+    let after = harness.schedule.summary(at: harness.now)
+    #expect((after.oldestPendingSequence ?? .max) > barrier)
+    #expect(after.oldestPendingSequence != nil, "the second file is still open")
+  }
+}
