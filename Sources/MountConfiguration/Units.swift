@@ -1,5 +1,5 @@
 /// Reads and writes numbers with units: `4MiB`, `205 MB`, `90s`.
-enum Units {
+public enum Units {
   private static let byteUnits: [(name: String, bytes: UInt64)] = [
     ("", 1), ("b", 1),
     ("kb", 1_000), ("mb", 1_000_000), ("gb", 1_000_000_000), ("tb", 1_000_000_000_000),
@@ -12,12 +12,12 @@ enum Units {
 
   /// Bytes; KB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024, a bare number is bytes. Nil for anything else
   /// and for what does not fit.
-  static func bytes(_ text: String) -> UInt64? {
+  public static func bytes(_ text: String) -> UInt64? {
     scaled(text, by: byteUnits.map { ($0.name, $0.bytes) })
   }
 
   /// A duration; ms, s, m, h, d, a bare number is seconds. Nil for anything else and for more than 100 years.
-  static func duration(_ text: String) -> Duration? {
+  public static func duration(_ text: String) -> Duration? {
     guard let milliseconds = scaled(text, by: durationUnits.map { ($0.name, $0.milliseconds) }),
       milliseconds <= 100 * 366 * 86_400_000
     else { return nil }
@@ -25,7 +25,7 @@ enum Units {
   }
 
   /// The shortest exact spelling of a byte count, for messages.
-  static func text(bytes: UInt64) -> String {
+  public static func text(bytes: UInt64) -> String {
     let exact = byteUnits.filter { $0.bytes > 1 && bytes > 0 && bytes.isMultiple(of: $0.bytes) }
     guard let unit = exact.max(by: { $0.bytes < $1.bytes }) else { return "\(bytes) B" }
     let names = [

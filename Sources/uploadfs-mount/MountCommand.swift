@@ -1,0 +1,47 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import MountConfiguration
+
+/// Mounts, and stays in the foreground until told to stop.
+struct MountCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "mount", abstract: "Mount a folder that uploads what is written into it.",
+    discussion: """
+      Stays in the foreground. When the mount is usable, stdout says “mounted MOUNTPOINT” and a service manager is \
+      notified. SIGINT and SIGTERM deliver what is left, then unmount; a second one leaves at once and loses nothing: \
+      what is pending lies in the spool and goes on at the next start.
+
+      Every setting can also be given in the environment (--chunk-size as UPLOADFS_CHUNK_SIZE) and in a YAML file \
+      (chunk-size: 4MiB). Flags win over the environment, the environment over the file.
+      """)
+
+  @Argument(help: "An empty folder.")
+  var mountPoint: String
+
+  @OptionGroup
+  var settings: SettingOptions
+
+  func run() throws {
+    try reportingFailures {
+      // Before anything starts a thread: threads inherit what is blocked.
+      Signals.block()
+      // The kernel has applied each writer's own umask before a mode arrives here.
+      umask(0)
+      ProcessLimits.raiseOpenFiles()
+      let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
+      return try MountSession(configuration, mountPoint: mountPoint).run()
+    }
+  }
+}
+
+/// Limits of this process.
+private enum ProcessLimits {
+  /// Every open capture holds a descriptor, and so does every connection.
+  static func raiseOpenFiles() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}

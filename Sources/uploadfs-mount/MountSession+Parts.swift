@@ -1,0 +1,58 @@
+import CurlTransport
+import Destinations
+import Glibc
+import Logging
+import MountConfiguration
+import Synchronization
+import UploadEngine
+import UploadFS
+
+/// Each part's own configuration, from the mount's.
+extension MountSession {
+  static func logger(_ level: MountConfiguration.LogLevel) -> Logger {
+    var logger = Logger(label: "uploadfs") { label in StreamLogHandler.standardError(label: label) }
+    logger.logLevel = Logger.Level(rawValue: level.rawValue) ?? .info
+    return logger
+  }
+
+  static func transport(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransport {
+    var settings = CurlTransportConfiguration()
+    settings.caFile = configuration.authorityFile
+    settings.allowPlainHTTP = !configuration.destination.isEncrypted
+    settings.protocolChoice =
+      switch configuration.httpVersion {
+      case .automatic: .automatic
+      case .http1: .http1
+      case .http2: .http2
+      }
+    do {
+      return try CurlTransport(configuration: settings)
+    } catch {
+      throw ToolFailure(.destinationUnusable, error.description)
+    }
+  }
+
+  static func filesystemConfiguration(
+    _ configuration: MountConfiguration, mountPoint: String, knownIdentities: [UInt64: FileID]
+  ) -> FilesystemConfiguration {
+    var settings = FilesystemConfiguration(mountPoint: mountPoint, spoolDirectory: configuration.spool)
+    settings.allowOther = configuration.allowOther
+    settings.reserveBytes = configuration.reserveBytes
+    settings.fileBytesMax = configuration.fileBytesMax
+    settings.threadCount = configuration.threadCount
+    settings.knownIdentities = knownIdentities
+    return settings
+  }
+}
+
+/// The engine as the source of status, for a tree that has to exist before it.
+final class AttachedStatus: StatusSource {
+  private let engine = Mutex<UploadEngine?>(nil)
+
+  func attach(_ engine: UploadEngine) {
+    self.engine.withLock { $0 = engine }
+  }
+
+  func status(of id: FileID) -> FileStatus? { engine.withLock { $0 }?.status(of: id) }
+  func summary() -> MountSummary { engine.withLock { $0 }?.summary() ?? MountSummary() }
+}

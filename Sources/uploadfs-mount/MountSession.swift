@@ -1,0 +1,104 @@
+import CurlTransport
+import Destinations
+import Dispatch
+import Glibc
+import Logging
+import MountConfiguration
+import Synchronization
+import UploadEngine
+import UploadFS
+
+/// One mount, put together: this is the only place that knows every part.
+final class MountSession: Sendable {
+  private let mountPoint: String
+  private let logger: Logger
+  private let state: StateDirectory
+  private let transport: CurlTransport
+  private let statusTree: StatusTree
+  private let engine: UploadEngine
+  private let filesystem: Filesystem
+  private let mount: FuseMount
+  private let drain: Drain
+
+  /// Makes every part, from the ones that can refuse a wrong setting to the one that others can see.
+  init(_ configuration: MountConfiguration, mountPoint: String) throws {
+    self.mountPoint = mountPoint
+    logger = Self.logger(configuration.logLevel)
+    let token = try configuration.tokenFile.map { path throws(ToolFailure) in
+      try TokenFile.read(path, logger: logger)
+    }
+    transport = try Self.transport(configuration)
+    let destination = try Self.destination(configuration, token: token)
+    try Spool.make(configuration.spool)
+    let source = AttachedStatus()
+    do {
+      state = try StateDirectory(spool: configuration.spool)
+      let spool = configuration.spool
+      let reserveBytes = configuration.reserveBytes
+      statusTree = StatusTree(source: source, process: .current) {
+        Spool.facts(of: spool, reserveBytes: reserveBytes, captures: source.captures)
+      }
+      engine = try UploadEngine(
+        configuration: Self.engineConfiguration(configuration), destination: destination, transport: transport,
+        catalog: try Catalog(path: state.catalogPath),
+        resumeStore: try ResumeStore(directory: state.resumeDirectory, masterKeyFile: state.masterKeyFile),
+        statusTree: statusTree, logger: logger)
+    } catch let error as StorageError {
+      throw ToolFailure(.spoolUnusable, error.message)
+    }
+    source.attach(engine)
+    do {
+      let filesystemConfiguration = Self.filesystemConfiguration(
+        configuration, mountPoint: mountPoint, knownIdentities: engine.knownIdentities)
+      filesystem = try Filesystem(configuration: filesystemConfiguration, sink: engine, virtualTree: statusTree)
+      mount = FuseMount(filesystem: filesystem, configuration: filesystemConfiguration)
+    } catch let error as MountError {
+      throw ToolFailure(error)
+    }
+    engine.attach(contents: filesystem)
+    drain = Drain(filesystem: filesystem, engine: engine, mount: mount, timeout: configuration.drainTimeout)
+  }
+
+  /// Mounts, serves until told to stop, delivers what is left and unmounts.
+  func run() throws -> ExitStatus {
+    let stopped = DispatchSemaphore(value: 0)
+    let outcome = Mutex(ExitStatus.internalError)
+    engine.start()
+    guard Signals.watch({ [self] name, ordinal in signalled(name, ordinal) }),
+      DedicatedThread.start({ [self] in
+        let status = drain.runWhenAsked()
+        outcome.withLock { $0 = status }
+        stopped.signal()
+      })
+    else { throw ToolFailure(.internalError, "the system has no thread left; is a process limit too low?") }
+    do {
+      try mount.run { [self] in ready() }
+    } catch {
+      engine.stop()
+      throw ToolFailure(error)
+    }
+    // Unmounted: by the drain, or by somebody else. In both cases what is left is delivered first.
+    drain.ask(reason: "unmounted")
+    stopped.wait()
+    engine.stop()
+    transport.stop()
+    statusTree.stop()
+    logger.info("stopped", metadata: ["mount": "\(mountPoint)"])
+    return outcome.withLock { $0 }
+  }
+
+  private func ready() {
+    StandardOutput.line("mounted \(mountPoint)")
+    ServiceNotification.ready(status: "mounted \(mountPoint)")
+    // The mount is usable whatever the backlog: it is searched for beside it.
+    if !DedicatedThread.start({ [self] in filesystem.scanSpool() }) { filesystem.scanSpool() }
+  }
+
+  private func signalled(_ name: String, _ ordinal: Int) {
+    if ordinal == 1 {
+      drain.ask(reason: name)
+    } else {
+      drain.leaveAtOnce()
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import Glibc
+import MountConfiguration
+
+/// A mount as every other process sees it: through the files that it shows.
+struct MountView {
+  /// The mount point as the user gave it, without slashes at the end.
+  let mountPoint: String
+
+  /// The mount-wide summary.
+  var summaryPath: String { "\(mountPoint)/.uploadfs/summary.json" }
+
+  /// A mount with a living daemon; anything else is an error that says what to do.
+  init(_ text: String) throws(ToolFailure) {
+    let trimmed = String(text.reversed().drop { $0 == "/" }.reversed())
+    mountPoint = trimmed.isEmpty ? "/" : trimmed
+    _ = try summary()
+  }
+
+  /// The summary as it is now.
+  func summary() throws(ToolFailure) -> SummaryReading {
+    try SummaryReading(try summaryText())
+  }
+
+  /// The summary's JSON.
+  func summaryText() throws(ToolFailure) -> [UInt8] {
+    do {
+      return try WholeFile.read(summaryPath, bytesMax: 16 << 20)
+    } catch {
+      throw unreachable(error.code)
+    }
+  }
+
+  /// The status of one file, as JSON. `name` is its path in the mount: relative, or absolute below the mount point.
+  func statusText(of name: String) throws(ToolFailure) -> [UInt8] {
+    var relative = name[...]
+    let prefix = mountPoint + "/"
+    if relative.hasPrefix(prefix) { relative = relative.dropFirst(prefix.count) }
+    while relative.hasPrefix("./") { relative = relative.dropFirst(2) }
+    guard !relative.isEmpty, !relative.hasPrefix("/") else {
+      throw ToolFailure(.usage, "\(Readable.line(name)) is not below \(mountPoint)")
+    }
+    do {
+      return try WholeFile.read("\(mountPoint)/status/\(relative).json", bytesMax: 1 << 20)
+    } catch {
+      guard error.code == ENOENT || error.code == ENOTDIR else { throw unreachable(error.code) }
+      throw ToolFailure(.usage, "there is no file \(Readable.line(name)) in \(mountPoint)")
+    }
+  }
+
+  /// The status of every file, as JSON, in the order of their paths. What vanishes meanwhile is left out.
+  func statusTexts() throws(ToolFailure) -> [[UInt8]] {
+    var texts: [[UInt8]] = []
+    var folders = ["\(mountPoint)/status"]
+    while let folder = folders.popLast() {
+      var inner: [String] = []
+      for entry in DirectoryListing.entries(of: folder) {
+        let path = "\(folder)/\(entry.name)"
+        switch entry.kind {
+        case .directory: inner.append(path)
+        case .file: if let text = try? WholeFile.read(path, bytesMax: 1 << 20) { texts.append(text) }
+        // The short form points to a file that is listed under its whole path as well.
+        case .other: break
+        }
+      }
+      folders += inner.reversed()
+    }
+    return texts
+  }
+
+  /// Waits until the summary differs from `known` or the time is over, whichever is first, and returns it.
+  ///
+  /// poll(2) on a virtual file reports a change since that descriptor was last read, so no change between reading and
+  /// waiting is missed. The bound covers a daemon whose notification is lost. `limit` is at most some seconds.
+  func nextSummary(after known: SummaryReading?, within limit: Duration) throws(ToolFailure) -> SummaryReading {
+    let descriptor = open(summaryPath, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw unreachable(errno) }
+    defer { close(descriptor) }
+    let present: [UInt8]
+    do {
+      present = try WholeFile.read(descriptor, bytesMax: 16 << 20)
+    } catch {
+      throw unreachable(error.code)
+    }
+    let reading = try SummaryReading(present)
+    guard reading == known else { return reading }
+    var wanted = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    poll(&wanted, 1, Int32((limit / .milliseconds(1)).rounded(.up)))
+    return try summary()
+  }
+
+  private func unreachable(_ code: Int32) -> ToolFailure {
+    switch code {
+    case ENOTCONN, ECONNABORTED, EIO:
+      ToolFailure(
+        .notAMount,
+        "the daemon of \(mountPoint) is gone; start it again with the same spool, or release the mount point with "
+          + "fusermount3 -u \(mountPoint)")
+    case EACCES, EPERM:
+      ToolFailure(
+        .notAMount,
+        "\(mountPoint) may only be read by the user who mounted it; ask as that user, or mount with --allow-other")
+    case ENOENT, ENOTDIR:
+      ToolFailure(
+        .notAMount, "\(mountPoint) is not a mounted uploadfs; mount it with: uploadfs-mount mount \(mountPoint) --to …")
+    default:
+      ToolFailure(.notAMount, "\(mountPoint) cannot be read: \(systemMessage(code))")
+    }
+  }
+}
+
+/// Lists folders.
+private enum DirectoryListing {
+  enum Kind {
+    case file, directory, other
+  }
+
+  /// Entries in byte order, without `.` and `..`; none when the folder cannot be read.
+  static func entries(of path: String) -> [(name: String, kind: Kind)] {
+    guard let stream = opendir(path) else { return [] }
+    defer { closedir(stream) }
+    var entries: [(name: String, kind: Kind)] = []
+    while let entry = readdir(stream) {
+      // Names here may be longer than the 256 bytes that the struct declares, so they are read through the pointer.
+      guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return [] }
+      let bytes = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
+      let name = String(cString: bytes)
+      guard name != ".", name != ".." else { continue }
+      let type = Int32(entry.pointee.d_type)
+      entries.append((name, type == DT_DIR ? .directory : type == DT_REG ? .file : .other))
+    }
+    return entries.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+  }
+}

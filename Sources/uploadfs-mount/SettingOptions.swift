@@ -1,0 +1,85 @@
+import ArgumentParser
+import MountConfiguration
+
+/// The flags of every setting, as texts; what they mean is decided in one place, whatever the text's origin.
+struct SettingOptions: ParsableArguments {
+  @Option(help: ArgumentHelp("Upload to this address (https://host[:port][/path]).", valueName: "url"))
+  var to: String?
+
+  @Option(help: ArgumentHelp("Keep captures in this folder until they are delivered.", valueName: "dir"))
+  var spool: String?
+
+  @Option(help: ArgumentHelp("File whose first line is the bearer token.", valueName: "file"))
+  var tokenFile: String?
+
+  @Option(help: ArgumentHelp("PEM file of the certification authorities to trust.", valueName: "file"))
+  var ca: String?
+
+  @Option(help: ArgumentHelp("YAML file with settings; flags and environment win over it.", valueName: "file"))
+  var config: String?
+
+  @Option(help: ArgumentHelp("When files are uploaded: on-close.", valueName: "mode"))
+  var upload: String?
+
+  @Option(help: ArgumentHelp("Bytes of a chunk, 256KiB to 32MiB (default 4MiB).", valueName: "size"))
+  var chunkSize: String?
+
+  @Option(help: ArgumentHelp("Chunk requests in flight, 1 to 12 (default 12).", valueName: "n"))
+  var parallel: String?
+
+  @Option(help: ArgumentHelp("Space kept free on the spool's disk (default 205MB).", valueName: "size"))
+  var reserve: String?
+
+  @Option(help: ArgumentHelp("The largest file that can be written (default 100GB).", valueName: "size"))
+  var maxFileSize: String?
+
+  @Option(help: ArgumentHelp("HTTP version: auto, 1.1 or 2 (default auto).", valueName: "version"))
+  var http: String?
+
+  @Option(help: ArgumentHelp("Threads that answer the kernel, 1 to 64 (default 6).", valueName: "n"))
+  var threads: String?
+
+  @Flag(inversion: .prefixedNo, help: "Let other users use the mount.")
+  var allowOther: Bool?
+
+  @Flag(
+    name: .customLong("allow-plain-http"), inversion: .prefixedNo,
+    help: "Accept http:// beyond this machine.")
+  var allowPlainHTTP: Bool?
+
+  @Option(
+    help: ArgumentHelp(
+      "When stopping, give up waiting for deliveries after this long (default none).", valueName: "duration"))
+  var drainTimeout: String?
+
+  @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical.", valueName: "level"))
+  var logLevel: String?
+
+  /// The flags that were given.
+  private var given: [Setting: String] {
+    let texts: [Setting: String?] = [
+      .to: to, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload, .chunkSize: chunkSize,
+      .parallel: parallel, .reserve: reserve, .maxFileSize: maxFileSize, .http: http, .threads: threads,
+      .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
+      .drainTimeout: drainTimeout, .logLevel: logLevel,
+    ]
+    return texts.compactMapValues { $0 }
+  }
+
+  /// Flags, environment and file together, understood and checked.
+  func configuration(environment: [String: String]) throws -> MountConfiguration {
+    var sources = SettingSources()
+    sources.add(flags: given)
+    try sources.add(environment: environment)
+    if let path = config ?? environment[Setting.configurationFileVariable] {
+      let bytes: [UInt8]
+      do {
+        bytes = try WholeFile.read(path, bytesMax: 1 << 20)
+      } catch {
+        throw ConfigurationError("the configuration file \(path) cannot be read: \(systemMessage(error.code))")
+      }
+      try sources.add(file: String(decoding: bytes, as: UTF8.self), path: path)
+    }
+    return try MountConfiguration(sources)
+  }
+}

@@ -1,0 +1,62 @@
+import Glibc
+
+/// Threads of the tool's own, for blocking calls that must not sit on a shared pool.
+enum DedicatedThread {
+  /// Carries the body into the thread.
+  private final class Body: Sendable {
+    let run: @Sendable () -> Void
+    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+  }
+
+  /// Starts a thread that ends with its body. False when the system has no thread left.
+  static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+    var thread = pthread_t()
+    // The +1 goes to the thread, or comes back here when there is no thread.
+    let box = Unmanaged.passRetained(Body(body))
+    guard pthread_create(&thread, nil, entry, box.toOpaque()) == 0 else {
+      box.release()
+      return false
+    }
+    pthread_detach(thread)
+    return true
+  }
+
+  private static let entry: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { pointer in
+    if let pointer { Unmanaged<Body>.fromOpaque(pointer).takeRetainedValue().run() }
+    return nil
+  }
+}
+
+/// Signals as events on one thread. A handler could hardly call anything; sigwait(3) can.
+enum Signals {
+  private static let stopping: [Int32] = [SIGINT, SIGTERM, SIGHUP]
+
+  /// Blocks the stopping signals in this thread and in all that it starts from now on, and ignores SIGPIPE: a receiver
+  /// or terminal that goes away is an error of one call, not the end of the daemon. Must run before any thread starts.
+  static func block() {
+    signal(SIGPIPE, SIG_IGN)
+    var set = stoppingSet()
+    pthread_sigmask(SIG_BLOCK, &set, nil)
+  }
+
+  /// Calls `handler` on a thread of its own for each stopping signal, with the signal's name and its ordinal from 1.
+  static func watch(_ handler: @escaping @Sendable (_ name: String, _ ordinal: Int) -> Void) -> Bool {
+    DedicatedThread.start {
+      var set = stoppingSet()
+      var ordinal = 0
+      while true {
+        var number: Int32 = 0
+        guard sigwait(&set, &number) == 0 else { continue }
+        ordinal += 1
+        handler(number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM", ordinal)
+      }
+    }
+  }
+
+  private static func stoppingSet() -> sigset_t {
+    var set = sigset_t()
+    sigemptyset(&set)
+    for number in stopping { sigaddset(&set, number) }
+    return set
+  }
+}

@@ -1,0 +1,93 @@
+import ArgumentParser
+import MountConfiguration
+
+/// Shows how far captures are.
+struct StatusCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "status", abstract: "Show how far every capture, or one of them, is.")
+
+  @Argument(help: "A mounted uploadfs.")
+  var mountPoint: String
+
+  @Argument(help: "A capture's path in the mount.")
+  var path: String?
+
+  @Flag(help: "Print the JSON of the mount's own status files.")
+  var json = false
+
+  func run() throws {
+    try reportingFailures {
+      let mount = try MountView(mountPoint)
+      if let path {
+        let text = try mount.statusText(of: path)
+        print(json ? plain(text) : try FileReading(text).details)
+      } else if json {
+        let files = try mount.statusTexts().map(plain).joined(separator: ",\n")
+        print("{\"summary\": \(plain(try mount.summaryText())), \"files\": [\n\(files)\n]}")
+      } else {
+        try table(of: mount)
+      }
+      return .success
+    }
+  }
+
+  private func table(of mount: MountView) throws {
+    let files = try mount.statusTexts().map { try FileReading($0) }
+    // What still needs attention comes first; each part keeps the order of the names.
+    let rows = files.filter { $0.state != "complete" } + files.filter { $0.state == "complete" }
+    print(line(["STATE", "SIZE", "DONE", "RATE", "NAME"]))
+    for file in rows {
+      let rate = file.rateBytesPerSecond > 0 ? Readable.rate(file.rateBytesPerSecond) : "-"
+      print(line([file.state, Readable.bytes(file.bytes.total), file.percentText, rate, Readable.line(file.path)]))
+      if let failure = file.lastError, file.state != "complete" {
+        print("           \(Readable.line(failure.message))")
+      }
+    }
+    let summary = try mount.summary()
+    print("\(Readable.count(summary.unfinished, "file")) on the way to \(summary.destination): \(summary.remainder)")
+  }
+
+  private func line(_ columns: [String]) -> String {
+    zip(columns, [10, 10, 6, 12, 0]).map { text, width in
+      text + String(repeating: " ", count: max(0, width - text.count))
+    }.joined(separator: " ")
+  }
+
+  /// JSON without the blanks and newlines that pad it.
+  private func plain(_ json: [UInt8]) -> String {
+    let isBlank = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\n") }
+    return String(decoding: json.reversed().drop(while: isBlank).reversed(), as: UTF8.self)
+  }
+}
+
+extension FileReading {
+  /// How much of the file is acknowledged. A file without bytes is done when it is complete.
+  var percentText: String {
+    guard state != "complete" else { return "100 %" }
+    guard bytes.total > 0 else { return "0 %" }
+    return "\(Int((Double(bytes.acknowledged) / Double(bytes.total) * 100).rounded(.down))) %"
+  }
+
+  /// One fact a line.
+  var details: String {
+    var facts: [(String, String)] = [("file", Readable.line(path)), ("state", state)]
+    if let reason { facts.append(("reason", Readable.line(reason))) }
+    facts.append(("published as", Readable.line(publishedName)))
+    facts.append(("size", "\(Readable.bytes(bytes.total)) (\(bytes.total) bytes)"))
+    facts.append(("acknowledged", "\(Readable.bytes(bytes.acknowledged)) (\(percentText))"))
+    if rateBytesPerSecond > 0 { facts.append(("rate", Readable.rate(rateBytesPerSecond))) }
+    if let etaSeconds { facts.append(("left", Readable.seconds(etaSeconds))) }
+    facts.append(
+      (
+        "chunks",
+        "\(chunks.done) of \(chunks.total) done, \(chunks.inFlight) in flight, \(chunks.retried) retried, "
+          + "\(chunks.reused) reused"
+      ))
+    if let lastError { facts.append(("error", Readable.line("\(lastError.message) (\(lastError.code))"))) }
+    if let nextAttemptAt { facts.append(("next try", nextAttemptAt)) }
+    if let receipt { facts.append(("receipt", "\(receipt.id), Merkle root \(receipt.merkleRoot)")) }
+    return facts.map { name, text in
+      name + ":" + String(repeating: " ", count: max(1, 14 - name.count)) + text
+    }.joined(separator: "\n")
+  }
+}

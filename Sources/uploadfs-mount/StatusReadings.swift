@@ -1,0 +1,87 @@
+import FoundationEssentials
+import MountConfiguration
+
+/// What `.uploadfs/summary.json` says (docs/summary.schema.json), as far as the commands need it.
+struct SummaryReading: Decodable, Equatable {
+  struct Process: Decodable, Equatable {
+    var pid: Int32
+  }
+  struct Bytes: Decodable, Equatable {
+    var pending: UInt64
+  }
+
+  var process: Process
+  var destination: String
+  var files: [String: Int]
+  var bytes: Bytes
+  var rateBytesPerSecond: Double
+  var changeSequence: UInt64
+  var oldestPendingSequence: UInt64?
+  var scanned: Bool
+  var lastError: FailureReading?
+  var failedPaths: [String]
+
+  init(_ json: [UInt8]) throws(ToolFailure) {
+    self = try decoded(SummaryReading.self, from: json, name: "summary.json")
+  }
+
+  /// Files in a state.
+  func count(_ state: String) -> Int { files[state] ?? 0 }
+
+  /// Files that are on their way.
+  var unfinished: Int { ["writing", "queued", "uploading", "waiting"].reduce(0) { $0 + count($1) } }
+}
+
+/// What `status/<path>.json` says (docs/status.schema.json), as far as people want to see it.
+struct FileReading: Decodable {
+  struct Bytes: Decodable {
+    var acknowledged: UInt64
+    var total: UInt64
+  }
+  struct Chunks: Decodable {
+    var total: Int
+    var done: Int
+    var inFlight: Int
+    var retried: Int
+    var reused: Int
+  }
+  struct Receipt: Decodable {
+    var id: String
+    var merkleRoot: String
+  }
+
+  var path: String
+  var publishedName: String
+  var state: String
+  var reason: String?
+  var bytes: Bytes
+  var rateBytesPerSecond: Double
+  var etaSeconds: Double?
+  var chunks: Chunks
+  var lastError: FailureReading?
+  var nextAttemptAt: String?
+  var receipt: Receipt?
+
+  init(_ json: [UInt8]) throws(ToolFailure) {
+    self = try decoded(FileReading.self, from: json, name: "a status file")
+  }
+}
+
+/// A failure in either document.
+struct FailureReading: Decodable, Equatable {
+  var code: String
+  var message: String
+}
+
+/// A daemon of another version may write what this one does not know; that is said, not guessed around.
+private func decoded<Value: Decodable>(
+  _ type: Value.Type, from json: [UInt8], name: String
+) throws(ToolFailure) -> Value {
+  let decoder = JSONDecoder()
+  decoder.keyDecodingStrategy = .convertFromSnakeCase
+  do {
+    return try decoder.decode(type, from: Data(json))
+  } catch {
+    throw ToolFailure(.notAMount, "\(name) of this mount cannot be understood; is the daemon of another version?")
+  }
+}

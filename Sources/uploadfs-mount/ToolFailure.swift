@@ -1,0 +1,48 @@
+import ArgumentParser
+import Glibc
+import MountConfiguration
+
+/// Why a command could not do what it was asked to: one line for people and a number for scripts.
+struct ToolFailure: Error {
+  var status: ExitStatus
+  var message: String
+
+  init(_ status: ExitStatus, _ message: String) {
+    self.status = status
+    self.message = message
+  }
+}
+
+/// Runs a command's body; a failure becomes one line on stderr and its exit code.
+func reportingFailures(_ body: () throws -> ExitStatus) throws {
+  let status: ExitStatus
+  do {
+    status = try body()
+  } catch let failure as ToolFailure {
+    StandardError.write("uploadfs-mount: \(failure.message)\n")
+    status = failure.status
+  } catch let error as ConfigurationError {
+    StandardError.write("uploadfs-mount: \(error.message)\n")
+    status = .configurationInvalid
+  }
+  if status != .success { throw ExitCode(status.rawValue) }
+}
+
+/// What errno says, for messages.
+func systemMessage(_ code: Int32) -> String {
+  // strerror(3) is safe to call from several threads in glibc; a translated text is never freed.
+  strerror(code).map { String(cString: $0) } ?? "error \(code)"
+}
+
+/// Unbuffered output for people. Lost output is nobody's failure: a closed terminal must not stop a delivery.
+enum StandardError {
+  static func write(_ text: String) {
+    var bytes = Array(text.utf8)[...]
+    while !bytes.isEmpty {
+      let written = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+      if written < 0 && errno == EINTR { continue }
+      guard written > 0 else { return }
+      bytes = bytes.dropFirst(written)
+    }
+  }
+}

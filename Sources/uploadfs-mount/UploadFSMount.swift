@@ -1,0 +1,19 @@
+import ArgumentParser
+import MountConfiguration
+
+/// The command line.
+@main
+struct UploadFSMount: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "uploadfs-mount",
+    abstract: "A folder that uploads what is written into it.",
+    discussion: """
+      A capture that is closed in the mount is uploaded, verified and published; status/NAME.json in the mount tells \
+      how far it is.
+
+      EXIT CODES:
+      \(ExitStatus.table)
+      """,
+    version: "0.1.0",
+    subcommands: [MountCommand.self, StatusCommand.self, WaitCommand.self, UnmountCommand.self])
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import MountConfiguration
+
+/// Waits until everything that was written before the call is acknowledged.
+struct WaitCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "wait", abstract: "Wait until everything written so far is acknowledged by the server.",
+    discussion: "Ends with \(ExitStatus.filesFailed.rawValue) if files have failed; their names are on stderr.")
+
+  @Argument(help: "A mounted uploadfs.")
+  var mountPoint: String
+
+  @Option(help: ArgumentHelp("Give up after this long.", valueName: "seconds"))
+  var timeout: TimeLimit?
+
+  func run() throws {
+    try reportingFailures {
+      let mount = try MountView(mountPoint)
+      let deadline = timeout.map { ContinuousClock.now + $0.duration }
+      let start = try mount.summary()
+      var summary = start
+      while !summary.hasDelivered(everythingUpTo: start.changeSequence) {
+        let left = deadline.map { $0 - ContinuousClock.now } ?? .seconds(1)
+        guard left > .zero else { throw timedOut(summary) }
+        summary = try mount.nextSummary(after: summary, within: min(left, .seconds(1)))
+      }
+      return try outcome(summary)
+    }
+  }
+
+  private func outcome(_ summary: SummaryReading) throws(ToolFailure) -> ExitStatus {
+    if summary.count("held") > 0 {
+      StandardError.write(
+        "uploadfs-mount: \(Readable.count(summary.count("held"), "file")) held back, not waited for\n")
+    }
+    guard summary.count("failed") == 0 else {
+      throw ToolFailure(.filesFailed, summary.failureSentence)
+    }
+    return .success
+  }
+
+  private func timedOut(_ summary: SummaryReading) -> ToolFailure {
+    let why = summary.lastError.map { "; \(Readable.line($0.message))" } ?? ""
+    return ToolFailure(
+      .timedOut,
+      "timed out with \(Readable.count(summary.unfinished, "file")) and \(Readable.bytes(summary.bytes.pending)) to go"
+        + why)
+  }
+}
+
+/// A duration on the command line: seconds, or a number with a unit.
+struct TimeLimit: ExpressibleByArgument {
+  var duration: Duration
+
+  init?(argument: String) {
+    guard let duration = Units.duration(argument) else { return nil }
+    self.duration = duration
+  }
+}
+
+extension SummaryReading {
+  /// True once no change up to this number is on its way any more. Failed files are not on their way.
+  func hasDelivered(everythingUpTo sequence: UInt64) -> Bool {
+    guard scanned else { return false }
+    guard let oldest = oldestPendingSequence else { return true }
+    return oldest > sequence
+  }
+
+  /// Which files failed.
+  var failureSentence: String {
+    let names = failedPaths.prefix(10).map(Readable.line).joined(separator: ", ")
+    let more = count("failed") > 10 ? ", …" : ""
+    return "\(Readable.count(count("failed"), "file")) failed and kept in the spool: \(names)\(more); "
+      + "why is in status/NAME.json"
+  }
+}

@@ -1,0 +1,34 @@
+import Glibc
+
+/// A system call's failure.
+struct SystemError: Error {
+  var code: Int32
+
+  /// The failure that errno tells of.
+  static var last: SystemError { SystemError(code: errno) }
+}
+
+/// Reads small files to their end.
+enum WholeFile {
+  /// The bytes of the file at a path; a larger one than `bytesMax` is refused with EFBIG.
+  static func read(_ path: String, bytesMax: Int) throws(SystemError) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemError.last }
+    defer { close(descriptor) }
+    return try read(descriptor, bytesMax: bytesMax)
+  }
+
+  /// The bytes from a descriptor's position to the end.
+  static func read(_ descriptor: Int32, bytesMax: Int) throws(SystemError) -> [UInt8] {
+    var bytes: [UInt8] = []
+    var block = [UInt8](repeating: 0, count: 64 << 10)
+    while true {
+      let count = Glibc.read(descriptor, &block, block.count)
+      if count < 0 && errno == EINTR { continue }
+      guard count >= 0 else { throw SystemError.last }
+      guard count > 0 else { return bytes }
+      bytes += block[..<count]
+      guard bytes.count <= bytesMax else { throw SystemError(code: EFBIG) }
+    }
+  }
+}

@@ -1,0 +1,109 @@
+"""Fixtures: real receivers, real mounts, and a check after each test that nothing of them is left."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, unmount_lazily
+
+
+def pytest_configure(config):
+    for tool in (MOUNT_TOOL, RECEIVER_TOOL):
+        if not tool.exists():
+            pytest.exit(f"{tool} is missing; run: swift build (or set BINARIES to the folder that holds it)", 2)
+
+
+needs_fuse = pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def folder():
+    """A folder of the test's own, with a short path, world-readable for tests with other users."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="uploadfs-"))
+    path.chmod(0o755)
+    yield path
+    left = mounts_below(path)
+    for mount in reversed(left):
+        unmount_lazily(mount)
+    shutil.rmtree(path, ignore_errors=True)
+    assert not left, f"mounts were left: {left}"
+
+
+@pytest.fixture
+def new_receiver(folder):
+    """Makes receivers: new_receiver(options…) is started and answers."""
+    made = []
+
+    def make(*options, name=None, start=True, **more):
+        receiver = Receiver(folder / (name or f"receiver{len(made) or ''}"), *options, **more)
+        made.append(receiver)
+        return receiver.start() if start else receiver
+
+    yield make
+    left = [problem for receiver in made for problem in receiver.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture
+def receiver(new_receiver):
+    return new_receiver()
+
+
+@pytest.fixture
+def new_mount(folder, new_receiver):
+    """Makes mounts: new_mount(receiver, options…) is mounted. `to` replaces the address, `start=False` waits.
+
+    It asks for `new_receiver` so that mounts end before the receivers do, and can deliver what is left.
+    """
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip("needs /dev/fuse")
+    made = []
+
+    def make(receiver, *options, to=None, start=True, name=None, **more):
+        more.setdefault("token_file", receiver.token_file if receiver else None)
+        more.setdefault("ca", receiver.ca if receiver else None)
+        mount = Mount(folder / (name or f"mount{len(made) or ''}"), to or receiver.url, *options, **more)
+        made.append(mount)
+        return mount.start() if start else mount
+
+    yield make
+    left = [problem for mount in made for problem in mount.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture
+def mount(new_mount, receiver):
+    """A mount that uploads to `receiver`."""
+    return new_mount(receiver)
+
+
+@pytest.fixture
+def capture(mount):
+    """The root of a mount, as a path: for tests that only look at the filesystem."""
+    return mount.root
+
+
+@pytest.fixture
+def tmpfs(folder):
+    """Makes small filesystems: tmpfs(name, size) is an empty folder that holds no more than `size` bytes."""
+    made = []
+
+    def make(name, size):
+        path = folder / name
+        path.mkdir()
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True, text=True,
+            stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            pytest.skip(f"needs the permission to mount a tmpfs: {done.stderr.strip()}")
+        made.append(path)
+        return path
+
+    yield make
+    for path in made:
+        unmount_lazily(str(path))

@@ -1,0 +1,222 @@
+"""status, wait and unmount, their exit codes, and how the daemon ends."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from harness import MOUNT_TOOL, clean_environment, mounts_below, sha256, wait_until, write_random
+from throttle import ThrottlingProxy
+
+
+def run(*arguments):
+    return subprocess.run(
+        [str(MOUNT_TOOL), *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        env=clean_environment())
+
+
+def test_status_as_table_as_details_and_as_json(mount):
+    (mount.root / "scan 42.mov").write_bytes(b"x" * 5000)
+    (mount.root / "line\nbreak").write_bytes(b"y")
+    mount.wait_all()
+    table = mount.tool("status").stdout
+    assert "complete" in table and "scan 42.mov" in table and "100 %" in table
+    assert "line\\nbreak" in table
+    details = mount.tool("status", "scan 42.mov").stdout
+    assert "5000 bytes" in details and "receipt" in details
+    assert mount.tool("status", mount.root / "scan 42.mov").stdout == details
+    assert json.loads(mount.tool("status", "scan 42.mov", "--json").stdout)["state"] == "complete"
+    whole = json.loads(mount.tool("status", "--json").stdout)
+    assert {file["path"] for file in whole["files"]} == {"scan 42.mov", "line\nbreak"}
+    assert whole["summary"]["files"]["complete"] == 2
+
+
+def test_status_of_an_unknown_file(mount):
+    done = mount.tool("status", "nothing.mov")
+    assert done.returncode == 64 and "nothing.mov" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "wait", "unmount"])
+def test_not_a_mount(folder, command):
+    for path in (folder, folder / "missing"):
+        done = run(command, path)
+        assert done.returncode == 16, done.stderr
+        assert str(path) in done.stderr and "mount" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "wait", "unmount"])
+def test_dead_mount(mount, command):
+    mount.kill()
+    done = mount.tool(command)
+    assert done.returncode == 16 and "daemon" in done.stderr
+
+
+def test_wait_returns_at_once_when_there_is_nothing(mount):
+    start = time.monotonic()
+    assert mount.tool("wait").returncode == 0
+    assert time.monotonic() - start < 5
+
+
+def test_wait_waits_for_what_was_written_before_and_not_for_more(new_mount, receiver, folder):
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", write_random(folder / "a", 16 << 20), mount.root / "a.mov"], check=True)
+        waiting = subprocess.Popen([str(MOUNT_TOOL), "wait", str(mount.root)], stdin=subprocess.DEVNULL)
+        time.sleep(0.3)
+        subprocess.run(["cp", write_random(folder / "b", 64 << 20), mount.root / "b.mov"], check=True)
+        assert waiting.wait(60) == 0
+        assert mount.status("a.mov")["state"] == "complete"
+        assert mount.status("b.mov")["state"] != "complete"
+        proxy.rate = None
+        mount.wait_all()
+
+
+def test_wait_waits_for_an_open_file(mount):
+    with open(mount.root / "open.bin", "wb", buffering=0) as file:
+        file.write(b"written, not closed")
+        done = mount.tool("wait", "--timeout", "1")
+        assert done.returncode == 17 and "timed out" in done.stderr
+    assert mount.tool("wait", "--timeout", "30").returncode == 0
+
+
+def test_wait_times_out_and_says_why(new_mount, receiver):
+    receiver.stop()
+    mount = new_mount(receiver)
+    (mount.root / "a.bin").write_bytes(b"x")
+    mount.wait_for("a.bin", "waiting")
+    done = mount.tool("wait", "--timeout", "500ms")
+    assert done.returncode == 17 and "1 file" in done.stderr and "127.0.0.1" in done.stderr
+
+
+def test_unmount_delivers_first(new_mount, receiver, folder):
+    source = write_random(folder / "source", 24 << 20)
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "a.mov"], check=True)
+        done = mount.tool("unmount")
+        assert done.returncode == 0, done.stderr
+        assert "delivering 1 file" in done.stderr
+        assert mount.program.wait() == 0
+    assert not mounts_below(mount.root)
+    assert sha256(receiver.files / "a.mov") == sha256(source)
+    assert mount.tool("unmount").returncode == 16
+
+
+def test_unmount_times_out_while_the_daemon_goes_on(new_mount, receiver):
+    receiver.stop()
+    mount = new_mount(receiver)
+    (mount.root / "a.bin").write_bytes(b"x")
+    done = mount.tool("unmount", "--timeout", "1")
+    assert done.returncode == 17
+    receiver.start()
+    assert mount.program.wait() == 0
+    assert (receiver.files / "a.bin").read_bytes() == b"x"
+
+
+def test_new_writers_are_refused_while_draining(new_mount, receiver, folder):
+    receiver.stop()
+    mount = new_mount(receiver)
+    (mount.root / "a.bin").write_bytes(b"x")
+    mount.program.signal(signal.SIGTERM)
+    wait_until(lambda: mount.summary()["draining"], "draining shows")
+    with pytest.raises(OSError):
+        (mount.root / "late.bin").write_bytes(b"y")
+    assert (mount.root / "a.bin").read_bytes() == b"x"
+    receiver.start()
+    assert mount.program.wait() == 0
+
+
+def test_open_writer_is_waited_for_while_draining(mount, receiver):
+    with open(mount.root / "open.bin", "wb", buffering=0) as file:
+        file.write(b"before ")
+        mount.program.signal(signal.SIGTERM)
+        wait_until(lambda: mount.summary()["draining"], "draining shows")
+        file.write(b"and after the signal")
+        assert mount.program.is_running
+    assert mount.program.wait() == 0
+    assert (receiver.files / "open.bin").read_bytes() == b"before and after the signal"
+
+
+def test_second_signal_leaves_at_once_and_loses_nothing(new_mount, receiver, folder):
+    source = write_random(folder / "source", 8 << 20)
+    receiver.stop()
+    mount = new_mount(receiver)
+    subprocess.run(["cp", source, mount.root / "a.mov"], check=True)
+    mount.program.signal(signal.SIGINT)
+    wait_until(lambda: mount.summary()["draining"], "draining shows")
+    start = time.monotonic()
+    mount.program.signal(signal.SIGINT)
+    assert mount.program.wait() == 19
+    assert time.monotonic() - start < 5
+    assert not mounts_below(mount.root)
+    receiver.start()
+    mount.start()
+    mount.wait_for("a.mov", "complete")
+    assert sha256(receiver.files / "a.mov") == sha256(source)
+
+
+def test_drain_timeout(new_mount, receiver):
+    receiver.stop()
+    mount = new_mount(receiver, "--drain-timeout", "1s")
+    (mount.root / "a.bin").write_bytes(b"x")
+    assert mount.stop() == 17
+    assert not mounts_below(mount.root)
+    assert "kept in the spool" in mount.program.log
+
+
+def test_unmount_from_outside_delivers_before_the_end(new_mount, receiver, folder):
+    source = write_random(folder / "source", 24 << 20)
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "a.mov"], check=True)
+        subprocess.run(["fusermount3", "-u", mount.root], check=True)
+        assert not mounts_below(mount.root)
+        assert mount.program.wait() == 0
+    assert sha256(receiver.files / "a.mov") == sha256(source)
+
+
+def test_somebody_standing_in_the_mount_does_not_keep_it(mount, folder):
+    stander = subprocess.Popen(["sleep", "60"], cwd=mount.root, stdin=subprocess.DEVNULL)
+    try:
+        assert mount.stop() == 0
+        assert not mounts_below(mount.root)
+    finally:
+        stander.kill()
+        stander.wait()
+
+
+def test_service_manager_is_told(new_mount, receiver, folder):
+    path = str(folder / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(path)
+        listener.settimeout(30)
+        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path))
+        assert b"READY=1" in listener.recv(4096)
+        mount.stop()
+        assert b"STOPPING=1" in listener.recv(4096)
+
+
+def test_closed_output_is_no_reason_to_stop(new_mount, receiver):
+    mount = new_mount(receiver, start=False)
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [*map(str, mount.arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=write,
+        env=clean_environment(), start_new_session=True)
+    os.close(write)
+    os.close(read)
+    try:
+        assert process.stdout.readline().startswith(b"mounted ")
+        process.stdout.close()
+        (mount.root / "a.bin").write_bytes(b"x")
+        mount.tool("wait")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert (receiver.files / "a.bin").read_bytes() == b"x"

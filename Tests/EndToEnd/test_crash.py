@@ -1,0 +1,107 @@
+"""kill -9 of either side in mid-upload: everything is found again, and what was acknowledged is not sent again."""
+
+import subprocess
+import time
+
+from harness import sha256, wait_until, write_random
+from throttle import ThrottlingProxy
+
+CHUNK = 1 << 20
+CHUNKS = 64
+IN_FLIGHT = 12
+
+
+def chunks_stored(receiver):
+    return receiver.stats()["chunks_stored"]
+
+
+def test_kill_of_the_mount_in_mid_upload(new_mount, receiver, folder):
+    source = write_random(folder / "source", CHUNKS * CHUNK)
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        wait_until(lambda: chunks_stored(receiver) >= 20, "20 chunks are stored")
+        mount.kill()
+        proxy.cut()
+        # What the receiver had read completely when the connections broke, it may still store.
+        time.sleep(0.5)
+        before = receiver.stats()
+        assert before["chunks_stored"] < CHUNKS, "the upload must not be over for this test to mean something"
+
+        proxy.rate = None
+        start = time.monotonic()
+        mount.start()
+        (mount.root / "new.txt").write_bytes(b"usable at once")
+        assert time.monotonic() - start < 10
+        mount.wait_for("scan.mov", "complete", timeout=120)
+        mount.wait_for("new.txt", "complete")
+    after = receiver.stats()
+    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    sent_again = (after["chunks_received"]) - CHUNKS
+    assert sent_again <= IN_FLIGHT, f"{sent_again} chunks were sent twice: {before} {after}"
+
+
+def test_kill_of_the_receiver_in_mid_upload(new_mount, receiver, folder):
+    source = write_random(folder / "source", CHUNKS * CHUNK)
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        wait_until(lambda: chunks_stored(receiver) >= 20, "20 chunks are stored")
+        # Nothing moves from here on, so the count is the one at the kill.
+        proxy.hold()
+        time.sleep(0.5)
+        before = receiver.stats()
+        receiver.kill()
+        proxy.cut()
+        proxy.rate = None
+        proxy.release()
+        receiver.start()
+        mount.wait_for("scan.mov", "complete", timeout=120)
+    after = receiver.stats()
+    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    # The second process counts from zero: it must only have been sent what the first had not stored.
+    missing = CHUNKS - before["chunks_stored"]
+    assert missing > 0
+    assert after["chunks_received"] <= missing + IN_FLIGHT, f"{before} {after}"
+
+
+def test_files_of_before_the_crash_are_found_again(new_mount, receiver, folder):
+    receiver.stop()
+    mount = new_mount(receiver)
+    for number in range(50):
+        (mount.root / f"file-{number}.bin").write_bytes(bytes([number]) * 10_000)
+    subprocess.run(["cp", write_random(folder / "big", 20_000_000), mount.root / "big.mov"], check=True)
+    mount.kill()
+    receiver.start()
+    mount.start()
+    assert len([name for name in mount.root.iterdir()]) >= 51
+    mount.wait_all()
+    assert len(receiver.published()) == 51
+    assert sha256(receiver.files / "big.mov") == sha256(folder / "big")
+    # A second restart finds nothing to do, and nothing is sent again.
+    before = receiver.stats()["bytes_received"]
+    assert mount.stop() == 0
+    mount.start()
+    mount.wait_all()
+    assert mount.status("big.mov")["state"] == "complete"
+    assert receiver.stats()["bytes_received"] == before
+
+
+def test_damaged_resume_record_never_blocks_the_capture(new_mount, receiver, folder):
+    source = write_random(folder / "source", CHUNKS * CHUNK)
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        wait_until(lambda: chunks_stored(receiver) >= 20, "20 chunks are stored")
+        mount.kill()
+        proxy.cut()
+        proxy.rate = None
+        records = [path for path in (mount.spool / ".state" / "resume").iterdir() if path.is_file()]
+        assert records, "there is a resume record by now"
+        for record in records:
+            data = bytearray(record.read_bytes())
+            data[len(data) // 2] ^= 1
+            record.write_bytes(data)
+        mount.start()
+        mount.wait_for("scan.mov", "complete", timeout=120)
+    assert sha256(receiver.files / "scan.mov") == sha256(source)

@@ -1,0 +1,70 @@
+"""The receiver is away: writers notice nothing, status says what is wrong, and everything arrives when it is back."""
+
+import datetime
+import subprocess
+import time
+
+from harness import sha256, wait_until, write_random
+from throttle import ThrottlingProxy
+
+
+def test_receiver_down_at_the_start(new_mount, receiver, folder):
+    receiver.stop()
+    mount = new_mount(receiver)
+    source = write_random(folder / "source", 20_000_000)
+    start = time.monotonic()
+    subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+    assert time.monotonic() - start < 10, "a writer must not wait for the network"
+
+    status = mount.readings("scan.mov", lambda r: r["state"] == "waiting" and r["next_attempt_at"])[-1]
+    assert status["last_error"]["code"] == "connect-failed"
+    assert "127.0.0.1" in status["last_error"]["message"]
+    next_attempt = datetime.datetime.fromisoformat(status["next_attempt_at"].replace("Z", "+00:00"))
+    assert next_attempt.timestamp() < time.time() + 60
+    summary = mount.summary()
+    assert summary["last_error"]["code"] == "connect-failed"
+    assert "connect" in mount.program.log.lower()
+
+    receiver.start()
+    status = mount.wait_for("scan.mov", "complete")
+    assert status["last_error"] is None and status["next_attempt_at"] is None
+    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    wait_until(lambda: mount.summary()["last_error"] is None, "the summary forgets the failure")
+
+
+def test_receiver_away_in_the_middle(new_mount, receiver, folder):
+    source = write_random(folder / "source", 48 << 20)
+    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        mount.readings("scan.mov", lambda r: r["chunks"]["done"] >= 10)
+        receiver.stop()
+        proxy.cut()
+        proxy.rate = None
+        mount.wait_for("scan.mov", "waiting")
+        # Long enough for several tries to fail.
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline:
+            start = time.monotonic()
+            (mount.root / "meanwhile.txt").write_bytes(b"still writing")
+            assert time.monotonic() - start < 2
+            assert mount.status("scan.mov")["state"] in ("waiting", "uploading")
+            time.sleep(0.2)
+        receiver.start()
+        mount.wait_for("scan.mov", "complete")
+        mount.wait_for("meanwhile.txt", "complete")
+    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    assert (receiver.files / "meanwhile.txt").read_bytes() == b"still writing"
+
+
+def test_connections_cut_again_and_again(new_mount, receiver, folder):
+    source = write_random(folder / "source", 48 << 20)
+    with ThrottlingProxy(receiver.port, rate=12_000_000) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
+        for megabytes in (6, 14, 22):
+            proxy.wait_for_bytes(megabytes << 20)
+            proxy.cut()
+        proxy.rate = None
+        mount.wait_for("scan.mov", "complete", timeout=120)
+    assert sha256(receiver.files / "scan.mov") == sha256(source)

@@ -1,0 +1,68 @@
+"""A spool that runs full: delivered files make room, the reserve is kept, and ENOSPC comes only when nothing can go."""
+
+import errno
+import os
+
+import pytest
+
+from conftest import needs_root
+from harness import wait_until
+
+MB = 1_000_000
+pytestmark = needs_root
+
+
+@pytest.fixture
+def small_spool(tmpfs, folder):
+    disk = tmpfs("spool-disk", 64 * MB)
+    return disk / "spool"
+
+
+def free_bytes(path):
+    facts = os.statvfs(path)
+    return facts.f_bavail * facts.f_frsize
+
+
+def test_no_space_only_when_nothing_can_be_freed(new_mount, receiver, small_spool):
+    receiver.stop()
+    mount = new_mount(receiver, "--reserve", "8MB", spool=small_spool)
+    with open(mount.root / "large.mov", "wb", buffering=0) as file:
+        written = 0
+        with pytest.raises(OSError) as raised:
+            while written < 80 * MB:
+                written += file.write(b"x" * MB)
+        assert raised.value.errno == errno.ENOSPC
+    # Nothing of it was delivered, so all space but the reserve could be used, and the reserve is untouched.
+    assert written > 40 * MB
+    assert free_bytes(small_spool) >= 7 * MB
+    with open(mount.root / "large.mov", "rb") as file:
+        assert os.fstat(file.fileno()).st_size >= written
+
+    # Delivered files make room: the same writes succeed, although both do not fit together.
+    receiver.start()
+    mount.wait_for("large.mov", "complete", timeout=120)
+    (mount.root / "next.mov").write_bytes(b"y" * (40 * MB))
+    mount.wait_for("next.mov", "complete", timeout=120)
+    assert free_bytes(small_spool) >= 7 * MB
+    assert receiver.published() == {"large.mov": written, "next.mov": 40 * MB}
+    assert mount.status("large.mov")["local"] is False
+    assert mount.status("next.mov")["local"] is True
+
+
+def test_statfs_tells_what_can_be_written(new_mount, receiver, small_spool):
+    mount = new_mount(receiver, "--reserve", "8MB", spool=small_spool)
+    free = free_bytes(mount.root)
+    assert abs(free - (free_bytes(small_spool) - 8 * MB)) < MB
+    facts = os.statvfs(mount.root)
+    assert facts.f_blocks * facts.f_frsize <= 64 * MB
+    receiver.stop()
+    (mount.root / "a.bin").write_bytes(b"x" * (10 * MB))
+    wait_until(lambda: abs(free - 10 * MB - free_bytes(mount.root)) < MB, lambda: f"{free_bytes(mount.root)} of {free}")
+
+
+def test_reserve_larger_than_the_disk_refuses_writes_not_the_mount(new_mount, receiver, small_spool):
+    mount = new_mount(receiver, spool=small_spool)
+    assert free_bytes(mount.root) == 0
+    with pytest.raises(OSError) as raised:
+        (mount.root / "a.bin").write_bytes(b"x" * MB)
+    assert raised.value.errno == errno.ENOSPC

@@ -1,0 +1,123 @@
+"""A TCP proxy that slows a connection down, holds it or cuts it: so that a test can act in the middle of an upload.
+
+It runs in its own thread with its own event loop. Bytes are passed as they are; TLS stays end to end.
+"""
+
+import asyncio
+import threading
+import time
+
+
+class ThrottlingProxy:
+    """Listens on a free loopback port and forwards to `target`, at most `rate` bytes a second upstream in all."""
+
+    def __init__(self, target_port, rate=None, target_host="127.0.0.1"):
+        self.target = (target_host, target_port)
+        self.rate = rate
+        self.port = None
+        self.connections = 0
+        self.bytes_up = 0
+        self._next_send = 0.0
+        self._writers = set()
+        self._server = None
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._open = None
+        self._thread = threading.Thread(target=self._run, name="throttle", daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(10), "the proxy did not start"
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    # Controls, callable from the test's thread.
+
+    def hold(self):
+        """Nothing is forwarded any more; connections stay open."""
+        self._call(self._open.clear)
+
+    def release(self):
+        self._call(self._open.set)
+
+    def cut(self):
+        """Breaks every connection at once."""
+        self._call(self._cut)
+
+    def wait_for_bytes(self, count, timeout=60):
+        deadline = time.monotonic() + timeout
+        while self.bytes_up < count:
+            assert time.monotonic() < deadline, f"only {self.bytes_up} of {count} bytes passed the proxy in {timeout} s"
+            time.sleep(0.005)
+
+    # Inside.
+
+    def _call(self, function):
+        done = threading.Event()
+        self._loop.call_soon_threadsafe(lambda: (function(), done.set()))
+        assert done.wait(10)
+
+    def _cut(self):
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._start())
+        self._loop.run_forever()
+        self._cut()
+        self._server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.01))
+        self._loop.close()
+
+    async def _start(self):
+        self._open = asyncio.Event()
+        self._open.set()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 16)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._ready.set()
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        try:
+            up_reader, up_writer = await asyncio.open_connection(*self.target, limit=1 << 16)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, up_writer}
+        try:
+            await asyncio.gather(
+                self._copy(reader, up_writer, upstream=True), self._copy(up_reader, writer, upstream=False))
+        finally:
+            self._writers -= {writer, up_writer}
+            writer.transport.abort()
+            up_writer.transport.abort()
+
+    async def _copy(self, reader, writer, upstream):
+        try:
+            while data := await reader.read(16384):
+                await self._open.wait()
+                if upstream:
+                    await self._pace(len(data))
+                    self.bytes_up += len(data)
+                writer.write(data)
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()
+        except (ConnectionError, OSError):
+            writer.transport.abort()
+
+    async def _pace(self, count):
+        """One budget for all connections: each piece waits for its turn in time."""
+        if not self.rate:
+            return
+        now = time.monotonic()
+        start = max(now, self._next_send)
+        self._next_send = start + count / self.rate
+        if start > now:
+            await asyncio.sleep(start - now)

@@ -1,0 +1,109 @@
+"""The rules of the house that a compiler does not check. Each failure says where, and what to do instead."""
+
+import pathlib
+import re
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = sorted((REPOSITORY / "Sources").rglob("*.swift"))
+EVERYTHING = SOURCES + sorted((REPOSITORY / "Tests").rglob("*.swift"))
+
+
+def lines(path):
+    """Code with its line numbers; comments and the insides of strings are left out."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        yield number, re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
+
+
+def offences(paths, pattern):
+    return [
+        f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()}"
+        for path in paths for number, line in lines(path) if re.search(pattern, line)]
+
+
+def outside(*folders):
+    roots = [REPOSITORY / "Sources" / folder for folder in folders]
+    return [path for path in SOURCES if not any(path.is_relative_to(root) for root in roots)]
+
+
+def inside(folder):
+    return [path for path in SOURCES if path.is_relative_to(REPOSITORY / "Sources" / folder)]
+
+
+IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?import\s+{}\b"
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern", "advice"),
+    [
+        pytest.param(
+            outside("UploadFS/Fuse"), IMPORT.format("CFuse"),
+            "libfuse is known to UploadFS/Fuse only: put what you need behind a function there", id="libfuse"),
+        pytest.param(
+            outside("CurlTransport"), IMPORT.format("CCurl"),
+            "libcurl is known to CurlTransport only: the rest speaks HTTPRequest and HTTPResponse", id="libcurl"),
+        pytest.param(
+            outside("Integrity", "UploadReceiver", "uploadfs-receiver"), IMPORT.format("COpenSSL"),
+            "OpenSSL is known to Integrity (and the receiver's TLS) only", id="openssl"),
+        pytest.param(
+            inside("UploadFS"), IMPORT.format("(UploadEngine|Destinations|CurlTransport|Foundation|FoundationEssentials)"),
+            "the filesystem does not know that uploads exist and keeps Foundation off its path: emit a FileEvent",
+            id="filesystem-knows-no-uploads"),
+        pytest.param(
+            inside("UploadEngine"), IMPORT.format("(UploadFS|Destinations|CurlTransport|CFuse|CCurl)"),
+            "dependencies point one way: the engine knows values and protocols, not who is behind them",
+            id="engine-knows-no-edges"),
+        pytest.param(
+            inside("UploadEngine/Decisions"),
+            r"(ContinuousClock|SuspendingClock|Clock\.now|Date\(\)|clock_gettime|gettimeofday|\btime\(nil\)"
+            r"|SystemRandomNumberGenerator|^\s*import (Glibc|Foundation|Dispatch|CLinux))",
+            "decisions are pure: take the moment and the generator as arguments, return actions", id="decisions-are-pure"),
+        pytest.param(
+            inside("UploadEngine/Decisions"), r"\b(await|async|Mutex|Atomic|DispatchQueue|pthread_\w+)\b",
+            "decisions are values: the driver locks, asks, unlocks and acts", id="decisions-are-values"),
+        pytest.param(
+            SOURCES, r"\bTask(\.detached)?\s*(\([^)]*\))?\s*\{",
+            "no unstructured tasks: use a task group in run(), or a thread of its own", id="no-bare-task"),
+        pytest.param(EVERYTHING, r"\btry!", "handle the error, or throw it", id="no-try!"),
+        pytest.param(EVERYTHING, r"\bas!", "use as? and say what happens when it is something else", id="no-as!"),
+        pytest.param(SOURCES, r"catch\s*\{\s*\}", "an error that is dropped needs a reason", id="no-empty-catch"),
+        pytest.param(
+            SOURCES, r"\b(class|struct|enum|actor|protocol)\s+\w*(Manager|Helper|Utils?|Base)\b",
+            "name the job: Schedule, Table, Journal, Loop", id="names-say-the-job"),
+    ])
+def test_rule(paths, pattern, advice):
+    found = offences(paths, pattern)
+    assert not found, f"{advice}\n" + "\n".join(found)
+
+
+def test_escape_hatches_say_why_they_are_sound():
+    found = []
+    for path in SOURCES:
+        text = path.read_text().splitlines()
+        for number, line in enumerate(text):
+            code = line.split("//")[0]
+            if "@unchecked Sendable" in code or "nonisolated(unsafe)" in code:
+                near = text[max(0, number - 12):number + 6]
+                if not any("//" in other for other in near):
+                    found.append(f"{path.relative_to(REPOSITORY)}:{number + 1}: {line.strip()}")
+    assert not found, "say in a comment beside it why this is sound\n" + "\n".join(found)
+
+
+def test_nothing_is_left_to_do():
+    pattern = r"\b(TODO|FIXME|XXX|HACK)\b"
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()}"
+        for path in EVERYTHING for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(pattern, line)]
+    assert not found, "do it, or open an issue and leave no note in the code\n" + "\n".join(found)
+
+
+def test_rules_can_fail(tmp_path):
+    """The patterns find what they are made for."""
+    sample = tmp_path / "Sample.swift"
+    sample.write_text('let a = try! b()\nTask { x() }\n// Task { in a comment }\nlet text = "Task { in a text }"\nimport CFuse\n')
+    assert re.search(r"\btry!", dict(lines(sample))[1])
+    assert re.search(r"\bTask(\.detached)?\s*(\([^)]*\))?\s*\{", dict(lines(sample))[2])
+    assert "Task" not in dict(lines(sample))[3] + dict(lines(sample))[4]
+    assert re.search(IMPORT.format("CFuse"), dict(lines(sample))[5])
