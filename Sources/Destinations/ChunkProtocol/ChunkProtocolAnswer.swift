@@ -1,0 +1,166 @@
+import ChunkProtocol
+import UploadEngine
+
+/// An answer that is no success: its problem document, where there is one, and what follows from it.
+///
+/// The problem's type decides, because it tells apart what one status does not; an answer without a known type comes
+/// from something between the two sides, and its status decides.
+struct ChunkProtocolAnswer {
+  let status: Int
+  let problem: Problem?
+  private let endpoint: EndpointURL
+  private let retryAfter: Duration?
+
+  init(_ response: HTTPResponse, endpoint: EndpointURL) {
+    status = response.status
+    self.endpoint = endpoint
+    retryAfter = RetryAfter.duration(of: response)
+    problem =
+      response.body.count <= ProtocolLimits.jsonBodyBytesMax
+      ? try? WireJSON.decode(Problem.self, from: response.body) : nil
+  }
+
+  /// The type, as far as it belongs to a failure at all.
+  var type: ProblemType? { (400..<600).contains(status) ? problem?.knownType : nil }
+
+  func failure(of step: UploadStep) -> StepFailure {
+    guard let type else { return failureByStatus(step) }
+    let failure = failure(type, step)
+    return StepFailure(failure.kind, failure.message, retryAfter: retryAfter)
+  }
+
+  private func failure(_ type: ProblemType, _ step: UploadStep) -> StepFailure {
+    switch type {
+    case .unauthorized:
+      StepFailure(.unauthorized, "The receiver at \(endpoint.text) refused the token. Check --token-file.")
+    case .forbidden:
+      StepFailure(
+        .forbidden, "The receiver at \(endpoint.text) does not allow this token to do this\(because). Ask its operator."
+      )
+    case .notFound, .sessionExpired: gone(step)
+    case .methodNotAllowed, .badRequest, .idempotencyMismatch:
+      StepFailure(
+        .badRequest,
+        "The receiver at \(endpoint.text) does not understand the request\(because). Do both sides have the same version?"
+      )
+    case .timeout:
+      StepFailure(
+        .transport(.timedOut), "The receiver at \(endpoint.text) waited in vain for the rest of the request.")
+    case .conflict: conflict
+    case .incomplete: conflict
+    case .exists:
+      StepFailure(
+        .nameRefused,
+        "The receiver at \(endpoint.text) has a file of this name, and is not to replace it. Rename the file and retry."
+      )
+    case .tooLarge: tooLarge(step)
+    case .digestMismatch:
+      StepFailure(
+        .digestMismatch,
+        "The bytes that reached the receiver at \(endpoint.text) are not those that were sent; they were damaged on the way."
+      )
+    case .tagMismatch:
+      StepFailure(
+        .tagMismatch,
+        "The receiver at \(endpoint.text) found a wrong tag: something on the way changes the data, or both sides hold "
+          + "different tokens. Check --token-file and what lies between.")
+    case .nameRefused:
+      StepFailure(
+        .nameRefused, "The receiver at \(endpoint.text) does not accept the name\(because). Rename the file and retry.")
+    case .tooEarly: StepFailure(.tooEarly, "The receiver at \(endpoint.text) wants the request again.")
+    case .busy: busy
+    case .insufficientStorage:
+      StepFailure(
+        .insufficientStorage,
+        "The disk of the receiver at \(endpoint.text) is full. Make room there; the upload goes on by itself.")
+    case .quotaExceeded:
+      StepFailure(
+        .insufficientStorage,
+        "The quota at \(endpoint.text) is used up. Make room or ask for more; the upload goes on by itself.")
+    case .internalError: serverError
+    }
+  }
+
+  private func failureByStatus(_ step: UploadStep) -> StepFailure {
+    let failure =
+      switch status {
+      case 300..<400:
+        StepFailure(
+          .unexpectedAnswer, "The server at \(endpoint.text) redirects elsewhere (\(status)). Use the new address.")
+      case 401: self.failure(.unauthorized, step)
+      case 403: self.failure(.forbidden, step)
+      case 404, 410: gone(step)
+      case 407:
+        StepFailure(.unauthorized, "A proxy on the way to \(endpoint.text) asks for a password (407).")
+      case 408: self.failure(.timeout, step)
+      case 409: conflict
+      case 413: tooLarge(step)
+      case 400, 405, 411, 414, 415, 422, 431: self.failure(.badRequest, step)
+      case 425: self.failure(.tooEarly, step)
+      case 429, 503: busy
+      case 507: self.failure(.insufficientStorage, step)
+      case 500..<600: serverError
+      default:
+        StepFailure(
+          .unexpectedAnswer,
+          "The server at \(endpoint.text) gave an answer that does not belong to the request (\(status))."
+            + " Check that an uploadfs receiver answers there.")
+      }
+    return StepFailure(failure.kind, failure.message, retryAfter: retryAfter)
+  }
+
+  private var conflict: StepFailure {
+    StepFailure(
+      .conflict, "The receiver at \(endpoint.text) cannot do this at the moment\(because); it is tried again.")
+  }
+
+  private var busy: StepFailure {
+    StepFailure(.busy, "The receiver at \(endpoint.text) is busy (\(status)); it is asked again later.")
+  }
+
+  private var serverError: StepFailure {
+    StepFailure(
+      .serverError, "The receiver at \(endpoint.text) failed (\(status)); its log says why. It is tried again.")
+  }
+
+  /// A session that is gone is opened again; where there is no session yet, the address is wrong.
+  private func gone(_ step: UploadStep) -> StepFailure {
+    switch step {
+    case .prewarm, .openSession, .sendWholeFile:
+      StepFailure(
+        .unexpectedAnswer, "There is no uploadfs receiver at \(endpoint.text) (\(status)). Check the address.")
+    case .querySession, .sendChunk, .commit, .abort:
+      StepFailure(
+        .sessionGone, "The upload session at \(endpoint.text) has ended; the file is sent again in a new one.")
+    }
+  }
+
+  private func tooLarge(_ step: UploadStep) -> StepFailure {
+    let thing = if case .sendChunk = step { "The chunk or the file" } else { "The file" }
+    guard let limit = problem?.limit else {
+      return StepFailure(
+        .tooLarge(limitBytes: nil),
+        "\(thing) is larger than \(endpoint.text) takes (413). A proxy in front of the receiver may have a limit of its own."
+      )
+    }
+    return StepFailure(
+      .tooLarge(limitBytes: limit),
+      "\(thing) is larger than the receiver at \(endpoint.text) takes: its limit is \(limit) bytes.")
+  }
+
+  /// The receiver's own words, short and without anything that could disturb a terminal or a log.
+  private var because: String {
+    guard let problem, problem.knownType != nil, let detail = problem.detail, !detail.isEmpty else {
+      return " (\(status))"
+    }
+    let field = problem.field.map { printable($0) + ": " } ?? ""
+    return " (\(status), \(field)\(printable(detail)))"
+  }
+
+  private func printable(_ text: String) -> String {
+    String(
+      text.unicodeScalars.prefix(200).map { character -> Character in
+        character.value < 0x20 || (0x7f...0x9f).contains(character.value) ? " " : Character(character)
+      })
+  }
+}

@@ -1,0 +1,150 @@
+import ChunkProtocol
+import Integrity
+public import UploadEngine
+
+extension ChunkProtocolDestination {
+  /// What a response to a step means. Whatever the response holds, this returns.
+  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+    switch (step, response.status) {
+    case (.prewarm, 200..<300): .warmed
+    case (.openSession, 200), (.openSession, 201): opened(response)
+    case (.querySession(let session), 200): held(session, response)
+    case (.sendChunk, 200), (.sendChunk, 201), (.sendChunk, 204): .chunkStored
+    case (.commit(let commit), 200), (.commit(let commit), 201): published(response, as: expectation(commit))
+    case (.abort, 200..<300), (.abort, 404), (.abort, 410): .ended
+    case (.sendWholeFile(let sending), 200), (.sendWholeFile(let sending), 201):
+      published(response, as: expectation(sending))
+    default: refused(step, response)
+    }
+  }
+
+  private func refused(_ step: UploadStep, _ response: HTTPResponse) -> StepOutcome {
+    let answer = ChunkProtocolAnswer(response, endpoint: endpoint)
+    if case .commit(let commit) = step {
+      switch answer.type {
+      case .incomplete: return incomplete(commit, answer)
+      case .digestMismatch:
+        // Every chunk was verified when it arrived, so both sides disagree on which chunks make the file. Not a
+        // `digestMismatch`, which means bytes damaged on the way: the engine is to ask what is held.
+        return .refused(
+          StepFailure(
+            .conflict,
+            "The receiver at \(endpoint.text) holds other chunks than this file's; it will be asked which ones."))
+      default: break
+      }
+    }
+    return .refused(answer.failure(of: step))
+  }
+
+  private func incomplete(_ commit: SessionCommit, _ answer: ChunkProtocolAnswer) -> StepOutcome {
+    let missing = (answer.problem?.missing ?? []).filter { $0 >= 0 && $0 < commit.chunkCount }
+    guard !missing.isEmpty else {
+      return unexpected("said that chunks are missing, and named none of this file's")
+    }
+    return .incomplete(missing: Array(Set(missing)).sorted())
+  }
+
+  private func opened(_ response: HTTPResponse) -> StepOutcome {
+    let session: SessionResponse
+    do {
+      session = try WireJSON.decode(SessionResponse.self, from: response.body)
+    } catch {
+      return unexpected("opened a session, but its answer is not understood (\(error))")
+    }
+    guard ProtocolPath.isSessionID(session.id) else {
+      return unexpected("opened a session whose id holds characters that an id must not have")
+    }
+    guard session.chunkBytes > 0, session.chunkBytes <= options.chunkBytesMax else {
+      return unexpected("opened a session with chunks of \(session.chunkBytes) bytes")
+    }
+    return .sessionOpened(
+      id: session.id, chunkBytes: session.chunkBytes, expiresAtSeconds: session.expiresAtSeconds)
+  }
+
+  private func held(_ session: SessionIdentity, _ response: HTTPResponse) -> StepOutcome {
+    let body: HeldResponse
+    do {
+      body = try WireJSON.decode(HeldResponse.self, from: response.body)
+    } catch {
+      return unexpected("was asked what it holds, but its answer is not understood (\(error))")
+    }
+    guard body.id == session.id else { return unexpected("answered for another session") }
+    if body.state == .committed {
+      guard let receipt = body.receipt, let checked = checked(receipt) else {
+        return unexpected("says that the session is published, but has no valid receipt")
+      }
+      return .published(checked)
+    }
+    guard let digests = body.digests else {
+      return body.held.isEmpty ? .held(digests: [:]) : unexpected("holds chunks, but does not tell their digests")
+    }
+    var held: [Int: [UInt8]] = [:]
+    held.reserveCapacity(digests.count)
+    for (index, text) in digests {
+      guard let index = DecimalText.unsigned(index, as: UInt32.self), index < ProtocolLimits.chunkCountMax,
+        let digest = Hex.decode(text), digest.count == ProtocolLimits.digestBytes
+      else { return unexpected("lists a chunk or a digest that is none") }
+      held[Int(index)] = digest
+    }
+    return .held(digests: held)
+  }
+
+  /// What a receipt has to say.
+  private struct Expectation {
+    var name: String
+    var sizeBytes: UInt64
+    var merkleRoot: [UInt8]
+    var chainTip: [UInt8]
+  }
+
+  private func expectation(_ commit: SessionCommit) -> Expectation {
+    Expectation(
+      name: publishedName(for: commit.path), sizeBytes: commit.sizeBytes, merkleRoot: commit.merkleRoot,
+      chainTip: commit.chainTip)
+  }
+
+  private func expectation(_ sending: WholeFileSending) -> Expectation {
+    let size = UInt64(sending.body?.bytes.count ?? 0)
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: wholeFileKey(sending))
+    if size > 0 {
+      tree.append(chunkSHA256: sending.digest.sha256)
+      chain.extend(with: sending.digest.sha256)
+    }
+    return Expectation(
+      name: publishedName(for: sending.path), sizeBytes: size, merkleRoot: tree.root, chainTip: chain.tip)
+  }
+
+  private func published(_ response: HTTPResponse, as expected: Expectation) -> StepOutcome {
+    let body: ReceiptBody
+    do {
+      body = try WireJSON.decode(ReceiptBody.self, from: response.body)
+    } catch {
+      return unexpected("published the file, but its receipt is not understood (\(error))")
+    }
+    guard let receipt = checked(body) else { return unexpected("published the file, but its receipt is not valid") }
+    // Names are compared by their bytes: two spellings of one letter are two names.
+    guard receipt.sizeBytes == expected.sizeBytes, Hex.decode(receipt.merkleRoot) == expected.merkleRoot,
+      Hex.decode(receipt.chainTip) == expected.chainTip, receipt.name.utf8.elementsEqual(expected.name.utf8)
+    else { return unexpected("gave a receipt for something else than what was sent") }
+    return .published(receipt)
+  }
+
+  /// A receipt whose parts are what they should be; it goes to the catalog and into status files.
+  private func checked(_ body: ReceiptBody) -> Receipt? {
+    guard let root = Hex.decode(body.merkleRoot), root.count == ProtocolLimits.digestBytes,
+      let tip = Hex.decode(body.chainTip), tip.count == ProtocolLimits.digestBytes,
+      ProtocolPath.isSessionID(body.id), PublishedName.validate(body.name) == nil
+    else { return nil }
+    return Receipt(
+      id: body.id, name: body.name, sizeBytes: body.sizeBytes, merkleRoot: Hex.encode(root), chainTip: Hex.encode(tip),
+      publishedAtMilliseconds: body.publishedAtMilliseconds)
+  }
+
+  private func unexpected(_ what: String) -> StepOutcome {
+    .refused(
+      StepFailure(
+        .unexpectedAnswer,
+        "The server at \(endpoint.text) \(what). Check that an uploadfs receiver of this version answers there."))
+  }
+}

@@ -1,0 +1,130 @@
+import ChunkProtocol
+import FileModel
+import Integrity
+public import UploadEngine
+
+extension ChunkProtocolDestination {
+  /// The request that carries out a step.
+  public func request(for step: UploadStep) -> HTTPRequest {
+    switch step {
+    case .prewarm: request(.head, .root)
+    case .openSession(let opening): openingRequest(opening)
+    case .querySession(let session):
+      request(.get, .upload(id: session.id), query: ProtocolPath.digestsQuery)
+    case .sendChunk(let sending): chunkRequest(sending)
+    case .commit(let commit): commitRequest(commit)
+    case .abort(let session): request(.delete, .upload(id: session.id))
+    case .sendWholeFile(let sending): wholeFileRequest(sending)
+    }
+  }
+
+  /// A commit waits at the receiver for chunks on their way, and then for its disk.
+  static let commitTimeout: Duration = .seconds(120)
+
+  private func request(
+    _ method: HTTPRequest.Method, _ path: ProtocolPath, query: String? = nil,
+    headers: [(name: String, value: String)] = [], body: HTTPRequest.Body = .none,
+    limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
+  ) -> HTTPRequest {
+    var fields: [HTTPHeader] = []
+    if let authorization { fields.append(HTTPHeader(HeaderName.authorization, authorization)) }
+    fields += headers.map { HTTPHeader($0.name, $0.value) }
+    let url = endpoint.text + path.text + (query.map { "?" + $0 } ?? "")
+    return HTTPRequest(method, url, headers: fields, body: body, limits: limits, sentBytes: sentBytes)
+  }
+
+  private func openingRequest(_ opening: SessionOpening) -> HTTPRequest {
+    let body = WireJSON.encode(
+      SessionRequest(
+        name: publishedName(for: opening.path), sizeBytes: opening.sizeBytes, chunkBytes: opening.chunkBytes,
+        modifiedNanoseconds: opening.modifiedNanoseconds, mode: opening.mode & 0o7777, contentType: nil,
+        fileID: opening.fileID.description, revision: opening.revision, nonce: Hex.encode(opening.nonce)))
+    let key = idempotencyKey(
+      "\(opening.fileID)-\(opening.revision)-\(Hex.encode(opening.nonce))", covering: body)
+    return request(
+      .post, .uploads,
+      headers: [
+        (HeaderName.idempotencyKey, quoted(key)), (HeaderName.contentType, MediaType.json),
+      ], body: .bytes(body))
+  }
+
+  private func chunkRequest(_ sending: ChunkSending) -> HTTPRequest {
+    let size = UInt64(sending.body.bytes.count)
+    let index = UInt32(clamping: sending.index)
+    let headers = chunkHeaders(
+      sending.digest, sizeBytes: size, index: index, sessionID: sending.session.id, nonce: sending.session.nonce)
+    return request(
+      .put, .chunk(id: sending.session.id, index: index),
+      headers: headers.fields + [(HeaderName.contentType, MediaType.octets)], body: .pinned(sending.body),
+      limits: bodyLimits(size), sentBytes: sending.sentBytes)
+  }
+
+  private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {
+    let body = WireJSON.encode(
+      CommitRequest(
+        sizeBytes: commit.sizeBytes, chunkCount: UInt32(clamping: commit.chunkCount),
+        merkleRoot: Hex.encode(commit.merkleRoot), chainTip: Hex.encode(commit.chainTip),
+        name: publishedName(for: commit.path), ifExists: options.ifExists,
+        modifiedNanoseconds: commit.modifiedNanoseconds, mode: commit.mode & 0o7777))
+    return request(
+      .post, .commit(id: commit.session.id), headers: [(HeaderName.contentType, MediaType.json)], body: .bytes(body),
+      limits: HTTPRequestLimits(total: ChunkProtocolDestination.commitTimeout))
+  }
+
+  private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
+    let size = UInt64(sending.body?.bytes.count ?? 0)
+    let key = wholeFileKey(sending)
+    let headers = chunkHeaders(sending.digest, sizeBytes: size, index: 0, sessionID: key, nonce: sending.nonce)
+    // The key is printable ASCII and short, whatever the file is called, so the fallback is never sent.
+    var fields: [(name: String, value: String)] = []
+    if let idempotencyKey = IdempotencyKey(text: key) {
+      fields =
+        FileHeaders(
+          idempotencyKey: idempotencyKey, nonce: sending.nonce, modifiedNanoseconds: sending.modifiedNanoseconds,
+          mode: sending.mode & 0o7777, fileID: sending.fileID.description, ifExists: options.ifExists
+        ).fields
+    }
+    fields += headers.fields + [(HeaderName.contentType, MediaType.octets)]
+    return request(
+      .put, .file(name: publishedName(for: sending.path)), headers: fields,
+      body: sending.body.map { .pinned($0) } ?? .bytes([]), limits: bodyLimits(size), sentBytes: sending.sentBytes)
+  }
+
+  /// The Idempotency-Key's text of a whole-file request; also its session id in tag and chain.
+  func wholeFileKey(_ sending: WholeFileSending) -> String {
+    let facts =
+      "\(publishedName(for: sending.path))\u{0}\(Hex.encode(sending.digest.sha256))\u{0}"
+      + "\(sending.modifiedNanoseconds)\u{0}\(sending.mode)"
+    return idempotencyKey(
+      "\(sending.fileID)-\(sending.revision)-\(Hex.encode(sending.nonce))", covering: Array(facts.utf8))
+  }
+
+  /// The key also covers what the request says: a file that was renamed or touched between two tries is another
+  /// request, and must not be refused for using the key of the first.
+  private func idempotencyKey(_ text: String, covering facts: [UInt8]) -> String {
+    "\(text)-\(Hex.encode(Array(sha256(facts).prefix(8))))"
+  }
+
+  private func quoted(_ key: String) -> String {
+    IdempotencyKey(text: key)?.headerValue ?? "\"\""
+  }
+
+  private func chunkHeaders(
+    _ digest: ChunkDigest, sizeBytes: UInt64, index: UInt32, sessionID: String, nonce: [UInt8]
+  ) -> ChunkHeaders {
+    let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
+    return ChunkHeaders(
+      sha256: digest.sha256, crc32c: digest.crc32c, sizeBytes: sizeBytes, encoding: .identity,
+      tag: ChunkTag.tag(
+        key: key, index: index, sizeBytes: sizeBytes, chunkSHA256: digest.sha256, sessionID: sessionID, nonce: nonce),
+      contentSHA256: nil)
+  }
+
+  /// A body that keeps above the stall limit is given the time that it needs, twice; the stall check ends the others.
+  private func bodyLimits(_ sizeBytes: UInt64) -> HTTPRequestLimits {
+    let seconds = 2 * sizeBytes / UInt64(UploadConstants.stallBytesPerSecond)
+    let total = max(UploadConstants.chunkTimeoutBase, .seconds(Int64(clamping: seconds)))
+    return HTTPRequestLimits(
+      total: min(total, UploadConstants.resourceTimeout), stall: UploadConstants.stallDetection)
+  }
+}

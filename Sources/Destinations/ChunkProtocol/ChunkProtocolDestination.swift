@@ -1,0 +1,61 @@
+public import ChunkProtocol
+public import FileModel
+import Integrity
+public import UploadEngine
+
+/// What can be chosen about a chunk-protocol destination.
+public struct ChunkProtocolOptions: Hashable, Sendable {
+  /// Chunk requests in flight for one upload.
+  public var parallelChunks = UploadConstants.maxParallelChunkUploads
+  /// The largest chunk that the client can handle; a receiver that wants larger ones is not used.
+  public var chunkBytesMax = UploadConstants.chunkBytesMax
+  /// A file of at most this size goes in one request; 0 for never.
+  public var wholeFileBytesMax = UploadConstants.chunkBytesDefault
+  /// The largest file, where that is known from elsewhere.
+  public var fileBytesMax: UInt64?
+  /// What to do when the name is taken. A capture that was changed and closed again is published again under its name,
+  /// so it replaces by default.
+  public var ifExists = IfExists.replace
+  /// Plain HTTP also to other machines.
+  public var allowPlainHTTP = false
+
+  /// The defaults.
+  public init() {}
+}
+
+/// The chunk protocol of docs/protocol.md: `uploadfs-receiver` and whatever speaks like it (spec G1).
+public struct ChunkProtocolDestination: Destination {
+  /// What the protocol can do.
+  public let abilities: DestinationAbilities
+  /// The receiver's address, without credentials.
+  public var displayURL: String { endpoint.text }
+
+  let endpoint: EndpointURL
+  let options: ChunkProtocolOptions
+  let authorization: String?
+  let masterKey: [UInt8]
+
+  /// A destination at `baseURL`, which stands in front of `/v1/`. Without credential only receivers that ask for none
+  /// will answer.
+  public init(
+    baseURL: String, credential: Credential?, options: ChunkProtocolOptions = ChunkProtocolOptions()
+  ) throws(DestinationError) {
+    endpoint = try EndpointURL(baseURL, allowPlainHTTP: options.allowPlainHTTP)
+    try credential?.check()
+    guard options.parallelChunks > 0, options.chunkBytesMax > 0, options.wholeFileBytesMax >= 0 else {
+      throw DestinationError(
+        .invalidOption, "Parallel chunks and chunk size must be at least 1, the whole-file limit at least 0.")
+    }
+    self.options = options
+    authorization = credential?.authorization
+    masterKey = ChunkTag.masterKey(credentialSecret: credential?.secret ?? [])
+    abilities = DestinationAbilities(
+      parallelChunks: options.parallelChunks, replaceableChunks: true, unknownLength: true,
+      wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax)
+  }
+
+  /// The path's bytes as a name that the protocol accepts; see ``ChunkProtocol/PublishedName/encode(_:)``.
+  public func publishedName(for path: RelativePath) -> String {
+    PublishedName.encode(path.bytes)
+  }
+}
