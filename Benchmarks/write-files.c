@@ -1,0 +1,84 @@
+// Writes like a capture tool: one large file in blocks of one size, or many small files.
+//
+//   write-files one PATH BYTES BLOCK_BYTES
+//   write-files many DIRECTORY COUNT BYTES
+//
+// The bytes cannot be compressed, and no two blocks of a file are alike. Prints one line of JSON: `seconds` from the
+// first open to the end of the last close, `closing_at`, the monotonic clock just before the last close, and
+// `closed_at`, after it.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void fail(const char *call, const char *path) {
+  fprintf(stderr, "write-files: %s %s: %s\n", call, path, strerror(errno));
+  exit(1);
+}
+
+static uint64_t *noise(size_t bytes) {
+  uint64_t *words = malloc(bytes + sizeof *words);
+  if (words == NULL) fail("malloc", "");
+  uint64_t state = 0x9e3779b97f4a7c15;
+  for (size_t index = 0; index <= bytes / sizeof *words; index++) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    words[index] = state;
+  }
+  return words;
+}
+
+// Writes a whole file; returns the clock just before it is closed.
+static double write_file(const char *path, uint64_t seed, uint64_t bytes, uint64_t *block, size_t block_bytes) {
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) fail("open", path);
+  for (uint64_t offset = 0; offset < bytes;) {
+    size_t wanted = bytes - offset < block_bytes ? (size_t)(bytes - offset) : block_bytes;
+    block[0] = seed + offset;
+    ssize_t written = write(file, block, wanted);
+    if (written < 0) fail("write", path);
+    offset += (uint64_t)written;
+  }
+  double closing = now();
+  if (close(file) != 0) fail("close", path);
+  return closing;
+}
+
+int main(int count, char **arguments) {
+  if (count != 5) {
+    fputs("usage: write-files one PATH BYTES BLOCK_BYTES | write-files many DIRECTORY COUNT BYTES\n", stderr);
+    return 64;
+  }
+  double start, closing = 0;
+  if (strcmp(arguments[1], "one") == 0) {
+    size_t block_bytes = strtoull(arguments[4], NULL, 10);
+    uint64_t *block = noise(block_bytes);
+    start = now();
+    closing = write_file(arguments[2], 0, strtoull(arguments[3], NULL, 10), block, block_bytes);
+  } else {
+    unsigned files = (unsigned)strtoul(arguments[3], NULL, 10);
+    size_t bytes = strtoull(arguments[4], NULL, 10);
+    uint64_t *block = noise(bytes);
+    char path[4096];
+    start = now();
+    for (unsigned index = 0; index < files; index++) {
+      snprintf(path, sizeof path, "%s/%06u.bin", arguments[2], index);
+      closing = write_file(path, (uint64_t)index << 32, bytes, block, bytes);
+    }
+  }
+  double end = now();
+  printf("{\"seconds\": %.6f, \"closing_at\": %.6f, \"closed_at\": %.6f}\n", end - start, closing, end);
+  return 0;
+}
