@@ -54,7 +54,8 @@ let package = Package(
       swiftSettings: strict),
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
     .target(
-      name: "MountConfiguration", dependencies: ["UploadEngine", .product(name: "Yams", package: "Yams")],
+      name: "MountConfiguration",
+      dependencies: ["UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
       swiftSettings: strict),
     .executableTarget(
       name: "uploadfs-mount",
@@ -85,7 +86,8 @@ let package = Package(
 
     .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
     .testTarget(
-      name: "MountConfigurationTests", dependencies: ["MountConfiguration", "UploadEngine"], swiftSettings: strict),
+      name: "MountConfigurationTests", dependencies: ["MountConfiguration", "UploadEngine", "Destinations"],
+      swiftSettings: strict),
     .testTarget(name: "IntegrityTests", dependencies: ["Integrity"], swiftSettings: strict),
     .testTarget(name: "ChunkProtocolTests", dependencies: ["ChunkProtocol", "Integrity"], swiftSettings: strict),
     .testTarget(name: "UploadFSTests", dependencies: ["UploadFS", "FileModel", "CLinux"], swiftSettings: strict),

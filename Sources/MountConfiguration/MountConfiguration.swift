@@ -1,3 +1,4 @@
+public import Destinations
 import UploadEngine
 
 /// The settings of one mount, understood and checked: a value of this type can be used as it is (spec A4).
@@ -18,7 +19,7 @@ public struct MountConfiguration: Hashable, Sendable {
   }
 
   /// Where captures go.
-  public let destination: DestinationAddress
+  public let destination: EndpointURL
   /// Holds captures until they are delivered; as given, not empty.
   public let spool: String
   /// A file whose first line is the bearer token; nil when the destination asks for none.
@@ -130,21 +131,20 @@ private struct SettingReader {
     return value
   }
 
-  func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> DestinationAddress {
+  func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> EndpointURL {
     let text = try required(.to, because: "uploadfs must know where captures go")
     let name = sources[.to]?.name(of: .to) ?? Setting.to.flag
-    let address: DestinationAddress
-    do {
-      address = try DestinationAddress(text)
-    } catch {
-      throw ConfigurationError("\(name) \(error.message)")
-    }
-    guard address.isEncrypted || address.isLoopback || allowPlainHTTP else {
+    for scheme in ["tus+https", "tus+http", "s3+https", "s3+http", "form+https", "form+http"]
+    where text.lowercased().hasPrefix("\(scheme)://") {
       throw ConfigurationError(
-        "\(name) is plain http beyond this machine, where anyone on the way could read and change captures; "
-          + "use https://, or \(Setting.allowPlainHTTP.flag) if the network is trusted")
+        "\(name): this version cannot upload to \(scheme):// yet; use the https:// address of an uploadfs-receiver")
     }
-    return address
+    do {
+      return try EndpointURL(text, allowPlainHTTP: allowPlainHTTP)
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(name): \(error.message)\(advice)")
+    }
   }
 
   /// There is one mode in this version; the other one that people will have read of gets an answer of its own.

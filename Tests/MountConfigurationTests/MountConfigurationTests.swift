@@ -1,3 +1,5 @@
+import Destinations
+import Foundation
 import MountConfiguration
 import Testing
 import UploadEngine
@@ -30,7 +32,7 @@ private func refusal(
 @Suite struct MountConfigurationTests {
   @Test func defaults_areThoseOfTheSpecification() throws {
     let configuration = try configuration(flags: least)
-    #expect(configuration.destination.description == "https://upload.example.org")
+    #expect(configuration.destination.text == "https://upload.example.org")
     #expect(configuration.spool == "/var/spool/captures")
     #expect(configuration.chunkBytes == UploadConstants.chunkBytesDefault)
     #expect(configuration.parallel == UploadConstants.maxParallelChunkUploads)
@@ -67,7 +69,7 @@ private func refusal(
       file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n"))
     #expect(fromFlags == fromEnvironment)
     #expect(fromFlags == fromFile)
-    #expect(fromFlags.destination.description == "https://a.example.org:8443/base")
+    #expect(fromFlags.destination.text == "https://a.example.org:8443/base")
     #expect(fromFlags.chunkBytes == 1 << 20)
     #expect(fromFlags.reserveBytes == 1_000_000_000)
     #expect(fromFlags.fileBytesMax == 2 << 30)
@@ -142,14 +144,13 @@ private func refusal(
   }
 
   @Test(arguments: [
-    ("upload.example.org", "is no URL"), ("ftp://h", "unknown scheme"), ("s3+https://h/b", "cannot upload to yet"),
-    ("https://", "valid host"), ("https://h:0", "port"), ("https://h:70000", "port"), ("https://h:", "port"),
-    ("https://a:b@h", "credentials"), ("https://h/?x=1", "query"), ("https://h/a b", "percent-encoded"),
-    ("https://h h/", "valid host"), ("https://[::1", "valid host"),
+    ("upload.example.org", "no URL"), ("ftp://h", "not ftp://"), ("s3+https://h/b", "cannot upload to s3+https://"),
+    ("https://", "valid host"), ("https://h:0", "port"), ("https://h:70000", "port"), ("https://a:b@h", "--token-file"),
+    ("https://h/?x=1", "query"), ("https://h/a b", "percent-encoding"), ("https://[::1", "valid host"),
   ])
   func badAddress_saysWhatIsWrong(text: String, expected: String) {
     let message = refusal(flags: [.to: text, .spool: "/s"])
-    #expect(message.hasPrefix("--to "), "\(message)")
+    #expect(message.hasPrefix("--to: "), "\(message)")
     #expect(message.contains(expected), "\(message)")
     #expect(!message.contains("a:b"), "credentials must not be repeated")
   }
@@ -182,5 +183,32 @@ private func refusal(
   @Test func numbers_neverChange() {
     #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 64])
     #expect(ExitStatus.table.split(separator: "\n").count == ExitStatus.allCases.count)
+  }
+}
+
+/// docs/configuration.md is what users configure by: it names everything there is, and nothing else.
+@Suite struct ConfigurationDocumentTests {
+  @Test func table_namesEverySettingInAllItsSpellings() throws {
+    let rows = try document().split(separator: "\n").filter { $0.hasPrefix("| `--") }
+    for setting in Setting.allCases {
+      let row = rows.first { $0.contains("`\(setting.environmentName)`") }
+      #expect(row?.contains("`\(setting.rawValue)`") == true, "\(setting.rawValue) has no row")
+      #expect(row?.contains(setting.flag) == true || row?.contains("--[no-]\(setting.rawValue)") == true)
+    }
+    // The configuration file itself is the one row that is no setting.
+    #expect(rows.count == Setting.allCases.count + 1)
+  }
+
+  @Test func table_namesEveryExitCode() throws {
+    let rows = try document().split(separator: "\n")
+    for status in ExitStatus.allCases {
+      #expect(rows.contains("| \(status.rawValue) | \(status.meaning) |"), "exit code \(status.rawValue)")
+    }
+  }
+
+  /// Found from this file's own place in the source tree.
+  private func document() throws -> String {
+    let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/configuration.md")
+    return try String(contentsOf: root, encoding: .utf8)
   }
 }
