@@ -1,0 +1,245 @@
+import FileModel
+import Glibc
+import Integrity
+import Logging
+import Synchronization
+
+@testable import UploadEngine
+
+/// Files in memory that change like real ones: each change bumps the epoch.
+final class MemoryFiles: FileContents {
+  struct File {
+    var bytes: [UInt8]
+    var snapshot: FileSnapshot
+  }
+  private let files = Mutex<[FileID: File]>([:])
+
+  func put(_ id: FileID, _ name: String, _ bytes: [UInt8]) -> FileSnapshot {
+    files.withLock { files in
+      var snapshot =
+        files[id]?.snapshot
+        ?? FileSnapshot(
+          id: id, epoch: 0, sizeBytes: 0, modifiedNanoseconds: 0, mode: 0o644, inode: id.low,
+          names: [RelativePath(name)], writableOpens: 0, mutationsInFlight: 0)
+      snapshot.epoch += 1
+      snapshot.sizeBytes = UInt64(bytes.count)
+      snapshot.modifiedNanoseconds += 1
+      files[id] = File(bytes: bytes, snapshot: snapshot)
+      return snapshot
+    }
+  }
+
+  func snapshot(of id: FileID) -> FileSnapshot? { files.withLock { $0[id]?.snapshot } }
+
+  func read(_ id: FileID, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError)
+    -> Int
+  {
+    guard let bytes = files.withLock({ $0[id]?.bytes }) else { throw .gone }
+    guard offset < UInt64(bytes.count) else { return 0 }
+    let slice = bytes[Int(offset)...].prefix(buffer.count)
+    buffer.copyBytes(from: slice)
+    return slice.count
+  }
+
+  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
+    files.withLock { $0.removeValue(forKey: id) } != nil
+  }
+}
+
+/// A destination whose requests carry the step's number; its transport keeps the steps.
+struct LabelledDestination: Destination {
+  let server: MemoryServer
+  var abilities: DestinationAbilities {
+    DestinationAbilities(
+      parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 1000, fileBytesMax: nil)
+  }
+  var displayURL: String { "memory:" }
+  func publishedName(for path: RelativePath) -> String { path.displayText }
+  func request(for step: UploadStep) -> HTTPRequest { HTTPRequest(.put, "memory:\(server.keep(step))") }
+  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome { server.outcome(of: step) }
+}
+
+/// A receiver in memory that keeps the rules: it refuses wrong digests, unknown sessions and wrong proofs.
+final class MemoryServer: Sendable {
+  struct State: Sendable {
+    var steps: [UploadStep] = []
+    var sessions: [String: [Int: ([UInt8], [UInt8])]] = [:]
+    var published: [String: [UInt8]] = [:]
+    var chunkRequests = 0
+    var isRefusing: StepFailure?
+  }
+  let state = Mutex(State())
+
+  func keep(_ step: UploadStep) -> Int {
+    state.withLock {
+      $0.steps.append(step)
+      return $0.steps.count - 1
+    }
+  }
+
+  func outcome(of step: UploadStep) -> StepOutcome {
+    state.withLock { state in
+      if let failure = state.isRefusing { return .refused(failure) }
+      switch step {
+      case .prewarm: return .warmed
+      case .openSession(let opening):
+        let id = "session-\(state.sessions.count)"
+        state.sessions[id] = [:]
+        return .sessionOpened(id: id, chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
+      case .querySession(let session):
+        guard let held = state.sessions[session.id] else { return .refused(StepFailure(.sessionGone, "gone")) }
+        return .held(digests: held.mapValues { $0.1 })
+      case .sendChunk(let chunk):
+        state.chunkRequests += 1
+        let bytes = Array(chunk.body.bytes)
+        guard sha256(bytes) == chunk.digest.sha256, state.sessions[chunk.session.id] != nil else {
+          return .refused(StepFailure(.digestMismatch, "damaged"))
+        }
+        state.sessions[chunk.session.id]?[chunk.index] = (bytes, chunk.digest.sha256)
+        return .chunkStored
+      case .commit(let commit):
+        guard let chunks = state.sessions[commit.session.id] else {
+          return .refused(StepFailure(.sessionGone, "gone"))
+        }
+        let ordered = (0..<commit.chunkCount).compactMap { chunks[$0] }
+        let digests = ordered.map { ChunkDigest(sha256: $0.1, crc32c: 0) }
+        guard CommitProof(sessionID: commit.session.id, digests: digests).merkleRoot == commit.merkleRoot else {
+          return .incomplete(missing: Array(0..<commit.chunkCount))
+        }
+        state.sessions[commit.session.id] = nil
+        return publish(&state, commit.path, ordered.flatMap { $0.0 })
+      case .abort(let session):
+        state.sessions[session.id] = nil
+        return .ended
+      case .sendWholeFile(let whole):
+        let bytes = whole.body.map { Array($0.bytes) } ?? []
+        guard sha256(bytes) == whole.digest.sha256 else { return .refused(StepFailure(.digestMismatch, "damaged")) }
+        return publish(&state, whole.path, bytes)
+      }
+    }
+  }
+
+  private func publish(_ state: inout State, _ path: RelativePath, _ bytes: [UInt8]) -> StepOutcome {
+    state.published[path.displayText] = bytes
+    let zeros = String(repeating: "0", count: 64)
+    return .published(
+      Receipt(
+        id: "r\(state.published.count)", name: path.displayText, sizeBytes: UInt64(bytes.count), merkleRoot: zeros,
+        chainTip: zeros, publishedAtMilliseconds: 0))
+  }
+}
+
+/// Completes each request in order on a thread of its own; after a number of requests it falls silent, as a dead line
+/// does.
+final class MemoryTransport: HTTPTransport {
+  private let inbox = Monitor<[(@Sendable (Result<HTTPResponse, TransportError>) -> Void)?]>([])
+  private let requestsLeft: Mutex<Int>
+  private let thread = Monitor<WorkerThread?>(nil)
+
+  init(requestsMax: Int) {
+    requestsLeft = Mutex(requestsMax)
+    let inbox = inbox
+    let worker = WorkerThread {
+      while true {
+        let next = inbox.withLock { inbox, waiter -> (@Sendable (Result<HTTPResponse, TransportError>) -> Void)? in
+          while inbox.isEmpty { waiter.wait() }
+          return inbox.removeFirst()
+        }
+        guard let next else { return }
+        next(.success(HTTPResponse(status: 200, connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))))
+      }
+    }
+    thread.withLock { thread, _ in thread = worker }
+  }
+
+  func start(
+    _ request: HTTPRequest, id: HTTPRequestID,
+    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void
+  ) {
+    let isSilent = requestsLeft.withLock { left in
+      left -= 1
+      return left < 0
+    }
+    if isSilent { return }
+    inbox.withLock { inbox, waiter in
+      inbox.append(onCompletion)
+      waiter.signal()
+    }
+  }
+
+  func cancel(_ id: HTTPRequestID) {}
+
+  func stop() {
+    inbox.withLock { inbox, waiter in
+      inbox.append(nil)
+      waiter.signal()
+    }
+    thread.withLock { thread, _ in thread.take() }?.join()
+  }
+}
+
+/// The tree's documents are tested elsewhere.
+struct NoStatus: StatusSource {
+  func status(of id: FileID) -> FileStatus? { nil }
+  func summary() -> MountSummary { MountSummary() }
+}
+
+/// An engine over fakes and a real state directory.
+final class EngineBench {
+  let directory: String
+  let server: MemoryServer
+  let files: MemoryFiles
+  let transport: MemoryTransport
+  let engine: UploadEngine
+  let catalog: Catalog
+
+  init(directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max) throws {
+    transport = MemoryTransport(requestsMax: requestsMax)
+    self.directory = directory
+    self.server = server
+    self.files = files
+    catalog = try Catalog(path: directory + "/catalog.sqlite")
+    let resume = try ResumeStore(directory: directory + "/resume", masterKeyFile: directory + "/master.key")
+    var configuration = EngineConfiguration()
+    configuration.limits.chunkBytes = 1000
+    configuration.limits.bufferBytes = 1000
+    let tree = StatusTree(source: NoStatus(), process: ProcessFacts(pid: 1, version: "test", startedAtMilliseconds: 0))
+    {
+      SpoolFacts(captures: 0, freeBytes: 0, reserveBytes: 0)
+    }
+    engine = try UploadEngine(
+      configuration: configuration, destination: LabelledDestination(server: server), transport: transport,
+      catalog: catalog, resumeStore: resume, statusTree: tree, logger: Logger(label: "test"))
+    engine.attach(contents: files)
+    engine.start()
+  }
+
+  /// Waits for a state by asking again; the deadline only ends a test that has failed.
+  func waits(for id: FileID, _ state: FileStatus.State) -> Bool {
+    waits { $0.engine.status(of: id)?.state == state }
+  }
+
+  func waits(until isTrue: (EngineBench) -> Bool) -> Bool {
+    let deadline = monotonicNanoseconds() + 20_000_000_000
+    while monotonicNanoseconds() < deadline {
+      if isTrue(self) { return true }
+      sched_yield()
+    }
+    return false
+  }
+
+  func stop() {
+    transport.stop()
+    engine.stop()
+    catalog.close()
+  }
+
+  static func temporaryDirectory() -> String {
+    var template = Array("/tmp/uploadfs-engine-XXXXXX".utf8CString)
+    let path = template.withUnsafeMutableBufferPointer { buffer in
+      buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) } ?? "/tmp"
+    }
+    mkdir(path + "/resume", 0o700)
+    return path
+  }
+}

@@ -1,0 +1,103 @@
+import FileModel
+import Synchronization
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct UploadEngineTests {
+  private func content(_ count: Int, _ seed: UInt64) -> [UInt8] {
+    var random = SplitMix64(state: seed)
+    return (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+  }
+
+  @Test func files_arriveIdentical_smallLargeAndEmpty() throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    var expected: [String: [UInt8]] = [:]
+    var ids: [FileID] = []
+    for (number, size) in [0, 1, 999, 1000, 1001, 30_500].enumerated() {
+      let id = FileID(high: 1, low: UInt64(number + 1))
+      let bytes = content(size, UInt64(number))
+      let snapshot = files.put(id, "f\(number)", bytes)
+      bench.engine.handle(.opened(snapshot))
+      bench.engine.handle(.settled(snapshot))
+      expected["f\(number)"] = bytes
+      ids.append(id)
+    }
+    for id in ids {
+      #expect(bench.waits(for: id, .complete), "\(id): \(String(describing: bench.engine.status(of: id)))")
+    }
+    #expect(server.state.withLock { $0.published } == expected)
+    #expect(bench.engine.isDrained)
+    let entries = try bench.catalog.loadAll()
+    #expect(entries.count == ids.count)
+    #expect(entries.allSatisfy { $0.state == .complete && $0.receipt != nil })
+  }
+
+  @Test func restart_sendsOnlyWhatTheServerDoesNotHold() throws {
+    let directory = EngineBench.temporaryDirectory()
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let id = FileID(high: 1, low: 1)
+    let bytes = content(40_000, 5)
+    // Twelve warm connections, a session and a dozen chunks get through, then the line is dead.
+    let first = try EngineBench(directory: directory, server: server, files: files, requestsMax: 25)
+    first.engine.handle(.scanEnded)
+    let snapshot = files.put(id, "a.mov", bytes)
+    first.engine.handle(.opened(snapshot))
+    first.engine.handle(.settled(snapshot))
+    #expect(first.waits { ($0.engine.status(of: id)?.chunks.done ?? 0) == 12 })
+    first.stop()
+    let heldBefore = server.state.withLock { $0.sessions["session-0"]?.count ?? 0 }
+    let sentBefore = server.state.withLock { $0.chunkRequests }
+    #expect(heldBefore == 12)
+
+    let second = try EngineBench(directory: directory, server: server, files: files)
+    defer { second.stop() }
+    #expect(second.engine.knownIdentities[snapshot.inode] == id)
+    second.engine.handle(.found(snapshot))
+    second.engine.handle(.scanEnded)
+    #expect(second.waits(for: id, .complete))
+    #expect(server.state.withLock { $0.published["a.mov"] } == bytes)
+    #expect(server.state.withLock { $0.chunkRequests } - sentBefore == 40 - heldBefore)
+  }
+
+  @Test func changeOfADeliveredFile_isDurableBeforeItHappens() throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    let id = FileID(high: 1, low: 1)
+    let snapshot = files.put(id, "a", content(10, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits(for: id, .complete))
+    bench.engine.contentWillChange(id)
+    let entry = try #require(try bench.catalog.loadAll().first)
+    #expect(entry.state == .pending)
+    #expect(entry.receipt == nil)
+  }
+
+  @Test func refusedFile_saysWhy_andIsDeliveredByARetry() throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "The receiver refused the token.") }
+    let id = FileID(high: 1, low: 1)
+    let snapshot = files.put(id, "a", content(10, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits(for: id, .failed))
+    #expect(bench.engine.status(of: id)?.lastFailure?.code == "unauthorized")
+    #expect(bench.engine.summary().failedPaths == [RelativePath("a")])
+    server.state.withLock { $0.isRefusing = nil }
+    bench.engine.retryAll()
+    #expect(bench.waits(for: id, .complete))
+  }
+}
