@@ -1,0 +1,156 @@
+import ChunkProtocol
+import Integrity
+import Testing
+
+@Suite struct WireJSONTests {
+  private static let digest = String(repeating: "ab", count: 32)
+  private static let receipt = ReceiptBody(
+    id: "r1", name: "a/b.mov", sizeBytes: .max, merkleRoot: digest, chainTip: digest, publishedAtMilliseconds: 1)
+
+  @Test func sessionRequest_isWrittenAsDocumented() {
+    let request = SessionRequest(
+      name: "a/b", sizeBytes: nil, chunkBytes: 4_194_304, modifiedNanoseconds: -1, mode: 420, contentType: "video/mp4",
+      fileID: "f", revision: 7, nonce: WireJSONTests.digest)
+    #expect(
+      text(request)
+        == #"{"chunk_size":4194304,"content_type":"video/mp4","file_id":"f","mode":420,"modified_ns":-1,"#
+        + #""name":"a/b","nonce":"\#(WireJSONTests.digest)","revision":7}"#)
+    #expect(request.nonceBytes == [UInt8](repeating: 0xab, count: 32))
+  }
+
+  @Test func sessionRequest_takesNullAndAbsentForUnknown() throws {
+    let rest =
+      #""name":"a","chunk_size":1,"modified_ns":0,"mode":0,"file_id":"f","revision":18446744073709551615,"nonce":"x""#
+    for json in ["{\(rest)}", #"{"size":null,"content_type":null,"unknown":[{}],\#(rest)}"#] {
+      let request = try WireJSON.decode(SessionRequest.self, from: Array(json.utf8))
+      #expect(request.sizeBytes == nil)
+      #expect(request.contentType == nil)
+      #expect(request.revision == .max)
+      #expect(request.nonceBytes == nil)
+    }
+  }
+
+  @Test func bodies_areReadBack() throws {
+    try expectRoundTrip(
+      Capabilities(
+        chunkBytesMin: 1, chunkBytesMax: 2, fileBytesMax: 3, concurrentChunks: 12, wholeFileBytesMax: 4))
+    try expectRoundTrip(SessionResponse(id: "s", chunkBytes: 5, expiresAtSeconds: 6))
+    try expectRoundTrip(
+      HeldResponse(
+        id: "s", state: .committed, chunkBytes: 5, held: [.init(first: 0, last: 3), .init(first: 7, last: 7)],
+        digests: ["0": WireJSONTests.digest], chainTip: WireJSONTests.digest, expiresAtSeconds: 9,
+        receipt: WireJSONTests.receipt))
+    try expectRoundTrip(
+      CommitRequest(
+        sizeBytes: 1, chunkCount: 1, merkleRoot: WireJSONTests.digest, chainTip: WireJSONTests.digest, name: "n",
+        ifExists: .fail, modifiedNanoseconds: .min, mode: 0o777))
+    try expectRoundTrip(WireJSONTests.receipt)
+    try expectRoundTrip(Problem(.incomplete, detail: "d", missing: [1, 2], limit: 3, field: "f"))
+  }
+
+  @Test func heldRanges_arePairs() {
+    #expect(text([ChunkIndexRange(first: 0, last: 3)]) == "[[0,3]]")
+    #expect(ChunkIndexRange.covering([]) == [])
+    #expect(
+      ChunkIndexRange.covering([0, 1, 2, 5, 7, 7, 8, .max - 1, .max])
+        == [
+          .init(first: 0, last: 2), .init(first: 5, last: 5), .init(first: 7, last: 8),
+          .init(first: .max - 1, last: .max),
+        ])
+  }
+
+  @Test(arguments: ["[[3,2]]", "[[1]]", "[[1,2,3]]", "[[-1,2]]", "[[0,4294967296]]", "[1,2]", "[[0,1.5]]"])
+  func heldRanges_areNothingElse(json: String) {
+    #expect(throws: WireJSONError.self) { try WireJSON.decode([ChunkIndexRange].self, from: Array(json.utf8)) }
+  }
+
+  @Test(arguments: [
+    (#"{"chunk_size":1,"expires_at":1}"#, "id"), (#"{"id":7,"chunk_size":1,"expires_at":1}"#, "id"),
+    (#"{"id":"s","chunk_size":"1","expires_at":1}"#, "chunk_size"),
+    (#"{"id":"s","chunk_size":1,"expires_at":null}"#, "expires_at"),
+  ])
+  func decode_namesTheWrongMember(json: String, field: String) {
+    let error = #expect(throws: WireJSONError.self) {
+      try WireJSON.decode(SessionResponse.self, from: Array(json.utf8))
+    }
+    #expect(error?.field == field)
+  }
+
+  @Test(arguments: [
+    "[]", "7", "null", "", "{", #"{"id":"\ud800","chunk_size":1,"expires_at":1}"#,
+    #"{"id":"s","chunk_size":1.5,"expires_at":1}"#, #"{"id":"s","chunk_size":1e400,"expires_at":1}"#,
+    #"{"id":"s","chunk_size":99999999999999999999,"expires_at":1}"#, #"{"id":"s","chunk_size":NaN,"expires_at":1}"#,
+    #"{"id":"s","chunk_size":1,"expires_at":1}}"#,
+  ])
+  func decode_refusesWhatIsNotTheBody(json: String) {
+    #expect(throws: WireJSONError.self) { try WireJSON.decode(SessionResponse.self, from: Array(json.utf8)) }
+  }
+
+  @Test func decode_survivesDeepAndHugeDocuments() {
+    for json in [
+      String(repeating: "[", count: 100_000), String(repeating: "{\"a\":", count: 100_000),
+      #"{"id":""# + String(repeating: "x", count: 1 << 20), String(repeating: "9", count: 100_000),
+    ] {
+      #expect(throws: WireJSONError.self) { try WireJSON.decode(HeldResponse.self, from: Array(json.utf8)) }
+    }
+  }
+
+  @Test func decode_survivesDamagedDocuments() {
+    let seed = UInt64.random(in: 0...UInt64.max)
+    var generator = SplitMix(state: seed)
+    let good = WireJSON.encode(
+      HeldResponse(
+        id: "s", state: .open, chunkBytes: 5, held: [.init(first: 0, last: 3)], digests: ["0": WireJSONTests.digest],
+        chainTip: WireJSONTests.digest, expiresAtSeconds: 9, receipt: WireJSONTests.receipt))
+    for _ in 0..<3000 {
+      var bytes = good
+      for _ in 0..<Int.random(in: 1...6, using: &generator) {
+        let position = Int.random(in: 0..<bytes.count, using: &generator)
+        switch Int.random(in: 0..<3, using: &generator) {
+        case 0: bytes[position] = UInt8.random(in: 0...255, using: &generator)
+        case 1: bytes.remove(at: position)
+        default: bytes.insert(contentsOf: bytes[position...].prefix(9), at: position)
+        }
+      }
+      // Returns or throws; a trap would end the process, and the seed is in the log.
+      _ = try? WireJSON.decode(HeldResponse.self, from: bytes)
+      _ = try? WireJSON.decode(Problem.self, from: bytes)
+    }
+    let noise = (0..<500).map { _ in UInt8.random(in: 0...255, using: &generator) }
+    #expect(throws: WireJSONError.self, "seed \(seed)") { try WireJSON.decode(HeldResponse.self, from: noise) }
+  }
+
+  @Test func problem_ignoresMembersOfAnotherType() throws {
+    let json =
+      #"{"type":"urn:uploadfs:problem:busy","status":"503","missing":[1,"2"],"limit":-1,"detail":7,"field":"f"}"#
+    let problem = try WireJSON.decode(Problem.self, from: Array(json.utf8))
+    #expect(problem.knownType == .busy)
+    #expect(problem.status == nil)
+    #expect(problem.missing == nil)
+    #expect(problem.limit == nil)
+    #expect(problem.detail == nil)
+    #expect(problem.field == "f")
+    #expect(try WireJSON.decode(Problem.self, from: Array("{}".utf8)).type == "about:blank")
+  }
+
+  @Test func problemTypes_areStable() {
+    #expect(
+      ProblemType.allCases.map { "\($0.rawValue.split(separator: ":").last ?? "") \($0.status)" } == [
+        "unauthorized 401", "forbidden 403", "not-found 404", "session-expired 410", "method-not-allowed 405",
+        "timeout 408", "conflict 409", "idempotency-mismatch 422", "incomplete 409", "exists 409", "too-large 413",
+        "digest-mismatch 422", "tag-mismatch 422", "name-refused 422", "bad-request 400", "too-early 425", "busy 503",
+        "insufficient-storage 507", "quota-exceeded 507", "internal 500",
+      ])
+    #expect(Set(ProblemType.allCases.map(\.title)).count == ProblemType.allCases.count)
+  }
+
+  private func text(_ value: some Encodable) -> String {
+    String(decoding: WireJSON.encode(value), as: UTF8.self)
+  }
+
+  private func expectRoundTrip<Value: Codable & Equatable>(
+    _ value: Value, sourceLocation: SourceLocation = #_sourceLocation
+  ) throws {
+    #expect(try WireJSON.decode(Value.self, from: WireJSON.encode(value)) == value, sourceLocation: sourceLocation)
+  }
+}

@@ -1,0 +1,308 @@
+import ChunkProtocol
+import Destinations
+import FileModel
+import Integrity
+import Testing
+import UploadEngine
+
+@Suite struct OutcomeTests {
+  private let destination: ChunkProtocolDestination
+
+  init() throws { destination = try Fixture.destination() }
+
+  // MARK: - Successes
+
+  @Test func prewarm_isWarmed() {
+    #expect(destination.outcome(of: .prewarm, response: Fixture.answer(204)) == .warmed)
+  }
+
+  @Test(arguments: [200, 201])
+  func opening_givesTheSession(status: Int) {
+    let answer = Fixture.answer(status, SessionResponse(id: "abc", chunkBytes: 1 << 20, expiresAtSeconds: 77))
+    #expect(
+      destination.outcome(of: .openSession(Fixture.opening()), response: answer)
+        == .sessionOpened(id: "abc", chunkBytes: 1 << 20, expiresAtSeconds: 77))
+  }
+
+  @Test(arguments: [
+    SessionResponse(id: "", chunkBytes: 1, expiresAtSeconds: 1),
+    SessionResponse(id: "../../x", chunkBytes: 1, expiresAtSeconds: 1),
+    SessionResponse(id: "a b", chunkBytes: 1, expiresAtSeconds: 1),
+    SessionResponse(id: "a\r\nX: y", chunkBytes: 1, expiresAtSeconds: 1),
+    SessionResponse(id: "a", chunkBytes: 0, expiresAtSeconds: 1),
+    SessionResponse(id: "a", chunkBytes: -1, expiresAtSeconds: 1),
+    SessionResponse(id: "a", chunkBytes: (32 << 20) + 1, expiresAtSeconds: 1),
+  ])
+  func opening_withAnUnusableSession_isUnexpected(session: SessionResponse) {
+    let outcome = destination.outcome(of: .openSession(Fixture.opening()), response: Fixture.answer(201, session))
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test func query_givesDigestsByIndex() {
+    let outcome = query(
+      HeldResponse(
+        id: "s-1_A", state: .open, chunkBytes: 1, held: [.init(first: 0, last: 0), .init(first: 7, last: 7)],
+        digests: ["0": Hex.encode(sha256([0])), "7": Hex.encode(sha256([7])).uppercased()],
+        chainTip: "", expiresAtSeconds: 0))
+    #expect(outcome == .held(digests: [0: sha256([0]), 7: sha256([7])]))
+  }
+
+  @Test func query_ofAnEmptySession_needsNoDigests() {
+    let outcome = query(
+      HeldResponse(id: "s-1_A", state: .open, chunkBytes: 1, held: [], digests: nil, chainTip: "", expiresAtSeconds: 0))
+    #expect(outcome == .held(digests: [:]))
+  }
+
+  @Test func query_ofACommittedSession_givesTheReceipt() {
+    let outcome = query(
+      HeldResponse(
+        id: "s-1_A", state: .committed, chunkBytes: 1, held: [], digests: nil, chainTip: "", expiresAtSeconds: 0,
+        receipt: Fixture.receipt()))
+    #expect(outcome == .published(receipt()))
+  }
+
+  @Test func query_withNonsense_isUnexpected() {
+    let digest = Hex.encode(sha256([]))
+    for digests in [["-1": digest], ["x": digest], ["01": digest], ["200000": digest], ["0": "ab"], ["0": ""]] {
+      let outcome = query(
+        HeldResponse(
+          id: "s-1_A", state: .open, chunkBytes: 1, held: [], digests: digests, chainTip: "", expiresAtSeconds: 0))
+      #expect(outcome.failure?.kind == .unexpectedAnswer, "\(digests)")
+    }
+    let others = [
+      HeldResponse(id: "x", state: .open, chunkBytes: 1, held: [], digests: [:], chainTip: "", expiresAtSeconds: 0),
+      HeldResponse(
+        id: "s-1_A", state: .open, chunkBytes: 1, held: [.init(first: 0, last: 0)], digests: nil, chainTip: "",
+        expiresAtSeconds: 0),
+      HeldResponse(
+        id: "s-1_A", state: .committed, chunkBytes: 1, held: [], digests: [:], chainTip: "", expiresAtSeconds: 0),
+    ]
+    for body in others { #expect(query(body).failure?.kind == .unexpectedAnswer, "\(body)") }
+  }
+
+  @Test(arguments: [200, 201])
+  func chunk_isStored(status: Int) {
+    #expect(destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(status)) == .chunkStored)
+  }
+
+  @Test func commit_givesTheReceipt() {
+    let outcome = destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(200, Fixture.receipt()))
+    #expect(outcome == .published(receipt()))
+  }
+
+  @Test func receipt_forSomethingElse_isNotBelieved() {
+    let changes: [(inout ReceiptBody) -> Void] = [
+      { $0.sizeBytes += 1 }, { $0.name = "other" }, { $0.merkleRoot = Hex.encode(sha256([9])) },
+      { $0.chainTip = Hex.encode(sha256([9])) }, { $0.merkleRoot = "" }, { $0.id = "a\u{1b}" }, { $0.id = "" },
+      { $0.name = "a/../b" },
+    ]
+    for (position, change) in changes.enumerated() {
+      var body = Fixture.receipt()
+      change(&body)
+      let outcome = destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(200, body))
+      #expect(outcome.failure?.kind == .unexpectedAnswer, "change \(position)")
+    }
+  }
+
+  @Test func receipt_withAnotherSpellingOfTheName_isNotBelieved() {
+    var commit = Fixture.commit()
+    commit.path = RelativePath("e\u{301}.mov")
+    var body = Fixture.receipt(commit)
+    body.name = "\u{e9}.mov"
+    #expect(body.name == "e\u{301}.mov")
+    let outcome = destination.outcome(of: .commit(commit), response: Fixture.answer(200, body))
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test(arguments: [Array("123456789".utf8), []])
+  func wholeFile_givesTheReceiptOfItsOneChunk(content: [UInt8]) throws {
+    let sending = Fixture.wholeFile(content)
+    let request = destination.request(for: .sendWholeFile(sending))
+    let key = try #require(request.header("Idempotency-Key").flatMap(IdempotencyKey.init(headerValue:)))
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: key.text)
+    if !content.isEmpty {
+      tree.append(chunkSHA256: sha256(content))
+      chain.extend(with: sha256(content))
+    }
+    var body = ReceiptBody(
+      id: "r", name: "a b/c.txt", sizeBytes: UInt64(content.count), merkleRoot: Hex.encode(tree.root),
+      chainTip: Hex.encode(chain.tip), publishedAtMilliseconds: 5)
+    for status in [200, 201] {
+      let outcome = destination.outcome(of: .sendWholeFile(sending), response: Fixture.answer(status, body))
+      guard case .published(let receipt) = outcome else {
+        Issue.record("\(outcome)")
+        return
+      }
+      #expect(receipt.sizeBytes == UInt64(content.count))
+    }
+    body.chainTip = Hex.encode(sha256([9]))
+    let outcome = destination.outcome(of: .sendWholeFile(sending), response: Fixture.answer(201, body))
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test(arguments: [204, 200, 404, 410])
+  func abort_isEnded(status: Int) {
+    #expect(destination.outcome(of: .abort(Fixture.session), response: Fixture.answer(status)) == .ended)
+  }
+
+  // MARK: - Refusals
+
+  @Test func incomplete_listsTheChunks() {
+    let problem = Problem(.incomplete, detail: "", missing: [2, 0, 2, 3, -1, 99])
+    #expect(
+      destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(409, problem))
+        == .incomplete(missing: [0, 2]))
+  }
+
+  @Test(arguments: [nil, [], [3], [-1]] as [[Int]?])
+  func incomplete_withoutAChunkOfThisFile_isUnexpected(missing: [Int]?) {
+    let problem = Problem(.incomplete, detail: "", missing: missing)
+    let outcome = destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(409, problem))
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test func rootMismatch_atCommit_asksWhatIsHeld() {
+    let problem = Problem(.digestMismatch, detail: "", field: "merkle_root")
+    let outcome = destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(422, problem))
+    #expect(outcome.failure?.kind == .conflict)
+  }
+
+  @Test(arguments: [
+    (ProblemType.unauthorized, StepFailure.Kind.unauthorized), (.forbidden, .forbidden), (.notFound, .sessionGone),
+    (.sessionExpired, .sessionGone), (.methodNotAllowed, .badRequest), (.timeout, .transport(.timedOut)),
+    (.conflict, .conflict), (.idempotencyMismatch, .badRequest), (.exists, .nameRefused),
+    (.tooLarge, .tooLarge(limitBytes: nil)), (.digestMismatch, .digestMismatch), (.tagMismatch, .tagMismatch),
+    (.nameRefused, .nameRefused), (.badRequest, .badRequest), (.tooEarly, .tooEarly), (.busy, .busy),
+    (.insufficientStorage, .insufficientStorage), (.quotaExceeded, .insufficientStorage),
+    (.internalError, .serverError),
+  ])
+  func problem_decidesTheFailure(type: ProblemType, kind: StepFailure.Kind) {
+    let answer = Fixture.answer(type.status, Problem(type, detail: "words"))
+    let failure = destination.outcome(of: .sendChunk(Fixture.chunk()), response: answer).failure
+    #expect(failure?.kind == kind)
+    #expect(failure?.message.contains(Fixture.base) == true)
+    #expect(failure?.message.contains("secret-token") == false)
+  }
+
+  @Test(arguments: [
+    (301, StepFailure.Kind.unexpectedAnswer), (304, .unexpectedAnswer), (400, .badRequest), (401, .unauthorized),
+    (403, .forbidden), (404, .sessionGone), (405, .badRequest), (407, .unauthorized), (408, .transport(.timedOut)),
+    (409, .conflict), (410, .sessionGone), (411, .badRequest), (413, .tooLarge(limitBytes: nil)), (415, .badRequest),
+    (418, .unexpectedAnswer), (422, .badRequest), (425, .tooEarly), (429, .busy), (431, .badRequest),
+    (500, .serverError), (502, .serverError), (503, .busy), (504, .serverError), (507, .insufficientStorage),
+    (599, .serverError), (0, .unexpectedAnswer), (-1, .unexpectedAnswer), (100, .unexpectedAnswer),
+    (202, .unexpectedAnswer), (600, .unexpectedAnswer), (Int.max, .unexpectedAnswer),
+  ])
+  func status_decidesWithoutAProblem(status: Int, kind: StepFailure.Kind) {
+    for text in ["", "<html>nginx</html>", "{}", #"{"type":"https://example.org/x"}"#, "{\"type\":7}"] {
+      let outcome = destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(status, text: text))
+      #expect(outcome.failure?.kind == kind, "\(text)")
+    }
+  }
+
+  @Test func unknownPath_isNoReceiver_whereThereIsNoSessionYet() {
+    for step in [UploadStep.prewarm, .openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
+      let failure = destination.outcome(of: step, response: Fixture.answer(404)).failure
+      #expect(failure?.kind == .unexpectedAnswer)
+      #expect(failure?.message.contains("Check the address") == true)
+    }
+    for step in [UploadStep.querySession(Fixture.session), .commit(Fixture.commit())] {
+      #expect(destination.outcome(of: step, response: Fixture.answer(410)).failure?.kind == .sessionGone)
+    }
+  }
+
+  @Test func limit_isToldInBytes() {
+    let answer = Fixture.answer(413, Problem(.tooLarge, detail: "", limit: 4096))
+    let failure = destination.outcome(of: .openSession(Fixture.opening()), response: answer).failure
+    #expect(failure?.kind == .tooLarge(limitBytes: 4096))
+    #expect(failure?.message.contains("4096 bytes") == true)
+  }
+
+  @Test func unauthorized_saysWhatToDo() {
+    let failure = destination.outcome(of: .prewarm, response: Fixture.answer(401)).failure
+    #expect(failure?.message.contains("Check --token-file.") == true)
+  }
+
+  @Test func detail_reachesPeopleWithoutControlCharacters() {
+    let problem = Problem(
+      .nameRefused, detail: "bad\u{1b}[2J\nname" + String(repeating: "x", count: 10_000), field: "n\u{7}")
+    let failure = destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(422, problem)).failure
+    let message = failure?.message ?? ""
+    #expect(message.contains("bad [2J name"))
+    #expect(message.unicodeScalars.allSatisfy { $0.value >= 0x20 })
+    #expect(message.utf8.count < 600)
+  }
+
+  @Test(
+    arguments: [
+      ("3", nil, Duration.seconds(3)), ("0", nil, .zero), ("999999999999999999999999", nil, .seconds(86_400)),
+      ("-3", nil, nil), ("soon", nil, nil), ("", nil, nil), ("1.5", nil, nil),
+      ("Sun, 06 Nov 1994 08:49:47 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", .seconds(10)),
+      ("Thu, 29 Feb 2024 00:00:05 GMT", "Wed, 28 Feb 2024 23:59:55 GMT", .seconds(10)),
+      ("Thu, 01 Jan 2026 00:00:00 GMT", "Wed, 31 Dec 2025 23:59:00 GMT", .seconds(60)),
+      ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 09:49:37 GMT", .zero),
+      ("Sun, 06 Nov 9994 08:49:37 GMT", "Sun, 06 Nov 1994 09:49:37 GMT", .seconds(86_400)),
+      ("Sun, 06 Nov 1994 08:49:37 GMT", nil, nil),
+      ("Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", nil),
+      ("Sun, 06 Nov 1994 99:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", nil),
+    ] as [(String, String?, Duration?)])
+  func retryAfter_isReadInBothForms(value: String, date: String?, expected: Duration?) {
+    var headers = [HTTPHeader("retry-after", value)]
+    if let date { headers.append(HTTPHeader("date", date)) }
+    for answer in [
+      Fixture.answer(503, text: "", headers: headers),
+      Fixture.answer(503, Problem(.busy, detail: ""), headers: headers),
+    ] {
+      #expect(destination.outcome(of: .prewarm, response: answer).failure?.retryAfter == expected)
+    }
+  }
+
+  @Test func anyAnswerToAnyStep_isAnOutcome() {
+    let seed = UInt64.random(in: 0...UInt64.max)
+    var generator = SeededGenerator(state: seed)
+    let bodies = [
+      WireJSON.encode(SessionResponse(id: "abc", chunkBytes: 1 << 20, expiresAtSeconds: 77)),
+      WireJSON.encode(Fixture.receipt()),
+      WireJSON.encode(Problem(.incomplete, detail: "d", missing: [1, .max, .min], limit: .max, field: "f")),
+      WireJSON.encode(
+        HeldResponse(
+          id: "s-1_A", state: .open, chunkBytes: 1, held: [.init(first: 0, last: .max)], digests: ["0": ""],
+          chainTip: "", expiresAtSeconds: 0, receipt: Fixture.receipt())),
+      Array(#"{"id":9e99,"chunk_size":-9223372036854775808,"digests":[],"size":1e1000}"#.utf8),
+      [], [0xff, 0xfe, 0x00], [UInt8](repeating: UInt8(ascii: "["), count: 50_000),
+    ]
+    for body in bodies {
+      for step in Fixture.steps {
+        for status in [200, 201, 204, 400, 409, 413, 422, 503] {
+          var damaged = body
+          if !damaged.isEmpty, Bool.random(using: &generator) {
+            damaged[Int.random(in: 0..<damaged.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
+          }
+          // Returns; a trap would end the process.
+          let outcome = destination.outcome(of: step, response: HTTPResponse(status: status, body: damaged))
+          if status >= 400, let failure = outcome.failure { #expect(!failure.message.isEmpty, "seed \(seed)") }
+        }
+      }
+    }
+  }
+
+  private func query(_ body: HeldResponse) -> StepOutcome {
+    destination.outcome(of: .querySession(Fixture.session), response: Fixture.answer(200, body))
+  }
+
+  private func receipt() -> Receipt {
+    Receipt(
+      id: "r1", name: "a/b%0A.mov", sizeBytes: 10_000_000, merkleRoot: Hex.encode(sha256([1])),
+      chainTip: Hex.encode(sha256([2])), publishedAtMilliseconds: 99)
+  }
+}
+
+private struct SeededGenerator: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return state ^ (state >> 29)
+  }
+}

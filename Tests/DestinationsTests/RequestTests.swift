@@ -1,0 +1,174 @@
+import ChunkProtocol
+import Destinations
+import FileModel
+import Integrity
+import Testing
+import UploadEngine
+
+@Suite struct RequestTests {
+  @Test func abilities_areThoseOfTheProtocol() throws {
+    let destination = try Fixture.destination { $0.wholeFileBytesMax = 123 }
+    #expect(
+      destination.abilities
+        == DestinationAbilities(
+          parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 123, fileBytesMax: nil))
+    #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)
+    #expect(destination.displayURL == Fixture.base)
+    #expect(destination.publishedName(for: RelativePath(bytes: [0x61, 0xff])) == "a%FF")
+  }
+
+  @Test func everyRequest_carriesTheCredential() throws {
+    let destination = try Fixture.destination()
+    for step in Fixture.steps {
+      let request = destination.request(for: step)
+      #expect(request.header("Authorization") == "Bearer secret-token")
+      #expect(request.url.hasPrefix(Fixture.base + "/v1/"))
+      #expect(!request.url.contains("secret-token"))
+    }
+    let basic = try ChunkProtocolDestination(
+      baseURL: Fixture.base, credential: .basic(user: "Aladdin", password: "open sesame"))
+    #expect(basic.request(for: .prewarm).header("Authorization") == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
+    let open = try ChunkProtocolDestination(baseURL: Fixture.base, credential: nil)
+    #expect(open.request(for: .prewarm).header("Authorization") == nil)
+  }
+
+  @Test func prewarm_isAHead() throws {
+    let request = try Fixture.destination().request(for: .prewarm)
+    #expect(request.method == .head)
+    #expect(request.url == Fixture.base + "/v1/")
+    #expect(request.content.isEmpty)
+    #expect(request.limits.connect == .seconds(5))
+  }
+
+  @Test func opening_isAPostWithAllFacts() throws {
+    let request = try Fixture.destination().request(for: .openSession(Fixture.opening()))
+    #expect(request.method == .post)
+    #expect(request.url == Fixture.base + "/v1/uploads")
+    #expect(request.header("Content-Type") == "application/json")
+    let body = try WireJSON.decode(SessionRequest.self, from: request.content)
+    #expect(
+      body
+        == SessionRequest(
+          name: "day 1/scan%25.mov", sizeBytes: 10_000_000, chunkBytes: 4 << 20,
+          modifiedNanoseconds: 1_700_000_000_000_000_001, mode: 0o640, contentType: nil,
+          fileID: "000000000000000100000000000000fe", revision: 7, nonce: Hex.encode(Fixture.nonce)))
+    let key = try #require(request.header("Idempotency-Key").flatMap(IdempotencyKey.init(headerValue:)))
+    #expect(key.text.hasPrefix("000000000000000100000000000000fe-7-\(Hex.encode(Fixture.nonce))-"))
+  }
+
+  @Test func opening_ofAFileBeingWritten_hasNoSize() throws {
+    let request = try Fixture.destination().request(for: .openSession(Fixture.opening(size: nil)))
+    #expect(try WireJSON.decode(SessionRequest.self, from: request.content).sizeBytes == nil)
+  }
+
+  @Test func idempotencyKey_isTheSameForTheSameRequestOnly() throws {
+    let destination = try Fixture.destination()
+    func key(_ step: UploadStep) -> String? { destination.request(for: step).header("Idempotency-Key") }
+    #expect(key(.openSession(Fixture.opening())) == key(.openSession(Fixture.opening())))
+    #expect(key(.openSession(Fixture.opening())) != key(.openSession(Fixture.opening(size: 1))))
+    #expect(key(.openSession(Fixture.opening())) != key(.openSession(Fixture.opening(path: "x"))))
+    let file = key(.sendWholeFile(Fixture.wholeFile()))
+    #expect(file == key(.sendWholeFile(Fixture.wholeFile())))
+    #expect(file != key(.sendWholeFile(Fixture.wholeFile(path: "other"))))
+    #expect(file != key(.sendWholeFile(Fixture.wholeFile(mode: 0o600))))
+    #expect(file != key(.sendWholeFile(Fixture.wholeFile([1]))))
+    #expect(key(.querySession(Fixture.session)) == nil)
+  }
+
+  @Test func query_asksForDigests() throws {
+    let request = try Fixture.destination().request(for: .querySession(Fixture.session))
+    #expect(request.method == .get)
+    #expect(request.url == Fixture.base + "/v1/uploads/s-1_A?digests=1")
+  }
+
+  @Test func chunk_carriesDigestsAndTag() throws {
+    let sending = Fixture.chunk()
+    let request = try Fixture.destination().request(for: .sendChunk(sending))
+    #expect(request.method == .put)
+    #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/chunks/3")
+    #expect(request.content == Array("123456789".utf8))
+    #expect(request.sentBytes === sending.sentBytes)
+    #expect(request.header("X-Chunk-CRC32C") == "e3069283")
+    let headers = try ChunkHeaders(reading: request.header)
+    #expect(headers.sha256 == sha256(Array("123456789".utf8)))
+    #expect(headers.sizeBytes == 9)
+    #expect(headers.encoding == .identity)
+    let master = ChunkTag.masterKey(credentialSecret: Array("secret-token".utf8))
+    let key = ChunkTag.sessionKey(masterKey: master, nonce: Fixture.nonce, sessionID: "s-1_A")
+    #expect(
+      headers.tag
+        == ChunkTag.tag(
+          key: key, index: 3, sizeBytes: 9, chunkSHA256: headers.sha256, sessionID: "s-1_A", nonce: Fixture.nonce))
+  }
+
+  @Test func chunk_hasAStallLimitAndTimeForItsSize() throws {
+    let destination = try Fixture.destination()
+    let small = destination.request(for: .sendChunk(Fixture.chunk())).limits
+    #expect(small.stall == UploadConstants.stallDetection)
+    #expect(small.stallBytesPerSecond == 8192)
+    #expect(small.total == UploadConstants.chunkTimeoutBase)
+    let bytes = [UInt8](repeating: 0, count: 4 << 20)
+    #expect(destination.request(for: .sendChunk(Fixture.chunk(bytes))).limits.total == .seconds(1024))
+  }
+
+  @Test func chunkIndex_outOfRange_doesNotTrap() throws {
+    for index in [-1, Int.min, Int.max] {
+      let request = try Fixture.destination().request(for: .sendChunk(Fixture.chunk(index: index)))
+      #expect(ProtocolPath(target: String(request.url.dropFirst(Fixture.base.count))) != nil)
+    }
+  }
+
+  @Test func commit_statesEverything() throws {
+    let request = try Fixture.destination { $0.ifExists = .fail }.request(for: .commit(Fixture.commit()))
+    #expect(request.method == .post)
+    #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/commit")
+    #expect(request.limits.total == .seconds(120))
+    #expect(request.limits.stall == .zero)
+    #expect(
+      try WireJSON.decode(CommitRequest.self, from: request.content)
+        == CommitRequest(
+          sizeBytes: 10_000_000, chunkCount: 3, merkleRoot: Hex.encode(sha256([1])), chainTip: Hex.encode(sha256([2])),
+          name: "a/b%0A.mov", ifExists: .fail, modifiedNanoseconds: -5, mode: 0o755))
+  }
+
+  @Test func abort_isADelete() throws {
+    let request = try Fixture.destination().request(for: .abort(SessionIdentity(id: "x", nonce: [])))
+    #expect(request.method == .delete)
+    #expect(request.url == Fixture.base + "/v1/uploads/x")
+  }
+
+  @Test func wholeFile_carriesEverythingInOneRequest() throws {
+    let sending = Fixture.wholeFile()
+    let request = try Fixture.destination().request(for: .sendWholeFile(sending))
+    #expect(request.method == .put)
+    #expect(request.url == Fixture.base + "/v1/files/a%20b/c.txt")
+    #expect(request.content == Array("123456789".utf8))
+    let file = try FileHeaders(reading: request.header)
+    #expect(file.nonce == Fixture.nonce)
+    #expect(file.modifiedNanoseconds == 42)
+    #expect(file.mode == 0o644)
+    #expect(file.ifExists == .replace)
+    #expect(file.fileID == "000000000000000100000000000000fe")
+    let chunk = try ChunkHeaders(reading: request.header)
+    let master = ChunkTag.masterKey(credentialSecret: Array("secret-token".utf8))
+    let text = file.idempotencyKey.text
+    let key = ChunkTag.sessionKey(masterKey: master, nonce: Fixture.nonce, sessionID: text)
+    #expect(
+      chunk.tag
+        == ChunkTag.tag(
+          key: key, index: 0, sizeBytes: 9, chunkSHA256: chunk.sha256, sessionID: text, nonce: Fixture.nonce))
+  }
+
+  @Test func emptyFile_isSentWithAnEmptyBody() throws {
+    let request = try Fixture.destination().request(for: .sendWholeFile(Fixture.wholeFile([])))
+    let chunk = try ChunkHeaders(reading: request.header)
+    #expect(chunk.sizeBytes == 0)
+    #expect(chunk.crc32c == 0)
+    #expect(chunk.sha256 == sha256([]))
+    guard case .bytes(let bytes) = request.body else {
+      Issue.record("a PUT needs a body, or no Content-Length is sent")
+      return
+    }
+    #expect(bytes.isEmpty)
+  }
+}
