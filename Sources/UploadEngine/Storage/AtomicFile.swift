@@ -1,0 +1,128 @@
+import Glibc
+
+/// The disk effects of replacing a file, so that a test can let any one of them fail.
+struct FileEffects: Sendable {
+  /// Writes all of the bytes; may have written some when it fails.
+  var write: @Sendable (_ descriptor: Int32, _ bytes: [UInt8]) throws(StorageError) -> Void
+  /// Makes a file's or a folder's content durable.
+  var sync: @Sendable (_ descriptor: Int32) throws(StorageError) -> Void
+  /// Replaces `to` by `from`.
+  var rename: @Sendable (_ from: String, _ to: String) throws(StorageError) -> Void
+
+  /// The system's own.
+  static let system = FileEffects(
+    write: { (descriptor, bytes) throws(StorageError) in
+      var position = 0
+      while position < bytes.count {
+        let written = bytes.withUnsafeBytes { source in
+          UnsafeRawBufferPointer(rebasing: source[position...]).withMemoryRebound(to: UInt8.self) {
+            Glibc.write(descriptor, $0.baseAddress, $0.count)
+          }
+        }
+        if written < 0 {
+          let code = errno
+          if code == EINTR { continue }
+          throw .system(code, cannot: "write a file of the spool's state")
+        }
+        position += written
+      }
+    },
+    sync: { (descriptor) throws(StorageError) in
+      guard fsync(descriptor) == 0 else { throw .system(errno, cannot: "make the spool's state durable") }
+    },
+    rename: { (from, to) throws(StorageError) in
+      guard Glibc.rename(from, to) == 0 else { throw .system(errno, cannot: "replace \(quoted(to))") }
+    })
+}
+
+/// Files that are replaced as a whole: after a crash or a failure at any point there is either the old content or the
+/// new one.
+enum AtomicFile {
+  /// What the temporary files' names end with; one that is found at the start is from a crash and of no use.
+  static let temporarySuffix = ".tmp"
+
+  /// Writes a temporary file beside `path`, makes it durable, renames it over `path`, and makes the folder durable. One
+  /// caller at a time for each path.
+  static func replace(_ path: String, with bytes: [UInt8], effects: FileEffects) throws(StorageError) {
+    let temporary = path + temporarySuffix
+    do {
+      try create(temporary, bytes, effects)
+      try effects.rename(temporary, path)
+    } catch {
+      unlink(temporary)
+      throw error
+    }
+    try syncFolder(of: path, effects)
+  }
+
+  private static func create(_ path: String, _ bytes: [UInt8], _ effects: FileEffects) throws(StorageError) {
+    // A leftover could be a link to somewhere else, or readable by others.
+    unlink(path)
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw .system(errno, cannot: "create \(quoted(path))") }
+    defer { close(descriptor) }
+    try effects.write(descriptor, bytes)
+    try effects.sync(descriptor)
+  }
+
+  private static func syncFolder(of path: String, _ effects: FileEffects) throws(StorageError) {
+    let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+    let descriptor = open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .system(errno, cannot: "open the folder \(quoted(folder))") }
+    defer { close(descriptor) }
+    try effects.sync(descriptor)
+  }
+
+  /// A whole regular file of at most `bytesMax`; nil when there is none.
+  static func read(_ path: String, bytesMax: Int) throws(StorageError) -> [UInt8]? {
+    let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else {
+      let code = errno
+      if code == ENOENT { return nil }
+      throw .system(code, cannot: "open \(quoted(path))")
+    }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .system(errno, cannot: "examine \(quoted(path))") }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw StorageError(.damaged, "\(quoted(path)) is no plain file") }
+    guard status.st_size <= bytesMax else {
+      throw StorageError(.damaged, "\(quoted(path)) has \(status.st_size) bytes, which is more than it can have")
+    }
+    return try readAll(descriptor, byteCount: Int(status.st_size), path)
+  }
+
+  private static func readAll(_ descriptor: Int32, byteCount: Int, _ path: String) throws(StorageError) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: byteCount)
+    var position = 0
+    while position < byteCount {
+      let count = bytes.withUnsafeMutableBytes { target in
+        Glibc.read(
+          descriptor, UnsafeMutableRawBufferPointer(rebasing: target[position...]).baseAddress,
+          byteCount - position)
+      }
+      if count < 0 {
+        let code = errno
+        if code == EINTR { continue }
+        throw .system(code, cannot: "read \(quoted(path))")
+      }
+      if count == 0 { break }
+      position += count
+    }
+    bytes.removeLast(byteCount - position)
+    return bytes
+  }
+
+  /// The names in a folder, without `.` and `..`, in byte order.
+  static func names(in folder: String) throws(StorageError) -> [String] {
+    guard let stream = opendir(folder) else { throw .system(errno, cannot: "list the folder \(quoted(folder))") }
+    defer { closedir(stream) }
+    var names: [String] = []
+    let nameOffset = MemoryLayout<dirent>.offset(of: \.d_name) ?? 0
+    while let entry = readdir(stream) {
+      // Read through the entry's address: its record may be shorter than the declared structure.
+      let name = String(cString: (UnsafeRawPointer(entry) + nameOffset).assumingMemoryBound(to: CChar.self))
+      if name != "." && name != ".." { names.append(name) }
+    }
+    return names.sorted()
+  }
+}

@@ -1,0 +1,198 @@
+public import FileModel
+import Foundation
+import GRDB
+import Synchronization
+
+/// What is known of every file beyond the spool itself: which content was delivered under which name, with which
+/// receipt. SQLite; every change is durable when the call returns.
+///
+/// Blocking; calls from several threads queue up behind one connection. It can be rebuilt: without it every file in the
+/// spool counts as not delivered yet.
+public final class Catalog: Sendable {
+  /// Entries of files that are gone from the spool which are kept as history.
+  static let historyMax = 10_000
+
+  /// A sentence for people when the database was damaged and a new one had to be made; nil when all was well.
+  public let openedDamaged: String?
+  /// Nil once closed. Used under the lock only: GRDB hands SQLite a dangling connection after its own `close`.
+  private let database: Mutex<DatabaseQueue?>
+  private let path: String
+
+  /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`.
+  public init(path: String) throws(StorageError) {
+    self.path = path
+    var failure: any Error
+    do {
+      database = Mutex(try Self.open(path))
+      openedDamaged = nil
+      return
+    } catch {
+      failure = error
+    }
+    guard Self.isDamage(failure) else { throw Self.storageError(failure, path) }
+    let aside = try Self.moveAside(path)
+    do {
+      database = Mutex(try Self.open(path))
+    } catch {
+      throw Self.storageError(error, path)
+    }
+    openedDamaged =
+      "the catalog \(quoted(path)) was damaged (\(Self.describe(failure))); it is kept as \(quoted(aside)) and a new one "
+      + "was made: files that are still in the spool are uploaded again"
+  }
+
+  /// Every entry, in no order.
+  public func loadAll() throws(StorageError) -> [CatalogEntry] {
+    try use { try $0.read { try CatalogRows.all($0) } }
+  }
+
+  /// Inserts or replaces entries, all of them or none. The oldest history beyond 10,000 files is dropped.
+  public func upsert(_ entries: [CatalogEntry]) throws(StorageError) {
+    guard !entries.isEmpty else { return }
+    try write { database in
+      for entry in entries { try CatalogRows.upsert(entry, database) }
+      if entries.contains(where: { $0.state.isHistory }) {
+        try CatalogRows.pruneHistory(database, keeping: Self.historyMax)
+      }
+    }
+  }
+
+  /// States that the delivered content is no longer the file's: the state becomes pending, receipt and published names
+  /// are gone. A file that is not known, or is pending already, costs no write.
+  ///
+  /// Called on a filesystem thread before the file is changed.
+  public func markChanged(_ id: FileID) throws(StorageError) {
+    try write { try CatalogRows.markChanged(id, $0) }
+  }
+
+  /// Forgets files.
+  public func remove(_ ids: [FileID]) throws(StorageError) {
+    guard !ids.isEmpty else { return }
+    try write { database in
+      for id in ids { try CatalogRows.remove(id, database) }
+    }
+  }
+
+  /// A setting of the connection, in SQLite's own words.
+  func setting(_ name: String) throws(StorageError) -> String? {
+    try use { try $0.read { try String.fetchOne($0, sql: "PRAGMA \(name)") } }
+  }
+
+  /// Closes the database; every later call throws ``StorageError/Kind/closed``.
+  public func close() {
+    // Everything is durable already. What can fail is tidying up, which the next start does as well.
+    database.withLock { database in
+      try? database?.close()
+      database = nil
+    }
+  }
+
+  private func write(_ body: (Database) throws -> Void) throws(StorageError) {
+    try use { try $0.write(body) }
+  }
+
+  private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
+    try database.withLock { database throws(StorageError) in
+      guard let database else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
+      do {
+        return try body(database)
+      } catch {
+        throw Self.storageError(error, path)
+      }
+    }
+  }
+}
+
+// MARK: - Opening
+
+extension Catalog {
+  private static func open(_ path: String) throws -> DatabaseQueue {
+    var configuration = Configuration()
+    configuration.journalMode = .wal
+    configuration.foreignKeysEnabled = true
+    let database = try DatabaseQueue(path: path, configuration: configuration)
+    do {
+      // GRDB lowers this to NORMAL in WAL mode, which can lose the last transactions in a power cut. A receipt lets the
+      // local copy be evicted: it has to be on the disk first.
+      try database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      try check(database)
+      let migrator = CatalogSchema.migrator
+      guard try !database.read(migrator.hasBeenSuperseded) else {
+        throw StorageError(
+          .newerVersion,
+          "the catalog \(quoted(path)) was written by a newer version: use that version, or move the file away (files "
+            + "that are still in the spool are then uploaded again)")
+      }
+      try migrator.migrate(database)
+      // Finds a table that is not as it should be now rather than in the middle of an upload.
+      try database.read { try CatalogRows.prepareAll($0) }
+      return database
+    } catch {
+      try? database.close()
+      throw error
+    }
+  }
+
+  private static func check(_ database: DatabaseQueue) throws {
+    let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
+    guard findings == ["ok"] else {
+      throw StorageError(.damaged, findings.first ?? "the database cannot be checked")
+    }
+  }
+
+  /// Moves the database with its journal, which would otherwise be applied to the new one.
+  private static func moveAside(_ path: String) throws(StorageError) -> String {
+    // The first damage says most about its cause, so the early ones are kept and the last place is used again.
+    let numbers = 1...10
+    let number = numbers.first { access("\(path).damaged-\($0)", F_OK) != 0 } ?? numbers.upperBound
+    let aside = "\(path).damaged-\(number)"
+    for suffix in ["-wal", "-shm"] {
+      unlink(aside + suffix)
+      if rename(path + suffix, aside + suffix) != 0, errno != ENOENT {
+        throw .system(errno, cannot: "move \(quoted(path + suffix)) away")
+      }
+    }
+    guard rename(path, aside) == 0 else { throw .system(errno, cannot: "move \(quoted(path)) away") }
+    return aside
+  }
+
+  /// True for what another attempt would meet again, and a new database would not.
+  private static func isDamage(_ error: any Error) -> Bool {
+    switch error {
+    case let error as StorageError: error.kind == .damaged
+    case let error as DatabaseError:
+      switch error.resultCode {
+      case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT, .SQLITE_ERROR, .SQLITE_SCHEMA, .SQLITE_MISMATCH,
+        .SQLITE_CONSTRAINT, .SQLITE_TOOBIG, .SQLITE_RANGE:
+        true
+      default: false
+      }
+    default: false
+    }
+  }
+
+  private static func storageError(_ error: any Error, _ path: String) -> StorageError {
+    if let error = error as? StorageError { return error }
+    let kind: StorageError.Kind
+    switch (error as? DatabaseError)?.resultCode {
+    case .some(.SQLITE_FULL): kind = .full
+    case .some(.SQLITE_CANTOPEN), .some(.SQLITE_READONLY), .some(.SQLITE_PERM): kind = .system(errno: EACCES)
+    default: kind = isDamage(error) ? .damaged : .system(errno: EIO)
+    }
+    return StorageError(kind, "the catalog \(quoted(path)) cannot be used: \(describe(error))")
+  }
+
+  /// Without the statement and its values, which hold the names of captures.
+  private static func describe(_ error: any Error) -> String {
+    switch error {
+    case let error as StorageError: error.message
+    case let error as DatabaseError: error.message ?? "SQLite reports \(error.resultCode.rawValue)"
+    default: "\(error)"
+    }
+  }
+}
+
+extension CatalogState {
+  /// The file is gone from the spool; the entry is there to be looked up.
+  var isHistory: Bool { self == .evicted || self == .removed }
+}

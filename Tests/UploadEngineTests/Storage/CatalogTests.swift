@@ -1,0 +1,266 @@
+import FileModel
+import GRDB
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct CatalogTests {
+  private let folder: ScratchFolder
+  private var path: String { folder("catalog.sqlite") }
+
+  init() throws { folder = try ScratchFolder() }
+
+  private func entry(_ number: UInt64, _ state: CatalogState = .pending) -> CatalogEntry {
+    CatalogEntry(
+      id: FileID(high: 7, low: number), path: RelativePath("captures/scan\(number).mov"), inode: number, sizeBytes: 10,
+      modifiedNanoseconds: 5, revision: 1, state: state)
+  }
+
+  private func delivered(_ number: UInt64) -> CatalogEntry {
+    var entry = entry(number, .complete)
+    entry.publishedPaths = [RelativePath("b"), RelativePath("a")]
+    entry.receipt = Receipt(
+      id: "r\(number)", name: "scän.mov", sizeBytes: .max, merkleRoot: "aa", chainTip: "bb",
+      publishedAtMilliseconds: 1_700_000_000_123)
+    entry.completedAtMilliseconds = 1_700_000_000_456
+    return entry
+  }
+
+  private func sorted(_ entries: [CatalogEntry]) -> [CatalogEntry] { entries.sorted { $0.id.low < $1.id.low } }
+
+  @Test func everyFieldComesBackAfterReopening() throws {
+    var extreme = delivered(1)
+    extreme.path = RelativePath(bytes: [0xff, 0x0a, 0x22, 0x27])
+    extreme.inode = .max
+    extreme.sizeBytes = .max
+    extreme.revision = .max
+    extreme.modifiedNanoseconds = .min
+    extreme.failureCode = "unauthorized"
+    extreme.failureMessage = "it's refused; \"DROP TABLE file\""
+    extreme.openedAtMilliseconds = 1
+    extreme.closedAtMilliseconds = -1
+    var empty = entry(2, .evicted)
+    empty.path = .root
+    let catalog = try Catalog(path: path)
+    #expect(catalog.openedDamaged == nil)
+    try catalog.upsert([extreme, empty])
+    catalog.close()
+
+    let reopened = try Catalog(path: path)
+    #expect(reopened.openedDamaged == nil)
+    #expect(try sorted(reopened.loadAll()) == [extreme, empty])
+  }
+
+  @Test func anEntryIsReplacedAsAWhole() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1), entry(2)])
+    try catalog.upsert([entry(1, .failed)])
+    #expect(try sorted(catalog.loadAll()) == [entry(1, .failed), entry(2)])
+  }
+
+  @Test func removedEntriesAreGoneWithTheirReceipts() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1), delivered(2)])
+    try catalog.remove([delivered(1).id, FileID(high: 0, low: 0)])
+    #expect(try catalog.loadAll() == [delivered(2)])
+    try catalog.upsert([entry(1)])
+    #expect(try sorted(catalog.loadAll()).first == entry(1))
+  }
+
+  @Test func aChangedFileHasNoReceiptEvenIfTheProcessDiesAtOnce() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1), delivered(2), entry(3, .failed)])
+    try catalog.markChanged(delivered(1).id)
+    try catalog.markChanged(entry(3).id)
+    try catalog.markChanged(FileID(high: 0, low: 0))
+
+    // Not closed: what a second connection sees is what a restarted process would find.
+    let restarted = try Catalog(path: path)
+    let entries = try sorted(restarted.loadAll())
+    #expect(entries.map(\.state) == [.pending, .complete, .pending])
+    #expect(entries[0].receipt == nil)
+    #expect(entries[0].publishedPaths.isEmpty)
+    #expect(entries[0].completedAtMilliseconds == nil)
+    #expect(entries[1] == delivered(2))
+  }
+
+  @Test func changesAreOnTheDiskWhenTheCallReturns() throws {
+    let catalog = try Catalog(path: path)
+    // 2 is FULL. GRDB's own choice for WAL is 1, which a power cut can outrun.
+    #expect(try catalog.setting("synchronous") == "2")
+    #expect(try catalog.setting("journal_mode") == "wal")
+  }
+
+  @Test func completeWithoutReceiptCountsAsPending() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([entry(1, .complete)])
+    #expect(try catalog.loadAll().map(\.state) == [.pending])
+  }
+
+  @Test func theOldestHistoryIsDroppedAndNothingElse() throws {
+    let catalog = try Catalog(path: path)
+    let limit = UInt64(Catalog.historyMax)
+    try catalog.upsert([entry(0), delivered(1)])
+    try catalog.upsert((2..<(limit + 12)).map { entry($0, $0.isMultiple(of: 2) ? .removed : .evicted) })
+    let kept = try sorted(catalog.loadAll()).map(\.id.low)
+    #expect(kept == [0, 1] + Array(12..<(limit + 12)))
+    // An old entry that is touched becomes a young one.
+    try catalog.upsert([entry(12, .removed)])
+    try catalog.upsert([entry(limit + 12, .evicted)])
+    let later = try Set(catalog.loadAll().map(\.id.low))
+    #expect(later.contains(12) && !later.contains(13) && later.count == Int(limit) + 2)
+  }
+
+  @Test func afterClosingEveryCallSaysSo() throws {
+    let catalog = try Catalog(path: path)
+    catalog.close()
+    catalog.close()
+    let error = #expect(throws: StorageError.self) { try catalog.markChanged(FileID(high: 1, low: 1)) }
+    #expect(error?.kind == .closed)
+    #expect(throws: StorageError.self) { _ = try catalog.loadAll() }
+    #expect(throws: StorageError.self) { try catalog.upsert([entry(1)]) }
+  }
+
+  @Test func threadsMayMarkWhileAnotherWrites() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert((0..<200).map { delivered($0) })
+    let failures = Collector<String>()
+    let threads = (0..<4).map { part in
+      WorkerThread {
+        for number in UInt64(0)..<200 where number % 4 == part {
+          do {
+            try catalog.markChanged(FileID(high: 7, low: number))
+            try catalog.upsert([CatalogTests.other(number)])
+          } catch {
+            failures.append("\(error)")
+          }
+        }
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(failures.all.isEmpty)
+    let entries = try catalog.loadAll()
+    #expect(entries.count == 400)
+    #expect(entries.allSatisfy { $0.state == .pending && $0.receipt == nil })
+  }
+
+  private static func other(_ number: UInt64) -> CatalogEntry {
+    CatalogEntry(
+      id: FileID(high: 8, low: number), path: RelativePath("x"), inode: 0, sizeBytes: 0, modifiedNanoseconds: 0,
+      revision: 0, state: .pending)
+  }
+
+  // MARK: - Damage
+
+  @Test(arguments: [
+    Array("this is no database, and it is long enough to be taken for one by its size".utf8)
+      + Array(repeating: 7, count: 9000),
+    Array("SQLite format 3\u{0}".utf8), Array("SQLite format 3\u{0}".utf8) + Array(repeating: 0xff, count: 8176),
+  ])
+  func aFileThatIsNoDatabaseIsMovedAside(content: [UInt8]) throws {
+    for number in 1...2 {
+      try folder.write(content, to: "catalog.sqlite")
+      let catalog = try Catalog(path: path)
+      let warning = try #require(catalog.openedDamaged)
+      #expect(warning.contains("catalog.sqlite.damaged-\(number)") && !warning.contains("\n"))
+      #expect(try catalog.loadAll().isEmpty)
+      try catalog.upsert([delivered(1)])
+      #expect(try catalog.loadAll() == [delivered(1)])
+      #expect(try folder.read("catalog.sqlite.damaged-\(number)") == content)
+      catalog.close()
+    }
+    let last = try Catalog(path: path)
+    #expect(last.openedDamaged == nil)
+    #expect(try last.loadAll() == [delivered(1)])
+  }
+
+  @Test func damagedDatabasesThatAreKeptAreFew() throws {
+    for _ in 1...12 {
+      try folder.write(Array(repeating: 7, count: 5000), to: "catalog.sqlite")
+      try Catalog(path: path).close()
+    }
+    #expect(folder.names().filter { $0.contains(".damaged-") }.count == 10)
+  }
+
+  @Test func missingTablesAreDamage() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    catalog.close()
+    try sql("DROP TABLE receipt")
+    let reopened = try Catalog(path: path)
+    #expect(reopened.openedDamaged != nil)
+    try reopened.upsert([delivered(1)])
+  }
+
+  @Test func rowsThatMakeNoSenseAreSkipped() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1), delivered(2), delivered(3), delivered(4)])
+    catalog.close()
+    try sql("UPDATE file SET state = 'nonsense' WHERE inode = 1")
+    try sql("UPDATE file SET size = 'much' WHERE inode = 2")
+    try sql("UPDATE receipt SET name = x'ff00' WHERE id = 'r3'")
+    let reopened = try Catalog(path: path)
+    let entries = try sorted(reopened.loadAll())
+    #expect(entries.map(\.id.low) == [3, 4])
+    #expect(entries.map(\.state) == [.pending, .complete])
+  }
+
+  @Test func aNewerVersionsCatalogIsLeftAlone() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    catalog.close()
+    try sql("INSERT INTO grdb_migrations (identifier) VALUES ('99')")
+    let error = #expect(throws: StorageError.self) { _ = try Catalog(path: path) }
+    #expect(error?.kind == .newerVersion)
+    #expect(folder.names().contains("catalog.sqlite") && !folder.names().contains { $0.contains("damaged") })
+  }
+
+  @Test func aMissingFolderIsAnErrorAndNotDamage() throws {
+    let error = #expect(throws: StorageError.self) { _ = try Catalog(path: folder("none/catalog.sqlite")) }
+    #expect(error?.kind != .damaged)
+  }
+
+  @Test(arguments: 0..<40)
+  func aCatalogWithFlippedBytesStillOpensAndWorks(seed: UInt64) throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert((0..<200).map { delivered($0) })
+    catalog.close()
+    var generator = SplitMix(state: seed)
+    var bytes = try folder.read("catalog.sqlite")
+    for _ in 0..<Int.random(in: 1...40, using: &generator) {
+      let position = Int.random(in: 0..<bytes.count, using: &generator)
+      bytes[position] = UInt8.random(in: 0...255, using: &generator)
+    }
+    if seed.isMultiple(of: 5) { bytes.removeLast(Int.random(in: 1..<bytes.count, using: &generator)) }
+    try folder.write(bytes, to: "catalog.sqlite")
+    do {
+      let reopened = try Catalog(path: path)
+      let entries = try reopened.loadAll()
+      #expect(entries.count <= 201, "seed \(seed)")
+      #expect(entries.allSatisfy { $0.state != .complete || $0.receipt != nil }, "seed \(seed)")
+      try reopened.upsert([delivered(1000)])
+    } catch {
+      // A flipped byte may turn the version of the schema into another one; anything else must not stop a mount.
+      #expect(error.kind == .newerVersion, "seed \(seed): \(error)")
+    }
+  }
+
+  private func sql(_ statement: String) throws {
+    let queue = try DatabaseQueue(path: path)
+    try queue.write { try $0.execute(sql: statement) }
+    try queue.close()
+  }
+}
+
+/// A seeded generator for reproducible damage.
+struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+    return mixed ^ (mixed >> 31)
+  }
+}

@@ -1,0 +1,308 @@
+import FileModel
+import Glibc
+import Integrity
+import Synchronization
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct ResumeStoreTests {
+  private let folder: ScratchFolder
+  private let id = FileID(high: 1, low: 2)
+  private var fileName: String { "resume/\(id).resume" }
+
+  init() throws {
+    folder = try ScratchFolder()
+    mkdir(folder("resume"), 0o700)
+  }
+
+  private func open(_ effects: FileEffects = .system) throws -> ResumeStore {
+    try ResumeStore(directory: folder("resume"), masterKeyFile: folder("master.key"), effects: effects)
+  }
+
+  private func record(chunks: Int = 3, session: String = "s-1") -> ResumeRecord {
+    ResumeRecord(
+      fileID: id, sessionID: session, nonce: Array(0..<32), chunkBytes: 4 << 20, epochRevision: 9,
+      path: RelativePath(bytes: [0xff, 0x2f, 0x41]), sizeBytes: .max, openedAtSeconds: 1_700_000_000,
+      expiresAtSeconds: 1_700_604_800,
+      acknowledged: (0..<chunks).map { index in
+        .init(
+          index: index * 2,
+          digest: ChunkDigest(sha256: Array(repeating: UInt8(index % 256), count: 32), crc32c: UInt32(index)))
+      }, chainTip: Array(repeating: 5, count: 32), contiguousCount: 1)
+  }
+
+  // MARK: - Round trips
+
+  @Test func aRecordComesBackAfterARestart() throws {
+    try open().save(record())
+    #expect(try open().load(id) == .record(record()))
+    #expect(try open().loadAll().records == [record()])
+    #expect(try open().loadAll().warnings.isEmpty)
+    #expect(folder.mode(of: fileName) == 0o600)
+    #expect(folder.mode(of: "master.key") == 0o600)
+    #expect(try folder.read("master.key").count == 32)
+  }
+
+  @Test func theLeastRecordComesBack() throws {
+    var least = record(chunks: 0, session: "")
+    least.expiresAtSeconds = nil
+    least.nonce = []
+    least.path = .root
+    least.chainTip = []
+    least.contiguousCount = 0
+    let store = try open()
+    try store.save(least)
+    #expect(store.load(id) == .record(least))
+  }
+
+  @Test func aRecordOfAHugeFileComesBack() throws {
+    let store = try open()
+    try store.save(record(chunks: 100_000))
+    #expect(store.load(id) == .record(record(chunks: 100_000)))
+  }
+
+  @Test func whatWasRemovedIsGone() throws {
+    let store = try open()
+    try store.save(record())
+    store.remove(id)
+    store.remove(id)
+    #expect(store.load(id) == .none)
+    #expect(store.loadAll().records.isEmpty)
+  }
+
+  @Test func whatDoesNotFitTheFormatIsRefusedAndTheOldRecordStays() throws {
+    let store = try open()
+    try store.save(record())
+    var wrong = record()
+    wrong.acknowledged[0].digest.sha256.removeLast()
+    #expect(throws: StorageError.self) { try store.save(wrong) }
+    wrong = record()
+    wrong.acknowledged[0].index = -1
+    #expect(throws: StorageError.self) { try store.save(wrong) }
+    wrong = record(session: String(repeating: "x", count: 70_000))
+    #expect(throws: StorageError.self) { try store.save(wrong) }
+    #expect(store.load(id) == .record(record()))
+  }
+
+  @Test func nothingOfTheRecordCanBeReadOnDisk() throws {
+    var secret = record()
+    secret.path = RelativePath("patient-4711.dcm")
+    try open().save(secret)
+    let bytes = try folder.read(fileName)
+    let needle = Array("patient".utf8)
+    #expect(!bytes.indices.contains { bytes[$0...].starts(with: needle) })
+  }
+
+  // MARK: - Damage
+
+  @Test func everyFlippedBitIsRejected() throws {
+    let key = [UInt8](repeating: 3, count: 32)
+    let bytes = try ResumeRecordCoding.encode(record(), masterKey: key)
+    #expect(try ResumeRecordCoding.decode(bytes, masterKey: key) == record())
+    for position in bytes.indices {
+      for bit in 0..<8 {
+        var damaged = bytes
+        damaged[position] ^= 1 << UInt8(bit)
+        #expect(throws: ResumeRecordCoding.Unreadable.self, "byte \(position), bit \(bit)") {
+          _ = try ResumeRecordCoding.decode(damaged, masterKey: key)
+        }
+      }
+    }
+  }
+
+  @Test func everyTruncationAndExtensionIsRejected() throws {
+    let key = [UInt8](repeating: 3, count: 32)
+    let bytes = try ResumeRecordCoding.encode(record(), masterKey: key)
+    for length in bytes.indices {
+      #expect(throws: ResumeRecordCoding.Unreadable.self, "first \(length) bytes") {
+        _ = try ResumeRecordCoding.decode(Array(bytes[..<length]), masterKey: key)
+      }
+    }
+    #expect(throws: ResumeRecordCoding.Unreadable.self) {
+      _ = try ResumeRecordCoding.decode(bytes + [0], masterKey: key)
+    }
+  }
+
+  /// Behind the seal, as a faulty version of this software could have written it.
+  @Test func authenticButSenselessContentIsRejectedWithoutATrap() throws {
+    let masterKey = [UInt8](repeating: 3, count: 32)
+    let bytes = try ResumeRecordCoding.encode(record(), masterKey: masterKey)
+    let header = Array(bytes[..<(8 + 2 + 2 + 3)])
+    let key = HKDFSHA256.derive(
+      inputKey: masterKey, salt: Array("s-1".utf8), info: Array("uploadfs resume record v1".utf8), byteCount: 32)
+    let body = try AES256GCM.open(Array(bytes[header.count...]), key: key, authenticating: header)
+    func decode(_ body: [UInt8]) throws -> ResumeRecord {
+      let sealed = try AES256GCM.seal(body, key: key, authenticating: header)
+      return try ResumeRecordCoding.decode(header + sealed, masterKey: masterKey)
+    }
+    #expect(try decode(body) == record())
+    for length in body.indices {
+      #expect(throws: ResumeRecordCoding.Unreadable.self, "first \(length) bytes") {
+        _ = try decode(Array(body[..<length]))
+      }
+    }
+    for position in body.indices {
+      var changed = body
+      changed[position] = 0xff
+      // Another record or none; but no trap and no memory for what is not there.
+      if let other = try? decode(changed) { #expect(other.acknowledged.count == 3) }
+    }
+  }
+
+  @Test func aDamagedRecordIsPutAsideAndReportedOnce() throws {
+    let store = try open()
+    try store.save(record())
+    var bytes = try folder.read(fileName)
+    bytes[bytes.count / 2] ^= 1
+    try folder.write(bytes, to: fileName)
+    let (records, warnings) = store.loadAll()
+    #expect(records.isEmpty)
+    #expect(warnings.count == 1 && warnings.allSatisfy { !$0.contains("\n") })
+    #expect(folder.names(in: "resume") == ["\(id).resume.damaged"])
+    #expect(store.load(id) == .none)
+    #expect(store.loadAll().warnings.isEmpty)
+    try store.save(record())
+    #expect(store.load(id) == .record(record()))
+  }
+
+  @Test func aRecordOfAnotherKeyIsPutAside() throws {
+    try open().save(record())
+    unlink(folder("master.key"))
+    let store = try open()
+    guard case .damaged = store.load(id) else {
+      Issue.record("the record of another key was accepted")
+      return
+    }
+    #expect(folder.names(in: "resume") == ["\(id).resume.damaged"])
+  }
+
+  @Test func aRecordUnderAnotherFilesNameIsPutAside() throws {
+    let store = try open()
+    try store.save(record())
+    let other = FileID(high: 5, low: 5)
+    rename(folder(fileName), folder("resume/\(other).resume"))
+    guard case .damaged = store.load(other) else {
+      Issue.record("another file's record was accepted")
+      return
+    }
+  }
+
+  @Test func aDamagedKeyIsReplacedAndReported() throws {
+    try folder.write([1, 2, 3], to: "master.key")
+    let store = try open()
+    #expect(store.loadAll().warnings.count == 1)
+    try store.save(record())
+    #expect(try open().load(id) == .record(record()))
+    #expect(try open().loadAll().warnings.isEmpty)
+    #expect(try folder.read("master.key.damaged") == [1, 2, 3])
+  }
+
+  @Test func aRecordThatIsAFolderStopsNothing() throws {
+    mkdir(folder(fileName), 0o700)
+    let (records, warnings) = try open().loadAll()
+    #expect(records.isEmpty && warnings.count == 1)
+  }
+
+  @Test func leftoversOfACrashAreCleanedUpAndForeignFilesStay() throws {
+    try folder.write([1], to: "\(fileName).tmp")
+    try folder.write([1], to: "resume/notes.txt")
+    try folder.write([1], to: "resume/xyz.resume")
+    #expect(try open().loadAll().warnings.isEmpty)
+    #expect(folder.names(in: "resume") == ["notes.txt", "xyz.resume"])
+  }
+
+  @Test func atMostAHundredDamagedRecordsAreKept() throws {
+    for number in 0..<130 {
+      try folder.write([0], to: "resume/\(FileID(high: 0, low: UInt64(number))).resume")
+    }
+    #expect(try open().loadAll().warnings.count == 130)
+    #expect(folder.names(in: "resume").count == 100)
+  }
+
+  // MARK: - Failing disks
+
+  @Test(arguments: [false, true])
+  func whicheverEffectFailsTheOldOrTheNewRecordIsThere(forever: Bool) throws {
+    let old = record(chunks: 2)
+    let new = record(chunks: 4)
+    var sawOld = false
+    var sawNewAfterFailure = false
+    for step in 1...20 {
+      let store = try open()
+      try store.save(old)
+      let failing = FailingEffects(failAt: step, forever: forever)
+      let broken = try open(failing.effects)
+      var didFail = false
+      do {
+        try broken.save(new)
+      } catch {
+        didFail = true
+        #expect(error.kind == .full)
+      }
+      // What a restart finds.
+      let found = try open().load(id)
+      guard didFail else {
+        #expect(found == .record(new), "effect \(step)")
+        #expect(failing.count < step)
+        #expect(step == 5, "write, fsync, rename and fsync of the folder are the effects of a save")
+        #expect(sawOld && sawNewAfterFailure)
+        return
+      }
+      #expect(found == .record(old) || found == .record(new), "effect \(step)")
+      sawOld = sawOld || found == .record(old)
+      sawNewAfterFailure = sawNewAfterFailure || found == .record(new)
+      #expect(folder.names(in: "resume") == ["\(id).resume"], "effect \(step) left something behind")
+    }
+    Issue.record("a save has more than 20 effects")
+  }
+
+  @Test(arguments: 1...4)
+  func aKeyThatCannotBeMadeDurableIsReportedOrKept(step: Int) throws {
+    #expect(throws: StorageError.self) { _ = try open(FailingEffects(failAt: step, forever: true).effects) }
+    // The next start finds a whole key or none.
+    let store = try open()
+    try store.save(record())
+    #expect(try open().load(id) == .record(record()))
+    #expect(try open().loadAll().warnings.isEmpty)
+  }
+}
+
+/// Lets one effect, or that and all later ones, fail as a full disk does. A failing write leaves half of its bytes.
+private final class FailingEffects: Sendable {
+  private let counter = Mutex(0)
+  private let failAt: Int
+  private let forever: Bool
+
+  init(failAt: Int, forever: Bool) {
+    self.failAt = failAt
+    self.forever = forever
+  }
+
+  var count: Int { counter.withLock { $0 } }
+
+  private func next() throws(StorageError) {
+    let number = counter.withLock { count in
+      count += 1
+      return count
+    }
+    if number == failAt || (forever && number > failAt) { throw .system(ENOSPC, cannot: "do effect \(number)") }
+  }
+
+  var effects: FileEffects {
+    FileEffects(
+      write: { (descriptor, bytes) throws(StorageError) in
+        try FileEffects.system.write(descriptor, Array(bytes.prefix(bytes.count / 2)))
+        try self.next()
+        try FileEffects.system.write(descriptor, Array(bytes.dropFirst(bytes.count / 2)))
+      },
+      sync: { (descriptor) throws(StorageError) in
+        try self.next()
+        try FileEffects.system.sync(descriptor)
+      },
+      rename: { (from, to) throws(StorageError) in
+        try self.next()
+        try FileEffects.system.rename(from, to)
+      })
+  }
+}
