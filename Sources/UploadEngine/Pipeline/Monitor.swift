@@ -1,0 +1,78 @@
+import Glibc
+
+/// A value behind a lock, with a condition to wait on: what `Synchronization.Mutex` lacks.
+///
+/// - Note: `@unchecked Sendable` is sound because `state` is reached through ``withLock(_:)`` only, with the lock held,
+///   and the lock and the condition live at fixed addresses until `deinit`.
+final class Monitor<State>: @unchecked Sendable {
+  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  private let condition: UnsafeMutablePointer<pthread_cond_t>
+  private var state: State
+
+  /// What a holder of the lock may do besides changing the state. Must not be kept beyond the call.
+  struct Waiter {
+    fileprivate let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    fileprivate let condition: UnsafeMutablePointer<pthread_cond_t>
+
+    /// Gives the lock up until somebody signals; may also return for no reason, so wait in a loop.
+    func wait() {
+      pthread_cond_wait(condition, mutex)
+    }
+
+    /// Like ``wait()``, but at most until an instant of the monotonic clock.
+    func wait(until deadlineNanoseconds: Int64) {
+      var time = timespec()
+      time.tv_sec = Int(deadlineNanoseconds / 1_000_000_000)
+      time.tv_nsec = Int(deadlineNanoseconds % 1_000_000_000)
+      pthread_cond_timedwait(condition, mutex, &time)
+    }
+
+    /// Wakes one waiting thread.
+    func signal() {
+      pthread_cond_signal(condition)
+    }
+
+    /// Wakes every waiting thread.
+    func broadcast() {
+      pthread_cond_broadcast(condition)
+    }
+  }
+
+  init(_ initial: State) {
+    state = initial
+    mutex = .allocate(capacity: 1)
+    mutex.initialize(to: pthread_mutex_t())
+    pthread_mutex_init(mutex, nil)
+    condition = .allocate(capacity: 1)
+    condition.initialize(to: pthread_cond_t())
+    // Timed waits must not be moved by a step of the wall clock.
+    var attributes = pthread_condattr_t()
+    pthread_condattr_init(&attributes)
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    pthread_cond_init(condition, &attributes)
+    pthread_condattr_destroy(&attributes)
+  }
+
+  deinit {
+    pthread_cond_destroy(condition)
+    condition.deallocate()
+    pthread_mutex_destroy(mutex)
+    mutex.deallocate()
+  }
+
+  /// Runs `body` with the lock held. Nothing foreign may be called in it.
+  func withLock<Result, Failure: Error>(_ body: (inout State, Waiter) throws(Failure) -> Result) throws(Failure)
+    -> Result
+  {
+    pthread_mutex_lock(mutex)
+    defer { pthread_mutex_unlock(mutex) }
+    return try body(&state, Waiter(mutex: mutex, condition: condition))
+  }
+}
+
+/// Now, on the clock that ``Monitor`` waits by.
+func monotonicNanoseconds() -> Int64 {
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+}
