@@ -1,0 +1,136 @@
+/// Writes a JSON object: keys in the order given, the outermost ones on lines of their own, for people who `cat` it.
+struct JSONWriter {
+  private var bytes: [UInt8] = []
+  private var depth = 0
+  private var isFirst = true
+
+  private static let hexDigits = Array("0123456789abcdef".utf8)
+
+  init(capacity: Int) {
+    bytes.reserveCapacity(capacity)
+  }
+
+  /// The object, padded with spaces and a final newline to a multiple of `unitBytes`.
+  static func document(paddedTo unitBytes: Int, _ content: (inout JSONWriter) -> Void) -> [UInt8] {
+    var writer = JSONWriter(capacity: 2 * unitBytes)
+    writer.object(content)
+    let length = writer.bytes.count + 1
+    let padding = (unitBytes - length % unitBytes) % unitBytes
+    writer.bytes.append(contentsOf: repeatElement(UInt8(ascii: " "), count: padding))
+    writer.bytes.append(UInt8(ascii: "\n"))
+    return writer.bytes
+  }
+
+  mutating func field(_ key: StaticString, _ content: (inout JSONWriter) -> Void) {
+    self.key(key)
+    object(content)
+  }
+
+  mutating func field(_ key: StaticString, _ text: String?) {
+    self.key(key)
+    if let text { string(text.utf8) } else { null() }
+  }
+
+  mutating func field(_ key: StaticString, _ number: some FixedWidthInteger) {
+    self.key(key)
+    bytes.append(contentsOf: "\(number)".utf8)
+  }
+
+  mutating func field(_ key: StaticString, _ number: UInt64?) {
+    if let number { field(key, number) } else { nullField(key) }
+  }
+
+  mutating func field(_ key: StaticString, _ flag: Bool) {
+    self.key(key)
+    bytes.append(contentsOf: (flag ? "true" : "false").utf8)
+  }
+
+  /// A number with a fixed count of decimals; null when it is unknown or not finite.
+  mutating func field(_ key: StaticString, _ number: Double?, decimals: Int) {
+    self.key(key)
+    if let number, let text = Self.decimal(number, decimals) {
+      bytes.append(contentsOf: text.utf8)
+    } else {
+      null()
+    }
+  }
+
+  mutating func field(_ key: StaticString, millisecondsSince1970 time: Int64?) {
+    field(key, time.map { Timestamp.text(millisecondsSince1970: $0) })
+  }
+
+  mutating func field(_ key: StaticString, strings: [String]) {
+    self.key(key)
+    bytes.append(UInt8(ascii: "["))
+    for (position, text) in strings.enumerated() {
+      if position > 0 { bytes.append(contentsOf: ", ".utf8) }
+      string(text.utf8)
+    }
+    bytes.append(UInt8(ascii: "]"))
+  }
+
+  mutating func nullField(_ key: StaticString) {
+    self.key(key)
+    null()
+  }
+
+  private mutating func object(_ content: (inout JSONWriter) -> Void) {
+    bytes.append(UInt8(ascii: "{"))
+    depth += 1
+    isFirst = true
+    content(&self)
+    isFirst = false
+    depth -= 1
+    if depth == 0 { bytes.append(UInt8(ascii: "\n")) }
+    bytes.append(UInt8(ascii: "}"))
+  }
+
+  private mutating func key(_ key: StaticString) {
+    if !isFirst { bytes.append(UInt8(ascii: ",")) }
+    if depth == 1 {
+      bytes.append(contentsOf: "\n  ".utf8)
+    } else if !isFirst {
+      bytes.append(UInt8(ascii: " "))
+    }
+    isFirst = false
+    // Keys are ours: nothing in them needs escaping.
+    bytes.append(UInt8(ascii: "\""))
+    key.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    bytes.append(contentsOf: "\": ".utf8)
+  }
+
+  private mutating func null() {
+    bytes.append(contentsOf: "null".utf8)
+  }
+
+  private mutating func string(_ text: String.UTF8View) {
+    bytes.append(UInt8(ascii: "\""))
+    for byte in text {
+      switch byte {
+      case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+        bytes.append(UInt8(ascii: "\\"))
+        bytes.append(byte)
+      case UInt8(ascii: "\n"): bytes.append(contentsOf: "\\n".utf8)
+      case UInt8(ascii: "\t"): bytes.append(contentsOf: "\\t".utf8)
+      case 0..<0x20, 0x7f:
+        // A terminal that shows the document must not take a name for a control sequence, hence also DEL.
+        bytes.append(contentsOf: "\\u00".utf8)
+        bytes.append(Self.hexDigits[Int(byte >> 4)])
+        bytes.append(Self.hexDigits[Int(byte & 0xf)])
+      default: bytes.append(byte)
+      }
+    }
+    bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// Plain digits: `description` would turn to an exponent for large numbers.
+  static func decimal(_ number: Double, _ decimals: Int) -> String? {
+    guard number.isFinite else { return nil }
+    let scale: UInt64 = (0..<decimals).reduce(1) { scale, _ in scale * 10 }
+    guard let scaled = UInt64(exactly: (number.magnitude * Double(scale)).rounded()) else { return nil }
+    let sign = number < 0 && scaled > 0 ? "-" : ""
+    guard decimals > 0 else { return "\(sign)\(scaled)" }
+    let fraction = "\(scaled % scale)"
+    return "\(sign)\(scaled / scale).\(String(repeating: "0", count: decimals - fraction.count))\(fraction)"
+  }
+}

@@ -1,0 +1,118 @@
+import FileModel
+import Integrity
+
+/// The bytes of `status/<path>.json` (docs/status.schema.json).
+public enum StatusDocument {
+  /// Documents have a multiple of this size, so that what stat said and what read returns agree while numbers in them
+  /// gain or lose a digit.
+  public static let unitBytes = 1024
+  static let schemaName = "uploadfs-status-1"
+
+  /// Renders a file's status.
+  public static func render(_ status: FileStatus) -> [UInt8] {
+    JSONWriter.document(paddedTo: unitBytes) { json in
+      json.field("schema", schemaName)
+      names(status, &json)
+      json.field("file_id", status.id.description)
+      json.field("state", status.state.rawValue)
+      json.field("reason", status.reason)
+      json.field("revision", status.revision)
+      progress(status, &json)
+      json.field("attempts", status.attempts)
+      json.field("last_error", failure: status.lastFailure)
+      json.field("next_attempt_at", millisecondsSince1970: status.nextAttemptMilliseconds)
+      json.field("resume") {
+        $0.field("session", status.sessionID)
+        $0.field("checkpoint_chunks", status.checkpointChunks)
+      }
+      json.field("integrity") {
+        $0.field("merkle_root", status.merkleRoot)
+        $0.field("chain_tip", status.chainTip)
+      }
+      json.field("connection") {
+        $0.field("protocol", status.protocolName.isEmpty ? nil : status.protocolName)
+        $0.field("streams", status.streams)
+        $0.field("tier", status.tier)
+        $0.field("prewarmed", status.isPrewarmed)
+      }
+      json.field("times") {
+        $0.field("opened", millisecondsSince1970: status.openedAtMilliseconds)
+        $0.field("closed", millisecondsSince1970: status.closedAtMilliseconds)
+        $0.field("started", millisecondsSince1970: status.startedAtMilliseconds)
+        $0.field("completed", millisecondsSince1970: status.completedAtMilliseconds)
+      }
+      json.field("receipt", receipt: status.receipt)
+      json.field("local", status.isLocal)
+    }
+  }
+
+  private static func names(_ status: FileStatus, _ json: inout JSONWriter) {
+    json.field("path", status.path.displayText)
+    if !status.path.isUTF8 { json.field("path_bytes", Hex.encode(status.path.bytes)) }
+    json.field("other_paths", strings: status.otherPaths.map(\.displayText))
+    if !status.otherPaths.allSatisfy(\.isUTF8) {
+      json.field("other_paths_bytes", strings: status.otherPaths.map { Hex.encode($0.bytes) })
+    }
+    json.field("published_name", status.publishedName)
+  }
+
+  private static func progress(_ status: FileStatus, _ json: inout JSONWriter) {
+    json.field("bytes") {
+      $0.field("written", status.writtenBytes)
+      $0.field("acknowledged", status.acknowledgedBytes)
+      $0.field("total", status.totalBytes)
+    }
+    json.field("percent", percent(of: status), decimals: 2)
+    json.field("rate_bytes_per_second", JSONWriter.rate(status.bytesPerSecond), decimals: 0)
+    json.field("eta_seconds", status.etaSeconds.map { max($0, 0) }, decimals: 1)
+    json.field("chunks") {
+      $0.field("total", status.chunks.total)
+      $0.field("done", status.chunks.done)
+      $0.field("in_flight", status.chunks.inFlight)
+      $0.field("retried", status.chunks.retried)
+      $0.field("reused", status.chunks.reused)
+      $0.field("size", status.chunkBytes)
+    }
+  }
+
+  /// Rounded down, so that 100 is said of nothing that still has a byte to go.
+  private static func percent(of status: FileStatus) -> Double {
+    guard status.totalBytes > 0 else { return status.state == .complete ? 100 : 0 }
+    guard status.acknowledgedBytes < status.totalBytes else { return 100 }
+    let product = status.acknowledgedBytes.multipliedFullWidth(by: 10_000)
+    return Double(status.totalBytes.dividingFullWidth(product).quotient) / 100
+  }
+}
+
+extension JSONWriter {
+  mutating func field(_ key: StaticString, failure: FileStatus.Failure?) {
+    guard let failure else { return nullField(key) }
+    field(key) {
+      $0.field("code", failure.code)
+      $0.field("message", failure.message)
+      $0.field("at", millisecondsSince1970: failure.atMilliseconds)
+    }
+  }
+
+  mutating func field(_ key: StaticString, receipt: Receipt?) {
+    guard let receipt else { return nullField(key) }
+    field(key) {
+      $0.field("id", receipt.id)
+      $0.field("name", receipt.name)
+      $0.field("size", receipt.sizeBytes)
+      $0.field("merkle_root", receipt.merkleRoot)
+      $0.field("chain_tip", receipt.chainTip)
+      $0.field("published_at", millisecondsSince1970: receipt.publishedAtMilliseconds)
+    }
+  }
+
+  /// A rate that can be shown: a meter that has just started may divide by nothing.
+  static func rate(_ bytesPerSecond: Double) -> Double {
+    bytesPerSecond.isFinite ? min(max(bytesPerSecond, 0), 1e15) : 0
+  }
+}
+
+extension RelativePath {
+  /// False when ``displayText`` does not say which bytes the name has.
+  var isUTF8: Bool { String(validating: bytes, as: UTF8.self) != nil }
+}

@@ -1,0 +1,212 @@
+public import FileModel
+import Synchronization
+
+/// Where the status of files comes from. Called on filesystem threads: answers come from memory, at once.
+public protocol StatusSource: Sendable {
+  /// A file's status; nil when it is not known (any more).
+  func status(of id: FileID) -> FileStatus?
+  /// The mount's summary.
+  func summary() -> MountSummary
+}
+
+/// The virtual files of the mount (spec I1, I3): `status/<path>.json` for every file, the short form
+/// `status/<stem>.json` where it is unambiguous, and `.uploadfs/summary.json`.
+///
+/// Where documents stand is kept here; what is in them is asked of the ``StatusSource`` when somebody reads. The source
+/// is never called with a lock held.
+public final class StatusTree: VirtualTree {
+  private struct State {
+    var index = StatusIndex()
+    var versions: [FileID: UInt64] = [:]
+    /// Numbers are never used twice, so a path that another file takes over has another version, too.
+    var lastVersion: UInt64 = 0
+    /// The sizes of the documents when they were last rendered, for listings.
+    var sizes: [FileID: Int] = [:]
+
+    mutating func bump(_ id: FileID) {
+      lastVersion += 1
+      versions[id] = lastVersion
+    }
+  }
+
+  private static let statusName = Array("status".utf8)[...]
+  private static let controlName = Array(".uploadfs".utf8)[...]
+  private static let summaryName = Array("summary.json".utf8)[...]
+  /// What most documents come to; see ``entries(of:)``.
+  private static let usualSizeBytes = 2 * StatusDocument.unitBytes
+
+  private let source: any StatusSource
+  private let process: ProcessFacts
+  private let spool: @Sendable () -> SpoolFacts
+  private let state = Mutex(State())
+  private let notifier: ChangeNotifier
+
+  /// A tree without files.
+  ///
+  /// - Parameters:
+  ///   - source: What is said of each file.
+  ///   - process: Facts of the daemon for the summary.
+  ///   - spool: Facts of the spool for the summary; called on filesystem threads, so it must not block.
+  ///   - notificationInterval: The shortest time between two calls of the observer.
+  public init(
+    source: any StatusSource, process: ProcessFacts, spool: @escaping @Sendable () -> SpoolFacts,
+    notificationInterval: Duration = UploadConstants.progressInterval
+  ) {
+    self.source = source
+    self.process = process
+    self.spool = spool
+    notifier = ChangeNotifier(interval: notificationInterval)
+  }
+
+  deinit { notifier.stop() }
+
+  /// Ends the thread that calls the observer.
+  public func stop() { notifier.stop() }
+
+  // MARK: - Files
+
+  /// States every name of a file, the first of which is the one that its document is about. Without any name the file is
+  /// removed; a file that lost its last name and should stay visible is stated with that name.
+  public func update(id: FileID, paths: [RelativePath]) {
+    guard !paths.isEmpty else { return remove(id: id) }
+    state.withLock { state in
+      state.index.update(id, paths)
+      state.bump(id)
+    }
+    notifier.note()
+  }
+
+  /// Drops a file's documents.
+  public func remove(id: FileID) {
+    state.withLock { state in
+      state.index.update(id, [])
+      state.versions[id] = nil
+      state.sizes[id] = nil
+      // For the summary.
+      state.lastVersion += 1
+    }
+    notifier.note()
+  }
+
+  /// States that a file's status has changed.
+  public func changed(id: FileID) {
+    state.withLock { state in
+      if state.index.contains(id) { state.bump(id) }
+    }
+    notifier.note()
+  }
+
+  /// States that the summary has changed without any file.
+  public func summaryChanged() {
+    state.withLock { state in state.lastVersion += 1 }
+    notifier.note()
+  }
+
+  // MARK: - VirtualTree
+
+  /// `status` and `.uploadfs`.
+  public var topLevelNames: [[UInt8]] { [Array(Self.statusName), Array(Self.controlName)] }
+
+  /// What stands at a path, with the true size of a document.
+  public func node(at path: RelativePath) -> VirtualNode? {
+    switch place(of: path) {
+    case .directory: .directory
+    case .link(let target, _): .link(target: target)
+    case .document(let id): document(id).map { .file(sizeBytes: $0.count) }
+    case .summary: .file(sizeBytes: summaryDocument().count)
+    case nil: nil
+    }
+  }
+
+  /// The entries of a directory in byte order.
+  ///
+  /// The size of a document is that of its last rendering, or what most of them have: rendering 100,000 documents for
+  /// one listing would hold the caller up for seconds. ``node(at:)`` has the true one.
+  public func entries(of directory: RelativePath) -> [VirtualEntry] {
+    let components = directory.components
+    guard let first = components.first else { return [] }
+    if first == Self.controlName {
+      guard components.count == 1 else { return [] }
+      return [VirtualEntry(name: Array(Self.summaryName), node: .file(sizeBytes: summaryDocument().count))]
+    }
+    guard first == Self.statusName else { return [] }
+    return state.withLock { state in
+      let entries = state.index.entries(components.dropFirst()) ?? []
+      return entries.map { entry in
+        switch entry.found {
+        case .directory: VirtualEntry(name: entry.name, node: .directory)
+        case .document(let id):
+          VirtualEntry(name: entry.name, node: .file(sizeBytes: state.sizes[id] ?? Self.usualSizeBytes))
+        case .link(let target, _): VirtualEntry(name: entry.name, node: .link(target: target))
+        }
+      }
+    }
+  }
+
+  /// A copy of a document, rendered from one consistent status.
+  public func contents(of path: RelativePath) -> [UInt8]? {
+    switch place(of: path) {
+    case .document(let id): document(id)
+    case .summary: summaryDocument()
+    case .directory, .link, nil: nil
+    }
+  }
+
+  /// Rises with every change of what a path shows; 0 for a path that shows nothing.
+  public func version(of path: RelativePath) -> UInt64 {
+    let place = place(of: path)
+    return state.withLock { state in
+      switch place {
+      case .document(let id), .link(_, let id): state.versions[id] ?? 0
+      case .summary, .directory: state.lastVersion
+      case nil: 0
+      }
+    }
+  }
+
+  /// Registers the observer, in the place of an earlier one.
+  public func observeChanges(_ observer: @escaping @Sendable () -> Void) {
+    notifier.observe(observer)
+  }
+
+  // MARK: - Places and documents
+
+  private enum Place {
+    case directory
+    case document(FileID)
+    case link(target: [UInt8], FileID)
+    case summary
+  }
+
+  private func place(of path: RelativePath) -> Place? {
+    let components = path.components
+    switch components.first {
+    case Self.statusName:
+      switch state.withLock({ $0.index.find(components.dropFirst()) }) {
+      case .directory: return .directory
+      case .document(let id): return .document(id)
+      case .link(let target, let id): return .link(target: target, id)
+      case nil: return nil
+      }
+    case Self.controlName:
+      if components.count == 1 { return .directory }
+      return components.count == 2 && components[1] == Self.summaryName ? .summary : nil
+    default: return nil
+    }
+  }
+
+  private func document(_ id: FileID) -> [UInt8]? {
+    guard let status = source.status(of: id) else { return nil }
+    let bytes = StatusDocument.render(status)
+    state.withLock { state in
+      if state.index.contains(id), state.sizes[id] ?? Self.usualSizeBytes != bytes.count {
+        state.sizes[id] = bytes.count
+      }
+    }
+    return bytes
+  }
+
+  private func summaryDocument() -> [UInt8] {
+    SummaryDocument.render(source.summary(), process: process, spool: spool())
+  }
+}

@@ -1,0 +1,261 @@
+import FileModel
+import Foundation
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct StatusDocumentTests {
+  private func status(_ state: FileStatus.State = .uploading) -> FileStatus {
+    FileStatus(
+      id: FileID(high: 1, low: 0xab), path: RelativePath("day 1/scan42.mov"), publishedName: "scan42.mov", state: state)
+  }
+
+  private func complete() -> FileStatus {
+    var status = status(.complete)
+    status.otherPaths = [RelativePath("link.mov")]
+    status.revision = 3
+    status.writtenBytes = 1 << 40
+    status.acknowledgedBytes = 1 << 40
+    status.totalBytes = 1 << 40
+    status.chunks.total = 4
+    status.chunks.done = 4
+    status.chunks.reused = 1
+    status.sessionID = "s"
+    status.merkleRoot = String(repeating: "0a", count: 32)
+    status.chainTip = String(repeating: "ff", count: 32)
+    status.protocolName = "HTTP/2"
+    status.tier = "fast"
+    status.isPrewarmed = true
+    status.openedAtMilliseconds = 0
+    status.closedAtMilliseconds = 1_700_000_000_123
+    status.startedAtMilliseconds = -1
+    status.completedAtMilliseconds = 1_700_000_000_999
+    status.receipt = Receipt(
+      id: "r-1", name: "scan42.mov", sizeBytes: 1 << 40, merkleRoot: String(repeating: "0a", count: 32),
+      chainTip: String(repeating: "ff", count: 32), publishedAtMilliseconds: 1_700_000_000_500)
+    status.isLocal = false
+    return status
+  }
+
+  private func failed() -> FileStatus {
+    var status = status(.waiting)
+    status.reason = "a \"reason\""
+    status.attempts = 3
+    status.lastFailure = .init(code: "unknown-host", message: "no\naddress\tfor \\host\u{1}\u{7f}", atMilliseconds: 1)
+    status.nextAttemptMilliseconds = 1_700_000_000_000
+    status.bytesPerSecond = 1_234_567.89
+    status.etaSeconds = 12.34
+    return status
+  }
+
+  private func awkward() -> FileStatus {
+    var status = status(.held)
+    status.path = RelativePath(bytes: [0x61, 0xff, 0x0a, 0x22])
+    status.otherPaths = [RelativePath("ok"), RelativePath(bytes: [0xc3, 0x28])]
+    status.publishedName = "日本語 \u{2028} 🎥"
+    status.bytesPerSecond = .infinity
+    status.etaSeconds = .nan
+    status.totalBytes = .max
+    status.acknowledgedBytes = .max - 1
+    status.writtenBytes = .max
+    return status
+  }
+
+  private var samples: [FileStatus] {
+    FileStatus.State.allCases.map { status($0) } + [complete(), failed(), awkward()]
+  }
+
+  @Test func everyStateFollowsTheSchema() throws {
+    let schema = try JSONSchema(named: "status.schema.json")
+    for status in samples {
+      let document = try JSONValue.parse(StatusDocument.render(status))
+      #expect(schema.findings(in: document) == [])
+    }
+  }
+
+  @Test func theSchemaRejectsWhatIsNotInIt() throws {
+    let schema = try JSONSchema(named: "status.schema.json")
+    guard case .object(var members) = try JSONValue.parse(StatusDocument.render(complete())) else {
+      Issue.record("no object")
+      return
+    }
+    for key in members.keys {
+      var fewer = members
+      fewer[key] = nil
+      #expect(schema.findings(in: .object(fewer)).count == 1, "without \(key)")
+    }
+    members["more"] = .null
+    #expect(schema.findings(in: .object(members)).count == 1)
+    members["more"] = nil
+    members["state"] = .string("done")
+    #expect(!schema.findings(in: .object(members)).isEmpty)
+  }
+
+  @Test func documentsAreWholeKibibytesEndingInANewline() throws {
+    for status in samples {
+      let bytes = StatusDocument.render(status)
+      #expect(bytes.count % 1024 == 0)
+      #expect(bytes.last == UInt8(ascii: "\n"))
+      #expect(String(validating: bytes, as: UTF8.self) != nil)
+    }
+    // Whatever the length before the padding.
+    var sizes: Set<Int> = []
+    for length in 0..<1100 {
+      var status = status()
+      status.publishedName = String(repeating: "n", count: length)
+      let bytes = StatusDocument.render(status)
+      sizes.insert(bytes.count)
+      #expect(bytes.count % 1024 == 0 && bytes.last == UInt8(ascii: "\n"), "length \(length)")
+    }
+    #expect(sizes.count == 2)
+  }
+
+  @Test func theDocumentOfACompleteFileSaysEverything() throws {
+    let text = String(decoding: StatusDocument.render(complete()), as: UTF8.self)
+    let expected = """
+      {
+        "schema": "uploadfs-status-1",
+        "path": "day 1/scan42.mov",
+        "other_paths": ["link.mov"],
+        "published_name": "scan42.mov",
+        "file_id": "000000000000000100000000000000ab",
+        "state": "complete",
+        "reason": null,
+        "revision": 3,
+        "bytes": {"written": 1099511627776, "acknowledged": 1099511627776, "total": 1099511627776},
+        "percent": 100.00,
+        "rate_bytes_per_second": 0,
+        "eta_seconds": null,
+        "chunks": {"total": 4, "done": 4, "in_flight": 0, "retried": 0, "reused": 1, "size": 4194304},
+        "attempts": 0,
+        "last_error": null,
+        "next_attempt_at": null,
+        "resume": {"session": "s", "checkpoint_chunks": 0},
+        "integrity": {"merkle_root": "\(String(repeating: "0a", count: 32))", "chain_tip": "\(String(repeating: "ff", count: 32))"},
+        "connection": {"protocol": "HTTP/2", "streams": 0, "tier": "fast", "prewarmed": true},
+        "times": {"opened": "1970-01-01T00:00:00.000Z", "closed": "2023-11-14T22:13:20.123Z", "started": "1969-12-31T23:59:59.999Z", "completed": "2023-11-14T22:13:20.999Z"},
+        "receipt": {"id": "r-1", "name": "scan42.mov", "size": 1099511627776, "merkle_root": "\(String(repeating: "0a", count: 32))", "chain_tip": "\(String(repeating: "ff", count: 32))", "published_at": "2023-11-14T22:13:20.500Z"},
+        "local": false
+      }
+      """
+    #expect(text.trimmingCharacters(in: .whitespacesAndNewlines) == expected)
+  }
+
+  @Test func textsSurviveTheirEscapes() throws {
+    let document = try JSONValue.parse(StatusDocument.render(failed()))
+    #expect(document["reason"]?.text == "a \"reason\"")
+    #expect(document["last_error", "message"]?.text == "no\naddress\tfor \\host\u{1}\u{7f}")
+    #expect(document["rate_bytes_per_second"] == .number(1_234_568))
+    #expect(document["eta_seconds"] == .number(12.3))
+    // No control character reaches a terminal as it is.
+    #expect(StatusDocument.render(failed()).allSatisfy { $0 == 0x0a || ($0 >= 0x20 && $0 != 0x7f) })
+  }
+
+  @Test func everyByteOfANameCanBeRecovered() throws {
+    let document = try JSONValue.parse(StatusDocument.render(awkward()))
+    #expect(document["path"]?.text == "a\u{fffd}\n\"")
+    #expect(document["path_bytes"]?.text == "61ff0a22")
+    #expect(document["other_paths_bytes"] == .array([.string("6f6b"), .string("c328")]))
+    #expect(document["published_name"]?.text == "日本語 \u{2028} 🎥")
+    #expect(document["rate_bytes_per_second"] == .number(0))
+    #expect(document["eta_seconds"] == .null)
+    // Whole UTF-8 names have no such field.
+    let plain = try JSONValue.parse(StatusDocument.render(status()))
+    #expect(plain["path_bytes"] == nil && plain["other_paths_bytes"] == nil)
+  }
+
+  @Test(
+    arguments: [
+      (0, 0, .uploading, 0), (0, 0, .complete, 100), (1, 3, .uploading, 33.33), (999_999, 1_000_000, .uploading, 99.99),
+      (5, 4, .uploading, 100), (UInt64.max - 1, UInt64.max, .uploading, 99.99),
+      (UInt64.max, UInt64.max, .complete, 100),
+    ] as [(UInt64, UInt64, FileStatus.State, Double)])
+  func percentIsRoundedDown(acknowledged: UInt64, total: UInt64, state: FileStatus.State, percent: Double) throws {
+    var status = status(state)
+    status.acknowledgedBytes = acknowledged
+    status.totalBytes = total
+    #expect(try JSONValue.parse(StatusDocument.render(status))["percent"] == .number(percent))
+  }
+
+  @Test func largeNumbersArePlainDigits() throws {
+    let text = String(decoding: StatusDocument.render(awkward()), as: UTF8.self)
+    #expect(text.contains("\"total\": 18446744073709551615}"))
+    #expect(JSONWriter.decimal(1e15, 0) == "1000000000000000")
+    #expect(JSONWriter.decimal(0.05, 1) == "0.1")
+    #expect(JSONWriter.decimal(-0.001, 2) == "0.00")
+    #expect(JSONWriter.decimal(-1.5, 2) == "-1.50")
+    #expect(JSONWriter.decimal(12.006, 3) == "12.006")
+    #expect(JSONWriter.decimal(.nan, 1) == nil)
+    #expect(JSONWriter.decimal(1e300, 1) == nil)
+  }
+
+  @Test func theSummaryFollowsItsSchema() throws {
+    let schema = try JSONSchema(named: "summary.schema.json")
+    var full = MountSummary()
+    full.filesByState = [.complete: 3, .waiting: 1]
+    full.pendingBytes = .max
+    full.bytesPerSecond = 17.6
+    full.requestsInFlight = 12
+    full.changeSequence = 9
+    full.oldestPendingSequence = 4
+    full.isScanned = true
+    full.isDraining = true
+    full.destination = "https://upload.example/"
+    full.lastFailure = .init(code: "unauthorized", message: "m", atMilliseconds: .max)
+    full.nextAttemptMilliseconds = .min
+    full.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
+    let process = ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000)
+    let spool = SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6)
+    for summary in [MountSummary(), full] {
+      let bytes = SummaryDocument.render(summary, process: process, spool: spool)
+      #expect(bytes.count % 1024 == 0)
+      #expect(schema.findings(in: try JSONValue.parse(bytes)) == [])
+    }
+    let document = try JSONValue.parse(SummaryDocument.render(full, process: process, spool: spool))
+    #expect(document["files", "complete"] == .number(3) && document["files", "held"] == .number(0))
+    #expect(document["oldest_pending_sequence"] == .number(4))
+    #expect(document["process", "started"]?.text == "2023-11-14T22:13:20.000Z")
+    #expect(document["spool", "reserve_bytes"] == .number(6))
+    #expect(document["last_error", "at"]?.text == "9999-12-31T23:59:59.999Z")
+    #expect(document["next_attempt_at"]?.text == "0000-01-01T00:00:00.000Z")
+    #expect(document["failed_paths_bytes"] == .array([.string("61"), .string("ff")]))
+  }
+
+  /// Writes every sample to the folder that UPLOADFS_STATUS_SAMPLES names, for a check with another validator.
+  @Test(.enabled(if: ProcessInfo.processInfo.environment["UPLOADFS_STATUS_SAMPLES"] != nil))
+  func samplesForAnotherValidator() throws {
+    let folder = URL(fileURLWithPath: try #require(ProcessInfo.processInfo.environment["UPLOADFS_STATUS_SAMPLES"]))
+    for (number, status) in samples.enumerated() {
+      try Data(StatusDocument.render(status)).write(to: folder.appendingPathComponent("status-\(number).json"))
+    }
+    let process = ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 0)
+    let spool = SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6)
+    try Data(SummaryDocument.render(MountSummary(), process: process, spool: spool))
+      .write(to: folder.appendingPathComponent("summary-0.json"))
+  }
+}
+
+@Suite struct TimestampTests {
+  @Test(
+    arguments: [
+      (0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+      (1_772_323_199_999, "2026-02-28T23:59:59.999Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+      (253_402_300_799_999, "9999-12-31T23:59:59.999Z"), (-62_167_219_200_000, "0000-01-01T00:00:00.000Z"),
+      (.max, "9999-12-31T23:59:59.999Z"), (.min, "0000-01-01T00:00:00.000Z"),
+    ] as [(Int64, String)])
+  func knownInstants(milliseconds: Int64, text: String) {
+    #expect(Timestamp.text(millisecondsSince1970: milliseconds) == text)
+  }
+
+  @Test func everyDayOfFourCenturiesIsTheCalendarsDay() throws {
+    var calendar = Calendar(identifier: .gregorian)
+    calendar.timeZone = try #require(TimeZone(identifier: "UTC"))
+    for day in stride(from: -80_000, through: 80_000, by: 13) {
+      let parts = calendar.dateComponents(
+        [.year, .month, .day], from: Date(timeIntervalSince1970: Double(day) * 86_400))
+      let text = Timestamp.text(millisecondsSince1970: Int64(day) * 86_400_000)
+      let date = text.prefix(10).split(separator: "-").compactMap { Int($0) }
+      #expect(date == [parts.year, parts.month, parts.day], "day \(day)")
+    }
+  }
+}
