@@ -3,6 +3,8 @@
 #ifndef UPLOADFS_CLINUX_H
 #define UPLOADFS_CLINUX_H
 
+#include "CLinuxFilesystem.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>

@@ -1,0 +1,145 @@
+#define _GNU_SOURCE
+#include "CFuse.h"
+
+#include <errno.h>
+#include <fuse_log.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// 0 means that this libfuse does not have the capability.
+static uint64_t flag_of(enum uploadfs_capability capability) {
+  switch (capability) {
+  case UPLOADFS_CAPABILITY_ASYNC_READ: return FUSE_CAP_ASYNC_READ;
+  case UPLOADFS_CAPABILITY_POSIX_LOCKS: return FUSE_CAP_POSIX_LOCKS;
+  case UPLOADFS_CAPABILITY_ATOMIC_O_TRUNC: return FUSE_CAP_ATOMIC_O_TRUNC;
+  case UPLOADFS_CAPABILITY_EXPORT_SUPPORT: return FUSE_CAP_EXPORT_SUPPORT;
+  case UPLOADFS_CAPABILITY_DONT_MASK: return FUSE_CAP_DONT_MASK;
+  case UPLOADFS_CAPABILITY_SPLICE_WRITE: return FUSE_CAP_SPLICE_WRITE;
+  case UPLOADFS_CAPABILITY_SPLICE_MOVE: return FUSE_CAP_SPLICE_MOVE;
+  case UPLOADFS_CAPABILITY_SPLICE_READ: return FUSE_CAP_SPLICE_READ;
+  case UPLOADFS_CAPABILITY_FLOCK_LOCKS: return FUSE_CAP_FLOCK_LOCKS;
+  case UPLOADFS_CAPABILITY_IOCTL_DIR: return FUSE_CAP_IOCTL_DIR;
+  case UPLOADFS_CAPABILITY_AUTO_INVAL_DATA: return FUSE_CAP_AUTO_INVAL_DATA;
+  case UPLOADFS_CAPABILITY_READDIRPLUS: return FUSE_CAP_READDIRPLUS;
+  case UPLOADFS_CAPABILITY_READDIRPLUS_AUTO: return FUSE_CAP_READDIRPLUS_AUTO;
+  case UPLOADFS_CAPABILITY_ASYNC_DIO: return FUSE_CAP_ASYNC_DIO;
+  case UPLOADFS_CAPABILITY_WRITEBACK_CACHE: return FUSE_CAP_WRITEBACK_CACHE;
+  case UPLOADFS_CAPABILITY_PARALLEL_DIROPS: return FUSE_CAP_PARALLEL_DIROPS;
+  case UPLOADFS_CAPABILITY_POSIX_ACL: return FUSE_CAP_POSIX_ACL;
+  case UPLOADFS_CAPABILITY_HANDLE_KILLPRIV: return FUSE_CAP_HANDLE_KILLPRIV;
+  case UPLOADFS_CAPABILITY_CACHE_SYMLINKS: return FUSE_CAP_CACHE_SYMLINKS;
+  case UPLOADFS_CAPABILITY_EXPLICIT_INVAL_DATA: return FUSE_CAP_EXPLICIT_INVAL_DATA;
+#ifdef FUSE_CAP_HANDLE_KILLPRIV_V2
+  case UPLOADFS_CAPABILITY_HANDLE_KILLPRIV_V2: return FUSE_CAP_HANDLE_KILLPRIV_V2;
+#endif
+#ifdef FUSE_CAP_NO_EXPORT_SUPPORT
+  case UPLOADFS_CAPABILITY_NO_EXPORT_SUPPORT: return FUSE_CAP_NO_EXPORT_SUPPORT;
+#endif
+#ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+  case UPLOADFS_CAPABILITY_DIRECT_IO_ALLOW_MMAP: return FUSE_CAP_DIRECT_IO_ALLOW_MMAP;
+#endif
+#ifdef FUSE_CAP_PASSTHROUGH
+  case UPLOADFS_CAPABILITY_PASSTHROUGH: return FUSE_CAP_PASSTHROUGH;
+#endif
+#ifdef FUSE_CAP_OVER_IO_URING
+  case UPLOADFS_CAPABILITY_OVER_IO_URING: return FUSE_CAP_OVER_IO_URING;
+#endif
+  default: return 0;
+  }
+}
+
+bool uploadfs_want(struct fuse_conn_info *connection, enum uploadfs_capability capability, bool wanted) {
+  const uint64_t flag = flag_of(capability);
+  if (flag == 0) return !wanted;
+  // From 3.17 on the flags live twice, in `want` and `want_ext`, and setting both differently is refused; only the
+  // library's own functions keep them in step.
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+  if (!wanted) {
+    fuse_unset_feature_flag(connection, flag);
+    return true;
+  }
+  return fuse_set_feature_flag(connection, flag);
+#else
+  if (!wanted) {
+    connection->want &= ~(unsigned)flag;
+    return true;
+  }
+  if ((connection->capable & flag) == 0) return false;
+  connection->want |= (unsigned)flag;
+  return true;
+#endif
+}
+
+struct fuse_session *uploadfs_session_new(const char *options, const struct fuse_lowlevel_ops *operations,
+                                          void *userdata) {
+  struct fuse_args arguments = FUSE_ARGS_INIT(0, NULL);
+  struct fuse_session *session = NULL;
+  if (fuse_opt_add_arg(&arguments, "uploadfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
+      fuse_opt_add_arg(&arguments, options) == 0)
+    session = fuse_session_new(&arguments, operations, sizeof *operations, userdata);
+  fuse_opt_free_args(&arguments);
+  return session;
+}
+
+int uploadfs_session_process_one(struct fuse_session *session) {
+  struct fuse_buf buffer = {0};
+  int received;
+  do {
+    received = fuse_session_receive_buf(session, &buffer);
+  } while (received == -EINTR);
+  if (received > 0) fuse_session_process_buf(session, &buffer);
+  free(buffer.mem);
+  return received > 0 ? 1 : received;
+}
+
+int uploadfs_session_loop(struct fuse_session *session, unsigned int threads) {
+  struct fuse_loop_config *configuration = fuse_loop_cfg_create();
+  if (configuration == NULL) return -ENOMEM;
+  fuse_loop_cfg_set_clone_fd(configuration, 0);
+  fuse_loop_cfg_set_max_threads(configuration, threads);
+  const int result = fuse_session_loop_mt(session, configuration);
+  fuse_loop_cfg_destroy(configuration);
+  return result;
+}
+
+void uploadfs_set_open_answer(struct fuse_file_info *info, uint64_t handle, bool direct_io, bool keep_cache,
+                              bool no_flush) {
+  info->fh = handle;
+  info->direct_io = direct_io;
+  info->keep_cache = keep_cache;
+  info->noflush = no_flush;
+}
+
+bool uploadfs_is_cache_write(const struct fuse_file_info *info) { return info->writepage != 0; }
+
+void uploadfs_pollhandle_destroy(struct fuse_pollhandle *handle) { fuse_pollhandle_destroy(handle); }
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_line[512];
+
+static void keep_log_line(enum fuse_log_level level, const char *format, va_list arguments) {
+  (void)level;
+  pthread_mutex_lock(&log_lock);
+  vsnprintf(log_line, sizeof log_line, format, arguments);
+  log_line[strcspn(log_line, "\n")] = 0;
+  pthread_mutex_unlock(&log_lock);
+}
+
+void uploadfs_capture_log(void) {
+  pthread_mutex_lock(&log_lock);
+  log_line[0] = 0;
+  pthread_mutex_unlock(&log_lock);
+  fuse_set_log_func(keep_log_line);
+}
+
+size_t uploadfs_last_log_line(char *buffer, size_t capacity) {
+  if (capacity == 0) return 0;
+  pthread_mutex_lock(&log_lock);
+  const size_t length = strnlen(log_line, capacity - 1);
+  memcpy(buffer, log_line, length);
+  pthread_mutex_unlock(&log_lock);
+  buffer[length] = 0;
+  return length;
+}

@@ -1,0 +1,35 @@
+/// What the filesystem needs of Linux and Swift cannot see: constants that glibc shows only with _GNU_SOURCE, and calls
+/// that are declared only there.
+#ifndef UPLOADFS_CLINUX_FILESYSTEM_H
+#define UPLOADFS_CLINUX_FILESYSTEM_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/// O_PATH: a descriptor that names an inode without opening it.
+extern const int uploadfs_o_path;
+/// O_NOATIME: reading for an upload must not look like a person reading.
+extern const int uploadfs_o_noatime;
+/// AT_EMPTY_PATH: act on the descriptor itself.
+extern const int uploadfs_at_empty_path;
+/// RENAME_NOREPLACE and RENAME_EXCHANGE.
+extern const unsigned int uploadfs_rename_noreplace;
+extern const unsigned int uploadfs_rename_exchange;
+/// UTIME_NOW and UTIME_OMIT, values of tv_nsec.
+extern const long uploadfs_utime_now;
+extern const long uploadfs_utime_omit;
+/// FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE.
+extern const int uploadfs_falloc_keep_size;
+extern const int uploadfs_falloc_punch_hole;
+/// SEEK_DATA and SEEK_HOLE.
+extern const int uploadfs_seek_data;
+extern const int uploadfs_seek_hole;
+
+/// syncfs(2) needs _GNU_SOURCE.
+int uploadfs_syncfs(int fd);
+/// Runs a program (found through PATH, then /usr/bin and /bin) with up to three arguments, its output discarded, waits
+/// for it, and returns its exit status; 127 when it cannot be found or started, 128 + n when signal n ended it. posix_spawn(3) wants
+/// `environ`, a mutable global that Swift 6 does not let one touch.
+int uploadfs_run(const char *program, const char *first, const char *second, const char *third);
+
+#endif

@@ -1,0 +1,45 @@
+/// Which handles of one file go past the kernel's page cache.
+///
+/// Writers that only write gain by direct I/O (no second copy of the data in memory); everybody else needs the cache,
+/// because a shared mapping is possible only there. Both at once on one file would let a cached page go stale behind a
+/// direct write (kernels before 6.6 do not invalidate it, later ones leave a window), so the first to come decides.
+struct CachingPolicy: Hashable, Sendable {
+  private(set) var cachedHandles = 0
+  private(set) var directWriters = 0
+  /// Something was written past the cache since the kernel last dropped its pages of this file.
+  private(set) var mayHoldStalePages = false
+
+  /// How one handle is to be opened.
+  struct Choice: Hashable, Sendable {
+    var isDirect: Bool
+    /// The kernel may keep the pages that it has of this file.
+    var keepsCache: Bool
+  }
+
+  /// Decides for a new handle and counts it.
+  mutating func opened(reads: Bool, writes: Bool) -> Choice {
+    if writes, !reads {
+      guard cachedHandles > 0 else {
+        directWriters += 1
+        mayHoldStalePages = true
+        return Choice(isDirect: true, keepsCache: false)
+      }
+    } else if directWriters > 0 {
+      if writes { directWriters += 1 }
+      return Choice(isDirect: true, keepsCache: false)
+    }
+    cachedHandles += 1
+    let keeps = !mayHoldStalePages
+    mayHoldStalePages = false
+    return Choice(isDirect: false, keepsCache: keeps)
+  }
+
+  /// A handle was released.
+  mutating func closed(isDirect: Bool, writes: Bool) {
+    if !isDirect {
+      cachedHandles -= 1
+    } else if writes {
+      directWriters -= 1
+    }
+  }
+}

@@ -1,0 +1,59 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// One regular file of the spool, whatever its names are: its identity, its writers, and the order of its events.
+///
+/// Locks, in the order in which they may be taken: ``order``, the namespace lock, ``state``, the node table. The sink is
+/// called under ``order`` only, so that the events of one file cannot overtake each other and the sink can still ask
+/// for snapshots.
+final class CapturedFile: Sendable {
+  let id: FileID
+  let node: NodeID
+  let key: SpoolKey
+
+  /// Held while an event is decided and delivered.
+  let order = Mutex<Void>(())
+  let state: Mutex<State>
+
+  struct State {
+    var activity: WriterActivity
+    var caching = CachingPolicy()
+    /// The open file that all handles share; present while there is a handle.
+    var descriptor: FileDescriptor?
+    /// Open handles, readers included.
+    var handles = 0
+    /// `opened` of a created file is still to be sent; whoever sends the file's first event sends this before it.
+    var owesOpened = false
+    /// The daemon has seen this file being created, so that the scan has nothing to say of it.
+    var wasCreatedHere: Bool
+    var foundAnnounced = false
+    /// The facts of the last time that the spool could be asked.
+    var lastKnown = KnownAttributes()
+  }
+
+  struct KnownAttributes {
+    var sizeBytes: UInt64 = 0
+    var modifiedNanoseconds: Int64 = 0
+    var mode: UInt32 = 0
+  }
+
+  init(id: FileID, node: NodeID, key: SpoolKey, isNew: Bool) {
+    self.id = id
+    self.node = node
+    self.key = key
+    state = Mutex(State(activity: isNew ? .created : .found, wasCreatedHere: isNew))
+  }
+}
+
+extension CapturedFile.KnownAttributes {
+  init(_ status: stat) {
+    sizeBytes = UInt64(clamping: status.st_size)
+    let seconds = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+    modifiedNanoseconds =
+      seconds.overflow
+      ? (status.st_mtim.tv_sec < 0 ? .min : .max) : seconds.partialValue &+ Int64(status.st_mtim.tv_nsec)
+    mode = status.st_mode & 0o7777
+  }
+}

@@ -1,0 +1,188 @@
+import CLinux
+public import FileModel
+import Glibc
+import Synchronization
+
+/// A directory of plain files that tells what happens to them.
+///
+/// Behaves as a local directory: every operation is carried out on the spool at once, on the caller's thread. It knows
+/// inodes, names, writers and epochs, and nothing of FUSE (see ``FuseMount``) or of uploads (see ``FileEventSink``).
+///
+/// Lock order: a file's `order`, the namespace lock, a file's `state`, the node table. None is held while waiting for
+/// anything but the local disk, and the sink is called under a file's `order` only.
+public final class Filesystem: Sendable, FileContents {
+  let configuration: FilesystemConfiguration
+  let sink: any FileEventSink
+  let virtualTree: any VirtualTree
+  /// `captures/` of the spool.
+  let root: FileDescriptor
+  let reservedNames: Set<EntryName>
+  let isPrivileged: Bool
+
+  /// Held shared while a path is used, alone while names change.
+  let namespaceLock = ReadWriteLock()
+  let nodes: Mutex<Namespace>
+  let virtualNodes = Mutex(VirtualNodeTable())
+  let handles = Mutex(HandleTable<OpenHandle>())
+  let space: SpoolSpace
+  let notices = NoticeQueue()
+
+  let isDraining = Atomic<Bool>(false)
+  let writableOpens = Atomic<Int>(0)
+  /// Directories and files that moved while the scan was walking; nil when no scan runs.
+  let movedDuringScan = Mutex<[NodeID]?>(nil)
+
+  /// The node table and the identities that are still to be given out.
+  struct Namespace {
+    var table: NodeTable
+    var knownIdentities: [UInt64: FileID]
+    let device: UInt64
+
+    /// The identity that an earlier run gave to this inode, or a new one. Each is given out once: a file that later gets
+    /// the same inode number is another file.
+    mutating func identity(of key: SpoolKey, isNew: Bool) -> FileID {
+      let known = key.device == device ? knownIdentities.removeValue(forKey: key.inode) : nil
+      var generator = SystemRandomNumberGenerator()
+      return isNew ? .random(using: &generator) : known ?? .random(using: &generator)
+    }
+  }
+
+  /// Opens the spool, making what is missing of it.
+  public init(
+    configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree
+  ) throws(MountError) {
+    let spool = try SpoolDirectory.open(configuration)
+    self.configuration = configuration
+    self.sink = sink
+    self.virtualTree = virtualTree
+    root = spool.captures
+    reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
+    isPrivileged = geteuid() == 0
+    nodes = Mutex(
+      Namespace(
+        table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))
+    space = SpoolSpace(directory: spool.captures, reserveBytes: configuration.reserveBytes)
+  }
+
+  /// Draining: from now on new writable opens and creates fail with EROFS; open writers go on.
+  public func stopAcceptingWriters() {
+    isDraining.store(true, ordering: .sequentiallyConsistent)
+  }
+
+  /// Writable handles that are open now.
+  public var writableOpenCount: Int { writableOpens.load(ordering: .sequentiallyConsistent) }
+
+  /// Makes everything that was written durable. Blocks on the local disk.
+  public func syncSpool() {
+    _ = uploadfs_syncfs(root.number)
+  }
+
+  // MARK: Shared by the operations
+
+  func requireAccepting() throws(SystemError) {
+    if isDraining.load(ordering: .relaxed) { throw .readOnly }
+  }
+
+  /// Changes or reads the node table. Descriptors that fall out of it are closed after the lock is released: closing the
+  /// last one of a huge unlinked file can take long.
+  func withNodes<Result: Sendable>(_ body: (inout Namespace) -> Result) -> Result {
+    let (result, _) = nodes.withLock { namespace in
+      let result = body(&namespace)
+      return (result, namespace.table.takeReleased())
+    }
+    return result
+  }
+
+  /// Learns what stands at a name. The namespace lock is held.
+  func adopt(_ status: stat, at entry: DirectoryEntry, isNew: Bool = false, counting: Bool = false) -> NodeID {
+    withNodes { namespace in
+      let key = status.key
+      if isNew { namespace.knownIdentities[key.inode] = nil }
+      var identity: FileID?
+      if status.kind == .regular, namespace.table.node(of: key) == nil {
+        identity = namespace.identity(of: key, isNew: isNew)
+      }
+      let id = namespace.table.adopt(key, kind: status.kind, at: entry) { node in
+        var generator = SystemRandomNumberGenerator()
+        return CapturedFile(id: identity ?? .random(using: &generator), node: node, key: key, isNew: isNew)
+      }
+      if counting { namespace.table.countLookup(id) }
+      return id
+    }
+  }
+
+  func file(of node: NodeID) -> CapturedFile? {
+    nodes.withLock { $0.table[node]?.file }
+  }
+
+  /// Where an entry stands. The namespace lock is held.
+  func location(of entry: DirectoryEntry) throws(SystemError) -> SpoolLocation {
+    guard var components = nodes.withLock({ $0.table.components(of: entry.directory) }) else { throw .stale }
+    components.append(entry.name)
+    return try SpoolLocation(root: root.number, components: components)
+  }
+
+  /// Where a node stands by its oldest name. The namespace lock is held.
+  func location(of node: NodeID) throws(SystemError) -> SpoolLocation {
+    guard let components = nodes.withLock({ $0.table.components(of: node) }) else { throw .stale }
+    return try SpoolLocation(root: root.number, components: components)
+  }
+
+  /// What the spool says of a node, wherever it is: open, named, or unlinked and still known. The namespace lock is held.
+  func statusInSpool(of node: NodeID) throws(SystemError) -> stat {
+    guard let known = nodes.withLock({ $0.table[node] }) else { throw .stale }
+    if let descriptor = known.file?.state.withLock({ $0.descriptor }) { return try descriptor.status() }
+    if node != .root, known.names.isEmpty {
+      guard let pin = known.pin else { throw .stale }
+      return try pin.status()
+    }
+    let status: stat
+    do throws(SystemError) {
+      status = try location(of: node).status()
+    } catch {
+      // The kernel's name for it is out of date: it has to look again.
+      throw error == .notFound ? .stale : error
+    }
+    guard status.key == known.key else { throw .stale }
+    return status
+  }
+
+  func handle(_ number: UInt64) throws(SystemError) -> OpenHandle {
+    guard let handle = handles.withLock({ $0[number] }) else { throw .badDescriptor }
+    return handle
+  }
+
+  func fileHandle(_ number: UInt64) throws(SystemError) -> FileHandle {
+    guard case .file(let handle) = try handle(number) else { throw .badDescriptor }
+    return handle
+  }
+
+  /// Names in the root that belong to the virtual tree.
+  func isReserved(_ entry: DirectoryEntry) -> Bool {
+    entry.directory == .root && reservedNames.contains(entry.name)
+  }
+
+  /// Refuses to make something in the virtual tree, or in the place of its roots.
+  func requireFree(_ entry: DirectoryEntry) throws(SystemError) {
+    if entry.directory.isVirtual { throw .readOnly }
+    if isReserved(entry) { throw .exists }
+  }
+
+  /// Refuses to take away anything of the virtual tree.
+  func requireRemovable(_ entry: DirectoryEntry) throws(SystemError) {
+    if entry.directory.isVirtual { throw .readOnly }
+    if isReserved(entry) { throw .notPermitted }
+  }
+}
+
+/// Who makes a call.
+struct Caller: Hashable, Sendable {
+  var user: uid_t
+  var group: gid_t
+}
+
+/// What a lookup found, counted once for the kernel.
+struct FoundEntry {
+  var node: NodeID
+  var status: stat
+}

@@ -1,0 +1,25 @@
+public import FileModel
+
+/// What a mount is made of. Plain values; what is wrong with them shows when the filesystem is made or mounted.
+public struct FilesystemConfiguration: Sendable {
+  /// The empty directory that captures are written into.
+  public var mountPoint: String
+  /// The directory that holds `captures/`, in which every capture lies as a plain file under its own name.
+  public var spoolDirectory: String
+  /// Lets users other than the one who mounts use the mount. Permission bits are checked by the kernel either way.
+  public var allowOther = false
+  /// Bytes that stay free on the spool's filesystem: 5 MB and a margin of 200 MB (spec B, diskHeadroom).
+  public var reserveBytes: UInt64 = 205_000_000
+  /// The largest file that may be written (spec B, maxFileSize: 100 GB).
+  public var fileBytesMax: UInt64 = 100_000_000_000
+  /// Threads that answer the kernel.
+  public var threadCount = 6
+  /// The identities of files that an earlier run knew, by the spool file's inode number.
+  public var knownIdentities: [UInt64: FileID] = [:]
+
+  /// A mount with the default limits.
+  public init(mountPoint: String, spoolDirectory: String) {
+    self.mountPoint = mountPoint
+    self.spoolDirectory = spoolDirectory
+  }
+}

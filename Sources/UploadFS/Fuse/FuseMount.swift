@@ -1,0 +1,161 @@
+import CFuse
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// The filesystem where people see it: a mount of the kernel, answered by libfuse's threads.
+public final class FuseMount: Sendable {
+  let filesystem: Filesystem
+  let polls = PollRegistry()
+  let readBuffers: ReadBuffers
+  private let mountPoint: MountPoint
+  private let threadCount: UInt32
+  private let session = Mutex(Session())
+
+  // libfuse's session pointer. Its functions that are used from several threads (exit, fd, notify) are made for that, and
+  // destroying it happens once, after its loop has ended.
+  private struct Session: @unchecked Sendable {
+    var pointer: OpaquePointer?
+  }
+
+  /// Checks the mount point and mounts. From then on callers wait until ``run(onReady:)`` answers them.
+  public init(filesystem: Filesystem, configuration: FilesystemConfiguration) throws(MountError) {
+    self.filesystem = filesystem
+    threadCount = UInt32(clamping: min(max(configuration.threadCount, 1), 64))
+    readBuffers = ReadBuffers(idleMax: max(configuration.threadCount, 1))
+    mountPoint = try MountPoint(checking: configuration.mountPoint)
+    var operations = makeFuseOperations()
+    // nosuid and nodev: what a capture tool writes must not become a way to root.
+    var options = "default_permissions,nosuid,nodev,fsname=uploadfs,subtype=uploadfs"
+    if configuration.allowOther { options += ",allow_other" }
+    uploadfs_capture_log()
+    // Unretained: this object outlives the session, which it destroys in its deinit.
+    guard let pointer = uploadfs_session_new(options, &operations, Unmanaged.passUnretained(self).toOpaque()) else {
+      throw MountError(.system(errno: EINVAL), "libfuse refused its options: \(Self.lastLogLine)")
+    }
+    guard fuse_session_mount(pointer, mountPoint.path) == 0 else {
+      let failure = errno
+      let line = Self.lastLogLine
+      fuse_session_destroy(pointer)
+      throw Self.mountFailure(failure, line, mountPoint, configuration)
+    }
+    session.withLock { $0.pointer = pointer }
+  }
+
+  deinit {
+    session.withLock { session in
+      guard let pointer = session.pointer else { return }
+      // Does nothing when the mount is already gone.
+      fuse_session_unmount(pointer)
+      fuse_session_destroy(pointer)
+    }
+  }
+
+  /// Answers the kernel on the calling thread and up to `threadCount` more, until the mount is gone.
+  ///
+  /// `onReady` is called once, when the kernel has got the answer to its first request and the mount can be used.
+  public func run(onReady: @Sendable () -> Void) {
+    guard let pointer = session.withLock({ Session(pointer: $0.pointer) }).pointer else { return }
+    let notifier = startNotifier(Session(pointer: pointer))
+    // The first request is INIT.
+    if uploadfs_session_process_one(pointer) == 1 {
+      onReady()
+      _ = uploadfs_session_loop(pointer, threadCount)
+    }
+    filesystem.notices.close()
+    if let notifier { pthread_join(notifier, nil) }
+  }
+
+  /// Unmounts; false while files of the mount are in use. ``run(onReady:)`` then returns.
+  public func unmount() -> Bool {
+    mountPoint.unmount()
+  }
+
+  /// Takes the mount out of the tree at once. ``run(onReady:)`` returns when the last user has closed its files.
+  public func unmountLazily() {
+    mountPoint.detach()
+  }
+
+  // MARK: Notices
+
+  /// What the notifier thread works with.
+  private final class Notifier: Sendable {
+    let mount: FuseMount
+    let session: Session
+
+    init(mount: FuseMount, session: Session) {
+      self.mount = mount
+      self.session = session
+    }
+
+    /// The kernel may have to wait for a request to end before it takes a notice, so no lock is held here.
+    func run() {
+      guard let pointer = session.pointer else { return }
+      while let batch = mount.filesystem.notices.next() {
+        for removed in batch.removed {
+          let name = removed.entry.name
+          fuse_lowlevel_notify_delete(
+            pointer, fuse_ino_t(removed.entry.directory.rawValue), fuse_ino_t(removed.node.rawValue), name.cString,
+            name.bytes.count)
+        }
+        if batch.hasVirtualChange {
+          mount.polls.wake { number in (try? mount.filesystem.readyEvents(number)) ?? 0 != 0 }
+        }
+      }
+    }
+  }
+
+  private func startNotifier(_ session: Session) -> pthread_t? {
+    let notices = filesystem.notices
+    filesystem.virtualTree.observeChanges { notices.virtualTreeChanged() }
+    var thread = pthread_t()
+    // One retain travels to the thread, which takes it over.
+    let context = Unmanaged.passRetained(Notifier(mount: self, session: session))
+    let result = pthread_create(&thread, nil, runNotifier, context.toOpaque())
+    guard result == 0 else {
+      context.release()
+      return nil
+    }
+    return thread
+  }
+
+  fileprivate static func notify(_ context: UnsafeMutableRawPointer) {
+    var everySignal = sigset_t()
+    sigfillset(&everySignal)
+    pthread_sigmask(SIG_BLOCK, &everySignal, nil)
+    Unmanaged<Notifier>.fromOpaque(context).takeRetainedValue().run()
+  }
+
+  // MARK: Errors
+
+  private static var lastLogLine: String {
+    var buffer = [CChar](repeating: 0, count: 512)
+    let length = uploadfs_last_log_line(&buffer, buffer.count)
+    return String(decoding: buffer.prefix(length).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  private static func mountFailure(
+    _ failure: Int32, _ line: String, _ mountPoint: MountPoint, _ configuration: FilesystemConfiguration
+  ) -> MountError {
+    let detail = line.isEmpty ? String(cString: strerror(failure)) : line
+    if geteuid() != 0, configuration.allowOther {
+      return MountError(
+        .noPermission,
+        "mounting at \(mountPoint.path) failed: \(detail); allow_other needs `user_allow_other` in /etc/fuse.conf")
+    }
+    if failure == EPERM || failure == EACCES || geteuid() != 0 {
+      return MountError(
+        .noPermission,
+        "mounting at \(mountPoint.path) is not permitted: \(detail); in a container this needs CAP_SYS_ADMIN and /dev/fuse"
+      )
+    }
+    return MountError(.system(errno: failure), "mounting at \(mountPoint.path) failed: \(detail)")
+  }
+}
+
+/// The notifier's thread function: a global function, because C must not get one that belongs to an actor.
+private func runNotifier(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  if let context { FuseMount.notify(context) }
+  return nil
+}

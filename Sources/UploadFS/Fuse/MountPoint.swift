@@ -1,0 +1,121 @@
+import CLinux
+import Glibc
+
+/// The directory to mount on: what it must be like, and how mounts are taken off it.
+struct MountPoint: Hashable, Sendable {
+  /// Absolute and without symbolic links, so that it means the same after chdir(2) and through a dead mount.
+  let path: String
+
+  /// Checks everything that can be said before mounting, and takes away a mount whose daemon has died.
+  init(checking configured: String) throws(MountError) {
+    guard !configured.isEmpty else { throw MountError(.mountPointMissing, "no mount point was given") }
+    path = SpoolDirectory.resolved(configured)
+    try clearDeadMounts()
+    try requireEmptyDirectory()
+    try requireDevice()
+  }
+
+  // MARK: Checks
+
+  /// A few, because dead mounts can lie on top of each other.
+  private func clearDeadMounts() throws(MountError) {
+    for _ in 0..<8 {
+      var status = stat()
+      guard stat(path, &status) != 0, errno == ENOTCONN || errno == ECONNABORTED || errno == EIO else { return }
+      guard detach() else { break }
+    }
+    var status = stat()
+    guard stat(path, &status) != 0, errno == ENOTCONN || errno == ECONNABORTED else { return }
+    throw MountError(
+      .deadMountNotRemovable,
+      "a dead mount at \(path) cannot be removed; run `fusermount3 -uz \(path)` as its owner or `umount -l \(path)` as root"
+    )
+  }
+
+  private func requireEmptyDirectory() throws(MountError) {
+    var status = stat()
+    guard stat(path, &status) == 0 else {
+      switch errno {
+      case ENOENT:
+        throw MountError(.mountPointMissing, "mount point \(path) does not exist; create it with `mkdir -p \(path)`")
+      case EACCES:
+        throw MountError(.noPermission, "mount point \(path) cannot be reached by this user (permission denied)")
+      case ENOTDIR:
+        throw MountError(.mountPointNotDirectory, "mount point \(path) leads through something that is no directory")
+      default:
+        throw MountError(.system(errno: errno), "mount point \(path): \(String(cString: strerror(errno)))")
+      }
+    }
+    guard status.st_mode & S_IFMT == S_IFDIR else {
+      throw MountError(.mountPointNotDirectory, "mount point \(path) is not a directory; choose an empty directory")
+    }
+    if isMounted(status) {
+      throw MountError(
+        .mountPointNotEmpty, "something is mounted at \(path) already; unmount it or choose another directory")
+    }
+    guard let stream = opendir(path) else {
+      throw MountError(.noPermission, "mount point \(path) cannot be read by this user; choose another directory")
+    }
+    defer { closedir(stream) }
+    while let entry = readdir(stream) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
+      }
+      if name.isDot { continue }
+      throw MountError(
+        .mountPointNotEmpty,
+        "mount point \(path) is not empty; move its files away (mounting would hide them) or choose another directory")
+    }
+    guard geteuid() == 0 || access(path, W_OK) == 0 else {
+      throw MountError(
+        .noPermission, "mount point \(path) is not writable by this user; mount on a directory that you own")
+    }
+  }
+
+  private func isMounted(_ status: stat) -> Bool {
+    var parent = stat()
+    guard path != "/", stat(path + "/..", &parent) == 0 else { return true }
+    return parent.st_dev != status.st_dev
+  }
+
+  private func requireDevice() throws(MountError) {
+    var status = stat()
+    guard stat("/dev/fuse", &status) == 0 else {
+      throw MountError(
+        .deviceMissing,
+        "/dev/fuse is missing; load the module with `modprobe fuse`, or give the container that device (--device /dev/fuse)"
+      )
+    }
+    guard geteuid() != 0 else { return }
+    guard Self.isInstalled("fusermount3") else {
+      throw MountError(
+        .fusermountMissing, "fusermount3 is not installed; run `apt-get install fuse3`, or mount as root")
+    }
+    guard access("/dev/fuse", R_OK | W_OK) == 0 else {
+      throw MountError(
+        .noPermission, "this user may not open /dev/fuse; have root run `chmod 0666 /dev/fuse`, or mount as root")
+    }
+  }
+
+  private static func isInstalled(_ program: String) -> Bool {
+    let search = getenv("PATH").map { String(cString: $0) } ?? ""
+    return (search.split(separator: ":").map(String.init) + ["/usr/bin", "/bin"]).contains { folder in
+      access(folder + "/" + program, X_OK) == 0
+    }
+  }
+
+  // MARK: Unmounting
+
+  /// False while files of the mount are in use.
+  func unmount() -> Bool {
+    if geteuid() == 0, uploadfs_umount2(path, 0) == 0 { return true }
+    return uploadfs_run("fusermount3", "-u", path, nil) == 0
+  }
+
+  /// Takes the mount away from the tree; those who use its files go on until they close them.
+  @discardableResult
+  func detach() -> Bool {
+    if geteuid() == 0, uploadfs_umount2(path, Int32(MNT_DETACH)) == 0 { return true }
+    return uploadfs_run("fusermount3", "-u", "-z", path) == 0
+  }
+}

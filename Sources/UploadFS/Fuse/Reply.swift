@@ -1,0 +1,123 @@
+import CFuse
+import CLinux
+import Glibc
+
+/// The one answer that a request is owed.
+///
+/// Not copyable, and every way to answer consumes it, so that the compiler sees to it that a request is answered once. One
+/// that is dropped without an answer gets EIO: a caller that waits for ever is worse.
+struct Reply: ~Copyable {
+  private let request: fuse_req_t
+
+  init(_ request: fuse_req_t) {
+    self.request = request
+  }
+
+  deinit {
+    fuse_reply_err(request, EIO)
+  }
+
+  /// How long the kernel may use what it was told without asking again.
+  enum Validity {
+    /// Captures change only through this mount, and what the daemon itself removes is announced.
+    static let capture = 86400.0
+    /// Virtual entries come and go by themselves …
+    static let virtualEntry = 1.0
+    /// … and their attributes change all the time.
+    static let virtualAttributes = 0.0
+  }
+
+  consuming func done() {
+    fuse_reply_err(request, 0)
+    discard self
+  }
+
+  consuming func failure(_ error: SystemError) {
+    fuse_reply_err(request, error.code)
+    discard self
+  }
+
+  /// For forget, which takes no answer.
+  consuming func nothing() {
+    fuse_reply_none(request)
+    discard self
+  }
+
+  /// An entry, or a name that does not exist. False when the kernel has dropped the request and so has not counted it.
+  consuming func entry(_ found: FoundEntry?, isVirtualPlace: Bool) -> Bool {
+    var parameters = Self.parameters(found, isVirtualPlace: isVirtualPlace)
+    let result = fuse_reply_entry(request, &parameters)
+    discard self
+    return result == 0
+  }
+
+  /// A created and opened file. False when the opener was interrupted: it will send no release and no forget.
+  consuming func created(_ found: FoundEntry, _ info: UnsafePointer<fuse_file_info>) -> Bool {
+    var parameters = Self.parameters(found, isVirtualPlace: false)
+    let result = fuse_reply_create(request, &parameters, info)
+    discard self
+    return result == 0
+  }
+
+  /// An opened file. False when the opener was interrupted: it will send no release.
+  consuming func opened(_ info: UnsafePointer<fuse_file_info>) -> Bool {
+    let result = fuse_reply_open(request, info)
+    discard self
+    return result == 0
+  }
+
+  consuming func attributes(_ status: stat, isVirtual: Bool) {
+    var status = status
+    fuse_reply_attr(request, &status, isVirtual ? Validity.virtualAttributes : Validity.capture)
+    discard self
+  }
+
+  consuming func link(_ target: [CChar]) {
+    fuse_reply_readlink(request, target)
+    discard self
+  }
+
+  consuming func written(_ count: Int) {
+    fuse_reply_write(request, count)
+    discard self
+  }
+
+  /// Bytes of a file or a directory. False when the kernel has dropped the request.
+  @discardableResult
+  consuming func bytes(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    let result = fuse_reply_buf(request, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+    discard self
+    return result == 0
+  }
+
+  consuming func statistics(_ numbers: statvfs) {
+    var numbers = numbers
+    fuse_reply_statfs(request, &numbers)
+    discard self
+  }
+
+  consuming func position(_ offset: Int64) {
+    fuse_reply_lseek(request, off_t(offset))
+    discard self
+  }
+
+  consuming func ready(_ events: UInt32) {
+    fuse_reply_poll(request, events)
+    discard self
+  }
+
+  static func parameters(_ found: FoundEntry?, isVirtualPlace: Bool) -> fuse_entry_param {
+    var parameters = fuse_entry_param()
+    guard let found else {
+      // Node 0 says "no such name", and for how long.
+      parameters.entry_timeout = isVirtualPlace ? 0 : Validity.capture
+      return parameters
+    }
+    parameters.ino = fuse_ino_t(found.node.rawValue)
+    parameters.generation = 1
+    parameters.attr = found.status
+    parameters.attr_timeout = found.node.isVirtual ? Validity.virtualAttributes : Validity.capture
+    parameters.entry_timeout = found.node.isVirtual ? Validity.virtualEntry : Validity.capture
+    return parameters
+  }
+}

@@ -1,0 +1,124 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+extension Filesystem {
+  /// What the sink is to be told of a file.
+  enum Announcement: Hashable, Sendable {
+    case opened
+    case changed
+    case settled
+    case namesChanged
+    case attributesChanged
+    case found
+    case removed
+    case evicted
+
+    init(_ announcement: WriterActivity.Announcement) {
+      switch announcement {
+      case .opened: self = .opened
+      case .changed: self = .changed
+      case .settled: self = .settled
+      }
+    }
+  }
+
+  /// Decides under the file's lock and tells the sink, so that the events of one file keep their order.
+  ///
+  /// The caller holds none of the locks. `decide` runs with the namespace lock held shared, so that it may use paths.
+  func announce<Failure: Error>(
+    _ file: CapturedFile, _ decide: (inout CapturedFile.State) throws(Failure) -> Announcement?
+  ) throws(Failure) {
+    try file.order.withLock { (_) throws(Failure) in
+      try announceInOrder(file, decide)
+    }
+  }
+
+  /// ``announce(_:_:)`` for a caller that holds the file's `order`.
+  func announceInOrder<Failure: Error>(
+    _ file: CapturedFile, _ decide: (inout CapturedFile.State) throws(Failure) -> Announcement?
+  ) throws(Failure) {
+    let events = try namespaceLock.shared { () throws(Failure) -> (first: FileEvent?, second: FileEvent?) in
+      try file.state.withLock { (state) throws(Failure) -> (first: FileEvent?, second: FileEvent?) in
+        let announcement = try decide(&state)
+        let owesOpened = state.owesOpened
+        state.owesOpened = false
+        guard owesOpened || announcement != nil else { return (nil, nil) }
+        let snapshot = snapshotLocked(of: file, &state)
+        return (owesOpened ? .opened(snapshot) : nil, announcement.map { event($0, file.id, snapshot) })
+      }
+    }
+    if let first = events.first { sink.handle(first) }
+    if let second = events.second { sink.handle(second) }
+  }
+
+  private func event(_ announcement: Announcement, _ id: FileID, _ snapshot: FileSnapshot) -> FileEvent {
+    switch announcement {
+    case .opened: .opened(snapshot)
+    case .changed: .changed(snapshot)
+    case .settled: .settled(snapshot)
+    case .namesChanged: .namesChanged(snapshot)
+    case .attributesChanged: .attributesChanged(snapshot)
+    case .found: .found(snapshot)
+    case .removed: .removed(id)
+    case .evicted: .evicted(id)
+    }
+  }
+
+  /// The facts of this instant. The file's lock and the namespace lock are held. When the spool cannot say what the file
+  /// is like (somebody took it away by hand), the last known facts stand in.
+  func snapshotLocked(of file: CapturedFile, _ state: inout CapturedFile.State) -> FileSnapshot {
+    if let status = try? statusLocked(of: file, state) { state.lastKnown = CapturedFile.KnownAttributes(status) }
+    return FileSnapshot(
+      id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
+      modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
+      names: nodes.withLock { $0.table.paths(of: file.node) }, writableOpens: state.activity.writableOpens,
+      mutationsInFlight: state.activity.mutationsInFlight)
+  }
+
+  private func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
+    if let descriptor = state.descriptor { return try descriptor.status() }
+    let status = try location(of: file.node).status()
+    guard status.key == file.key else { throw .stale }
+    return status
+  }
+
+  /// After a file lost or gained a name. The caller holds none of the locks.
+  func announceNames(of file: CapturedFile) {
+    announce(file) { state in
+      guard !state.activity.isGone else { return nil }
+      if nodes.withLock({ $0.table.isNamed(file.node) }) { return .namesChanged }
+      state.activity.lostLastName()
+      return .removed
+    }
+  }
+
+  // MARK: The bracket around a mutation of the content
+
+  /// Makes a mutation known before its system call. Every call is followed by ``endMutation(of:)``.
+  func beginMutation(of file: CapturedFile) {
+    let isBegun = file.state.withLock { state in
+      guard !state.activity.needsNewRevision else { return false }
+      _ = state.activity.beginMutation()
+      return true
+    }
+    if isBegun { return }
+    file.order.withLock { _ in
+      // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
+      if file.state.withLock({ $0.activity.needsNewRevision }) { sink.contentWillChange(file.id) }
+      announceInOrder(file) { state in state.activity.beginMutation().map { Announcement($0) } }
+    }
+  }
+
+  /// After a mutation's system call, whatever came of it.
+  func endMutation(of file: CapturedFile) {
+    let isEnded = file.state.withLock { state in
+      guard state.activity.endsMutationsSilently else { return false }
+      _ = state.activity.endMutation()
+      return true
+    }
+    if isEnded { return }
+    announce(file) { state in state.activity.endMutation().map { Announcement($0) } }
+  }
+}

@@ -1,0 +1,182 @@
+import CLinux
+public import FileModel
+import Glibc
+import Synchronization
+
+/// What the uploader may ask: facts, bytes, and room.
+extension Filesystem {
+  /// The file as it is now; nil when it has no name and nobody holds it open.
+  public func snapshot(of id: FileID) -> FileSnapshot? {
+    guard let file = file(of: id) else { return nil }
+    return namespaceLock.shared {
+      file.state.withLock { state in
+        let snapshot = snapshotLocked(of: file, &state)
+        return snapshot.names.isEmpty && state.handles == 0 ? nil : snapshot
+      }
+    }
+  }
+
+  /// Fills `buffer` from `offset`; returns the bytes read, fewer only at the end of the file. Access times stay as they
+  /// are where the system allows it.
+  public func read(_ id: FileID, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer)
+    throws(FileContentsError) -> Int
+  {
+    guard let file = file(of: id) else { throw .gone }
+    guard let start = Int64(exactly: offset) else { return 0 }
+    do throws(SystemError) {
+      return try Self.readFully(try descriptorForReading(file), at: start, into: buffer)
+    } catch  where error == .stale || error == .notFound {
+      throw .gone
+    } catch {
+      throw .system(errno: error.code)
+    }
+  }
+
+  /// Removes the local copy of a delivered file, unless it was opened or changed since `epoch`. True when removed.
+  public func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
+    guard let file = file(of: id) else { return false }
+    return file.order.withLock { _ in
+      let removed = namespaceLock.exclusive { () -> Evicted? in
+        // Opening needs the namespace lock, so nobody can open it while this is decided and done.
+        let isIdle = file.state.withLock { state in
+          state.activity.epoch == epoch && state.activity.isQuiet && state.handles == 0 && !state.activity.isGone
+        }
+        return isIdle ? removeEveryName(of: file) : nil
+      }
+      guard let removed else { return false }
+      sink.handle(.evicted(id))
+      for entry in removed.entries { notices.entryRemoved(entry) }
+      return true
+    }
+  }
+
+  private func file(of id: FileID) -> CapturedFile? {
+    nodes.withLock { namespace in
+      namespace.table.node(of: id).flatMap { namespace.table[$0]?.file }
+    }
+  }
+
+  private func descriptorForReading(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
+    try namespaceLock.shared { () throws(SystemError) in
+      if let shared = file.state.withLock({ $0.descriptor }), shared.isReadable { return shared }
+      let place = try location(of: file.node)
+      let number: Int32
+      do throws(SystemError) {
+        number = try place.open(O_RDONLY | uploadfs_o_noatime)
+      } catch .notPermitted {
+        number = try place.open(O_RDONLY)
+      }
+      let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
+      guard try descriptor.status().key == file.key else { throw .stale }
+      return descriptor
+    }
+  }
+
+  /// What an eviction took away, and the hold on the inode: its blocks are given back outside of the lock.
+  private struct Evicted: Sendable {
+    var entries: [NoticeQueue.RemovedEntry]
+    var pin: FileDescriptor
+  }
+
+  /// The namespace lock is held alone. Nil when the file has to stay: it has names that are not known yet, so that
+  /// removing the known ones would free nothing, or a name cannot be removed.
+  private func removeEveryName(of file: CapturedFile) -> Evicted? {
+    guard let node = nodes.withLock({ $0.table[file.node] }), !node.names.isEmpty,
+      let status = try? statusInSpool(of: file.node), Int(status.st_nlink) == node.names.count,
+      let pin = try? location(of: file.node).pin()
+    else { return nil }
+    for entry in node.names {
+      do throws(SystemError) {
+        let place = try location(of: entry)
+        guard try place.status().key == file.key else { return nil }
+        try check(unlinkat(place.directory, place.path, 0))
+      } catch {
+        return nil
+      }
+      withNodes { _ = $0.table.removeName(entry) }
+    }
+    file.state.withLock { $0.activity.lostLastName() }
+    let entries = node.lookups == 0 ? [] : node.names.map { NoticeQueue.RemovedEntry(entry: $0, node: file.node) }
+    return Evicted(entries: entries, pin: pin)
+  }
+
+  // MARK: Scan
+
+  /// Walks the spool on the caller's thread and says `found` of each regular file that nobody has open for writing, then
+  /// `scanEnded`. Safe while mounted and while writers work; a file that a writer made meanwhile is not mentioned.
+  public func scanSpool() {
+    movedDuringScan.withLock { $0 = [] }
+    var pending = [NodeID.root]
+    var linked: [CapturedFile] = []
+    while true {
+      while let next = pending.popLast() {
+        // The count keeps the directory in the table until its entries are.
+        let names = entryNames(of: next)
+        for name in names {
+          guard let (node, kind, links) = scanEntry(DirectoryEntry(directory: next, name: name)) else { continue }
+          if kind == .directory {
+            pending.append(node)
+          } else if let file = file(of: node) {
+            if links > 1 { linked.append(file) } else { announceFound(file) }
+          }
+        }
+        forget(next, count: 1)
+      }
+      let moved = movedDuringScan.withLock { moved -> [NodeID] in
+        guard let waiting = moved, !waiting.isEmpty else {
+          moved = nil
+          return []
+        }
+        moved = []
+        return waiting
+      }
+      if moved.isEmpty { break }
+      for node in moved { take(node, into: &pending) }
+    }
+    // Every name is known now.
+    for file in linked { announceFound(file) }
+    sink.handle(.scanEnded)
+  }
+
+  /// Something that moved during the scan is looked at again.
+  private func take(_ node: NodeID, into pending: inout [NodeID]) {
+    let file = withNodes { namespace -> CapturedFile? in
+      if namespace.table[node]?.kind == .directory { namespace.table.countLookup(node) }
+      return namespace.table[node]?.file
+    }
+    if let file {
+      announceFound(file)
+    } else if nodes.withLock({ $0.table[node]?.kind == .directory }) {
+      pending.append(node)
+    }
+  }
+
+  private func announceFound(_ file: CapturedFile) {
+    announce(file) { state in
+      guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet else {
+        return nil
+      }
+      state.foundAnnounced = true
+      return .found
+    }
+  }
+
+  private func entryNames(of directory: NodeID) -> [EntryName] {
+    guard let number = try? openDirectory(directory) else { return [] }
+    defer { release(number) }
+    guard let descriptor = try? directoryHandle(number).descriptor else { return [] }
+    var names: [EntryName] = []
+    // What could be read of a directory that fails half-way is better than nothing.
+    try? Self.forEachEntry(of: descriptor) { name, _, _ in
+      if !name.isDot, directory != .root || !reservedNames.contains(name) { names.append(name) }
+    }
+    return names
+  }
+
+  private func scanEntry(_ entry: DirectoryEntry) -> (node: NodeID, kind: NodeKind, links: UInt64)? {
+    namespaceLock.shared {
+      guard let status = try? location(of: entry).status(), status.kind != .other else { return nil }
+      return (adopt(status, at: entry, counting: status.kind == .directory), status.kind, UInt64(status.st_nlink))
+    }
+  }
+}

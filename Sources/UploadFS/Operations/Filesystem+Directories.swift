@@ -1,0 +1,85 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Listing directories.
+extension Filesystem {
+  func openDirectory(_ node: NodeID) throws(SystemError) -> UInt64 {
+    let handle: DirectoryHandle
+    if node.isVirtual {
+      guard try virtualAttributes(of: node, handle: nil).st_mode & S_IFMT == S_IFDIR else { throw .notDirectory }
+      handle = DirectoryHandle(node: node, descriptor: nil)
+    } else {
+      let number = try namespaceLock.shared { () throws(SystemError) -> Int32 in
+        if let pin = nodes.withLock({ $0.table[node]?.pin }) {
+          return try check(uploadfs_openat(pin.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
+        }
+        do throws(SystemError) {
+          return try location(of: node).open(O_RDONLY | O_DIRECTORY)
+        } catch {
+          throw error == .notFound ? .stale : error
+        }
+      }
+      handle = DirectoryHandle(
+        node: node, descriptor: FileDescriptor(owning: number, isReadable: true, isWritable: false))
+    }
+    return handles.withLock { $0.insert(.directory(handle)) }
+  }
+
+  func directoryHandle(_ number: UInt64) throws(SystemError) -> DirectoryHandle {
+    guard case .directory(let handle) = try handle(number) else { throw .badDescriptor }
+    return handle
+  }
+
+  /// Calls `body` with the listing that a handle's cookies count in: the cookie of an entry is its index + 1. Cookie 0
+  /// starts over with what is there now.
+  func withListing<Result>(
+    of handle: DirectoryHandle, from cookie: Int64, _ body: (borrowing DirectoryListing, _ index: Int) -> Result
+  ) throws(SystemError) -> Result {
+    var listing = handle.listing.withLock { $0 }
+    if cookie <= 0 || listing == nil {
+      let fresh = try list(handle)
+      handle.listing.withLock { $0 = fresh }
+      listing = fresh
+    }
+    guard let listing else { throw .inputOutput }
+    return body(listing, Int(clamping: max(cookie, 0)))
+  }
+
+  private func list(_ handle: DirectoryHandle) throws(SystemError) -> DirectoryListing {
+    guard let descriptor = handle.descriptor else { return try listVirtual(handle.node) }
+    var listing = DirectoryListing()
+    let isRoot = handle.node == .root
+    let rootInode = isRoot ? try root.status().st_ino : 0
+    try Self.forEachEntry(of: descriptor) { name, inode, type in
+      if isRoot, reservedNames.contains(name) { return }
+      listing.append(name: name, inode: UInt64(isRoot && name.isDot ? rootInode : inode), mode: mode_t(type) << 12)
+    }
+    if isRoot { appendVirtualRoots(to: &listing) }
+    return listing
+  }
+
+  /// Reads a directory from its start, whatever other readers of the descriptor do.
+  static func forEachEntry(
+    of directory: FileDescriptor, _ body: (_ name: EntryName, _ inode: ino_t, _ type: UInt8) -> Void
+  ) throws(SystemError) {
+    let number = try check(uploadfs_openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
+    guard let stream = fdopendir(number) else {
+      let failure = SystemError.last
+      close(number)
+      throw failure
+    }
+    defer { closedir(stream) }
+    while true {
+      errno = 0
+      guard let entry = readdir(stream) else {
+        guard errno == 0 else { throw .last }
+        return
+      }
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
+      }
+      body(name, entry.pointee.d_ino, entry.pointee.d_type)
+    }
+  }
+}

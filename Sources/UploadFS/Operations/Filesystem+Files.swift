@@ -1,0 +1,340 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// Opening, reading and writing regular files.
+extension Filesystem {
+  /// How an open is to be answered.
+  struct Opened: Hashable, Sendable {
+    var handle: UInt64
+    /// Past the page cache.
+    var isDirect: Bool
+    /// The kernel may keep the pages that it has.
+    var keepsCache: Bool
+    /// Nothing has to be said when a descriptor of it is closed.
+    var skipsFlush: Bool
+  }
+
+  // MARK: Opening
+
+  func open(_ node: NodeID, flags: Int32) throws(SystemError) -> Opened {
+    if node.isVirtual { return try openVirtual(node, flags: flags) }
+    guard let file = file(of: node) else { throw .stale }
+    let access = flags & O_ACCMODE
+    let writes = access == O_WRONLY || access == O_RDWR
+    let truncates = writes && flags & O_TRUNC != 0
+    if writes { try requireAccepting() }
+    let opened = try open(file, reads: access != O_WRONLY, writes: writes)
+    guard truncates else { return opened }
+    do throws(SystemError) {
+      try truncate(file, to: 0, through: try fileHandle(opened.handle).descriptor)
+    } catch {
+      release(opened.handle)
+      throw error
+    }
+    return opened
+  }
+
+  private func open(_ file: CapturedFile, reads: Bool, writes: Bool) throws(SystemError) -> Opened {
+    guard writes else {
+      return try namespaceLock.shared { () throws(SystemError) in
+        try file.state.withLock { (state) throws(SystemError) in
+          try openLocked(file, &state, reads: reads, writes: false)
+        }
+      }
+    }
+    var opened: Opened?
+    try announce(file) { (state) throws(SystemError) -> Announcement? in
+      opened = try openLocked(file, &state, reads: reads, writes: true)
+      return state.activity.openedForWriting().map { Announcement($0) }
+    }
+    guard let opened else { throw .inputOutput }
+    return opened
+  }
+
+  /// The namespace lock and the file's lock are held.
+  private func openLocked(
+    _ file: CapturedFile, _ state: inout CapturedFile.State, reads: Bool, writes: Bool
+  ) throws(SystemError) -> Opened {
+    let descriptor: FileDescriptor
+    if let shared = state.descriptor, shared.isReadable || !reads, shared.isWritable || !writes {
+      descriptor = shared
+    } else {
+      descriptor = try openSpoolFile(file, current: state.descriptor, writes: writes)
+      state.descriptor = descriptor
+    }
+    return register(file, &state, descriptor, reads: reads, writes: writes)
+  }
+
+  private func register(
+    _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, reads: Bool, writes: Bool
+  ) -> Opened {
+    state.handles += 1
+    if writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
+    let choice = state.caching.opened(reads: reads, writes: writes)
+    let handle = FileHandle(file: file, descriptor: descriptor, writes: writes, isDirect: choice.isDirect)
+    return Opened(
+      handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.isDirect, keepsCache: choice.keepsCache,
+      skipsFlush: !writes)
+  }
+
+  /// Opens the spool's file for both directions if it lets us, so that every later handle can share the descriptor.
+  private func openSpoolFile(_ file: CapturedFile, current: FileDescriptor?, writes: Bool) throws(SystemError)
+    -> FileDescriptor
+  {
+    do throws(SystemError) {
+      return FileDescriptor(
+        owning: try openSpoolFile(file, current: current, O_RDWR), isReadable: true, isWritable: true)
+    } catch  where error == .accessDenied || error == .readOnly || error == .notPermitted {
+      // An ordinary user's daemon and a file whose mode denies its owner one direction.
+      return FileDescriptor(
+        owning: try openSpoolFile(file, current: current, writes ? O_WRONLY : O_RDONLY), isReadable: !writes,
+        isWritable: writes)
+    }
+  }
+
+  private func openSpoolFile(_ file: CapturedFile, current: FileDescriptor?, _ flags: Int32) throws(SystemError)
+    -> Int32
+  {
+    guard let known = nodes.withLock({ $0.table[file.node] }) else { throw .stale }
+    if known.names.isEmpty {
+      guard let holder = current ?? known.pin else { throw .stale }
+      return try check(uploadfs_openat(AT_FDCWD, holder.reopenPath, flags | O_CLOEXEC, 0))
+    }
+    do throws(SystemError) {
+      return try location(of: file.node).open(flags)
+    } catch {
+      throw error == .notFound ? .stale : error
+    }
+  }
+
+  /// Makes and opens a file; opens the one that is there when the caller did not ask for O_EXCL.
+  func create(_ entry: DirectoryEntry, mode: mode_t, flags: Int32, caller: Caller) throws(SystemError)
+    -> (found: FoundEntry, opened: Opened)
+  {
+    try requireFree(entry)
+    try requireAccepting()
+    do throws(SystemError) {
+      return try createNew(entry, mode: mode, flags: flags, caller: caller)
+    } catch  where error == .exists && flags & O_EXCL == 0 {
+      guard let found = try lookup(entry) else { throw .stale }
+      do throws(SystemError) {
+        return (found, try open(found.node, flags: flags))
+      } catch {
+        forget(found.node, count: 1)
+        throw error
+      }
+    }
+  }
+
+  private func createNew(_ entry: DirectoryEntry, mode: mode_t, flags: Int32, caller: Caller) throws(SystemError)
+    -> (found: FoundEntry, opened: Opened)
+  {
+    let access = flags & O_ACCMODE
+    let writes = access == O_WRONLY || access == O_RDWR
+    let created = try namespaceLock.exclusive {
+      () throws(SystemError) -> (found: FoundEntry, file: CapturedFile, opened: Opened) in
+      let place = try location(of: entry)
+      let descriptor = FileDescriptor(
+        owning: try place.open(O_RDWR | O_CREAT | O_EXCL, mode: mode & 0o7777), isReadable: true, isWritable: true)
+      try giveToCaller(place, in: entry.directory, caller)
+      let status = try descriptor.status()
+      let node = adopt(status, at: entry, isNew: true, counting: true)
+      guard let file = file(of: node) else { throw .inputOutput }
+      let opened = file.state.withLock { state in
+        state.descriptor = descriptor
+        // Sent once no lock is held, before anything else is said of this file.
+        if writes { state.owesOpened = state.activity.openedForWriting() != nil }
+        return register(file, &state, descriptor, reads: access != O_WRONLY, writes: writes)
+      }
+      return (FoundEntry(node: node, status: status), file, opened)
+    }
+    announce(created.file) { state in
+      writes ? nil : state.activity.madeWithoutWriter().map { Announcement($0) }
+    }
+    return (created.found, created.opened)
+  }
+
+  /// The last descriptor of a handle is closed, or its opener was interrupted before it got one.
+  ///
+  /// Virtual files and directories only lose their number.
+  func release(_ number: UInt64) {
+    guard case .file(let handle)? = handles.withLock({ $0.remove(number) }) else { return }
+    let file = handle.file
+    if handle.writes {
+      announce(file) { state in state.activity.closedForWriting().map { Announcement($0) } }
+      writableOpens.subtract(1, ordering: .sequentiallyConsistent)
+    }
+    let last = file.state.withLock { state -> FileDescriptor? in
+      state.caching.closed(isDirect: handle.isDirect, writes: handle.writes)
+      state.handles -= 1
+      guard state.handles == 0 else { return nil }
+      defer { state.descriptor = nil }
+      return state.descriptor
+    }
+    // Closed here, without the lock, unless a system call of another thread still uses it.
+    _ = last
+  }
+
+  // MARK: Reading and writing
+
+  func read(_ number: UInt64, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
+    switch try handle(number) {
+    case .file(let handle): try Self.readFully(handle.descriptor, at: offset, into: buffer)
+    case .virtual(let handle): readVirtual(handle, at: offset, into: buffer)
+    case .directory: throw .isDirectory
+    }
+  }
+
+  /// Reads until the buffer is full or the file ends.
+  static func readFully(_ descriptor: FileDescriptor, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer)
+    throws(SystemError) -> Int
+  {
+    guard let base = buffer.baseAddress, offset >= 0 else { return 0 }
+    var done = 0
+    while done < buffer.count {
+      let count = try retryingInterrupts {
+        pread(descriptor.number, base + done, buffer.count - done, off_t(offset &+ Int64(done)))
+      }
+      if count == 0 { break }
+      done += count
+    }
+    return done
+  }
+
+  /// Writes at the offset that the kernel gives, and returns how many bytes the spool took.
+  ///
+  /// For O_APPEND the kernel's offset is the end of the file: it takes the inode's lock and knows the size, because every
+  /// change passes through it. Choosing the offset again here would be wrong, since one large append arrives as several
+  /// requests that different threads may handle in any order. The spool's descriptor is never O_APPEND.
+  func write(_ number: UInt64, at offset: Int64, _ bytes: UnsafeRawBufferPointer) throws(SystemError) -> Int {
+    guard case .file(let handle) = try handle(number) else { throw .readOnly }
+    guard let base = bytes.baseAddress, !bytes.isEmpty else { return 0 }
+    try requireSize(offset: offset, length: Int64(bytes.count))
+    let count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor)
+    guard count > 0 else { throw .noSpace }
+    beginMutation(of: handle.file)
+    defer { endMutation(of: handle.file) }
+    return try Self.writeFully(handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
+  }
+
+  private static func writeFully(_ descriptor: FileDescriptor, at offset: Int64, _ bytes: UnsafeRawBufferPointer)
+    throws(SystemError) -> Int
+  {
+    guard let base = bytes.baseAddress else { return 0 }
+    var done = 0
+    while done < bytes.count {
+      do throws(SystemError) {
+        done += try retryingInterrupts {
+          pwrite(descriptor.number, base + done, bytes.count - done, off_t(offset &+ Int64(done)))
+        }
+      } catch {
+        // What has been written counts; the rest of the caller's next write shows the error.
+        if done > 0 { return done }
+        throw error
+      }
+    }
+    return done
+  }
+
+  private func requireSize(offset: Int64, length: Int64) throws(SystemError) {
+    let (end, isOver) = offset.addingReportingOverflow(length)
+    guard offset >= 0, length >= 0 else { throw .invalid }
+    guard !isOver, UInt64(end) <= configuration.fileBytesMax else { throw .tooLarge }
+  }
+
+  /// How many of `bytes` may be written, making room if need be.
+  private func admit(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor) -> UInt64 {
+    let admitted = space.admit(bytes) { isEnough in
+      for candidate in sink.evictionCandidates() {
+        if isEnough() { return }
+        _ = evict(candidate.id, ifUnchangedSince: candidate.epoch)
+      }
+    }
+    guard admitted < bytes else { return bytes }
+    return isAllocated(bytes, at: offset, of: descriptor) ? bytes : admitted
+  }
+
+  /// Whether a range lies in a file without holes, so that writing it takes no space.
+  private func isAllocated(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor) -> Bool {
+    guard let status = try? descriptor.status() else { return false }
+    let (end, isOver) = offset.addingReportingOverflow(Int64(clamping: bytes))
+    return !isOver && end <= status.st_size && Int64(status.st_blocks) >= Int64(status.st_size) / 512
+  }
+
+  func synchronize(_ number: UInt64, dataOnly: Bool) throws(SystemError) {
+    let descriptor: FileDescriptor
+    switch try handle(number) {
+    case .file(let handle): descriptor = handle.descriptor
+    case .directory(let handle):
+      guard let opened = handle.descriptor else { return }
+      descriptor = opened
+    case .virtual: return
+    }
+    try check(dataOnly ? fdatasync(descriptor.number) : fsync(descriptor.number))
+  }
+
+  /// fallocate(2) with every mode that the spool's filesystem has.
+  func allocate(_ number: UInt64, mode: Int32, offset: Int64, length: Int64) throws(SystemError) {
+    let handle = try fileHandle(number)
+    let punches = mode & uploadfs_falloc_punch_hole != 0
+    if !punches {
+      try requireSize(offset: offset, length: length)
+      let bytes = UInt64(clamping: length)
+      guard admit(bytes, at: offset, of: handle.descriptor) == bytes else { throw .noSpace }
+    }
+    beginMutation(of: handle.file)
+    defer { endMutation(of: handle.file) }
+    while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
+      if errno != EINTR { throw .last }
+    }
+  }
+
+  /// What poll(2) says at once: a virtual file is readable when it has changed since it was read through this handle.
+  func readyEvents(_ number: UInt64) throws(SystemError) -> UInt32 {
+    guard case .virtual(let file) = try handle(number) else {
+      return UInt32(POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
+    }
+    return isReadable(file) ? UInt32(POLLIN | POLLRDNORM) : 0
+  }
+
+  /// SEEK_DATA and SEEK_HOLE; the kernel does the others itself.
+  func seek(_ number: UInt64, offset: Int64, whence: Int32) throws(SystemError) -> Int64 {
+    guard whence == uploadfs_seek_data || whence == uploadfs_seek_hole else { throw .invalid }
+    switch try handle(number) {
+    case .file(let handle):
+      let found = lseek(handle.descriptor.number, off_t(offset), whence)
+      guard found >= 0 else { throw .last }
+      return Int64(found)
+    case .virtual(let handle):
+      let size = Int64(handle.snapshot.withLock { $0.bytes.count })
+      guard offset >= 0, offset < size else { throw .outOfRange }
+      return whence == uploadfs_seek_data ? offset : size
+    case .directory: throw .invalid
+    }
+  }
+
+  /// Changes a file's size through an open descriptor.
+  func truncate(_ file: CapturedFile, to size: Int64, through descriptor: FileDescriptor) throws(SystemError) {
+    try requireSize(offset: size, length: 0)
+    beginMutation(of: file)
+    defer { endMutation(of: file) }
+    while ftruncate(descriptor.number, off_t(size)) != 0 {
+      if errno != EINTR { throw .last }
+    }
+  }
+
+  /// A descriptor for truncate(2), which comes without a handle.
+  func descriptorForTruncation(of node: NodeID) throws(SystemError) -> (file: CapturedFile, descriptor: FileDescriptor)
+  {
+    guard let file = file(of: node) else { throw .stale }
+    let descriptor = try namespaceLock.shared { () throws(SystemError) -> FileDescriptor in
+      let current = file.state.withLock { $0.descriptor }
+      if let current, current.isWritable { return current }
+      return FileDescriptor(
+        owning: try openSpoolFile(file, current: current, O_WRONLY), isReadable: false, isWritable: true)
+    }
+    return (file, descriptor)
+  }
+}

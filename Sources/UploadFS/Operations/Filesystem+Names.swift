@@ -1,0 +1,214 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// Looking up, making and removing names.
+extension Filesystem {
+  /// Finds an entry and counts it for the kernel; nil when there is none.
+  func lookup(_ entry: DirectoryEntry) throws(SystemError) -> FoundEntry? {
+    if entry.directory.isVirtual || isReserved(entry) { return try lookupVirtual(entry) }
+    return try namespaceLock.shared { () throws(SystemError) in
+      let status: stat
+      do throws(SystemError) {
+        status = try location(of: entry).status()
+      } catch .notFound {
+        return nil
+      }
+      return FoundEntry(node: adopt(status, at: entry, counting: true), status: status)
+    }
+  }
+
+  /// The kernel forgets a node.
+  func forget(_ node: NodeID, count: UInt64) {
+    if node.isVirtual {
+      virtualNodes.withLock { $0.forget(node, count: count) }
+    } else {
+      withNodes { $0.table.forget(node, count: count) }
+    }
+  }
+
+  func makeDirectory(_ entry: DirectoryEntry, mode: mode_t, caller: Caller) throws(SystemError) -> FoundEntry {
+    try make(entry, caller: caller) { (place) throws(SystemError) in
+      try check(mkdirat(place.directory, place.path, mode & 0o7777))
+    }
+  }
+
+  func makeSymbolicLink(_ entry: DirectoryEntry, target: UnsafePointer<CChar>, caller: Caller) throws(SystemError)
+    -> FoundEntry
+  {
+    try make(entry, caller: caller) { (place) throws(SystemError) in
+      try check(symlinkat(target, place.directory, place.path))
+    }
+  }
+
+  /// Makes a regular file, FIFO or socket; devices are refused.
+  func makeNode(_ entry: DirectoryEntry, mode: mode_t, caller: Caller) throws(SystemError) -> FoundEntry {
+    let type = mode & S_IFMT
+    guard type == S_IFREG || type == S_IFIFO || type == S_IFSOCK || type == 0 else { throw .notPermitted }
+    if type == S_IFREG || type == 0 { try requireAccepting() }
+    let found = try make(entry, caller: caller) { (place) throws(SystemError) in
+      try check(mknodat(place.directory, place.path, mode, 0))
+    }
+    if let file = file(of: found.node) {
+      announce(file) { state in state.activity.madeWithoutWriter().map { Announcement($0) } }
+    }
+    return found
+  }
+
+  private func make(
+    _ entry: DirectoryEntry, caller: Caller, _ makeIt: (borrowing SpoolLocation) throws(SystemError) -> Void
+  ) throws(SystemError) -> FoundEntry {
+    try requireFree(entry)
+    return try namespaceLock.exclusive { () throws(SystemError) in
+      let place = try location(of: entry)
+      try makeIt(place)
+      try giveToCaller(place, in: entry.directory, caller)
+      let status = try place.status()
+      return FoundEntry(node: adopt(status, at: entry, isNew: true, counting: true), status: status)
+    }
+  }
+
+  /// A daemon that runs as root makes things for others: they get the owner that they would have on a local directory.
+  func giveToCaller(_ place: borrowing SpoolLocation, in directory: NodeID, _ caller: Caller) throws(SystemError) {
+    guard isPrivileged, caller.user != 0 || caller.group != 0 else { return }
+    let parent = try location(of: directory).status()
+    let made = try place.status()
+    // Below a set-group-ID directory the spool has already given the directory's group.
+    let group = parent.st_mode & S_ISGID != 0 ? made.st_gid : caller.group
+    try check(fchownat(place.directory, place.path, caller.user, group, AT_SYMLINK_NOFOLLOW))
+    // chown(2) takes set-ID bits away, which making the file does not.
+    if made.st_mode & S_IFMT == S_IFREG, made.st_mode & (S_ISUID | S_ISGID) != 0 {
+      try check(fchmodat(place.directory, place.path, made.st_mode & 0o7777, 0))
+    }
+  }
+
+  func makeLink(to node: NodeID, at entry: DirectoryEntry) throws(SystemError) -> FoundEntry {
+    if node.isVirtual { throw .crossDevice }
+    try requireFree(entry)
+    let found = try namespaceLock.exclusive { () throws(SystemError) in
+      guard nodes.withLock({ $0.table[node]?.names.isEmpty == false }) else { throw .notFound }
+      let old = try location(of: node)
+      let new = try location(of: entry)
+      try check(linkat(old.directory, old.path, new.directory, new.path, 0))
+      let status = try new.status()
+      return FoundEntry(node: adopt(status, at: entry, counting: true), status: status)
+    }
+    if let file = file(of: found.node) { announceNames(of: file) }
+    return found
+  }
+
+  func unlink(_ entry: DirectoryEntry) throws(SystemError) {
+    try requireRemovable(entry)
+    // Holds the inode until the lock is released: giving back the blocks of a huge file takes long.
+    let removed = try namespaceLock.exclusive { () throws(SystemError) -> Removed in
+      let place = try location(of: entry)
+      let removed = try prepareRemoval(of: entry, at: place)
+      try check(unlinkat(place.directory, place.path, 0))
+      finishRemoval(removed) { $0.table.removeName(entry) }
+      return removed
+    }
+    if let file = removed.file { announceNames(of: file) }
+  }
+
+  func removeDirectory(_ entry: DirectoryEntry) throws(SystemError) {
+    try requireRemovable(entry)
+    try namespaceLock.exclusive { () throws(SystemError) in
+      let place = try location(of: entry)
+      let removed = try prepareRemoval(of: entry, at: place)
+      try check(unlinkat(place.directory, place.path, AT_REMOVEDIR))
+      finishRemoval(removed) { $0.table.removeName(entry) }
+    }
+  }
+
+  /// What is about to lose a name.
+  struct Removed: Sendable {
+    let node: NodeID
+    let file: CapturedFile?
+    let pin: FileDescriptor
+  }
+
+  /// Learns what stands at a name and takes hold of it. The namespace lock is held alone.
+  func prepareRemoval(of entry: DirectoryEntry, at place: borrowing SpoolLocation) throws(SystemError) -> Removed {
+    let pin = try place.pin()
+    let node = adopt(try pin.status(), at: entry)
+    return Removed(node: node, file: file(of: node), pin: pin)
+  }
+
+  /// Takes the name out of the table after the spool has removed it: the inode stays reachable for as long as the kernel
+  /// knows it, and under its number when it has further names that nobody has looked up yet.
+  func finishRemoval(_ removed: Removed, _ removeName: (inout Namespace) -> Void) {
+    let linksLeft = (try? removed.pin.status().st_nlink) ?? 0
+    withNodes { namespace in
+      if namespace.table[removed.node]?.names.count == 1 {
+        if removed.file != nil, linksLeft > 0 {
+          namespace.table.keepReachable(removed.node)
+        } else {
+          namespace.table.pin(removed.node, by: removed.pin)
+        }
+      }
+      removeName(&namespace)
+    }
+  }
+
+  /// Renames with the flags of renameat2(2); only NOREPLACE and EXCHANGE are known.
+  func rename(_ from: DirectoryEntry, to: DirectoryEntry, flags: UInt32) throws(SystemError) {
+    try requireRemovable(from)
+    try requireRemovable(to)
+    guard flags == 0 || flags == uploadfs_rename_noreplace || flags == uploadfs_rename_exchange else { throw .invalid }
+    let isExchange = flags == uploadfs_rename_exchange
+    let (moved, replaced) = try namespaceLock.exclusive { () throws(SystemError) -> ([CapturedFile], Removed?) in
+      let old = try location(of: from)
+      let new = try location(of: to)
+      let source = adopt(try old.status(), at: from)
+      let target = (try? new.status()) == nil ? nil : try prepareRemoval(of: to, at: new)
+      try check(uploadfs_renameat2(old.directory, old.path, new.directory, new.path, flags))
+      // Two names of one inode: rename(2) leaves both.
+      if target?.node == source { return ([], nil) }
+      if isExchange {
+        withNodes { $0.table.exchange(from, to) }
+      } else if let target {
+        finishRemoval(target) { _ = $0.table.move(from, to: to) }
+      } else {
+        _ = withNodes { $0.table.move(from, to: to) }
+      }
+      noteMove(of: source)
+      if isExchange, let target { noteMove(of: target.node) }
+      return nodes.withLock { namespace in
+        var moved = namespace.table.files(below: source)
+        if isExchange, let target { moved += namespace.table.files(below: target.node) }
+        return (moved, isExchange ? nil : target)
+      }
+    }
+    if let file = replaced?.file { announceNames(of: file) }
+    for file in moved { announceNames(of: file) }
+  }
+
+  /// A scan that is walking the spool may already have passed the place that something moved to.
+  private func noteMove(of node: NodeID) {
+    movedDuringScan.withLock { moved in
+      guard let count = moved?.count else { return }
+      // Too many to remember: everything is looked at again.
+      if count >= 65536 { moved = [.root] } else { moved?.append(node) }
+    }
+  }
+
+  /// The target of a symbolic link, NUL-terminated.
+  func readLink(_ node: NodeID) throws(SystemError) -> [CChar] {
+    if node.isVirtual { return try readVirtualLink(node) }
+    var target = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
+    let length = try namespaceLock.shared { () throws(SystemError) -> Int in
+      let length: Int
+      if let pin = nodes.withLock({ $0.table[node]?.pin }) {
+        length = readlinkat(pin.number, "", &target, target.count - 1)
+      } else {
+        let place = try location(of: node)
+        length = readlinkat(place.directory, place.path, &target, target.count - 1)
+      }
+      guard length >= 0 else { throw .last }
+      return length
+    }
+    target[length] = 0
+    return target
+  }
+}

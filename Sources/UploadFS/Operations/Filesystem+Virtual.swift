@@ -1,0 +1,134 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// The files that nobody wrote: `status/…` and `.uploadfs/…`.
+extension Filesystem {
+  func lookupVirtual(_ entry: DirectoryEntry) throws(SystemError) -> FoundEntry? {
+    let path = try virtualPath(of: entry.directory).appending(entry.name.bytes)
+    guard let node = virtualTree.node(at: path) else { return nil }
+    let id = virtualNode(at: path, node, counting: true)
+    return FoundEntry(node: id, status: virtualStatus(of: id, path, node))
+  }
+
+  func virtualAttributes(of node: NodeID, handle number: UInt64?) throws(SystemError) -> stat {
+    guard let known = virtualNodes.withLock({ $0[node] }), let shown = virtualTree.node(at: known.path),
+      VirtualNodeTable.Shape(shown) == known.shape
+    else { throw .stale }
+    _ = virtualNode(at: known.path, shown, counting: false)
+    var status = virtualStatus(of: node, known.path, shown)
+    if let number, case .virtual(let handle)? = handles.withLock({ $0[number] }) {
+      status.st_size = off_t(handle.snapshot.withLock { $0.bytes.count })
+    }
+    return status
+  }
+
+  func openVirtual(_ node: NodeID, flags: Int32) throws(SystemError) -> Opened {
+    guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
+    guard let path = virtualNodes.withLock({ $0[node]?.path }), let snapshot = takeSnapshot(of: path) else {
+      throw .stale
+    }
+    let handle = VirtualHandle(path: path, snapshot: snapshot)
+    return Opened(
+      handle: handles.withLock { $0.insert(.virtual(handle)) }, isDirect: true, keepsCache: false, skipsFlush: true)
+  }
+
+  /// Copies from the handle's snapshot. Reading at the start again, after a change, takes a new one.
+  func readVirtual(_ handle: VirtualHandle, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+    if offset == 0, isReadable(handle), let fresh = takeSnapshot(of: handle.path) {
+      handle.snapshot.withLock { $0 = fresh }
+    }
+    return handle.snapshot.withLock { snapshot in
+      guard offset >= 0, offset < snapshot.bytes.count else { return 0 }
+      let part = snapshot.bytes[Int(offset)...].prefix(buffer.count)
+      buffer.copyBytes(from: part)
+      return part.count
+    }
+  }
+
+  /// For poll(2): the file may differ from what was last read through this handle.
+  func isReadable(_ handle: VirtualHandle) -> Bool {
+    virtualTree.version(of: handle.path) != handle.snapshot.withLock { $0.version }
+  }
+
+  func readVirtualLink(_ node: NodeID) throws(SystemError) -> [CChar] {
+    guard let path = virtualNodes.withLock({ $0[node]?.path }), case .link(let target)? = virtualTree.node(at: path)
+    else { throw .invalid }
+    return EntryName(bytes: target).cString
+  }
+
+  func listVirtual(_ node: NodeID) throws(SystemError) -> DirectoryListing {
+    let path = try virtualPath(of: node)
+    var listing = DirectoryListing()
+    let own = VirtualNodeTable.inodeNumber(of: path)
+    listing.append(name: EntryName("."), inode: own, mode: S_IFDIR)
+    listing.append(name: EntryName(".."), inode: own, mode: S_IFDIR)
+    for entry in virtualTree.entries(of: path) { append(entry, in: path, to: &listing) }
+    return listing
+  }
+
+  func appendVirtualRoots(to listing: inout DirectoryListing) {
+    for name in virtualTree.topLevelNames {
+      guard let node = virtualTree.node(at: RelativePath(bytes: name)) else { continue }
+      append(VirtualEntry(name: name, node: node), in: .root, to: &listing)
+    }
+  }
+
+  private func append(_ entry: VirtualEntry, in directory: RelativePath, to listing: inout DirectoryListing) {
+    let inode = VirtualNodeTable.inodeNumber(of: directory.appending(entry.name))
+    listing.append(name: EntryName(bytes: entry.name), inode: inode, mode: Self.mode(of: entry.node) & S_IFMT)
+  }
+
+  private func virtualPath(of directory: NodeID) throws(SystemError) -> RelativePath {
+    if directory == .root { return .root }
+    guard let path = virtualNodes.withLock({ $0[directory]?.path }) else { throw .stale }
+    return path
+  }
+
+  private func virtualNode(at path: RelativePath, _ node: VirtualNode, counting: Bool) -> NodeID {
+    let version = virtualTree.version(of: path)
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return virtualNodes.withLock { table in
+      let id = table.node(at: path, shape: VirtualNodeTable.Shape(node), version: version, now: now)
+      if counting { table.countLookup(id) }
+      return id
+    }
+  }
+
+  /// The version is asked first: a change in between is then read twice rather than missed.
+  private func takeSnapshot(of path: RelativePath) -> VirtualHandle.Snapshot? {
+    let version = virtualTree.version(of: path)
+    return virtualTree.contents(of: path).map { VirtualHandle.Snapshot(bytes: $0, version: version) }
+  }
+
+  private static func mode(of node: VirtualNode) -> mode_t {
+    switch node {
+    case .directory: S_IFDIR | 0o555
+    case .file: S_IFREG | 0o444
+    case .link: S_IFLNK | 0o777
+    }
+  }
+
+  private func virtualStatus(of id: NodeID, _ path: RelativePath, _ node: VirtualNode) -> stat {
+    var status = stat()
+    status.st_ino = UInt(VirtualNodeTable.inodeNumber(of: path))
+    status.st_mode = Self.mode(of: node)
+    status.st_nlink = node == .directory ? 2 : 1
+    status.st_uid = geteuid()
+    status.st_gid = getegid()
+    status.st_blksize = 4096
+    switch node {
+    case .directory: break
+    case .file(let sizeBytes): status.st_size = off_t(sizeBytes)
+    case .link(let target): status.st_size = off_t(target.count)
+    }
+    status.st_blocks = (status.st_size + 511) / 512
+    let changedAt = virtualNodes.withLock { $0[id]?.changedAt } ?? timespec()
+    status.st_atim = changedAt
+    status.st_mtim = changedAt
+    status.st_ctim = changedAt
+    return status
+  }
+}

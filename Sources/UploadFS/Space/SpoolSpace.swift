@@ -1,0 +1,78 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Keeps the reserve of the spool's filesystem free: admits writes, and makes room before it refuses one.
+final class SpoolSpace: Sendable {
+  private let directory: FileDescriptor
+  private let ledger: Mutex<SpaceLedger>
+  /// One thread makes room at a time; the others wait for it instead of evicting twice as much.
+  private let roomTurn = Mutex<Void>(())
+
+  init(directory: FileDescriptor, reserveBytes: UInt64) {
+    self.directory = directory
+    ledger = Mutex(SpaceLedger(reserveBytes: reserveBytes))
+  }
+
+  /// Admits up to `bytes` and returns how many; fewer when the reserve leaves no more, 0 when there is no room at all.
+  ///
+  /// `makeRoom` is called at most once and only when room is short. It removes files until its argument returns true or
+  /// nothing more can go.
+  func admit(_ bytes: UInt64, makeRoom: (_ isEnough: () -> Bool) -> Void) -> UInt64 {
+    if admitAll(bytes, refreshing: false) { return bytes }
+    return roomTurn.withLock { _ in
+      if admitAll(bytes, refreshing: true) { return bytes }
+      makeRoom { self.spareBytes(refreshing: true) >= bytes }
+      if admitAll(bytes, refreshing: true) { return bytes }
+      // Some filesystems give the blocks of removed files back only when their journal is written.
+      _ = uploadfs_syncfs(directory.number)
+      if admitAll(bytes, refreshing: true) { return bytes }
+      // A local filesystem writes what still fits; whole pages keep the next writes aligned.
+      let part = spareBytes(refreshing: false) & ~0xfff
+      return part > 0 && part < bytes && admitAll(part, refreshing: false) ? part : 0
+    }
+  }
+
+  /// What statvfs(2) says of the spool, less the reserve; never negative.
+  func statistics() throws(SystemError) -> statvfs {
+    var numbers = try systemStatistics()
+    let block = max(UInt64(numbers.f_frsize), 1)
+    let reserve = ledger.withLock { $0.reserveBytes }
+    let reserveBlocks = reserve / block + (reserve % block == 0 ? 0 : 1)
+    numbers.f_bavail = numbers.f_bavail > reserveBlocks ? numbers.f_bavail - UInt(reserveBlocks) : 0
+    numbers.f_bfree = numbers.f_bfree > reserveBlocks ? numbers.f_bfree - UInt(reserveBlocks) : 0
+    numbers.f_namemax = 255
+    return numbers
+  }
+
+  private func admitAll(_ bytes: UInt64, refreshing: Bool) -> Bool {
+    ledger.withLock { ledger in
+      refresh(&ledger, always: refreshing)
+      return ledger.admit(bytes)
+    }
+  }
+
+  private func spareBytes(refreshing: Bool) -> UInt64 {
+    ledger.withLock { ledger in
+      refresh(&ledger, always: refreshing)
+      return ledger.spareBytes
+    }
+  }
+
+  private func refresh(_ ledger: inout SpaceLedger, always: Bool) {
+    var clock = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &clock)
+    let now = UInt64(clamping: clock.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: clock.tv_nsec)
+    guard always || ledger.isStale(at: now) else { return }
+    // A spool that cannot say what it has is full; the write that follows shows the real error.
+    let numbers = try? systemStatistics()
+    let free = numbers.map { UInt64($0.f_bavail).multipliedReportingOverflow(by: UInt64($0.f_frsize)) }
+    ledger.refresh(availableBytes: free.map { $0.overflow ? .max : $0.partialValue } ?? 0, at: now)
+  }
+
+  private func systemStatistics() throws(SystemError) -> statvfs {
+    var numbers = statvfs()
+    try check(fstatvfs(directory.number, &numbers))
+    return numbers
+  }
+}

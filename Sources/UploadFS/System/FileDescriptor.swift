@@ -1,0 +1,38 @@
+import CLinux
+import Glibc
+
+/// An open file of the spool, closed when its last user lets go of it.
+///
+/// A system call may still be running on it when its file is released by another thread; each user therefore holds a
+/// reference, never the bare number.
+final class FileDescriptor: Sendable {
+  /// The descriptor's number; valid as long as this object lives.
+  let number: Int32
+  /// Whether it was opened so that it can be written.
+  let isWritable: Bool
+  /// Whether it was opened so that it can be read.
+  let isReadable: Bool
+
+  /// Takes ownership of an open descriptor.
+  init(owning number: Int32, isReadable: Bool, isWritable: Bool) {
+    self.number = number
+    self.isReadable = isReadable
+    self.isWritable = isWritable
+  }
+
+  deinit {
+    close(number)
+  }
+
+  /// What fstat(2) says of it.
+  func status() throws(SystemError) -> stat {
+    var status = stat()
+    try check(fstat(number, &status))
+    return status
+  }
+
+  /// A path that leads to the open file itself, also when it has no name any more.
+  var reopenPath: [CChar] {
+    "/proc/self/fd/\(number)".utf8CString.map { $0 }
+  }
+}

@@ -1,0 +1,48 @@
+import Glibc
+
+/// The errno with which a filesystem call fails: the one table of the module.
+struct SystemError: Error, Hashable {
+  /// A positive errno.
+  let code: Int32
+
+  init(code: Int32) {
+    self.code = code
+  }
+
+  /// What the last system call of this thread left in errno.
+  static var last: SystemError { SystemError(code: errno) }
+
+  static let notPermitted = SystemError(code: EPERM)
+  static let notFound = SystemError(code: ENOENT)
+  static let inputOutput = SystemError(code: EIO)
+  static let badDescriptor = SystemError(code: EBADF)
+  static let accessDenied = SystemError(code: EACCES)
+  static let exists = SystemError(code: EEXIST)
+  static let notDirectory = SystemError(code: ENOTDIR)
+  static let isDirectory = SystemError(code: EISDIR)
+  static let invalid = SystemError(code: EINVAL)
+  static let tooLarge = SystemError(code: EFBIG)
+  static let noSpace = SystemError(code: ENOSPC)
+  static let readOnly = SystemError(code: EROFS)
+  static let outOfRange = SystemError(code: ENXIO)
+  static let notSupported = SystemError(code: EOPNOTSUPP)
+  static let crossDevice = SystemError(code: EXDEV)
+  /// The node is known but stands nowhere any more. The kernel answers by looking the path up again.
+  static let stale = SystemError(code: ESTALE)
+}
+
+/// Repeats a system call that a signal interrupted.
+func retryingInterrupts(_ call: () -> Int) throws(SystemError) -> Int {
+  while true {
+    let result = call()
+    if result >= 0 { return result }
+    if errno != EINTR { throw .last }
+  }
+}
+
+/// Throws what errno says when a system call returned a negative number.
+@discardableResult
+func check(_ result: Int32) throws(SystemError) -> Int32 {
+  guard result >= 0 else { throw .last }
+  return result
+}
