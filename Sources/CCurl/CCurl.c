@@ -1,6 +1,9 @@
 #include "CCurl.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static size_t read_body(char *buffer, size_t size, size_t count, void *context) {
   struct uploadfs_curl_body *body = context;
@@ -27,6 +30,21 @@ CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body) {
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_READDATA, body);
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, (curl_seek_callback)seek_body);
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SEEKDATA, body);
+  return code;
+}
+
+static int limit_silence(void *context, curl_socket_t socket, curlsocktype purpose) {
+  (void)purpose;
+  unsigned int milliseconds = (unsigned int)(size_t)context;
+  // Without it a dead network is noticed later, by the request's own limits: not a reason to do without a connection.
+  (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+  return CURL_SOCKOPT_OK;
+}
+
+CURLcode uploadfs_curl_set_acknowledgement_timeout(CURL *easy, long milliseconds) {
+  CURLcode code = curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, (curl_sockopt_callback)limit_silence);
+  // The number itself, not a pointer to it: the callback may run after the caller's variable is gone.
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, (void *)(size_t)milliseconds);
   return code;
 }
 

@@ -3,16 +3,15 @@ import UploadEngine
 
 /// Turns libcurl's result codes into ``TransportError``s: once, here.
 enum CurlFailure {
-  /// What went wrong, for decisions. `text` is what libcurl wrote into the error buffer.
-  static func kind(of code: CURLcode, text: String) -> TransportError.Kind {
+  /// What went wrong, for decisions.
+  static func kind(of code: CURLcode) -> TransportError.Kind {
     switch code {
     case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
       .unknownHost
     case CURLE_COULDNT_CONNECT:
       .connectFailed
     case CURLE_OPERATION_TIMEDOUT:
-      // One code for three clocks; only the text of CURLOPT_LOW_SPEED_TIME begins like this (lib/speedcheck.c).
-      text.hasPrefix("Operation too slow") ? .stalled : .timedOut
+      .timedOut
     case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
       CURLE_SSL_INVALIDCERTSTATUS:
       .certificateRefused
@@ -31,9 +30,9 @@ enum CurlFailure {
     }
   }
 
-  /// The error for a transfer to `host` that ended with `code`.
+  /// The error for a transfer to `host` that ended with `code`. `text` is what libcurl wrote into the error buffer.
   static func error(for code: CURLcode, text: String, host: String) -> TransportError {
-    let kind = kind(of: code, text: text)
+    let kind = kind(of: code)
     let detail = text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
     return TransportError(kind, "\(sentence(for: kind, host: host)) (\(detail))")
   }

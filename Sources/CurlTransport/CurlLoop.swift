@@ -5,6 +5,8 @@ import UploadEngine
 final class CurlLoop {
   /// What stands between two turns when nothing happens; libcurl shortens it to its own next timer.
   private static let idlePollMilliseconds: Int32 = 60_000
+  /// How often transfers are asked whether they have stalled.
+  private static let stallCheckMilliseconds: Int32 = 250
 
   private let inbox: RequestInbox
   private let multi: UnsafeMutableRawPointer
@@ -13,6 +15,7 @@ final class CurlLoop {
   private var transfers: [HTTPRequestID: CurlTransfer] = [:]
   /// Handles that wait for the next transfer, so that none is made and torn down per chunk. At most `slots`.
   private var idleHandles: [EasyHandle] = []
+  private var nextStallCheck = ContinuousClock.now
 
   /// Takes over the multi handle.
   init(inbox: RequestInbox, multi: UnsafeMutableRawPointer, settings: TransferSettings) {
@@ -29,7 +32,7 @@ final class CurlLoop {
   func run() {
     var failure = "the transport has been stopped"
     while drainInbox() {
-      if let problem = perform() ?? poll(isIdle: !completeFinished()) {
+      if let problem = perform() ?? poll(isIdle: !completeFinished() && !endStalled()) {
         failure = problem
         break
       }
@@ -100,9 +103,23 @@ final class CurlLoop {
     return hasFinished
   }
 
+  /// True when a transfer has ended.
+  private func endStalled() -> Bool {
+    let now = ContinuousClock.now
+    guard now >= nextStallCheck else { return false }
+    nextStallCheck = now + .milliseconds(Int64(Self.stallCheckMilliseconds))
+    let stalled = transfers.values.compactMap { transfer in
+      transfer.stallError(at: now).map { (transfer, $0) }
+    }
+    for (transfer, error) in stalled { finish(transfer, .failure(error)) }
+    return !stalled.isEmpty
+  }
+
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.
   private func poll(isIdle: Bool) -> String? {
-    let code = curl_multi_poll(multi, nil, 0, isIdle ? Self.idlePollMilliseconds : 0, nil)
+    let needsCare = transfers.values.contains(where: \.hasStallLimit)
+    let timeout = needsCare ? Self.stallCheckMilliseconds : Self.idlePollMilliseconds
+    let code = curl_multi_poll(multi, nil, 0, isIdle ? timeout : 0, nil)
     return code == CURLM_OK ? nil : "curl_multi_poll failed: \(String(cString: curl_multi_strerror(code)))"
   }
 

@@ -96,6 +96,12 @@ final class EasyHandle {
     try check(uploadfs_curl_set_pointer(pointer, CURLOPT_ERRORBUFFER, errorText), CURLOPT_ERRORBUFFER)
   }
 
+  /// Gives a connection up when the peer's kernel acknowledges nothing for this long; for connections made from now on.
+  func setAcknowledgementTimeout(_ timeout: Duration) throws(TransportError) {
+    let milliseconds = Self.whole(timeout, unitAttoseconds: 1_000_000_000_000_000, perSecond: 1000)
+    try check(uploadfs_curl_set_acknowledgement_timeout(pointer, milliseconds), CURLOPT_SOCKOPTFUNCTION)
+  }
+
   /// Sends these bytes as the request's body; they must outlive the transfer.
   func setBody(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
     body.pointee = uploadfs_curl_body(bytes: bytes.baseAddress, count: bytes.count, offset: 0)
@@ -118,6 +124,12 @@ final class EasyHandle {
   func fact(_ info: CURLINFO) -> Int {
     var value = 0
     return uploadfs_curl_get_long(pointer, info, &value) == CURLE_OK ? value : 0
+  }
+
+  /// A number of bytes; 0 when libcurl does not know it.
+  func count(_ info: CURLINFO) -> Int {
+    var value: curl_off_t = 0
+    return uploadfs_curl_get_size(pointer, info, &value) == CURLE_OK ? Int(value) : 0
   }
 
   /// A fact in microseconds; zero when libcurl does not know it.

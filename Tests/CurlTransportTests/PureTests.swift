@@ -111,3 +111,54 @@ struct CurlTransportConfigurationTests {
     }
   }
 }
+
+@Suite("StallMeter")
+struct StallMeterTests {
+  let start = ContinuousClock.now
+  let limits = HTTPRequestLimits(stall: .seconds(5), stallBytesPerSecond: 8192)
+
+  /// The first of the given moments, in seconds, at which the meter says stalled.
+  func stalled(body: Int, _ samples: [(at: Double, uploaded: Int, downloaded: Int)]) throws -> Double? {
+    var meter = try #require(StallMeter(limits, bodyByteCount: body))
+    for sample in samples {
+      let now = start + .seconds(sample.at)
+      if meter.isStalled(at: now, uploaded: sample.uploaded, downloaded: sample.downloaded) { return sample.at }
+    }
+    return nil
+  }
+
+  @Test("Without a limit there is no meter")
+  func noLimit() {
+    #expect(StallMeter(HTTPRequestLimits(), bodyByteCount: 1) == nil)
+  }
+
+  @Test("A fast transfer that stops dead is stalled after the limit, not after the average has come down")
+  func stopsDead() throws {
+    let samples = stride(from: 0.0, to: 20, by: 0.25).map { (at: $0, uploaded: Int(min($0, 2) * 1e8), downloaded: 0) }
+    #expect(try stalled(body: 1 << 40, samples) == 7)
+  }
+
+  @Test("A slow transfer above the limit is not stalled, one below it is")
+  func slow() throws {
+    func samples(_ rate: Double) -> [(at: Double, uploaded: Int, downloaded: Int)] {
+      stride(from: 0.0, to: 60, by: 0.25).map { (at: $0, uploaded: Int($0 * rate), downloaded: 0) }
+    }
+    #expect(try stalled(body: 1 << 40, samples(8300)) == nil)
+    #expect(try stalled(body: 1 << 40, samples(8000)) == 5)
+    #expect(try stalled(body: 1 << 40, samples(0)) == 5)
+  }
+
+  @Test("A server that has received everything may take its time, but not for ever")
+  func waiting() throws {
+    let samples = stride(from: 0.0, to: 60, by: 0.25).map { (at: $0, uploaded: Int(min($0, 1) * 1e6), downloaded: 0) }
+    #expect(try stalled(body: 1_000_000, samples) == 21)
+  }
+
+  @Test("A response that stops is stalled")
+  func response() throws {
+    let samples = stride(from: 0.0, to: 60, by: 0.25).map {
+      (at: $0, uploaded: 1000, downloaded: Int(max(0, min($0, 12) - 10) * 1e6))
+    }
+    #expect(try stalled(body: 1000, samples) == 17)
+  }
+}

@@ -63,6 +63,9 @@ struct uploadfs_curl_body {
 /// instead of repeating it when a kept-alive connection turns out to be dead.
 CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body);
 
+/// Sets TCP_USER_TIMEOUT on every connection that the handle opens. The socket is only within reach of a callback.
+CURLcode uploadfs_curl_set_acknowledgement_timeout(CURL *easy, long milliseconds);
+
 /// For facts of the kind `long`.
 static inline CURLcode uploadfs_curl_get_long(CURL *easy, CURLINFO info, long *value) {
   return curl_easy_getinfo(easy, info, value);
