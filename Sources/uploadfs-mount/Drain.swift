@@ -1,4 +1,5 @@
 import Dispatch
+import FileModel
 import Glibc
 import MountConfiguration
 import Synchronization
@@ -12,7 +13,14 @@ final class Drain: Sendable {
   private let mount: FuseMount
   private let timeout: Duration?
   private let asked = DispatchSemaphore(value: 0)
-  private let reason = Mutex<String?>(nil)
+  private let unmounted = DispatchSemaphore(value: 0)
+  private let progress = Mutex(Progress())
+
+  private struct Progress {
+    var isAsked = false
+    /// False once the kernel has let go of the mount.
+    var isMounted = true
+  }
 
   init(filesystem: Filesystem, engine: UploadEngine, mount: FuseMount, timeout: Duration?) {
     self.filesystem = filesystem
@@ -21,25 +29,35 @@ final class Drain: Sendable {
     self.timeout = timeout
   }
 
-  /// Asks for the end; the first reason counts.
-  func ask(reason text: String) {
-    let isFirst = reason.withLock { reason in
-      guard reason == nil else { return false }
-      reason = text
-      return true
+  /// Asks for the end. Once is enough.
+  func ask() {
+    let isFirst = progress.withLock { progress in
+      defer { progress.isAsked = true }
+      return !progress.isAsked
     }
     if isFirst { asked.signal() }
+  }
+
+  /// The kernel has let go of the mount, because we wanted it or because somebody else did.
+  func noteUnmounted() {
+    progress.withLock { $0.isMounted = false }
+    unmounted.signal()
+    ask()
+  }
+
+  /// Waits for ``noteUnmounted()``, once; false when the time is over.
+  func waitUntilUnmounted(within limit: DispatchTimeInterval) -> Bool {
+    unmounted.wait(timeout: .now() + limit) == .success
   }
 
   /// Waits until asked, then delivers and unmounts. Blocks; runs on a thread of its own.
   func runWhenAsked() -> ExitStatus {
     asked.wait()
-    let reason = reason.withLock { $0 } ?? ""
     ServiceNotification.stopping(status: "delivering what is left")
     filesystem.stopAcceptingWriters()
     engine.beginDraining()
-    let isDelivered = deliver(reason)
-    unmount()
+    let isDelivered = deliver()
+    if isMounted { unmount() }
     return outcome(isDelivered)
   }
 
@@ -48,20 +66,22 @@ final class Drain: Sendable {
   func leaveAtOnce() {
     let isDelivered = isDelivered
     StandardError.write("\nuploadfs-mount: left at once; what is pending is kept in the spool\n")
-    mount.unmountLazily()
+    if isMounted { mount.unmountLazily() }
     _exit(isDelivered ? ExitStatus.success.rawValue : ExitStatus.leftWithPending.rawValue)
   }
+
+  private var isMounted: Bool { progress.withLock { $0.isMounted } }
 
   private var isDelivered: Bool { filesystem.writableOpenCount == 0 && engine.isDrained }
 
   /// True when everything was delivered, false when the time was over.
-  private func deliver(_ reason: String) -> Bool {
+  private func deliver() -> Bool {
     let deadline = timeout.map { ContinuousClock.now + $0 }
-    var progress = ProgressLine()
-    defer { progress.finish() }
+    var line = ProgressLine()
+    defer { line.finish() }
     while !isDelivered {
       if let deadline, ContinuousClock.now >= deadline { return false }
-      progress.show { "\(reason): delivering \(remainder); again to leave at once, nothing is lost" }
+      line.show { "delivering \(remainder); a second signal leaves at once and loses nothing" }
       usleep(50_000)
     }
     return true
@@ -83,7 +103,7 @@ final class Drain: Sendable {
   /// its last user does.
   private func unmount() {
     let deadline = ContinuousClock.now + .seconds(5)
-    while !mount.unmount() {
+    while isMounted, !mount.unmount() {
       guard ContinuousClock.now < deadline else {
         mount.unmountLazily()
         return

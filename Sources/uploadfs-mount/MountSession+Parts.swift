@@ -1,5 +1,6 @@
 import CurlTransport
 import Destinations
+import FileModel
 import Glibc
 import Logging
 import MountConfiguration
@@ -32,6 +33,31 @@ extension MountSession {
     }
   }
 
+  static func destination(
+    _ configuration: MountConfiguration, token: String?
+  ) throws(ToolFailure) -> ChunkProtocolDestination {
+    var options = ChunkProtocolOptions()
+    options.parallelChunks = configuration.parallel
+    options.chunkBytesMax = configuration.chunkBytes
+    options.wholeFileBytesMax = configuration.chunkBytes
+    options.allowPlainHTTP = configuration.allowPlainHTTP
+    do {
+      return try ChunkProtocolDestination(
+        baseURL: configuration.destination.text, credential: token.map { .bearer($0) }, options: options)
+    } catch {
+      throw ToolFailure(.destinationUnusable, error.message)
+    }
+  }
+
+  static func engineConfiguration(_ configuration: MountConfiguration) -> EngineConfiguration {
+    var settings = EngineConfiguration()
+    settings.limits.parallelChunks = configuration.parallel
+    settings.limits.buffers = configuration.parallel + UploadConstants.prefetchDepth
+    settings.limits.chunkBytes = configuration.chunkBytes
+    settings.limits.bufferBytes = configuration.chunkBytes
+    return settings
+  }
+
   static func filesystemConfiguration(
     _ configuration: MountConfiguration, mountPoint: String, knownIdentities: [UInt64: FileID]
   ) -> FilesystemConfiguration {
@@ -45,6 +71,16 @@ extension MountSession {
   }
 }
 
+extension ProcessFacts {
+  /// This daemon.
+  static var current: ProcessFacts {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    let milliseconds = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+    return ProcessFacts(pid: getpid(), version: UploadFSMount.version, startedAtMilliseconds: milliseconds)
+  }
+}
+
 /// The engine as the source of status, for a tree that has to exist before it.
 final class AttachedStatus: StatusSource {
   private let engine = Mutex<UploadEngine?>(nil)
@@ -55,4 +91,7 @@ final class AttachedStatus: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { engine.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engine.withLock { $0 }?.summary() ?? MountSummary() }
+
+  /// Files that are known and not gone.
+  var captures: Int { summary().filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) } }
 }

@@ -23,7 +23,8 @@ final class MountSession: Sendable {
   /// Makes every part, from the ones that can refuse a wrong setting to the one that others can see.
   init(_ configuration: MountConfiguration, mountPoint: String) throws {
     self.mountPoint = mountPoint
-    logger = Self.logger(configuration.logLevel)
+    let logger = Self.logger(configuration.logLevel)
+    self.logger = logger
     let token = try configuration.tokenFile.map { path throws(ToolFailure) in
       try TokenFile.read(path, logger: logger)
     }
@@ -31,7 +32,7 @@ final class MountSession: Sendable {
     let destination = try Self.destination(configuration, token: token)
     try Spool.make(configuration.spool)
     let source = AttachedStatus()
-    do {
+    do throws(StorageError) {
       state = try StateDirectory(spool: configuration.spool)
       let spool = configuration.spool
       let reserveBytes = configuration.reserveBytes
@@ -43,48 +44,63 @@ final class MountSession: Sendable {
         catalog: try Catalog(path: state.catalogPath),
         resumeStore: try ResumeStore(directory: state.resumeDirectory, masterKeyFile: state.masterKeyFile),
         statusTree: statusTree, logger: logger)
-    } catch let error as StorageError {
+    } catch {
       throw ToolFailure(.spoolUnusable, error.message)
     }
     source.attach(engine)
-    do {
+    do throws(MountError) {
       let filesystemConfiguration = Self.filesystemConfiguration(
         configuration, mountPoint: mountPoint, knownIdentities: engine.knownIdentities)
       filesystem = try Filesystem(configuration: filesystemConfiguration, sink: engine, virtualTree: statusTree)
-      mount = FuseMount(filesystem: filesystem, configuration: filesystemConfiguration)
-    } catch let error as MountError {
+      engine.attach(contents: filesystem)
+      // Last: from here on others can see the mount, and wait until it is served.
+      mount = try FuseMount(filesystem: filesystem, configuration: filesystemConfiguration)
+    } catch {
       throw ToolFailure(error)
     }
-    engine.attach(contents: filesystem)
     drain = Drain(filesystem: filesystem, engine: engine, mount: mount, timeout: configuration.drainTimeout)
   }
 
   /// Mounts, serves until told to stop, delivers what is left and unmounts.
   func run() throws -> ExitStatus {
-    let stopped = DispatchSemaphore(value: 0)
+    let ended = DispatchSemaphore(value: 0)
     let outcome = Mutex(ExitStatus.internalError)
     engine.start()
-    guard Signals.watch({ [self] name, ordinal in signalled(name, ordinal) }),
-      DedicatedThread.start({ [self] in
+    let hasThreads =
+      Signals.watch { [self] _, ordinal in signalled(ordinal) }
+      && DedicatedThread.start { [self] in
         let status = drain.runWhenAsked()
+        // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
+        if !drain.waitUntilUnmounted(within: .seconds(1)) {
+          stop()
+          _exit(status.rawValue)
+        }
         outcome.withLock { $0 = status }
-        stopped.signal()
-      })
-    else { throw ToolFailure(.internalError, "the system has no thread left; is a process limit too low?") }
-    do {
-      try mount.run { [self] in ready() }
-    } catch {
-      engine.stop()
-      throw ToolFailure(error)
+        ended.signal()
+      }
+    guard hasThreads else {
+      throw ToolFailure(.internalError, "the system has no thread left; is a process limit too low?")
+    }
+    let isServed = Atomic(false)
+    mount.run {
+      isServed.store(true, ordering: .relaxed)
+      self.ready()
+    }
+    guard isServed.load(ordering: .relaxed) else {
+      throw ToolFailure(.fuseUnavailable, "the kernel gave \(mountPoint) up before it was mounted")
     }
     // Unmounted: by the drain, or by somebody else. In both cases what is left is delivered first.
-    drain.ask(reason: "unmounted")
-    stopped.wait()
+    drain.noteUnmounted()
+    ended.wait()
+    stop()
+    return outcome.withLock { $0 }
+  }
+
+  private func stop() {
     engine.stop()
     transport.stop()
     statusTree.stop()
     logger.info("stopped", metadata: ["mount": "\(mountPoint)"])
-    return outcome.withLock { $0 }
   }
 
   private func ready() {
@@ -94,9 +110,9 @@ final class MountSession: Sendable {
     if !DedicatedThread.start({ [self] in filesystem.scanSpool() }) { filesystem.scanSpool() }
   }
 
-  private func signalled(_ name: String, _ ordinal: Int) {
+  private func signalled(_ ordinal: Int) {
     if ordinal == 1 {
-      drain.ask(reason: name)
+      drain.ask()
     } else {
       drain.leaveAtOnce()
     }

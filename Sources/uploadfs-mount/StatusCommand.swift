@@ -44,7 +44,7 @@ struct StatusCommand: ParsableCommand {
       }
     }
     let summary = try mount.summary()
-    print("\(Readable.count(summary.unfinished, "file")) on the way to \(summary.destination): \(summary.remainder)")
+    print("to \(summary.destination): \(summary.remainder)")
   }
 
   private func line(_ columns: [String]) -> String {

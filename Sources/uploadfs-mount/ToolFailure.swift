@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import MountConfiguration
+import UploadFS
 
 /// Why a command could not do what it was asked to: one line for people and a number for scripts.
 struct ToolFailure: Error {
@@ -34,12 +35,36 @@ func systemMessage(_ code: Int32) -> String {
   strerror(code).map { String(cString: $0) } ?? "error \(code)"
 }
 
+extension ToolFailure {
+  /// The failure and exit code for a mount that could not be made.
+  init(_ error: MountError) {
+    let status: ExitStatus =
+      switch error.kind {
+      case .mountPointMissing, .mountPointNotDirectory, .deadMountNotRemovable: .mountPointUnusable
+      case .mountPointNotEmpty: .mountPointNotEmpty
+      case .deviceMissing, .noPermission, .fusermountMissing: .fuseUnavailable
+      case .spoolUnusable, .spoolInsideMount: .spoolUnusable
+      case .system: .internalError
+      }
+    self.init(status, error.message)
+  }
+}
+
 /// Unbuffered output for people. Lost output is nobody's failure: a closed terminal must not stop a delivery.
 enum StandardError {
-  static func write(_ text: String) {
+  static func write(_ text: String) { Unbuffered.write(text, to: STDERR_FILENO) }
+}
+
+/// Unbuffered output for programs: whoever waits for a line gets it at once.
+enum StandardOutput {
+  static func line(_ text: String) { Unbuffered.write("\(text)\n", to: STDOUT_FILENO) }
+}
+
+private enum Unbuffered {
+  static func write(_ text: String, to descriptor: Int32) {
     var bytes = Array(text.utf8)[...]
     while !bytes.isEmpty {
-      let written = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+      let written = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
       if written < 0 && errno == EINTR { continue }
       guard written > 0 else { return }
       bytes = bytes.dropFirst(written)

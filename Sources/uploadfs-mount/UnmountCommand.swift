@@ -18,7 +18,8 @@ struct UnmountCommand: ParsableCommand {
       let mount = try MountView(mountPoint)
       var summary = try mount.summary()
       guard let daemon = RunningProcess(summary.process.pid) else {
-        throw ToolFailure(.notAMount, "the daemon of \(mountPoint) is not visible from here (process \(summary.process.pid))")
+        throw ToolFailure(
+          .notAMount, "the daemon of \(mountPoint) is not visible from here (process \(summary.process.pid))")
       }
       guard kill(daemon.pid, SIGTERM) == 0 else {
         throw ToolFailure(

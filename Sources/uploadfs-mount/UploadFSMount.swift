@@ -4,6 +4,8 @@ import MountConfiguration
 /// The command line.
 @main
 struct UploadFSMount: ParsableCommand {
+  static let version = "0.1.0"
+
   static let configuration = CommandConfiguration(
     commandName: "uploadfs-mount",
     abstract: "A folder that uploads what is written into it.",
@@ -14,6 +16,6 @@ struct UploadFSMount: ParsableCommand {
       EXIT CODES:
       \(ExitStatus.table)
       """,
-    version: "0.1.0",
+    version: version,
     subcommands: [MountCommand.self, StatusCommand.self, WaitCommand.self, UnmountCommand.self])
 }
