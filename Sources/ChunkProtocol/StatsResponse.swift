@@ -1,86 +1,117 @@
-/// The answer to `GET /v1/stats`: what this process of the receiver has counted for the credential's files. Counts of
-/// connections and requests are those of the whole process.
+/// The answer to `GET /v1/stats`: what this process of the receiver has counted since it started.
 public struct StatsResponse: Hashable, Sendable, Codable {
-  /// One upload.
+  /// One upload session.
   public struct Upload: Hashable, Sendable, Codable {
-    /// The session's id, or the receipt's for a whole file.
+    /// The session's id.
     public var id: String
     /// The name at the last request that gave one.
     public var name: String
-    /// `open`, `committed` or `ended`.
-    public var state: String
-    /// Chunk requests whose body arrived in full; a chunk that was sent twice counts twice.
+    /// Requests that concerned it.
+    public var requests: UInt64
+    /// Connections that carried its chunks.
+    public var connections: UInt64
+    /// Chunk requests whose body arrived in full.
     public var chunksReceived: UInt64
-    /// Bytes of bodies that arrived, also of those that were refused afterwards.
+    /// Chunks that were verified and stored, without those that were held already.
+    public var chunksStored: UInt64
+    /// Chunks that were held already when they arrived.
+    public var duplicateChunks: UInt64
+    /// Bytes of chunk bodies that arrived in full.
     public var bytesReceived: UInt64
+    /// The most chunk requests that were in flight at once.
+    public var chunkRequestsInFlightMax: UInt64
+    /// When its first chunk began to arrive, milliseconds since 1970; nil before.
+    public var firstChunkAtMilliseconds: Int64?
+    /// How long after that twelve chunk requests were first in flight at once; nil when they never were.
+    public var twelveActiveAfterMilliseconds: Int64?
 
     enum CodingKeys: String, CodingKey {
       case id
       case name
-      case state
+      case requests
+      case connections
       case chunksReceived = "chunks_received"
+      case chunksStored = "chunks_stored"
+      case duplicateChunks = "duplicate_chunks"
       case bytesReceived = "bytes_received"
+      case chunkRequestsInFlightMax = "chunk_requests_in_flight_max"
+      case firstChunkAtMilliseconds = "first_chunk_at_ms"
+      case twelveActiveAfterMilliseconds = "twelve_active_after_ms"
     }
 
-    /// What was counted for one upload.
-    public init(id: String, name: String, state: String, chunksReceived: UInt64, bytesReceived: UInt64) {
+    /// What was counted.
+    public init(
+      id: String, name: String, requests: UInt64, connections: UInt64, chunksReceived: UInt64, chunksStored: UInt64,
+      duplicateChunks: UInt64, bytesReceived: UInt64, chunkRequestsInFlightMax: UInt64,
+      firstChunkAtMilliseconds: Int64? = nil, twelveActiveAfterMilliseconds: Int64? = nil
+    ) {
       self.id = id
       self.name = name
-      self.state = state
+      self.requests = requests
+      self.connections = connections
       self.chunksReceived = chunksReceived
+      self.chunksStored = chunksStored
+      self.duplicateChunks = duplicateChunks
       self.bytesReceived = bytesReceived
+      self.chunkRequestsInFlightMax = chunkRequestsInFlightMax
+      self.firstChunkAtMilliseconds = firstChunkAtMilliseconds
+      self.twelveActiveAfterMilliseconds = twelveActiveAfterMilliseconds
     }
   }
 
   /// When the process started, milliseconds since 1970.
   public var startedAtMilliseconds: Int64
-  /// TCP connections accepted.
-  public var connections: UInt64
-  /// TLS handshakes completed.
-  public var handshakes: UInt64
   /// Requests of any kind.
   public var requests: UInt64
-  /// Chunk requests whose body arrived in full.
+  /// TCP connections accepted.
+  public var connectionsAccepted: UInt64
+  /// TLS handshakes completed.
+  public var handshakes: UInt64
+  /// Chunk requests whose body arrived in full; a chunk that was sent twice counts twice.
   public var chunksReceived: UInt64
-  /// Bytes of bodies that arrived in chunk and whole-file requests.
+  /// Chunks that were verified and stored, without those that were held already.
+  public var chunksStored: UInt64
+  /// Chunks that were held already when they arrived.
+  public var duplicateChunks: UInt64
+  /// Bytes of the bodies of chunk and whole-file requests that arrived in full.
   public var bytesReceived: UInt64
-  /// Files published.
+  /// Files published, in sessions and in single requests.
   public var filesPublished: UInt64
-  /// Chunk requests in flight now.
-  public var chunksInFlight: UInt64
-  /// The most chunk requests of one upload that were in flight at once.
-  public var chunksInFlightMax: UInt64
-  /// The latest 1000 uploads, newest first.
+  /// The most chunk requests that were in flight at once.
+  public var chunkRequestsInFlightMax: UInt64
+  /// The latest 1000 sessions, newest first.
   public var uploads: [Upload]
 
   enum CodingKeys: String, CodingKey {
     case startedAtMilliseconds = "started_at_ms"
-    case connections
-    case handshakes
     case requests
+    case connectionsAccepted = "connections_accepted"
+    case handshakes = "tls_handshakes"
     case chunksReceived = "chunks_received"
+    case chunksStored = "chunks_stored"
+    case duplicateChunks = "duplicate_chunks"
     case bytesReceived = "bytes_received"
     case filesPublished = "files_published"
-    case chunksInFlight = "chunks_in_flight"
-    case chunksInFlightMax = "chunks_in_flight_max"
+    case chunkRequestsInFlightMax = "chunk_requests_in_flight_max"
     case uploads
   }
 
   /// What was counted.
   public init(
-    startedAtMilliseconds: Int64, connections: UInt64, handshakes: UInt64, requests: UInt64, chunksReceived: UInt64,
-    bytesReceived: UInt64, filesPublished: UInt64, chunksInFlight: UInt64, chunksInFlightMax: UInt64,
-    uploads: [Upload]
+    startedAtMilliseconds: Int64, requests: UInt64, connectionsAccepted: UInt64, handshakes: UInt64,
+    chunksReceived: UInt64, chunksStored: UInt64, duplicateChunks: UInt64, bytesReceived: UInt64,
+    filesPublished: UInt64, chunkRequestsInFlightMax: UInt64, uploads: [Upload]
   ) {
     self.startedAtMilliseconds = startedAtMilliseconds
-    self.connections = connections
-    self.handshakes = handshakes
     self.requests = requests
+    self.connectionsAccepted = connectionsAccepted
+    self.handshakes = handshakes
     self.chunksReceived = chunksReceived
+    self.chunksStored = chunksStored
+    self.duplicateChunks = duplicateChunks
     self.bytesReceived = bytesReceived
     self.filesPublished = filesPublished
-    self.chunksInFlight = chunksInFlight
-    self.chunksInFlightMax = chunksInFlightMax
+    self.chunkRequestsInFlightMax = chunkRequestsInFlightMax
     self.uploads = uploads
   }
 }

@@ -73,8 +73,12 @@ import Testing
         modifiedNanoseconds: 0, mode: 0),
       receipt,
       StatsResponse(
-        startedAtMilliseconds: 0, connections: 0, handshakes: 0, requests: 0, chunksReceived: 0, bytesReceived: 0,
-        filesPublished: 0, chunksInFlight: 0, chunksInFlightMax: 0, uploads: []),
+        startedAtMilliseconds: 0, requests: 0, connectionsAccepted: 0, handshakes: 0, chunksReceived: 0,
+        chunksStored: 0, duplicateChunks: 0, bytesReceived: 0, filesPublished: 0, chunkRequestsInFlightMax: 0,
+        uploads: []),
+      StatsResponse.Upload(
+        id: "s", name: "n", requests: 0, connections: 0, chunksReceived: 0, chunksStored: 0, duplicateChunks: 0,
+        bytesReceived: 0, chunkRequestsInFlightMax: 0, firstChunkAtMilliseconds: 0, twelveActiveAfterMilliseconds: 0),
       Problem(.incomplete, detail: "d", missing: [], limit: 0, field: "f"),
     ]
     for body in bodies {
