@@ -1,0 +1,115 @@
+import Integrity
+
+/// What is to be done. The driver runs effects in the order given, after it has let go of the core; what the store does
+/// comes back as an event.
+public enum CoreEffect: Sendable {
+  /// Answer a request; each request gets exactly one answer at each of its stages.
+  case reply(RequestID, Reply)
+  /// Make the session's directory, data file and journal.
+  case createSession(SessionFacts)
+  /// Write the request's body at the offset, then record it.
+  case writeChunk(RequestID, SessionID, index: UInt32, offset: UInt64, ChunkFacts)
+  /// Read the session's data and compare it with the journal.
+  case verifySession(SessionID)
+  /// Compute the commit's verdict; pure, but too long for the core's lock when a file has many chunks.
+  case checkCommit(CommitCheck)
+  /// Publish a session's data.
+  case publish(SessionID, Publication)
+  /// Delete the session's directory.
+  case removeSession(SessionID)
+  /// Write and publish the request's body.
+  case publishWholeFile(RequestID, WholeFileRecord, Publication)
+  /// Forget whole-file receipts older than this.
+  case forgetReceipts(before: Milliseconds)
+  /// Count what lies under a credential's root.
+  case measureUsage(CredentialID)
+}
+
+/// The answer to a request, or to its first stage.
+public enum Reply: Sendable {
+  /// The session exists.
+  case sessionOpened(SessionFacts, isNew: Bool, expiresAt: Milliseconds)
+  /// The body may be read; it has this many bytes.
+  case bodyAdmitted(bytes: UInt32)
+  /// The chunk is stored; `wasHeld` when it was there already.
+  case chunkStored(wasHeld: Bool)
+  /// What is held.
+  case held(HeldChunks)
+  /// Published.
+  case receipt(ReceiptFacts)
+  /// The session is gone, as asked.
+  case ended
+  /// Not granted.
+  case refused(Refusal)
+}
+
+/// What a session holds.
+public struct HeldChunks: Sendable {
+  /// The session.
+  public var facts: SessionFacts
+  /// Its chunks.
+  public var chunks: [UInt32: ChunkFacts]
+  /// When it ends by itself.
+  public var expiresAt: Milliseconds
+  /// Its receipt, once it is published; the chunks are then forgotten.
+  public var receipt: ReceiptFacts?
+
+  /// The tip of the commitment chain over the chunks that are held from the first one on without a gap.
+  public var chainTip: [UInt8] {
+    if let receipt { return receipt.chainTip }
+    var chain = CommitmentChain(sessionID: facts.id)
+    var index: UInt32 = 0
+    while let chunk = chunks[index] {
+      chain.extend(with: chunk.sha256.bytes)
+      index += 1
+    }
+    return chain.tip
+  }
+}
+
+/// The digests of a complete file, and what the commit says that they add up to.
+public struct CommitCheck: Sendable {
+  /// The session.
+  public var session: SessionID
+  /// Which state of the session these digests are.
+  public var generation: UInt64
+  /// In index order.
+  public var digests: [Digest32]
+  /// What the commit states.
+  public var merkleRoot: [UInt8]
+  /// What the commit states.
+  public var chainTip: [UInt8]
+
+  /// Whether the digests make that root and that tip.
+  public var verdict: CommitVerdict {
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: session.text)
+    for digest in digests {
+      let bytes = digest.bytes
+      tree.append(chunkSHA256: bytes)
+      chain.extend(with: bytes)
+    }
+    if tree.root != merkleRoot { return .otherRoot }
+    return chain.tip == chainTip ? .match : .otherTip
+  }
+}
+
+/// What a commit's check found.
+public enum CommitVerdict: Hashable, Sendable {
+  /// The stored chunks are the file that the commit describes.
+  case match
+  /// They have another Merkle root.
+  case otherRoot
+  /// They have another commitment chain.
+  case otherTip
+}
+
+/// What is durable about a file that came in one request.
+public struct WholeFileRecord: Hashable, Sendable, Codable {
+  /// Whose it is.
+  public var credential: String
+  /// The client's key.
+  public var idempotencyKey: String
+  /// A digest of what two requests with this key must agree in.
+  public var fingerprint: [UInt8]
+}

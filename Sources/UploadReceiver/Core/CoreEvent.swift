@@ -1,0 +1,159 @@
+public import ChunkProtocol
+import Integrity
+
+/// What happened. Everything that the core decides follows from these and from the time that comes with each.
+public enum CoreEvent: Sendable {
+  /// A client opens a session.
+  case openSession(RequestID, SessionOpeningRequest)
+  /// A chunk's header has arrived.
+  case beginChunk(RequestID, ChunkHead)
+  /// A chunk's body is complete in memory, and these are the digests of what arrived.
+  case chunkArrived(RequestID, ChunkFacts)
+  /// A chunk's body did not arrive; the request is answered with the reason.
+  case chunkFailed(RequestID, Refusal)
+  /// A chunk lies in the data file and in the journal, or could not be put there.
+  case chunkWritten(RequestID, StoreFailure?)
+  /// A client asks what is held.
+  case querySession(RequestID, CredentialID, SessionID)
+  /// A client asks for publication.
+  case commit(RequestID, CredentialID, SessionID, CommitFacts, receiptID: String)
+  /// The digests were compared with the commit; the generation says which digests.
+  case commitChecked(SessionID, generation: UInt64, CommitVerdict)
+  /// The publication is done, or could not be done.
+  case published(SessionID, Result<PublicationResult, StoreFailure>)
+  /// A client gives the session up.
+  case abort(RequestID, CredentialID, SessionID)
+  /// The store has made the session's directory, or could not.
+  case sessionCreated(SessionID, StoreFailure?)
+  /// After a restart: the chunks whose bytes still have the digests of the journal.
+  case sessionVerified(SessionID, Result<[UInt32: ChunkFacts], StoreFailure>)
+  /// A whole file's header has arrived.
+  case beginWholeFile(RequestID, WholeFileHead)
+  /// A whole file's body is complete in memory.
+  case wholeFileArrived(RequestID, ChunkFacts)
+  /// A whole file's body did not arrive; the request is answered with the reason.
+  case wholeFileFailed(RequestID, Refusal)
+  /// A whole file is published, or could not be.
+  case wholeFilePublished(RequestID, Result<PublicationResult, StoreFailure>)
+  /// So much lies under a credential's root.
+  case usageMeasured(CredentialID, bytes: UInt64)
+  /// Time has passed.
+  case tick
+}
+
+/// A request for a session.
+public struct SessionOpeningRequest: Hashable, Sendable {
+  /// Who asks.
+  public var credential: CredentialID
+  /// The client's key for this opening.
+  public var idempotencyKey: String
+  /// What for.
+  public var opening: OpeningFacts
+  /// The name that the session gets if it is new; random.
+  public var candidateID: SessionID
+  /// What is free on the disk.
+  public var freeBytes: UInt64
+
+  /// Collects a request.
+  public init(
+    credential: CredentialID, idempotencyKey: String, opening: OpeningFacts, candidateID: SessionID, freeBytes: UInt64
+  ) {
+    self.credential = credential
+    self.idempotencyKey = idempotencyKey
+    self.opening = opening
+    self.candidateID = candidateID
+    self.freeBytes = freeBytes
+  }
+}
+
+/// What is announced about a body before it arrives.
+public struct AnnouncedBytes: Hashable, Sendable {
+  /// The digests and the size in the header.
+  public var facts: ChunkFacts
+  /// The tag; nil when there is none.
+  public var tag: [UInt8]?
+  /// The body's length, where HTTP states one.
+  public var contentLength: UInt64?
+
+  /// What a header announces.
+  public init(facts: ChunkFacts, tag: [UInt8]?, contentLength: UInt64?) {
+    self.facts = facts
+    self.tag = tag
+    self.contentLength = contentLength
+  }
+}
+
+/// A chunk's header.
+public struct ChunkHead: Hashable, Sendable {
+  /// Who sends it.
+  public var credential: CredentialID
+  /// To which session.
+  public var session: SessionID
+  /// Its position.
+  public var index: UInt32
+  /// What is announced.
+  public var announced: AnnouncedBytes
+  /// What is free on the disk.
+  public var freeBytes: UInt64
+
+  /// Collects a header.
+  public init(
+    credential: CredentialID, session: SessionID, index: UInt32, announced: AnnouncedBytes, freeBytes: UInt64
+  ) {
+    self.credential = credential
+    self.session = session
+    self.index = index
+    self.announced = announced
+    self.freeBytes = freeBytes
+  }
+}
+
+/// A whole file's header.
+public struct WholeFileHead: Hashable, Sendable {
+  /// Who sends it.
+  public var credential: CredentialID
+  /// The client's key for this file and revision.
+  public var idempotencyKey: String
+  /// The name to publish it under.
+  public var name: String
+  /// What is announced.
+  public var announced: AnnouncedBytes
+  /// The tag's nonce.
+  public var nonce: [UInt8]
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+  /// What to do when something has the name already.
+  public var ifExists: IfExists
+  /// The receipt's name, if there will be one; random.
+  public var receiptID: String
+  /// What is free on the disk.
+  public var freeBytes: UInt64
+
+  /// Collects a header.
+  public init(
+    credential: CredentialID, idempotencyKey: String, name: String, announced: AnnouncedBytes, nonce: [UInt8],
+    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists, receiptID: String, freeBytes: UInt64
+  ) {
+    self.credential = credential
+    self.idempotencyKey = idempotencyKey
+    self.name = name
+    self.announced = announced
+    self.nonce = nonce
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+    self.ifExists = ifExists
+    self.receiptID = receiptID
+    self.freeBytes = freeBytes
+  }
+
+  /// What two requests with one key must agree in: a digest, so that the journal can hold it.
+  var fingerprint: Digest32? {
+    let text = [
+      name, String(announced.facts.sizeBytes), Hex.encode(announced.facts.sha256.bytes), String(modifiedNanoseconds),
+      String(mode), ifExists.rawValue,
+    ].joined(separator: "\u{0}")
+    return Digest32(sha256(Array(text.utf8)))
+  }
+}

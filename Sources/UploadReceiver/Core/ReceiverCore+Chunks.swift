@@ -1,0 +1,171 @@
+import ChunkProtocol
+import Integrity
+
+extension ReceiverCore {
+  mutating func beginChunk(_ request: RequestID, _ head: ChunkHead) {
+    guard let session = session(head.session, of: head.credential) else { return refuse(request, .sessionGone) }
+    guard !park(.beginChunk(request, head), request, session) else { return }
+    if let refusal = chunkRefusal(head, session) { return refuse(request, refusal) }
+    stages[request] = .chunk(head)
+    sessions[head.session]?.inFlightCount += 1
+    sessions[head.session]?.inFlightBytes &+= UInt64(head.announced.facts.sizeBytes)
+    reply(request, .bodyAdmitted(bytes: head.announced.facts.sizeBytes))
+  }
+
+  /// Why a chunk is not taken, as far as its header tells.
+  private mutating func chunkRefusal(_ head: ChunkHead, _ session: UploadSession) -> Refusal? {
+    switch session.phase {
+    case .open, .committing: break
+    case .creating, .recovered, .publishing:
+      return Refusal(.conflict, "the session takes no chunks while it is being published")
+    case .published: return Refusal(.conflict, "the session is published already")
+    }
+    let size = UInt64(head.announced.facts.sizeBytes)
+    if size > session.chunkBytes {
+      return Refusal(
+        .tooLarge(limitBytes: session.chunkBytes), "this session's chunks have at most \(session.chunkBytes) bytes")
+    }
+    guard size > 0 else {
+      return Refusal(.badRequest(field: HeaderName.chunkSize), "a chunk has at least one byte")
+    }
+    if let length = head.announced.contentLength, length != size {
+      return Refusal(
+        .badRequest(field: HeaderName.chunkSize), "the Content-Length is \(length), but the chunk's size is \(size)")
+    }
+    let (start, isTooFar) = UInt64(head.index).multipliedReportingOverflow(by: session.chunkBytes)
+    let limit = fileBytesMax(chunkBytes: session.chunkBytes)
+    guard !isTooFar, start < limit, size <= limit - start else { return .fileTooLarge(limit) }
+    guard session.writesLeft > 0 else {
+      return Refusal(.tooManySessions, "the session's chunks were replaced too often; open a new one")
+    }
+    // What a session was opened for was found free, and counted, then.
+    let isCounted = session.held[head.index] != nil || start + size <= session.facts.opening.sizeBytes ?? 0
+    return spaceRefusal(isCounted ? 0 : size, for: head.credential, freeBytes: head.freeBytes)
+  }
+
+  mutating func chunkArrived(_ request: RequestID, _ arrived: ChunkFacts) {
+    guard case .chunk(let head) = stages[request] else { return }
+    guard let session = sessions[head.session] else { return endChunk(request, head, .sessionGone) }
+    switch session.phase {
+    case .open, .committing: break
+    default: return endChunk(request, head, Refusal(.conflict, "the session is being published"))
+    }
+    let tag = TagSubject(key: session.tagKey, sessionID: head.session.text, nonce: session.facts.opening.nonce)
+    if let refusal = contentRefusal(head.announced, arrived, index: head.index, tag) {
+      return endChunk(request, head, refusal)
+    }
+    stages[request] = .chunkToWrite(head)
+    if sessions[head.session]?.writing[head.index] != nil {
+      sessions[head.session]?.writing[head.index]?.waiting.append(request)
+    } else {
+      startWrite(request, head)
+    }
+  }
+
+  /// Writes the chunk, unless the same bytes are held. Nothing else writes this chunk now.
+  private mutating func startWrite(_ request: RequestID, _ head: ChunkHead) {
+    guard let session = sessions[head.session] else { return endChunk(request, head, .sessionGone) }
+    let facts = head.announced.facts
+    if session.held[head.index] == facts { return endChunk(request, head, wasHeld: true) }
+    sessions[head.session]?.release(head.index)
+    sessions[head.session]?.writing[head.index] = .init(running: request)
+    sessions[head.session]?.writesLeft -= 1
+    sessions[head.session]?.lastChange = now
+    effects.append(
+      .writeChunk(
+        request, head.session, index: head.index, offset: UInt64(head.index) &* session.chunkBytes, facts))
+  }
+
+  mutating func chunkWritten(_ request: RequestID, _ failure: StoreFailure?) {
+    guard case .chunkToWrite(let head) = stages[request] else { return }
+    guard let queue = sessions[head.session]?.writing.removeValue(forKey: head.index) else {
+      return endChunk(request, head, .sessionGone)
+    }
+    if let failure {
+      endChunk(request, head, failure.refusal)
+    } else {
+      sessions[head.session]?.hold(head.announced.facts, at: head.index)
+      endChunk(request, head, wasHeld: false)
+    }
+    writeNext(queue.waiting, head)
+  }
+
+  /// Lets those that waited for the place have it, one after the other.
+  private mutating func writeNext(_ waiting: [RequestID], _ previous: ChunkHead) {
+    var remaining = waiting[...]
+    while let next = remaining.popFirst() {
+      guard case .chunkToWrite(let head) = stages[next] else { continue }
+      startWrite(next, head)
+      if sessions[previous.session]?.writing[previous.index] != nil {
+        sessions[previous.session]?.writing[previous.index]?.waiting = Array(remaining)
+        return
+      }
+    }
+  }
+
+  mutating func chunkFailed(_ request: RequestID, _ refusal: Refusal) {
+    guard case .chunk(let head) = stages[request] else { return }
+    endChunk(request, head, refusal)
+  }
+
+  private mutating func endChunk(_ request: RequestID, _ head: ChunkHead, _ refusal: Refusal) {
+    endChunk(request, head, answer: .refused(refusal))
+  }
+
+  private mutating func endChunk(_ request: RequestID, _ head: ChunkHead, wasHeld: Bool) {
+    endChunk(request, head, answer: .chunkStored(wasHeld: wasHeld))
+  }
+
+  private mutating func endChunk(_ request: RequestID, _ head: ChunkHead, answer: Reply) {
+    stages[request] = nil
+    reply(request, answer)
+    guard let session = sessions[head.session] else { return }
+    sessions[head.session]?.inFlightCount -= 1
+    let bytes = UInt64(head.announced.facts.sizeBytes)
+    sessions[head.session]?.inFlightBytes -= min(session.inFlightBytes, bytes)
+    if case .committing = session.phase {
+      restartGrace(head.session)
+      evaluateCommit(head.session)
+    }
+  }
+}
+
+extension ReceiverCore {
+  /// What a tag is computed with.
+  struct TagSubject {
+    var key: [UInt8]
+    var sessionID: String
+    var nonce: [UInt8]
+  }
+
+  /// Why a body is not what was announced; nil when it is.
+  func contentRefusal(
+    _ announced: AnnouncedBytes, _ arrived: ChunkFacts, index: UInt32, _ subject: TagSubject
+  ) -> Refusal? {
+    let expected = announced.facts
+    guard arrived.sizeBytes == expected.sizeBytes else {
+      return Refusal(
+        .badRequest(field: HeaderName.chunkSize),
+        "\(arrived.sizeBytes) bytes arrived, \(expected.sizeBytes) were announced")
+    }
+    guard arrived.sha256 == expected.sha256 else {
+      return Refusal(
+        .digestMismatch(field: HeaderName.chunkSHA256),
+        "the bytes that arrived do not have the SHA-256 that was announced")
+    }
+    guard arrived.crc32c == expected.crc32c else {
+      return Refusal(
+        .digestMismatch(field: HeaderName.chunkCRC32C),
+        "the bytes that arrived do not have the CRC32C that was announced")
+    }
+    let tag = ChunkTag.tag(
+      key: subject.key, index: index, sizeBytes: UInt64(expected.sizeBytes), chunkSHA256: expected.sha256.bytes,
+      sessionID: subject.sessionID, nonce: subject.nonce)
+    guard let announcedTag = announced.tag, HMACSHA256.isEqual(announcedTag, tag) else {
+      return Refusal(
+        .tagMismatch,
+        "the chunk's tag is wrong: it was changed on the way, or the two sides hold different credentials")
+    }
+    return nil
+  }
+}

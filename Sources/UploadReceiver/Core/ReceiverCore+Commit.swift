@@ -1,0 +1,165 @@
+import ChunkProtocol
+
+extension ReceiverCore {
+  mutating func commit(
+    _ request: RequestID, _ credential: CredentialID, _ id: SessionID, _ facts: CommitFacts, receiptID: String
+  ) {
+    guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
+    let event = CoreEvent.commit(request, credential, id, facts, receiptID: receiptID)
+    guard !park(event, request, session) else { return }
+    if let refusal = commitRefusal(facts, session) { return refuse(request, refusal) }
+    switch session.phase {
+    case .creating, .recovered:
+      refuse(request, .conflict, "the session is being opened")
+    case .open:
+      let pending = UploadSession.PendingCommit(
+        facts: facts, receiptID: receiptID, waiters: [request], deadline: now + limits.commitWaitMax,
+        graceDeadline: now + limits.commitGrace)
+      sessions[id]?.phase = .committing(pending)
+      waitingSessions.insert(id)
+      evaluateCommit(id)
+    case .committing(let pending): join(request, id, facts, pending) { .committing($0) }
+    case .publishing(let pending, let receipt): join(request, id, facts, pending) { .publishing($0, receipt) }
+    case .published(let receipt):
+      guard receipt.answers(facts) else {
+        return refuse(request, .conflict, "the session was published as something else")
+      }
+      reply(request, .receipt(receipt))
+    }
+  }
+
+  /// A second request for the same commit gets the first one's answer.
+  private mutating func join(
+    _ request: RequestID, _ id: SessionID, _ facts: CommitFacts, _ pending: UploadSession.PendingCommit,
+    _ phase: (UploadSession.PendingCommit) -> UploadSession.Phase
+  ) {
+    guard pending.facts == facts, isSameName(pending.facts.name, facts.name) else {
+      return refuse(request, .conflict, "another commit of this session is under way")
+    }
+    guard pending.waiters.count < limits.parkedRequestsMax else {
+      return refuse(request, .busy, "this commit is under way; come back")
+    }
+    var pending = pending
+    pending.waiters.append(request)
+    sessions[id]?.phase = phase(pending)
+  }
+
+  private func commitRefusal(_ facts: CommitFacts, _ session: UploadSession) -> Refusal? {
+    if let violation = PublishedName.validate(facts.name) { return Refusal(.nameRefused, violation.description) }
+    let limit = fileBytesMax(chunkBytes: session.chunkBytes)
+    guard facts.sizeBytes <= limit else { return .fileTooLarge(limit) }
+    let count = UploadSession.chunkCount(fileBytes: facts.sizeBytes, chunkBytes: session.chunkBytes)
+    guard count == facts.chunkCount else {
+      return Refusal(
+        .badRequest(field: "chunk_count"),
+        "\(facts.sizeBytes) bytes are not \(facts.chunkCount) chunks of \(session.chunkBytes)")
+    }
+    return nil
+  }
+
+  /// Goes on with a commit as far as what is held allows: computes the verdict on a complete file, waits while chunks
+  /// are on their way, and refuses when the time is up.
+  ///
+  /// A complete file that does not match is given the same time: a chunk that replaces another may be on its way.
+  mutating func evaluateCommit(_ id: SessionID) {
+    guard let session = sessions[id], case .committing(var pending) = session.phase, pending.checking == nil else {
+      return
+    }
+    // A write under way may lie beyond the end of the file that would be published, and make it longer.
+    let isQuiet = session.writing.isEmpty
+    let mayBeComplete = isQuiet && session.held.count >= Int(pending.facts.chunkCount)
+    if mayBeComplete, pending.mismatched != session.generation, session.missing(for: pending.facts).isEmpty {
+      pending.checking = session.generation
+      sessions[id]?.phase = .committing(pending)
+      let digests = (0..<pending.facts.chunkCount).compactMap { session.held[$0]?.sha256 }
+      effects.append(
+        .checkCommit(
+          CommitCheck(
+            session: id, generation: session.generation, digests: digests, merkleRoot: pending.facts.merkleRoot,
+            chainTip: pending.facts.chainTip)))
+      return
+    }
+    let isIdle = isQuiet && session.inFlightCount == 0
+    if now >= pending.deadline || (isIdle && now >= pending.graceDeadline) {
+      let missing = session.missing(for: pending.facts)
+      giveUp(
+        id, pending,
+        missing.isEmpty
+          ? Refusal(
+            .digestMismatch(field: pending.verdict == .otherTip ? "chain_tip" : "merkle_root"),
+            "the stored chunks do not make the file that the commit describes")
+          : Refusal(.incomplete(missing: missing), "\(missing.count) chunks are missing or have another size"))
+    }
+  }
+
+  mutating func commitChecked(_ id: SessionID, _ generation: UInt64, _ verdict: CommitVerdict) {
+    guard let session = sessions[id], case .committing(var pending) = session.phase,
+      pending.checking == generation
+    else { return }
+    pending.checking = nil
+    pending.verdict = verdict
+    if verdict != .match { pending.mismatched = generation }
+    sessions[id]?.phase = .committing(pending)
+    // A chunk that began to be written while the verdict was computed makes it worthless.
+    guard verdict == .match, session.generation == generation, session.writing.isEmpty else {
+      return evaluateCommit(id)
+    }
+
+    let receipt = ReceiptFacts(
+      id: pending.receiptID, name: pending.facts.name, sizeBytes: pending.facts.sizeBytes,
+      merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now)
+    sessions[id]?.phase = .publishing(pending, receipt)
+    waitingSessions.remove(id)
+    effects.append(
+      .publish(
+        id,
+        Publication(
+          receipt: receipt, credential: session.facts.credentialID,
+          modifiedNanoseconds: pending.facts.modifiedNanoseconds, mode: pending.facts.mode,
+          ifExists: pending.facts.ifExists)))
+  }
+
+  mutating func published(_ id: SessionID, _ result: Result<PublicationResult, StoreFailure>) {
+    guard let session = sessions[id], case .publishing(let pending, let receipt) = session.phase else { return }
+    switch result {
+    case .failure(let failure):
+      giveUp(id, pending, failure.refusal)
+      distrust(id, after: failure, chunkCount: pending.facts.chunkCount)
+    case .success(let outcome):
+      countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: session.facts.credentialID)
+      sessions[id]?.phase = .published(receipt)
+      openSessions[session.facts.credentialID]?.remove(id)
+      sessions[id]?.held = [:]
+      sessions[id]?.heldBytes = 0
+      sessions[id]?.lastChange = now
+      finish(Key(credential: session.facts.credentialID, text: session.facts.idempotencyKey), at: now)
+      for waiter in pending.waiters { reply(waiter, .receipt(receipt)) }
+    }
+  }
+
+  /// The commit is refused; the session stays as it is and can be committed again.
+  private mutating func giveUp(_ id: SessionID, _ pending: UploadSession.PendingCommit, _ refusal: Refusal) {
+    sessions[id]?.phase = .open
+    waitingSessions.remove(id)
+    for waiter in pending.waiters { refuse(waiter, refusal) }
+  }
+
+  /// A publication that failed may have cut the data at the file's end; after an error of the disk nothing is believed
+  /// until it has been read again.
+  private mutating func distrust(_ id: SessionID, after failure: StoreFailure, chunkCount: UInt32) {
+    guard let session = sessions[id] else { return }
+    if case .io = failure {
+      for index in session.held.keys { sessions[id]?.release(index) }
+      sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
+    } else {
+      for index in session.held.keys where index >= chunkCount { sessions[id]?.release(index) }
+    }
+  }
+
+  /// A chunk request has ended, so the next one may have been held up behind it.
+  mutating func restartGrace(_ id: SessionID) {
+    guard case .committing(var pending) = sessions[id]?.phase else { return }
+    pending.graceDeadline = now + limits.commitGrace
+    sessions[id]?.phase = .committing(pending)
+  }
+}

@@ -1,0 +1,58 @@
+extension ReceiverCore {
+  /// How often old sessions are looked for.
+  private static let expiryScanInterval: Milliseconds = 60_000
+
+  mutating func tick() {
+    for id in waitingSessions {
+      switch sessions[id]?.phase {
+      case .committing: evaluateCommit(id)
+      case .recovered(let parked, let isVerifying): unparkLate(id, parked, isVerifying)
+      default: waitingSessions.remove(id)
+      }
+    }
+    guard now >= nextExpiryScan else { return }
+    nextExpiryScan = now + ReceiverCore.expiryScanInterval
+    for session in sessions.values where expiry(of: session) <= now { expire(session) }
+    forgetFinished(olderThan: now - limits.sessionMaxAge)
+    effects.append(.forgetReceipts(before: now - limits.sessionMaxAge))
+  }
+
+  /// Clients give up waiting before a large session is verified; they are told to come back.
+  private mutating func unparkLate(_ id: SessionID, _ parked: [UploadSession.ParkedEvent], _ isVerifying: Bool) {
+    for event in parked where event.deadline <= now { refuse(event.request, .restarting) }
+    sessions[id]?.phase = .recovered(parked: parked.filter { $0.deadline > now }, isVerifying: isVerifying)
+  }
+
+  private mutating func expire(_ session: UploadSession) {
+    // What the store is busy with is left until the next scan.
+    switch session.phase {
+    case .creating, .publishing: return
+    case .recovered(_, true): return
+    default: remove(session, because: .sessionGone)
+    }
+  }
+
+  /// Notes that something was published, and forgets the oldest such note when there are too many.
+  mutating func finish(_ key: Key, at time: Milliseconds) {
+    finished.append((key, time))
+    while finished.count - finishedStart > limits.receiptsMax { forgetOldest() }
+  }
+
+  private mutating func forgetFinished(olderThan time: Milliseconds) {
+    while finishedStart < finished.count, finished[finishedStart].at < time { forgetOldest() }
+  }
+
+  private mutating func forgetOldest() {
+    let key = finished[finishedStart].key
+    finishedStart += 1
+    if finishedStart > 1024, finishedStart * 2 > finished.count {
+      finished.removeFirst(finishedStart)
+      finishedStart = 0
+    }
+    switch keys[key] {
+    case .session(let id): if let session = sessions[id], session.isPublished { remove(session, because: .sessionGone) }
+    case .wholeFile(_, .some): keys[key] = nil
+    case .wholeFile(_, nil), nil: break
+    }
+  }
+}

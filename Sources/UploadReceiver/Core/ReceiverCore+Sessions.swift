@@ -1,0 +1,204 @@
+import ChunkProtocol
+import Integrity
+
+extension ReceiverCore {
+  mutating func openSession(_ request: RequestID, _ asked: SessionOpeningRequest) {
+    let key = Key(credential: asked.credential, text: asked.idempotencyKey)
+    if let use = keys[key] { return openAgain(request, asked, use) }
+    guard let credential = credentials[asked.credential] else { return refuse(request, .sessionGone) }
+    if let refusal = openingRefusal(asked) { return refuse(request, refusal) }
+
+    var opening = asked.opening
+    opening.chunkBytes = min(opening.chunkBytes, limits.chunkBytesMax)
+    let facts = SessionFacts(
+      id: asked.candidateID.text, credential: asked.credential.text, idempotencyKey: asked.idempotencyKey,
+      opening: opening, requestedChunkBytes: asked.opening.chunkBytes, openedAt: now)
+    sessions[asked.candidateID] = UploadSession(
+      facts: facts, tagKey: tagKey(credential, facts), phase: .creating(waiters: [request]),
+      writesLeft: writesMax(chunkBytes: opening.chunkBytes), lastChange: now)
+    keys[key] = .session(asked.candidateID)
+    openSessions[asked.credential, default: []].insert(asked.candidateID)
+    effects.append(.createSession(facts))
+  }
+
+  private func tagKey(_ credential: CoreCredential, _ facts: SessionFacts) -> [UInt8] {
+    ChunkTag.sessionKey(masterKey: credential.tagMasterKey, nonce: facts.opening.nonce, sessionID: facts.id)
+  }
+
+  private func writesMax(chunkBytes: Int) -> Int {
+    let chunks = min(limits.fileBytesMax / UInt64(max(1, chunkBytes)) + 1, UInt64(limits.chunkCountMax))
+    return Int(chunks) * limits.writesPerChunkMax
+  }
+
+  /// The largest file with chunks of this size.
+  func fileBytesMax(chunkBytes: UInt64) -> UInt64 {
+    let (bytes, isMore) = chunkBytes.multipliedReportingOverflow(by: UInt64(limits.chunkCountMax))
+    return isMore ? limits.fileBytesMax : min(limits.fileBytesMax, bytes)
+  }
+
+  private mutating func openingRefusal(_ asked: SessionOpeningRequest) -> Refusal? {
+    if let violation = PublishedName.validate(asked.opening.name) {
+      return Refusal(.nameRefused, violation.description)
+    }
+    guard asked.opening.chunkBytes >= limits.chunkBytesMin else {
+      return Refusal(.badRequest(field: "chunk_size"), "chunks have at least \(limits.chunkBytesMin) bytes")
+    }
+    let limit = fileBytesMax(chunkBytes: UInt64(asked.opening.chunkBytes))
+    if let size = asked.opening.sizeBytes, size > limit { return .fileTooLarge(limit) }
+    let openCount = openSessions[asked.credential]?.count ?? 0
+    if openCount >= limits.openSessionsPerCredential {
+      return Refusal(.tooManySessions, "\(openCount) upload sessions are open; commit or delete some of them first")
+    }
+    return spaceRefusal(asked.opening.sizeBytes ?? 0, for: asked.credential, freeBytes: asked.freeBytes)
+  }
+
+  /// The same key again: the same session, unless the key was for something else.
+  private mutating func openAgain(_ request: RequestID, _ asked: SessionOpeningRequest, _ use: KeyUse) {
+    guard case .session(let id) = use, let session = sessions[id] else {
+      return refuse(request, .idempotencyMismatch, "this Idempotency-Key was used for a whole file")
+    }
+    var opening = session.facts.opening
+    opening.chunkBytes = session.facts.requestedChunkBytes
+    guard opening == asked.opening else {
+      return refuse(request, .idempotencyMismatch, "this Idempotency-Key opened a session for something else")
+    }
+    if case .creating(var waiters) = session.phase {
+      guard waiters.count < limits.parkedRequestsMax else {
+        return refuse(request, .busy, "this session is being opened; come back")
+      }
+      waiters.append(request)
+      sessions[id]?.phase = .creating(waiters: waiters)
+      return
+    }
+    reply(request, .sessionOpened(session.facts, isNew: false, expiresAt: expiry(of: session)))
+  }
+
+  mutating func sessionCreated(_ id: SessionID, _ failure: StoreFailure?) {
+    guard let session = sessions[id], case .creating(let waiters) = session.phase else { return }
+    if let failure {
+      forget(session)
+      for waiter in waiters { refuse(waiter, failure.refusal) }
+      effects.append(.removeSession(id))
+      return
+    }
+    sessions[id]?.phase = .open
+    for (position, waiter) in waiters.enumerated() {
+      reply(waiter, .sessionOpened(session.facts, isNew: position == 0, expiresAt: expiry(of: session)))
+    }
+  }
+
+  mutating func querySession(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
+    guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
+    guard !park(.querySession(request, credential, id), request, session) else { return }
+    var receipt: ReceiptFacts?
+    if case .published(let facts) = session.phase { receipt = facts }
+    reply(
+      request,
+      .held(
+        HeldChunks(facts: session.facts, chunks: session.held, expiresAt: expiry(of: session), receipt: receipt)))
+  }
+
+  mutating func abort(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
+    guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
+    switch session.phase {
+    case .creating, .publishing:
+      refuse(request, .conflict, "the session is being opened or published; ask what became of it")
+    case .published:
+      refuse(request, .conflict, "the session is published already")
+    case .recovered, .open, .committing:
+      remove(session, because: .sessionGone)
+      reply(request, .ended)
+    }
+  }
+
+  /// Ends a session: whoever waits for it is told, its files are deleted.
+  mutating func remove(_ session: UploadSession, because refusal: Refusal) {
+    let id = session.facts.sessionID
+    switch session.phase {
+    case .creating(let waiters): for waiter in waiters { refuse(waiter, refusal) }
+    case .recovered(let parked, _): for event in parked { refuse(event.request, refusal) }
+    case .committing(let pending), .publishing(let pending, _):
+      for waiter in pending.waiters { refuse(waiter, refusal) }
+    case .open, .published: break
+    }
+    // Chunk requests under way are answered when their next event finds no session.
+    for queue in session.writing.values {
+      for waiting in queue.waiting {
+        stages[waiting] = nil
+        refuse(waiting, refusal)
+      }
+    }
+    forget(session)
+    effects.append(.removeSession(id))
+  }
+
+  private mutating func forget(_ session: UploadSession) {
+    let id = session.facts.sessionID
+    sessions[id] = nil
+    waitingSessions.remove(id)
+    openSessions[session.facts.credentialID]?.remove(id)
+    let key = Key(credential: session.facts.credentialID, text: session.facts.idempotencyKey)
+    if case .session(id) = keys[key] { keys[key] = nil }
+  }
+}
+
+extension ReceiverCore {
+  /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
+  public mutating func recover(open facts: SessionFacts, lastChange: Milliseconds) {
+    recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
+  }
+
+  /// Takes over a session that was published before the start.
+  public mutating func recover(published facts: SessionFacts, receipt: ReceiptFacts) {
+    recover(facts, .published(receipt), lastChange: receipt.publishedAt)
+    finish(Key(credential: facts.credentialID, text: facts.idempotencyKey), at: receipt.publishedAt)
+  }
+
+  /// Takes over a whole file that was published before the start.
+  public mutating func recover(wholeFile record: WholeFileRecord, receipt: ReceiptFacts) {
+    let key = Key(credential: CredentialID(record.credential), text: record.idempotencyKey)
+    keys[key] = .wholeFile(fingerprint: Digest32(record.fingerprint), receipt: receipt)
+    finish(key, at: receipt.publishedAt)
+  }
+
+  private mutating func recover(_ facts: SessionFacts, _ phase: UploadSession.Phase, lastChange: Milliseconds) {
+    // The session of a token that was taken away stays until it expires: the token may come back.
+    let key = credentials[facts.credentialID].map { tagKey($0, facts) } ?? []
+    sessions[facts.sessionID] = UploadSession(
+      facts: facts, tagKey: key, phase: phase, writesLeft: writesMax(chunkBytes: facts.opening.chunkBytes),
+      lastChange: lastChange)
+    keys[Key(credential: facts.credentialID, text: facts.idempotencyKey)] = .session(facts.sessionID)
+    if case .published = phase { return }
+    openSessions[facts.credentialID, default: []].insert(facts.sessionID)
+  }
+
+  /// Keeps an event until the session is verified, and starts that; false when there is nothing to wait for.
+  mutating func park(_ event: CoreEvent, _ request: RequestID, _ session: UploadSession) -> Bool {
+    guard case .recovered(var parked, let isVerifying) = session.phase else { return false }
+    let id = session.facts.sessionID
+    guard parked.count < limits.parkedRequestsMax else {
+      refuse(request, .restarting)
+      return true
+    }
+    parked.append(.init(request: request, event: event, deadline: now + limits.verificationWaitMax))
+    sessions[id]?.phase = .recovered(parked: parked, isVerifying: true)
+    waitingSessions.insert(id)
+    if !isVerifying { effects.append(.verifySession(id)) }
+    return true
+  }
+
+  mutating func sessionVerified(_ id: SessionID, _ result: Result<[UInt32: ChunkFacts], StoreFailure>) {
+    guard let session = sessions[id], case .recovered(let parked, _) = session.phase else { return }
+    waitingSessions.remove(id)
+    switch result {
+    case .success(let chunks):
+      sessions[id]?.phase = .open
+      for (index, chunk) in chunks { sessions[id]?.hold(chunk, at: index) }
+      for event in parked { dispatch(event.event) }
+    case .failure(let failure):
+      // Tried again at the next touch.
+      sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
+      for event in parked { refuse(event.request, failure.refusal) }
+    }
+  }
+}

@@ -1,0 +1,37 @@
+extension ReceiverCore {
+  /// Why so many more bytes cannot be taken; nil when they can.
+  mutating func spaceRefusal(_ bytes: UInt64, for credential: CredentialID, freeBytes: UInt64) -> Refusal? {
+    let (needed, isTooLarge) = bytes.addingReportingOverflow(limits.headroomBytes)
+    if isTooLarge || freeBytes < needed {
+      return Refusal(
+        .insufficientStorage,
+        "the receiver's disk is full: \(freeBytes) bytes are free, \(bytes) more with \(limits.headroomBytes) in reserve are needed"
+      )
+    }
+    guard let quota = credentials[credential]?.quotaBytes else { return nil }
+    let used = usedBytes(of: credential)
+    guard bytes > quota || used > quota - bytes else { return nil }
+    remeasure(credential)
+    return Refusal(
+      .quotaExceeded, "the quota of \(quota) bytes is used up: \(used) are taken, \(bytes) more are needed")
+  }
+
+  /// What lies under the credential's root and in its open sessions.
+  func usedBytes(of credential: CredentialID) -> UInt64 {
+    (openSessions[credential] ?? []).reduce(publishedBytes[credential] ?? 0) { bytes, id in
+      bytes &+ (sessions[id]?.footprintBytes ?? 0)
+    }
+  }
+
+  /// Files may have been deleted behind the receiver's back, so a full quota is counted again, at most every 10 seconds.
+  private mutating func remeasure(_ credential: CredentialID) {
+    guard now >= nextMeasurement[credential] ?? 0 else { return }
+    nextMeasurement[credential] = now + 10_000
+    effects.append(.measureUsage(credential))
+  }
+
+  mutating func countPublished(_ sizeBytes: UInt64, replacing replacedBytes: UInt64, for credential: CredentialID) {
+    let before = publishedBytes[credential] ?? 0
+    publishedBytes[credential] = before - min(before, replacedBytes) &+ sizeBytes
+  }
+}

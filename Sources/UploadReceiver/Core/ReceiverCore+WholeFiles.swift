@@ -1,0 +1,94 @@
+import ChunkProtocol
+import Integrity
+
+extension ReceiverCore {
+  mutating func beginWholeFile(_ request: RequestID, _ head: WholeFileHead) {
+    let key = Key(credential: head.credential, text: head.idempotencyKey)
+    if let use = keys[key] { return sendAgain(request, head, use) }
+    if let refusal = wholeFileRefusal(head) { return refuse(request, refusal) }
+    keys[key] = .wholeFile(fingerprint: head.fingerprint, receipt: nil)
+    stages[request] = .wholeFile(head)
+    reply(request, .bodyAdmitted(bytes: head.announced.facts.sizeBytes))
+  }
+
+  /// The same key again: the same receipt, unless the key was for something else.
+  private mutating func sendAgain(_ request: RequestID, _ head: WholeFileHead, _ use: KeyUse) {
+    guard case .wholeFile(let fingerprint, let receipt) = use, fingerprint == head.fingerprint else {
+      return refuse(request, .idempotencyMismatch, "this Idempotency-Key was used for something else")
+    }
+    guard let receipt else {
+      return refuse(request, .conflict, "a request with this Idempotency-Key is still running")
+    }
+    reply(request, .receipt(receipt))
+  }
+
+  private mutating func wholeFileRefusal(_ head: WholeFileHead) -> Refusal? {
+    if let violation = PublishedName.validate(head.name) { return Refusal(.nameRefused, violation.description) }
+    let size = UInt64(head.announced.facts.sizeBytes)
+    let limit = min(UInt64(limits.chunkBytesMax), limits.fileBytesMax)
+    guard size <= limit else {
+      return Refusal(.tooLarge(limitBytes: limit), "a file of more than \(limit) bytes needs an upload session")
+    }
+    if let length = head.announced.contentLength, length != size {
+      return Refusal(
+        .badRequest(field: HeaderName.chunkSize), "the Content-Length is \(length), but the file's size is \(size)")
+    }
+    return spaceRefusal(size, for: head.credential, freeBytes: head.freeBytes)
+  }
+
+  mutating func wholeFileArrived(_ request: RequestID, _ arrived: ChunkFacts) {
+    guard case .wholeFile(let head) = stages[request], let credential = credentials[head.credential] else { return }
+    let subject = TagSubject(
+      key: ChunkTag.sessionKey(
+        masterKey: credential.tagMasterKey, nonce: head.nonce, sessionID: head.idempotencyKey),
+      sessionID: head.idempotencyKey, nonce: head.nonce)
+    if let refusal = contentRefusal(head.announced, arrived, index: 0, subject) {
+      return endWholeFile(request, head, refusal)
+    }
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: head.idempotencyKey)
+    if arrived.sizeBytes > 0 {
+      tree.append(chunkSHA256: arrived.sha256.bytes)
+      chain.extend(with: arrived.sha256.bytes)
+    }
+    let receipt = ReceiptFacts(
+      id: head.receiptID, name: head.name, sizeBytes: UInt64(arrived.sizeBytes), merkleRoot: tree.root,
+      chainTip: chain.tip, publishedAt: now)
+    stages[request] = .publishingWholeFile(head, receipt)
+    effects.append(
+      .publishWholeFile(
+        request,
+        WholeFileRecord(
+          credential: head.credential.text, idempotencyKey: head.idempotencyKey,
+          fingerprint: head.fingerprint?.bytes ?? []),
+        Publication(
+          receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds,
+          mode: head.mode, ifExists: head.ifExists)))
+  }
+
+  mutating func wholeFileFailed(_ request: RequestID, _ refusal: Refusal) {
+    guard case .wholeFile(let head) = stages[request] else { return }
+    endWholeFile(request, head, refusal)
+  }
+
+  mutating func wholeFilePublished(_ request: RequestID, _ result: Result<PublicationResult, StoreFailure>) {
+    guard case .publishingWholeFile(let head, let receipt) = stages[request] else { return }
+    switch result {
+    case .failure(let failure): endWholeFile(request, head, failure.refusal)
+    case .success(let outcome):
+      stages[request] = nil
+      let key = Key(credential: head.credential, text: head.idempotencyKey)
+      countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
+      keys[key] = .wholeFile(fingerprint: head.fingerprint, receipt: receipt)
+      finish(key, at: now)
+      reply(request, .receipt(receipt))
+    }
+  }
+
+  /// Nothing was published: the key is free again.
+  private mutating func endWholeFile(_ request: RequestID, _ head: WholeFileHead, _ refusal: Refusal) {
+    stages[request] = nil
+    keys[Key(credential: head.credential, text: head.idempotencyKey)] = nil
+    refuse(request, refusal)
+  }
+}

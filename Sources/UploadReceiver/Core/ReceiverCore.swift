@@ -1,0 +1,111 @@
+/// The receiver's rules: sessions, idempotency keys, chunks, commits, quotas, expiry and receipts. A value without clock
+/// and I/O: events go in with the time, effects come out, so that a simulation can run it as it is.
+///
+/// Promises: nothing is published but bytes whose digests, tags, Merkle root and chain were checked; a request is
+/// answered exactly once per stage; every list is bounded.
+public struct ReceiverCore: Sendable {
+  /// Names an idempotency key; keys of different credentials never meet.
+  struct Key: Hashable, Sendable {
+    var credential: CredentialID
+    var text: String
+  }
+
+  /// What a key was used for.
+  enum KeyUse: Sendable {
+    case session(SessionID)
+    case wholeFile(fingerprint: Digest32?, receipt: ReceiptFacts?)
+  }
+
+  /// A request between two of its stages.
+  enum Stage: Sendable {
+    case chunk(ChunkHead)
+    case chunkToWrite(ChunkHead)
+    case wholeFile(WholeFileHead)
+    case publishingWholeFile(WholeFileHead, ReceiptFacts)
+  }
+
+  var limits: CoreLimits
+  var credentials: [CredentialID: CoreCredential]
+  var sessions: [SessionID: UploadSession] = [:]
+  /// The sessions that are not published.
+  var openSessions: [CredentialID: Set<SessionID>] = [:]
+  var keys: [Key: KeyUse] = [:]
+  var stages: [RequestID: Stage] = [:]
+  /// Published sessions and finished whole files, oldest first, with the time of publication.
+  var finished: [(key: Key, at: Milliseconds)] = []
+  /// Entries of `finished` that were dropped; the array is compacted now and then, so that dropping is cheap.
+  var finishedStart = 0
+  /// What lies under each root, where a quota makes that matter.
+  var publishedBytes: [CredentialID: UInt64] = [:]
+  /// Sessions with something that runs out: waiting commits and parked requests.
+  var waitingSessions: Set<SessionID> = []
+  var now: Milliseconds = 0
+  var nextExpiryScan: Milliseconds = 0
+  var nextMeasurement: [CredentialID: Milliseconds] = [:]
+  var effects: [CoreEffect] = []
+
+  /// A core that knows the credentials and nothing else.
+  public init(limits: CoreLimits, credentials: [CoreCredential]) {
+    self.limits = limits
+    self.credentials = Dictionary(credentials.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+  }
+
+  /// Takes note of what happened and says what to do.
+  public mutating func handle(_ event: CoreEvent, now: Milliseconds) -> [CoreEffect] {
+    self.now = max(self.now, now)
+    dispatch(event)
+    let result = effects
+    effects.removeAll(keepingCapacity: true)
+    return result
+  }
+
+  /// The largest body that the credential may send in one request.
+  public var bodyBytesMax: Int { limits.chunkBytesMax }
+
+  mutating func dispatch(_ event: CoreEvent) {
+    switch event {
+    case .openSession(let request, let opening): openSession(request, opening)
+    case .sessionCreated(let id, let failure): sessionCreated(id, failure)
+    case .beginChunk(let request, let head): beginChunk(request, head)
+    case .chunkArrived(let request, let facts): chunkArrived(request, facts)
+    case .chunkFailed(let request, let refusal): chunkFailed(request, refusal)
+    case .chunkWritten(let request, let failure): chunkWritten(request, failure)
+    case .querySession(let request, let credential, let id): querySession(request, credential, id)
+    case .commit(let request, let credential, let id, let facts, let receiptID):
+      commit(request, credential, id, facts, receiptID: receiptID)
+    case .commitChecked(let id, let generation, let verdict): commitChecked(id, generation, verdict)
+    case .published(let id, let result): published(id, result)
+    case .abort(let request, let credential, let id): abort(request, credential, id)
+    case .sessionVerified(let id, let result): sessionVerified(id, result)
+    case .beginWholeFile(let request, let head): beginWholeFile(request, head)
+    case .wholeFileArrived(let request, let facts): wholeFileArrived(request, facts)
+    case .wholeFileFailed(let request, let refusal): wholeFileFailed(request, refusal)
+    case .wholeFilePublished(let request, let result): wholeFilePublished(request, result)
+    case .usageMeasured(let credential, let bytes): publishedBytes[credential] = bytes
+    case .tick: tick()
+    }
+  }
+
+  mutating func reply(_ request: RequestID, _ answer: Reply) {
+    effects.append(.reply(request, answer))
+  }
+
+  mutating func refuse(_ request: RequestID, _ refusal: Refusal) {
+    effects.append(.reply(request, .refused(refusal)))
+  }
+
+  mutating func refuse(_ request: RequestID, _ kind: Refusal.Kind, _ detail: String) {
+    refuse(request, Refusal(kind, detail))
+  }
+
+  /// The session, if it is this credential's; another's does not exist as far as the client can tell.
+  func session(_ id: SessionID, of credential: CredentialID) -> UploadSession? {
+    guard let session = sessions[id], session.facts.credentialID == credential else { return nil }
+    return session
+  }
+
+  /// When the session ends by itself.
+  func expiry(of session: UploadSession) -> Milliseconds {
+    session.lastChange &+ limits.sessionMaxAge
+  }
+}

@@ -1,0 +1,81 @@
+/// Why a request is not granted, as a value; the HTTP side turns it into a status and a problem document.
+public struct Refusal: Error, Hashable, Sendable {
+  /// What is wrong.
+  public enum Kind: Hashable, Sendable {
+    /// The request itself makes no sense; the field says where.
+    case badRequest(field: String)
+    /// The body is coded in a way that isn't understood.
+    case unsupportedCoding
+    /// No such session for this credential, or no longer.
+    case sessionGone
+    /// Another request is doing the same thing, or the state does not allow this.
+    case conflict
+    /// The commit lacks these chunks, or holds other sizes for them.
+    case incomplete(missing: [UInt32])
+    /// Something has the name already and the request said not to replace it.
+    case nameExists
+    /// The idempotency key was used for something else.
+    case idempotencyMismatch
+    /// The file or the chunk is too large.
+    case tooLarge(limitBytes: UInt64)
+    /// The bytes that arrived, or the file that they make, are not the ones that were announced; the field says which
+    /// announcement.
+    case digestMismatch(field: String)
+    /// The tag is wrong.
+    case tagMismatch
+    /// The name cannot be published.
+    case nameRefused
+    /// The body arrived too slowly.
+    case bodyTimeout
+    /// Too much at once; come back.
+    case busy
+    /// Too many sessions.
+    case tooManySessions
+    /// The disk is full.
+    case insufficientStorage
+    /// The credential's quota is used up.
+    case quotaExceeded
+    /// The receiver's own trouble.
+    case storeFailed
+  }
+
+  /// What is wrong, for decisions.
+  public var kind: Kind
+  /// What is wrong and what to do, for people; no secret.
+  public var detail: String
+
+  /// A refusal with its explanation.
+  public init(_ kind: Kind, _ detail: String) {
+    self.kind = kind
+    self.detail = detail
+  }
+
+  static let sessionGone = Refusal(.sessionGone, "there is no such upload session; open a new one")
+  static func fileTooLarge(_ limitBytes: UInt64) -> Refusal {
+    Refusal(.tooLarge(limitBytes: limitBytes), "files of such chunks are limited to \(limitBytes) bytes")
+  }
+
+  static let restarting = Refusal(.busy, "the session's stored chunks are being checked; come back")
+}
+
+/// Why the store could not do what it was asked.
+public enum StoreFailure: Error, Hashable, Sendable {
+  /// No space, or the disk quota of the receiver's account.
+  case full
+  /// Something has the name, and it was not to be replaced.
+  case nameExists
+  /// The name cannot be reached below the credential's root: a component is no directory, or a symbolic link.
+  case nameUnreachable(String)
+  /// Anything else; the text names the call.
+  case io(String)
+
+  /// What the client is told.
+  var refusal: Refusal {
+    switch self {
+    case .full: Refusal(.insufficientStorage, "the receiver's disk is full")
+    case .nameExists: Refusal(.nameExists, "a file of that name exists")
+    case .nameUnreachable(let reason): Refusal(.nameRefused, reason)
+    case .io: Refusal(.storeFailed, "the receiver could not store this; its log says why")
+    }
+  }
+}

@@ -1,0 +1,169 @@
+public import ChunkProtocol
+
+/// What a credential may do.
+public struct CoreCredential: Hashable, Sendable {
+  /// Its name.
+  public var id: CredentialID
+  /// The key from which its sessions' tag keys are derived. A secret.
+  public var tagMasterKey: [UInt8]
+  /// The most that may lie under its root, its open sessions included; nil for no limit.
+  public var quotaBytes: UInt64?
+
+  /// A credential as configured.
+  public init(id: CredentialID, tagMasterKey: [UInt8], quotaBytes: UInt64? = nil) {
+    self.id = id
+    self.tagMasterKey = tagMasterKey
+    self.quotaBytes = quotaBytes
+  }
+}
+
+/// What a session is opened with; two openings with one idempotency key must agree in all of it.
+public struct OpeningFacts: Hashable, Sendable, Codable {
+  /// The name that the file had when the session was opened; a hint, the commit names the file.
+  public var name: String
+  /// The size; nil while the file is still being written.
+  public var sizeBytes: UInt64?
+  /// The chunk size that the client asks for.
+  public var chunkBytes: Int
+  /// Chosen by the client; the tags are bound to it.
+  public var nonce: [UInt8]
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+
+  /// Collects what a session is opened with.
+  public init(
+    name: String, sizeBytes: UInt64?, chunkBytes: Int, nonce: [UInt8], modifiedNanoseconds: Int64, mode: UInt32
+  ) {
+    self.name = name
+    self.sizeBytes = sizeBytes
+    self.chunkBytes = chunkBytes
+    self.nonce = nonce
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+  }
+}
+
+/// What is durable about a session from its beginning.
+public struct SessionFacts: Hashable, Sendable, Codable {
+  /// The session's name.
+  public var id: String
+  /// Whose it is.
+  public var credential: String
+  /// The key that opened it.
+  public var idempotencyKey: String
+  /// What it was opened with; `chunkBytes` is the size that the receiver settled on.
+  public var opening: OpeningFacts
+  /// What the client asked for, to recognise a second opening with the same key.
+  public var requestedChunkBytes: Int
+  /// When it was opened.
+  public var openedAt: Milliseconds
+
+  /// The session's name.
+  public var sessionID: SessionID { SessionID(id) }
+  /// Whose it is.
+  public var credentialID: CredentialID { CredentialID(credential) }
+}
+
+/// One chunk's digests and size.
+public struct ChunkFacts: Hashable, Sendable {
+  /// Of the plain bytes.
+  public var sha256: Digest32
+  /// Castagnoli polynomial.
+  public var crc32c: UInt32
+  /// The number of plain bytes.
+  public var sizeBytes: UInt32
+
+  /// Facts of one chunk.
+  public init(sha256: Digest32, crc32c: UInt32, sizeBytes: UInt32) {
+    self.sha256 = sha256
+    self.crc32c = crc32c
+    self.sizeBytes = sizeBytes
+  }
+}
+
+/// What a commit states.
+public struct CommitFacts: Hashable, Sendable {
+  /// The final name.
+  public var name: String
+  /// The file's size.
+  public var sizeBytes: UInt64
+  /// The number of chunks; 0 for an empty file.
+  public var chunkCount: UInt32
+  /// Merkle root over the chunk digests.
+  public var merkleRoot: [UInt8]
+  /// Tip of the commitment chain.
+  public var chainTip: [UInt8]
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+  /// What to do when something has the name already.
+  public var ifExists: IfExists
+
+  /// Collects what a commit states.
+  public init(
+    name: String, sizeBytes: UInt64, chunkCount: UInt32, merkleRoot: [UInt8], chainTip: [UInt8],
+    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists
+  ) {
+    self.name = name
+    self.sizeBytes = sizeBytes
+    self.chunkCount = chunkCount
+    self.merkleRoot = merkleRoot
+    self.chainTip = chainTip
+    self.modifiedNanoseconds = modifiedNanoseconds
+    self.mode = mode
+    self.ifExists = ifExists
+  }
+}
+
+/// Proof of publication. The same publication always has the same receipt, also after a restart.
+public struct ReceiptFacts: Hashable, Sendable, Codable {
+  /// The receiver's name for this publication.
+  public var id: String
+  /// The published name.
+  public var name: String
+  /// The published size.
+  public var sizeBytes: UInt64
+  /// Merkle root over the chunk digests.
+  public var merkleRoot: [UInt8]
+  /// Tip of the commitment chain.
+  public var chainTip: [UInt8]
+  /// When.
+  public var publishedAt: Milliseconds
+
+  /// Whether this is the receipt of what the commit asks for.
+  func answers(_ commit: CommitFacts) -> Bool {
+    isSameName(name, commit.name) && sizeBytes == commit.sizeBytes && merkleRoot == commit.merkleRoot
+      && chainTip == commit.chainTip
+  }
+}
+
+/// Whether two names are the same to a filesystem; `==` takes two spellings of é for one.
+func isSameName(_ left: String, _ right: String) -> Bool {
+  left.utf8.elementsEqual(right.utf8)
+}
+
+/// What the store is to publish from a session's data.
+public struct Publication: Hashable, Sendable {
+  /// The receipt that is handed out afterwards; it goes to the journal first.
+  public var receipt: ReceiptFacts
+  /// Whose root it goes to.
+  public var credential: CredentialID
+  /// Last change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+  /// Permission bits.
+  public var mode: UInt32
+  /// What to do when something has the name already.
+  public var ifExists: IfExists
+}
+
+/// What a publication changed.
+public struct PublicationResult: Hashable, Sendable {
+  /// The size of the file that was replaced; 0 when there was none.
+  public var replacedBytes: UInt64
+
+  /// A publication that replaced this much.
+  public init(replacedBytes: UInt64 = 0) { self.replacedBytes = replacedBytes }
+}

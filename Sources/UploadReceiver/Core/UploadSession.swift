@@ -1,0 +1,123 @@
+/// One session as the core sees it.
+struct UploadSession: Sendable {
+  /// Where a session is in its life.
+  enum Phase: Sendable {
+    /// The store is making it. Exits: open; gone, when the store fails. Waiters are answered then.
+    case creating(waiters: [RequestID])
+    /// Found at the start, its chunks not yet believed. Exits: open, once the store has hashed them. Requests that touch
+    /// it wait here.
+    case recovered(parked: [ParkedEvent], isVerifying: Bool)
+    /// Takes chunks. Exits: committing, gone.
+    case open
+    /// A commit waits for the last chunks, or for the verdict on all of them. Takes chunks. Exits: publishing; open,
+    /// when the commit is refused; gone.
+    case committing(PendingCommit)
+    /// The store is publishing. Takes nothing. Exits: published; open, when the store fails.
+    case publishing(PendingCommit, ReceiptFacts)
+    /// Done; kept so that the same commit gets the same receipt. Exit: gone.
+    case published(ReceiptFacts)
+  }
+
+  /// A request that waits until the session is verified.
+  struct ParkedEvent: Sendable {
+    var request: RequestID
+    var event: CoreEvent
+    var deadline: Milliseconds
+  }
+
+  /// A commit under way.
+  struct PendingCommit: Sendable {
+    var facts: CommitFacts
+    var receiptID: String
+    /// The requests that get the receipt.
+    var waiters: [RequestID]
+    /// When it is refused, whatever is still on its way.
+    var deadline: Milliseconds
+    /// When it is refused although nothing is on its way.
+    var graceDeadline: Milliseconds
+    /// The state whose verdict is being computed.
+    var checking: UInt64?
+    /// The last state that did not match, so that it isn't computed again.
+    var mismatched: UInt64?
+    /// What did not match then.
+    var verdict = CommitVerdict.match
+  }
+
+  /// The requests that want to write one chunk, the running one first: two writes to one place never overlap, or the
+  /// journal could tell of bytes that the other one wrote.
+  struct WriteQueue: Sendable {
+    var running: RequestID
+    var waiting: [RequestID] = []
+  }
+
+  let facts: SessionFacts
+  let tagKey: [UInt8]
+  var phase: Phase
+  /// Verified, written and journaled. A chunk that is being replaced is not among them.
+  var held: [UInt32: ChunkFacts] = [:]
+  var heldBytes: UInt64 = 0
+  var writing: [UInt32: WriteQueue] = [:]
+  /// Requests whose header was accepted and that are not yet answered.
+  var inFlightCount = 0
+  var inFlightBytes: UInt64 = 0
+  var writesLeft: Int
+  /// Its end is counted from here.
+  var lastChange: Milliseconds
+  /// Changes with every change of what is held.
+  var generation: UInt64 = 0
+
+  init(facts: SessionFacts, tagKey: [UInt8], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
+    self.facts = facts
+    self.tagKey = tagKey
+    self.phase = phase
+    self.writesLeft = writesLeft
+    self.lastChange = lastChange
+  }
+
+  var chunkBytes: UInt64 { UInt64(facts.opening.chunkBytes) }
+
+  /// What the session counts for in its credential's quota.
+  var footprintBytes: UInt64 {
+    max(facts.opening.sizeBytes ?? 0, heldBytes &+ inFlightBytes)
+  }
+
+  var isPublished: Bool {
+    if case .published = phase { true } else { false }
+  }
+
+  /// The number of chunks of a file; nil when it is too large to be counted.
+  static func chunkCount(fileBytes: UInt64, chunkBytes: UInt64) -> UInt32? {
+    guard chunkBytes > 0 else { return nil }
+    let (quotient, remainder) = fileBytes.quotientAndRemainder(dividingBy: chunkBytes)
+    return UInt32(exactly: quotient + (remainder > 0 ? 1 : 0))
+  }
+
+  /// The size of the chunk at an index, 0 beyond the end.
+  static func chunkSize(at index: UInt32, fileBytes: UInt64, chunkBytes: UInt64) -> UInt64 {
+    let (offset, isTooLarge) = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
+    guard !isTooLarge, offset < fileBytes else { return 0 }
+    return min(chunkBytes, fileBytes - offset)
+  }
+
+  /// The indices that the commit lacks, or for which another size is held.
+  func missing(for commit: CommitFacts) -> [UInt32] {
+    (0..<commit.chunkCount).filter { index in
+      let expected = UploadSession.chunkSize(at: index, fileBytes: commit.sizeBytes, chunkBytes: chunkBytes)
+      return held[index].map { UInt64($0.sizeBytes) } != expected
+    }
+  }
+
+  mutating func hold(_ chunk: ChunkFacts, at index: UInt32) {
+    release(index)
+    held[index] = chunk
+    heldBytes &+= UInt64(chunk.sizeBytes)
+    generation &+= 1
+  }
+
+  /// What lies there is about to be overwritten and is believed no longer.
+  mutating func release(_ index: UInt32) {
+    guard let old = held.removeValue(forKey: index) else { return }
+    heldBytes -= min(heldBytes, UInt64(old.sizeBytes))
+    generation &+= 1
+  }
+}

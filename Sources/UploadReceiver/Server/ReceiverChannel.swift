@@ -1,0 +1,121 @@
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOHTTP2
+import NIOHTTPTypes
+import NIOHTTPTypesHTTP2
+import NIOSSL
+
+/// Times that connections are held to.
+struct ConnectionLimits: Sendable {
+  /// Between two requests; prewarmed connections must outlive this.
+  var idle: TimeAmount = .seconds(300)
+  /// Without a byte of a body.
+  var bodyIdle: TimeAmount = .seconds(20)
+  /// For a request's body in all.
+  var bodyTotal: TimeAmount = .hours(1)
+}
+
+/// A connection's pipeline: TLS, then HTTP/1.1 or HTTP/2 as negotiated, both served by one responder.
+///
+/// Hummingbird's own HTTP/2 channel keeps the windows of 64 KiB that HTTP/2 starts with, for the whole connection; an
+/// upload over 50 ms would then crawl at 1.3 MB/s. So the streams are set up here, with its HTTP handling.
+struct ReceiverChannel: HTTPChannelHandler {
+  typealias Stream = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
+  typealias Streams = NIOHTTP2Handler.AsyncStreamMultiplexer<Stream>
+
+  struct Value: ServerChildChannelValue {
+    let negotiated: EventLoopFuture<NIONegotiatedHTTPVersion<Stream, Streams>>
+    let channel: any Channel
+  }
+
+  /// How much a stream and a connection may send ahead: 16 MiB within 50 ms are 320 MB/s.
+  private static let streamWindow = 2 << 20
+  private static let connectionWindow = 16 << 20
+  /// TLS is decrypted, and digests are computed, in pieces of up to this size.
+  private static let readBytesMax = 256 << 10
+
+  let responder: Responder
+  private let tls: NIOSSLContext
+  private let limits: ConnectionLimits
+  private let statistics: ReceiverStatistics
+  private let http1: HTTP1Channel
+
+  init(
+    tls: NIOSSLContext, limits: ConnectionLimits, statistics: ReceiverStatistics, responder: @escaping Responder
+  ) {
+    self.tls = tls
+    self.limits = limits
+    self.statistics = statistics
+    self.responder = responder
+    var configuration = HTTP1Channel.Configuration(
+      additionalChannelHandlers: [BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal)],
+      idleTimeout: limits.idle)
+    configuration.httpDecoder = .init(
+      maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100)
+    http1 = HTTP1Channel(responder: responder, configuration: configuration)
+  }
+
+  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+    do {
+      try channel.syncOptions?.setOption(
+        .recvAllocator,
+        value: AdaptiveRecvByteBufferAllocator(
+          minimum: 4 << 10, initial: 64 << 10, maximum: ReceiverChannel.readBytesMax))
+      try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+      try channel.pipeline.syncOperations.addHandler(ConnectionCountingHandler(statistics))
+    } catch {
+      return channel.eventLoop.makeFailedFuture(error)
+    }
+    return channel.configureHTTP2AsyncSecureUpgrade { channel in
+      http1.setup(channel: channel, logger: logger)
+    } http2ConnectionInitializer: { channel in
+      setUpHTTP2(channel)
+    }.map { Value(negotiated: $0, channel: channel) }
+  }
+
+  private func setUpHTTP2(_ channel: any Channel) -> EventLoopFuture<Streams> {
+    channel.eventLoop.makeCompletedFuture {
+      var configuration = NIOHTTP2Handler.Configuration()
+      configuration.connection.targetWindowSize = ReceiverChannel.connectionWindow
+      configuration.connection.initialSettings = [
+        HTTP2Setting(parameter: .maxConcurrentStreams, value: 100),
+        HTTP2Setting(parameter: .maxHeaderListSize, value: 32 << 10),
+        HTTP2Setting(parameter: .initialWindowSize, value: ReceiverChannel.streamWindow),
+      ]
+      configuration.stream.targetWindowSize = ReceiverChannel.streamWindow
+      return try channel.pipeline.syncOperations.configureAsyncHTTP2Pipeline(
+        mode: .server,
+        connectionManagerConfiguration: .init(
+          maxIdleTime: limits.idle, maxAge: nil, maxGraceTime: .seconds(10), keepalive: nil),
+        http2HandlerConfiguration: configuration
+      ) { stream in
+        stream.eventLoop.makeCompletedFuture {
+          try stream.pipeline.syncOperations.addHandler(HTTP2FramePayloadToHTTPServerCodec())
+          try stream.pipeline.syncOperations.addHandler(
+            BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal))
+          return try Stream(
+            wrappingChannelSynchronously: stream, configuration: .init(isOutboundHalfClosureEnabled: true))
+        }
+      }
+    }
+  }
+
+  func handle(value: Value, logger: Logger) async {
+    await withTaskExecutorPreference(EventLoopTaskExecutor(value.channel.eventLoop)) {
+      do {
+        switch try await value.negotiated.get() {
+        case .http1_1(let channel): await handleHTTP(asyncChannel: channel, logger: logger)
+        case .http2(let streams):
+          try await withThrowingDiscardingTaskGroup { group in
+            for try await stream in streams.inbound {
+              group.addTask { await handleHTTP(asyncChannel: stream, logger: logger) }
+            }
+          }
+        }
+      } catch {
+        logger.debug("connection ended: \(error)")
+      }
+    }
+  }
+}

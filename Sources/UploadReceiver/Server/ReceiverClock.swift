@@ -1,0 +1,20 @@
+import Glibc
+
+/// The time for the core: starts at the wall clock and then runs evenly, so that no deadline is hit by someone who sets
+/// the clock.
+struct ReceiverClock: Sendable {
+  private let offset: Milliseconds
+
+  init() {
+    offset = ReceiverClock.read(CLOCK_REALTIME) - ReceiverClock.read(CLOCK_BOOTTIME)
+  }
+
+  /// Milliseconds since 1970.
+  var now: Milliseconds { ReceiverClock.read(CLOCK_BOOTTIME) + offset }
+
+  private static func read(_ clock: clockid_t) -> Milliseconds {
+    var time = timespec()
+    clock_gettime(clock, &time)
+    return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
+  }
+}

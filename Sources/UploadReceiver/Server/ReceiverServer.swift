@@ -1,0 +1,212 @@
+import ChunkProtocol
+import Glibc
+import HummingbirdCore
+public import Logging
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// What a receiver is started with.
+public struct ReceiverConfiguration: Sendable {
+  /// The folder of the receiver's state.
+  public var root: String
+  /// The address to listen on.
+  public var host: String
+  /// The port; 0 for any.
+  public var port: Int
+  /// PEM: the certificate and the chain above it.
+  public var certificateChainPEM: [UInt8]
+  /// PEM. A secret.
+  public var privateKeyPEM: [UInt8]
+  /// Who may use the receiver.
+  public var credentials: [Credential]
+  /// What the core holds requests to.
+  public var limits = CoreLimits()
+  /// Memory for request bodies.
+  public var bodyMemoryBytes = 768 << 20
+  /// Tests shorten it.
+  var connections = ConnectionLimits()
+
+  /// A configuration with the default limits.
+  public init(
+    root: String, host: String, port: Int, certificateChainPEM: [UInt8], privateKeyPEM: [UInt8],
+    credentials: [Credential]
+  ) {
+    self.root = root
+    self.host = host
+    self.port = port
+    self.certificateChainPEM = certificateChainPEM
+    self.privateKeyPEM = privateKeyPEM
+    self.credentials = credentials
+  }
+}
+
+/// Why a receiver does not start.
+public enum ReceiverStartError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The certificate or the key cannot be used.
+  case certificate(String)
+  /// The root cannot be used.
+  case root(String)
+  /// A credential's folder cannot be used.
+  case credentialRoot(String)
+  /// The address cannot be listened on.
+  case listen(String)
+
+  /// What is wrong, for people.
+  public var description: String {
+    switch self {
+    case .certificate(let words), .root(let words), .credentialRoot(let words), .listen(let words): words
+    }
+  }
+}
+
+/// A receiver: the store, the core and its driver, behind TLS.
+public final class ReceiverServer: Sendable {
+  private let configuration: ReceiverConfiguration
+  private let logger: Logger
+  private let tls: NIOSSLContext
+  private let store: FileStore
+  private let driver: ReceiverDriver
+  private let budget: ByteBudget
+  private let statistics: ReceiverStatistics
+
+  /// Opens the root and finds again what is there; does not listen yet.
+  public init(_ configuration: ReceiverConfiguration, logger: Logger) throws(ReceiverStartError) {
+    self.configuration = configuration
+    self.logger = logger
+    tls = try ReceiverServer.makeTLS(configuration)
+    do throws(StoreOpeningError) {
+      store = try FileStore(
+        root: configuration.root,
+        publishing: Dictionary(
+          configuration.credentials.map { ($0.id, $0.root) }, uniquingKeysWith: { first, _ in first }))
+    } catch {
+      if case .credentialRoot(let words) = error { throw .credentialRoot(words) }
+      throw .root(error.description)
+    }
+    let clock = ReceiverClock()
+    do throws(StoreFailure) {
+      let core = try ReceiverServer.makeCore(configuration, store, clock, logger)
+      driver = ReceiverDriver(core: core, store: store, clock: clock, logger: logger)
+    } catch {
+      throw .root("\(configuration.root)/.uploads: \(error.words)")
+    }
+    budget = ByteBudget(bytes: configuration.bodyMemoryBytes, clock: clock)
+    statistics = ReceiverStatistics(clock: clock)
+  }
+
+  private static func makeTLS(_ configuration: ReceiverConfiguration) throws(ReceiverStartError) -> NIOSSLContext {
+    do {
+      let chain = try NIOSSLCertificate.fromPEMBytes(configuration.certificateChainPEM)
+      guard !chain.isEmpty else { throw ReceiverStartError.certificate("the certificate file holds no certificate") }
+      let key = try NIOSSLPrivateKey(bytes: configuration.privateKeyPEM, format: .pem)
+      var tls = TLSConfiguration.makeServerConfiguration(
+        certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
+      tls.minimumTLSVersion = .tlsv13
+      tls.applicationProtocols = ["h2", "http/1.1"]
+      return try NIOSSLContext(configuration: tls)
+    } catch let error as ReceiverStartError {
+      throw error
+    } catch {
+      throw .certificate("the certificate or the key cannot be read, or they do not belong together (\(error))")
+    }
+  }
+
+  private static func makeCore(
+    _ configuration: ReceiverConfiguration, _ store: FileStore, _ clock: ReceiverClock, _ logger: Logger
+  ) throws(StoreFailure) -> ReceiverCore {
+    var core = ReceiverCore(limits: configuration.limits, credentials: configuration.credentials.map(\.core))
+    let found = try store.recover()
+    core.recover(found)
+    logger.info(
+      "\(found.open.count) uploads go on, \(found.published.count + found.wholeFiles.count) receipts are kept")
+    for credential in configuration.credentials where credential.quotaBytes != nil {
+      let bytes = try store.usedBytes(of: credential.id)
+      _ = core.handle(.usageMeasured(credential.id, bytes: bytes), now: clock.now)
+    }
+    return core
+  }
+
+  /// Listens and serves until `stop` returns, then lets running requests finish for at most 10 seconds. `onReady` is
+  /// told the port once connections are accepted.
+  public func run(
+    onReady: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void
+  ) async throws(ReceiverStartError) {
+    let responder = RequestResponder(
+      driver: driver, credentials: CredentialTable(configuration.credentials), budget: budget,
+      statistics: statistics, capabilities: capabilities, logger: logger)
+    let channel = ReceiverChannel(
+      tls: tls, limits: configuration.connections, statistics: statistics,
+      responder: { request, writer, channel in try await responder.respond(request, writer, channel) })
+    let group = MultiThreadedEventLoopGroup.singleton
+    let server = Server(
+      childChannelSetup: channel,
+      configuration: ServerConfiguration(
+        address: .hostname(configuration.host, port: configuration.port), backlog: 1024),
+      onServerRunning: { onReady($0.localAddress?.port ?? 0) }, eventLoopGroup: group, logger: quiet(logger))
+    let ticks = group.next().scheduleRepeatedTask(
+      initialDelay: .milliseconds(100), delay: .milliseconds(100)
+    ) { [driver, budget] _ in
+      driver.tick()
+      budget.tick()
+    }
+    let failure = await ReceiverServer.serve(server, until: stop)
+    ticks.cancel()
+    await driver.shutDown()
+    store.syncOpenFiles()
+    if let failure { throw .listen(failure) }
+  }
+
+  private enum Milestone: Sendable {
+    case serverEnded(failure: String?)
+    case stopRequested
+    case graceEnded
+  }
+
+  /// Serves until asked to stop, then until the running requests are answered or 10 seconds have passed. Returns why the
+  /// server could not serve.
+  private static func serve(
+    _ server: Server<ReceiverChannel>, until stop: @escaping @Sendable () async -> Void
+  ) async -> String? {
+    await withTaskGroup(of: Milestone.self) { tasks in
+      tasks.addTask {
+        do {
+          try await server.run()
+          return .serverEnded(failure: nil)
+        } catch {
+          return .serverEnded(failure: "\(error)")
+        }
+      }
+      tasks.addTask {
+        await stop()
+        return .stopRequested
+      }
+      defer { tasks.cancelAll() }
+      if case .serverEnded(let failure) = await tasks.next() { return failure }
+      tasks.addTask {
+        try? await server.shutdownGracefully()
+        return .serverEnded(failure: nil)
+      }
+      tasks.addTask {
+        try? await Task.sleep(for: .seconds(10))
+        return .graceEnded
+      }
+      _ = await tasks.next()
+      return nil
+    }
+  }
+
+  /// Hummingbird's word of where it listens is said better on stdout.
+  private func quiet(_ logger: Logger) -> Logger {
+    var logger = logger
+    logger.logLevel = max(logger.logLevel, .notice)
+    return logger
+  }
+
+  private var capabilities: Capabilities {
+    let limits = configuration.limits
+    return Capabilities(
+      chunkBytesMin: limits.chunkBytesMin, chunkBytesMax: limits.chunkBytesMax, fileBytesMax: limits.fileBytesMax,
+      concurrentChunks: 12, wholeFileBytesMax: limits.chunkBytesMax)
+  }
+}

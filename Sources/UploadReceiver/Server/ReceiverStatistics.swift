@@ -1,0 +1,215 @@
+import ChunkProtocol
+import NIOCore
+import Synchronization
+
+/// Counts what happens. Tests of the whole system rely on it: how often something was sent, and over how many
+/// connections.
+final class ReceiverStatistics: Sendable {
+  /// One upload's numbers.
+  struct Upload: Sendable {
+    var id: String
+    var name: String
+    var requests = 0
+    var chunks = 0
+    var bytes: UInt64 = 0
+    var duplicateChunks = 0
+    var concurrentChunks = 0
+    var concurrentChunksMax = 0
+    var firstChunkAt: Milliseconds?
+    var twelveActiveAfter: Milliseconds?
+    var connections: Set<UInt64> = []
+  }
+
+  private struct State {
+    var requests = 0
+    var chunks = 0
+    var bytes: UInt64 = 0
+    var duplicateChunks = 0
+    var connections = 0
+    var openConnections: [ObjectIdentifier: UInt64] = [:]
+    var handshakes = 0
+    var concurrentChunks = 0
+    var concurrentChunksMax = 0
+    var filesPublished = 0
+    var refusals = 0
+    var uploads: [String: Upload] = [:]
+    var order: [String] = []
+  }
+
+  static let uploadsMax = 1000
+  /// Connections that are told apart in one upload; beyond, the count stands still.
+  private static let connectionsMax = 1000
+
+  private let state = Mutex(State())
+  private let clock: ReceiverClock
+
+  init(clock: ReceiverClock) {
+    self.clock = clock
+  }
+
+  func connectionOpened(_ connection: ObjectIdentifier) {
+    state.withLock { state in
+      state.connections += 1
+      state.openConnections[connection] = UInt64(state.connections)
+    }
+  }
+
+  func connectionClosed(_ connection: ObjectIdentifier) {
+    _ = state.withLock { $0.openConnections.removeValue(forKey: connection) }
+  }
+
+  /// The number of a connection, or of the connection of a stream of HTTP/2: that is the stream's parent, while the
+  /// parent of a connection is the listening socket, which has no number.
+  func connectionNumber(of channel: any Channel) -> UInt64? {
+    state.withLock { state in
+      state.openConnections[ObjectIdentifier(channel)]
+        ?? channel.parent.flatMap { state.openConnections[ObjectIdentifier($0)] }
+    }
+  }
+
+  func handshakeCompleted() { state.withLock { $0.handshakes += 1 } }
+
+  func requestBegan() { state.withLock { $0.requests += 1 } }
+
+  func requestRefused() { state.withLock { $0.refusals += 1 } }
+
+  func filePublished() { state.withLock { $0.filesPublished += 1 } }
+
+  /// A request that concerns an upload; makes it known when it is new.
+  func uploadRequested(_ id: String, name: String) {
+    state.withLock { state in
+      if state.uploads[id] == nil {
+        state.uploads[id] = Upload(id: id, name: name)
+        state.order.append(id)
+        if state.order.count > ReceiverStatistics.uploadsMax { state.uploads[state.order.removeFirst()] = nil }
+      }
+      if !name.isEmpty { state.uploads[id]?.name = name }
+      state.uploads[id]?.requests += 1
+    }
+  }
+
+  /// A chunk's header was accepted.
+  func chunkBegan(_ upload: String, on connection: UInt64?) {
+    let now = clock.now
+    state.withLock { state in
+      state.concurrentChunks += 1
+      state.concurrentChunksMax = max(state.concurrentChunksMax, state.concurrentChunks)
+      state.uploads[upload]?.chunkBegan(
+        at: now, connection: connection, connectionsMax: ReceiverStatistics.connectionsMax)
+    }
+  }
+
+  /// A chunk's body is complete.
+  func chunkReceived(_ upload: String, bytes: Int) {
+    state.withLock { state in
+      state.chunks += 1
+      state.bytes += UInt64(bytes)
+      state.uploads[upload]?.chunks += 1
+      state.uploads[upload]?.bytes += UInt64(bytes)
+    }
+  }
+
+  /// A chunk request was answered.
+  func chunkEnded(_ upload: String, isDuplicate: Bool) {
+    state.withLock { state in
+      state.concurrentChunks -= 1
+      state.uploads[upload]?.concurrentChunks -= 1
+      if isDuplicate {
+        state.duplicateChunks += 1
+        state.uploads[upload]?.duplicateChunks += 1
+      }
+    }
+  }
+
+  /// `GET /v1/stats`.
+  var json: [UInt8] {
+    WireJSON.encode(
+      state.withLock { state in
+        Report(
+          requests: state.requests, chunks: state.chunks, bytes: state.bytes,
+          duplicateChunks: state.duplicateChunks, connections: state.connections, handshakes: state.handshakes,
+          concurrentChunksMax: state.concurrentChunksMax,
+          uploads: state.order.compactMap { state.uploads[$0].map(UploadReport.init) })
+      })
+  }
+
+  /// `GET /metrics`, in Prometheus' text format.
+  func metrics(freeBytes: UInt64, budgetFreeBytes: Int) -> String {
+    let state = state.withLock { $0 }
+    let values: [(String, String, String, UInt64)] = [
+      ("requests_total", "counter", "Requests.", UInt64(state.requests)),
+      ("refusals_total", "counter", "Requests that were refused.", UInt64(state.refusals)),
+      ("chunks_total", "counter", "Chunk bodies received completely.", UInt64(state.chunks)),
+      ("chunk_bytes_total", "counter", "Bytes of chunk bodies received completely.", state.bytes),
+      ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(state.duplicateChunks)),
+      ("files_published_total", "counter", "Files published.", UInt64(state.filesPublished)),
+      ("connections_total", "counter", "Connections accepted.", UInt64(state.connections)),
+      ("handshakes_total", "counter", "TLS handshakes completed.", UInt64(state.handshakes)),
+      ("connections", "gauge", "Connections open.", UInt64(state.openConnections.count)),
+      ("concurrent_chunks", "gauge", "Chunk requests running.", UInt64(max(0, state.concurrentChunks))),
+      ("concurrent_chunks_max", "gauge", "Most chunk requests at once.", UInt64(state.concurrentChunksMax)),
+      ("disk_free_bytes", "gauge", "Free on the disk of the root.", freeBytes),
+      ("body_memory_free_bytes", "gauge", "Memory left for request bodies.", UInt64(max(0, budgetFreeBytes))),
+    ]
+    return values.map { name, kind, help, value in
+      "# HELP uploadfs_receiver_\(name) \(help)\n# TYPE uploadfs_receiver_\(name) \(kind)\nuploadfs_receiver_\(name) \(value)\n"
+    }.joined()
+  }
+}
+
+extension ReceiverStatistics.Upload {
+  fileprivate mutating func chunkBegan(at now: Milliseconds, connection: UInt64?, connectionsMax: Int) {
+    let first = firstChunkAt ?? now
+    firstChunkAt = first
+    concurrentChunks += 1
+    concurrentChunksMax = max(concurrentChunksMax, concurrentChunks)
+    if concurrentChunks >= 12, twelveActiveAfter == nil { twelveActiveAfter = now - first }
+    if let connection, connections.count < connectionsMax { connections.insert(connection) }
+  }
+}
+
+private struct Report: Encodable {
+  var requests: Int
+  var chunks: Int
+  var bytes: UInt64
+  var duplicateChunks: Int
+  var connections: Int
+  var handshakes: Int
+  var concurrentChunksMax: Int
+  var uploads: [UploadReport]
+
+  enum CodingKeys: String, CodingKey {
+    case requests, chunks, bytes, connections, handshakes, uploads
+    case duplicateChunks = "duplicate_chunks"
+    case concurrentChunksMax = "concurrent_chunks_max"
+  }
+}
+
+private struct UploadReport: Encodable {
+  var upload: ReceiverStatistics.Upload
+
+  init(_ upload: ReceiverStatistics.Upload) { self.upload = upload }
+
+  enum CodingKeys: String, CodingKey {
+    case id, name, requests, chunks, bytes, connections
+    case duplicateChunks = "duplicate_chunks"
+    case concurrentChunksMax = "concurrent_chunks_max"
+    case firstChunkAt = "first_chunk_at_ms"
+    case twelveActiveAfter = "twelve_active_after_ms"
+  }
+
+  /// Written out, so that what is not known is null instead of absent.
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(upload.id, forKey: .id)
+    try container.encode(upload.name, forKey: .name)
+    try container.encode(upload.requests, forKey: .requests)
+    try container.encode(upload.chunks, forKey: .chunks)
+    try container.encode(upload.bytes, forKey: .bytes)
+    try container.encode(upload.connections.count, forKey: .connections)
+    try container.encode(upload.duplicateChunks, forKey: .duplicateChunks)
+    try container.encode(upload.concurrentChunksMax, forKey: .concurrentChunksMax)
+    try container.encode(upload.firstChunkAt, forKey: .firstChunkAt)
+    try container.encode(upload.twelveActiveAfter, forKey: .twelveActiveAfter)
+  }
+}

@@ -1,0 +1,81 @@
+import HummingbirdCore
+import Integrity
+import NIOCore
+
+/// Reads one request's body, in the pieces in which it arrives.
+struct RequestBodyReader {
+  /// The most that is read and thrown away so that the connection can go on after a refusal.
+  private static let drainedBytesMax = 48 << 20
+  private static let hashBlockBytes = 128 << 10
+
+  private var iterator: RequestBody.AsyncIterator
+  private var isAtEnd = false
+
+  init(_ body: RequestBody) {
+    iterator = body.makeAsyncIterator()
+  }
+
+  private mutating func next() async throws -> ByteBuffer? {
+    guard !isAtEnd else { return nil }
+    let piece = try await iterator.next()
+    if piece == nil { isAtEnd = true }
+    return piece
+  }
+
+  /// A body of this many bytes, with its digests. A body that ends early is handed out as it is; one that goes on is
+  /// refused.
+  mutating func collect(_ bytes: Int) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkFacts) {
+    var body = ReceivedBody(expectedBytes: bytes)
+    var hasher = ChunkHasher(blockBytes: RequestBodyReader.hashBlockBytes)
+    do {
+      while let piece = try await next() {
+        guard piece.readableBytes <= bytes - body.byteCount else {
+          throw Refusal(.badRequest(field: "Content-Length"), "the body is longer than the \(bytes) bytes announced")
+        }
+        piece.withUnsafeReadableBytes { hasher.update($0) }
+        body.append(piece)
+      }
+    } catch {
+      throw RequestBodyReader.refusal(for: error)
+    }
+    let digests = hasher.finalize()
+    guard let sha256 = Digest32(digests.sha256) else { throw Refusal(.storeFailed, "no digest") }
+    let facts = ChunkFacts(
+      sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: body.byteCount))
+    return (body, facts)
+  }
+
+  /// A small body.
+  mutating func collectJSON(limit: Int) async throws(Refusal) -> [UInt8] {
+    var bytes: [UInt8] = []
+    do {
+      while let piece = try await next() {
+        guard bytes.count + piece.readableBytes <= limit else {
+          throw Refusal(.tooLarge(limitBytes: UInt64(limit)), "such bodies have at most \(limit) bytes")
+        }
+        bytes.append(contentsOf: piece.readableBytesView)
+      }
+    } catch {
+      throw RequestBodyReader.refusal(for: error)
+    }
+    return bytes
+  }
+
+  /// Reads what is left; false when that is too much, and the connection should be closed.
+  mutating func drain() async throws -> Bool {
+    var drained = 0
+    while let piece = try await next() {
+      drained += piece.readableBytes
+      if drained > RequestBodyReader.drainedBytesMax { return false }
+    }
+    return true
+  }
+
+  private static func refusal(for error: any Error) -> Refusal {
+    switch error {
+    case let refusal as Refusal: refusal
+    case is BodyTimeout: Refusal(.bodyTimeout, "the body stood still for too long")
+    default: Refusal(.badRequest(field: "Content-Length"), "the body broke off")
+    }
+  }
+}

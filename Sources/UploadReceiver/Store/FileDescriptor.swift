@@ -1,0 +1,126 @@
+import CLinux
+import Glibc
+
+/// An open file or directory that closes itself. Sendable: the number never changes, and the calls made with it are
+/// safe from several threads.
+final class FileDescriptor: Sendable {
+  let raw: CInt
+
+  private init(raw: CInt) { self.raw = raw }
+
+  deinit { close(raw) }
+
+  /// Opens a path; `directory` nil means relative to the working directory.
+  static func open(
+    _ path: String, in directory: FileDescriptor? = nil, _ flags: CInt, mode: mode_t = 0
+  ) throws(StoreFailure) -> FileDescriptor {
+    let raw = uploadfs_openat(directory?.raw ?? AT_FDCWD, path, flags | O_CLOEXEC, mode)
+    guard raw >= 0 else { throw StoreFailure.last("open") }
+    return FileDescriptor(raw: raw)
+  }
+
+  /// Like ``open(_:in:_:mode:)``, but nil when there is no such file.
+  static func openIfPresent(
+    _ path: String, in directory: FileDescriptor, _ flags: CInt
+  ) throws(StoreFailure) -> FileDescriptor? {
+    let raw = uploadfs_openat(directory.raw, path, flags | O_CLOEXEC, 0)
+    if raw < 0, errno == ENOENT { return nil }
+    guard raw >= 0 else { throw StoreFailure.last("open") }
+    return FileDescriptor(raw: raw)
+  }
+
+  func status() throws(StoreFailure) -> stat {
+    var status = stat()
+    guard fstat(raw, &status) == 0 else { throw StoreFailure.last("fstat") }
+    return status
+  }
+
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreFailure) {
+    guard var position = off_t(exactly: offset) else { throw .io("pwrite: the offset is too large") }
+    var rest = bytes
+    while !rest.isEmpty {
+      let count = pwrite(raw, rest.baseAddress, rest.count, position)
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw StoreFailure.last("pwrite") }
+      rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+      position += off_t(count)
+    }
+  }
+
+  /// Reads up to the buffer's size; less only at the end of the file.
+  func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(StoreFailure) -> Int {
+    guard let start = off_t(exactly: offset) else { return 0 }
+    var filled = 0
+    while filled < buffer.count {
+      let count = pread(raw, buffer.baseAddress?.advanced(by: filled), buffer.count - filled, start + off_t(filled))
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw StoreFailure.last("pread") }
+      if count == 0 { break }
+      filled += count
+    }
+    return filled
+  }
+
+  func truncate(to size: UInt64) throws(StoreFailure) {
+    guard let length = off_t(exactly: size) else { throw .io("ftruncate: the size is too large") }
+    guard ftruncate(raw, length) == 0 else { throw StoreFailure.last("ftruncate") }
+  }
+
+  /// Data and metadata.
+  func sync() throws(StoreFailure) {
+    guard fsync(raw) == 0 else { throw StoreFailure.last("fsync") }
+  }
+
+  /// Data, and what is needed to read it.
+  func syncData() throws(StoreFailure) {
+    guard fdatasync(raw) == 0 else { throw StoreFailure.last("fdatasync") }
+  }
+
+  func setMode(_ mode: UInt32) throws(StoreFailure) {
+    guard fchmod(raw, mode_t(mode & 0o777)) == 0 else { throw StoreFailure.last("fchmod") }
+  }
+
+  func setModified(nanoseconds: Int64) throws(StoreFailure) {
+    let (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+    // Before 1970 the remainder is negative, and the kernel wants 0 to 999,999,999.
+    let time =
+      rest < 0
+      ? timespec(tv_sec: Int(seconds) - 1, tv_nsec: Int(rest) + 1_000_000_000)
+      : timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
+    guard futimens(raw, [timespec(tv_sec: 0, tv_nsec: Int(UTIME_OMIT_VALUE)), time]) == 0 else {
+      throw StoreFailure.last("futimens")
+    }
+  }
+
+  /// Reserves space where the filesystem can; false where it cannot.
+  func preallocate(_ bytes: UInt64) throws(StoreFailure) -> Bool {
+    guard bytes > 0, let length = off_t(exactly: bytes) else { return true }
+    if uploadfs_fallocate(raw, CInt(FALLOC_FL_KEEP_SIZE_VALUE), 0, length) == 0 { return true }
+    if errno == EOPNOTSUPP || errno == ENOSYS { return false }
+    throw StoreFailure.last("fallocate")
+  }
+
+  /// All of a small file.
+  func readAll(limit: Int) throws(StoreFailure) -> [UInt8] {
+    let size = min(limit, Int(clamping: try status().st_size))
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, size), alignment: 16)
+    defer { buffer.deallocate() }
+    let count = try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]), at: 0)
+    return Array(buffer[..<count])
+  }
+}
+
+/// Macros of linux/stat.h and linux/falloc.h, which are part of the kernel's interface and never change.
+private let UTIME_OMIT_VALUE = (1 << 30) - 2
+private let FALLOC_FL_KEEP_SIZE_VALUE = 1
+
+extension StoreFailure {
+  /// What the call that just failed says through errno.
+  static func last(_ call: String) -> StoreFailure {
+    let code = errno
+    return switch code {
+    case ENOSPC, EDQUOT: .full
+    default: .io("\(call): \(String(cString: strerror(code)))")
+    }
+  }
+}

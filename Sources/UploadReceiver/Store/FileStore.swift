@@ -1,0 +1,347 @@
+import CLinux
+import ChunkProtocol
+import Glibc
+import Integrity
+import Synchronization
+
+/// What stands between two steps of a publication; tests stop there to see what a crash leaves behind.
+enum StoreStep: CaseIterable, Sendable {
+  case dataSynced
+  case intentRecorded
+  case renamed
+  case publishedRecorded
+}
+
+/// Uploads in plain files:
+///
+///     ROOT/.uploads/lock                     held while a receiver runs
+///     ROOT/.uploads/sessions/ID/data         the file in the making, chunks in their places
+///     ROOT/.uploads/sessions/ID/journal      the session, its chunks' digests, its receipt
+///     ROOT/.uploads/incoming/RECEIPT         a whole file before its publication
+///     ROOT/.uploads/receipts/N.journal       whole files and their receipts
+///
+/// Publication: data on the disk → intent, with the receipt, in the journal → rename → folders on the disk → done in the
+/// journal. A crash between two of these is told from the others at the next start: by whether the data file is still
+/// there, and whether the target is that very file.
+public final class FileStore: UploadStore {
+  /// A session's open files.
+  private final class SessionFiles: Sendable {
+    let directory: FileDescriptor
+    let data: FileDescriptor
+    let journal: Journal
+
+    init(directory: FileDescriptor, data: FileDescriptor, journal: FileDescriptor) {
+      self.directory = directory
+      self.data = data
+      self.journal = Journal(appendingTo: journal)
+    }
+  }
+
+  private struct OpenFiles {
+    var sessions: [SessionID: SessionFiles] = [:]
+    var order: [SessionID] = []
+  }
+
+  private static let openSessionsMax = 256
+
+  private let state: FileDescriptor
+  let sessions: FileDescriptor
+  let incoming: FileDescriptor
+  private let lock: FileDescriptor
+  let receipts: ReceiptJournal
+  let trees: [CredentialID: PublishedTree]
+  private let openFiles = Mutex(OpenFiles())
+  private let mayPass: @Sendable (StoreStep) -> Bool
+  private let stopped = Atomic(false)
+
+  /// Opens the state folder below `root`, and each credential's folder, making what is missing; fails when another
+  /// receiver holds it.
+  public convenience init(
+    root: String, publishing roots: [CredentialID: String]
+  ) throws(StoreOpeningError) {
+    try self.init(root: root, publishing: roots, mayPass: { _ in true })
+  }
+
+  init(
+    root: String, publishing roots: [CredentialID: String],
+    mayPass: @escaping @Sendable (StoreStep) -> Bool
+  ) throws(StoreOpeningError) {
+    self.mayPass = mayPass
+    do throws(StoreFailure) {
+      let directory = try FileStore.makeDirectory(root)
+      state = try FileStore.makeDirectory(".uploads", in: directory, mode: 0o700)
+      lock = try FileDescriptor.open("lock", in: state, O_RDWR | O_CREAT, mode: 0o600)
+    } catch {
+      throw .root("\(root): \(error.words)")
+    }
+    guard flock(lock.raw, LOCK_EX | LOCK_NB) == 0 else { throw .locked(root) }
+    do throws(StoreFailure) {
+      sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
+      incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
+      receipts = try ReceiptJournal(try FileStore.makeDirectory("receipts", in: state, mode: 0o700))
+    } catch {
+      throw .root("\(root)/.uploads: \(error.words)")
+    }
+    var trees: [CredentialID: PublishedTree] = [:]
+    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state) }
+    self.trees = trees
+  }
+
+  /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
+  private static func tree(_ path: String, beside state: FileDescriptor) throws(StoreOpeningError) -> PublishedTree {
+    do throws(StoreFailure) {
+      let root = try makeDirectory(path)
+      let (rootStatus, stateStatus) = (try root.status(), try state.status())
+      guard rootStatus.st_dev == stateStatus.st_dev else {
+        throw StoreFailure.io(
+          "is on another filesystem than the receiver's root; files could not be published atomically")
+      }
+      try checkSeparate(root, from: state)
+      return PublishedTree(root: root)
+    } catch {
+      throw .credentialRoot("\(path): \(error.words)")
+    }
+  }
+
+  /// Climbs from the state folder up, and from the credential's root up: neither may meet the other.
+  private static func checkSeparate(_ root: FileDescriptor, from state: FileDescriptor) throws(StoreFailure) {
+    let rootStatus = try root.status()
+    let stateStatus = try state.status()
+    let isAbove = try isAncestor(rootStatus, of: state)
+    let isBelow = try isAncestor(stateStatus, of: root)
+    guard !isAbove, !isBelow else {
+      throw StoreFailure.io("holds the receiver's own state; choose a folder of its own below it")
+    }
+  }
+
+  private static func isAncestor(_ ancestor: stat, of directory: FileDescriptor) throws(StoreFailure) -> Bool {
+    var current = directory
+    while true {
+      let status = try current.status()
+      if status.st_ino == ancestor.st_ino, status.st_dev == ancestor.st_dev { return true }
+      let parent = try FileDescriptor.open("..", in: current, O_RDONLY | O_DIRECTORY)
+      let parentStatus = try parent.status()
+      if parentStatus.st_ino == status.st_ino, parentStatus.st_dev == status.st_dev { return false }
+      current = parent
+    }
+  }
+
+  private static func makeDirectory(
+    _ path: String, in parent: FileDescriptor? = nil, mode: mode_t = 0o755
+  ) throws(StoreFailure) -> FileDescriptor {
+    if mkdirat(parent?.raw ?? AT_FDCWD, path, mode) != 0, errno != EEXIST { throw .last("mkdir") }
+    return try FileDescriptor.open(path, in: parent, O_RDONLY | O_DIRECTORY)
+  }
+
+  /// Tests stop here, as a crash would: nothing is tidied up behind it.
+  private func reach(_ step: StoreStep) throws(StoreFailure) {
+    guard !mayPass(step) else { return }
+    stopped.store(true, ordering: .relaxed)
+    throw .io("stopped at \(step)")
+  }
+
+  private var isStopped: Bool { stopped.load(ordering: .relaxed) }
+
+  /// What is free for ordinary users of the disk.
+  public var freeBytes: UInt64 {
+    var status = statvfs()
+    guard fstatvfs(state.raw, &status) == 0 else { return 0 }
+    return UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue
+  }
+
+  // MARK: Sessions
+
+  /// Makes the session's files; a session that a crash leaves without its first record is removed at the next start.
+  public func create(_ facts: SessionFacts) throws(StoreFailure) {
+    guard mkdirat(sessions.raw, facts.id, 0o700) == 0 else { throw .last("mkdir") }
+    let directory = try FileDescriptor.open(facts.id, in: sessions, O_RDONLY | O_DIRECTORY)
+    let data = try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+    let file = try FileDescriptor.open(
+      "journal", in: directory, O_RDWR | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)
+    _ = try data.preallocate(facts.opening.sizeBytes ?? 0)
+    let files = SessionFiles(directory: directory, data: data, journal: file)
+    try files.journal.append(JournalRecord.session(facts).bytes)
+    keepOpen(files, for: facts.sessionID)
+  }
+
+  private func keepOpen(_ files: SessionFiles, for id: SessionID) {
+    openFiles.withLock { open in
+      if open.sessions.updateValue(files, forKey: id) == nil { open.order.append(id) }
+      // Whoever uses the oldest one's files keeps them alive until done.
+      while open.order.count > FileStore.openSessionsMax { open.sessions[open.order.removeFirst()] = nil }
+    }
+  }
+
+  private func close(_ id: SessionID) {
+    openFiles.withLock { open in
+      open.sessions[id] = nil
+      open.order.removeAll { $0 == id }
+    }
+  }
+
+  private func files(of id: SessionID) throws(StoreFailure) -> SessionFiles {
+    if let files = openFiles.withLock({ $0.sessions[id] }) { return files }
+    let directory = try FileDescriptor.open(id.text, in: sessions, O_RDONLY | O_DIRECTORY)
+    // A publication that did not come to its end may have left the mode of the published file.
+    _ = fchmodat(directory.raw, "data", 0o600, 0)
+    let files = SessionFiles(
+      directory: directory,
+      data: try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT, mode: 0o600),
+      journal: try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND))
+    keepOpen(files, for: id)
+    return files
+  }
+
+  /// Data first, then the record: a record never tells of bytes that were not written.
+  public func write(
+    _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
+  ) throws(StoreFailure) {
+    let files = try files(of: session)
+    try FileStore.write(body, to: files.data, at: offset)
+    try files.journal.append(JournalRecord.chunk(index: index, facts).bytes)
+  }
+
+  private static func write(
+    _ body: any BodyBytes, to file: FileDescriptor, at offset: UInt64
+  ) throws(StoreFailure) {
+    var position = offset
+    try body.forEachPiece { (piece) throws(StoreFailure) in
+      try file.write(piece, at: position)
+      position &+= UInt64(piece.count)
+    }
+  }
+
+  /// Hashes what the journal tells of. The journal is not synced with the data, so after a power cut either may be
+  /// missing; only what matches counts.
+  public func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts] {
+    let files = try files(of: session)
+    var chunks: [UInt32: ChunkFacts] = [:]
+    var chunkBytes: UInt64 = 0
+    let journal = try FileDescriptor.open("journal", in: files.directory, O_RDWR)
+    for payload in try Journal.recover(journal) {
+      switch JournalRecord(payload) {
+      case .session(let facts): chunkBytes = UInt64(clamping: facts.opening.chunkBytes)
+      case .chunk(let index, let chunk): chunks[index] = chunk
+      default: break
+      }
+    }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
+    defer { buffer.deallocate() }
+    var held: [UInt32: ChunkFacts] = [:]
+    for (index, chunk) in chunks {
+      let start = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
+      guard !start.overflow else { continue }
+      if try FileStore.isPresent(chunk, at: start.partialValue, in: files.data, buffer) { held[index] = chunk }
+    }
+    return held
+  }
+
+  private static func isPresent(
+    _ chunk: ChunkFacts, at start: UInt64, in file: FileDescriptor, _ buffer: UnsafeMutableRawBufferPointer
+  ) throws(StoreFailure) -> Bool {
+    var hasher = ChunkHasher(blockBytes: 128 << 10)
+    var done: UInt64 = 0
+    while done < UInt64(chunk.sizeBytes) {
+      let count = Int(min(UInt64(buffer.count), UInt64(chunk.sizeBytes) - done))
+      let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+      guard try file.read(into: piece, at: start &+ done) == count else { return false }
+      hasher.update(UnsafeRawBufferPointer(piece))
+      done += UInt64(count)
+    }
+    let digests = hasher.finalize()
+    return Digest32(digests.sha256) == chunk.sha256 && digests.crc32c == chunk.crc32c
+  }
+
+  /// Deletes the journal first: without it the rest is swept away at the next start.
+  public func remove(_ session: SessionID) {
+    close(session)
+    guard let directory = try? FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    else { return }
+    for name in ["journal", "data"] { unlinkat(directory.raw, name, 0) }
+    unlinkat(sessions.raw, session.text, AT_REMOVEDIR)
+  }
+
+  /// Brings what was written to the disk; for an orderly end.
+  public func syncOpenFiles() {
+    let files = openFiles.withLock { Array($0.sessions.values) }
+    for file in files { fdatasync(file.data.raw) }
+  }
+
+  // MARK: Publication
+
+  private func tree(of credential: CredentialID) throws(StoreFailure) -> PublishedTree {
+    guard let tree = trees[credential] else { throw .io("the credential has no folder") }
+    return tree
+  }
+
+  /// Publishes a session's data; what lies beyond the receipt's size is cut off.
+  public func publish(
+    _ session: SessionID, _ publication: Publication
+  ) throws(StoreFailure) -> PublicationResult {
+    let tree = try tree(of: publication.credential)
+    let files = try files(of: session)
+    let place = try tree.makePlace(for: publication.receipt.name)
+    do throws(StoreFailure) {
+      let inode = try finishData(files.data, publication)
+      let position = try files.journal.append(
+        JournalRecord.committing(.init(receipt: publication.receipt, inode: inode)).bytes)
+      try files.journal.sync(to: position)
+      try reach(.intentRecorded)
+      let result = try tree.take("data", from: files.directory, to: place, ifExists: publication.ifExists)
+      try reach(.renamed)
+      // Without this record the next start looks at the target; a full disk must not undo a publication.
+      _ = try? files.journal.append(JournalRecord.published.bytes)
+      try reach(.publishedRecorded)
+      close(session)
+      return result
+    } catch {
+      // The session goes on, and a receiver that is not root must be able to open the file again. Where the rename went
+      // well and only the folder could not be synced, the name is gone and this does nothing.
+      if !isStopped { fchmodat(files.directory.raw, "data", 0o600, 0) }
+      throw error
+    }
+  }
+
+  private func finishData(_ file: FileDescriptor, _ publication: Publication) throws(StoreFailure) -> UInt64 {
+    try file.truncate(to: publication.receipt.sizeBytes)
+    try file.setMode(publication.mode)
+    try file.setModified(nanoseconds: publication.modifiedNanoseconds)
+    try file.sync()
+    try reach(.dataSynced)
+    return UInt64(try file.status().st_ino)
+  }
+
+  /// Publishes a whole file from memory.
+  public func publish(
+    _ body: any BodyBytes, _ record: WholeFileRecord, _ publication: Publication
+  ) throws(StoreFailure) -> PublicationResult {
+    let tree = try tree(of: publication.credential)
+    let receipt = publication.receipt
+    let place = try tree.makePlace(for: receipt.name)
+    do throws(StoreFailure) {
+      let file = try FileDescriptor.open(receipt.id, in: incoming, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+      try FileStore.write(body, to: file, at: 0)
+      let inode = try finishData(file, publication)
+      try receipts.recordSynced(.wholeFile(.init(record: record, receipt: receipt, inode: inode)))
+      try reach(.intentRecorded)
+      let result = try tree.take(receipt.id, from: incoming, to: place, ifExists: publication.ifExists)
+      try reach(.renamed)
+      _ = try? receipts.record(.wholeFilePublished(.init(receiptID: receipt.id)))
+      try reach(.publishedRecorded)
+      return result
+    } catch {
+      if !isStopped { unlinkat(incoming.raw, receipt.id, 0) }
+      throw error
+    }
+  }
+
+  /// Forgets receipts that nobody asks for any more.
+  public func forgetReceipts(before: Milliseconds) {
+    receipts.forget(before: before)
+  }
+
+  /// The bytes of all files under the credential's root.
+  public func usedBytes(of credential: CredentialID) throws(StoreFailure) -> UInt64 {
+    try tree(of: credential).usedBytes()
+  }
+}

@@ -1,0 +1,108 @@
+import Glibc
+import Synchronization
+
+/// The journals of whole files. A new one is begun when the last has grown; one whose newest receipt is too old to be
+/// asked for is deleted.
+final class ReceiptJournal: Sendable {
+  private struct Segment {
+    var number: Int
+    var newest: Milliseconds
+  }
+
+  private struct State {
+    var segments: [Segment]
+    var journal: Journal
+    var recordCount = 0
+  }
+
+  /// Some 8 MiB.
+  private static let recordsPerSegment = 16_384
+
+  private let directory: FileDescriptor
+  private let state: Mutex<State>
+
+  /// Begins a new journal beside those that are there.
+  init(_ directory: FileDescriptor) throws(StoreFailure) {
+    self.directory = directory
+    let numbers = try ReceiptJournal.numbers(in: directory)
+    let number = (numbers.last ?? 0) + 1
+    let journal = try ReceiptJournal.open(number, in: directory)
+    // The age of the older ones is learnt when they are read; until then they are not deleted.
+    let segments = (numbers + [number]).map { Segment(number: $0, newest: .max) }
+    state = Mutex(State(segments: segments, journal: journal))
+  }
+
+  private static func numbers(in directory: FileDescriptor) throws(StoreFailure) -> [Int] {
+    try DirectoryListing.names(in: directory).compactMap { name in
+      name.hasSuffix(".journal") ? Int(name.dropLast(".journal".count)) : nil
+    }.sorted()
+  }
+
+  private static func open(_ number: Int, in directory: FileDescriptor) throws(StoreFailure) -> Journal {
+    Journal(
+      appendingTo: try FileDescriptor.open(
+        "\(number).journal", in: directory, O_RDWR | O_APPEND | O_CREAT, mode: 0o600))
+  }
+
+  /// Appends a record.
+  func record(_ record: JournalRecord) throws(StoreFailure) {
+    _ = try append(record)
+  }
+
+  /// Appends a record and returns when it is on the disk.
+  func recordSynced(_ record: JournalRecord) throws(StoreFailure) {
+    let (journal, position) = try append(record)
+    try journal.sync(to: position)
+  }
+
+  private func append(_ record: JournalRecord) throws(StoreFailure) -> (Journal, UInt64) {
+    let bytes = record.bytes
+    return try state.withLock { (state) throws(StoreFailure) in
+      if state.recordCount >= ReceiptJournal.recordsPerSegment, let last = state.segments.last {
+        let number = last.number + 1
+        state.journal = try ReceiptJournal.open(number, in: directory)
+        state.segments.append(Segment(number: number, newest: .min))
+        state.recordCount = 0
+      }
+      let position = try state.journal.append(bytes)
+      state.recordCount += 1
+      if case .wholeFile(let file) = record, let last = state.segments.indices.last {
+        let newest = state.segments[last].newest
+        state.segments[last].newest = newest == .max ? file.receipt.publishedAt : max(newest, file.receipt.publishedAt)
+      }
+      return (state.journal, position)
+    }
+  }
+
+  /// All records of the journals before this one, oldest first; called once, at the start.
+  func readEarlier() throws(StoreFailure) -> [JournalRecord] {
+    var records: [JournalRecord] = []
+    let numbers = state.withLock { $0.segments.dropLast().map(\.number) }
+    for number in numbers {
+      guard let file = try FileDescriptor.openIfPresent("\(number).journal", in: directory, O_RDWR) else { continue }
+      var newest: Milliseconds = .min
+      for payload in try Journal.recover(file) {
+        guard let record = JournalRecord(payload) else { continue }
+        if case .wholeFile(let file) = record { newest = max(newest, file.receipt.publishedAt) }
+        records.append(record)
+      }
+      let found = newest
+      state.withLock { state in
+        if let position = state.segments.firstIndex(where: { $0.number == number }) {
+          state.segments[position].newest = found
+        }
+      }
+    }
+    return records
+  }
+
+  /// Deletes the journals that hold nothing newer.
+  func forget(before: Milliseconds) {
+    let old = state.withLock { state in
+      let old = state.segments.dropLast().filter { $0.newest < before }
+      state.segments.removeAll { segment in old.contains { $0.number == segment.number } }
+      return old
+    }
+    for segment in old { unlinkat(directory.raw, "\(segment.number).journal", 0) }
+  }
+}

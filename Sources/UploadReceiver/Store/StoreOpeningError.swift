@@ -1,0 +1,28 @@
+/// Why a store cannot be opened.
+public enum StoreOpeningError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The root cannot be used.
+  case root(String)
+  /// Another receiver uses the root.
+  case locked(String)
+  /// A credential's folder cannot be used.
+  case credentialRoot(String)
+
+  /// What is wrong, for people.
+  public var description: String {
+    switch self {
+    case .root(let words), .credentialRoot(let words): words
+    case .locked(let root): "\(root) is in use by another receiver"
+    }
+  }
+}
+
+extension StoreFailure {
+  /// The failure, for people.
+  var words: String {
+    switch self {
+    case .full: "the disk is full"
+    case .nameExists: "a file of that name exists"
+    case .nameUnreachable(let reason), .io(let reason): reason
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/// A request's body, complete and verified, in pieces.
+public protocol BodyBytes: Sendable {
+  /// The number of bytes in all pieces.
+  var byteCount: Int { get }
+  /// Hands out the pieces in order until the closure throws.
+  func forEachPiece(_ body: (UnsafeRawBufferPointer) throws(StoreFailure) -> Void) throws(StoreFailure)
+}
+
+extension [UInt8]: BodyBytes {
+  /// All of them.
+  public var byteCount: Int { count }
+
+  /// One piece.
+  public func forEachPiece(_ body: (UnsafeRawBufferPointer) throws(StoreFailure) -> Void) throws(StoreFailure) {
+    // withUnsafeBytes cannot forward a typed error, so it is carried out as a value.
+    let result: Result<Void, StoreFailure> = withUnsafeBytes { bytes in
+      do throws(StoreFailure) { return .success(try body(bytes)) } catch { return .failure(error) }
+    }
+    try result.get()
+  }
+}
+
+/// Where uploads lie. Every call blocks and may be made from any thread; calls for one session's publication, removal
+/// and verification never overlap (the core sees to that), chunk writes of different indices do.
+public protocol UploadStore: Sendable {
+  /// What is free for ordinary users of the disk.
+  var freeBytes: UInt64 { get }
+  /// Makes a session durable enough for a restart.
+  func create(_ facts: SessionFacts) throws(StoreFailure)
+  /// Writes a verified chunk, then records it.
+  func write(
+    _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
+  ) throws(StoreFailure)
+  /// The recorded chunks whose bytes are really there.
+  func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts]
+  /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.
+  func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
+  /// Publishes a verified whole file likewise.
+  func publish(
+    _ body: any BodyBytes, _ record: WholeFileRecord, _ publication: Publication
+  ) throws(StoreFailure) -> PublicationResult
+  /// Deletes all of a session but what it has published.
+  func remove(_ session: SessionID)
+  /// Forgets whole files that were published before.
+  func forgetReceipts(before: Milliseconds)
+  /// The bytes of all files under the credential's root.
+  func usedBytes(of credential: CredentialID) throws(StoreFailure) -> UInt64
+}
+
+/// What a store found at the start.
+public struct RecoveredState: Sendable {
+  /// Sessions that are not published, with the time of their last change.
+  public var open: [(facts: SessionFacts, lastChange: Milliseconds)] = []
+  /// Sessions that are published.
+  public var published: [(facts: SessionFacts, receipt: ReceiptFacts)] = []
+  /// Whole files that are published, oldest first.
+  public var wholeFiles: [(record: WholeFileRecord, receipt: ReceiptFacts)] = []
+}
+
+extension ReceiverCore {
+  /// Takes over what the store found.
+  public mutating func recover(_ state: RecoveredState) {
+    for session in state.open { recover(open: session.facts, lastChange: session.lastChange) }
+    for session in state.published.sorted(by: { $0.receipt.publishedAt < $1.receipt.publishedAt }) {
+      recover(published: session.facts, receipt: session.receipt)
+    }
+    for file in state.wholeFiles { recover(wholeFile: file.record, receipt: file.receipt) }
+  }
+}

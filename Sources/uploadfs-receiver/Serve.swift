@@ -1,0 +1,131 @@
+import ArgumentParser
+import Glibc
+import Logging
+import UploadReceiver
+
+/// `uploadfs-receiver serve`.
+struct Serve: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Serve the chunk protocol over TLS 1.3 until SIGTERM or SIGINT.",
+    discussion: """
+      Prints one line, "listening https://HOST:PORT", when it is ready.
+      Exit codes: 0 ended in order, 1 anything else, 20 cannot listen, 21 certificate or key unusable, \
+      22 root unusable, 23 token file unusable, 64 usage.
+      """)
+
+  @Option(help: ArgumentHelp("The folder of the receiver's state.", valueName: "DIR"))
+  var root: String
+
+  @Option(help: ArgumentHelp("Where to listen; port 0 takes any free one.", valueName: "HOST:PORT"))
+  var listen: String
+
+  @Option(help: ArgumentHelp("PEM file: the server's certificate and the chain above it.", valueName: "FILE"))
+  var certificate: String?
+
+  @Option(help: ArgumentHelp("PEM file: the certificate's private key.", valueName: "FILE"))
+  var key: String?
+
+  @Flag(help: "Make a certificate for this machine and a token in ROOT/.development, and say how to use them.")
+  var development = false
+
+  @Option(help: ArgumentHelp("One \"ROOT TOKEN [quota=BYTES]\" a line; mode 0600.", valueName: "FILE"))
+  var tokenFile: String?
+
+  @Option(help: ArgumentHelp("Where the development token publishes. Default: ROOT/files.", valueName: "DIR"))
+  var filesRoot: String?
+
+  @Flag(help: "Without a token file: take uploads of anyone on this machine.")
+  var openOnLoopback = false
+
+  @Option(help: ArgumentHelp("What stays free on the disk beside a file's own size.", valueName: "BYTES"))
+  var headroom: UInt64 = CoreLimits().headroomBytes
+
+  @Option(help: ArgumentHelp("The largest file.", valueName: "BYTES"))
+  var maxFileSize: UInt64 = CoreLimits().fileBytesMax
+
+  @Option(help: ArgumentHelp("How long an upload that stands still can be resumed.", valueName: "SECONDS"))
+  var sessionMaxAge: Int64 = CoreLimits().sessionMaxAge / 1000
+
+  @Option(
+    help: ArgumentHelp("trace, debug, info, notice, warning, error or critical.", valueName: "LEVEL"),
+    transform: { text in
+      guard let level = Logger.Level(rawValue: text) else { throw ValidationError("There is no such level.") }
+      return level
+    })
+  var logLevel = Logger.Level.info
+
+  func validate() throws {
+    guard ListenAddress(listen) != nil else {
+      throw ValidationError("--listen needs HOST:PORT, for example 127.0.0.1:8443 or [::1]:0, not \"\(listen)\".")
+    }
+    guard development != (certificate != nil || key != nil) else {
+      throw ValidationError("Give either --certificate and --key, or --development.")
+    }
+    guard (certificate == nil) == (key == nil) else {
+      throw ValidationError("--certificate and --key go together.")
+    }
+    guard sessionMaxAge > 0, sessionMaxAge <= 100 * 365 * 86_400 else {
+      throw ValidationError("--session-max-age must be 1 second to 100 years.")
+    }
+    guard maxFileSize > 0 else { throw ValidationError("--max-file-size must be positive.") }
+    guard filesRoot == nil || development || openOnLoopback else {
+      throw ValidationError("--files-root goes with --development or --open-on-loopback.")
+    }
+    try validateAccess()
+  }
+
+  private func validateAccess() throws {
+    let isLoopback = ListenAddress(listen)?.isLoopback == true
+    guard !development || isLoopback else {
+      throw ValidationError("--development is for this machine only: listen on 127.0.0.1, [::1] or localhost.")
+    }
+    guard !openOnLoopback || isLoopback else {
+      throw ValidationError("--open-on-loopback needs a loopback address: 127.0.0.1, [::1] or localhost.")
+    }
+    guard !openOnLoopback || (tokenFile == nil && !development) else {
+      throw ValidationError("--open-on-loopback takes no tokens; leave out --token-file and --development.")
+    }
+    guard tokenFile != nil || development || openOnLoopback else {
+      throw ValidationError("Nobody could upload: give --token-file, --development, or --open-on-loopback.")
+    }
+  }
+
+  func run() async throws {
+    signal(SIGPIPE, SIG_IGN)
+    raiseFileLimit()
+    // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
+    umask(0o022)
+    let stop = StopSignals()
+    var logger = Logger(label: "uploadfs-receiver", factory: { StreamLogHandler.standardError(label: $0) })
+    logger.logLevel = logLevel
+    do {
+      let (configuration, hints) = try Startup(command: self, logger: logger).configuration()
+      let server = try ReceiverServer(configuration, logger: logger)
+      let host = configuration.host.contains(":") ? "[\(configuration.host)]" : configuration.host
+      try await server.run(
+        onReady: { port in
+          for hint in hints { say(hint.replacing("PORT", with: "\(port)")) }
+          say("listening https://\(host):\(port)")
+        },
+        until: { await stop.wait() })
+    } catch let failure as StartFailure {
+      throw failure.exit()
+    } catch let error as ReceiverStartError {
+      throw StartFailure(error).exit()
+    }
+  }
+
+  /// Every connection and every open upload takes descriptors.
+  private func raiseFileLimit() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}
+
+/// One line on stdout, at once.
+func say(_ line: String) {
+  print(line)
+  fflush(nil)
+}

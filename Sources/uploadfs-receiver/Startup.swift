@@ -1,0 +1,77 @@
+import Glibc
+import Logging
+import UploadReceiver
+
+/// Turns the command line into a configuration: reads the files that it names.
+struct Startup {
+  var command: Serve
+  var logger: Logger
+
+  /// The configuration, and lines that say how to use a development receiver.
+  func configuration() throws(StartFailure) -> (ReceiverConfiguration, hints: [String]) {
+    guard let address = ListenAddress(command.listen) else { throw StartFailure(.cannotListen, "bad address") }
+    var credentials: [Credential] = []
+    var hints: [String] = []
+    var chain: [UInt8] = []
+    var key: [UInt8] = []
+    if command.development {
+      let setup = try development()
+      (chain, key) = (setup.certificateChainPEM, setup.privateKeyPEM)
+      credentials.append(Credential(token: setup.token, root: filesRoot))
+      let host = address.host.contains(":") ? "[\(address.host)]" : address.host
+      hints.append("files arrive in \(filesRoot)")
+      hints.append(
+        "try: uploadfs-mount mount MOUNTPOINT --to https://\(host):PORT --ca \(setup.authorityPath) --token-file \(setup.tokenPath) --spool SPOOL"
+      )
+    } else if let certificateFile = command.certificate, let keyFile = command.key {
+      chain = try read(certificateFile, .certificateUnusable, "certificate")
+      key = try read(keyFile, .certificateUnusable, "key")
+    }
+    if let file = command.tokenFile { credentials += try tokens(file) }
+    if command.openOnLoopback { credentials.append(Credential(token: nil, root: filesRoot)) }
+
+    var configuration = ReceiverConfiguration(
+      root: command.root, host: address.host, port: address.port, certificateChainPEM: chain, privateKeyPEM: key,
+      credentials: credentials)
+    configuration.limits.headroomBytes = command.headroom
+    configuration.limits.fileBytesMax = command.maxFileSize
+    configuration.limits.sessionMaxAge = command.sessionMaxAge * 1000
+    return (configuration, hints)
+  }
+
+  private var filesRoot: String { command.filesRoot ?? "\(command.root)/files" }
+
+  private func development() throws(StartFailure) -> DevelopmentSetup {
+    do throws(ReceiverStartError) {
+      return try DevelopmentSetup.prepare(root: command.root)
+    } catch {
+      throw StartFailure(error)
+    }
+  }
+
+  private func tokens(_ file: String) throws(StartFailure) -> [Credential] {
+    var status = stat()
+    if stat(file, &status) == 0, status.st_mode & 0o077 != 0 {
+      logger.warning("\(file) can be read by others; chmod 600 it")
+    }
+    let bytes = try read(file, .tokenFileUnusable, "token file")
+    do throws(TokenFileError) {
+      return try TokenFile.parse(String(decoding: bytes, as: UTF8.self), base: command.root)
+    } catch {
+      throw StartFailure(.tokenFileUnusable, "\(file): \(error).")
+    }
+  }
+
+  private func read(_ path: String, _ code: StartFailure.Code, _ what: String) throws(StartFailure) -> [UInt8] {
+    guard let file = fopen(path, "r") else {
+      throw StartFailure(code, "the \(what) \(path) cannot be read: \(String(cString: strerror(errno))).")
+    }
+    defer { fclose(file) }
+    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    let count = fread(&bytes, 1, bytes.count, file)
+    guard ferror(file) == 0 else {
+      throw StartFailure(code, "the \(what) \(path) cannot be read.")
+    }
+    return Array(bytes[..<count])
+  }
+}
