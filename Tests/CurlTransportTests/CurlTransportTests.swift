@@ -290,6 +290,19 @@ struct CurlTransportTests {
     }
   }
 
+  @Test("A server that refuses and slams the door is heard, or lost; nothing else")
+  func earlyRefusalAndReset() async throws {
+    try await withServer { server, transport in
+      let url = try server.url("/refuses-early-and-closes")
+      let result = await transport.send(HTTPRequest(.put, url, body: .pinned(TestBody(count: 4 << 20))))
+      // Bytes that the server leaves unread make its kernel reset the connection, which can overtake the answer.
+      switch result {
+      case .success(let response): #expect(response.status == 507)
+      case .failure(let error): #expect(error.kind == .connectionLost)
+      }
+    }
+  }
+
   @Test("A server that says yes before it has read the body gets the whole body")
   func earlyAcceptance() async throws {
     try await withServer { server, transport in
