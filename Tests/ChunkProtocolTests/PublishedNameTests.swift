@@ -83,6 +83,15 @@ import Testing
     #expect(first.split(separator: "/").dropLast().last != second.split(separator: "/").dropLast().last)
   }
 
+  @Test func encode_ofALongPathIsValidWhereverTheLimitFalls() {
+    let rest = Array(repeating: "/" + String(repeating: "x", count: 250), count: 16).joined() + "/scan.mov"
+    for count in 1...255 {
+      let name = PublishedName.encode(Array((String(repeating: "y", count: count) + rest).utf8))
+      #expect(PublishedName.validate(name) == nil, "first folder of \(count) bytes")
+      #expect(name.hasSuffix("/scan.mov"))
+    }
+  }
+
   @Test func encode_hasANameEvenForWhatIsNoPath() {
     for bytes in [[], Array("/".utf8), Array("//".utf8), Array("..".utf8), Array("a/./b".utf8)] as [[UInt8]] {
       #expect(PublishedName.validate(PublishedName.encode(bytes)) == nil, "\(bytes)")

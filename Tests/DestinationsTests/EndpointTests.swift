@@ -25,7 +25,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "http://example.org", "http://127.0.0.1.example.org", "http://127.0.0", "http://10.0.0.1", "http://[2001:db8::1]",
+    "http://example.org", "http://127.0.0.1.example.org", "http://127.0.0.1.5", "http://127.0.0", "http://10.0.0.1",
+    "http://[2001:db8::1]",
     "http://localhost.example.org", "http://128.0.0.1", "http://notlocalhost",
   ])
   func plainHTTP_isForThisMachineOnly(address: String) throws {

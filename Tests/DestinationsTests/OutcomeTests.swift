@@ -240,6 +240,7 @@ import UploadEngine
       ("-3", nil, nil), ("soon", nil, nil), ("", nil, nil), ("1.5", nil, nil),
       ("Sun, 06 Nov 1994 08:49:47 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", .seconds(10)),
       ("Thu, 29 Feb 2024 00:00:05 GMT", "Wed, 28 Feb 2024 23:59:55 GMT", .seconds(10)),
+      ("Fri, 01 Mar 2024 00:00:05 GMT", "Thu, 29 Feb 2024 23:59:55 GMT", .seconds(10)),
       ("Thu, 01 Jan 2026 00:00:00 GMT", "Wed, 31 Dec 2025 23:59:00 GMT", .seconds(60)),
       ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 09:49:37 GMT", .zero),
       ("Sun, 06 Nov 9994 08:49:37 GMT", "Sun, 06 Nov 1994 09:49:37 GMT", .seconds(86_400)),
