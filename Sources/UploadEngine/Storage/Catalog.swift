@@ -12,34 +12,26 @@ public final class Catalog: Sendable {
   /// Entries of files that are gone from the spool which are kept as history.
   static let historyMax = 10_000
 
-  /// A sentence for people when the database was damaged and a new one had to be made; nil when all was well.
-  public let openedDamaged: String?
-  /// Nil once closed. Used under the lock only: GRDB hands SQLite a dangling connection after its own `close`.
-  private let database: Mutex<DatabaseQueue?>
+  private struct State {
+    /// Used under the lock only: GRDB hands SQLite a dangling connection after its own `close`. Nil once closed, and
+    /// while a damaged database could not be replaced yet.
+    var database: DatabaseQueue?
+    var damage: String?
+    var isClosed = false
+  }
+
+  private let state: Mutex<State>
   private let path: String
 
   /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`.
   public init(path: String) throws(StorageError) {
     self.path = path
-    var failure: any Error
-    do {
-      database = Mutex(try Self.open(path))
-      openedDamaged = nil
-      return
-    } catch {
-      failure = error
-    }
-    guard Self.isDamage(failure) else { throw Self.storageError(failure, path) }
-    let aside = try Self.moveAside(path)
-    do {
-      database = Mutex(try Self.open(path))
-    } catch {
-      throw Self.storageError(error, path)
-    }
-    openedDamaged =
-      "the catalog \(quoted(path)) was damaged (\(Self.describe(failure))); it is kept as \(quoted(aside)) and a new one "
-      + "was made: files that are still in the spool are uploaded again"
+    state = Mutex(try Self.openOrStartOver(path))
   }
+
+  /// A sentence for people when the database was damaged and a new one had to be made, at the start or since; nil when
+  /// all is well.
+  public var openedDamaged: String? { state.withLock { $0.damage } }
 
   /// Every entry, in no order.
   public func loadAll() throws(StorageError) -> [CatalogEntry] {
@@ -81,9 +73,10 @@ public final class Catalog: Sendable {
   /// Closes the database; every later call throws ``StorageError/Kind/closed``.
   public func close() {
     // Everything is durable already. What can fail is tidying up, which the next start does as well.
-    database.withLock { database in
-      try? database?.close()
-      database = nil
+    state.withLock { state in
+      try? state.database?.close()
+      state.database = nil
+      state.isClosed = true
     }
   }
 
@@ -92,20 +85,62 @@ public final class Catalog: Sendable {
   }
 
   private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
-    try database.withLock { database throws(StorageError) in
-      guard let database else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
+    try state.withLock { state throws(StorageError) in
       do {
-        return try body(database)
+        return try body(try Self.database(&state, path))
+      } catch {
+        guard Self.isDamagedFile(error) else { throw Self.storageError(error, path) }
+        // A catalog that refuses every write would keep every delivery from being believed. The new one knows nothing,
+        // which costs uploads that were not needed and never a capture.
+        try? state.database?.close()
+        state.database = nil
+        state = try Self.startOver(path, after: error)
+      }
+      do {
+        return try body(try Self.database(&state, path))
       } catch {
         throw Self.storageError(error, path)
       }
     }
+  }
+
+  private static func database(_ state: inout State, _ path: String) throws(StorageError) -> DatabaseQueue {
+    guard !state.isClosed else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
+    if let database = state.database { return database }
+    let opened = try openOrStartOver(path)
+    state.database = opened.database
+    state.damage = opened.damage ?? state.damage
+    guard let database = opened.database else {
+      throw StorageError(.damaged, "the catalog \(quoted(path)) is not open")
+    }
+    return database
   }
 }
 
 // MARK: - Opening
 
 extension Catalog {
+  private static func openOrStartOver(_ path: String) throws(StorageError) -> State {
+    do {
+      return State(database: try open(path))
+    } catch {
+      guard isDamage(error) else { throw storageError(error, path) }
+      return try startOver(path, after: error)
+    }
+  }
+
+  private static func startOver(_ path: String, after failure: any Error) throws(StorageError) -> State {
+    let aside = try moveAside(path)
+    let damage =
+      "the catalog \(quoted(path)) was damaged (\(describe(failure))); it is kept as \(quoted(aside)) and a new one was "
+      + "made: files that are still in the spool are uploaded again"
+    do {
+      return State(database: try open(path), damage: damage)
+    } catch {
+      throw storageError(error, path)
+    }
+  }
+
   private static func open(_ path: String) throws -> DatabaseQueue {
     var configuration = Configuration()
     configuration.journalMode = .wal
@@ -152,7 +187,7 @@ extension Catalog {
         throw .system(errno, cannot: "move \(quoted(path + suffix)) away")
       }
     }
-    guard rename(path, aside) == 0 else { throw .system(errno, cannot: "move \(quoted(path)) away") }
+    if rename(path, aside) != 0, errno != ENOENT { throw .system(errno, cannot: "move \(quoted(path)) away") }
     return aside
   }
 
@@ -168,6 +203,15 @@ extension Catalog {
       default: false
       }
     default: false
+    }
+  }
+
+  /// The narrower question while the database is in use, where a mistake in a statement must not throw the catalog away.
+  private static func isDamagedFile(_ error: any Error) -> Bool {
+    guard let error = error as? DatabaseError else { return false }
+    switch (error.resultCode, error.extendedResultCode) {
+    case (.SQLITE_CORRUPT, _), (.SQLITE_NOTADB, _), (_, .SQLITE_IOERR_SHORT_READ): return true
+    default: return false
     }
   }
 

@@ -215,6 +215,25 @@ import Testing
     #expect(folder.names().contains("catalog.sqlite") && !folder.names().contains { $0.contains("damaged") })
   }
 
+  @Test func damageWhileInUseCostsTheCatalogAndNotItsUse() throws {
+    let catalog = try Catalog(path: path)
+    // More than SQLite keeps in memory.
+    try catalog.upsert((0..<20_000).map { delivered($0) })
+    for name in ["catalog.sqlite", "catalog.sqlite-wal"] {
+      let size = try folder.read(name).count
+      try folder.write(Array(repeating: 0x55, count: size), to: name)
+    }
+    try catalog.upsert((0..<5).map { entry($0 * 4000, .failed) })
+    let entries = try catalog.loadAll()
+    #expect(Set(entries.filter { $0.state == .failed }.map(\.id.low)) == [0, 4000, 8000, 12000, 16000])
+    let warning = try #require(catalog.openedDamaged)
+    #expect(warning.contains("damaged-1"))
+    catalog.close()
+    let reopened = try Catalog(path: path)
+    #expect(reopened.openedDamaged == nil)
+    #expect(try reopened.loadAll().count == entries.count)
+  }
+
   @Test func aMissingFolderIsAnErrorAndNotDamage() throws {
     let error = #expect(throws: StorageError.self) { _ = try Catalog(path: folder("none/catalog.sqlite")) }
     #expect(error?.kind != .damaged)
