@@ -35,12 +35,12 @@ struct UnmountCommand: ParsableCommand {
           progress.finish()
           throw ToolFailure(.timedOut, "timed out; the daemon goes on delivering \(summary.remainder)")
         }
-        if let now = try? mount.nextSummary(after: summary, within: .milliseconds(250)) {
+        // No poll(2) here: an open file would keep busy what is to be unmounted.
+        if let now = try? mount.summary() {
           summary = now
           progress.show { "delivering \(summary.remainder)" }
-        } else {
-          usleep(20_000)
         }
+        usleep(50_000)
       }
       progress.finish()
       return try outcome(summary)

@@ -21,11 +21,21 @@ BINARIES = pathlib.Path(os.environ.get("BINARIES", REPOSITORY / ".build" / "debu
 MOUNT_TOOL = BINARIES / "uploadfs-mount"
 RECEIVER_TOOL = BINARIES / "uploadfs-receiver"
 
+# The token of receivers that do not make one themselves.
+TOKEN = "0123456789abcdef-end-to-end-0123456789abcdef"
+
 # How long a step may take that is not limited by the amount of data. Generous: a loaded machine is no failure.
 SOON = 60
 
-_schema = json.loads((REPOSITORY / "docs" / "status.schema.json").read_text())
-_validator = jsonschema.Draft202012Validator(_schema)
+
+def _validator(name):
+    schema = json.loads((REPOSITORY / "docs" / name).read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+_status_validator = _validator("status.schema.json")
+_summary_validator = _validator("summary.schema.json")
 
 
 def clean_environment(**more):
@@ -194,14 +204,14 @@ class Receiver:
         self.token_file = self.root / ".development" / "token"
 
     def start(self):
-        identity = (
-            ["--certificate", self.certificate[0], "--key", self.certificate[1], "--token-file", self.token_file]
-            if self.certificate else ["--development"])
+        identity = ["--development"]
         if self.certificate:
+            tokens = self.root / "tokens"
+            identity = ["--certificate", self.certificate[0], "--key", self.certificate[1], "--token-file", tokens]
             self.token_file.parent.mkdir(parents=True, exist_ok=True)
-            if not self.token_file.exists():
-                self.token_file.write_text("token-of-the-end-to-end-tests\n")
-                self.token_file.chmod(0o600)
+            for path, text in ((tokens, f"files {TOKEN}\n"), (self.token_file, f"{TOKEN}\n")):
+                path.write_text(text)
+                path.chmod(0o600)
         self.program = Program(
             [RECEIVER_TOOL, "serve", "--root", self.root, "--listen", f"127.0.0.1:{self.port}", *identity,
              *self.options], self.root.parent / f"{self.root.name}.log")
@@ -263,19 +273,17 @@ class Receiver:
 
 
 def _listening_port(line):
-    # "listening on https://127.0.0.1:PORT"
-    for word in line.split():
-        if word.startswith("https://") and word.rstrip("/").rpartition(":")[2].isdigit():
-            return int(word.rstrip("/").rpartition(":")[2])
-    return None
+    return int(line.rpartition(":")[2]) if line.startswith("listening https://") else None
 
 
 class Mount:
     """uploadfs-mount on folders of its own. With `unset`, the command line holds nothing but the mount point."""
 
     def __init__(
-            self, folder, to, *options, token_file=None, ca=None, environment=None, prefix=(), spool=None, unset=False):
+            self, folder, to, *options, token_file=None, ca=None, environment=None, prefix=(), spool=None, unset=False,
+            program=MOUNT_TOOL):
         self.unset = unset
+        self.program_path = program
         self.root = folder / "capture"
         self.spool = spool or folder / "spool"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -291,8 +299,8 @@ class Mount:
     @property
     def arguments(self):
         if self.unset:
-            return [MOUNT_TOOL, "mount", self.root, *self.options]
-        arguments = [MOUNT_TOOL, "mount", self.root, "--to", self.to, "--spool", self.spool]
+            return [self.program_path, "mount", self.root, *self.options]
+        arguments = [self.program_path, "mount", self.root, "--to", self.to, "--spool", self.spool]
         if self.token_file:
             arguments += ["--token-file", self.token_file]
         if self.ca:
@@ -326,7 +334,9 @@ class Mount:
         return reading
 
     def summary(self):
-        return json.loads((self.root / ".uploadfs" / "summary.json").read_bytes())
+        reading = json.loads((self.root / ".uploadfs" / "summary.json").read_bytes())
+        validate(reading, _summary_validator)
+        return reading
 
     def readings(self, name, until, timeout=SOON):
         """Readings of a file's status, each different from the one before, up to the first for which `until` holds."""
@@ -429,7 +439,7 @@ def unmount_lazily(path):
         subprocess.run(["fusermount3", "-uz", path], stdin=subprocess.DEVNULL, check=False)
 
 
-def validate(reading):
-    error = jsonschema.exceptions.best_match(_validator.iter_errors(reading))
+def validate(reading, validator=_status_validator):
+    error = jsonschema.exceptions.best_match(validator.iter_errors(reading))
     if error is not None:
         raise AssertionError(f"{error.json_path}: {error.message}\nin {json.dumps(reading, indent=1)}")

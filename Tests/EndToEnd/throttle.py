@@ -15,7 +15,8 @@ class ThrottlingProxy:
         self.target = (target_host, target_port)
         self.rate = rate
         self.port = None
-        self.connections = 0
+        # Bytes sent upstream on each connection, in the order in which they were opened.
+        self.bytes_by_connection = []
         self.bytes_up = 0
         self._next_send = 0.0
         self._writers = set()
@@ -83,7 +84,8 @@ class ThrottlingProxy:
         self._ready.set()
 
     async def _serve(self, reader, writer):
-        self.connections += 1
+        number = len(self.bytes_by_connection)
+        self.bytes_by_connection.append(0)
         try:
             up_reader, up_writer = await asyncio.open_connection(*self.target, limit=1 << 16)
         except OSError:
@@ -92,19 +94,20 @@ class ThrottlingProxy:
         self._writers |= {writer, up_writer}
         try:
             await asyncio.gather(
-                self._copy(reader, up_writer, upstream=True), self._copy(up_reader, writer, upstream=False))
+                self._copy(reader, up_writer, upstream=number), self._copy(up_reader, writer))
         finally:
             self._writers -= {writer, up_writer}
             writer.transport.abort()
             up_writer.transport.abort()
 
-    async def _copy(self, reader, writer, upstream):
+    async def _copy(self, reader, writer, upstream=None):
         try:
             while data := await reader.read(16384):
                 await self._open.wait()
-                if upstream:
+                if upstream is not None:
                     await self._pace(len(data))
                     self.bytes_up += len(data)
+                    self.bytes_by_connection[upstream] += len(data)
                 writer.write(data)
                 await writer.drain()
             if writer.can_write_eof():
