@@ -53,6 +53,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     self.statusTree = statusTree
     self.logger = logger
     let entries = try catalog.loadAll()
+    if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
     let (records, warnings) = resumeStore.loadAll()
     for warning in warnings { logger.warning("\(warning)") }
     var identities: [UInt64: FileID] = [:]

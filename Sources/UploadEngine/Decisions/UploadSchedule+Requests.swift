@@ -292,6 +292,10 @@ extension UploadSchedule {
       let message = "The receiver lacks \(missing.count) chunks that it had acknowledged; they are sent again."
       pauseFile(id, failure: .init(code: "incomplete", message: message, at: now), at: now)
     default:
+      if case .refused(let failure) = outcome, failure.kind == .conflict, file.session?.isOpen == true {
+        // The two sides see the session differently: ask before the next try.
+        file.session?.state = .unconfirmed
+      }
       if file.isWholeFile, let transfer = file.transfer, !transfer.states.isEmpty { transfer.set(.pending, at: 0) }
       files[id] = file
       failed(id, outcome, at: now)
