@@ -34,8 +34,10 @@ public struct FileID: Hashable, Sendable, CustomStringConvertible {
 
   /// Reads what ``description`` wrote; nil for anything else.
   public init?(_ text: String) {
-    guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
-      let low = UInt64(text.suffix(16), radix: 16), text.utf8.first != UInt8(ascii: "+")
+    // Checked digit by digit, because UInt64 would take a sign.
+    let digits = Set("0123456789abcdef".utf8)
+    guard text.utf8.count == 32, text.utf8.allSatisfy(digits.contains), let high = UInt64(text.prefix(16), radix: 16),
+      let low = UInt64(text.suffix(16), radix: 16)
     else { return nil }
     self.init(high: high, low: low)
   }

@@ -48,8 +48,16 @@ public final class Filesystem: Sendable, FileContents {
   }
 
   /// Opens the spool, making what is missing of it.
-  public init(
+  public convenience init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree
+  ) throws(MountError) {
+    try self.init(configuration: configuration, sink: sink, virtualTree: virtualTree, spaceSource: nil)
+  }
+
+  /// `spaceSource` stands in for statvfs(2) of the spool in tests.
+  init(
+    configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
+    spaceSource: SpoolSpace.Source?
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
@@ -61,7 +69,12 @@ public final class Filesystem: Sendable, FileContents {
     nodes = Mutex(
       Namespace(
         table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))
-    space = SpoolSpace(directory: spool.captures, reserveBytes: configuration.reserveBytes)
+    space = SpoolSpace(directory: spool.captures, reserveBytes: configuration.reserveBytes, source: spaceSource)
+  }
+
+  deinit {
+    // Closing would do, were it not for a child that is being started and holds a copy until it executes its program.
+    flock(root.number, LOCK_UN)
   }
 
   /// Draining: from now on new writable opens and creates fail with EROFS; open writers go on.
@@ -97,7 +110,11 @@ public final class Filesystem: Sendable, FileContents {
   func adopt(_ status: stat, at entry: DirectoryEntry, isNew: Bool = false, counting: Bool = false) -> NodeID {
     withNodes { namespace in
       let key = status.key
-      if isNew { namespace.knownIdentities[key.inode] = nil }
+      if isNew {
+        namespace.knownIdentities[key.inode] = nil
+        // Somebody took a file out of the spool by hand, and the spool has given its number to this one.
+        for stale in namespace.table.names(of: key) { namespace.table.removeName(stale) }
+      }
       var identity: FileID?
       if status.kind == .regular, namespace.table.node(of: key) == nil {
         identity = namespace.identity(of: key, isNew: isNew)

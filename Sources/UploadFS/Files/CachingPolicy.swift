@@ -17,9 +17,12 @@ struct CachingPolicy: Hashable, Sendable {
   }
 
   /// Decides for a new handle and counts it.
-  mutating func opened(reads: Bool, writes: Bool) -> Choice {
+  ///
+  /// Files with set-ID bits are written through the cache: the kernel takes the bits away before such a write of an
+  /// ordinary user, but leaves it to the daemon on a direct one, which libfuse does not tell.
+  mutating func opened(reads: Bool, writes: Bool, hasSetIDBits: Bool = false) -> Choice {
     if writes, !reads {
-      guard cachedHandles > 0 else {
+      guard cachedHandles > 0 || (hasSetIDBits && directWriters == 0) else {
         directWriters += 1
         mayHoldStalePages = true
         return Choice(isDirect: true, keepsCache: false)

@@ -58,6 +58,9 @@ struct NodeTable {
 
   func child(of directory: NodeID, named name: EntryName) -> NodeID? { nodes[directory]?.children[name] }
 
+  /// Every known name of an inode of the spool.
+  func names(of key: SpoolKey) -> [DirectoryEntry] { byKey[key].flatMap { nodes[$0]?.names } ?? [] }
+
   /// Whether a node has a name, known or still to be found.
   func isNamed(_ id: NodeID) -> Bool {
     guard let node = nodes[id] else { return false }

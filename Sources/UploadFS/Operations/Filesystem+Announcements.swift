@@ -46,6 +46,8 @@ extension Filesystem {
         state.owesOpened = false
         guard owesOpened || announcement != nil else { return (nil, nil) }
         let snapshot = snapshotLocked(of: file, &state)
+        // The last name was taken away a moment ago, and whoever did it is about to say so.
+        if snapshot.names.isEmpty, announcement != .removed { return (nil, nil) }
         return (owesOpened ? .opened(snapshot) : nil, announcement.map { event($0, file.id, snapshot) })
       }
     }

@@ -72,7 +72,9 @@ extension Filesystem {
   ) -> Opened {
     state.handles += 1
     if writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
-    let choice = state.caching.opened(reads: reads, writes: writes)
+    let mode = (try? descriptor.status())?.st_mode ?? 0
+    let choice = state.caching.opened(
+      reads: reads, writes: writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
     let handle = FileHandle(file: file, descriptor: descriptor, writes: writes, isDirect: choice.isDirect)
     return Opened(
       handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.isDirect, keepsCache: choice.keepsCache,

@@ -13,6 +13,8 @@ extension Filesystem {
       do throws(SystemError) {
         status = try location(of: entry).status()
       } catch .notFound {
+        // Known here, but somebody took it out of the spool by hand.
+        withNodes { _ = $0.table.removeName(entry) }
         return nil
       }
       return FoundEntry(node: adopt(status, at: entry, counting: true), status: status)

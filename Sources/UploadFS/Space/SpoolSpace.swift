@@ -4,13 +4,19 @@ import Synchronization
 
 /// Keeps the reserve of the spool's filesystem free: admits writes, and makes room before it refuses one.
 final class SpoolSpace: Sendable {
+  /// Asks for the numbers of the spool's filesystem.
+  typealias Source = @Sendable () throws(SystemError) -> statvfs
+
   private let directory: FileDescriptor
+  private let source: Source?
   private let ledger: Mutex<SpaceLedger>
   /// One thread makes room at a time; the others wait for it instead of evicting twice as much.
   private let roomTurn = Mutex<Void>(())
 
-  init(directory: FileDescriptor, reserveBytes: UInt64) {
+  /// `source` stands in for statvfs(2) of the spool in tests.
+  init(directory: FileDescriptor, reserveBytes: UInt64, source: Source? = nil) {
     self.directory = directory
+    self.source = source
     ledger = Mutex(SpaceLedger(reserveBytes: reserveBytes))
   }
 
@@ -71,6 +77,7 @@ final class SpoolSpace: Sendable {
   }
 
   private func systemStatistics() throws(SystemError) -> statvfs {
+    if let source { return try source() }
     var numbers = statvfs()
     try check(fstatvfs(directory.number, &numbers))
     return numbers

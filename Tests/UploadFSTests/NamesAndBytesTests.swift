@@ -1,0 +1,178 @@
+import CLinux
+import FileModel
+import Glibc
+import Testing
+
+@testable import UploadFS
+
+/// Operations that need no mount to be tried.
+struct NamesAndBytesTests {
+  @Test func theCallsOfOneFileShareWhatTheySee() throws {
+    let mounted = try Mounted()
+    let writer = try mounted.create("a")
+    try mounted.write(writer, Array("0123456789".utf8))
+    let reader = try mounted.open("a", flags: O_RDONLY)
+    #expect(try mounted.read(reader, at: 5) == Array("56789".utf8))
+    #expect(try mounted.read(reader, at: 100) == [])
+    #expect(try mounted.read(reader, at: -1) == [])
+    #expect(try mounted.filesystem.attributes(of: mounted.node("a"), handle: reader).st_size == 10)
+    mounted.filesystem.release(writer)
+    mounted.filesystem.release(reader)
+    mounted.filesystem.release(reader)
+    #expect(failure { _ = try mounted.read(reader) } == EBADF)
+  }
+
+  @Test func createOpensWhatIsThereUnlessItMustBeNew() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    #expect(failure { _ = try mounted.create("a", flags: O_WRONLY | O_EXCL) } == EEXIST)
+    let handle = try mounted.create("a", flags: O_RDWR)
+    #expect(try mounted.read(handle) == Array("content".utf8))
+    mounted.filesystem.release(handle)
+    mounted.filesystem.release(try mounted.create("a", flags: O_RDWR | O_TRUNC))
+    #expect(mounted.sink.lastSnapshot?.sizeBytes == 0)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func unknownNumbersFailAndDoNoHarm() throws {
+    let mounted = try Mounted()
+    let unknown = NodeID(rawValue: 12345)
+    #expect(failure { _ = try mounted.filesystem.open(unknown, flags: O_RDONLY) } == ESTALE)
+    #expect(failure { _ = try mounted.filesystem.attributes(of: unknown, handle: nil) } == ESTALE)
+    #expect(failure { _ = try mounted.filesystem.openDirectory(unknown) } == ESTALE)
+    #expect(
+      failure { _ = try mounted.filesystem.lookup(DirectoryEntry(directory: unknown, name: EntryName("a"))) } == ESTALE)
+    #expect(failure { _ = try mounted.filesystem.attributes(of: .firstVirtual, handle: 99) } == ESTALE)
+    #expect(failure { _ = try mounted.filesystem.read(77, at: 0, into: .init(start: nil, count: 0)) } == EBADF)
+    mounted.filesystem.release(77)
+    mounted.filesystem.forget(unknown, count: 5)
+    mounted.filesystem.forget(.firstVirtual, count: 5)
+  }
+
+  @Test func theVirtualTreeIsShownAndCannotBeChanged() throws {
+    let mounted = try Mounted()
+    #expect(try mounted.listing("") == [".uploadfs", "status"])
+    #expect(try mounted.listing("status") == ["file.json", "link"])
+    #expect(failure { try mounted.makeDirectory("status") } == EEXIST)
+    #expect(failure { _ = try mounted.create("status/new") } == EROFS)
+    #expect(failure { try mounted.filesystem.removeDirectory(mounted.entry("status")) } == EPERM)
+    try mounted.make("a")
+    #expect(failure { try mounted.rename("a", "status") } == EPERM)
+    #expect(failure { try mounted.rename("a", "status/a") } == EROFS)
+    #expect(failure { _ = try mounted.open("status/file.json", flags: O_WRONLY) } == EROFS)
+    #expect(try mounted.filesystem.readLink(mounted.node("status/link")).dropLast().count == 9)
+    try mounted.makeDirectory("d")
+    try mounted.make("d/status")
+  }
+
+  @Test func anOpenVirtualFileIsOneCopyUntilItIsReadFromTheStart() throws {
+    let mounted = try Mounted()
+    let handle = try mounted.open("status/file.json", flags: O_RDONLY)
+    let node = try mounted.node("status/file.json")
+    #expect(try mounted.filesystem.readyEvents(handle) == 0)
+    #expect(try mounted.read(handle, count: 2) == Array("on".utf8))
+    mounted.tree.set("another")
+    #expect(try mounted.read(handle, at: 2) == Array("e".utf8))
+    #expect(try mounted.filesystem.attributes(of: node, handle: handle).st_size == 3)
+    #expect(try mounted.filesystem.attributes(of: node, handle: nil).st_size == 7)
+    #expect(try mounted.filesystem.readyEvents(handle) == UInt32(POLLIN | POLLRDNORM))
+    #expect(try mounted.read(handle) == Array("another".utf8))
+    #expect(try mounted.filesystem.readyEvents(handle) == 0)
+    mounted.filesystem.release(handle)
+  }
+
+  @Test func aSpoolEntryWithAReservedNameStaysHidden() throws {
+    let mounted = try Mounted()
+    #expect(mkdir(mounted.captures + "/status", 0o700) == 0)
+    #expect(try mounted.listing("") == [".uploadfs", "status"])
+    #expect(try mounted.node("status").isVirtual)
+  }
+
+  @Test func whatIsTakenFromTheSpoolByHandIsStaleAndLearntAnew() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let node = try mounted.node("a")
+    #expect(unlink(mounted.captures + "/a") == 0)
+    #expect(failure { _ = try mounted.filesystem.attributes(of: node, handle: nil) } == ESTALE)
+    #expect(try mounted.filesystem.lookup(mounted.entry("a")) == nil)
+    try mounted.make("a")
+    #expect(try mounted.node("a") != node)
+  }
+
+  @Test func theSpoolHoldsPlainFilesUnderTheirOwnNames() throws {
+    let mounted = try Mounted()
+    try mounted.makeDirectory("d")
+    try mounted.make("d/name with space")
+    var status = stat()
+    #expect(stat(mounted.captures + "/d/name with space", &status) == 0)
+    #expect(status.st_size == 7)
+    #expect(stat(mounted.folder.path + "/spool", &status) == 0)
+    #expect(status.st_mode & 0o777 == 0o700)
+  }
+}
+
+struct MountErrorTests {
+  private func kind(_ body: () throws(MountError) -> Void) -> MountError.Kind? {
+    do throws(MountError) {
+      try body()
+      return nil
+    } catch {
+      #expect(!error.message.isEmpty && !error.message.contains("\n"))
+      return error.kind
+    }
+  }
+
+  private func filesystem(mountPoint: String, spool: String) throws(MountError) {
+    _ = try Filesystem(
+      configuration: FilesystemConfiguration(mountPoint: mountPoint, spoolDirectory: spool), sink: RecordingSink(),
+      virtualTree: SettableTree())
+  }
+
+  @Test func theSpoolAndTheMountMustLieApart() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path
+    for (mountPoint, spool) in [
+      (path + "/m", path + "/m"), (path + "/m", path + "/m/spool"), (path + "/m/", path + "/m/../m/a/b"),
+      (path + "/s/captures/m", path + "/s"), (path + "/s/captures", path + "/s"),
+    ] {
+      #expect(
+        kind { () throws(MountError) in try filesystem(mountPoint: mountPoint, spool: spool) } == .spoolInsideMount)
+    }
+    #expect(
+      kind { () throws(MountError) in try filesystem(mountPoint: path + "/m", spool: path + "/made/for/it") } == nil)
+  }
+
+  @Test func anUnusableSpoolIsRefused() throws {
+    let folder = try TemporaryFolder()
+    let file = folder.path + "/file"
+    close(uploadfs_openat(AT_FDCWD, file, O_CREAT | O_WRONLY, 0o600))
+    #expect(kind { () throws(MountError) in try filesystem(mountPoint: "/mnt", spool: file) } == .spoolUnusable)
+    #expect(
+      kind { () throws(MountError) in try filesystem(mountPoint: "/mnt", spool: file + "/below") } == .spoolUnusable)
+    #expect(kind { () throws(MountError) in try filesystem(mountPoint: "/mnt", spool: "/proc/none") } == .spoolUnusable)
+    #expect(kind { () throws(MountError) in try filesystem(mountPoint: "/mnt", spool: "") } == .spoolUnusable)
+  }
+
+  @Test func aSpoolServesOneMountAtATime() throws {
+    let mounted = try Mounted()
+    let spool = mounted.folder.path + "/spool"
+    #expect(kind { () throws(MountError) in try filesystem(mountPoint: "/mnt", spool: spool) } == .spoolUnusable)
+  }
+
+  @Test func aMountPointHasToBeAnEmptyDirectory() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path
+    close(uploadfs_openat(AT_FDCWD, path + "/file", O_CREAT | O_WRONLY, 0o600))
+    func check(_ mountPoint: String) -> MountError.Kind? {
+      kind { () throws(MountError) in _ = try MountPoint(checking: mountPoint) }
+    }
+    #expect(check("") == .mountPointMissing)
+    #expect(check(path + "/none") == .mountPointMissing)
+    #expect(check(path + "/none/none") == .mountPointMissing)
+    #expect(check(path + "/file") == .mountPointNotDirectory)
+    #expect(check(path + "/file/below") == .mountPointNotDirectory)
+    #expect(check(path) == .mountPointNotEmpty)
+    #expect(check("/proc") == .mountPointNotEmpty)
+    #expect(check("/") == .mountPointNotEmpty)
+  }
+}

@@ -1,0 +1,133 @@
+import CLinux
+import FileModel
+import Glibc
+import Testing
+
+@testable import UploadFS
+
+/// Finding again what lay in the spool. Holds docs/semantics.md S35.
+struct ScanTests {
+  private func found(_ mounted: Mounted) -> [String: FileSnapshot] {
+    var found: [String: FileSnapshot] = [:]
+    for case .event(.found(let snapshot)) in mounted.sink.records {
+      found[snapshot.names.map(\.displayText).sorted().joined(separator: ",")] = snapshot
+    }
+    return found
+  }
+
+  /// A spool with a few files, and what an earlier run knew of them.
+  private func earlierRun(_ folder: TemporaryFolder) throws -> [UInt64: FileID] {
+    let mounted = try Mounted(folder: folder)
+    try mounted.makeDirectory("d")
+    try mounted.makeDirectory("d/e")
+    try mounted.make("a")
+    try mounted.make("d/e/deep")
+    try mounted.make("linked")
+    _ = try mounted.filesystem.makeLink(to: mounted.node("linked"), at: mounted.entry("d/also"))
+    _ = try "a".withCString { target throws in
+      try mounted.filesystem.makeSymbolicLink(mounted.entry("soft"), target: target, caller: mounted.caller)
+    }
+    var known: [UInt64: FileID] = [:]
+    for case .event(.settled(let snapshot)) in mounted.sink.records { known[snapshot.inode] = snapshot.id }
+    return known
+  }
+
+  @Test func everyFileIsFoundUnderItsOldIdentity() throws {
+    let folder = try TemporaryFolder()
+    let known = try earlierRun(folder)
+    let mounted = try Mounted(folder: folder, known: known)
+    mounted.filesystem.scanSpool()
+    let found = found(mounted)
+    #expect(Set(found.keys) == ["a", "d/e/deep", "d/also,linked"])
+    #expect(Set(found.values.map(\.id)) == Set(known.values))
+    #expect(found.values.allSatisfy { $0.epoch == 0 && $0.isSettled })
+    #expect(mounted.sink.takeNames() == ["found", "found", "found", "scanEnded"])
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func filesThatNobodyKnewGetNewIdentities() throws {
+    let folder = try TemporaryFolder()
+    let known = try earlierRun(folder)
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    #expect(found(mounted).count == 3)
+    #expect(Set(found(mounted).values.map(\.id)).isDisjoint(with: known.values))
+  }
+
+  @Test func aNewFileDoesNotInheritTheIdentityOfAnInodeNumber() throws {
+    let folder = try TemporaryFolder()
+    var known = try earlierRun(folder)
+    let mounted = try Mounted(folder: folder)
+    let handle = try mounted.create("new")
+    let inode = try #require(mounted.sink.lastSnapshot?.inode)
+    let id = try #require(mounted.sink.lastSnapshot?.id)
+    mounted.filesystem.release(handle)
+    known[inode] = FileID(high: 1, low: 1)
+    #expect(id != FileID(high: 1, low: 1))
+    mounted.filesystem.scanSpool()
+    #expect(found(mounted)["new"] == nil, "it did not lie there at the start")
+  }
+
+  @Test func aFileThatIsBeingWrittenIsNotFound() throws {
+    let folder = try TemporaryFolder()
+    let known = try earlierRun(folder)
+    let mounted = try Mounted(folder: folder, known: known)
+    let handle = try mounted.open("a", flags: O_WRONLY)
+    mounted.filesystem.scanSpool()
+    #expect(Set(found(mounted).keys) == ["d/e/deep", "d/also,linked"])
+    mounted.filesystem.release(handle)
+    #expect(known.values.contains(try #require(mounted.sink.lastSnapshot?.id)))
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func aLinkThatIsRemovedBeforeItsTwinIsKnownDoesNotEndTheFile() throws {
+    let folder = try TemporaryFolder()
+    let known = try earlierRun(folder)
+    let mounted = try Mounted(folder: folder, known: known)
+    try mounted.filesystem.unlink(mounted.entry("linked"))
+    #expect(!mounted.sink.records.contains { if case .event(.removed) = $0 { true } else { false } })
+    mounted.filesystem.scanSpool()
+    let again = try #require(found(mounted)["d/also"])
+    #expect(known.values.contains(again.id))
+  }
+
+  @Test func whatMovesWhileTheScanRunsIsFoundOnceAtLeast() throws {
+    let folder = try TemporaryFolder()
+    let before = try Mounted(folder: folder)
+    for directory in 0..<30 {
+      try before.makeDirectory("d\(directory)")
+      for file in 0..<10 { try before.make("d\(directory)/f\(file)", []) }
+    }
+    try before.makeDirectory("z")
+    let expected = Set(
+      before.sink.records.compactMap { record in
+        if case .event(.settled(let snapshot)) = record { snapshot.inode } else { nil }
+      })
+    let mounted = try restarted(folder, before)
+    let work = Concurrently(mounted.filesystem)
+    work.run(threads: 2) { filesystem, thread in
+      guard thread == 1 else { return filesystem.scanSpool() }
+      guard let target = (try? filesystem.lookup(DirectoryEntry(directory: .root, name: EntryName("z")))) ?? nil else {
+        return
+      }
+      for directory in 0..<30 {
+        let name = EntryName("d\(directory)")
+        try? filesystem.rename(
+          DirectoryEntry(directory: .root, name: name), to: DirectoryEntry(directory: target.node, name: name), flags: 0
+        )
+      }
+    }
+    let seen = Set(
+      mounted.sink.records.compactMap { record in
+        if case .event(.found(let snapshot)) = record { snapshot.inode } else { nil }
+      })
+    #expect(seen == expected)
+    #expect(mounted.sink.problems == [])
+  }
+
+  /// A second run over the same spool: the first one's lock is released by hand, as its death would.
+  private func restarted(_ folder: TemporaryFolder, _ before: Mounted) throws -> Mounted {
+    flock(before.filesystem.root.number, LOCK_UN)
+    return try Mounted(folder: folder)
+  }
+}

@@ -1,0 +1,159 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+/// The reserve, eviction and the largest file. Holds docs/semantics.md S27, S28 and S29.
+struct SpaceTests {
+  private static let block: UInt64 = 4096
+
+  /// A disk of `blocks` blocks on which only this spool's captures lie.
+  private static func disk(_ folder: TemporaryFolder, blocks: UInt64) -> SpoolSpace.Source {
+    { () throws(SystemError) in
+      var numbers = statvfs()
+      numbers.f_frsize = UInt(block)
+      numbers.f_bsize = UInt(block)
+      numbers.f_blocks = UInt(blocks)
+      let used = usedBlocks(folder.path + "/spool/captures")
+      numbers.f_bfree = UInt(blocks > used ? blocks - used : 0)
+      numbers.f_bavail = numbers.f_bfree
+      return numbers
+    }
+  }
+
+  private static func usedBlocks(_ path: String) -> UInt64 {
+    guard let stream = opendir(path) else { return 0 }
+    defer { closedir(stream) }
+    var used: UInt64 = 0
+    while let entry = readdir(stream) {
+      var status = stat()
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
+      }
+      if fstatat(dirfd(stream), name.cString, &status, AT_SYMLINK_NOFOLLOW) == 0, status.kind == .regular {
+        used += (UInt64(status.st_size) + block - 1) / block
+      }
+    }
+    return used
+  }
+
+  private func mounted(blocks: UInt64, reserveBlocks: UInt64 = 10) throws -> Mounted {
+    let folder = try TemporaryFolder()
+    return try Mounted(folder: folder, source: Self.disk(folder, blocks: blocks)) {
+      $0.reserveBytes = reserveBlocks * Self.block
+    }
+  }
+
+  private func blocks(_ count: Int) -> [UInt8] { [UInt8](repeating: 7, count: count * Int(Self.block)) }
+
+  private func candidate(_ mounted: Mounted, _ name: String) throws -> EvictionCandidate {
+    let file = try #require(mounted.filesystem.file(of: mounted.node(name)))
+    let snapshot = try #require(mounted.filesystem.snapshot(of: file.id))
+    return EvictionCandidate(id: file.id, epoch: snapshot.epoch)
+  }
+
+  @Test func whatStillFitsIsWrittenAndThenThereIsNoSpace() throws {
+    let mounted = try mounted(blocks: 100)
+    let handle = try mounted.create("a")
+    #expect(try mounted.write(handle, blocks(95)) == 90 * 4096)
+    #expect(failure { try mounted.write(handle, at: 90 * 4096, [1]) } == ENOSPC)
+    #expect(try mounted.filesystem.statistics().f_bavail == 0)
+    #expect(try mounted.write(handle, at: 4096, blocks(50)) == 50 * 4096, "overwriting takes no space")
+    #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 200 * 4096) } == ENOSPC)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.sizeBytes == 90 * 4096)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func deliveredFilesMakeRoomInTheOrderThatTheSinkGives() throws {
+    let mounted = try mounted(blocks: 100)
+    for name in ["a", "b", "c"] { try mounted.make(name, blocks(25)) }
+    let ids = try ["b", "a", "c"].map { try candidate(mounted, $0) }
+    mounted.sink.offer(ids)
+    _ = mounted.sink.takeNames()
+    let handle = try mounted.create("d")
+    #expect(try mounted.write(handle, blocks(40)) == 40 * 4096)
+    mounted.filesystem.release(handle)
+    #expect(try mounted.listing("").filter { !$0.contains("s") } == ["a", "c", "d"])
+    #expect(mounted.sink.takeNames() == ["opened", "evicted", "settled"])
+    #expect(mounted.filesystem.snapshot(of: ids[0].id) == nil)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func filesThatAreOpenOrHaveChangedSinceStay() throws {
+    let mounted = try mounted(blocks: 100)
+    for name in ["reading", "writing", "changed"] { try mounted.make(name, blocks(25)) }
+    let candidates = try ["reading", "writing", "changed"].map { try candidate(mounted, $0) }
+    mounted.sink.offer(candidates)
+    let reader = try mounted.open("reading", flags: O_RDONLY)
+    let writer = try mounted.open("writing", flags: O_WRONLY)
+    mounted.filesystem.release(try mounted.open("changed", flags: O_WRONLY | O_TRUNC))
+    let handle = try mounted.create("d")
+    #expect(try mounted.write(handle, blocks(80)) == 40 * 4096)
+    #expect(failure { try mounted.write(handle, at: 40 * 4096, blocks(1)) } == ENOSPC)
+    mounted.filesystem.release(reader)
+    #expect(try mounted.write(handle, at: 40 * 4096, blocks(1)) == 4096)
+    mounted.filesystem.release(writer)
+    mounted.filesystem.release(handle)
+    #expect(try mounted.listing("").contains("reading") == false)
+    #expect(try mounted.listing("").contains("changed"))
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func anEvictedFileLeavesANoticeForTheKernelAndANameThatIsFree() throws {
+    let mounted = try mounted(blocks: 1000)
+    try mounted.make("a")
+    let evicted = try candidate(mounted, "a")
+    let node = try mounted.node("a")
+    #expect(!mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch + 1))
+    #expect(mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch))
+    #expect(!mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch))
+    let batch = try #require(mounted.filesystem.notices.next())
+    #expect(batch.removed == [.init(entry: DirectoryEntry(directory: .root, name: EntryName("a")), node: node)])
+    #expect(failure { _ = try mounted.filesystem.attributes(of: node, handle: nil) } == ESTALE)
+    #expect(failure { _ = try mounted.filesystem.open(node, flags: O_RDONLY) } == ESTALE)
+    try mounted.make("a")
+    #expect(try mounted.candidate("a") != evicted.id)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func everyNameOfALinkedFileGoesWithIt() throws {
+    let mounted = try mounted(blocks: 1000)
+    try mounted.make("a")
+    _ = try mounted.filesystem.makeLink(to: mounted.node("a"), at: mounted.entry("b"))
+    let evicted = try candidate(mounted, "a")
+    #expect(mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch))
+    #expect(try mounted.listing("") == [".uploadfs", "status"])
+  }
+
+  @Test func statisticsAreNeverNegative() throws {
+    let mounted = try mounted(blocks: 5)
+    #expect(try mounted.filesystem.statistics().f_bavail == 0)
+    #expect(try mounted.filesystem.statistics().f_bfree == 0)
+  }
+
+  @Test func beyondTheLargestSizeNothingIsWritten() throws {
+    let mounted = try Mounted(source: nil) { $0.fileBytesMax = 1000 }
+    let handle = try mounted.create("a")
+    #expect(try mounted.write(handle, [UInt8](repeating: 1, count: 1000)) == 1000)
+    #expect(failure { try mounted.write(handle, at: 1000, [1]) } == EFBIG)
+    #expect(failure { try mounted.write(handle, at: Int64.max, [1]) } == EFBIG)
+    #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 999, length: 2) } == EFBIG)
+    var changes = AttributeChanges()
+    changes.size = 1001
+    #expect(
+      failure { _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: handle) } == EFBIG)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.sizeBytes == 1000)
+  }
+}
+
+extension Mounted {
+  /// The identity of the file at a name.
+  func candidate(_ name: String) throws -> FileID? {
+    filesystem.file(of: try node(name))?.id
+  }
+}
