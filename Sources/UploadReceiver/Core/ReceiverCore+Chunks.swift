@@ -17,7 +17,7 @@ extension ReceiverCore {
     switch session.phase {
     case .open, .committing: break
     case .creating, .recovered, .publishing:
-      return Refusal(.conflict, "the session takes no chunks while it is being published")
+      return Refusal(.underWay, "the session takes no chunks while it is being published")
     case .published: return Refusal(.conflict, "the session is published already")
     }
     let size = UInt64(head.announced.facts.sizeBytes)
@@ -48,7 +48,7 @@ extension ReceiverCore {
     guard let session = sessions[head.session] else { return endChunk(request, head, .sessionGone) }
     switch session.phase {
     case .open, .committing: break
-    default: return endChunk(request, head, Refusal(.conflict, "the session is being published"))
+    default: return endChunk(request, head, Refusal(.underWay, "the session is being published"))
     }
     let tag = TagSubject(key: session.tagKey, sessionID: head.session.text, nonce: session.facts.opening.nonce)
     if let refusal = contentRefusal(head.announced, arrived, index: head.index, tag) {

@@ -10,7 +10,7 @@ extension ReceiverCore {
     if let refusal = commitRefusal(facts, session) { return refuse(request, refusal) }
     switch session.phase {
     case .creating, .recovered:
-      refuse(request, .conflict, "the session is being opened")
+      refuse(request, .underWay, "the session is being opened")
     case .open:
       let pending = UploadSession.PendingCommit(
         facts: facts, receiptID: receiptID, waiters: [request], deadline: now + limits.commitWaitMax,

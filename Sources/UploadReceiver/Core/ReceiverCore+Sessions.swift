@@ -59,7 +59,7 @@ extension ReceiverCore {
     }
     var opening = session.facts.opening
     opening.chunkBytes = session.facts.requestedChunkBytes
-    guard opening == asked.opening else {
+    guard opening == asked.opening, isSameName(opening.name, asked.opening.name) else {
       return refuse(request, .idempotencyMismatch, "this Idempotency-Key opened a session for something else")
     }
     if case .creating(var waiters) = session.phase {
@@ -102,7 +102,7 @@ extension ReceiverCore {
     guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
     switch session.phase {
     case .creating, .publishing:
-      refuse(request, .conflict, "the session is being opened or published; ask what became of it")
+      refuse(request, .underWay, "the session is being opened or published; ask what became of it")
     case .published:
       refuse(request, .conflict, "the session is published already")
     case .recovered, .open, .committing:

@@ -17,7 +17,7 @@ extension ReceiverCore {
       return refuse(request, .idempotencyMismatch, "this Idempotency-Key was used for something else")
     }
     guard let receipt else {
-      return refuse(request, .conflict, "a request with this Idempotency-Key is still running")
+      return refuse(request, .underWay, "a request with this Idempotency-Key is still running")
     }
     reply(request, .receipt(receipt))
   }

@@ -8,8 +8,10 @@ public struct Refusal: Error, Hashable, Sendable {
     case unsupportedCoding
     /// No such session for this credential, or no longer.
     case sessionGone
-    /// Another request is doing the same thing, or the state does not allow this.
+    /// The state does not allow this.
     case conflict
+    /// The state does not allow this yet; come back.
+    case underWay
     /// The commit lacks these chunks, or holds other sizes for them.
     case incomplete(missing: [UInt32])
     /// Something has the name already and the request said not to replace it.
@@ -55,7 +57,7 @@ public struct Refusal: Error, Hashable, Sendable {
     Refusal(.tooLarge(limitBytes: limitBytes), "files of such chunks are limited to \(limitBytes) bytes")
   }
 
-  static let restarting = Refusal(.busy, "the session's stored chunks are being checked; come back")
+  static let restarting = Refusal(.underWay, "the session's stored chunks are being checked; come back")
 }
 
 /// Why the store could not do what it was asked.

@@ -31,10 +31,17 @@ public struct OpeningFacts: Hashable, Sendable, Codable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
+  /// The client's identity of the file.
+  public var fileID: String
+  /// The client's count of the file's contents.
+  public var revision: UInt64
+  /// The media type, when it is known.
+  public var contentType: String?
 
   /// Collects what a session is opened with.
   public init(
-    name: String, sizeBytes: UInt64?, chunkBytes: Int, nonce: [UInt8], modifiedNanoseconds: Int64, mode: UInt32
+    name: String, sizeBytes: UInt64?, chunkBytes: Int, nonce: [UInt8], modifiedNanoseconds: Int64, mode: UInt32,
+    fileID: String = "", revision: UInt64 = 0, contentType: String? = nil
   ) {
     self.name = name
     self.sizeBytes = sizeBytes
@@ -42,6 +49,9 @@ public struct OpeningFacts: Hashable, Sendable, Codable {
     self.nonce = nonce
     self.modifiedNanoseconds = modifiedNanoseconds
     self.mode = mode
+    self.fileID = fileID
+    self.revision = revision
+    self.contentType = contentType
   }
 }
 

@@ -10,6 +10,8 @@ struct Answer: Sendable {
   var contentType: String?
   var body: [UInt8] = []
   var retryAfterSeconds: Int?
+  /// The methods that exist here, for an answer that another one does not.
+  var allow: String?
 
   static let noContent = Answer(status: 204)
 
@@ -36,6 +38,7 @@ struct Answer: Sendable {
     var fields = HTTPFields()
     if let contentType { fields[.contentType] = contentType }
     if let retryAfterSeconds { fields[.retryAfter] = String(retryAfterSeconds) }
+    if let allow { fields[.allow] = allow }
     if status == 401 { fields[.wwwAuthenticate] = "Bearer" }
     if status != 204 { fields[.contentLength] = String(body.count) }
     fields[.cacheControl] = "no-store"
@@ -51,7 +54,7 @@ extension Refusal {
   /// When to come back, for those that may.
   var retryAfterSeconds: Int? {
     switch kind {
-    case .busy: 1
+    case .busy, .underWay: 1
     case .tooManySessions: 30
     default: nil
     }
@@ -67,7 +70,7 @@ extension Problem {
     case .unsupportedCoding:
       self.init(.badRequest, detail: detail, status: 415, field: HeaderName.chunkEncoding)
     case .sessionGone: self.init(.notFound, detail: detail)
-    case .conflict: self.init(.conflict, detail: detail)
+    case .conflict, .underWay: self.init(.conflict, detail: detail)
     case .incomplete(let missing):
       self.init(
         .incomplete, detail: detail, missing: missing.prefix(ProtocolLimits.missingIndicesMax).map { Int($0) })

@@ -74,9 +74,11 @@ public enum TokenFile {
   public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
     var credentials: [Credential] = []
     var tokens: Set<String> = []
-    for (position, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+    for (position, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+      .enumerated()
+    {
       let content = line.prefix { $0 != "#" }
-      let words = content.split { $0 == " " || $0 == "\t" || $0 == "\r" }.map(String.init)
+      let words = content.split(whereSeparator: \.isWhitespace).map(String.init)
       guard !words.isEmpty else { continue }
       let credential = try credential(words, base: base, line: position + 1)
       guard tokens.insert(credential.token ?? "").inserted else {

@@ -11,7 +11,7 @@ struct ConnectionLimits: Sendable {
   /// Between two requests; prewarmed connections must outlive this.
   var idle: TimeAmount = .seconds(300)
   /// Without a byte of a body.
-  var bodyIdle: TimeAmount = .seconds(20)
+  var bodyIdle: TimeAmount = .seconds(30)
   /// For a request's body in all.
   var bodyTotal: TimeAmount = .hours(1)
 }

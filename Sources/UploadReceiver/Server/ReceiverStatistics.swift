@@ -10,9 +10,10 @@ final class ReceiverStatistics: Sendable {
     var id: String
     var name: String
     var requests = 0
-    var chunks = 0
-    var bytes: UInt64 = 0
+    var chunksReceived = 0
+    var chunksStored = 0
     var duplicateChunks = 0
+    var bytes: UInt64 = 0
     var concurrentChunks = 0
     var concurrentChunksMax = 0
     var firstChunkAt: Milliseconds?
@@ -22,9 +23,10 @@ final class ReceiverStatistics: Sendable {
 
   private struct State {
     var requests = 0
-    var chunks = 0
-    var bytes: UInt64 = 0
+    var chunksReceived = 0
+    var chunksStored = 0
     var duplicateChunks = 0
+    var bytes: UInt64 = 0
     var connections = 0
     var openConnections: [ObjectIdentifier: UInt64] = [:]
     var handshakes = 0
@@ -42,9 +44,11 @@ final class ReceiverStatistics: Sendable {
 
   private let state = Mutex(State())
   private let clock: ReceiverClock
+  private let startedAt: Milliseconds
 
   init(clock: ReceiverClock) {
     self.clock = clock
+    startedAt = clock.now
   }
 
   func connectionOpened(_ connection: ObjectIdentifier) {
@@ -102,35 +106,44 @@ final class ReceiverStatistics: Sendable {
   /// A chunk's body is complete.
   func chunkReceived(_ upload: String, bytes: Int) {
     state.withLock { state in
-      state.chunks += 1
+      state.chunksReceived += 1
       state.bytes += UInt64(bytes)
-      state.uploads[upload]?.chunks += 1
+      state.uploads[upload]?.chunksReceived += 1
       state.uploads[upload]?.bytes += UInt64(bytes)
     }
   }
 
-  /// A chunk request was answered.
-  func chunkEnded(_ upload: String, isDuplicate: Bool) {
+  /// A whole file's body is complete.
+  func fileReceived(bytes: Int) { state.withLock { $0.bytes += UInt64(bytes) } }
+
+  /// A chunk request was answered; nil when it was refused.
+  func chunkEnded(_ upload: String, wasHeld: Bool?) {
     state.withLock { state in
       state.concurrentChunks -= 1
       state.uploads[upload]?.concurrentChunks -= 1
-      if isDuplicate {
+      switch wasHeld {
+      case true?:
         state.duplicateChunks += 1
         state.uploads[upload]?.duplicateChunks += 1
+      case false?:
+        state.chunksStored += 1
+        state.uploads[upload]?.chunksStored += 1
+      case nil: break
       }
     }
   }
 
   /// `GET /v1/stats`.
-  var json: [UInt8] {
-    WireJSON.encode(
-      state.withLock { state in
-        Report(
-          requests: state.requests, chunks: state.chunks, bytes: state.bytes,
-          duplicateChunks: state.duplicateChunks, connections: state.connections, handshakes: state.handshakes,
-          concurrentChunksMax: state.concurrentChunksMax,
-          uploads: state.order.compactMap { state.uploads[$0].map(UploadReport.init) })
-      })
+  var response: StatsResponse {
+    state.withLock { state in
+      StatsResponse(
+        startedAtMilliseconds: startedAt, requests: UInt64(state.requests),
+        connectionsAccepted: UInt64(state.connections), handshakes: UInt64(state.handshakes),
+        chunksReceived: UInt64(state.chunksReceived), chunksStored: UInt64(state.chunksStored),
+        duplicateChunks: UInt64(state.duplicateChunks), bytesReceived: state.bytes,
+        filesPublished: UInt64(state.filesPublished), chunkRequestsInFlightMax: UInt64(state.concurrentChunksMax),
+        uploads: state.order.reversed().compactMap { state.uploads[$0]?.response })
+    }
   }
 
   /// `GET /metrics`, in Prometheus' text format.
@@ -139,8 +152,9 @@ final class ReceiverStatistics: Sendable {
     let values: [(String, String, String, UInt64)] = [
       ("requests_total", "counter", "Requests.", UInt64(state.requests)),
       ("refusals_total", "counter", "Requests that were refused.", UInt64(state.refusals)),
-      ("chunks_total", "counter", "Chunk bodies received completely.", UInt64(state.chunks)),
-      ("chunk_bytes_total", "counter", "Bytes of chunk bodies received completely.", state.bytes),
+      ("chunks_received_total", "counter", "Chunk bodies received completely.", UInt64(state.chunksReceived)),
+      ("chunks_stored_total", "counter", "Chunks verified and stored.", UInt64(state.chunksStored)),
+      ("bytes_received_total", "counter", "Bytes of bodies received completely.", state.bytes),
       ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(state.duplicateChunks)),
       ("files_published_total", "counter", "Files published.", UInt64(state.filesPublished)),
       ("connections_total", "counter", "Connections accepted.", UInt64(state.connections)),
@@ -166,50 +180,13 @@ extension ReceiverStatistics.Upload {
     if concurrentChunks >= 12, twelveActiveAfter == nil { twelveActiveAfter = now - first }
     if let connection, connections.count < connectionsMax { connections.insert(connection) }
   }
-}
 
-private struct Report: Encodable {
-  var requests: Int
-  var chunks: Int
-  var bytes: UInt64
-  var duplicateChunks: Int
-  var connections: Int
-  var handshakes: Int
-  var concurrentChunksMax: Int
-  var uploads: [UploadReport]
-
-  enum CodingKeys: String, CodingKey {
-    case requests, chunks, bytes, connections, handshakes, uploads
-    case duplicateChunks = "duplicate_chunks"
-    case concurrentChunksMax = "concurrent_chunks_max"
-  }
-}
-
-private struct UploadReport: Encodable {
-  var upload: ReceiverStatistics.Upload
-
-  init(_ upload: ReceiverStatistics.Upload) { self.upload = upload }
-
-  enum CodingKeys: String, CodingKey {
-    case id, name, requests, chunks, bytes, connections
-    case duplicateChunks = "duplicate_chunks"
-    case concurrentChunksMax = "concurrent_chunks_max"
-    case firstChunkAt = "first_chunk_at_ms"
-    case twelveActiveAfter = "twelve_active_after_ms"
-  }
-
-  /// Written out, so that what is not known is null instead of absent.
-  func encode(to encoder: any Encoder) throws {
-    var container = encoder.container(keyedBy: CodingKeys.self)
-    try container.encode(upload.id, forKey: .id)
-    try container.encode(upload.name, forKey: .name)
-    try container.encode(upload.requests, forKey: .requests)
-    try container.encode(upload.chunks, forKey: .chunks)
-    try container.encode(upload.bytes, forKey: .bytes)
-    try container.encode(upload.connections.count, forKey: .connections)
-    try container.encode(upload.duplicateChunks, forKey: .duplicateChunks)
-    try container.encode(upload.concurrentChunksMax, forKey: .concurrentChunksMax)
-    try container.encode(upload.firstChunkAt, forKey: .firstChunkAt)
-    try container.encode(upload.twelveActiveAfter, forKey: .twelveActiveAfter)
+  fileprivate var response: StatsResponse.Upload {
+    StatsResponse.Upload(
+      id: id, name: name, requests: UInt64(requests), connections: UInt64(connections.count),
+      chunksReceived: UInt64(chunksReceived), chunksStored: UInt64(chunksStored),
+      duplicateChunks: UInt64(duplicateChunks), bytesReceived: bytes,
+      chunkRequestsInFlightMax: UInt64(concurrentChunksMax), firstChunkAtMilliseconds: firstChunkAt,
+      twelveActiveAfterMilliseconds: twelveActiveAfter)
   }
 }

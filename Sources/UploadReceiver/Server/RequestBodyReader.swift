@@ -1,3 +1,4 @@
+import ChunkProtocol
 import HummingbirdCore
 import Integrity
 import NIOCore
@@ -30,7 +31,8 @@ struct RequestBodyReader {
     do {
       while let piece = try await next() {
         guard piece.readableBytes <= bytes - body.byteCount else {
-          throw Refusal(.badRequest(field: "Content-Length"), "the body is longer than the \(bytes) bytes announced")
+          throw Refusal(
+            .badRequest(field: HeaderName.chunkSize), "the body is longer than the \(bytes) bytes announced")
         }
         piece.withUnsafeReadableBytes { hasher.update($0) }
         body.append(piece)
@@ -75,7 +77,7 @@ struct RequestBodyReader {
     switch error {
     case let refusal as Refusal: refusal
     case is BodyTimeout: Refusal(.bodyTimeout, "the body stood still for too long")
-    default: Refusal(.badRequest(field: "Content-Length"), "the body broke off")
+    default: Refusal(.badRequest(field: HeaderName.chunkSize), "the body broke off")
     }
   }
 }

@@ -69,7 +69,7 @@ struct RequestResponder: Sendable {
     }
     switch (path, method) {
     case (.capabilities, .get): return .json(capabilities)
-    case (.stats, .get): return Answer(status: 200, contentType: MediaType.json, body: statistics.json)
+    case (.stats, .get): return .json(statistics.response)
     case (.uploads, .post): return try await openSession(&exchange, credential, writer)
     case (.upload(let id), .get): return try await query(exchange, credential, SessionID(id))
     case (.upload(let id), .delete): return try await abort(credential, SessionID(id))
@@ -77,8 +77,22 @@ struct RequestResponder: Sendable {
     case (.chunk(let id, let index), .put):
       return try await putChunk(&exchange, credential, SessionID(id), index, writer)
     case (.file(let name), .put): return try await putFile(&exchange, credential, name, writer)
-    default: return .problem(Problem(.methodNotAllowed, detail: "\(method.rawValue) does nothing here"))
+    default: return RequestResponder.methodNotAllowed(path)
     }
+  }
+
+  private static func methodNotAllowed(_ path: ProtocolPath) -> Answer {
+    let methods =
+      switch path {
+      case .root: "HEAD"
+      case .capabilities, .stats, .metrics: "GET"
+      case .uploads, .commit: "POST"
+      case .upload: "GET, DELETE"
+      case .chunk, .file: "PUT"
+      }
+    var answer = Answer.problem(Problem(.methodNotAllowed, detail: "here there is only \(methods)"))
+    answer.allow = methods
+    return answer
   }
 
   private var metrics: Answer {
@@ -120,11 +134,17 @@ extension RequestResponder {
     guard let nonce = asked.nonceBytes else {
       throw Refusal(.badRequest(field: "nonce"), "the nonce must be 64 hexadecimal digits")
     }
+    try check(mode: asked.mode)
+    for (field, text) in [("file_id", asked.fileID), ("content_type", asked.contentType ?? "")]
+    where text.utf8.count > ProtocolLimits.shortTextBytesMax {
+      throw Refusal(.badRequest(field: field), "must have at most \(ProtocolLimits.shortTextBytesMax) bytes")
+    }
     let request = SessionOpeningRequest(
       credential: credential, idempotencyKey: key.text,
       opening: OpeningFacts(
         name: asked.name, sizeBytes: asked.sizeBytes, chunkBytes: asked.chunkBytes, nonce: nonce,
-        modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode),
+        modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, fileID: asked.fileID,
+        revision: asked.revision, contentType: asked.contentType),
       candidateID: SessionID(RequestResponder.randomID()), freeBytes: driver.freeBytes)
     switch await driver.ask(driver.makeRequestID(), { .openSession($0, request) }) {
     case .sessionOpened(let facts, let isNew, let expiresAt):
@@ -137,12 +157,16 @@ extension RequestResponder {
     }
   }
 
+  private func check(mode: UInt32) throws(Refusal) {
+    guard mode <= 0o7777 else { throw Refusal(.badRequest(field: "mode"), "permission bits are at most 4095") }
+  }
+
   private func query(
     _ exchange: Exchange, _ credential: CredentialID, _ id: SessionID
   ) async throws(Refusal) -> Answer {
     switch await driver.ask(driver.makeRequestID(), { .querySession($0, credential, id) }) {
     case .held(let held):
-      statistics.uploadRequested(id.text, name: "")
+      statistics.uploadRequested(id.text, name: held.facts.opening.name)
       return .json(HeldResponse(held, withDigests: ProtocolPath.wantsDigests(target: exchange.target)))
     case let other: throw RequestResponder.refusal(other)
     }
@@ -165,6 +189,7 @@ extension RequestResponder {
     guard let tip = RequestResponder.digest(asked.chainTip) else {
       throw Refusal(.badRequest(field: "chain_tip"), "the chain tip must be 64 hexadecimal digits")
     }
+    try check(mode: asked.mode)
     let facts = CommitFacts(
       name: asked.name, sizeBytes: asked.sizeBytes, chunkCount: asked.chunkCount, merkleRoot: root, chainTip: tip,
       modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, ifExists: asked.ifExists)
@@ -201,8 +226,8 @@ extension RequestResponder {
     }
     statistics.uploadRequested(id.text, name: "")
     statistics.chunkBegan(id.text, on: exchange.connection)
-    var isDuplicate = false
-    defer { statistics.chunkEnded(id.text, isDuplicate: isDuplicate) }
+    var wasHeld: Bool?
+    defer { statistics.chunkEnded(id.text, wasHeld: wasHeld) }
 
     guard await budget.take(Int(size)) else {
       throw await failed(request) { .chunkFailed($0, RequestResponder.noMemory) }
@@ -217,11 +242,19 @@ extension RequestResponder {
     }
     if arrived.facts.sizeBytes == size { statistics.chunkReceived(id.text, bytes: Int(size)) }
     switch await driver.ask(request, { .chunkArrived($0, arrived.facts) }, body: arrived.body) {
-    case .chunkStored(let wasHeld):
-      isDuplicate = wasHeld
-      return Answer(status: wasHeld ? 200 : 201)
-    case let other: throw RequestResponder.refusal(other)
+    case .chunkStored(let isDuplicate):
+      wasHeld = isDuplicate
+      return Answer(status: isDuplicate ? 200 : 201)
+    case let other: throw reported(RequestResponder.refusal(other), "chunk \(index) of upload \(id.text)")
     }
+  }
+
+  /// A wrong tag is worth a line even where every other refusal is the client's business.
+  private func reported(_ refusal: Refusal, _ subject: String) -> Refusal {
+    if refusal.kind == .tagMismatch {
+      logger.warning("tampering, or a client with another credential: the tag of \(subject) is wrong")
+    }
+    return refusal
   }
 
   private func putFile(
@@ -259,9 +292,10 @@ extension RequestResponder {
     } catch {
       throw await failed(request) { .wholeFileFailed($0, error) }
     }
+    if arrived.facts.sizeBytes == UInt32(clamping: size) { statistics.fileReceived(bytes: size) }
     switch await driver.ask(request, { .wholeFileArrived($0, arrived.facts) }, body: arrived.body) {
     case .receipt(let receipt): return receipt
-    case let other: throw RequestResponder.refusal(other)
+    case let other: throw reported(RequestResponder.refusal(other), "a whole file")
     }
   }
 
@@ -306,16 +340,12 @@ extension RequestResponder {
       throw Refusal(
         .digestMismatch(field: HeaderName.contentDigest), "Content-Digest and X-Chunk-SHA256 contradict each other")
     }
-    guard let size = UInt32(exactly: headers.sizeBytes), Int(size) <= capabilities.chunkBytesMax else {
-      throw Refusal(
-        .tooLarge(limitBytes: UInt64(capabilities.chunkBytesMax)),
-        "one request carries at most \(capabilities.chunkBytesMax) bytes")
-    }
     guard let sha256 = Digest32(headers.sha256) else {
       throw Refusal(.badRequest(field: HeaderName.chunkSHA256), "must be 64 hexadecimal digits")
     }
     return AnnouncedBytes(
-      facts: ChunkFacts(sha256: sha256, crc32c: headers.crc32c, sizeBytes: size), tag: headers.tag,
+      facts: ChunkFacts(sha256: sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
+      tag: headers.tag,
       contentLength: exchange.field("Content-Length").flatMap { UInt64($0) })
   }
 

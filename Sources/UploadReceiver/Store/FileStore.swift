@@ -68,13 +68,13 @@ public final class FileStore: UploadStore {
   ) throws(StoreOpeningError) {
     self.mayPass = mayPass
     do throws(StoreFailure) {
-      let directory = try FileStore.makeDirectory(root)
+      let directory = try FileStore.makeDirectories(root)
       state = try FileStore.makeDirectory(".uploads", in: directory, mode: 0o700)
       lock = try FileDescriptor.open("lock", in: state, O_RDWR | O_CREAT, mode: 0o600)
     } catch {
       throw .root("\(root): \(error.words)")
     }
-    guard flock(lock.raw, LOCK_EX | LOCK_NB) == 0 else { throw .locked(root) }
+    guard FileStore.take(lock) else { throw .locked(root) }
     do throws(StoreFailure) {
       sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
       incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
@@ -90,7 +90,7 @@ public final class FileStore: UploadStore {
   /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
   private static func tree(_ path: String, beside state: FileDescriptor) throws(StoreOpeningError) -> PublishedTree {
     do throws(StoreFailure) {
-      let root = try makeDirectory(path)
+      let root = try makeDirectories(path)
       let (rootStatus, stateStatus) = (try root.status(), try state.status())
       guard rootStatus.st_dev == stateStatus.st_dev else {
         throw StoreFailure.io(
@@ -124,6 +124,23 @@ public final class FileStore: UploadStore {
       if parentStatus.st_ino == status.st_ino, parentStatus.st_dev == status.st_dev { return false }
       current = parent
     }
+  }
+
+  /// Makes what is missing of a path that the configuration names.
+  private static func makeDirectories(_ path: String) throws(StoreFailure) -> FileDescriptor {
+    let components = path.split(separator: "/").map(String.init)
+    var directory = try FileDescriptor.open(path.hasPrefix("/") ? "/" : ".", O_RDONLY | O_DIRECTORY)
+    for component in components { directory = try makeDirectory(component, in: directory) }
+    return directory
+  }
+
+  /// Takes the lock; a receiver that is ending holds it for a moment longer.
+  private static func take(_ lock: FileDescriptor) -> Bool {
+    for _ in 0..<20 {
+      if flock(lock.raw, LOCK_EX | LOCK_NB) == 0 { return true }
+      poll(nil, 0, 50)
+    }
+    return false
   }
 
   private static func makeDirectory(

@@ -1,0 +1,108 @@
+/// The client's half of docs/protocol.md in plain Python, so that it is not checked against its own code. Arguments:
+/// port, root, token, authority, process id.
+let clientProgram = #"""
+  import hashlib, hmac, http.client, json, os, secrets, signal, socket, ssl, struct, sys, threading
+  PORT, ROOT, TOKEN, CA, PID = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
+  FILES = ROOT + "/files"
+  CONTEXT = ssl.create_default_context(cafile=CA)
+  DEADLINE = 60
+  CS = 262144
+  TABLE = []
+  for n in range(256):
+      for _ in range(8): n = (n >> 1) ^ 0x82F63B78 if n & 1 else n >> 1
+      TABLE.append(n)
+  CRCS = {}
+  def crc32c(data):
+      if data not in CRCS:
+          c = 0xFFFFFFFF
+          for x in data: c = TABLE[(c ^ x) & 255] ^ (c >> 8)
+          CRCS[data] = c ^ 0xFFFFFFFF
+      return CRCS[data]
+  # Cheap to checksum in Python, yet different in every chunk.
+  def some_bytes(count, seed=0):
+      return bytes([seed]) * count
+  def hkdf(key, salt, info):
+      prk = hmac.new(salt or bytes(32), key, hashlib.sha256).digest()
+      return hmac.new(prk, info + b"\1", hashlib.sha256).digest()
+  def sha(data): return hashlib.sha256(data).digest()
+  def tag(session, nonce, index, size, digest, token=None):
+      master = hkdf((TOKEN if token is None else token).encode(), b"", b"uploadfs master key v1")
+      key = hkdf(master, nonce, b"uploadfs chunk hmac v1" + session.encode())
+      return hmac.new(key, struct.pack("<IQ", index, size) + digest.hex().encode() + session.encode() + nonce, "sha256").hexdigest()
+  def root_of(leaves):
+      if not leaves: return sha(b"")
+      if len(leaves) == 1: return sha(b"\0" + leaves[0])
+      k = 1
+      while k * 2 < len(leaves): k *= 2
+      return sha(b"\1" + root_of(leaves[:k]) + root_of(leaves[k:]))
+  def tip_of(session, leaves):
+      tip = sha(b"uploadfs-commitment-v1" + session.encode())
+      for leaf in leaves: tip = sha(tip + leaf)
+      return tip
+  def connect(): return http.client.HTTPSConnection("127.0.0.1", PORT, context=CONTEXT, timeout=DEADLINE)
+  def raw():
+      plain = socket.create_connection(("127.0.0.1", PORT), timeout=DEADLINE)
+      return CONTEXT.wrap_socket(plain, server_hostname="localhost")
+  def call(method, path, body=None, headers={}, connection=None, token=None):
+      c = connection or connect()
+      c.request(method, path, body, {"Authorization": "Bearer " + (token or TOKEN), **headers})
+      r = c.getresponse()
+      data = r.read()
+      if connection is None: c.close()
+      if r.headers.get("Content-Type", "").endswith("json"): data = json.loads(data)
+      return r.status, data, r.headers
+  def expect(answer, status, kind=None, field=None):
+      assert answer[0] == status, f"expected {status}, got {answer[0]} {answer[1]}"
+      if kind: assert answer[1]["type"] == "urn:uploadfs:problem:" + kind, answer[1]
+      if field: assert answer[1]["field"] == field, answer[1]
+      return answer[1]
+  class Session:
+      def __init__(self, name="scan.mov", size=None, key=None, token=None):
+          self.key, self.nonce, self.token, self.name = key or secrets.token_hex(8), secrets.token_bytes(32), token, name
+          self.size = size
+          self.opened = self.open()
+          expect(self.opened, 201)
+          self.id = self.opened[1]["id"]
+      def open(self, **changes):
+          body = dict(name=self.name, size=self.size, chunk_size=CS, modified_ns=1700000000123456789, mode=0o640,
+              file_id="f", revision=1, nonce=self.nonce.hex())
+          body.update(changes)
+          return call("POST", "/v1/uploads", json.dumps(body), {"Idempotency-Key": f'"{self.key}"'}, token=self.token)
+      def headers(self, index, data, **changes):
+          h = {"X-Chunk-SHA256": sha(data).hex(), "X-Chunk-CRC32C": "%08x" % crc32c(data), "X-Chunk-Size": str(len(data)),
+              "X-Chunk-HMAC": tag(self.id, self.nonce, index, len(data), sha(data), self.token)}
+          h.update({k.replace("_", "-"): v for k, v in changes.items()})
+          return h
+      def path(self, index): return f"/v1/uploads/{self.id}/chunks/{index}"
+      def put(self, index, data, connection=None, **changes):
+          return call("PUT", self.path(index), data, self.headers(index, data, **changes), connection, self.token)
+      def put_all(self, data):
+          for index in range(0, (len(data) + CS - 1) // CS): expect(self.put(index, data[index * CS:(index + 1) * CS]), 201)
+      def held(self): return expect(call("GET", f"/v1/uploads/{self.id}?digests=1", token=self.token), 200)
+      def commit(self, data, **changes):
+          leaves = [sha(data[i:i + CS]) for i in range(0, len(data), CS)]
+          body = dict(size=len(data), chunk_count=len(leaves), merkle_root=root_of(leaves).hex(),
+              chain_tip=tip_of(self.id, leaves).hex(), name=self.name, if_exists="replace", modified_ns=1700000000123456789,
+              mode=0o640)
+          body.update(changes)
+          return call("POST", f"/v1/uploads/{self.id}/commit", json.dumps(body), token=self.token)
+  def file_headers(data, key, **changes):
+      nonce = secrets.token_bytes(32)
+      h = {"Idempotency-Key": f'"{key}"', "X-Chunk-Nonce": nonce.hex(), "X-Chunk-SHA256": sha(data).hex(),
+          "X-Chunk-CRC32C": "%08x" % crc32c(data), "X-Chunk-Size": str(len(data)),
+          "X-Chunk-HMAC": tag(key, nonce, 0, len(data), sha(data))}
+      h.update({k.replace("_", "-"): v for k, v in changes.items()})
+      return h
+  def put_file(path, data, key, **changes): return call("PUT", "/v1/files/" + path, data, file_headers(data, key, **changes))
+  def stats(): return expect(call("GET", "/v1/stats"), 200)
+  def published():
+      return {os.path.relpath(os.path.join(d, f), FILES) for d, _, fs in os.walk(FILES) for f in fs}
+  def read(name): return open(os.path.join(FILES, name), "rb").read()
+  def head(method, path, headers):
+      lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Authorization: Bearer " + TOKEN]
+      return ("\r\n".join(lines + [f"{k}: {v}" for k, v in headers.items()]) + "\r\n\r\n").encode()
+  def answer(sock):
+      r = http.client.HTTPResponse(sock)
+      r.begin()
+      return r.status, r.read(), r.headers
+  """#

@@ -1,0 +1,258 @@
+import Testing
+import UploadReceiver
+
+@Suite struct CoreCommitTests {
+  private let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+
+  @Test func completeFile_isPublishedOnceWithItsReceipt() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.runEffects()
+    let receipt = core.receipt(commit)
+    #expect(receipt?.name == "scan.mov" && receipt?.sizeBytes == 10)
+    let again = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "another")
+    #expect(core.pending.isEmpty)
+    #expect(core.receipt(again) == receipt)
+  }
+
+  @Test func emptyFile_isPublished() {
+    let core = CoreHarness()
+    let id = core.opened()
+    let commit = core.commit(id, CoreHarness.commitFacts(id, []))
+    core.runEffects()
+    #expect(core.receipt(commit)?.sizeBytes == 0)
+  }
+
+  @Test func twoCommitsAtOnce_publishOnceAndGetOneReceipt() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let first = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "first")
+    let second = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "second")
+    core.run(core.pending.removeFirst())
+    let third = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "third")
+    #expect(core.pending.count == 1)
+    core.runEffects()
+    #expect(core.receipt(first)?.id == "first")
+    #expect(core.receipt(second) == core.receipt(first) && core.receipt(third) == core.receipt(first))
+  }
+
+  @Test func anotherCommitAtTheSameTimeOrLater_isAConflict() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    _ = core.commit(id, CoreHarness.commitFacts(id, file))
+    let other = CoreHarness.commitFacts(id, file, name: "other.mov")
+    #expect(core.refusal(core.commit(id, other)) == .conflict)
+    core.runEffects()
+    #expect(core.refusal(core.commit(id, other)) == .conflict)
+  }
+
+  @Test func namesThatOnlyLookTheSame_areDifferentCommits() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    _ = core.commit(id, CoreHarness.commitFacts(id, file, name: "caf\u{e9}"))
+    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, file, name: "cafe\u{301}"))) == .conflict)
+  }
+
+  @Test func commitBeforeTheLastChunks_waitsForThem() {
+    let core = CoreHarness()
+    let id = core.opened()
+    let chunks = CoreHarness.chunks(file, 4)
+    _ = core.put(id, 0, chunks[0])
+    core.runEffects()
+    let arriving = core.begin(id, 1, chunks[1])
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.tick(after: 10_000)
+    #expect(core.replies[commit] == nil, "a chunk is on its way")
+    core.send(.chunkArrived(arriving, CoreHarness.facts(chunks[1])))
+    core.runEffects()
+    // The last chunk's header has not even arrived.
+    core.tick(after: 1500)
+    #expect(core.replies[commit] == nil, "within the grace")
+    _ = core.put(id, 2, chunks[2])
+    core.runEffects()
+    #expect(core.receipt(commit) != nil)
+  }
+
+  @Test func commitWithNothingOnItsWay_saysWhatIsMissing() {
+    let core = CoreHarness()
+    let id = core.opened()
+    _ = core.put(id, 1, [5, 6, 7, 8])
+    core.runEffects()
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.tick(after: 1999)
+    #expect(core.replies[commit] == nil)
+    core.tick(after: 1)
+    #expect(core.refusal(commit) == .incomplete(missing: [0, 2]))
+    core.putAll(id, file)
+    let again = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.runEffects()
+    #expect(core.receipt(again) != nil)
+  }
+
+  @Test func chunkThatNeverArrives_delaysTheCommitForABoundedTime() {
+    let core = CoreHarness()
+    let id = core.opened()
+    _ = core.begin(id, 0, [1, 2, 3, 4])
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.tick(after: 29_999)
+    #expect(core.replies[commit] == nil)
+    core.tick(after: 1)
+    #expect(core.refusal(commit) == .incomplete(missing: [0, 1, 2]))
+  }
+
+  @Test func otherBytesThanCommitted_areNotPublished() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.runEffects()
+    core.tick(after: 2000)
+    #expect(core.refusal(commit) == .digestMismatch(field: "merkle_root"))
+    #expect(!core.isPublishing)
+    var facts = CoreHarness.commitFacts(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
+    facts.chainTip = [UInt8](repeating: 0, count: 32)
+    let other = core.commit(id, facts)
+    core.runEffects()
+    core.tick(after: 2000)
+    #expect(core.refusal(other) == .digestMismatch(field: "chain_tip"))
+  }
+
+  @Test func replacementOnItsWay_isWaitedFor() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    var patched = file
+    patched[0] = 77
+    let arriving = core.begin(id, 0, Array(patched[0..<4]))
+    let commit = core.commit(id, CoreHarness.commitFacts(id, patched))
+    core.runEffects()
+    core.tick(after: 5000)
+    #expect(core.replies[commit] == nil)
+    core.send(.chunkArrived(arriving, CoreHarness.facts(Array(patched[0..<4]))))
+    core.runEffects()
+    #expect(core.receipt(commit) != nil)
+  }
+
+  @Test func replacementDuringTheCheck_makesItsVerdictWorthless() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    guard case .checkCommit(let check)? = core.pending.first else {
+      Issue.record("no check")
+      return
+    }
+    core.pending = []
+    let replacing = core.put(id, 0, [9, 9, 9, 9])
+    core.send(.commitChecked(check.session, generation: check.generation, check.verdict))
+    #expect(!core.isPublishing, "chunk 0 is being overwritten")
+    core.runEffects()
+    #expect(core.wasHeld(replacing) == false)
+    core.tick(after: 30_000)
+    #expect(core.refusal(commit) == .digestMismatch(field: "merkle_root"))
+  }
+
+  @Test func writeBeyondTheEnd_isOverBeforePublication() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let writing = core.put(id, 7, [1, 2, 3, 4])
+    let write = core.pending.removeFirst()
+    _ = core.commit(id, CoreHarness.commitFacts(id, file))
+    #expect(core.pending.isEmpty, "the write could make the published file longer")
+    core.run(write)
+    #expect(core.wasHeld(writing) == false)
+    #expect(core.pending.count == 1)
+  }
+
+  @Test func chunkDuringPublication_isToldToWait() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let arriving = core.begin(id, 0, [9, 9, 9, 9])
+    _ = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.run(core.pending.removeFirst())
+    #expect(core.isPublishing)
+    core.send(.chunkArrived(arriving, CoreHarness.facts([9, 9, 9, 9])))
+    #expect(core.refusal(arriving) == .underWay)
+    #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .underWay)
+    core.runEffects()
+    #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .conflict)
+  }
+
+  @Test func fileThatShrank_needsItsLastChunkAgain() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let shorter = Array(file[0..<7])
+    let commit = core.commit(id, CoreHarness.commitFacts(id, shorter))
+    core.tick(after: 2000)
+    #expect(core.refusal(commit) == .incomplete(missing: [1]))
+    _ = core.put(id, 1, Array(shorter[4...]))
+    core.runEffects()
+    let again = core.commit(id, CoreHarness.commitFacts(id, shorter))
+    core.runEffects()
+    #expect(core.receipt(again)?.sizeBytes == 7)
+  }
+
+  @Test func refusedPublication_leavesAUsableSession_butNothingBeyondTheEnd() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let shorter = Array(file[0..<4])
+    let commit = core.commit(id, CoreHarness.commitFacts(id, shorter))
+    core.run(core.pending.removeFirst())
+    core.pending = []
+    // The store has cut the data at 4 bytes by now.
+    core.send(.published(id, .failure(.nameExists)))
+    #expect(core.refusal(commit) == .nameExists)
+    #expect(core.heldIndices(id) == [0])
+  }
+
+  @Test func publicationThatFailedOnTheDisk_believesNothingAnyMore() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.run(core.pending.removeFirst())
+    core.pending = []
+    core.send(.published(id, .failure(.io("fsync"))))
+    #expect(core.refusal(commit) == .storeFailed)
+    let query = core.query(id)
+    #expect(core.replies[query] == nil)
+    guard case .verifySession? = core.pending.first else {
+      Issue.record("the data must be read again: \(core.pending)")
+      return
+    }
+  }
+
+  @Test func sizeAndCountThatContradict_areRefused() {
+    let core = CoreHarness()
+    let id = core.opened()
+    var facts = CoreHarness.commitFacts(id, file)
+    facts.chunkCount = 2
+    #expect(core.refusal(core.commit(id, facts)) == .badRequest(field: "chunk_count"))
+    facts.sizeBytes = .max
+    #expect(core.refusal(core.commit(id, facts)) == .tooLarge(limitBytes: 800_000))
+  }
+
+  @Test func abortDuringAWaitingCommit_answersBoth() {
+    let core = CoreHarness()
+    let id = core.opened()
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    let abort = core.makeRequest()
+    core.send(.abort(abort, core.credential.id, id))
+    #expect(core.refusal(commit) == .sessionGone)
+    guard case .ended? = core.replies[abort]?.last else {
+      Issue.record("no answer")
+      return
+    }
+    core.tick(after: 60_000)
+    #expect(core.replies[commit]?.count == 1)
+  }
+}

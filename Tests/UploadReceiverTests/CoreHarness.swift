@@ -1,0 +1,232 @@
+import ChunkProtocol
+import Integrity
+import UploadReceiver
+
+/// Drives a core as the HTTP side and a store would, and keeps what it answered.
+final class CoreHarness {
+  static let token = "a-token"
+  static let otherToken = "another-token"
+
+  var core: ReceiverCore
+  var now: Milliseconds = 1_700_000_000_000
+  var replies: [RequestID: [Reply]] = [:]
+  /// Effects that nobody has carried out yet; replies are not among them.
+  var pending: [CoreEffect] = []
+  private var lastRequest: UInt64 = 0
+  private var lastID = 0
+
+  let credential = Credential(token: CoreHarness.token, root: "/files")
+  let other = Credential(token: CoreHarness.otherToken, root: "/other")
+
+  init(quota: UInt64? = nil, adjust: (inout CoreLimits) -> Void = { _ in }) {
+    var limits = CoreLimits()
+    limits.chunkBytesMin = 4
+    limits.headroomBytes = 1000
+    adjust(&limits)
+    core = ReceiverCore(
+      limits: limits,
+      credentials: [credential, other].map { credential in
+        CoreCredential(
+          id: credential.id,
+          tagMasterKey: ChunkTag.masterKey(credentialSecret: Array((credential.token ?? "").utf8)), quotaBytes: quota)
+      })
+  }
+
+  func makeRequest() -> RequestID {
+    lastRequest += 1
+    return RequestID(lastRequest)
+  }
+
+  func send(_ event: CoreEvent) {
+    for effect in core.handle(event, now: now) {
+      if case .reply(let request, let reply) = effect {
+        replies[request, default: []].append(reply)
+      } else {
+        pending.append(effect)
+      }
+    }
+  }
+
+  /// Carries out everything that is pending, successfully.
+  func runEffects() {
+    while !pending.isEmpty { run(pending.removeFirst()) }
+  }
+
+  func run(_ effect: CoreEffect) {
+    switch effect {
+    case .createSession(let facts): send(.sessionCreated(facts.sessionID, nil))
+    case .writeChunk(let request, _, _, _, _): send(.chunkWritten(request, nil))
+    case .checkCommit(let check): send(.commitChecked(check.session, generation: check.generation, check.verdict))
+    case .publish(let id, _): send(.published(id, .success(PublicationResult())))
+    case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
+    case .verifySession(let id): send(.sessionVerified(id, .success([:])))
+    case .reply, .removeSession, .forgetReceipts, .measureUsage: break
+    }
+  }
+
+  // MARK: Requests
+
+  func open(
+    name: String = "scan.mov", size: UInt64? = nil, chunk: Int = 4, key: String = "key", nonce: UInt8 = 7,
+    by credential: Credential? = nil, free: UInt64 = 1_000_000
+  ) -> RequestID {
+    lastID += 1
+    let request = makeRequest()
+    send(
+      .openSession(
+        request,
+        SessionOpeningRequest(
+          credential: (credential ?? self.credential).id, idempotencyKey: key,
+          opening: OpeningFacts(
+            name: name, sizeBytes: size, chunkBytes: chunk, nonce: [UInt8](repeating: nonce, count: 32),
+            modifiedNanoseconds: 0, mode: 0o644),
+          candidateID: SessionID("session-\(lastID)"), freeBytes: free)))
+    return request
+  }
+
+  /// Opens a session and says its id.
+  func opened(
+    size: UInt64? = nil, chunk: Int = 4, key: String = "key", by credential: Credential? = nil
+  ) -> SessionID {
+    let request = open(size: size, chunk: chunk, key: key, by: credential)
+    runEffects()
+    guard case .sessionOpened(let facts, _, _)? = replies[request]?.last else { return SessionID("not opened") }
+    return facts.sessionID
+  }
+
+  static func facts(_ bytes: [UInt8]) -> ChunkFacts {
+    guard let digest = Digest32(sha256(bytes)) else { fatalError("a SHA-256 has 32 bytes") }
+    return ChunkFacts(
+      sha256: digest, crc32c: bytes.withUnsafeBytes { CRC32C.checksum($0) }, sizeBytes: UInt32(bytes.count))
+  }
+
+  func tag(_ bytes: [UInt8], index: UInt32, session: String, nonce: UInt8 = 7, token: String) -> [UInt8] {
+    let nonce = [UInt8](repeating: nonce, count: 32)
+    let key = ChunkTag.sessionKey(
+      masterKey: ChunkTag.masterKey(credentialSecret: Array(token.utf8)), nonce: nonce, sessionID: session)
+    return ChunkTag.tag(
+      key: key, index: index, sizeBytes: UInt64(bytes.count), chunkSHA256: sha256(bytes), sessionID: session,
+      nonce: nonce)
+  }
+
+  func begin(
+    _ id: SessionID, _ index: UInt32, _ bytes: [UInt8], tag: [UInt8]? = nil, length: UInt64? = nil,
+    by credential: Credential? = nil, free: UInt64 = 1_000_000
+  ) -> RequestID {
+    let request = makeRequest()
+    let sender = credential ?? self.credential
+    let tag = tag ?? self.tag(bytes, index: index, session: id.text, token: sender.token ?? "")
+    send(
+      .beginChunk(
+        request,
+        ChunkHead(
+          credential: sender.id, session: id, index: index,
+          announced: AnnouncedBytes(facts: CoreHarness.facts(bytes), tag: tag, contentLength: length), freeBytes: free))
+    )
+    return request
+  }
+
+  func put(_ id: SessionID, _ index: UInt32, _ bytes: [UInt8]) -> RequestID {
+    let request = begin(id, index, bytes)
+    send(.chunkArrived(request, CoreHarness.facts(bytes)))
+    return request
+  }
+
+  /// Puts all chunks of a file and lets them be stored.
+  func putAll(_ id: SessionID, _ file: [UInt8], chunk: Int = 4) {
+    for (index, piece) in CoreHarness.chunks(file, chunk).enumerated() { _ = put(id, UInt32(index), piece) }
+    runEffects()
+  }
+
+  static func chunks(_ file: [UInt8], _ size: Int) -> [[UInt8]] {
+    stride(from: 0, to: file.count, by: size).map { Array(file[$0..<min($0 + size, file.count)]) }
+  }
+
+  static func commitFacts(
+    _ id: SessionID, _ file: [UInt8], chunk: Int = 4, name: String = "scan.mov", ifExists: IfExists = .replace
+  ) -> CommitFacts {
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: id.text)
+    let pieces = chunks(file, chunk)
+    for piece in pieces {
+      tree.append(chunkSHA256: sha256(piece))
+      chain.extend(with: sha256(piece))
+    }
+    return CommitFacts(
+      name: name, sizeBytes: UInt64(file.count), chunkCount: UInt32(pieces.count), merkleRoot: tree.root,
+      chainTip: chain.tip, modifiedNanoseconds: 0, mode: 0o644, ifExists: ifExists)
+  }
+
+  func commit(
+    _ id: SessionID, _ facts: CommitFacts, receipt: String = "receipt", by credential: Credential? = nil
+  ) -> RequestID {
+    let request = makeRequest()
+    send(.commit(request, (credential ?? self.credential).id, id, facts, receiptID: receipt))
+    return request
+  }
+
+  func query(_ id: SessionID, by credential: Credential? = nil) -> RequestID {
+    let request = makeRequest()
+    send(.querySession(request, (credential ?? self.credential).id, id))
+    return request
+  }
+
+  func beginFile(_ bytes: [UInt8], name: String = "small.txt", key: String = "file-key") -> RequestID {
+    let request = makeRequest()
+    send(
+      .beginWholeFile(
+        request,
+        WholeFileHead(
+          credential: credential.id, idempotencyKey: key, name: name,
+          announced: AnnouncedBytes(
+            facts: CoreHarness.facts(bytes),
+            tag: tag(bytes, index: 0, session: key, token: CoreHarness.token), contentLength: UInt64(bytes.count)),
+          nonce: [UInt8](repeating: 7, count: 32), modifiedNanoseconds: 0, mode: 0o644, ifExists: .replace,
+          receiptID: "receipt-\(request.value)", freeBytes: 1_000_000)))
+    return request
+  }
+
+  func tick(after milliseconds: Milliseconds) {
+    now += milliseconds
+    send(.tick)
+  }
+
+  // MARK: Answers
+
+  func refusal(_ request: RequestID) -> Refusal.Kind? {
+    guard case .refused(let refusal)? = replies[request]?.last else { return nil }
+    return refusal.kind
+  }
+
+  func receipt(_ request: RequestID) -> ReceiptFacts? {
+    guard case .receipt(let receipt)? = replies[request]?.last else { return nil }
+    return receipt
+  }
+
+  /// nil when the chunk is not stored; otherwise whether it was held already.
+  func wasHeld(_ request: RequestID) -> Bool? {
+    guard case .chunkStored(let wasHeld)? = replies[request]?.last else { return nil }
+    return wasHeld
+  }
+
+  func isAdmitted(_ request: RequestID) -> Bool {
+    guard case .bodyAdmitted? = replies[request]?.first else { return false }
+    return true
+  }
+
+  func heldIndices(_ id: SessionID) -> [UInt32]? {
+    let request = query(id)
+    runEffects()
+    guard case .held(let held)? = replies[request]?.last else { return nil }
+    return held.chunks.keys.sorted()
+  }
+
+  var isPublishing: Bool {
+    pending.contains {
+      switch $0 {
+      case .publish, .publishWholeFile: true
+      default: false
+      }
+    }
+  }
+}

@@ -1,0 +1,137 @@
+import Testing
+import UploadReceiver
+
+/// After a restart, and whole files.
+@Suite struct CoreRecoveryTests {
+  private func recovered() -> (CoreHarness, SessionID, SessionFacts) {
+    let before = CoreHarness()
+    let request = before.open()
+    before.runEffects()
+    guard case .sessionOpened(let facts, _, _)? = before.replies[request]?.last else { fatalError("not opened") }
+    let core = CoreHarness()
+    core.core.recover(open: facts, lastChange: core.now)
+    return (core, facts.sessionID, facts)
+  }
+
+  @Test func firstTouch_verifiesOnceAndLetsEveryoneWait() {
+    let (core, id, _) = recovered()
+    let query = core.query(id)
+    let chunk = core.begin(id, 1, [1, 2, 3, 4])
+    #expect(core.replies.isEmpty)
+    #expect(core.pending.count == 1)
+    core.pending = []
+    core.send(.sessionVerified(id, .success([0: CoreHarness.facts([1, 2, 3, 4])])))
+    guard case .held(let held)? = core.replies[query]?.last else {
+      Issue.record("no answer")
+      return
+    }
+    #expect(held.chunks.keys.sorted() == [0])
+    #expect(core.isAdmitted(chunk))
+  }
+
+  @Test func chunkThatIsNoLongerThere_isNotBelieved() {
+    let (core, id, _) = recovered()
+    let commit = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]))
+    core.pending = []
+    core.send(.sessionVerified(id, .success([:])))
+    core.tick(after: 2000)
+    #expect(core.refusal(commit) == .incomplete(missing: [0]))
+  }
+
+  @Test func longVerification_tellsClientsToComeBack() {
+    let (core, id, _) = recovered()
+    let query = core.query(id)
+    core.tick(after: 15_000)
+    #expect(core.refusal(query) == .underWay)
+    core.pending = []
+    core.send(.sessionVerified(id, .success([:])))
+    #expect(core.replies[query]?.count == 1)
+    #expect(core.heldIndices(id) == [])
+  }
+
+  @Test func failedVerification_isTriedAgain() {
+    let (core, id, _) = recovered()
+    let query = core.query(id)
+    core.pending = []
+    core.send(.sessionVerified(id, .failure(.io("pread"))))
+    #expect(core.refusal(query) == .storeFailed)
+    _ = core.query(id)
+    #expect(core.pending.count == 1)
+  }
+
+  @Test func sameKeyAfterARestart_isTheSameSession() {
+    let (core, id, _) = recovered()
+    let again = core.open()
+    guard case .sessionOpened(let facts, false, _)? = core.replies[again]?.last else {
+      Issue.record("\(core.replies)")
+      return
+    }
+    #expect(facts.sessionID == id)
+  }
+
+  @Test func publishedBeforeTheRestart_getsTheSameReceipt() {
+    let before = CoreHarness()
+    let id = before.opened()
+    let commit = before.commit(id, CoreHarness.commitFacts(id, []))
+    let query = before.query(id)
+    before.runEffects()
+    guard let receipt = before.receipt(commit), case .held(let held)? = before.replies[query]?.last else {
+      Issue.record("not published")
+      return
+    }
+    let core = CoreHarness()
+    core.core.recover(published: held.facts, receipt: receipt)
+    #expect(core.receipt(core.commit(id, CoreHarness.commitFacts(id, []), receipt: "new")) == receipt)
+    #expect(core.refusal(core.begin(id, 0, [1])) == .conflict)
+  }
+
+  // MARK: Whole files
+
+  @Test func wholeFile_isPublishedOncePerKey() {
+    let core = CoreHarness()
+    let first = core.beginFile([1, 2, 3])
+    #expect(core.isAdmitted(first))
+    #expect(core.refusal(core.beginFile([1, 2, 3])) == .underWay)
+    #expect(core.refusal(core.beginFile([1, 2, 4])) == .idempotencyMismatch)
+    core.send(.wholeFileArrived(first, CoreHarness.facts([1, 2, 3])))
+    #expect(core.receipt(first) == nil)
+    core.runEffects()
+    let again = core.beginFile([1, 2, 3])
+    #expect(core.pending.isEmpty)
+    #expect(core.receipt(first) != nil && core.receipt(again) == core.receipt(first))
+    #expect(core.refusal(core.beginFile([1, 2, 3], name: "other.txt")) == .idempotencyMismatch)
+    #expect(core.refusal(core.open(key: "file-key")) == .idempotencyMismatch)
+  }
+
+  @Test func damagedWholeFile_leavesItsKeyFree() {
+    let core = CoreHarness()
+    let first = core.beginFile([1, 2, 3])
+    core.send(.wholeFileArrived(first, CoreHarness.facts([1, 2, 9])))
+    #expect(core.refusal(first) == .digestMismatch(field: "X-Chunk-SHA256"))
+    #expect(core.pending.isEmpty)
+    let broken = core.beginFile([1, 2, 3])
+    core.send(.wholeFileFailed(broken, Refusal(.bodyTimeout, "slow")))
+    let second = core.beginFile([4])
+    core.send(.wholeFileArrived(second, CoreHarness.facts([4])))
+    core.runEffects()
+    #expect(core.receipt(second)?.sizeBytes == 1)
+  }
+
+  @Test func emptyWholeFile_hasTheEmptyTree() {
+    let core = CoreHarness()
+    let request = core.beginFile([])
+    core.send(.wholeFileArrived(request, CoreHarness.facts([])))
+    core.runEffects()
+    #expect(core.receipt(request)?.merkleRoot == CoreHarness.commitFacts(SessionID("file-key"), []).merkleRoot)
+    #expect(core.receipt(request)?.chainTip == CoreHarness.commitFacts(SessionID("file-key"), []).chainTip)
+  }
+
+  @Test func wholeFileKeys_areForgottenAfterTheirTime() {
+    let core = CoreHarness { $0.sessionMaxAge = 100_000 }
+    let first = core.beginFile([1])
+    core.send(.wholeFileArrived(first, CoreHarness.facts([1])))
+    core.runEffects()
+    core.tick(after: 200_000)
+    #expect(core.isAdmitted(core.beginFile([2])))
+  }
+}

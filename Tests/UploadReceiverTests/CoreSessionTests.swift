@@ -1,0 +1,161 @@
+import Testing
+import UploadReceiver
+
+@Suite struct CoreSessionTests {
+  @Test func sameKeyTwice_isTheSameSession() {
+    let core = CoreHarness()
+    let first = core.open()
+    core.runEffects()
+    let second = core.open()
+    guard case .sessionOpened(let one, true, _)? = core.replies[first]?.last,
+      case .sessionOpened(let two, false, _)? = core.replies[second]?.last
+    else {
+      Issue.record("\(core.replies)")
+      return
+    }
+    #expect(one.id == two.id)
+  }
+
+  @Test func sameKeyWhileTheFirstIsBeingMade_waitsForIt() {
+    let core = CoreHarness()
+    let first = core.open()
+    let second = core.open()
+    #expect(core.replies[first] == nil && core.replies[second] == nil)
+    core.runEffects()
+    #expect(core.replies[first]?.count == 1 && core.replies[second]?.count == 1)
+  }
+
+  @Test func sameKeyForSomethingElse_isRefused() {
+    let core = CoreHarness()
+    _ = core.opened()
+    #expect(core.refusal(core.open(name: "other.mov")) == .idempotencyMismatch)
+    #expect(core.refusal(core.open(size: 9)) == .idempotencyMismatch)
+    #expect(core.refusal(core.beginFile([1], key: "key")) == .idempotencyMismatch)
+  }
+
+  @Test func sameKeyOfAnotherCredential_isAnotherSession() {
+    let core = CoreHarness()
+    let mine = core.opened()
+    #expect(core.opened(by: core.other) != mine)
+  }
+
+  @Test func failedCreation_isToldToAllAndForgotten() {
+    let core = CoreHarness()
+    let first = core.open()
+    let second = core.open()
+    guard case .createSession(let facts)? = core.pending.first else {
+      Issue.record("no session was made")
+      return
+    }
+    core.pending = []
+    core.send(.sessionCreated(facts.sessionID, .full))
+    #expect(core.refusal(first) == .insufficientStorage && core.refusal(second) == .insufficientStorage)
+    _ = core.opened()
+    #expect(core.pending.isEmpty)
+  }
+
+  @Test(arguments: ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "a\u{0}b", "a\nb", "."])
+  func impossibleName_isRefusedBeforeAnythingIsMade(name: String) {
+    let core = CoreHarness()
+    #expect(core.refusal(core.open(name: name)) == .nameRefused)
+    let id = core.opened()
+    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, [], name: name))) == .nameRefused)
+    #expect(!core.isPublishing)
+  }
+
+  @Test func anotherCredentialsSession_doesNotExist() {
+    let core = CoreHarness()
+    let id = core.opened()
+    #expect(core.refusal(core.query(id, by: core.other)) == .sessionGone)
+    #expect(core.refusal(core.begin(id, 0, [1], by: core.other)) == .sessionGone)
+    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, []), by: core.other)) == .sessionGone)
+    let abort = core.makeRequest()
+    core.send(.abort(abort, core.other.id, id))
+    #expect(core.refusal(abort) == .sessionGone)
+    #expect(core.heldIndices(id) == [])
+  }
+
+  @Test func tooLargeAFile_isRefusedWithTheLimit() {
+    let core = CoreHarness { $0.fileBytesMax = 100 }
+    #expect(core.refusal(core.open(size: 101)) == .tooLarge(limitBytes: 100))
+    #expect(core.refusal(core.open(size: 100)) == nil)
+  }
+
+  @Test func moreChunksThanAllowed_areTooLargeAFile() {
+    let core = CoreHarness { $0.chunkCountMax = 3 }
+    #expect(core.refusal(core.open(size: 13)) == .tooLarge(limitBytes: 12))
+    let id = core.opened()
+    #expect(core.refusal(core.begin(id, 3, [1])) == .tooLarge(limitBytes: 12))
+    #expect(core.isAdmitted(core.begin(id, 2, [1])))
+  }
+
+  @Test func fullDisk_isNoticedBeforeAnythingIsStored() {
+    let core = CoreHarness()
+    #expect(core.refusal(core.open(size: 500, free: 1499)) == .insufficientStorage)
+    #expect(core.refusal(core.open(size: 500, free: 1500)) == nil)
+    let id = core.opened(key: "unknown size")
+    #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], free: 1003)) == .insufficientStorage)
+    #expect(core.isAdmitted(core.begin(id, 0, [1, 2, 3, 4], free: 1004)))
+  }
+
+  @Test func quota_countsWhatIsPublishedAndWhatIsOnItsWay() {
+    let core = CoreHarness(quota: 20)
+    core.send(.usageMeasured(core.credential.id, bytes: 10))
+    #expect(core.refusal(core.open(size: 11)) == .quotaExceeded)
+    let id = core.opened(size: 8, key: "fits")
+    #expect(core.refusal(core.open(size: 3, key: "no more")) == .quotaExceeded)
+    core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8])
+    _ = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4, 5, 6, 7, 8]))
+    core.runEffects()
+    #expect(core.refusal(core.open(size: 3, key: "still no more")) == .quotaExceeded)
+    #expect(core.refusal(core.open(size: 2, key: "the rest")) == nil)
+    #expect(core.refusal(core.open(size: 20, key: "theirs", by: core.other)) == nil)
+  }
+
+  @Test func quota_holdsForChunksOfUnknownSizes() {
+    let core = CoreHarness(quota: 10)
+    let id = core.opened()
+    core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8])
+    #expect(core.refusal(core.begin(id, 2, [1, 2, 3, 4])) == .quotaExceeded)
+    // The same place again takes no more space.
+    #expect(core.isAdmitted(core.begin(id, 1, [9, 9, 9, 9])))
+  }
+
+  @Test func floodOfSessions_isBounded() {
+    let core = CoreHarness { $0.openSessionsPerCredential = 2 }
+    let first = core.opened(key: "1")
+    _ = core.opened(key: "2")
+    #expect(core.refusal(core.open(key: "3")) == .tooManySessions)
+    #expect(core.refusal(core.open(key: "3", by: core.other)) == nil)
+    let abort = core.makeRequest()
+    core.send(.abort(abort, core.credential.id, first))
+    #expect(core.refusal(core.open(key: "3")) == nil)
+  }
+
+  @Test func expiry_countsFromTheLastChange() {
+    let core = CoreHarness { $0.sessionMaxAge = 100_000 }
+    let id = core.opened()
+    core.tick(after: 90_000)
+    _ = core.put(id, 0, [1, 2, 3, 4])
+    core.runEffects()
+    core.tick(after: 90_000)
+    #expect(core.heldIndices(id) == [0])
+    core.tick(after: 70_000)
+    #expect(core.heldIndices(id) == nil)
+    #expect(core.refusal(core.query(id)) == .sessionGone)
+    #expect(core.opened() != id)
+  }
+
+  @Test func publishedSessions_areForgottenOldestFirst() {
+    let core = CoreHarness { $0.receiptsMax = 2 }
+    var ids: [SessionID] = []
+    for number in 0..<3 {
+      let id = core.opened(key: "\(number)")
+      _ = core.commit(id, CoreHarness.commitFacts(id, []))
+      core.runEffects()
+      ids.append(id)
+    }
+    #expect(core.refusal(core.query(ids[0])) == .sessionGone)
+    #expect(core.refusal(core.query(ids[1])) == nil && core.refusal(core.query(ids[2])) == nil)
+  }
+}

@@ -1,0 +1,342 @@
+import ChunkProtocol
+import Glibc
+import Integrity
+import Testing
+
+@testable import UploadReceiver
+
+@Suite struct FileStoreTests {
+  private let folder: TemporaryFolder
+  private let credential = CredentialID("c0ffee")
+  private let file: [UInt8] = Array("0123456789".utf8)
+
+  init() throws {
+    folder = try TemporaryFolder()
+  }
+
+  private func makeStore(stoppingAt step: StoreStep? = nil) throws -> FileStore {
+    try FileStore(
+      root: folder.path, publishing: [credential: "\(folder.path)/files"], mayPass: { $0 != step })
+  }
+
+  private func session(_ id: String = "abc", size: UInt64? = nil) -> SessionFacts {
+    SessionFacts(
+      id: id, credential: credential.text, idempotencyKey: "key",
+      opening: OpeningFacts(
+        name: "a.bin", sizeBytes: size, chunkBytes: 4, nonce: [UInt8](repeating: 1, count: 32), modifiedNanoseconds: 0,
+        mode: 0o644),
+      requestedChunkBytes: 4, openedAt: 1)
+  }
+
+  private func write(_ store: FileStore, _ facts: SessionFacts) throws {
+    for (index, chunk) in CoreHarness.chunks(file, 4).enumerated() {
+      try store.write(
+        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(index) * 4, facts: CoreHarness.facts(chunk))
+    }
+  }
+
+  private func publication(
+    _ name: String = "folder/a.bin", size: Int? = nil, ifExists: IfExists = .replace, id: String = "receipt"
+  ) -> Publication {
+    Publication(
+      receipt: ReceiptFacts(
+        id: id, name: name, sizeBytes: UInt64(size ?? file.count), merkleRoot: [1], chainTip: [2], publishedAt: 5),
+      credential: credential, modifiedNanoseconds: -1_500_000_000, mode: 0o640, ifExists: ifExists)
+  }
+
+  private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k", fingerprint: [3])
+
+  // MARK: Sessions
+
+  @Test func chunks_areFoundAgainAfterARestart() throws {
+    let facts = session()
+    do {
+      let store = try makeStore()
+      try store.create(facts)
+      try write(store, facts)
+    }
+    let store = try makeStore()
+    let found = try store.recover()
+    #expect(found.open.map(\.facts) == [facts])
+    #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1, 2])
+  }
+
+  @Test func chunkWhoseDataWasLost_isNotBelieved() throws {
+    let facts = session()
+    do {
+      let store = try makeStore()
+      try store.create(facts)
+      try write(store, facts)
+    }
+    // As after a power cut: the journal reached the disk, the data of two chunks did not.
+    folder.write(Array("0123xx67".utf8), to: ".uploads/sessions/abc/data")
+    let store = try makeStore()
+    _ = try store.recover()
+    #expect(try store.verify(facts.sessionID).keys.sorted() == [0])
+  }
+
+  @Test func replacedChunk_countsWithItsLastDigest() throws {
+    let facts = session()
+    let store = try makeStore()
+    try store.create(facts)
+    try write(store, facts)
+    let patched = Array("ABCD".utf8)
+    try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: CoreHarness.facts(patched))
+    #expect(try store.verify(facts.sessionID)[0] == CoreHarness.facts(patched))
+  }
+
+  @Test func journalTornAtAnyByte_losesOnlyWhatIsTorn() throws {
+    let facts = session()
+    do {
+      let store = try makeStore()
+      try store.create(facts)
+      try write(store, facts)
+    }
+    let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
+    let headLength = 8 + JournalRecord.session(facts).bytes.count
+    let chunkLength = (journal.count - headLength) / 3
+    for length in 0...journal.count {
+      folder.makeFolder(".uploads/sessions/abc")
+      folder.write(Array(journal[..<length]), to: ".uploads/sessions/abc/journal")
+      folder.write(file, to: ".uploads/sessions/abc/data")
+      let store = try makeStore()
+      let found = try store.recover()
+      guard length >= headLength else {
+        #expect(found.open.isEmpty, "torn at \(length)")
+        #expect(!folder.exists(".uploads/sessions/abc"), "torn at \(length)")
+        continue
+      }
+      #expect(try store.verify(facts.sessionID).count == (length - headLength) / chunkLength, "torn at \(length)")
+      // What is appended after the cut is read again.
+      try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: CoreHarness.facts([9]))
+      #expect(try store.verify(facts.sessionID)[9] != nil, "torn at \(length)")
+    }
+  }
+
+  @Test func journalWithAFlippedBit_isCutThere() throws {
+    let facts = session()
+    do {
+      let store = try makeStore()
+      try store.create(facts)
+      try write(store, facts)
+    }
+    var journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
+    journal[journal.count - 60] ^= 1
+    folder.write(journal, to: ".uploads/sessions/abc/journal")
+    let store = try makeStore()
+    _ = try store.recover()
+    #expect(try store.verify(facts.sessionID).keys.sorted() == [0])
+  }
+
+  @Test func nonsenseInAJournal_neitherTrapsNorIsBelieved() {
+    for seed in UInt8(0)..<200 {
+      let bytes = (0..<100).map { UInt8(truncatingIfNeeded: Int($0) &* 37 &+ Int(seed) &* 101) }
+      for payload in Journal.read(bytes).payloads { _ = JournalRecord(payload) }
+      _ = JournalRecord(bytes[...])
+    }
+    #expect(JournalRecord([2, 1, 2]) == nil && JournalRecord([]) == nil && JournalRecord([200]) == nil)
+  }
+
+  @Test func removedSession_leavesNothing() throws {
+    let facts = session()
+    let store = try makeStore()
+    try store.create(facts)
+    try write(store, facts)
+    store.remove(facts.sessionID)
+    #expect(!folder.exists(".uploads/sessions/abc"))
+    #expect(throws: StoreFailure.self) { try write(store, facts) }
+  }
+
+  // MARK: Publication
+
+  @Test func publication_hasContentModeAndTime() throws {
+    let facts = session(size: 10)
+    let store = try makeStore()
+    try store.create(facts)
+    try write(store, facts)
+    // Something beyond the end is cut off.
+    try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: CoreHarness.facts([7]))
+    _ = try store.publish(facts.sessionID, publication())
+    #expect(folder.contents("files/folder/a.bin") == file)
+    let status = folder.status("files/folder/a.bin")
+    #expect(status.st_mode & 0o7777 == 0o640)
+    #expect(status.st_mtim.tv_sec == -2 && status.st_mtim.tv_nsec == 500_000_000)
+    #expect(folder.files() == ["files/folder/a.bin"])
+  }
+
+  @Test(arguments: StoreStep.allCases, [false, true])
+  func crashAtAnyStepOfAPublication_publishesOnceWithTheSameReceipt(step: StoreStep, isReplacing: Bool) throws {
+    let facts = session()
+    folder.makeFolder("files")
+    folder.makeFolder("files/folder")
+    if isReplacing { folder.write([1], to: "files/folder/a.bin") }
+    do {
+      let store = try makeStore(stoppingAt: step)
+      try store.create(facts)
+      try write(store, facts)
+      #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
+    }
+    let store = try makeStore()
+    let found = try store.recover()
+    switch step {
+    case .dataSynced, .intentRecorded:
+      #expect(found.open.map(\.facts) == [facts] && found.published.isEmpty)
+      #expect(folder.contents("files/folder/a.bin") == (isReplacing ? [1] : nil))
+      #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1, 2])
+      _ = try store.publish(facts.sessionID, publication())
+    case .renamed, .publishedRecorded:
+      #expect(found.open.isEmpty)
+      #expect(found.published.map(\.receipt) == [publication().receipt])
+    }
+    #expect(folder.contents("files/folder/a.bin") == file)
+  }
+
+  @Test func crashAfterTheRename_isRememberedByTheNextStartToo() throws {
+    let facts = session()
+    do {
+      let store = try makeStore(stoppingAt: .renamed)
+      try store.create(facts)
+      try write(store, facts)
+      #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
+    }
+    do { _ = try makeStore().recover() }
+    // Someone replaces the file afterwards: the receipt stays what it was.
+    folder.write([1, 2, 3], to: "files/folder/a.bin")
+    #expect(try makeStore().recover().published.map(\.receipt) == [publication().receipt])
+  }
+
+  @Test func targetThatIsAnotherFile_isNotTakenForThePublication() throws {
+    let facts = session()
+    do {
+      let store = try makeStore(stoppingAt: .renamed)
+      try store.create(facts)
+      try write(store, facts)
+      #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
+    }
+    folder.write(file, to: "files/folder/other")
+    rename("\(folder.path)/files/folder/other", "\(folder.path)/files/folder/a.bin")
+    let found = try makeStore().recover()
+    #expect(found.published.isEmpty && found.open.isEmpty)
+    #expect(!folder.exists(".uploads/sessions/abc"))
+  }
+
+  @Test(arguments: StoreStep.allCases)
+  func crashAtAnyStepOfAWholeFile_publishesOnceWithTheSameReceipt(step: StoreStep) throws {
+    do {
+      let store = try makeStore(stoppingAt: step)
+      #expect(throws: StoreFailure.self) { _ = try store.publish(file, record, publication()) }
+    }
+    let store = try makeStore()
+    let found = try store.recover()
+    switch step {
+    case .dataSynced, .intentRecorded:
+      #expect(found.wholeFiles.isEmpty)
+      #expect(folder.files() == [])
+      _ = try store.publish(file, record, publication())
+    case .renamed, .publishedRecorded:
+      #expect(found.wholeFiles.map(\.receipt) == [publication().receipt])
+      #expect(found.wholeFiles.map(\.record) == [record])
+    }
+    #expect(folder.contents("files/folder/a.bin") == file)
+    #expect(folder.files(below: ".uploads/incoming") == [])
+  }
+
+  @Test func receiptsOfWholeFiles_surviveTwoRestartsAndAreForgottenInTime() throws {
+    do { _ = try makeStore().publish(file, record, publication()) }
+    do { #expect(try makeStore().recover().wholeFiles.count == 1) }
+    do {
+      let store = try makeStore()
+      #expect(try store.recover().wholeFiles.count == 1)
+      store.forgetReceipts(before: 5)
+    }
+    do {
+      let store = try makeStore()
+      #expect(try store.recover().wholeFiles.count == 1)
+      store.forgetReceipts(before: 6)
+    }
+    #expect(try makeStore().recover().wholeFiles.isEmpty)
+  }
+
+  @Test func takenName_isRefusedOrReplacedAsAsked() throws {
+    let store = try makeStore()
+    folder.write([1, 2, 3], to: "files/taken")
+    #expect(throws: StoreFailure.nameExists) {
+      _ = try store.publish(file, record, publication("taken", ifExists: .fail))
+    }
+    #expect(folder.contents("files/taken") == [1, 2, 3])
+    #expect(try store.publish(file, record, publication("taken")).replacedBytes == 3)
+    #expect(folder.contents("files/taken") == file)
+  }
+
+  @Test func refusedPublication_canBeRepeatedUnderAnotherName() throws {
+    let facts = session()
+    let store = try makeStore()
+    try store.create(facts)
+    try write(store, facts)
+    folder.write([1], to: "files/taken")
+    #expect(throws: StoreFailure.nameExists) {
+      _ = try store.publish(facts.sessionID, publication("taken", ifExists: .fail))
+    }
+    _ = try store.publish(facts.sessionID, publication("free"))
+    #expect(folder.contents("files/free") == file)
+  }
+
+  @Test func nameThroughALinkOrAFile_isRefusedAndTouchesNothing() throws {
+    let store = try makeStore()
+    folder.makeFolder("outside")
+    symlink("\(folder.path)/outside", "\(folder.path)/files/link")
+    symlink("../outside", "\(folder.path)/files/relative")
+    folder.write([1], to: "files/plain")
+    for name in ["link/x", "relative/x", "link/deep/x", "plain/x", "plain/deep/x"] {
+      #expect {
+        _ = try store.publish(file, record, publication(name))
+      } throws: { error in
+        if case .nameUnreachable? = error as? StoreFailure { true } else { false }
+      }
+    }
+    #expect(folder.files(below: "outside") == [])
+    #expect(folder.contents("files/plain") == [1])
+  }
+
+  @Test func nameOfALink_replacesTheLinkItself() throws {
+    let store = try makeStore()
+    folder.write([1], to: "target")
+    symlink("\(folder.path)/target", "\(folder.path)/files/link")
+    _ = try store.publish(file, record, publication("link"))
+    #expect(folder.contents("target") == [1])
+    #expect(folder.status("files/link").st_mode & S_IFMT == S_IFREG)
+  }
+
+  @Test func nameOfAFolder_isRefused() throws {
+    let store = try makeStore()
+    folder.makeFolder("files/folder")
+    #expect(throws: StoreFailure.self) { _ = try store.publish(file, record, publication("folder")) }
+    #expect(folder.files(below: ".uploads/incoming") == [])
+  }
+
+  // MARK: Opening
+
+  @Test func secondReceiverOnOneRoot_isKeptOut() throws {
+    let store = try makeStore()
+    #expect(throws: StoreOpeningError.locked(folder.path)) { _ = try makeStore() }
+    _ = store.freeBytes
+  }
+
+  @Test func credentialRootThatHoldsTheState_isRefused() throws {
+    for path in [folder.path, "\(folder.path)/.uploads", "\(folder.path)/.uploads/sessions/x", "/"] {
+      #expect {
+        _ = try FileStore(root: folder.path, publishing: [credential: path])
+      } throws: { error in
+        if case .credentialRoot? = error as? StoreOpeningError { true } else { false }
+      }
+    }
+  }
+
+  @Test func usedBytes_countsFilesAndFollowsNoLinks() throws {
+    let store = try makeStore()
+    _ = try store.publish(file, record, publication("a/b/c"))
+    _ = try store.publish(file, record, publication("d", id: "second"))
+    symlink("/", "\(folder.path)/files/everything")
+    #expect(try store.usedBytes(of: credential) == 20)
+  }
+}

@@ -1,0 +1,255 @@
+import Glibc
+import Testing
+
+@testable import UploadReceiver
+
+/// Starts, ends, crashes and credentials of the real executable.
+@Suite struct ReceiverLifeTests {
+  @Test func killInMidUpload_keepsWhatWasAcknowledged() async throws {
+    let receiver = try ReceiverProgram()
+    try await receiver.run(
+      #"""
+      s = Session(key="life")
+      for index in range(3): expect(s.put(index, some_bytes(CS, index)), 201)
+      sock = raw()
+      sock.sendall(head("PUT", s.path(3), {**s.headers(3, some_bytes(CS, 3)), "Content-Length": CS}) + b"half")
+      expect(put_file("whole", b"w", "whole-key"), 201)
+      json.dump([s.id, s.nonce.hex()], open(ROOT + "/note", "w"))
+      os.kill(PID, signal.SIGKILL)
+      """#)
+    receiver.kill()
+    // The data of one acknowledged chunk is lost, as a power cut could do; the journal still tells of it.
+    let note = String(decoding: TemporaryFolder.read("\(receiver.root)/note") ?? [], as: UTF8.self)
+    let id = try #require(note.split(separator: "\"").dropFirst().first)
+    let data = try #require(fopen("\(receiver.root)/.uploads/sessions/\(id)/data", "r+"))
+    fseek(data, 262_144 + 5, SEEK_SET)
+    fputs("lost", data)
+    fclose(data)
+
+    try receiver.start()
+    try await receiver.run(
+      #"""
+      s = Session.__new__(Session)
+      s.id, nonce = json.load(open(ROOT + "/note"))
+      s.key, s.nonce, s.token, s.name, s.size = "life", bytes.fromhex(nonce), None, "scan.mov", None
+      held = s.held()
+      assert held["held"] == [[0, 0], [2, 2]], held
+      assert expect(s.open(), 200)["id"] == s.id
+      data = b"".join(some_bytes(CS, n) for n in range(4))
+      for index in (1, 3): expect(s.put(index, some_bytes(CS, index)), 201)
+      expect(s.put(2, some_bytes(CS, 2)), 200)
+      receipt = expect(s.commit(data), 200)
+      assert read("scan.mov") == data
+      expect(put_file("whole", b"w", "whole-key"), 201)
+      json.dump(receipt, open(ROOT + "/receipt", "w"))
+      os.kill(PID, signal.SIGKILL)
+      """#)
+    receiver.kill()
+    try receiver.start()
+    try await receiver.run(
+      #"""
+      s = Session.__new__(Session)
+      s.id, nonce = json.load(open(ROOT + "/note"))
+      s.token, s.name = None, "scan.mov"
+      data = b"".join(some_bytes(CS, n) for n in range(4))
+      assert expect(s.commit(data), 200) == json.load(open(ROOT + "/receipt"))
+      assert stats()["files_published"] == 0
+      """#)
+    #expect(receiver.stop() == 0)
+  }
+
+  @Test func sigterm_letsARunningRequestFinish() async throws {
+    let receiver = try ReceiverProgram()
+    try await receiver.run(
+      #"""
+      s = Session()
+      data = some_bytes(CS)
+      idle = raw()
+      sock = raw()
+      sock.sendall(head("PUT", s.path(0), {**s.headers(0, data), "Content-Length": CS}) + data[:1000])
+      while stats()["chunk_requests_in_flight_max"] < 1: pass
+      os.kill(PID, signal.SIGTERM)
+      # The idle connection is closed at once, so the signal has arrived.
+      assert idle.recv(1) == b""
+      sock.sendall(data[1000:])
+      assert answer(sock)[0] == 201
+      """#)
+    #expect(receiver.wait() == 0, "\(receiver.log)")
+    try receiver.start()
+    #expect(receiver.stop() == 0)
+  }
+
+  @Test func secondSignal_endsAtOnce() async throws {
+    let receiver = try ReceiverProgram()
+    try await receiver.run(
+      #"""
+      s = Session()
+      idle = raw()
+      sock = raw()
+      sock.sendall(head("PUT", s.path(0), {**s.headers(0, b"12"), "Content-Length": 2}) + b"1")
+      while stats()["chunk_requests_in_flight_max"] < 1: pass
+      os.kill(PID, signal.SIGINT)
+      assert idle.recv(1) == b""
+      os.kill(PID, signal.SIGINT)
+      try: assert sock.recv(1) == b""
+      except OSError: pass
+      """#)
+    #expect(receiver.wait() == 0)
+  }
+
+  @Test func developmentFiles_areSecretAndKept() async throws {
+    let receiver = try ReceiverProgram()
+    let token = receiver.token
+    let authority = TemporaryFolder.read("\(receiver.root)/.development/ca.pem")
+    #expect(token.utf8.count >= 32)
+    for name in ["token", "key.pem"] {
+      #expect(receiver.folder.status("root/.development/\(name)").st_mode & 0o777 == 0o600)
+    }
+    #expect(receiver.lines.contains { $0.contains("--ca \(receiver.root)/.development/ca.pem") })
+    #expect(!receiver.lines.contains { $0.contains(token) } && !receiver.log.contains(token))
+    #expect(receiver.stop() == 0)
+    try receiver.start()
+    #expect(receiver.token == token)
+    #expect(TemporaryFolder.read("\(receiver.root)/.development/ca.pem") == authority)
+    try await receiver.run("stats()")
+  }
+
+  @Test func tokens_haveTheirOwnRootsQuotasAndSessions() async throws {
+    let folder = try TemporaryFolder()
+    let tokens = "\(folder.path)/tokens"
+    folder.write(Array("mine token-of-mine quota=600000\ntheirs/deep token-of-theirs\n".utf8), to: "tokens")
+    chmod(tokens, 0o600)
+    let receiver = try ReceiverProgram(
+      ["--development", "--token-file", tokens, "--max-file-size", "2000000", "--headroom", "1000"], in: folder)
+    try await receiver.run(
+      #"""
+      s = Session("mine.bin")
+      for method, path in [("GET", ""), ("DELETE", ""), ("POST", "/commit")]:
+          body = json.dumps(dict(size=0, chunk_count=0, merkle_root="00" * 32, chain_tip="00" * 32, name="x", if_exists="replace", modified_ns=0, mode=0))
+          expect(call(method, f"/v1/uploads/{s.id}{path}", body, token="token-of-theirs"), 404, "not-found")
+      theirs = Session("theirs.bin", key=s.key, token="token-of-theirs")
+      assert theirs.id != s.id
+      # The tag is made with the token: theirs does not fit.
+      theirs.token = TOKEN
+      headers = theirs.headers(0, b"x")
+      expect(call("PUT", theirs.path(0), b"x", headers, token="token-of-theirs"), 422, "tag-mismatch")
+      theirs.token = "token-of-theirs"
+      expect(theirs.put(0, b"x"), 201)
+      expect(theirs.commit(b"x"), 200)
+      assert open(ROOT + "/theirs/deep/theirs.bin", "rb").read() == b"x"
+
+      TOKEN = "token-of-mine"
+      data = some_bytes(CS, 1) + some_bytes(CS, 2)
+      s = Session("mine.bin")
+      s.put_all(data)
+      expect(s.put(2, some_bytes(CS, 3)), 507, "quota-exceeded")
+      expect(s.commit(data), 200)
+      full = Session("more.bin", key="second")
+      expect(full.put(0, some_bytes(CS, 4)), 507, "quota-exceeded")
+      other = Session("small", key="third")
+      other.key = "fourth"
+      expect(other.open(size=100000), 507, "quota-exceeded")
+      assert expect(other.open(size=2000001), 413, "too-large")["limit"] == 2000000
+      expect(other.open(size=10000), 201)
+      # Files that were deleted on the receiver's disk count no more, a moment later.
+      os.unlink(ROOT + "/mine/mine.bin")
+      while full.put(0, some_bytes(CS, 4))[0] == 507: pass
+      expect(full.commit(some_bytes(CS, 4)), 200)
+      """#)
+    #expect(receiver.stop() == 0)
+  }
+
+  @Test func fullDisk_isRefusedBeforeAnythingIsStored() async throws {
+    let receiver = try ReceiverProgram(["--development", "--headroom", "4611686018427387904"])
+    try await receiver.run(
+      #"""
+      expect(put_file("x", b"x", "k"), 507, "insufficient-storage")
+      body = dict(name="x", size=1, chunk_size=CS, modified_ns=0, mode=0, file_id="f", revision=1, nonce="00" * 32)
+      expect(call("POST", "/v1/uploads", json.dumps(body), {"Idempotency-Key": '"k"'}), 507, "insufficient-storage")
+      assert published() == set() and os.listdir(ROOT + "/.uploads/sessions") == []
+      """#)
+  }
+
+  @Test func openReceiver_needsNoToken() async throws {
+    let folder = try TemporaryFolder()
+    do { #expect(try ReceiverProgram(in: folder).stop() == 0) }
+    let development = "\(folder.path)/root/.development"
+    let receiver = try ReceiverProgram(
+      [
+        "--certificate", "\(development)/chain.pem", "--key", "\(development)/key.pem", "--open-on-loopback",
+      ], in: folder)
+    try await receiver.run(
+      #"""
+      real, TOKEN = TOKEN, ""
+      headers = file_headers(b"x", "k")
+      c = connect()
+      c.request("PUT", "/v1/files/x", b"x", headers)
+      assert c.getresponse().status == 201
+      assert read("x") == b"x"
+      """#)
+  }
+
+  @Test func tls12_isRefused() async throws {
+    try await ReceiverProgram().run(
+      #"""
+      CONTEXT.maximum_version = ssl.TLSVersion.TLSv1_2
+      try:
+          raw()
+          raise SystemExit("TLS 1.2 was accepted")
+      except ssl.SSLError: pass
+      CONTEXT.maximum_version = ssl.TLSVersion.MAXIMUM_SUPPORTED
+      assert raw().version() == "TLSv1.3"
+      """#)
+  }
+
+  @Test func startsThatCannotWork_sayWhyWithTheirExitCode() throws {
+    let folder = try TemporaryFolder()
+    let running = try ReceiverProgram(in: folder)
+    let development = "\(running.root)/.development"
+    let identity = ["--certificate", "\(development)/chain.pem", "--key", "\(development)/key.pem"]
+    folder.write(Array("one word-less-line extra extra\n".utf8), to: "bad-tokens")
+    folder.write(Array("files a-good-token\n".utf8), to: "tokens")
+    folder.write(Array(". a-good-token\n".utf8), to: "whole-root")
+    folder.write(Array("nonsense".utf8), to: "nonsense.pem")
+    folder.write([], to: "a-file")
+    let other = try DevelopmentSetup.prepare(root: "\(folder.path)/other")
+    #expect(!other.token.isEmpty)
+    let listen = ["--listen", "127.0.0.1:0"]
+    let fresh = ["--root", "\(folder.path)/fresh"]
+    let tokens = ["--token-file", "\(folder.path)/tokens"]
+    let cases: [(code: CInt, says: String, arguments: [String])] = [
+      (20, "cannot listen", ["--listen", "127.0.0.1:\(running.port)"] + fresh + identity + tokens),
+      (
+        21, "cannot be read",
+        listen + fresh + tokens + ["--certificate", "/nowhere.pem", "--key", "\(development)/key.pem"]
+      ),
+      (
+        21, "--certificate",
+        listen + fresh + tokens + ["--certificate", "\(folder.path)/nonsense.pem", "--key", "\(development)/key.pem"]
+      ),
+      (
+        21, "belong together",
+        listen + fresh + tokens
+          + ["--certificate", "\(development)/chain.pem", "--key", "\(folder.path)/other/.development/key.pem"]
+      ),
+      (22, "in use by another receiver", listen + ["--root", running.root] + identity + tokens),
+      (22, "--root", listen + ["--root", "\(folder.path)/a-file"] + identity + tokens),
+      (23, "line 1", listen + fresh + identity + ["--token-file", "\(folder.path)/bad-tokens"]),
+      (23, "cannot be read", listen + fresh + identity + ["--token-file", "/nowhere"]),
+      (23, "state", listen + fresh + identity + ["--token-file", "\(folder.path)/whole-root"]),
+      (64, "--open-on-loopback", listen + fresh + identity),
+      (64, "loopback", ["--listen", "0.0.0.0:0", "--open-on-loopback"] + fresh + identity),
+      (64, "this machine only", ["--listen", "0.0.0.0:0", "--development"] + fresh),
+      (64, "--certificate", listen + fresh + tokens),
+      (64, "HOST:PORT", ["--listen", "8443"] + fresh + ["--development"]),
+      (64, "--no-such-flag", listen + fresh + ["--development", "--no-such-flag"]),
+    ]
+    for (code, says, arguments) in cases {
+      let failure = try ReceiverProgram.failedStart(arguments)
+      #expect(failure.code == code, "\(arguments): \(failure.words)")
+      #expect(failure.words.contains(says), "\(arguments): \(failure.words)")
+      #expect(!failure.words.contains("a-good-token"))
+    }
+    #expect(running.stop() == 0)
+  }
+}
