@@ -1,7 +1,7 @@
 /// The client's half of docs/protocol.md in plain Python, so that it is not checked against its own code. Arguments:
 /// port, root, token, authority, process id.
 let clientProgram = #"""
-  import hashlib, hmac, http.client, json, os, secrets, signal, socket, ssl, struct, sys, threading
+  import hashlib, hmac, http.client, json, os, secrets, signal, socket, ssl, struct, sys, threading, time
   PORT, ROOT, TOKEN, CA, PID = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
   FILES = ROOT + "/files"
   CONTEXT = ssl.create_default_context(cafile=CA)
@@ -39,6 +39,9 @@ let clientProgram = #"""
       tip = sha(b"uploadfs-commitment-v1" + session.encode())
       for leaf in leaves: tip = sha(tip + leaf)
       return tip
+  def until(happened):
+      end = time.monotonic() + DEADLINE
+      while not happened(): assert time.monotonic() < end, "it did not happen in time"
   def connect(): return http.client.HTTPSConnection("127.0.0.1", PORT, context=CONTEXT, timeout=DEADLINE)
   def raw():
       plain = socket.create_connection(("127.0.0.1", PORT), timeout=DEADLINE)

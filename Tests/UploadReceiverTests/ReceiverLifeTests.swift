@@ -67,7 +67,7 @@ import Testing
       idle = raw()
       sock = raw()
       sock.sendall(head("PUT", s.path(0), {**s.headers(0, data), "Content-Length": CS}) + data[:1000])
-      while stats()["chunk_requests_in_flight_max"] < 1: pass
+      until(lambda: stats()["chunk_requests_in_flight_max"] >= 1)
       os.kill(PID, signal.SIGTERM)
       # The idle connection is closed at once, so the signal has arrived.
       assert idle.recv(1) == b""
@@ -87,7 +87,7 @@ import Testing
       idle = raw()
       sock = raw()
       sock.sendall(head("PUT", s.path(0), {**s.headers(0, b"12"), "Content-Length": 2}) + b"1")
-      while stats()["chunk_requests_in_flight_max"] < 1: pass
+      until(lambda: stats()["chunk_requests_in_flight_max"] >= 1)
       os.kill(PID, signal.SIGINT)
       assert idle.recv(1) == b""
       os.kill(PID, signal.SIGINT)
@@ -153,7 +153,7 @@ import Testing
       expect(other.open(size=10000), 201)
       # Files that were deleted on the receiver's disk count no more, a moment later.
       os.unlink(ROOT + "/mine/mine.bin")
-      while full.put(0, some_bytes(CS, 4))[0] == 507: pass
+      until(lambda: full.put(0, some_bytes(CS, 4))[0] != 507)
       expect(full.commit(some_bytes(CS, 4)), 200)
       """#)
     #expect(receiver.stop() == 0)

@@ -256,7 +256,7 @@ import Testing
           sock = raw()
           sock.sendall(head("PUT", s.path(index), {**s.headers(index, data[index]), "Content-Length": CS}) + data[index][:1000])
           socks.append(sock)
-      while stats()["chunk_requests_in_flight_max"] < 12: pass
+      until(lambda: stats()["chunk_requests_in_flight_max"] >= 12)
       for index, sock in enumerate(socks):
           sock.sendall(data[index][1000:])
           assert answer(sock)[0] == 201

@@ -67,7 +67,7 @@ final class BodyTimeoutHandler: ChannelDuplexHandler, RemovableChannelHandler {
     case .head:
       isInBody = true
       began = lastProgress
-      if timer == nil { schedule(context, in: idleMax) }
+      if timer == nil { schedule(context, in: min(idleMax, totalMax)) }
     case .body: break
     case .end: isInBody = false
     }

@@ -142,7 +142,8 @@ public final class ReceiverServer: Sendable {
     let server = Server(
       childChannelSetup: channel,
       configuration: ServerConfiguration(
-        address: .hostname(configuration.host, port: configuration.port), backlog: 1024),
+        address: .hostname(configuration.host, port: configuration.port), backlog: 1024,
+        availableConnectionsDelegate: MaximumAvailableConnections(ReceiverServer.connectionsMax)),
       onServerRunning: { onReady($0.localAddress?.port ?? 0) }, eventLoopGroup: group, logger: quiet(logger))
     let ticks = group.next().scheduleRepeatedTask(
       initialDelay: .milliseconds(100), delay: .milliseconds(100)
@@ -194,6 +195,13 @@ public final class ReceiverServer: Sendable {
       _ = await tasks.next()
       return nil
     }
+  }
+
+  /// Beyond these, connections wait in the backlog: open uploads need descriptors, too.
+  private static var connectionsMax: Int {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    return max(16, min(4096, Int(clamping: limit.rlim_cur) / 2))
   }
 
   /// Hummingbird's word of where it listens is said better on stdout.

@@ -39,7 +39,10 @@ struct RequestResponder: Sendable {
       connection: statistics.connectionNumber(of: channel), wantsContinue: false)
     exchange.wantsContinue = exchange.field("Expect")?.lowercased() == "100-continue"
     let answer = await answer(&exchange, writer)
-    if answer.status >= 400 { statistics.requestRefused() }
+    if answer.status >= 400 {
+      statistics.requestRefused()
+      logger.debug("\(request.method.rawValue) \(exchange.target.debugDescription): \(answer.status)")
+    }
     try await writer.write(response: answer.head, body: request.method == .head ? ResponseBody() : answer.responseBody)
     // A client that still waits for its 100 sends no body; one that sends too much is cut off.
     if exchange.wantsContinue { throw EndConnection() }

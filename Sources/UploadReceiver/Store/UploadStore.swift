@@ -61,9 +61,8 @@ extension ReceiverCore {
   /// Takes over what the store found.
   public mutating func recover(_ state: RecoveredState) {
     for session in state.open { recover(open: session.facts, lastChange: session.lastChange) }
-    for session in state.published.sorted(by: { $0.receipt.publishedAt < $1.receipt.publishedAt }) {
-      recover(published: session.facts, receipt: session.receipt)
-    }
+    for session in state.published { recover(published: session.facts, receipt: session.receipt) }
     for file in state.wholeFiles { recover(wholeFile: file.record, receipt: file.receipt) }
+    finished.sort { $0.at < $1.at }
   }
 }
