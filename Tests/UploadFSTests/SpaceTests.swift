@@ -103,6 +103,18 @@ struct SpaceTests {
     #expect(mounted.sink.problems == [])
   }
 
+  @Test func nothingIsRemovedForAnAllocationThatCannotBeHadAnyway() throws {
+    let mounted = try mounted(blocks: 100)
+    try mounted.make("a", blocks(40))
+    mounted.sink.offer([try candidate(mounted, "a")])
+    let handle = try mounted.create("d")
+    #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 91 * 4096) } == ENOSPC)
+    #expect(try mounted.listing("").contains("a"))
+    try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 80 * 4096)
+    #expect(try mounted.listing("").contains("a") == false)
+    mounted.filesystem.release(handle)
+  }
+
   @Test func anEvictedFileLeavesANoticeForTheKernelAndANameThatIsFree() throws {
     let mounted = try mounted(blocks: 1000)
     try mounted.make("a")

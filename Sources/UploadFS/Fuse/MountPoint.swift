@@ -19,17 +19,22 @@ struct MountPoint: Hashable, Sendable {
 
   /// A few, because dead mounts can lie on top of each other.
   private func clearDeadMounts() throws(MountError) {
-    for _ in 0..<8 {
-      var status = stat()
-      guard stat(path, &status) != 0, errno == ENOTCONN || errno == ECONNABORTED || errno == EIO else { return }
-      guard detach() else { break }
-    }
-    var status = stat()
-    guard stat(path, &status) != 0, errno == ENOTCONN || errno == ECONNABORTED else { return }
+    for _ in 0..<8 where isDead { detach() }
+    guard isDead else { return }
     throw MountError(
       .deadMountNotRemovable,
       "a dead mount at \(path) cannot be removed; run `fusermount3 -uz \(path)` as its owner or `umount -l \(path)` as root"
     )
+  }
+
+  /// Whether a mount without a daemon lies here. stat(2) would not do: the kernel may still answer it from its memory.
+  private var isDead: Bool {
+    let number = uploadfs_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+    guard number < 0 else {
+      close(number)
+      return false
+    }
+    return errno == ENOTCONN || errno == ECONNABORTED
   }
 
   private func requireEmptyDirectory() throws(MountError) {
@@ -39,7 +44,9 @@ struct MountPoint: Hashable, Sendable {
       case ENOENT:
         throw MountError(.mountPointMissing, "mount point \(path) does not exist; create it with `mkdir -p \(path)`")
       case EACCES:
-        throw MountError(.noPermission, "mount point \(path) cannot be reached by this user (permission denied)")
+        throw MountError(
+          .noPermission,
+          "mount point \(path) cannot be reached by this user: its parent, or another user's mount, denies it")
       case ENOTDIR:
         throw MountError(.mountPointNotDirectory, "mount point \(path) leads through something that is no directory")
       default:
@@ -108,7 +115,10 @@ struct MountPoint: Hashable, Sendable {
 
   /// False while files of the mount are in use.
   func unmount() -> Bool {
-    if geteuid() == 0, uploadfs_umount2(path, 0) == 0 { return true }
+    if geteuid() == 0 {
+      if uploadfs_umount2(path, 0) == 0 { return true }
+      if errno == EBUSY { return false }
+    }
     return uploadfs_run("fusermount3", "-u", path, nil) == 0
   }
 

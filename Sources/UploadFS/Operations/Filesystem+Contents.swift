@@ -57,19 +57,34 @@ extension Filesystem {
   }
 
   private func descriptorForReading(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
-    try namespaceLock.shared { () throws(SystemError) in
-      if let shared = file.state.withLock({ $0.descriptor }), shared.isReadable { return shared }
-      let place = try location(of: file.node)
-      let number: Int32
-      do throws(SystemError) {
-        number = try place.open(O_RDONLY | uploadfs_o_noatime)
-      } catch .notPermitted {
-        number = try place.open(O_RDONLY)
+    do throws(SystemError) {
+      return try namespaceLock.shared { () throws(SystemError) in try openForReading(file) }
+    } catch  where error == .accessDenied && !isPrivileged {
+      // A file that denies its owner to read, in the spool of an ordinary user's daemon: it has to be delivered all the
+      // same. Alone in the namespace, so that no stat(2) sees the mode in between.
+      return try namespaceLock.exclusive { () throws(SystemError) in
+        let place = try location(of: file.node)
+        let mode = try place.status().st_mode & 0o7777
+        try check(fchmodat(place.directory, place.path, mode | S_IRUSR, 0))
+        defer { fchmodat(place.directory, place.path, mode, 0) }
+        return try openForReading(file)
       }
-      let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
-      guard try descriptor.status().key == file.key else { throw .stale }
-      return descriptor
     }
+  }
+
+  /// The namespace lock is held.
+  private func openForReading(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
+    if let shared = file.state.withLock({ $0.descriptor }), shared.isReadable { return shared }
+    let place = try location(of: file.node)
+    let number: Int32
+    do throws(SystemError) {
+      number = try place.open(O_RDONLY | uploadfs_o_noatime)
+    } catch .notPermitted {
+      number = try place.open(O_RDONLY)
+    }
+    let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
+    guard try descriptor.status().key == file.key else { throw .stale }
+    return descriptor
   }
 
   /// What an eviction took away, and the hold on the inode: its blocks are given back outside of the lock.

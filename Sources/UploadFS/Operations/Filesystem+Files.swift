@@ -214,7 +214,7 @@ extension Filesystem {
     guard case .file(let handle) = try handle(number) else { throw .readOnly }
     guard let base = bytes.baseAddress, !bytes.isEmpty else { return 0 }
     try requireSize(offset: offset, length: Int64(bytes.count))
-    let count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor)
+    let count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor, isPartEnough: true)
     guard count > 0 else { throw .noSpace }
     beginMutation(of: handle.file)
     defer { endMutation(of: handle.file) }
@@ -246,10 +246,19 @@ extension Filesystem {
     guard !isOver, UInt64(end) <= configuration.fileBytesMax else { throw .tooLarge }
   }
 
-  /// How many of `bytes` may be written, making room if need be.
-  private func admit(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor) -> UInt64 {
-    let admitted = space.admit(bytes) { isEnough in
-      for candidate in sink.evictionCandidates() {
+  /// How many of `bytes` may be written, making room if need be. When a part is no use, nothing is removed unless all of
+  /// it can be had.
+  private func admit(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor, isPartEnough: Bool) -> UInt64 {
+    let admitted = space.admit(bytes) { spareBytes, isEnough in
+      let candidates = sink.evictionCandidates()
+      if !isPartEnough {
+        let attainable = candidates.reduce(spareBytes) { sum, candidate in
+          let (larger, isOver) = sum.addingReportingOverflow(snapshot(of: candidate.id)?.sizeBytes ?? 0)
+          return isOver ? .max : larger
+        }
+        guard attainable >= bytes else { return }
+      }
+      for candidate in candidates {
         if isEnough() { return }
         _ = evict(candidate.id, ifUnchangedSince: candidate.epoch)
       }
@@ -284,7 +293,7 @@ extension Filesystem {
     if !punches {
       try requireSize(offset: offset, length: length)
       let bytes = UInt64(clamping: length)
-      guard admit(bytes, at: offset, of: handle.descriptor) == bytes else { throw .noSpace }
+      guard admit(bytes, at: offset, of: handle.descriptor, isPartEnough: false) == bytes else { throw .noSpace }
     }
     beginMutation(of: handle.file)
     defer { endMutation(of: handle.file) }

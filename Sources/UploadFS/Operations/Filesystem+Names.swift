@@ -137,16 +137,19 @@ extension Filesystem {
     return Removed(node: node, file: file(of: node), pin: pin)
   }
 
-  /// Takes the name out of the table after the spool has removed it: the inode stays reachable for as long as the kernel
-  /// knows it, and under its number when it has further names that nobody has looked up yet.
+  /// Takes the name out of the table after the spool has removed it.
+  ///
+  /// A directory or special file without a name stays reachable for as long as the kernel knows it (it may be somebody's
+  /// current directory). A regular file does so only through open handles: holding more would keep its blocks from the
+  /// writer who removed it to make room. One that has further names, not looked up yet, waits for them under its number.
   func finishRemoval(_ removed: Removed, _ removeName: (inout Namespace) -> Void) {
     let linksLeft = (try? removed.pin.status().st_nlink) ?? 0
     withNodes { namespace in
       if namespace.table[removed.node]?.names.count == 1 {
-        if removed.file != nil, linksLeft > 0 {
-          namespace.table.keepReachable(removed.node)
-        } else {
+        if removed.file == nil {
           namespace.table.pin(removed.node, by: removed.pin)
+        } else if linksLeft > 0 {
+          namespace.table.keepReachable(removed.node)
         }
       }
       removeName(&namespace)
