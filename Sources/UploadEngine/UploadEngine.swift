@@ -123,9 +123,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       return state.schedule.files.values.compactMap { $0.resumeRecord == nil ? nil : $0.id }
     }
     for id in uploads { journal.saveResume(id) }
-    alarm.withLock { alarm, waiter in
+    alarm.withLock { alarm, signal in
       alarm.isStopping = true
-      waiter.broadcast()
+      signal.broadcast()
     }
     let (workers, timer) = parts.withLock { ($0.workers.take(), $0.timer.take()) }
     timer?.join()
@@ -312,26 +312,21 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   // MARK: - Time
 
   private func setAlarm(_ deadline: MonotonicTime?) {
-    alarm.withLock { alarm, waiter in
+    alarm.withLock { alarm, signal in
       guard alarm.deadline != deadline else { return }
       alarm.deadline = deadline
-      waiter.signal()
+      signal.signal()
     }
   }
 
   private func runTimer() {
     while true {
-      let isStopping = alarm.withLock { alarm, waiter -> Bool in
-        while !alarm.isStopping {
-          guard let deadline = alarm.deadline else {
-            waiter.wait()
-            continue
-          }
-          if deadline.nanoseconds <= monotonicNanoseconds() { break }
-          waiter.wait(until: deadline.nanoseconds)
-        }
+      let isStopping = alarm.wait { alarm -> Monitor<Alarm>.Look<Bool> in
+        if alarm.isStopping { return .done(true) }
+        guard let deadline = alarm.deadline else { return .again }
+        if deadline.nanoseconds > monotonicNanoseconds() { return .againBy(nanoseconds: deadline.nanoseconds) }
         alarm.deadline = nil
-        return alarm.isStopping
+        return .done(false)
       }
       if isStopping { return }
       apply { $0.woke(at: $1) }

@@ -42,16 +42,10 @@ public final class ChunkBufferPool: Sendable {
 
   /// A buffer; waits without spinning until one is given back. Never call it on a filesystem thread.
   public func acquire() -> ChunkBuffer {
-    let region = state.withLock { state, waiter in
-      while true {
-        if let region = takeLocked(&state) { return region }
-        if state.mappedCount < capacity {
-          // The kernel refused to map another buffer, which may pass without any buffer being given back.
-          waiter.wait(until: monotonicNanoseconds() + 100_000_000)
-        } else {
-          waiter.wait()
-        }
-      }
+    let region = state.wait { state in
+      if let region = takeLocked(&state) { return .done(region) }
+      // The kernel may refuse to map another buffer, which may pass without any buffer being given back.
+      return state.mappedCount < capacity ? .againBy(nanoseconds: monotonicNanoseconds() + 100_000_000) : .again
     }
     return ChunkBuffer(region: region, pool: self)
   }
@@ -76,10 +70,10 @@ public final class ChunkBufferPool: Sendable {
 
   /// Takes back what a buffer held; called once for each buffer.
   fileprivate func giveBack(_ region: Region) {
-    let handler = state.withLock { state, waiter in
+    let handler = state.withLock { state, signal in
       // Last in, first out: the next chunk is read into memory that is still mapped, locked and perhaps cached.
       state.free.append(region)
-      waiter.signal()
+      signal.signal()
       return state.onRelease
     }
     handler?()

@@ -10,22 +10,8 @@ final class Monitor<State>: @unchecked Sendable {
   private var state: State
 
   /// What a holder of the lock may do besides changing the state. Must not be kept beyond the call.
-  struct Waiter {
-    fileprivate let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  struct Signal {
     fileprivate let condition: UnsafeMutablePointer<pthread_cond_t>
-
-    /// Gives the lock up until somebody signals; may also return for no reason, so wait in a loop.
-    func wait() {
-      pthread_cond_wait(condition, mutex)
-    }
-
-    /// Like ``wait()``, but at most until an instant of the monotonic clock.
-    func wait(until deadlineNanoseconds: Int64) {
-      var time = timespec()
-      time.tv_sec = Int(deadlineNanoseconds / 1_000_000_000)
-      time.tv_nsec = Int(deadlineNanoseconds % 1_000_000_000)
-      pthread_cond_timedwait(condition, mutex, &time)
-    }
 
     /// Wakes one waiting thread.
     func signal() {
@@ -61,12 +47,45 @@ final class Monitor<State>: @unchecked Sendable {
   }
 
   /// Runs `body` with the lock held. Nothing foreign may be called in it.
-  func withLock<Result, Failure: Error>(_ body: (inout State, Waiter) throws(Failure) -> Result) throws(Failure)
+  func withLock<Result, Failure: Error>(_ body: (inout State, Signal) throws(Failure) -> Result) throws(Failure)
     -> Result
   {
     pthread_mutex_lock(mutex)
     defer { pthread_mutex_unlock(mutex) }
-    return try body(&state, Waiter(mutex: mutex, condition: condition))
+    return try body(&state, Signal(condition: condition))
+  }
+
+  /// What a look at the state comes to.
+  enum Look<Result> {
+    /// Look again when somebody signals (or for no reason).
+    case again
+    /// Look again when somebody signals, and at the latest at this instant of the monotonic clock.
+    case againBy(nanoseconds: Int64)
+    /// The wait is over.
+    case done(Result)
+  }
+
+  /// Looks at the state with the lock held until a look says that the wait is over; between two looks the lock is given up.
+  ///
+  /// Each look is an access of its own. A wait *inside* an `inout` access would break Swift's law of exclusivity: while the
+  /// lock is given up others change the state, and the optimiser, which may rely on nobody doing so, goes on with what it
+  /// has in registers. A release build then waits for ever.
+  func wait<Result>(_ look: (inout State) -> Look<Result>) -> Result {
+    pthread_mutex_lock(mutex)
+    defer { pthread_mutex_unlock(mutex) }
+    while true {
+      switch look(&state) {
+      case .again:
+        pthread_cond_wait(condition, mutex)
+      case .againBy(let deadlineNanoseconds):
+        var time = timespec()
+        time.tv_sec = Int(deadlineNanoseconds / 1_000_000_000)
+        time.tv_nsec = Int(deadlineNanoseconds % 1_000_000_000)
+        pthread_cond_timedwait(condition, mutex, &time)
+      case .done(let result):
+        return result
+      }
+    }
   }
 }
 

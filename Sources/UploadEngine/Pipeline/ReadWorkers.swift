@@ -123,9 +123,9 @@ public final class ReadWorkers: Sendable {
 
   /// Queues a job; false when the queue is full or the workers were stopped, and the job is then untouched.
   public func submit(_ job: ReadJob) -> Bool {
-    queue.withLock { queue, waiter in
+    queue.withLock { queue, signal in
       guard !queue.isStopped, queue.append(job) else { return false }
-      waiter.signal()
+      signal.signal()
       return true
     }
   }
@@ -139,9 +139,9 @@ public final class ReadWorkers: Sendable {
   /// The jobs' references go at this function's end and not under the lock: the last one to a buffer gives it back, which
   /// calls foreign code.
   private func dropWaitingJobs() {
-    _ = queue.withLock { queue, waiter in
+    _ = queue.withLock { queue, signal in
       queue.isStopped = true
-      waiter.broadcast()
+      signal.broadcast()
       var rest: [ReadJob] = []
       while let job = queue.take() { rest.append(job) }
       return rest
@@ -149,12 +149,9 @@ public final class ReadWorkers: Sendable {
   }
 
   private static func nextJob(of queue: Monitor<Queue>) -> ReadJob? {
-    queue.withLock { queue, waiter in
-      while !queue.isStopped {
-        if let job = queue.take() { return job }
-        waiter.wait()
-      }
-      return nil
+    queue.wait { queue in
+      if queue.isStopped { return .done(nil) }
+      return queue.take().map { .done($0) } ?? .again
     }
   }
 }

@@ -21,7 +21,7 @@ final class ChangeNotifier: Sendable {
   func observe(_ observer: @escaping @Sendable () -> Void) {
     let state = state
     let interval = intervalNanoseconds
-    state.withLock { locked, waiter in
+    state.withLock { locked, signal in
       locked.observer = observer
       guard locked.thread == nil, !locked.isStopped else { return }
       // The thread holds the state and not this object, whose `deinit` ends it.
@@ -31,18 +31,18 @@ final class ChangeNotifier: Sendable {
 
   /// Notes that something has changed. Cheap; any thread.
   func note() {
-    state.withLock { state, waiter in
+    state.withLock { state, signal in
       guard !state.hasNews else { return }
       state.hasNews = true
-      waiter.signal()
+      signal.signal()
     }
   }
 
   /// Ends the thread; the observer is not called after this has returned.
   func stop() {
-    let thread = state.withLock { state, waiter in
+    let thread = state.withLock { state, signal in
       state.isStopped = true
-      waiter.signal()
+      signal.signal()
       return state.thread.take()
     }
     thread?.join()
@@ -58,18 +58,12 @@ final class ChangeNotifier: Sendable {
 
   /// Waits for news and for the interval's end; nil when it is over.
   private static func nextObserver(_ state: Monitor<State>, notBefore earliest: Int64) -> (@Sendable () -> Void)? {
-    state.withLock { state, waiter in
-      while !state.isStopped {
-        if !state.hasNews {
-          waiter.wait()
-        } else if monotonicNanoseconds() < earliest {
-          waiter.wait(until: earliest)
-        } else {
-          state.hasNews = false
-          return state.observer
-        }
-      }
-      return nil
+    state.wait { state in
+      if state.isStopped { return .done(nil) }
+      guard state.hasNews else { return .again }
+      if monotonicNanoseconds() < earliest { return .againBy(nanoseconds: earliest) }
+      state.hasNews = false
+      return .done(state.observer)
     }
   }
 }

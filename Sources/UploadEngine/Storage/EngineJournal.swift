@@ -57,9 +57,9 @@ final class EngineJournal: Sendable {
 
   /// Writes what is waiting and ends the thread.
   func stop() {
-    work.withLock { work, waiter in
+    work.withLock { work, signal in
       work.isStopping = true
-      waiter.broadcast()
+      signal.broadcast()
     }
     thread.withLock { thread, _ in thread.take() }?.join()
   }
@@ -82,23 +82,25 @@ final class EngineJournal: Sendable {
   }
 
   private func add(_ change: (inout Work) -> Void) {
-    work.withLock { work, waiter in
+    work.withLock { work, signal in
       change(&work)
-      waiter.signal()
+      signal.signal()
     }
   }
 
   private func run(_ source: Source) {
     var nextTick = monotonicNanoseconds() + Self.tickNanoseconds
     while true {
-      let (batch, isLast) = work.withLock { work, waiter -> (Work, Bool) in
-        while work.isEmpty, !work.isStopping, monotonicNanoseconds() < nextTick { waiter.wait(until: nextTick) }
+      let (batch, isLast) = work.wait { work -> Monitor<Work>.Look<(Work, Bool)> in
+        if work.isEmpty, !work.isStopping, monotonicNanoseconds() < nextTick {
+          return .againBy(nanoseconds: nextTick)
+        }
         defer {
           work.catalog = [:]
           work.resume = [:]
           work.measures = []
         }
-        return (work, work.isStopping && work.isEmpty)
+        return .done((work, work.isStopping && work.isEmpty))
       }
       if isLast { return }
       write(batch, source)
@@ -161,14 +163,17 @@ final class EngineJournal: Sendable {
   }
 
   private func retry(_ batch: [FileID: CatalogWork]) {
-    let isStopping = work.withLock { work, waiter -> Bool in
-      guard !work.isStopping else { return true }
-      // Not at once: the disk may be full for a while.
-      let deadline = monotonicNanoseconds() + Self.tickNanoseconds
-      while !work.isStopping, monotonicNanoseconds() < deadline { waiter.wait(until: deadline) }
+    // Not at once: the disk may be full for a while. At the end it is not tried again: what is not recorded is delivered
+    // again after the next start.
+    let deadline = monotonicNanoseconds() + Self.tickNanoseconds
+    work.wait { work in
+      if work.isStopping {
+        work.catalog = [:]
+        return .done(())
+      }
+      if monotonicNanoseconds() < deadline { return .againBy(nanoseconds: deadline) }
       work.catalog.merge(batch) { newer, _ in newer }
-      return work.isStopping
+      return .done(())
     }
-    if isStopping { work.withLock { work, _ in work.catalog = [:] } }
   }
 }

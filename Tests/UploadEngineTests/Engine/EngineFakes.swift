@@ -141,10 +141,7 @@ final class MemoryTransport: HTTPTransport {
     let inbox = inbox
     let worker = WorkerThread {
       while true {
-        let next = inbox.withLock { inbox, waiter -> (@Sendable (Result<HTTPResponse, TransportError>) -> Void)? in
-          while inbox.isEmpty { waiter.wait() }
-          return inbox.removeFirst()
-        }
+        let next = inbox.wait { $0.isEmpty ? .again : .done($0.removeFirst()) }
         guard let next else { return }
         next(.success(HTTPResponse(status: 200, connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))))
       }
@@ -161,18 +158,18 @@ final class MemoryTransport: HTTPTransport {
       return left < 0
     }
     if isSilent { return }
-    inbox.withLock { inbox, waiter in
+    inbox.withLock { inbox, signal in
       inbox.append(onCompletion)
-      waiter.signal()
+      signal.signal()
     }
   }
 
   func cancel(_ id: HTTPRequestID) {}
 
   func stop() {
-    inbox.withLock { inbox, waiter in
+    inbox.withLock { inbox, signal in
       inbox.append(nil)
-      waiter.signal()
+      signal.signal()
     }
     thread.withLock { thread, _ in thread.take() }?.join()
   }

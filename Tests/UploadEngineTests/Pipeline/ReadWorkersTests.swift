@@ -224,23 +224,21 @@ private final class Gate: Sendable {
   private let state = Monitor((hasArrived: false, isOpen: false))
 
   func pass() {
-    state.withLock { state, waiter in
+    state.withLock { state, signal in
       state.hasArrived = true
-      waiter.broadcast()
-      while !state.isOpen { waiter.wait() }
+      signal.broadcast()
     }
+    state.wait { $0.isOpen ? .done(()) : .again }
   }
 
   func waitForArrival() {
-    state.withLock { state, waiter in
-      while !state.hasArrived { waiter.wait() }
-    }
+    state.wait { $0.hasArrived ? .done(()) : .again }
   }
 
   func open() {
-    state.withLock { state, waiter in
+    state.withLock { state, signal in
       state.isOpen = true
-      waiter.broadcast()
+      signal.broadcast()
     }
   }
 }

@@ -73,9 +73,9 @@ final class Collector<Value: Sendable>: Sendable {
   private let values = Monitor<[Value]>([])
 
   func append(_ value: Value) {
-    values.withLock { values, waiter in
+    values.withLock { values, signal in
       values.append(value)
-      waiter.broadcast()
+      signal.broadcast()
     }
   }
 
@@ -84,9 +84,8 @@ final class Collector<Value: Sendable>: Sendable {
   /// The values once there are `count`, or what there is after a generous deadline.
   func wait(for count: Int) -> [Value] {
     let deadline = monotonicNanoseconds() + 20_000_000_000
-    return values.withLock { values, waiter in
-      while values.count < count, monotonicNanoseconds() < deadline { waiter.wait(until: deadline) }
-      return values
+    return values.wait { values in
+      values.count < count && monotonicNanoseconds() < deadline ? .againBy(nanoseconds: deadline) : .done(values)
     }
   }
 }
