@@ -19,5 +19,8 @@ public protocol FileContents: Sendable {
     -> Int
 
   /// Removes the local copy of a delivered file, unless it was opened or changed since `epoch`. True when removed.
+  ///
+  /// Waits for an event of this file that is being delivered, and delivers one itself: never called while holding a lock
+  /// that ``FileEventSink/handle(_:)`` takes.
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool
 }

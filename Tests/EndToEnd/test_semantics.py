@@ -40,9 +40,24 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @pytest.fixture
-def work(capture):
+def root(request):
+    """The mount's root; that of a mount with --allow-other for tests that ask for `others`."""
+    if "others" not in request.fixturenames:
+        return request.getfixturevalue("capture")
+    mount = request.getfixturevalue("new_mount")(request.getfixturevalue("receiver"), "--allow-other")
+    os.chmod(mount.root, 0o777)
+    return mount.root
+
+
+@pytest.fixture
+def others():
+    """Other users take part in this test."""
+
+
+@pytest.fixture
+def work(root):
     """A folder of this test in the mount."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="semantics-", dir=capture))
+    path = pathlib.Path(tempfile.mkdtemp(prefix="semantics-", dir=root))
     yield path
     shutil.rmtree(path, ignore_errors=True)
     links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
@@ -988,31 +1003,17 @@ def test_times_move_when_they_do_locally(both):
     both(play)
 
 
-def reachable_by_others(capture):
-    """Whether the mount lets other users in; opens its root to them if so."""
-    os.chmod(capture, 0o777)
-    try:
-        as_user(65534, 65534, os.stat, capture)
-        return True
-    except PermissionError:
-        return False
-
-
 @needs_root
 def test_a_mount_without_allow_other_is_closed_to_others(capture, work):
     """S21"""
-    if reachable_by_others(capture):
-        pytest.skip("this mount was made with allow_other")
+    os.chmod(capture, 0o777)
     with pytest.raises(PermissionError):
         as_user(65534, 65534, os.listdir, capture)
 
 
 @needs_root
-def test_new_objects_belong_to_their_maker(capture, both):
+def test_new_objects_belong_to_their_maker(others, both):
     """S20"""
-    if not reachable_by_others(capture):
-        pytest.skip("this mount was made without allow_other")
-
     def make(d):
         os.umask(0o027)
         (d / "file").write_bytes(b"x")
@@ -1039,11 +1040,8 @@ def test_new_objects_belong_to_their_maker(capture, both):
 
 
 @needs_root
-def test_permissions_are_checked_by_owner_group_and_mode(capture, both):
+def test_permissions_are_checked_by_owner_group_and_mode(others, both):
     """S21"""
-    if not reachable_by_others(capture):
-        pytest.skip("this mount was made without allow_other")
-
     def attempts(d):
         return [
             outcome(action, d)
@@ -1084,11 +1082,8 @@ def test_permissions_are_checked_by_owner_group_and_mode(capture, both):
 
 
 @needs_root
-def test_a_write_of_an_ordinary_user_clears_the_set_id_bits(capture, both):
+def test_a_write_of_an_ordinary_user_clears_the_set_id_bits(others, both):
     """S22"""
-    if not reachable_by_others(capture):
-        pytest.skip("this mount was made without allow_other")
-
     def append(path):
         with open(path, "ab") as file:
             file.write(b"x")
