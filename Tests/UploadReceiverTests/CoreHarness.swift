@@ -12,6 +12,8 @@ final class CoreHarness {
   var replies: [RequestID: [Reply]] = [:]
   /// Effects that nobody has carried out yet; replies are not among them.
   var pending: [CoreEffect] = []
+  /// What the store says of new sessions.
+  var reservation = SpaceReservation.none
   private var lastRequest: UInt64 = 0
   private var lastID = 0
 
@@ -54,7 +56,7 @@ final class CoreHarness {
 
   func run(_ effect: CoreEffect) {
     switch effect {
-    case .createSession(let facts): send(.sessionCreated(facts.sessionID, nil))
+    case .createSession(let facts): send(.sessionCreated(facts.sessionID, .success(reservation)))
     case .writeChunk(let request, _, _, _, _): send(.chunkWritten(request, nil))
     case .checkCommit(let check): send(.commitChecked(check.session, generation: check.generation, check.verdict))
     case .publish(let id, _): send(.published(id, .success(PublicationResult())))

@@ -48,7 +48,7 @@ import UploadReceiver
       return
     }
     core.pending = []
-    core.send(.sessionCreated(facts.sessionID, .full))
+    core.send(.sessionCreated(facts.sessionID, .failure(.full)))
     #expect(core.refusal(first) == .insufficientStorage && core.refusal(second) == .insufficientStorage)
     _ = core.opened()
     #expect(core.pending.isEmpty)
@@ -96,6 +96,17 @@ import UploadReceiver
     let id = core.opened(key: "unknown size")
     #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], free: 1003)) == .insufficientStorage)
     #expect(core.isAdmitted(core.begin(id, 0, [1, 2, 3, 4], free: 1004)))
+  }
+
+  @Test(arguments: [SpaceReservation.reserved, .none])
+  func reservedSpace_isNotAskedForTwice(reservation: SpaceReservation) {
+    let core = CoreHarness()
+    core.reservation = reservation
+    let id = core.opened(size: 8)
+    // Just the headroom is left.
+    #expect(core.isAdmitted(core.begin(id, 1, [1, 2, 3, 4], free: 1000)) == (reservation == .reserved))
+    // The file has grown beyond what it was opened for.
+    #expect(core.refusal(core.begin(id, 2, [1], free: 1000)) == .insufficientStorage)
   }
 
   @Test func quota_countsWhatIsPublishedAndWhatIsOnItsWay() {

@@ -52,7 +52,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
     }
     let store = try makeStore()
@@ -65,7 +65,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
     }
     // As after a power cut: the journal reached the disk, the data of two chunks did not.
@@ -78,7 +78,7 @@ import Testing
   @Test func replacedChunk_countsWithItsLastDigest() throws {
     let facts = session()
     let store = try makeStore()
-    try store.create(facts)
+    _ = try store.create(facts)
     try write(store, facts)
     let patched = Array("ABCD".utf8)
     try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: CoreHarness.facts(patched))
@@ -89,7 +89,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
     }
     let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
@@ -117,7 +117,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
     }
     var journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
@@ -140,7 +140,7 @@ import Testing
   @Test func removedSession_leavesNothing() throws {
     let facts = session()
     let store = try makeStore()
-    try store.create(facts)
+    _ = try store.create(facts)
     try write(store, facts)
     store.remove(facts.sessionID)
     #expect(!folder.exists(".uploads/sessions/abc"))
@@ -152,7 +152,7 @@ import Testing
   @Test func publication_hasContentModeAndTime() throws {
     let facts = session(size: 10)
     let store = try makeStore()
-    try store.create(facts)
+    _ = try store.create(facts)
     try write(store, facts)
     // Something beyond the end is cut off.
     try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: CoreHarness.facts([7]))
@@ -172,7 +172,7 @@ import Testing
     if isReplacing { folder.write([1], to: "files/folder/a.bin") }
     do {
       let store = try makeStore(stoppingAt: step)
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
@@ -195,7 +195,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore(stoppingAt: .renamed)
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
@@ -209,7 +209,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore(stoppingAt: .renamed)
-      try store.create(facts)
+      _ = try store.create(facts)
       try write(store, facts)
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
@@ -271,7 +271,7 @@ import Testing
   @Test func refusedPublication_canBeRepeatedUnderAnotherName() throws {
     let facts = session()
     let store = try makeStore()
-    try store.create(facts)
+    _ = try store.create(facts)
     try write(store, facts)
     folder.write([1], to: "files/taken")
     #expect(throws: StoreFailure.nameExists) {
@@ -315,6 +315,17 @@ import Testing
   }
 
   // MARK: Opening
+
+  @Test func mountTable_tellsTheFilesystem() {
+    let table = """
+      21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+      30 21 0:26 / /dev/shm rw,nosuid shared:4 master:2 - tmpfs tmpfs rw
+      nonsense
+      """
+    #expect(FileDescriptor.filesystem(of: 0x1a, mountinfo: table) == "tmpfs")
+    #expect(FileDescriptor.filesystem(of: 0x801, mountinfo: table) == "ext4")
+    #expect(FileDescriptor.filesystem(of: 0x802, mountinfo: table) == nil)
+  }
 
   @Test func secondReceiverOnOneRoot_isKeptOut() throws {
     let store = try makeStore()

@@ -25,6 +25,14 @@ public enum CoreEffect: Sendable {
   case measureUsage(CredentialID)
 }
 
+/// Whether the disk space of a session's stated size is already its own.
+public enum SpaceReservation: Hashable, Sendable {
+  /// What is written up to the stated size takes no more of what is free.
+  case reserved
+  /// Every chunk takes of what is free.
+  case none
+}
+
 /// The answer to a request, or to its first stage.
 public enum Reply: Sendable {
   /// The session exists.

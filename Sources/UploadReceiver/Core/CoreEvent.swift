@@ -23,8 +23,8 @@ public enum CoreEvent: Sendable {
   case published(SessionID, Result<PublicationResult, StoreFailure>)
   /// A client gives the session up.
   case abort(RequestID, CredentialID, SessionID)
-  /// The store has made the session's directory, or could not.
-  case sessionCreated(SessionID, StoreFailure?)
+  /// The store has made the session's directory, and has or has not reserved the space; or it could not.
+  case sessionCreated(SessionID, Result<SpaceReservation, StoreFailure>)
   /// After a restart: the chunks whose bytes still have the digests of the journal.
   case sessionVerified(SessionID, Result<[UInt32: ChunkFacts], StoreFailure>)
   /// A whole file's header has arrived.

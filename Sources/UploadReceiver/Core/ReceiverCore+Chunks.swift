@@ -38,9 +38,11 @@ extension ReceiverCore {
     guard session.writesLeft > 0 else {
       return Refusal(.tooManySessions, "the session's chunks were replaced too often; open a new one")
     }
-    // What a session was opened for was found free, and counted, then.
-    let isCounted = session.held[head.index] != nil || start + size <= session.facts.opening.sizeBytes ?? 0
-    return spaceRefusal(isCounted ? 0 : size, for: head.credential, freeBytes: head.freeBytes)
+    let isReserved =
+      session.held[head.index] != nil
+      || (session.reservation == .reserved && start + size <= session.facts.opening.sizeBytes ?? 0)
+    // Writing over what is there, or into what was set aside, takes no more space. A quota counts the stated size.
+    return spaceRefusal(isReserved ? 0 : size, for: head.credential, freeBytes: head.freeBytes)
   }
 
   mutating func chunkArrived(_ request: RequestID, _ arrived: ChunkFacts) {

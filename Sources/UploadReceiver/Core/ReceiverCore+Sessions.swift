@@ -73,9 +73,11 @@ extension ReceiverCore {
     reply(request, .sessionOpened(session.facts, isNew: false, expiresAt: expiry(of: session)))
   }
 
-  mutating func sessionCreated(_ id: SessionID, _ failure: StoreFailure?) {
+  mutating func sessionCreated(_ id: SessionID, _ result: Result<SpaceReservation, StoreFailure>) {
     guard let session = sessions[id], case .creating(let waiters) = session.phase else { return }
-    if let failure {
+    switch result {
+    case .success(let reservation): sessions[id]?.reservation = reservation
+    case .failure(let failure):
       forget(session)
       for waiter in waiters { refuse(waiter, failure.refusal) }
       effects.append(.removeSession(id))

@@ -65,7 +65,7 @@ public struct ReceiverCore: Sendable {
   mutating func dispatch(_ event: CoreEvent) {
     switch event {
     case .openSession(let request, let opening): openSession(request, opening)
-    case .sessionCreated(let id, let failure): sessionCreated(id, failure)
+    case .sessionCreated(let id, let result): sessionCreated(id, result)
     case .beginChunk(let request, let head): beginChunk(request, head)
     case .chunkArrived(let request, let facts): chunkArrived(request, facts)
     case .chunkFailed(let request, let refusal): chunkFailed(request, refusal)

@@ -61,6 +61,8 @@ struct UploadSession: Sendable {
   var inFlightCount = 0
   var inFlightBytes: UInt64 = 0
   var writesLeft: Int
+  /// After a restart nobody knows, so it is not assumed.
+  var reservation = SpaceReservation.none
   /// Its end is counted from here.
   var lastChange: Milliseconds
   /// Changes with every change of what is held.

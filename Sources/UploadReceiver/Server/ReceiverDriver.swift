@@ -94,7 +94,7 @@ final class ReceiverDriver: Sendable {
       perform(on: publishers) { () throws(StoreFailure) in
         try store.create(facts)
       } then: {
-        .sessionCreated(facts.sessionID, $0.failure)
+        .sessionCreated(facts.sessionID, $0)
       }
     case .writeChunk(let request, let session, let index, let offset, let facts):
       perform(on: writers) { () throws(StoreFailure) in

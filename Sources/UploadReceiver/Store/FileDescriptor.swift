@@ -92,12 +92,50 @@ final class FileDescriptor: Sendable {
     }
   }
 
-  /// Reserves space where the filesystem can; false where it cannot.
-  func preallocate(_ bytes: UInt64) throws(StoreFailure) -> Bool {
-    guard bytes > 0, let length = off_t(exactly: bytes) else { return true }
-    if uploadfs_fallocate(raw, CInt(FALLOC_FL_KEEP_SIZE_VALUE), 0, length) == 0 { return true }
-    if errno == EOPNOTSUPP || errno == ENOSYS { return false }
+  /// Reserves space where the filesystem can.
+  func preallocate(_ bytes: UInt64) throws(StoreFailure) -> SpaceReservation {
+    guard bytes > 0, let length = off_t(exactly: bytes) else { return .none }
+    if uploadfs_fallocate(raw, CInt(FALLOC_FL_KEEP_SIZE_VALUE), 0, length) == 0 { return .reserved }
+    if errno == EOPNOTSUPP || errno == ENOSYS { return .none }
     throw StoreFailure.last("fallocate")
+  }
+
+  /// Whether it lies on a filesystem in memory. Told by the mount table: statfs(2), which knows it, too, cannot be
+  /// imported.
+  func isInMemory() throws(StoreFailure) -> Bool {
+    let device = try status().st_dev
+    let table = try FileDescriptor.open("/proc/self/mountinfo", O_RDONLY)
+    let text = String(decoding: try table.readToEnd(limit: 4 << 20), as: UTF8.self)
+    return FileDescriptor.filesystem(of: device, mountinfo: text) == "tmpfs"
+  }
+
+  /// The filesystem's type: a line is `ID PARENT MAJOR:MINOR … - TYPE SOURCE OPTIONS` (proc(5)).
+  static func filesystem(of device: dev_t, mountinfo: String) -> Substring? {
+    // As makedev(3) packs them.
+    let major = (device >> 8) & 0xfff | (device >> 32) & ~0xfff
+    let minor = device & 0xff | (device >> 12) & ~0xff & 0xffff_ffff
+    let number = "\(major):\(minor)"
+    for line in mountinfo.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      guard words.count > 3, words[2] == number, let dash = words.firstIndex(of: "-"), dash + 1 < words.count else {
+        continue
+      }
+      return words[dash + 1]
+    }
+    return nil
+  }
+
+  /// All of a file that does not know its size, as those of /proc.
+  private func readToEnd(limit: Int) throws(StoreFailure) -> [UInt8] {
+    var bytes: [UInt8] = []
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+    defer { buffer.deallocate() }
+    while bytes.count < limit {
+      let count = try read(into: buffer, at: UInt64(bytes.count))
+      bytes.append(contentsOf: buffer[..<count])
+      if count < buffer.count { break }
+    }
+    return bytes
   }
 
   /// All of a small file.

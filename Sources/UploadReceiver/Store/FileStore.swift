@@ -48,6 +48,8 @@ public final class FileStore: UploadStore {
   let sessions: FileDescriptor
   let incoming: FileDescriptor
   private let lock: FileDescriptor
+  /// Reserving space in memory fills it, while the client waits.
+  private let isInMemory: Bool
   let receipts: ReceiptJournal
   let trees: [CredentialID: PublishedTree]
   private let openFiles = Mutex(OpenFiles())
@@ -76,6 +78,7 @@ public final class FileStore: UploadStore {
     }
     guard FileStore.take(lock) else { throw .locked(root) }
     do throws(StoreFailure) {
+      isInMemory = try state.isInMemory()
       sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
       incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
       receipts = try ReceiptJournal(try FileStore.makeDirectory("receipts", in: state, mode: 0o700))
@@ -169,16 +172,17 @@ public final class FileStore: UploadStore {
   // MARK: Sessions
 
   /// Makes the session's files; a session that a crash leaves without its first record is removed at the next start.
-  public func create(_ facts: SessionFacts) throws(StoreFailure) {
+  public func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation {
     guard mkdirat(sessions.raw, facts.id, 0o700) == 0 else { throw .last("mkdir") }
     let directory = try FileDescriptor.open(facts.id, in: sessions, O_RDONLY | O_DIRECTORY)
     let data = try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
     let file = try FileDescriptor.open(
       "journal", in: directory, O_RDWR | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)
-    _ = try data.preallocate(facts.opening.sizeBytes ?? 0)
+    let reservation = isInMemory ? .none : try data.preallocate(facts.opening.sizeBytes ?? 0)
     let files = SessionFiles(directory: directory, data: data, journal: file)
     try files.journal.append(JournalRecord.session(facts).bytes)
     keepOpen(files, for: facts.sessionID)
+    return reservation
   }
 
   private func keepOpen(_ files: SessionFiles, for id: SessionID) {

@@ -25,8 +25,8 @@ extension [UInt8]: BodyBytes {
 public protocol UploadStore: Sendable {
   /// What is free for ordinary users of the disk.
   var freeBytes: UInt64 { get }
-  /// Makes a session durable enough for a restart.
-  func create(_ facts: SessionFacts) throws(StoreFailure)
+  /// Makes a session that outlives the process, and reserves the space of its stated size where that is cheap.
+  func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation
   /// Writes a verified chunk, then records it.
   func write(
     _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
