@@ -209,7 +209,8 @@ def test_stalled_connection_is_given_up_and_tried_again(new_mount, receiver, fol
         proxy.wait_for_bytes(4 << 20)
         proxy.hold()
         status = mount.readings("scan.mov", lambda r: r["last_error"], timeout=90)[-1]
-        assert status["last_error"]["code"] in ("stalled", "timed-out")
+        # Whoever notices first: the stall check, or the kernel, whose limit for unacknowledged bytes is as long.
+        assert status["last_error"]["code"] in ("stalled", "timed-out", "connection-lost")
         proxy.rate = None
         proxy.release()
         mount.wait_for("scan.mov", "complete", timeout=120)
