@@ -258,7 +258,8 @@ class Receiver:
         if self.program.is_running:
             self.program.signal(signal.SIGTERM)
             try:
-                self.program.process.wait(10)
+                # It lets connections finish for up to 10 seconds.
+                self.program.process.wait(30)
             except subprocess.TimeoutExpired:
                 pass
         return self.program.close()

@@ -44,17 +44,18 @@ class TamperingProxy:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
-        self._sockets.add(connection)
         upstream = http.client.HTTPSConnection("127.0.0.1", self.target_port, context=self._client_context, timeout=60)
         try:
             with self._server_context.wrap_socket(connection, server_side=True) as client:
+                # The wrapper has taken the socket over; this is what has to be shut down at the end.
+                self._sockets.add(client)
                 reader = client.makefile("rb")
                 while self._forward(reader, client, upstream):
                     pass
         except (OSError, ValueError, http.client.HTTPException):
             pass
         finally:
-            self._sockets.discard(connection)
+            self._sockets = {other for other in self._sockets if other.fileno() >= 0}
             upstream.close()
             connection.close()
 

@@ -7,7 +7,7 @@ import pytest
 
 from certificates import Authority
 from conftest import needs_root
-from harness import sha256, write_random
+from harness import sha256, wait_until, write_random
 from tamper import TamperingProxy, flip_a_bit, forge_the_tag
 from throttle import ThrottlingProxy
 
@@ -17,7 +17,7 @@ def refused(mount, name, code, states=("failed", "waiting")):
     status = mount.readings(
         name, lambda r: r["state"] in states and r["last_error"] and r["last_error"]["code"] == code)[-1]
     assert len(status["last_error"]["message"]) > 20
-    assert code in mount.program.log
+    wait_until(lambda: code in mount.program.log, lambda: f"{code} is in the log: {mount.program.log}")
     return status
 
 
