@@ -102,7 +102,6 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       $0.workers = workers
       $0.timer = timer
     }
-    for id in state.withLock({ Array($0.schedule.files.keys) }) { statusTree.changed(id: id) }
   }
 
   /// From now on only what there is will be delivered.

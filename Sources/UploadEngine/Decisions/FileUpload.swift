@@ -72,7 +72,8 @@ struct FileUpload: Sendable {
   var startedAt: Int64?
   var completedAt: Int64?
   var isLocal = true
-  var removedReason: String?
+  /// For a removed file: its content had been delivered.
+  var wasDelivered = false
   /// Indices with a request under way in the present session, also those of an earlier content.
   var inFlightIndices: Set<Int> = []
 

@@ -146,7 +146,7 @@ extension UploadSchedule {
     inherited[id] = nil
     guard var file = files[id] else { return }
     leaveTransfer(&file)
-    let wasDelivered = file.receipt != nil
+    file.wasDelivered = file.receipt != nil
     if let publishing = file.publishing { actions.append(.cancel(publishing.request)) }
     for (request, purpose) in requests {
       if case .chunk(id, _, _, _, _) = purpose { actions.append(.cancel(request)) }
@@ -156,7 +156,6 @@ extension UploadSchedule {
     file.isOpen = false
     file.isLocal = false
     file.snapshot.names = []
-    file.removedReason = wasDelivered ? nil : "The file was removed before it was delivered."
     files[id] = file
     actions.append(.forget(id))
     actions.append(.removeResume(id))

@@ -73,7 +73,7 @@ public struct UploadSchedule: Sendable {
   var policy = RetryPolicy()
   var random: any RandomNumberGenerator & Sendable
 
-  var files: [FileID: FileUpload] = [:]
+  var files = FileTable()
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: [FileID: CatalogEntry] = [:]
   var inheritedRecords: [FileID: ResumeRecord] = [:]
@@ -158,9 +158,9 @@ public struct UploadSchedule: Sendable {
 
   /// Tries everything again that has failed for good, or waits.
   public mutating func retryAll(at now: Moment) {
-    for (id, file) in files {
+    for file in Array(files.values) {
       switch file.phase {
-      case .failed, .waiting: makeReady(id, at: now)
+      case .failed, .waiting: makeReady(file.id, at: now)
       default: break
       }
     }

@@ -71,6 +71,21 @@ struct ScheduleHarness {
     buffersMax = max(buffersMax, buffers.count)
     chunkRequestsMax = max(chunkRequestsMax, sent.filter { $0.order.carriesChunk }.count)
     #expect(buffers.count <= schedule.limits.buffers)
+    expectTrueSums()
+  }
+
+  /// The summary's running sums are those of a walk over all files.
+  private mutating func expectTrueSums() {
+    let summary = schedule.summary(at: now)
+    let files = Array(schedule.files.values)
+    for state in FileStatus.State.allCases {
+      let count = files.filter { self.state($0.id) == state }.count
+      #expect(summary.filesByState[state, default: 0] == count, "\(state)")
+    }
+    let pending = files.filter(\.isPending)
+    #expect(summary.oldestPendingSequence == pending.map(\.changeSequence).min())
+    #expect(summary.pendingBytes <= pending.reduce(0) { $0 + $1.snapshot.sizeBytes })
+    #expect(schedule.isIdle == (pending.isEmpty && summary.isScanned))
   }
 
   mutating func handle(_ event: FileEvent) { apply { $0.handle(event, at: $1) } }
