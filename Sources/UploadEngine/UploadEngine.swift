@@ -87,7 +87,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         catalogEntry: { [self] id in state.withLock { $0.schedule.catalogEntry(of: id) } },
         resumeRecord: { [self] id in state.withLock { $0.schedule.resumeRecord(of: id) } },
         recorded: { [self] entries in
-          for entry in entries { apply { $0.recorded(entry.id, revision: entry.revision, at: $1) } }
+          for entry in entries { apply { $0.recorded(entry.id, receipt: entry.receipt, at: $1) } }
         },
         measure: { [self] id in
           guard let snapshot = contents.snapshot(of: id) else { return }

@@ -67,7 +67,7 @@ final class MountSession: Sendable {
     let outcome = Mutex(ExitStatus.internalError)
     engine.start()
     let hasThreads =
-      Signals.watch { [self] _, ordinal in signalled(ordinal) }
+      Signals.watch(stop: { [self] in signalled($0) }, retry: { [self] in engine.retryAll() })
       && DedicatedThread.start { [self] in
         let status = drain.runWhenAsked()
         // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.

@@ -29,34 +29,39 @@ enum DedicatedThread {
 
 /// Signals as events on one thread. A handler could hardly call anything; sigwait(3) can.
 enum Signals {
-  private static let stopping: [Int32] = [SIGINT, SIGTERM, SIGHUP]
+  /// The signals that end a mount, and SIGUSR1, which tries again what has failed.
+  private static let watched: [Int32] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1]
 
-  /// Blocks the stopping signals in this thread and in all that it starts from now on, and ignores SIGPIPE: a receiver
+  /// Blocks the watched signals in this thread and in all that it starts from now on, and ignores SIGPIPE: a receiver
   /// or terminal that goes away is an error of one call, not the end of the daemon. Must run before any thread starts.
   static func block() {
     signal(SIGPIPE, SIG_IGN)
-    var set = stoppingSet()
+    var set = watchedSet()
     pthread_sigmask(SIG_BLOCK, &set, nil)
   }
 
-  /// Calls `handler` on a thread of its own for each stopping signal, with the signal's name and its ordinal from 1.
-  static func watch(_ handler: @escaping @Sendable (_ name: String, _ ordinal: Int) -> Void) -> Bool {
+  /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1, and `retry` for each SIGUSR1.
+  static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void, retry: @escaping @Sendable () -> Void) -> Bool {
     DedicatedThread.start {
-      var set = stoppingSet()
+      var set = watchedSet()
       var ordinal = 0
       while true {
         var number: Int32 = 0
         guard sigwait(&set, &number) == 0 else { continue }
-        ordinal += 1
-        handler(number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM", ordinal)
+        if number == SIGUSR1 {
+          retry()
+        } else {
+          ordinal += 1
+          stop(ordinal)
+        }
       }
     }
   }
 
-  private static func stoppingSet() -> sigset_t {
+  private static func watchedSet() -> sigset_t {
     var set = sigset_t()
     sigemptyset(&set)
-    for number in stopping { sigaddset(&set, number) }
+    for number in watched { sigaddset(&set, number) }
     return set
   }
 }

@@ -1,6 +1,7 @@
 """What cannot be delivered says why, publishes nothing, loses nothing, and is delivered once the cause is gone."""
 
 import os
+import signal
 import subprocess
 
 import pytest
@@ -117,8 +118,19 @@ def test_file_larger_than_the_mount_takes(new_mount, receiver):
             for _ in range(3):
                 file.write(b"x" * 100_000)
         assert raised.value.errno == 27, "EFBIG"
+    # What there is of it is not what was meant: it is kept, and not published as if it were whole.
+    status = refused(mount, "large.bin", "write-refused")
+    assert status["state"] == "failed" and "--max-file-size" in status["last_error"]["message"]
     (mount.root / "small.bin").write_bytes(b"x")
     mount.wait_for("small.bin", "complete")
+    mount.stop()
+    mount.start()
+    mount.wait_for("large.bin", "failed")
+    assert list(receiver.published()) == ["small.bin"]
+    # Somebody who wants it as it is can have it.
+    mount.program.signal(signal.SIGUSR1)
+    mount.wait_for("large.bin", "complete")
+    assert (receiver.files / "large.bin").read_bytes() == (mount.root / "large.bin").read_bytes()
 
 
 def test_file_larger_than_the_receiver_takes(new_receiver, new_mount):
@@ -134,6 +146,15 @@ def test_file_larger_than_the_receiver_takes(new_receiver, new_mount):
     mount.wait_for("small.bin", "complete")
     done = mount.tool("wait", "--timeout", 30)
     assert done.returncode == 18 and "large.bin" in done.stderr
+    # A receiver that takes more is asked again on SIGUSR1.
+    (mount.root / "medium.bin").write_bytes(os.urandom(11_000_000))
+    mount.wait_for("medium.bin", "failed")
+    receiver.stop()
+    receiver.options = ("--max-file-size", 11_500_000)
+    receiver.start()
+    mount.program.signal(signal.SIGUSR1)
+    mount.wait_for("medium.bin", "complete")
+    mount.wait_for("large.bin", "failed")
     os.truncate(mount.root / "large.bin", 5_000_000)
     mount.wait_for("large.bin", "complete")
     assert (receiver.files / "large.bin").stat().st_size == 5_000_000

@@ -52,7 +52,7 @@ final class RecordingSink: FileEventSink {
         if !snapshot.isSettled { state.problems.append("found while somebody writes: \(snapshot)") }
       case .removed(let id), .evicted(let id):
         if !state.gone.insert(id).inserted { state.problems.append("gone twice: \(id)") }
-      case .scanEnded: break
+      case .writeRefused, .scanEnded: break
       }
     }
   }
@@ -99,6 +99,7 @@ final class RecordingSink: FileEventSink {
         case .event(.removed): "removed"
         case .event(.evicted): "evicted"
         case .event(.found): "found"
+        case .event(.writeRefused): "writeRefused"
         case .event(.scanEnded): "scanEnded"
         }
       }
@@ -112,7 +113,7 @@ final class RecordingSink: FileEventSink {
       case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .namesChanged(let snapshot),
         .attributesChanged(let snapshot), .found(let snapshot):
         return snapshot
-      case .removed, .evicted, .scanEnded: continue
+      case .removed, .evicted, .writeRefused, .scanEnded: continue
       }
     }
     return nil

@@ -160,6 +160,8 @@ struct SpaceTests {
       failure { _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: handle) } == EFBIG)
     mounted.filesystem.release(handle)
     #expect(mounted.sink.lastSnapshot?.sizeBytes == 1000)
+    // Only of a write is there something missing in the file.
+    #expect(mounted.sink.takeNames().filter { $0 == "writeRefused" }.count == 2)
   }
 }
 

@@ -60,6 +60,8 @@ struct FileUpload: Sendable {
   var attempts = 0
   var previousDelay: Duration?
   var lastFailure: FileStatus.Failure?
+  /// A write of the present content was refused: it is incomplete, and only delivered when somebody asks for it.
+  var refusedWrite: FileStatus.Failure?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   var retriedChunks = 0
@@ -84,6 +86,9 @@ struct FileUpload: Sendable {
     /// Of the session that it ends; a session for newer content may have taken its place by then.
     var nonce: [UInt8]
   }
+
+  /// The `code` of ``refusedWrite``.
+  static let refusedWriteCode = "write-refused"
 
   init(snapshot: FileSnapshot, phase: Phase, isOpen: Bool, changeSequence: UInt64) {
     id = snapshot.id

@@ -11,7 +11,7 @@ public enum UploadAction: Hashable, Sendable {
   case send(HTTPRequestID, SendOrder)
   /// End a request early; it is still answered.
   case cancel(HTTPRequestID)
-  /// Make the file's catalog entry durable; answer with ``UploadSchedule/recorded(_:revision:at:)``.
+  /// Make the file's catalog entry durable; answer with ``UploadSchedule/recorded(_:receipt:at:)``.
   case record(FileID)
   /// Drop the file's catalog entry.
   case forget(FileID)

@@ -9,6 +9,7 @@ extension UploadSchedule {
   mutating func makeReady(_ id: FileID, at now: Moment) {
     guard var file = files[id], file.isLocal, file.phase != .removed else { return }
     let isResuming = file.transfer != nil
+    file.refusedWrite = nil
     file.phase = .ready
     if !isResuming { prepareTransfer(&file, at: now) }
     file.virtualTime = max(file.virtualTime, virtualTime)

@@ -12,6 +12,7 @@ extension UploadSchedule {
     case .attributesChanged(let snapshot): attributesChanged(snapshot)
     case .removed(let id): removed(id, at: now)
     case .evicted(let id): evicted(id)
+    case .writeRefused(let id, let limitBytes): writeRefused(id, limitBytes: limitBytes, at: now)
     case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     case .scanEnded: scanEnded(at: now)
     }
@@ -51,6 +52,7 @@ extension UploadSchedule {
     }
     if var file = files[snapshot.id] {
       file.isOpen = true
+      file.refusedWrite = nil
       file.snapshot = snapshot
       files[snapshot.id] = file
     } else {
@@ -81,6 +83,7 @@ extension UploadSchedule {
     file.attempts = 0
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
+    if !file.isOpen { file.refusedWrite = nil }
     files[snapshot.id] = file
     planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
@@ -163,6 +166,17 @@ extension UploadSchedule {
     remember(id)
   }
 
+  private mutating func writeRefused(_ id: FileID, limitBytes: UInt64, at now: Moment) {
+    let message =
+      "A write beyond the largest size that is taken (\(limitBytes) bytes) was refused, so the file is incomplete and is "
+      + "not delivered. It is kept in the spool: raise --max-file-size and write it again, or deliver it as it is with "
+      + "SIGUSR1."
+    let refused = FileStatus.Failure(code: FileUpload.refusedWriteCode, message: message, at: now)
+    files[id]?.refusedWrite = refused
+    files[id]?.lastFailure = refused
+    actions.append(.showStatus(id))
+  }
+
   private mutating func evicted(_ id: FileID) {
     guard var file = files[id] else { return }
     file.isLocal = false
@@ -197,6 +211,9 @@ extension UploadSchedule {
       file.receipt = receipt
       file.publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
       file.completedAt = entry.completedAtMilliseconds
+    } else if let entry, entry.failureCode == FileUpload.refusedWriteCode, entry.describes(snapshot) {
+      file.refusedWrite = FileStatus.Failure(
+        code: FileUpload.refusedWriteCode, message: entry.failureMessage ?? "", at: now)
     } else if let record = inheritedRecords.removeValue(forKey: snapshot.id), record.chunkBytes <= limits.bufferBytes {
       file.session = UploadSession(record)
     }
@@ -248,7 +265,14 @@ extension UploadSchedule {
   /// A settled file goes to work, or is kept back when all its names are temporary.
   mutating func settleName(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
-    if file.nextPath(limits.temporaryNames) == nil, file.publishedPaths.isEmpty {
+    if let refused = file.refusedWrite {
+      leaveTransfer(&file)
+      file.phase = .failed
+      file.lastFailure = refused
+      files[id] = file
+      actions.append(.record(id))
+      actions.append(.report(.failed(id, file.path, refused)))
+    } else if file.nextPath(limits.temporaryNames) == nil, file.publishedPaths.isEmpty {
       leaveTransfer(&file)
       file.phase = .held
       files[id] = file

@@ -72,10 +72,9 @@ extension UploadSchedule {
     }
   }
 
-  /// The catalog entry of a revision is durable.
-  public mutating func recorded(_ id: FileID, revision: UInt64, at now: Moment) {
-    guard var file = files[id], file.phase == .finishing, file.revision == revision, let receipt = file.receipt
-    else { return }
+  /// A catalog entry with this receipt is durable. An entry that was read before the receipt came does not count.
+  public mutating func recorded(_ id: FileID, receipt: Receipt, at now: Moment) {
+    guard var file = files[id], file.phase == .finishing, file.receipt == receipt else { return }
     file.phase = .complete
     file.completedAt = file.completedAt ?? now.wallMilliseconds
     file.lastFailure = nil

@@ -11,8 +11,8 @@ final class EngineJournal: Sendable {
   struct Source: Sendable {
     var catalogEntry: @Sendable (FileID) -> CatalogEntry?
     var resumeRecord: @Sendable (FileID) -> ResumeRecord?
-    /// Entries that are durable now.
-    var recorded: @Sendable ([(id: FileID, revision: UInt64)]) -> Void
+    /// Receipts that are durable now.
+    var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
     /// Once a second, whatever happens.
@@ -142,7 +142,7 @@ final class EngineJournal: Sendable {
 
   private func writeCatalog(
     _ batch: [FileID: CatalogWork], _ source: Source
-  ) -> [(id: FileID, revision: UInt64)]? {
+  ) -> [(id: FileID, receipt: Receipt)]? {
     var entries: [CatalogEntry] = []
     var forgotten: [FileID] = []
     for (id, work) in batch {
@@ -155,7 +155,7 @@ final class EngineJournal: Sendable {
     do throws(StorageError) {
       if !entries.isEmpty { try catalog.upsert(entries) }
       if !forgotten.isEmpty { try catalog.remove(forgotten) }
-      return entries.map { ($0.id, $0.revision) }
+      return entries.compactMap { entry in entry.receipt.map { (entry.id, $0) } }
     } catch {
       logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])
       return nil

@@ -14,6 +14,7 @@ extension Filesystem {
     case found
     case removed
     case evicted
+    case writeRefused
 
     init(_ announcement: WriterActivity.Announcement) {
       switch announcement {
@@ -65,6 +66,7 @@ extension Filesystem {
     case .found: .found(snapshot)
     case .removed: .removed(id)
     case .evicted: .evicted(id)
+    case .writeRefused: .writeRefused(id, limitBytes: configuration.fileBytesMax)
     }
   }
 

@@ -213,7 +213,12 @@ extension Filesystem {
   func write(_ number: UInt64, at offset: Int64, _ bytes: UnsafeRawBufferPointer) throws(SystemError) -> Int {
     guard case .file(let handle) = try handle(number) else { throw .readOnly }
     guard let base = bytes.baseAddress, !bytes.isEmpty else { return 0 }
-    try requireSize(offset: offset, length: Int64(bytes.count))
+    do throws(SystemError) {
+      try requireSize(offset: offset, length: Int64(bytes.count))
+    } catch {
+      if error == .tooLarge { announce(handle.file) { _ in .writeRefused } }
+      throw error
+    }
     let count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor, isPartEnough: true)
     guard count > 0 else { throw .noSpace }
     beginMutation(of: handle.file)

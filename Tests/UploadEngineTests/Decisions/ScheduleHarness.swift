@@ -144,8 +144,8 @@ struct ScheduleHarness {
     }
     others.removeAll { if case .record = $0 { true } else { false } }
     for id in ids {
-      guard let entry = schedule.catalogEntry(of: id) else { continue }
-      apply { $0.recorded(id, revision: entry.revision, at: $1) }
+      guard let receipt = schedule.catalogEntry(of: id)?.receipt else { continue }
+      apply { $0.recorded(id, receipt: receipt, at: $1) }
     }
   }
 

@@ -36,6 +36,25 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
+  /// Regression: an entry that the journal had read before the receipt came was taken for the one that holds it.
+  @Test func entryOfBeforeTheReceipt_doesNotMakeTheFileComplete() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answerReads()
+    let early = harness.schedule.catalogEntry(of: file.id)
+    #expect(early?.receipt == nil)
+    let receipt = ScheduleHarness.receipt(.init("a.mov"), 400, root: "", tip: "")
+    harness.answer(.published(receipt)) { $0.isWholeFile }
+    var other = receipt
+    other.id = "of an earlier revision"
+    harness.apply { [other] in $0.recorded(file.id, receipt: other, at: $1) }
+    #expect(harness.state(file.id) == .uploading)
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test func emptyFile_isPublishedWithoutReading() {
     var harness = scanned()
     let file = ImaginaryFile(1, "empty", size: 0)
@@ -539,6 +558,32 @@ import Testing
     #expect(harness.others.contains(.report(.missingFromSpool(gone.id, RelativePath("gone")))))
     #expect(harness.state(delivered.id) == .complete)
     #expect(harness.status(delivered.id)?.isLocal == false)
+  }
+
+  @Test func refusedWrite_keepsTheFileBack_alsoOverARestart_untilSomebodyAsks() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 10)
+    harness.handle(file.opened)
+    harness.handle(.writeRefused(file.id, limitBytes: 10))
+    harness.handle(file.settled)
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "write-refused")
+    #expect(harness.reads.isEmpty)
+    guard let entry = harness.schedule.catalogEntry(of: file.id) else { return }
+
+    var restarted = scanned(catalog: [entry])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    #expect(restarted.state(file.id) == .failed)
+    restarted.apply { $0.retryAll(at: $1) }
+    restarted.succeed()
+    #expect(restarted.state(file.id) == .complete)
+
+    harness.handle(file.opened)
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete, "written again, it is whole")
   }
 
   // MARK: - Fairness and eviction
