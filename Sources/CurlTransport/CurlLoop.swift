@@ -62,7 +62,7 @@ final class CurlLoop {
     return true
   }
 
-  private func start(_ waiting: WaitingRequest) {
+  private func start(_ waiting: PendingHTTPRequest) {
     do throws(TransportError) {
       guard let handle = idleHandles.popLast() ?? EasyHandle() else {
         throw TransportError(.other, "curl_easy_init failed: out of memory")

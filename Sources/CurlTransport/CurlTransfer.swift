@@ -19,7 +19,7 @@ final class CurlTransfer {
   private var violation: String?
 
   /// Prepares the request on a fresh or reset handle.
-  init(_ waiting: WaitingRequest, on handle: EasyHandle, with settings: TransferSettings) throws(TransportError) {
+  init(_ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
     }

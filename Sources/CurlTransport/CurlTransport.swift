@@ -36,13 +36,9 @@ public final class CurlTransport: HTTPTransport {
 
   deinit { stop() }
 
-  /// Queues a request; see ``HTTPTransport/start(_:id:onCompletion:)``.
-  public func start(
-    _ request: HTTPRequest, id: HTTPRequestID,
-    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void
-  ) {
-    let refusal = inbox.put(WaitingRequest(id: id, request: request, onCompletion: onCompletion))
-    if let refusal { onCompletion(.failure(refusal)) }
+  /// Queues requests; see ``HTTPTransport/start(_:)``.
+  public func start(_ requests: [PendingHTTPRequest]) {
+    for (request, refusal) in inbox.put(requests) { request.onCompletion(.failure(refusal)) }
   }
 
   /// Ends a request early; see ``HTTPTransport/cancel(_:)``.

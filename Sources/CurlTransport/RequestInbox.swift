@@ -2,13 +2,6 @@ import CCurl
 import Synchronization
 import UploadEngine
 
-/// A request that waits for its turn.
-struct WaitingRequest: Sendable {
-  let id: HTTPRequestID
-  let request: HTTPRequest
-  let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
-}
-
 /// What the rest of the world wants of the curl thread: the only state that both sides touch.
 ///
 /// Bounded: at most `capacity` requests wait, a further one is refused. Cancellations need no bound of their own, since
@@ -17,9 +10,9 @@ final class RequestInbox: Sendable {
   /// What one turn of the loop has to do.
   struct Work {
     /// Requests to start, in the order in which they were put.
-    var starts: [WaitingRequest] = []
+    var starts: [PendingHTTPRequest] = []
     /// Requests that were cancelled before their turn came; to be completed as such.
-    var withdrawn: [WaitingRequest] = []
+    var withdrawn: [PendingHTTPRequest] = []
     /// Requests in flight that were cancelled.
     var cancels: [HTTPRequestID] = []
     /// The loop must end.
@@ -27,7 +20,7 @@ final class RequestInbox: Sendable {
   }
 
   private struct State {
-    var waiting: [WaitingRequest] = []
+    var waiting: [PendingHTTPRequest] = []
     /// Waiting or in flight.
     var live: Set<HTTPRequestID> = []
     /// A subset of `live`.
@@ -48,20 +41,25 @@ final class RequestInbox: Sendable {
     state = Mutex(State(waker: waker))
   }
 
-  /// Queues a request, or says why not.
-  func put(_ request: WaitingRequest) -> TransportError? {
+  /// Queues requests under one lock, so that the loop takes them in one turn; returns those that are refused, and why.
+  func put(_ requests: [PendingHTTPRequest]) -> [(PendingHTTPRequest, TransportError)] {
     state.withLock { state in
-      guard !state.isStopping else { return TransportError(.stopped, "the transport has been stopped") }
-      guard state.waiting.count < capacity else {
-        return TransportError(.overloaded, "\(capacity) requests are already waiting to be sent")
-      }
-      guard state.live.insert(request.id).inserted else {
-        return TransportError(.other, "request id \(request.id.value) is already in use")
-      }
-      state.waiting.append(request)
-      Self.wakeLocked(&state)
-      return nil
+      let refused = requests.compactMap { request in queueLocked(request, &state).map { (request, $0) } }
+      if refused.count < requests.count { Self.wakeLocked(&state) }
+      return refused
     }
+  }
+
+  private func queueLocked(_ request: PendingHTTPRequest, _ state: inout State) -> TransportError? {
+    guard !state.isStopping else { return TransportError(.stopped, "the transport has been stopped") }
+    guard state.waiting.count < capacity else {
+      return TransportError(.overloaded, "\(capacity) requests are already waiting to be sent")
+    }
+    guard state.live.insert(request.id).inserted else {
+      return TransportError(.other, "request id \(request.id.value) is already in use")
+    }
+    state.waiting.append(request)
+    return nil
   }
 
   /// Asks for a request's end; ids that are neither waiting nor in flight are ignored.
@@ -114,7 +112,7 @@ final class RequestInbox: Sendable {
   }
 
   /// Refuses everything from now on, lets go of the multi handle, and returns what still waits.
-  func close() -> [WaitingRequest] {
+  func close() -> [PendingHTTPRequest] {
     state.withLock { state in
       let rest = state.waiting
       state.isStopping = true

@@ -211,7 +211,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     switch action {
     case .read(let order): read(order)
     case .release(let read): release(read)
-    case .send(let request, let order): send(request, order)
+    case .send(let orders): send(orders)
     case .cancel(let request): transport.cancel(request)
     case .record(let id): journal.record(id)
     case .forget(let id): journal.forget(id)
@@ -260,12 +260,19 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
 
   // MARK: - Sending
 
-  private func send(_ request: HTTPRequestID, _ order: SendOrder) {
-    guard let step = step(for: order) else {
-      completed(request, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")), nil)
-      return
-    }
-    transport.start(destination.request(for: step), id: request) { [weak self] result in
+  private func send(_ orders: [RequestOrder]) {
+    transport.start(
+      orders.compactMap { order in
+        guard let step = step(for: order.order) else {
+          completed(order.id, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")), nil)
+          return nil
+        }
+        return pending(order.id, step)
+      })
+  }
+
+  private func pending(_ request: HTTPRequestID, _ step: UploadStep) -> PendingHTTPRequest {
+    PendingHTTPRequest(id: request, request: destination.request(for: step)) { [weak self] result in
       guard let self else { return }
       switch result {
       case .success(let response):

@@ -46,6 +46,23 @@ def test_first_bytes_after_close_need_no_handshake(new_mount, receiver):
     assert receiver.stats()["tls_handshakes"] - handshakes <= 2
 
 
+def test_large_open_file_finds_all_its_connections_warm(new_mount, receiver):
+    """Regression: warm-up requests that were handed over one by one took turns on one connection."""
+    with ThrottlingProxy(receiver.port) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        with open(mount.root / "scan.mov", "wb") as file:
+            file.write(os.urandom(30 << 20))
+            file.flush()
+            # With the request that follows it, a handshake comes to more than this.
+            wait_until(lambda: sum(count > 600 for count in proxy.bytes_by_connection) >= 12,
+                       lambda: f"12 are warm: {proxy.bytes_by_connection}")
+            warm = len(proxy.bytes_by_connection)
+        mount.wait_for("scan.mov", "complete")
+        used = [count for count in proxy.bytes_by_connection[:warm] if count > 1_000_000]
+    assert len(used) >= 8, "the chunks went over connections that were there before"
+    assert len(proxy.bytes_by_connection) - warm <= 2, f"{warm} were warm: {proxy.bytes_by_connection}"
+
+
 def test_session_exists_before_close_of_a_large_file(mount, receiver):
     with open(mount.root / "large.mov", "wb") as file:
         file.write(os.urandom(12_000_000))

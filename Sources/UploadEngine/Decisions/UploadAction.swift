@@ -7,8 +7,8 @@ public enum UploadAction: Hashable, Sendable {
   case read(ReadOrder)
   /// The buffer of this read is free again.
   case release(ReadID)
-  /// Send a request; answer with ``UploadSchedule/requestCompleted(_:outcome:connection:at:)``.
-  case send(HTTPRequestID, SendOrder)
+  /// Send requests, begun together; answer each with ``UploadSchedule/requestCompleted(_:outcome:connection:at:)``.
+  case send([RequestOrder])
   /// End a request early; it is still answered.
   case cancel(HTTPRequestID)
   /// Make the file's catalog entry durable; answer with ``UploadSchedule/recorded(_:receipt:at:)``.
@@ -43,6 +43,14 @@ public struct ReadOrder: Hashable, Sendable {
   public var offset: UInt64
   /// How long it is; at least 1.
   public var byteCount: Int
+}
+
+/// A request and its name.
+public struct RequestOrder: Hashable, Sendable {
+  /// The request's name.
+  public var id: HTTPRequestID
+  /// What is sent.
+  public var order: SendOrder
 }
 
 /// One request, without the chunk's bytes.

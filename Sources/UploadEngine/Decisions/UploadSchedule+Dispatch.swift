@@ -4,6 +4,8 @@ import FileModel
 extension UploadSchedule {
   /// What a file costs beside its bytes, so that a thousand tiny files do not count as nothing.
   private static let fileOverheadBytes: UInt64 = 64 << 10
+  /// Sessions that the server has still to be told are not needed.
+  private static let discardedMax = 64
 
   /// A settled file with a final name is to be delivered, from the beginning or again.
   mutating func makeReady(_ id: FileID, at now: Moment) {
@@ -67,9 +69,21 @@ extension UploadSchedule {
     file.inFlightIndices = []
     guard let identity = session.identity else { return }
     actions.append(.removeResume(file.id))
-    // While the destination is not to be had the session is left to expire.
-    guard gate == .open else { return }
-    send(.abort(identity), purpose: .abort)
+    discard(identity)
+  }
+
+  /// The server is told later: the warm connection belongs to the file whose session is no longer needed.
+  mutating func discard(_ session: SessionIdentity) {
+    discarded.append(session)
+    // Beyond the bound the oldest is left to expire.
+    if discarded.count > Self.discardedMax { discarded.removeFirst() }
+  }
+
+  /// Ends discarded sessions while there is nothing better to do.
+  private mutating func abortDiscarded() {
+    guard gate == .open, activeSmall.isEmpty, activeLarge.isEmpty else { return }
+    for session in discarded { send(.abort(session), purpose: .abort) }
+    discarded.removeAll()
   }
 
   /// Sends whatever may be sent and reads whatever may be read.
@@ -81,6 +95,7 @@ extension UploadSchedule {
     }
     while buffersInUse < limits.buffers, let id = nextFileToRead() { readChunk(of: id) }
     admit()
+    abortDiscarded()
   }
 
   private var parallelChunks: Int { min(limits.parallelChunks, max(1, abilities.parallelChunks)) }
@@ -123,7 +138,7 @@ extension UploadSchedule {
     case .openSession, .querySession, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
-    actions.append(.send(request, order))
+    actions.append(.send([RequestOrder(id: request, order: order)]))
     return request
   }
 
@@ -329,6 +344,14 @@ extension UploadSchedule {
     deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }
 
+  /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
+  private mutating func sendPrewarms(_ count: Int) {
+    let ids = (0..<count).map { _ in makeRequestID() }
+    for request in ids { requests[request] = .prewarm }
+    if case .closed = gate, let first = ids.first { gate = .probing(first) }
+    actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm) }))
+  }
+
   /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out
   /// together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
   mutating func warmForOpenFiles(at now: Moment) {
@@ -338,6 +361,6 @@ extension UploadSchedule {
     let wanted = min(parallelChunks, max(1, chunks))
     guard wanted > warmConnections, maySend(at: now) else { return }
     warmConnections = wanted
-    for _ in 0..<(gate == .open ? wanted : 1) { send(.prewarm, purpose: .prewarm) }
+    sendPrewarms(gate == .open ? wanted : 1)
   }
 }

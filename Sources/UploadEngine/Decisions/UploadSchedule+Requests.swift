@@ -157,7 +157,7 @@ extension UploadSchedule {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
       if case .sessionOpened(let sessionID, _, _) = outcome {
-        send(.abort(SessionIdentity(id: sessionID, nonce: [])), purpose: .abort)
+        discard(SessionIdentity(id: sessionID, nonce: []))
       }
       return
     }

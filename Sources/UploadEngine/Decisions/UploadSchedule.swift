@@ -97,6 +97,8 @@ public struct UploadSchedule: Sendable {
   var isMeasuring = false
   var warmConnections = 0
   var history: [FileID] = []
+  /// Sessions that nobody needs any more; see ``discard(_:)``.
+  var discarded: [SessionIdentity] = []
   var nextRequest: UInt64 = 1
   var nextRead: UInt64 = 1
   var changeSequence: UInt64 = 0

@@ -1,18 +1,47 @@
 /// Sends HTTP requests. The engine and the destinations know this protocol and these values; sockets live behind it.
 ///
 /// Threading: every method may be called from any thread and returns at once. `onCompletion` is called exactly once for
-/// each ``start(_:id:onCompletion:)``, on the transport's own thread (or on the caller's, when the transport refuses the
+/// each request of ``start(_:)``, on the transport's own thread (or on the caller's, when the transport refuses the
 /// request); it must be quick and must not block.
 public protocol HTTPTransport: Sendable {
-  /// Queues a request. A full inbox or a stopped transport is reported through `onCompletion` as
-  /// ``TransportError/Kind/overloaded`` or ``TransportError/Kind/stopped``.
-  func start(
-    _ request: HTTPRequest, id: HTTPRequestID,
-    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void)
+  /// Queues requests. Those of one call are begun together, before any of them can have ended: over HTTP/1.1 each gets a
+  /// connection of its own, as far as the transport's limit allows. A full inbox or a stopped transport is reported
+  /// through the completions as ``TransportError/Kind/overloaded`` or ``TransportError/Kind/stopped``.
+  func start(_ requests: [PendingHTTPRequest])
 
   /// Ends a request early; its completion then reports ``TransportError/Kind/cancelled``. Unknown ids are ignored: the
   /// completion may already be on its way.
   func cancel(_ id: HTTPRequestID)
+}
+
+extension HTTPTransport {
+  /// Queues one request.
+  public func start(
+    _ request: HTTPRequest, id: HTTPRequestID,
+    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void
+  ) {
+    start([PendingHTTPRequest(id: id, request: request, onCompletion: onCompletion)])
+  }
+}
+
+/// A request with the place where its answer goes.
+public struct PendingHTTPRequest: Sendable {
+  /// Names the request.
+  public var id: HTTPRequestID
+  /// What is sent.
+  public var request: HTTPRequest
+  /// Called once with the answer, on the transport's thread; must be quick and must not block.
+  public var onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
+
+  /// A request whose answer goes to `onCompletion`.
+  public init(
+    id: HTTPRequestID, request: HTTPRequest,
+    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void
+  ) {
+    self.id = id
+    self.request = request
+    self.onCompletion = onCompletion
+  }
 }
 
 /// Names one request of one transport; never reused within a process.

@@ -62,8 +62,8 @@ struct ScheduleHarness {
         reads.append(order)
       case .release(let read):
         #expect(buffers.remove(read) != nil, "a buffer was released that is not in use")
-      case .send(let id, let order):
-        sent.append((id, order))
+      case .send(let orders):
+        sent += orders.map { ($0.id, $0.order) }
       default:
         others.append(action)
       }

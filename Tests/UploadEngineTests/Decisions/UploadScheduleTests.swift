@@ -141,6 +141,12 @@ import Testing
     harness.advance(by: .milliseconds(20))
     harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
     harness.handle(file.settled)
+    harness.answerReads()
+    // Regression: the abort took the one warm connection, and the file had to open another.
+    #expect(!harness.sent.contains { $0.order.isAbort }, "the file comes first")
+    #expect(
+      harness.answer(.published(ScheduleHarness.receipt(.init("small"), 10, root: "", tip: ""))) { $0.isWholeFile }
+        != nil)
     #expect(harness.sent.contains { $0.order.isAbort })
     harness.succeed()
     #expect(harness.state(file.id) == .complete)

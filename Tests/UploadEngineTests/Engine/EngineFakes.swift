@@ -149,10 +149,11 @@ final class MemoryTransport: HTTPTransport {
     thread.withLock { thread, _ in thread = worker }
   }
 
-  func start(
-    _ request: HTTPRequest, id: HTTPRequestID,
-    onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void
-  ) {
+  func start(_ requests: [PendingHTTPRequest]) {
+    for request in requests { start(request.onCompletion) }
+  }
+
+  private func start(_ onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
     let isSilent = requestsLeft.withLock { left in
       left -= 1
       return left < 0
