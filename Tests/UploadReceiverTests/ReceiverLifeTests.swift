@@ -79,6 +79,41 @@ import Testing
     #expect(receiver.stop() == 0)
   }
 
+  @Test func sigterm_waitsForNoClientThatOnlyKeepsItsConnection() async throws {
+    let receiver = try ReceiverProgram()
+    try await receiver.run(
+      #"""
+      import select
+      # None of these clients reads or answers from here on, as one that keeps a connection for later.
+      kept = [raw() for _ in range(3)]
+      for sock in [raw() for _ in range(3)]:
+          sock.sendall(head("PUT", "/v1/files/" + secrets.token_hex(4), {**file_headers(b"x", secrets.token_hex(8)), "Content-Length": 1}) + b"x")
+          assert answer(sock)[0] == 201
+          kept.append(sock)
+      started = raw()
+      started.sendall(b"PUT /v1/fi")
+      silent = socket.create_connection(("127.0.0.1", PORT), timeout=DEADLINE)
+      handshaking = socket.create_connection(("127.0.0.1", PORT), timeout=DEADLINE)
+      handshaking.sendall(b"\x16\x03\x01\x02\x00\x01")
+      CONTEXT.set_alpn_protocols(["h2"])
+      undecided, streams = raw(), raw()
+      streams.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+      assert undecided.selected_alpn_protocol() == streams.selected_alpn_protocol() == "h2"
+      streams.recv(1)
+      CONTEXT.set_alpn_protocols(["http/1.1"])
+      gone = raw()
+      gone.sendall(head("GET", "/v1/stats", {}))
+      assert answer(gone)[0] == 200
+      gone.close()
+      until(lambda: stats()["connections_accepted"] >= 12)
+      ended = os.pidfd_open(PID)
+      os.kill(PID, signal.SIGTERM)
+      # The grace is 10 seconds; waiting for TLS alone would be 5.
+      assert select.select([ended], [], [], 4)[0], "the receiver still ran"
+      """#)
+    #expect(receiver.wait() == 0, "\(receiver.log)")
+  }
+
   @Test func secondSignal_endsAtOnce() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(

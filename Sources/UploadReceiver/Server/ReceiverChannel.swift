@@ -14,6 +14,8 @@ struct ConnectionLimits: Sendable {
   var bodyIdle: TimeAmount = .seconds(30)
   /// For a request's body in all.
   var bodyTotal: TimeAmount = .hours(1)
+  /// For running requests, when the receiver stops.
+  var grace: TimeAmount = .seconds(10)
 }
 
 /// A connection's pipeline: TLS, then HTTP/1.1 or HTTP/2 as negotiated, both served by one responder.
@@ -49,7 +51,9 @@ struct ReceiverChannel: HTTPChannelHandler {
     self.statistics = statistics
     self.responder = responder
     var configuration = HTTP1Channel.Configuration(
-      additionalChannelHandlers: [BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal)],
+      additionalChannelHandlers: [
+        RunningRequestHandler(), BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal),
+      ],
       idleTimeout: limits.idle)
     configuration.httpDecoder = .init(
       maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100)
@@ -62,6 +66,7 @@ struct ReceiverChannel: HTTPChannelHandler {
         .recvAllocator,
         value: AdaptiveRecvByteBufferAllocator(
           minimum: 4 << 10, initial: 64 << 10, maximum: ReceiverChannel.readBytesMax))
+      try channel.pipeline.syncOperations.addHandler(QuiescingHandler(grace: limits.grace))
       try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
       try channel.pipeline.syncOperations.addHandler(ConnectionCountingHandler(statistics))
     } catch {
@@ -87,11 +92,12 @@ struct ReceiverChannel: HTTPChannelHandler {
       return try channel.pipeline.syncOperations.configureAsyncHTTP2Pipeline(
         mode: .server,
         connectionManagerConfiguration: .init(
-          maxIdleTime: limits.idle, maxAge: nil, maxGraceTime: .seconds(10), keepalive: nil),
+          maxIdleTime: limits.idle, maxAge: nil, maxGraceTime: limits.grace, keepalive: nil),
         http2HandlerConfiguration: configuration
       ) { stream in
         stream.eventLoop.makeCompletedFuture {
           try stream.pipeline.syncOperations.addHandler(HTTP2FramePayloadToHTTPServerCodec())
+          try stream.pipeline.syncOperations.addHandler(RunningRequestHandler())
           try stream.pipeline.syncOperations.addHandler(
             BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal))
           return try Stream(

@@ -151,7 +151,7 @@ public final class ReceiverServer: Sendable {
       driver.tick()
       budget.tick()
     }
-    let failure = await ReceiverServer.serve(server, until: stop)
+    let failure = await ReceiverServer.serve(server, until: stop, grace: configuration.connections.grace)
     ticks.cancel()
     await driver.shutDown()
     store.syncOpenFiles()
@@ -164,10 +164,10 @@ public final class ReceiverServer: Sendable {
     case graceEnded
   }
 
-  /// Serves until asked to stop, then until the running requests are answered or 10 seconds have passed. Returns why the
+  /// Serves until asked to stop, then until the running requests are answered or their grace has passed. Returns why the
   /// server could not serve.
   private static func serve(
-    _ server: Server<ReceiverChannel>, until stop: @escaping @Sendable () async -> Void
+    _ server: Server<ReceiverChannel>, until stop: @escaping @Sendable () async -> Void, grace: TimeAmount
   ) async -> String? {
     await withTaskGroup(of: Milestone.self) { tasks in
       tasks.addTask {
@@ -189,7 +189,7 @@ public final class ReceiverServer: Sendable {
         return .serverEnded(failure: nil)
       }
       tasks.addTask {
-        try? await Task.sleep(for: .seconds(10))
+        try? await Task.sleep(for: .nanoseconds(grace.nanoseconds))
         return .graceEnded
       }
       _ = await tasks.next()
