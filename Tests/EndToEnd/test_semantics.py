@@ -309,26 +309,38 @@ def test_rename_replaces_atomically(work):
     """S3"""
     target = work / "current"
     target.write_bytes(b"0" * 1000)
+    fresh = [work / f".current.{index}" for index in range(1000)]
+    for index, path in enumerate(fresh):
+        path.write_bytes(str(index % 10).encode() * 1000)
     stop = threading.Event()
     wrong = []
+    reads = [0, 0]
 
-    def watch():
+    def watch(number):
         while not stop.is_set():
-            content = target.read_bytes()
+            # What a thread raises would be no more than a warning.
+            try:
+                content = target.read_bytes()
+            except OSError as error:
+                wrong.append(repr(error))
+                continue
+            reads[number] += 1
             if len(content) != 1000 or len(set(content)) != 1:
                 wrong.append(content)
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    watchers = [threading.Thread(target=watch, args=[number]) for number in range(len(reads))]
+    for watcher in watchers:
+        watcher.start()
     try:
-        for index in range(300):
-            fresh = work / f".current.{index}"
-            fresh.write_bytes(str(index % 10).encode() * 1000)
-            os.rename(fresh, target)
+        # Without a pause, so that a reader's second try is overtaken too.
+        for path in fresh:
+            os.rename(path, target)
     finally:
         stop.set()
-        watcher.join()
+        for watcher in watchers:
+            watcher.join()
     assert wrong == []
+    assert min(reads) > 0
     assert os.listdir(work) == ["current"]
 
 

@@ -1,6 +1,7 @@
 import CLinux
 import FileModel
 import Glibc
+import Synchronization
 import Testing
 
 @testable import UploadFS
@@ -32,6 +33,47 @@ struct NamesAndBytesTests {
     mounted.filesystem.release(try mounted.create("a", flags: O_RDWR | O_TRUNC))
     #expect(mounted.sink.lastSnapshot?.sizeBytes == 0)
     #expect(mounted.sink.problems == [])
+  }
+
+  @Test func aReplacedFileCanBeOpenedUntilTheKernelForgetsIt() throws {
+    let mounted = try Mounted()
+    try mounted.make("a", Array("old".utf8))
+    try mounted.make("b", Array("new".utf8))
+    let replaced = try #require(try mounted.filesystem.lookup(mounted.entry("a"))).node
+    let lookups = try #require(mounted.filesystem.nodes.withLock { $0.table[replaced]?.lookups })
+    try mounted.rename("b", "a")
+    _ = mounted.sink.takeNames()
+    #expect(try mounted.filesystem.attributes(of: replaced, handle: nil).st_nlink == 0)
+    let handle = try mounted.filesystem.open(replaced, flags: O_RDWR).handle
+    #expect(try mounted.read(handle) == Array("old".utf8))
+    try mounted.write(handle, Array("lost".utf8))
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.takeNames() == [], "it is gone for everybody else")
+    mounted.filesystem.release(try mounted.filesystem.open(replaced, flags: O_WRONLY | O_TRUNC).handle)
+    #expect(try mounted.filesystem.attributes(of: replaced, handle: nil).st_size == 0)
+    #expect(try mounted.read(mounted.open("a", flags: O_RDONLY)) == Array("new".utf8))
+    mounted.filesystem.forget(replaced, count: lookups)
+    #expect(failure { _ = try mounted.filesystem.open(replaced, flags: O_RDONLY) } == ESTALE)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func anUnlinkedFileIsHeldByItsHandlesOnly() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let node = try mounted.node("a")
+    try mounted.filesystem.unlink(mounted.entry("a"))
+    #expect(failure { _ = try mounted.filesystem.open(node, flags: O_RDONLY) } == ESTALE)
+  }
+
+  @Test func aFileWhoseOtherNameIsNotKnownYetStaysOpenable() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let node = try mounted.node("a")
+    #expect(link(mounted.captures + "/a", mounted.captures + "/b") == 0)
+    try mounted.filesystem.unlink(mounted.entry("a"))
+    #expect(try mounted.read(mounted.filesystem.open(node, flags: O_RDONLY).handle) == Array("content".utf8))
+    #expect(try mounted.node("b") == node)
+    #expect(mounted.filesystem.nodes.withLock { $0.table[node]?.pin } == nil)
   }
 
   @Test func unknownNumbersFailAndDoNoHarm() throws {

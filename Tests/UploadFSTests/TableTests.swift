@@ -78,6 +78,54 @@ struct NodeTableTests {
     #expect(table.node(of: Self.key(10)) == other)
   }
 
+  private func pin() throws -> FileDescriptor {
+    FileDescriptor(
+      owning: try check(uploadfs_openat(AT_FDCWD, "/", uploadfs_o_path | O_CLOEXEC, 0)), isReadable: false,
+      isWritable: false)
+  }
+
+  @Test mutating func aPinGoesWhenTheKernelForgetsOrTheFileHasANameAgain() throws {
+    let file = adopt(10, .regular, "a")
+    table.countLookup(file)
+    table.pin(file, by: try pin())
+    table.keepReachable(file)
+    table.removeName(entry("a"))
+    #expect(table[file]?.pin != nil)
+    #expect(adopt(10, .regular, "b") == file)
+    #expect(table[file]?.pin == nil)
+    #expect(table.takeReleased().count == 1)
+    table.pin(file, by: try pin())
+    table.keepReachable(file)
+    table.removeName(entry("b"))
+    table.forget(file, count: 1)
+    #expect(table[file] != nil, "a name of it is still to be found")
+    #expect(table[file]?.pin == nil)
+    #expect(table.takeReleased().count == 1)
+  }
+
+  @Test mutating func pinnedFilesAreBoundedAndAllGoAtOnceButDirectoriesStay() throws {
+    let directory = adopt(5, .directory, "d")
+    table.countLookup(directory)
+    table.pin(directory, by: try pin())
+    table.removeName(entry("d"))
+    let files = try (0...NodeTable.pinnedFilesMax).map { index in
+      let file = adopt(100 + UInt64(index), .regular, "\(index)")
+      table.countLookup(file)
+      table.pin(file, by: try pin())
+      table.removeName(entry("\(index)"))
+      return file
+    }
+    #expect(files.map { table[$0]?.pin != nil } == files.map { $0 != files.first })
+    #expect(table.takeReleased().count == 1)
+    table.unpinFiles()
+    #expect(files.allSatisfy { table[$0] != nil && table[$0]?.pin == nil })
+    #expect(table.takeReleased().count == NodeTable.pinnedFilesMax)
+    #expect(table[directory]?.pin != nil)
+    table.unpinFiles()
+    for file in files { table.forget(file, count: 1) }
+    #expect(table.takeReleased().isEmpty)
+  }
+
   @Test mutating func forgettingMoreThanWasCountedDoesNoHarm() {
     let directory = adopt(5, .directory, "d")
     table.countLookup(directory)

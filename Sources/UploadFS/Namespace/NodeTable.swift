@@ -26,8 +26,8 @@ struct NodeTable {
     var lookups: UInt64 = 0
     /// Present for regular files.
     var file: CapturedFile?
-    /// Keeps an inode without a name reachable as long as the kernel knows it.
-    var pin: FileDescriptor?
+    /// Keeps an inode without a name reachable as long as the kernel knows it; see ``NodeTable/pin(_:by:)``.
+    fileprivate(set) var pin: FileDescriptor?
   }
 
   private var nodes: [NodeID: Node] = [:]
@@ -37,7 +37,13 @@ struct NodeTable {
   /// Files that still have names which nobody has looked up yet; see ``keepReachable(_:)``.
   private var keepsKeyWithoutName: Set<NodeID> = []
 
-  /// Pins of dropped nodes, until somebody closes them outside of the lock.
+  /// The regular files among the pinned nodes, the longest pinned first.
+  private var pinnedFiles: [NodeID] = []
+  /// The kernel forgets a replaced file as soon as nobody uses it, so that few are pinned at a time, unless somebody
+  /// collects O_PATH descriptors. Each costs a descriptor and its blocks; beyond this many the longest pinned goes.
+  static let pinnedFilesMax = 256
+
+  /// Pins of nodes that need them no more, until somebody closes them outside of the lock.
   private var released: [FileDescriptor] = []
 
   /// A namespace that holds only the root.
@@ -147,6 +153,7 @@ struct NodeTable {
     guard nodes[id] != nil, nodes[entry.directory] != nil else { return }
     nodes[entry.directory]?.children[entry.name] = id
     nodes[id]?.names.append(entry)
+    unpin(id)
   }
 
   /// Takes a name away, when it is known. The node stays while the kernel knows it, reachable only by its number.
@@ -206,7 +213,24 @@ struct NodeTable {
 
   /// Keeps an inode without names open for as long as the kernel knows it.
   mutating func pin(_ id: NodeID, by descriptor: FileDescriptor) {
+    guard let kind = nodes[id]?.kind else { return }
+    unpin(id)
     nodes[id]?.pin = descriptor
+    guard kind == .regular else { return }
+    pinnedFiles.append(id)
+    if pinnedFiles.count > Self.pinnedFilesMax { unpin(pinnedFiles[0]) }
+  }
+
+  /// Lets go of every regular file that has no name, whether or not the kernel may still open it.
+  mutating func unpinFiles() {
+    for id in pinnedFiles { unpin(id) }
+  }
+
+  private mutating func unpin(_ id: NodeID) {
+    guard let node = nodes[id], let pin = node.pin else { return }
+    nodes[id]?.pin = nil
+    released.append(pin)
+    if node.kind == .regular { pinnedFiles.removeAll { $0 == id } }
   }
 
   /// Pins that no node needs any more. The caller closes them when it holds no lock.
@@ -219,9 +243,9 @@ struct NodeTable {
   private mutating func dropIfUnused(_ start: NodeID) {
     var id = start
     while id != .root, let node = nodes[id], node.lookups == 0, node.children.isEmpty {
+      unpin(id)
       if node.kind == .regular, !node.names.isEmpty || keepsKeyWithoutName.contains(id) { return }
       nodes[id] = nil
-      if let pin = node.pin { released.append(pin) }
       if byKey[node.key] == id { byKey[node.key] = nil }
       if let file = node.file { byFile[file.id] = nil }
       for entry in node.names { nodes[entry.directory]?.children[entry.name] = nil }

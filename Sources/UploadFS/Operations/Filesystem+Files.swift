@@ -254,18 +254,22 @@ extension Filesystem {
   /// How many of `bytes` may be written, making room if need be. When a part is no use, nothing is removed unless all of
   /// it can be had.
   private func admit(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor, isPartEnough: Bool) -> UInt64 {
-    let admitted = space.admit(bytes) { spareBytes, isEnough in
+    let admitted = space.admit(bytes) { spareBytes in
+      // Replaced files that the kernel might still open are worth less than a write.
+      withNodes { $0.table.unpinFiles() }
+      let spare = spareBytes()
+      if spare >= bytes { return }
       let candidates = sink.evictionCandidates()
       if !isPartEnough {
-        let attainable = candidates.reduce(spareBytes) { sum, candidate in
+        let attainable = candidates.reduce(spare) { sum, candidate in
           let (larger, isOver) = sum.addingReportingOverflow(snapshot(of: candidate.id)?.sizeBytes ?? 0)
           return isOver ? .max : larger
         }
         guard attainable >= bytes else { return }
       }
       for candidate in candidates {
-        if isEnough() { return }
         _ = evict(candidate.id, ifUnchangedSince: candidate.epoch)
+        if spareBytes() >= bytes { return }
       }
     }
     guard admitted < bytes else { return bytes }

@@ -107,7 +107,7 @@ extension Filesystem {
       let place = try location(of: entry)
       let removed = try prepareRemoval(of: entry, at: place)
       try check(unlinkat(place.directory, place.path, 0))
-      finishRemoval(removed) { $0.table.removeName(entry) }
+      finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return removed
     }
     if let file = removed.file { announceNames(of: file) }
@@ -119,7 +119,7 @@ extension Filesystem {
       let place = try location(of: entry)
       let removed = try prepareRemoval(of: entry, at: place)
       try check(unlinkat(place.directory, place.path, AT_REMOVEDIR))
-      finishRemoval(removed) { $0.table.removeName(entry) }
+      finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
     }
   }
 
@@ -140,17 +140,18 @@ extension Filesystem {
   /// Takes the name out of the table after the spool has removed it.
   ///
   /// A directory or special file without a name stays reachable for as long as the kernel knows it (it may be somebody's
-  /// current directory). A regular file does so only through open handles: holding more would keep its blocks from the
-  /// writer who removed it to make room. One that has further names, not looked up yet, waits for them under its number.
-  func finishRemoval(_ removed: Removed, _ removeName: (inout Namespace) -> Void) {
+  /// current directory). So does a regular file that was replaced: the kernel may have looked up its name already and open
+  /// it only now, and with ESTALE it tries but once more, which fails again where the name is replaced all the time. One
+  /// that was unlinked is reachable only through open handles: holding more would keep its blocks from the writer who
+  /// removed it to make room. One that has further names, not looked up yet, waits for them under its number.
+  func finishRemoval(_ removed: Removed, isReplaced: Bool, _ removeName: (inout Namespace) -> Void) {
     let linksLeft = (try? removed.pin.status().st_nlink) ?? 0
     withNodes { namespace in
       if namespace.table[removed.node]?.names.count == 1 {
-        if removed.file == nil {
+        if removed.file == nil || isReplaced || linksLeft > 0 {
           namespace.table.pin(removed.node, by: removed.pin)
-        } else if linksLeft > 0 {
-          namespace.table.keepReachable(removed.node)
         }
+        if removed.file != nil, linksLeft > 0 { namespace.table.keepReachable(removed.node) }
       }
       removeName(&namespace)
     }
@@ -173,7 +174,7 @@ extension Filesystem {
       if isExchange {
         withNodes { $0.table.exchange(from, to) }
       } else if let target {
-        finishRemoval(target) { _ = $0.table.move(from, to: to) }
+        finishRemoval(target, isReplaced: true) { _ = $0.table.move(from, to: to) }
       } else {
         _ = withNodes { $0.table.move(from, to: to) }
       }

@@ -22,13 +22,13 @@ final class SpoolSpace: Sendable {
 
   /// Admits up to `bytes` and returns how many; fewer when the reserve leaves no more, 0 when there is no room at all.
   ///
-  /// `makeRoom` is called at most once and only when room is short. It removes files until `isEnough` returns true or
-  /// nothing more can go.
-  func admit(_ bytes: UInt64, makeRoom: (_ spareBytes: UInt64, _ isEnough: () -> Bool) -> Void) -> UInt64 {
+  /// `makeRoom` is called at most once and only when room is short. It removes files until `spareBytes`, which asks the
+  /// system each time, returns enough or nothing more can go.
+  func admit(_ bytes: UInt64, makeRoom: (_ spareBytes: () -> UInt64) -> Void) -> UInt64 {
     if admitAll(bytes, refreshing: false) { return bytes }
     return roomTurn.withLock { _ in
       if admitAll(bytes, refreshing: true) { return bytes }
-      makeRoom(spareBytes(refreshing: false)) { self.spareBytes(refreshing: true) >= bytes }
+      makeRoom { self.spareBytes(refreshing: true) }
       if admitAll(bytes, refreshing: true) { return bytes }
       // Some filesystems give the blocks of removed files back only when their journal is written.
       _ = uploadfs_syncfs(directory.number)
