@@ -297,6 +297,20 @@ struct WriterActivityTests {
 }
 
 struct CachingPolicyTests {
+  /// Regression: RELEASE comes after close(2) has returned, and whoever opened the file in between could not map it shared.
+  @Test func writerThatHasClosed_doesNotMakeTheNextOpenDirect() {
+    var policy = CachingPolicy()
+    #expect(policy.opened(reads: false, writes: true).isDirect)
+    policy.rested()
+    let reader = policy.opened(reads: true, writes: false)
+    #expect(!reader.isDirect)
+    #expect(!reader.keepsCache, "what was written past the cache must be read again")
+    policy.closed(isDirect: true, writes: false)
+    #expect(policy.directWriters == 0)
+    policy.resumed()
+    #expect(policy.opened(reads: true, writes: false).isDirect)
+  }
+
   @Test func aLoneWriterGoesPastTheCacheAndAReaderUsesIt() {
     var policy = CachingPolicy()
     #expect(policy.opened(reads: false, writes: true).isDirect == true)

@@ -14,6 +14,8 @@ final class FileHandle: Sendable {
   let descriptor: FileDescriptor
   let writes: Bool
   let isDirect: Bool
+  /// A descriptor of it was closed and nothing was written since: it no longer counts as a direct writer.
+  let isResting = Atomic<Bool>(false)
 
   init(file: CapturedFile, descriptor: FileDescriptor, writes: Bool, isDirect: Bool) {
     self.file = file

@@ -287,11 +287,10 @@ private func fuseWrite(
   }
 }
 
-/// One descriptor was closed. Everything that was written is in the spool already, and only the release of the last
-/// descriptor says that a writer has finished.
 private func fuseFlush(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
-  guard let call = Call(request) else { return }
-  call.answerDone { (_) throws(SystemError) in }
+  guard let call = Call(request), let info else { return }
+  let number = info.pointee.fh
+  call.answerDone { (filesystem) throws(SystemError) in filesystem.flush(number) }
 }
 
 private func fuseRelease(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {

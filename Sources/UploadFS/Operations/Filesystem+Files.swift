@@ -169,7 +169,8 @@ extension Filesystem {
       writableOpens.subtract(1, ordering: .sequentiallyConsistent)
     }
     let last = file.state.withLock { state -> FileDescriptor? in
-      state.caching.closed(isDirect: handle.isDirect, writes: handle.writes)
+      let isCounted = handle.writes && !handle.isResting.load(ordering: .sequentiallyConsistent)
+      state.caching.closed(isDirect: handle.isDirect, writes: isCounted)
       state.handles -= 1
       guard state.handles == 0 else { return nil }
       defer { state.descriptor = nil }
@@ -177,6 +178,21 @@ extension Filesystem {
     }
     // Closed here, without the lock, unless a system call of another thread still uses it.
     _ = last
+  }
+
+  /// One descriptor of a handle was closed. Everything that was written is in the spool already, and only the release of
+  /// the last descriptor says that a writer has finished.
+  func flush(_ number: UInt64) {
+    guard case .file(let handle)? = try? handle(number), handle.isDirect, handle.writes else { return }
+    handle.file.state.withLock { state in
+      if !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) { state.caching.rested() }
+    }
+  }
+
+  private func resume(_ handle: FileHandle) {
+    handle.file.state.withLock { state in
+      if handle.isResting.exchange(false, ordering: .sequentiallyConsistent) { state.caching.resumed() }
+    }
   }
 
   // MARK: Reading and writing
@@ -221,6 +237,7 @@ extension Filesystem {
     }
     let count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor, isPartEnough: true)
     guard count > 0 else { throw .noSpace }
+    if handle.isResting.load(ordering: .relaxed) { resume(handle) }
     beginMutation(of: handle.file)
     defer { endMutation(of: handle.file) }
     return try Self.writeFully(handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
