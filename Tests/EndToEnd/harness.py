@@ -190,6 +190,16 @@ def _processes_of_session(session):
     return found
 
 
+def still(reading, number):
+    """The first reading whose number does not change over ten readings in a row."""
+    last, same = reading(), 0
+    while same < 10:
+        now = reading()
+        same = same + 1 if number(now) == number(last) else 0
+        last = now
+    return last
+
+
 class Receiver:
     """uploadfs-receiver on a free loopback port; the port stays the same over restarts."""
 

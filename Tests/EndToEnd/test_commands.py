@@ -61,12 +61,20 @@ def test_wait_returns_at_once_when_there_is_nothing(mount):
     assert time.monotonic() - start < 5
 
 
+def reads_summary(pid):
+    """The process has the mount's summary open."""
+    try:
+        return any(os.readlink(entry).endswith("/summary.json") for entry in os.scandir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
 def test_wait_waits_for_what_was_written_before_and_not_for_more(new_mount, receiver, folder):
     with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
         subprocess.run(["cp", write_random(folder / "a", 16 << 20), mount.root / "a.mov"], check=True)
         waiting = subprocess.Popen([str(MOUNT_TOOL), "wait", str(mount.root)], stdin=subprocess.DEVNULL)
-        time.sleep(0.3)
+        wait_until(lambda: reads_summary(waiting.pid), "the waiting program has taken note of what there is")
         subprocess.run(["cp", write_random(folder / "b", 64 << 20), mount.root / "b.mov"], check=True)
         assert waiting.wait(60) == 0
         assert mount.status("a.mov")["state"] == "complete"
