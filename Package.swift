@@ -34,15 +34,17 @@ let package = Package(
     .systemLibrary(name: "CCurlSystem", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "COpenSSLSystem", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CISALSystem", pkgConfig: "libisal", providers: [.apt(["libisal-dev"])]),
+    .systemLibrary(name: "CLZ4System", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
     .target(name: "CFuse", dependencies: ["CFuse3System"]),
     .target(name: "CCurl", dependencies: ["CCurlSystem"]),
     .target(name: "COpenSSL", dependencies: ["COpenSSLSystem"]),
     .target(name: "CISAL", dependencies: ["CISALSystem"]),
+    .target(name: "CLZ4", dependencies: ["CLZ4System"]),
     .target(name: "CLinux"),
 
     // Values that the layers share, and what client and receiver must agree on.
     .target(name: "FileModel", swiftSettings: strict),
-    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL"], swiftSettings: strict),
+    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
 
     // The client.

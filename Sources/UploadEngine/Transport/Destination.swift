@@ -121,23 +121,38 @@ public struct ChunkDigest: Hashable, Sendable {
   }
 }
 
+/// How a body's bytes travel. Digests, sizes and tags are always of the plain bytes (spec C5).
+public enum ChunkEncoding: Hashable, Sendable {
+  /// As they are.
+  case identity
+  /// One LZ4 block.
+  case lz4
+}
+
 /// One chunk on its way.
 public struct ChunkSending: Sendable {
   /// The session.
   public var session: SessionIdentity
   /// The chunk's position: it starts at index × the session's chunk size.
   public var index: Int
-  /// Digests of `body`.
+  /// Digests of the plain bytes.
   public var digest: ChunkDigest
-  /// The chunk's bytes.
+  /// How many plain bytes there are.
+  public var plainBytes: Int
+  /// What `body` is.
+  public var encoding: ChunkEncoding
+  /// The chunk's bytes, as they travel.
   public var body: any PinnedBytes
   /// Counts what has been handed to the network.
   public var sentBytes: SentByteCounter
 
-  /// A chunk with its bytes.
+  /// A chunk with its bytes; plain ones, unless said otherwise.
   public init(
-    session: SessionIdentity, index: Int, digest: ChunkDigest, body: any PinnedBytes, sentBytes: SentByteCounter
+    session: SessionIdentity, index: Int, digest: ChunkDigest, plainBytes: Int? = nil,
+    encoding: ChunkEncoding = .identity, body: any PinnedBytes, sentBytes: SentByteCounter
   ) {
+    self.plainBytes = plainBytes ?? body.bytes.count
+    self.encoding = encoding
     self.session = session
     self.index = index
     self.digest = digest
@@ -191,9 +206,13 @@ public struct WholeFileSending: Sendable {
   public var nonce: [UInt8]
   /// The final name.
   public var path: RelativePath
-  /// Digests of `body`.
+  /// Digests of the plain bytes.
   public var digest: ChunkDigest
-  /// The file's bytes; nil when it is empty.
+  /// How many plain bytes there are.
+  public var plainBytes: Int
+  /// What `body` is.
+  public var encoding: ChunkEncoding
+  /// The file's bytes, as they travel; nil when it is empty.
   public var body: (any PinnedBytes)?
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64
@@ -205,8 +224,11 @@ public struct WholeFileSending: Sendable {
   /// A small file with its bytes.
   public init(
     fileID: FileID, revision: UInt64, nonce: [UInt8], path: RelativePath, digest: ChunkDigest,
-    body: (any PinnedBytes)?, modifiedNanoseconds: Int64, mode: UInt32, sentBytes: SentByteCounter
+    plainBytes: Int? = nil, encoding: ChunkEncoding = .identity, body: (any PinnedBytes)?,
+    modifiedNanoseconds: Int64, mode: UInt32, sentBytes: SentByteCounter
   ) {
+    self.plainBytes = plainBytes ?? body?.bytes.count ?? 0
+    self.encoding = encoding
     self.fileID = fileID
     self.revision = revision
     self.nonce = nonce
