@@ -67,28 +67,14 @@ struct MountView {
     return texts
   }
 
-  /// Waits until the summary differs from `known` or the time is over, whichever is first, and returns it.
-  ///
-  /// poll(2) on a virtual file reports a change since that descriptor was last read, so no change between reading and
-  /// waiting is missed. The bound covers a daemon whose notification is lost. `limit` is at most some seconds.
-  func nextSummary(after known: SummaryReading?, within limit: Duration) throws(ToolFailure) -> SummaryReading {
+  /// Reads the summary now and then whenever it has changed.
+  func watchSummary() throws(ToolFailure) -> SummaryWatch {
     let descriptor = open(summaryPath, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw unreachable(errno) }
-    defer { close(descriptor) }
-    let present: [UInt8]
-    do {
-      present = try WholeFile.read(descriptor, bytesMax: 16 << 20)
-    } catch {
-      throw unreachable(error.code)
-    }
-    let reading = try SummaryReading(present)
-    guard reading == known else { return reading }
-    var wanted = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-    poll(&wanted, 1, Int32((limit / .milliseconds(1)).rounded(.up)))
-    return try summary()
+    return SummaryWatch(descriptor: descriptor, mount: self)
   }
 
-  private func unreachable(_ code: Int32) -> ToolFailure {
+  fileprivate func unreachable(_ code: Int32) -> ToolFailure {
     switch code {
     case ENOTCONN, ECONNABORTED, EIO:
       ToolFailure(
@@ -105,6 +91,39 @@ struct MountView {
     default:
       ToolFailure(.notAMount, "\(mountPoint) cannot be read: \(systemMessage(code))")
     }
+  }
+}
+
+/// One open summary. poll(2) on a virtual file reports a change since that descriptor was last read, so no change between
+/// reading and waiting is missed, and an unchanged summary is not read again.
+struct SummaryWatch: ~Copyable {
+  private let descriptor: Int32
+  private let mount: MountView
+
+  fileprivate init(descriptor: Int32, mount: MountView) {
+    self.descriptor = descriptor
+    self.mount = mount
+  }
+
+  deinit { close(descriptor) }
+
+  /// The summary as it is now.
+  func read() throws(ToolFailure) -> SummaryReading {
+    lseek(descriptor, 0, SEEK_SET)
+    let text: [UInt8]
+    do {
+      text = try WholeFile.read(descriptor, bytesMax: 16 << 20)
+    } catch {
+      throw mount.unreachable(error.code)
+    }
+    return try SummaryReading(text)
+  }
+
+  /// The summary once it has changed, or when the time is over: a daemon's notification can be lost with the daemon.
+  func next(within limit: Duration) throws(ToolFailure) -> SummaryReading {
+    var wanted = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    poll(&wanted, 1, Int32(min(60_000, max(0, (limit / .milliseconds(1)).rounded(.up)))))
+    return try read()
   }
 }
 

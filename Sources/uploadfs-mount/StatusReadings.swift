@@ -2,11 +2,11 @@ import FoundationEssentials
 import MountConfiguration
 
 /// What `.uploadfs/summary.json` says (docs/summary.schema.json), as far as the commands need it.
-struct SummaryReading: Decodable, Equatable {
-  struct Process: Decodable, Equatable {
+struct SummaryReading: Decodable {
+  struct Process: Decodable {
     var pid: Int32
   }
-  struct Bytes: Decodable, Equatable {
+  struct Bytes: Decodable {
     var pending: UInt64
   }
 
@@ -68,7 +68,7 @@ struct FileReading: Decodable {
 }
 
 /// A failure in either document.
-struct FailureReading: Decodable, Equatable {
+struct FailureReading: Decodable {
   var code: String
   var message: String
 }

@@ -17,12 +17,13 @@ struct WaitCommand: ParsableCommand {
     try reportingFailures {
       let mount = try MountView(mountPoint)
       let deadline = timeout.map { ContinuousClock.now + $0.duration }
-      let start = try mount.summary()
+      let watch = try mount.watchSummary()
+      let start = try watch.read()
       var summary = start
       while !summary.hasDelivered(everythingUpTo: start.changeSequence) {
         let left = deadline.map { $0 - ContinuousClock.now } ?? .seconds(1)
         guard left > .zero else { throw timedOut(summary) }
-        summary = try mount.nextSummary(after: summary, within: min(left, .seconds(1)))
+        summary = try watch.next(within: min(left, .seconds(1)))
       }
       return try outcome(summary)
     }
