@@ -40,11 +40,12 @@ let package = Package(
     .target(name: "COpenSSL", dependencies: ["COpenSSLSystem"]),
     .target(name: "CISAL", dependencies: ["CISALSystem"]),
     .target(name: "CLZ4", dependencies: ["CLZ4System"]),
+    .target(name: "CSHA256"),
     .target(name: "CLinux"),
 
     // Values that the layers share, and what client and receiver must agree on.
     .target(name: "FileModel", swiftSettings: strict),
-    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4"], swiftSettings: strict),
+    .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
 
     // The client.
