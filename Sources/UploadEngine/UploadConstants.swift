@@ -38,6 +38,18 @@ public enum UploadConstants {
   public static let retryMaxDelay: Duration = .seconds(15)
   /// Attempts for one chunk before its file pauses and the server is asked again.
   public static let chunkMaxRetries = 7
+  /// A chunk, whole file or session makes no progress for this long: its file reconnects and asks the server.
+  public static let watchdogSession: Duration = .seconds(60)
+  /// Chunks are to be sent, and none is acknowledged for this long: new sessions.
+  public static let watchdogGlobal: Duration = .seconds(300)
+  /// Failures in a row that open an endpoint's circuit breaker.
+  public static let breakerFailures = 5
+  /// How long it stays open before one request is let through.
+  public static let breakerOpenDuration: Duration = .seconds(30)
+  /// Successes in a row that close it again.
+  public static let breakerSuccesses = 2
+  /// Samples before a speed estimate is trusted.
+  public static let minSpeedSamples = 3
   /// Acknowledged chunks between two resume records.
   public static let resumeCheckpointInterval = 10
   /// After this an upload session is not resumed.

@@ -1,0 +1,138 @@
+/// How fast the link to the destination takes bytes, over all streams together: a one-dimensional Kalman filter (spec
+/// E5). Its noise is relative to the speed itself, because links differ by five orders of magnitude.
+public struct SpeedEstimate: Hashable, Sendable {
+  /// What is carried over a restart in a resume record.
+  public struct State: Hashable, Sendable {
+    /// The estimate.
+    public var bytesPerSecond: Double
+    /// Its variance, (bytes/s)².
+    public var variance: Double
+    /// How many samples it rests on.
+    public var sampleCount: Int
+
+    /// An estimate as it was written down.
+    public init(bytesPerSecond: Double, variance: Double, sampleCount: Int) {
+      self.bytesPerSecond = bytesPerSecond
+      self.variance = variance
+      self.sampleCount = sampleCount
+    }
+  }
+
+  /// The speed may drift by this part of itself in a second.
+  private static let driftPerSecond = 0.1
+  /// One sample is off by this part of itself.
+  private static let sampleNoise = 0.3
+  /// A sample further away than this many standard deviations is an outlier.
+  private static let outlierDeviations = 3.0
+  /// No link is faster; a figure beyond it is no measurement.
+  private static let bytesPerSecondMax = 1e12
+
+  /// What is known, including what is still too little to be trusted.
+  public private(set) var state: State
+  private var last: MonotonicTime?
+  /// Outliers in a row, positive when they lie above the estimate. One is an accident; the third is a new link.
+  private var outliers = 0
+
+  /// An estimate that knows nothing, or what an earlier run knew. Figures that cannot be are taken as nothing.
+  public init(_ state: State? = nil) {
+    let nothing = State(bytesPerSecond: 0, variance: 0, sampleCount: 0)
+    guard let state, state.sampleCount > 0, state.bytesPerSecond > 0, state.bytesPerSecond <= Self.bytesPerSecondMax,
+      state.variance >= 0, state.variance.isFinite
+    else {
+      self.state = nothing
+      return
+    }
+    self.state = state
+    // The run before may have been in another network: remembered, but doubted.
+    self.state.variance = max(state.variance, state.bytesPerSecond * state.bytesPerSecond / 4)
+    self.state.sampleCount = min(state.sampleCount, 1 << 20)
+  }
+
+  /// The speed, once there are enough samples to trust it.
+  public var bytesPerSecond: Double? {
+    state.sampleCount >= UploadConstants.minSpeedSamples ? state.bytesPerSecond : nil
+  }
+
+  /// So many bytes were acknowledged in an interval in which the link was never idle.
+  public mutating func add(bytes: UInt64, over interval: Duration, at now: MonotonicTime) {
+    guard interval > .zero, bytes > 0 else { return }
+    let sample = Double(bytes) / interval.seconds
+    guard sample.isFinite, sample > 0, sample <= Self.bytesPerSecondMax else { return }
+    defer { last = now }
+    guard state.sampleCount > 0 else {
+      state = State(bytesPerSecond: sample, variance: sample * sample / 4, sampleCount: 1)
+      return
+    }
+    drift(to: now, over: interval)
+    correct(with: sample)
+    state.sampleCount = min(state.sampleCount + 1, 1 << 20)
+  }
+
+  /// Time makes every estimate less certain; an idle hour makes it uncertain, and not wrong.
+  private mutating func drift(to now: MonotonicTime, over interval: Duration) {
+    let elapsed = max(0, last.map { (now - $0).seconds } ?? interval.seconds)
+    let step = Self.driftPerSecond * state.bytesPerSecond
+    state.variance = min(state.variance + step * step * elapsed, state.bytesPerSecond * state.bytesPerSecond)
+  }
+
+  private mutating func correct(with sample: Double) {
+    let innovation = sample - state.bytesPerSecond
+    let scale = Self.sampleNoise * max(min(sample, 4 * state.bytesPerSecond), state.bytesPerSecond)
+    var noise = scale * scale
+    let bound = Self.outlierDeviations * Self.outlierDeviations
+    if innovation * innovation > bound * (state.variance + noise) {
+      outliers = innovation > 0 ? max(1, outliers + 1) : min(-1, outliers - 1)
+      if abs(outliers) < 3 {
+        // As noisy as it takes to be no surprise: it moves the estimate a little.
+        noise = max(noise, innovation * innovation)
+      } else {
+        state.variance = innovation * innovation
+      }
+    } else {
+      outliers = 0
+    }
+    let gain = state.variance / (state.variance + noise)
+    state.bytesPerSecond = max(1, state.bytesPerSecond + gain * innovation)
+    state.variance *= 1 - gain
+  }
+}
+
+/// Cuts the acknowledgements of all streams into samples for a ``SpeedEstimate``. Only the time in which the link had
+/// something to carry counts, and only chunks that are long enough to say something about the link: a thousand tiny
+/// files measure the round trip.
+struct SpeedSampler: Hashable, Sendable {
+  /// Shorter intervals measure how acknowledgements bunch up.
+  static let intervalMin: Duration = .milliseconds(250)
+
+  private var inFlight = 0
+  private var start: MonotonicTime?
+  private var bytes: UInt64 = 0
+
+  static func isTelling(_ byteCount: Int) -> Bool { byteCount >= UploadConstants.chunkBytesMin }
+
+  mutating func sent(_ byteCount: Int) {
+    guard Self.isTelling(byteCount) else { return }
+    inFlight += 1
+  }
+
+  /// A request has ended; the sample that its acknowledgement completes, if it does.
+  mutating func ended(_ byteCount: Int, isAcknowledged: Bool, at now: MonotonicTime) -> (UInt64, Duration)? {
+    guard Self.isTelling(byteCount) else { return nil }
+    inFlight = max(0, inFlight - 1)
+    defer { if inFlight == 0 { start = nil } }
+    guard isAcknowledged else { return nil }
+    guard let start else {
+      // The first acknowledgement also took the way through empty buffers and handshakes: from here on it counts.
+      self.start = now
+      bytes = 0
+      return nil
+    }
+    bytes &+= UInt64(byteCount)
+    guard now - start >= Self.intervalMin else { return nil }
+    defer {
+      self.start = now
+      bytes = 0
+    }
+    return (bytes, now - start)
+  }
+}
