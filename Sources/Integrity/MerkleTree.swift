@@ -1,8 +1,9 @@
-/// The Merkle tree of RFC 6962 over a file's chunk digests, built in index order (spec D3).
+/// The Merkle tree of RFC 6962 over a file's chunk digests, built in index order (spec D3). For chunks that come in any
+/// order there is ``MerkleAccumulator``.
 ///
 /// Holds only the roots of the complete subtrees to the left, at most one for each bit of the leaf count.
 public struct MerkleTree: Sendable, Hashable {
-  private var carries: [[UInt8]] = []
+  private var carries: [Digest32] = []
 
   /// Leaves appended so far.
   public private(set) var leafCount = 0
@@ -12,11 +13,20 @@ public struct MerkleTree: Sendable, Hashable {
 
   /// Appends the leaf SHA-256(0x00 ‖ data).
   public mutating func append(chunkSHA256: [UInt8]) {
-    var node = sha256([0x00] + chunkSHA256)
+    append(leafHash: chunkSHA256.withUnsafeBytes { MerkleHash.leaf($0) })
+  }
+
+  /// Appends the leaf SHA-256(0x00 ‖ digest).
+  public mutating func append(_ chunkSHA256: Digest32) {
+    append(leafHash: chunkSHA256.withUnsafeBytes { MerkleHash.leaf($0) })
+  }
+
+  private mutating func append(leafHash: Digest32) {
+    var node = leafHash
     var count = leafCount
     // Each trailing 1 bit of the old count is a complete subtree that this leaf completes into a larger one.
     while count & 1 == 1, let left = carries.popLast() {
-      node = MerkleTree.node(left, node)
+      node = MerkleHash.node(left, node)
       count >>= 1
     }
     carries.append(node)
@@ -25,14 +35,10 @@ public struct MerkleTree: Sendable, Hashable {
 
   /// The root over all leaves; SHA-256 of nothing for the empty tree.
   public var root: [UInt8] {
-    guard var node = carries.last else { return sha256([]) }
+    guard var node = carries.last else { return MerkleHash.empty.bytes }
     for left in carries.dropLast().reversed() {
-      node = MerkleTree.node(left, node)
+      node = MerkleHash.node(left, node)
     }
-    return node
-  }
-
-  private static func node(_ left: [UInt8], _ right: [UInt8]) -> [UInt8] {
-    sha256([0x01] + left + right)
+    return node.bytes
   }
 }

@@ -31,6 +31,14 @@ public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
       count = Int(UPLOADFS_SHA256_BYTES)
     }
   }
+
+  /// The same as a value that needs no memory of its own.
+  public consuming func finalizeDigest() -> Digest32 {
+    Digest32 { output in
+      let isFinished = uploadfs_sha256_finish(context, output)
+      precondition(isFinished == 1, "OpenSSL refused to finish a SHA-256")
+    }
+  }
 }
 
 /// SHA-256 of the bytes: 32 bytes.

@@ -1,8 +1,10 @@
 import Integrity
 import Testing
 
-@Suite struct MerkleTreeTests {
-  /// The public vectors of RFC 6962 implementations: inputs, and the root over the first n of them.
+/// The reference vectors of Certificate Transparency (RFC 6962), as published in github.com/transparency-dev/merkle,
+/// testonly/constants.go, and before in github.com/google/certificate-transparency, merkle_tree_test: eight leaves, the
+/// root over the first n of them, and the inner nodes that the published audit paths name.
+enum CertificateTransparencyVectors {
   static let inputs = [
     "", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f",
   ]
@@ -17,11 +19,23 @@ import Testing
     "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
     "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
   ]
+  /// Leaf range and hash of subtrees of the eight leaves.
+  static let subtrees: [(leaves: Range<Int>, hash: String)] = [
+    (1..<2, "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7"),
+    (2..<4, "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e"),
+    (4..<8, "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4"),
+    (4..<5, "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b"),
+    (6..<8, "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0"),
+    (0..<4, "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7"),
+  ]
+}
 
+@Suite struct MerkleTreeTests {
   @Test func root_matchesThePublicVectors() throws {
     var tree = MerkleTree()
-    #expect(Hex.encode(tree.root) == MerkleTreeTests.roots[0])
-    for (input, root) in zip(MerkleTreeTests.inputs, MerkleTreeTests.roots.dropFirst()) {
+    #expect(Hex.encode(tree.root) == CertificateTransparencyVectors.roots[0])
+    let vectors = CertificateTransparencyVectors.self
+    for (input, root) in zip(vectors.inputs, vectors.roots.dropFirst()) {
       tree.append(chunkSHA256: try #require(Hex.decode(input)))
       #expect(Hex.encode(tree.root) == root, "\(tree.leafCount) leaves")
     }

@@ -1,4 +1,4 @@
-import Integrity
+public import Integrity
 
 /// What is to be done. The driver runs effects in the order given, after it has let go of the core; what the store does
 /// comes back as an event.

@@ -1,3 +1,5 @@
+import Integrity
+
 /// The receiver's rules: sessions, idempotency keys, chunks, commits, quotas, expiry and receipts. A value without clock
 /// and I/O: events go in with the time, effects come out, so that a simulation can run it as it is.
 ///

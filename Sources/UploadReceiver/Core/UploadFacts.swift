@@ -1,4 +1,5 @@
 public import ChunkProtocol
+public import Integrity
 
 /// What a credential may do.
 public struct CoreCredential: Hashable, Sendable {

@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Integrity
 
 /// What the journals say. The first byte is the kind; chunks are binary because there are many, the rest is JSON.
 enum JournalRecord: Sendable {
