@@ -1,0 +1,139 @@
+"""What the parts of the benchmark share: running programs, building, and sizes."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+BENCHMARKS = REPOSITORY / "Benchmarks"
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+class Failed(Exception):
+    """Something that the benchmark needs did not work; the text says what."""
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def byte_text(count):
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit} {name}"
+    return f"{count} bytes"
+
+
+def parse_size(text):
+    match = re.fullmatch(r"(\d+)\s*(KiB|MiB|GiB|)", text.strip(), re.IGNORECASE)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 64MiB or 1GiB")
+    return int(match[1]) * {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}[match[2].lower()]
+
+
+class Program:
+    """A running program of ours. In a session of its own: Ctrl-C is for the benchmark, which then ends it in order."""
+
+    def __init__(self, arguments, log):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
+        self.name = pathlib.Path(arguments[0]).name
+        self.log_path = log
+        self.log = open(log, "wb")
+        self.process = subprocess.Popen(
+            [str(argument) for argument in arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+            env=environment, start_new_session=True)
+        self.output = b""
+
+    def read_line(self, deadline=60.0):
+        """The next line of its standard output."""
+        end = time.monotonic() + deadline
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self.output:
+                if not selector.select(max(0, end - time.monotonic())):
+                    raise Failed(f"{self.name} said nothing for {deadline:.0f} s{self.log_tail()}")
+                data = os.read(self.process.stdout.fileno(), 65536)
+                if not data:
+                    raise Failed(f"{self.name} ended early, status {self.process.wait()}{self.log_tail()}")
+                self.output += data
+        line, self.output = self.output.split(b"\n", 1)
+        return line.decode()
+
+    def read_until(self, pattern, deadline=60.0):
+        """The first match of a pattern in a line of its standard output."""
+        while True:
+            if match := re.search(pattern, self.read_line(deadline)):
+                return match
+
+    def write_line(self, text=""):
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def cpu_seconds(self):
+        """Processor time of all its threads, from /proc/PID/stat (user and system)."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self):
+        """Resident bytes now, and the most so far."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        found = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB$", text, re.MULTILINE))
+        return int(found["VmRSS"]) * KIB, int(found["VmHWM"]) * KIB
+
+    def log_tail(self):
+        lines = self.log_path.read_text(errors="replace").splitlines()[-15:]
+        return "".join(f"\n  | {line}" for line in lines)
+
+    def stop(self, first_signal=signal.SIGTERM, patience=15.0):
+        """Asks, asks again, then insists."""
+        for number in (first_signal, first_signal, signal.SIGKILL):
+            if self.process.poll() is not None:
+                break
+            self.process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.log.close()
+
+
+def build(options):
+    """The folder with the two programs of the product: built, unless BINARIES names it."""
+    if "BINARIES" in os.environ:
+        return pathlib.Path(os.environ["BINARIES"])
+    command = ["swift", "build", "--package-path", str(REPOSITORY), "-c", options.configuration]
+    for product in ("uploadfs-mount", "uploadfs-receiver"):
+        note(f"building {product} ({options.configuration})")
+        run_tool([*command, "--product", product])
+    folder = run_tool([*command, "--show-bin-path"]).strip()
+    return pathlib.Path(folder)
+
+
+def compile_helper(name, folder, *libraries):
+    output = folder / name
+    flags = ["-std=c11", "-O2", "-Wall", "-Wextra"]
+    run_tool([os.environ.get("CC", "cc"), *flags, str(BENCHMARKS / f"{name}.c"), "-o", str(output), *libraries])
+    return output
+
+
+def run_tool(command):
+    try:
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        raise Failed(f"{command[0]} is not installed") from None
+    except subprocess.CalledProcessError as error:
+        raise Failed(f"{' '.join(command)} failed:\n{error.stdout}{error.stderr}") from None
+    return done.stdout
+
+
+def run_json(command):
+    return json.loads(run_tool([str(part) for part in command]))
