@@ -75,10 +75,11 @@ let package = Package(
       ], swiftSettings: strict),
 
     // The receiver.
+    .target(name: "ReceiverCore", dependencies: ["Integrity", "ChunkProtocol"], swiftSettings: strict),
     .target(
       name: "UploadReceiver",
       dependencies: [
-        "Integrity", "ChunkProtocol", "CLinux",
+        "ReceiverCore", "Integrity", "ChunkProtocol", "CLinux",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -93,7 +94,7 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver",
+        "UploadReceiver", "ReceiverCore",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -113,7 +114,9 @@ let package = Package(
       dependencies: ["Destinations", "UploadEngine", "FileModel", "ChunkProtocol", "Integrity"], swiftSettings: strict),
     .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "UploadEngine"], swiftSettings: strict),
     .testTarget(
-      name: "UploadReceiverTests", dependencies: ["UploadReceiver", "Integrity", "ChunkProtocol"],
+      name: "ReceiverCoreTests", dependencies: ["ReceiverCore", "Integrity", "ChunkProtocol"], swiftSettings: strict),
+    .testTarget(
+      name: "UploadReceiverTests", dependencies: ["UploadReceiver", "ReceiverCore", "Integrity", "ChunkProtocol"],
       swiftSettings: strict),
   ]
 )

@@ -1,3 +1,4 @@
+import ReceiverCore
 import ArgumentParser
 import Glibc
 import Logging

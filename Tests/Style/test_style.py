@@ -63,6 +63,14 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
             inside("UploadEngine/Decisions"), r"\b(await|async|Mutex|Atomic|DispatchQueue|pthread_\w+)\b",
             "decisions are values: the driver locks, asks, unlocks and acts", id="decisions-are-values"),
         pytest.param(
+            inside("ReceiverCore"), IMPORT.format(r"(?!Integrity\b|ChunkProtocol\b)\w+"),
+            "the receiver's rules run in a simulation, too: no sockets, no threads, no clock, no libraries",
+            id="receiver-core-is-alone"),
+        pytest.param(
+            inside("ReceiverCore"), r"\b(await|async|Mutex|Atomic|SecureRandom|SystemRandomNumberGenerator)\b",
+            "the receiver's rules are values: time, random names and free space come in as arguments",
+            id="receiver-core-is-values"),
+        pytest.param(
             SOURCES, r"\bTask(\.detached)?\s*(\([^)]*\))?\s*\{",
             "no unstructured tasks: use a task group in run(), or a thread of its own", id="no-bare-task"),
         pytest.param(EVERYTHING, r"\btry!", "handle the error, or throw it", id="no-try!"),

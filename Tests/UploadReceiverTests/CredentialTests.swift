@@ -1,3 +1,4 @@
+import ReceiverCore
 import Testing
 
 @testable import UploadReceiver

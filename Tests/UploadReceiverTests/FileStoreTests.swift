@@ -1,6 +1,7 @@
 import ChunkProtocol
 import Glibc
 import Integrity
+@testable import ReceiverCore
 import Testing
 
 @testable import UploadReceiver
@@ -29,9 +30,10 @@ import Testing
   }
 
   private func write(_ store: FileStore, _ facts: SessionFacts) throws {
-    for (index, chunk) in CoreHarness.chunks(file, 4).enumerated() {
+    for (index, start) in stride(from: 0, to: file.count, by: 4).enumerated() {
+      let chunk = Array(file[start..<min(start + 4, file.count)])
       try store.write(
-        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(index) * 4, facts: CoreHarness.facts(chunk))
+        chunk, to: facts.sessionID, index: UInt32(index), offset: UInt64(index) * 4, facts: ChunkFacts(of: chunk))
     }
   }
 
@@ -81,8 +83,8 @@ import Testing
     _ = try store.create(facts)
     try write(store, facts)
     let patched = Array("ABCD".utf8)
-    try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: CoreHarness.facts(patched))
-    #expect(try store.verify(facts.sessionID)[0] == CoreHarness.facts(patched))
+    try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: ChunkFacts(of: patched))
+    #expect(try store.verify(facts.sessionID)[0] == ChunkFacts(of: patched))
   }
 
   @Test func journalTornAtAnyByte_losesOnlyWhatIsTorn() throws {
@@ -108,7 +110,7 @@ import Testing
       }
       #expect(try store.verify(facts.sessionID).count == (length - headLength) / chunkLength, "torn at \(length)")
       // What is appended after the cut is read again.
-      try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: CoreHarness.facts([9]))
+      try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: ChunkFacts(of: [9]))
       #expect(try store.verify(facts.sessionID)[9] != nil, "torn at \(length)")
     }
   }
@@ -155,7 +157,7 @@ import Testing
     _ = try store.create(facts)
     try write(store, facts)
     // Something beyond the end is cut off.
-    try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: CoreHarness.facts([7]))
+    try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: ChunkFacts(of: [7]))
     _ = try store.publish(facts.sessionID, publication())
     #expect(folder.contents("files/folder/a.bin") == file)
     let status = folder.status("files/folder/a.bin")

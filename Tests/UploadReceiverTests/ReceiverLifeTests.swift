@@ -1,4 +1,5 @@
 import Glibc
+import ReceiverCore
 import Testing
 
 @testable import UploadReceiver

@@ -2,6 +2,7 @@ import Glibc
 import Logging
 import NIOCore
 import Synchronization
+import ReceiverCore
 import Testing
 
 @testable import UploadReceiver

@@ -1,3 +1,4 @@
+import ReceiverCore
 import Synchronization
 
 /// The memory for request bodies, over all requests. Who finds it used up waits, in order, without reading from its

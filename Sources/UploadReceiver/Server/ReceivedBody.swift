@@ -1,3 +1,4 @@
+import ReceiverCore
 import NIOCore
 
 /// A request's body in the buffers in which it arrived. Small pieces are copied together: a piece keeps the whole buffer

@@ -1,3 +1,4 @@
+import ReceiverCore
 import Glibc
 
 /// The time for the core: starts at the wall clock and then runs evenly, so that no deadline is hit by someone who sets

@@ -1,3 +1,4 @@
+import ReceiverCore
 import Logging
 import NIOPosix
 import Synchronization

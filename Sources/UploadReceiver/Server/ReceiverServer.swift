@@ -1,10 +1,10 @@
-import ChunkProtocol
 import Glibc
 import HummingbirdCore
 public import Logging
 import NIOCore
 import NIOPosix
 import NIOSSL
+public import ReceiverCore
 
 /// What a receiver is started with.
 public struct ReceiverConfiguration: Sendable {
@@ -133,8 +133,9 @@ public final class ReceiverServer: Sendable {
     onReady: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void
   ) async throws(ReceiverStartError) {
     let responder = RequestResponder(
-      driver: driver, credentials: CredentialTable(configuration.credentials), budget: budget,
-      statistics: statistics, capabilities: capabilities, logger: logger)
+      driver: driver,
+      translation: RequestTranslation(credentials: configuration.credentials, limits: configuration.limits),
+      budget: budget, statistics: statistics, logger: logger)
     let channel = ReceiverChannel(
       tls: tls, limits: configuration.connections, statistics: statistics,
       responder: { request, writer, channel in try await responder.respond(request, writer, channel) })
@@ -209,12 +210,5 @@ public final class ReceiverServer: Sendable {
     var logger = logger
     logger.logLevel = max(logger.logLevel, .notice)
     return logger
-  }
-
-  private var capabilities: Capabilities {
-    let limits = configuration.limits
-    return Capabilities(
-      chunkBytesMin: limits.chunkBytesMin, chunkBytesMax: limits.chunkBytesMax, fileBytesMax: limits.fileBytesMax,
-      concurrentChunks: 12, wholeFileBytesMax: limits.chunkBytesMax)
   }
 }

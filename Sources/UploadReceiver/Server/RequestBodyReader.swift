@@ -1,7 +1,7 @@
-import ChunkProtocol
 import HummingbirdCore
 import Integrity
 import NIOCore
+import ReceiverCore
 
 /// Reads one request's body, in the pieces in which it arrives.
 struct RequestBodyReader {
@@ -23,17 +23,13 @@ struct RequestBodyReader {
     return piece
   }
 
-  /// A body of this many bytes, with its digests. A body that ends early is handed out as it is; one that goes on is
-  /// refused.
-  mutating func collect(_ bytes: Int) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkFacts) {
-    var body = ReceivedBody(expectedBytes: bytes)
+  /// An admitted body, with its digests. One that ends early is handed out as it is; one that goes on is refused.
+  mutating func collect(_ admitted: AdmittedBody) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkFacts) {
+    var body = ReceivedBody(expectedBytes: admitted.plainBytes)
     var hasher = ChunkHasher(blockBytes: RequestBodyReader.hashBlockBytes)
     do {
       while let piece = try await next() {
-        guard piece.readableBytes <= bytes - body.byteCount else {
-          throw Refusal(
-            .badRequest(field: HeaderName.chunkSize), "the body is longer than the \(bytes) bytes announced")
-        }
+        try admitted.check(arrivedBytes: body.byteCount + piece.readableBytes)
         piece.withUnsafeReadableBytes { hasher.update($0) }
         body.append(piece)
       }
@@ -76,8 +72,8 @@ struct RequestBodyReader {
   private static func refusal(for error: any Error) -> Refusal {
     switch error {
     case let refusal as Refusal: refusal
-    case is BodyTimeout: Refusal(.bodyTimeout, "the body stood still for too long")
-    default: Refusal(.badRequest(field: HeaderName.chunkSize), "the body broke off")
+    case is BodyTimeout: .bodyTooSlow
+    default: .bodyBrokeOff
     }
   }
 }

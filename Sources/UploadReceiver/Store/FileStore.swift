@@ -1,3 +1,4 @@
+public import ReceiverCore
 import CLinux
 import ChunkProtocol
 import Glibc

@@ -1,3 +1,4 @@
+import ReceiverCore
 import CLinux
 import Glibc
 import Integrity

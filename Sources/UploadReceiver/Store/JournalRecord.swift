@@ -1,3 +1,4 @@
+import ReceiverCore
 import ChunkProtocol
 import Integrity
 

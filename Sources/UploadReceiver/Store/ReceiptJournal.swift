@@ -1,3 +1,4 @@
+import ReceiverCore
 import Glibc
 import Synchronization
 

@@ -1,3 +1,5 @@
+import ReceiverCore
+
 /// Why a store cannot be opened.
 public enum StoreOpeningError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The root cannot be used.

@@ -55,6 +55,9 @@ public struct RecoveredState: Sendable {
   public var published: [(facts: SessionFacts, receipt: ReceiptFacts)] = []
   /// Whole files that are published, oldest first.
   public var wholeFiles: [(record: WholeFileRecord, receipt: ReceiptFacts)] = []
+
+  /// Nothing.
+  public init() {}
 }
 
 extension ReceiverCore {

@@ -92,6 +92,15 @@ public struct ChunkFacts: Hashable, Sendable {
     self.crc32c = crc32c
     self.sizeBytes = sizeBytes
   }
+
+  /// The facts of bytes that are in memory as a whole.
+  public init(of bytes: [UInt8]) {
+    var hasher = ChunkHasher(blockBytes: 128 << 10)
+    bytes.withUnsafeBytes { hasher.update($0) }
+    let digests = hasher.finalize()
+    guard let sha256 = Digest32(digests.sha256) else { preconditionFailure("a SHA-256 has 32 bytes") }
+    self.init(sha256: sha256, crc32c: digests.crc32c, sizeBytes: UInt32(clamping: bytes.count))
+  }
 }
 
 /// What a commit states.

@@ -1,5 +1,5 @@
 import Testing
-import UploadReceiver
+import ReceiverCore
 
 @Suite struct CoreSessionTests {
   @Test func sameKeyTwice_isTheSameSession() {

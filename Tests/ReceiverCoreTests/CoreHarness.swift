@@ -1,12 +1,13 @@
 import ChunkProtocol
 import Integrity
-import UploadReceiver
+import ReceiverCore
 
 /// Drives a core as the HTTP side and a store would, and keeps what it answered.
 final class CoreHarness {
   static let token = "a-token"
   static let otherToken = "another-token"
 
+  let limits: CoreLimits
   var core: ReceiverCore
   var now: Milliseconds = 1_700_000_000_000
   var replies: [RequestID: [Reply]] = [:]
@@ -25,12 +26,13 @@ final class CoreHarness {
     limits.chunkBytesMin = 4
     limits.headroomBytes = 1000
     adjust(&limits)
+    self.limits = limits
     core = ReceiverCore(
       limits: limits,
-      credentials: [credential, other].map { credential in
-        CoreCredential(
-          id: credential.id,
-          tagMasterKey: ChunkTag.masterKey(credentialSecret: Array((credential.token ?? "").utf8)), quotaBytes: quota)
+      credentials: [credential, other].map {
+        var credential = $0.core
+        credential.quotaBytes = quota
+        return credential
       })
   }
 
@@ -97,9 +99,7 @@ final class CoreHarness {
   }
 
   static func facts(_ bytes: [UInt8]) -> ChunkFacts {
-    guard let digest = Digest32(sha256(bytes)) else { fatalError("a SHA-256 has 32 bytes") }
-    return ChunkFacts(
-      sha256: digest, crc32c: bytes.withUnsafeBytes { CRC32C.checksum($0) }, sizeBytes: UInt32(bytes.count))
+    ChunkFacts(of: bytes)
   }
 
   func tag(_ bytes: [UInt8], index: UInt32, session: String, nonce: UInt8 = 7, token: String) -> [UInt8] {

@@ -1,5 +1,5 @@
 import Testing
-import UploadReceiver
+import ReceiverCore
 
 @Suite struct CoreChunkTests {
   @Test func chunk_isAcknowledgedOnlyWhenItIsWritten() {

@@ -1,52 +1,57 @@
 import ChunkProtocol
-import HTTPTypes
-import HummingbirdCore
 import Integrity
-import NIOCore
 
 /// A response, before it is HTTP.
-struct Answer: Sendable {
-  var status: Int
-  var contentType: String?
-  var body: [UInt8] = []
+public struct Answer: Hashable, Sendable {
+  /// The status code.
+  public var status: Int
+  /// The body's media type.
+  public var contentType: String?
+  /// The body; a response to HEAD has none.
+  public var body: [UInt8] = []
   var retryAfterSeconds: Int?
   /// The methods that exist here, for an answer that another one does not.
   var allow: String?
 
+  /// A response with a body, if there is one.
+  public init(status: Int, contentType: String? = nil, body: [UInt8] = []) {
+    self.status = status
+    self.contentType = contentType
+    self.body = body
+  }
+
   static let noContent = Answer(status: 204)
 
-  static func json(_ value: some Encodable, status: Int = 200) -> Answer {
+  /// A value as JSON.
+  public static func json(_ value: some Encodable, status: Int = 200) -> Answer {
     Answer(status: status, contentType: MediaType.json, body: WireJSON.encode(value))
   }
 
-  static func problem(_ problem: Problem, retryAfterSeconds: Int? = nil) -> Answer {
-    Answer(
-      status: problem.status ?? 500, contentType: MediaType.problem, body: WireJSON.encode(problem),
-      retryAfterSeconds: retryAfterSeconds)
+  static func problem(_ problem: Problem) -> Answer {
+    Answer(status: problem.status ?? 500, contentType: MediaType.problem, body: WireJSON.encode(problem))
   }
 
-  static func refused(_ refusal: Refusal) -> Answer {
-    .problem(Problem(refusal), retryAfterSeconds: refusal.retryAfterSeconds)
+  /// A refusal as a problem document.
+  public static func refused(_ refusal: Refusal) -> Answer {
+    var answer = problem(Problem(refusal))
+    answer.retryAfterSeconds = refusal.retryAfterSeconds
+    return answer
   }
 
   static func receipt(_ receipt: ReceiptFacts, status: Int) -> Answer {
     .json(ReceiptBody(receipt), status: status)
   }
 
-  /// The head; a response to HEAD has the same, and no body.
-  var head: HTTPResponse {
-    var fields = HTTPFields()
-    if let contentType { fields[.contentType] = contentType }
-    if let retryAfterSeconds { fields[.retryAfter] = String(retryAfterSeconds) }
-    if let allow { fields[.allow] = allow }
-    if status == 401 { fields[.wwwAuthenticate] = "Bearer" }
-    if status != 204 { fields[.contentLength] = String(body.count) }
-    fields[.cacheControl] = "no-store"
-    return HTTPResponse(status: .init(code: status), headerFields: fields)
-  }
-
-  var responseBody: ResponseBody {
-    body.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: body))
+  /// The header fields; a response to HEAD has the same.
+  public var fields: [(name: String, value: String)] {
+    var fields: [(name: String, value: String)] = []
+    if let contentType { fields.append((HeaderName.contentType, contentType)) }
+    if let retryAfterSeconds { fields.append((HeaderName.retryAfter, String(retryAfterSeconds))) }
+    if let allow { fields.append(("Allow", allow)) }
+    if status == 401 { fields.append(("WWW-Authenticate", "Bearer")) }
+    if status != 204 { fields.append(("Content-Length", String(body.count))) }
+    fields.append(("Cache-Control", "no-store"))
+    return fields
   }
 }
 

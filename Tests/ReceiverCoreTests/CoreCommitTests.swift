@@ -1,5 +1,5 @@
 import Testing
-import UploadReceiver
+import ReceiverCore
 
 @Suite struct CoreCommitTests {
   private let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]

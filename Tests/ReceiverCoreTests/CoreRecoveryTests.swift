@@ -1,5 +1,5 @@
 import Testing
-import UploadReceiver
+import ReceiverCore
 
 /// After a restart, and whole files.
 @Suite struct CoreRecoveryTests {

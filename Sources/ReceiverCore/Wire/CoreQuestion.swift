@@ -1,0 +1,106 @@
+public import ChunkProtocol
+import Integrity
+
+/// What a request asks of the core.
+public enum CoreQuestion: Sendable {
+  /// A session for a file.
+  case openSession(CredentialID, idempotencyKey: String, OpeningFacts)
+  /// What a session holds.
+  case query(CredentialID, SessionID, withDigests: Bool)
+  /// A session's publication.
+  case commit(CredentialID, SessionID, CommitFacts)
+  /// A session's end.
+  case abort(CredentialID, SessionID)
+  /// Storing a chunk.
+  case chunk(CredentialID, SessionID, index: UInt32, AnnouncedBytes)
+  /// Publishing a file that comes in one request.
+  case wholeFile(CredentialID, name: String, FileHeaders, AnnouncedBytes)
+
+  /// How it goes on after a reply of the core.
+  public enum Outcome: Sendable {
+    /// The request is answered.
+    case answer(Answer)
+    /// The body is to be read.
+    case readBody(AdmittedBody)
+  }
+
+  /// The question as an event. `freshID` is 32 random hexadecimal digits, the name of whatever session or receipt comes
+  /// of it; `freeBytes` is what the disk has free.
+  public func event(_ request: RequestID, freshID: String, freeBytes: UInt64) -> CoreEvent {
+    switch self {
+    case .openSession(let credential, let key, let opening):
+      .openSession(
+        request,
+        SessionOpeningRequest(
+          credential: credential, idempotencyKey: key, opening: opening, candidateID: SessionID(freshID),
+          freeBytes: freeBytes))
+    case .query(let credential, let id, _): .querySession(request, credential, id)
+    case .commit(let credential, let id, let facts): .commit(request, credential, id, facts, receiptID: freshID)
+    case .abort(let credential, let id): .abort(request, credential, id)
+    case .chunk(let credential, let id, let index, let announced):
+      .beginChunk(
+        request,
+        ChunkHead(credential: credential, session: id, index: index, announced: announced, freeBytes: freeBytes))
+    case .wholeFile(let credential, let name, let fields, let announced):
+      .beginWholeFile(
+        request,
+        WholeFileHead(
+          credential: credential, idempotencyKey: fields.idempotencyKey.text, name: name, announced: announced,
+          nonce: fields.nonce, modifiedNanoseconds: fields.modifiedNanoseconds, mode: fields.mode,
+          ifExists: fields.ifExists, receiptID: freshID, freeBytes: freeBytes))
+    }
+  }
+
+  /// What a reply of the core means for the request.
+  public func outcome(of reply: Reply) -> Outcome {
+    switch (self, reply) {
+    case (.chunk, .bodyAdmitted(let bytes)), (.wholeFile, .bodyAdmitted(let bytes)):
+      .readBody(AdmittedBody(plainBytes: Int(bytes)))
+    default: .answer(answer(to: reply))
+    }
+  }
+
+  private func answer(to reply: Reply) -> Answer {
+    switch (self, reply) {
+    case (.openSession, .sessionOpened(let facts, let isNew, let expiresAt)):
+      .json(
+        SessionResponse(
+          id: facts.id, chunkBytes: facts.opening.chunkBytes, expiresAtSeconds: expiresAt / 1000),
+        status: isNew ? 201 : 200)
+    case (.query(_, _, let withDigests), .held(let held)): .json(HeldResponse(held, withDigests: withDigests))
+    case (.commit, .receipt(let receipt)): .receipt(receipt, status: 200)
+    case (.abort, .ended): .noContent
+    case (.chunk, .chunkStored(let wasHeld)): Answer(status: wasHeld ? 200 : 201)
+    case (.wholeFile, .receipt(let receipt)): .receipt(receipt, status: 201)
+    case (_, .refused(let refusal)): .refused(refusal)
+    default: .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
+    }
+  }
+
+  /// The body is complete, and these are the digests of its plain bytes.
+  public func bodyArrived(_ request: RequestID, _ facts: ChunkFacts) -> CoreEvent {
+    if case .wholeFile = self { .wholeFileArrived(request, facts) } else { .chunkArrived(request, facts) }
+  }
+
+  /// The body will not come; the core answers with the reason.
+  public func bodyFailed(_ request: RequestID, _ refusal: Refusal) -> CoreEvent {
+    if case .wholeFile = self { .wholeFileFailed(request, refusal) } else { .chunkFailed(request, refusal) }
+  }
+}
+
+extension HeldResponse {
+  /// What is held, as it travels.
+  init(_ held: HeldChunks, withDigests: Bool) {
+    let facts = held.facts
+    self.init(
+      id: facts.id, state: held.receipt == nil ? .open : .committed, chunkBytes: facts.opening.chunkBytes,
+      held: ChunkIndexRange.covering(held.chunks.keys.sorted()),
+      digests: withDigests
+        ? Dictionary(
+          held.chunks.map { (String($0.key), Hex.encode($0.value.sha256.bytes)) },
+          uniquingKeysWith: { first, _ in first })
+        : nil,
+      chainTip: Hex.encode(held.chainTip), expiresAtSeconds: held.expiresAt / 1000,
+      receipt: held.receipt.map(ReceiptBody.init))
+  }
+}

@@ -1,0 +1,176 @@
+import ChunkProtocol
+import Integrity
+
+/// What is to be done about a request.
+public enum RequestPlan: Sendable {
+  /// It is answered already.
+  case answer(Answer)
+  /// It asks for the counts of `GET /v1/stats`, which are not the core's.
+  case counts
+  /// It asks for the counts of `GET /metrics`.
+  case metrics
+  /// Its body is JSON of at most so many bytes; read it and ask for the plan again.
+  case readJSON(bytesMax: Int)
+  /// The core is to be asked.
+  case ask(CoreQuestion)
+}
+
+/// What requests mean. Pure: the receiver and a simulation give it the same requests and get the same plans.
+///
+/// The way of a request: ``plan(_:json:)``, with the JSON body where it is wanted; ``CoreQuestion/event(_:freshID:freeBytes:)``
+/// to the core; the core's reply to ``CoreQuestion/outcome(of:)``, which is the answer or wants a body; that body's
+/// ``CoreQuestion/bodyArrived(_:_:)`` or ``CoreQuestion/bodyFailed(_:_:)`` to the core, and its reply to the outcome again.
+public struct RequestTranslation: Sendable {
+  private let credentials: CredentialTable
+  private let capabilities: Capabilities
+
+  /// Translates for a receiver with these credentials and limits.
+  public init(credentials: [Credential], limits: CoreLimits) {
+    self.credentials = CredentialTable(credentials)
+    capabilities = Capabilities(
+      chunkBytesMin: limits.chunkBytesMin, chunkBytesMax: limits.chunkBytesMax, fileBytesMax: limits.fileBytesMax,
+      concurrentChunks: 12, wholeFileBytesMax: limits.chunkBytesMax)
+  }
+
+  /// What is to be done; `json` is the body, once it was asked for.
+  public func plan(_ request: WireRequest, json: [UInt8]? = nil) -> RequestPlan {
+    do throws(Refusal) {
+      return try route(request, json)
+    } catch {
+      return .answer(.refused(error))
+    }
+  }
+
+  private func route(_ request: WireRequest, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
+    guard let path = ProtocolPath(target: request.target) else {
+      return .answer(.problem(Problem(.notFound, detail: "there is no such resource")))
+    }
+    switch (path, request.method) {
+    case (.root, "HEAD"): return .answer(.noContent)
+    case (.metrics, "GET"): return .metrics
+    default: break
+    }
+    guard let credential = credentials.credential(authorization: request.field(HeaderName.authorization)) else {
+      return .answer(
+        .problem(Problem(.unauthorized, detail: "send a token that this receiver knows: Authorization: Bearer …")))
+    }
+    switch (path, request.method) {
+    case (.capabilities, "GET"): return .answer(.json(capabilities))
+    case (.stats, "GET"): return .counts
+    case (.uploads, "POST"): return try openSession(request, credential, json)
+    case (.upload(let id), "GET"):
+      return .ask(
+        .query(credential, SessionID(id), withDigests: ProtocolPath.wantsDigests(target: request.target)))
+    case (.upload(let id), "DELETE"): return .ask(.abort(credential, SessionID(id)))
+    case (.commit(let id), "POST"): return try commit(credential, SessionID(id), json)
+    case (.chunk(let id, let index), "PUT"):
+      return .ask(.chunk(credential, SessionID(id), index: index, try announced(request)))
+    case (.file(let name), "PUT"):
+      let announced = try announced(request)
+      let headers = try read(request) { (value) throws(HeaderViolation) in try FileHeaders(reading: value) }
+      return .ask(.wholeFile(credential, name: name, headers, announced))
+    default: return .answer(RequestTranslation.methodNotAllowed(path))
+    }
+  }
+
+  private static func methodNotAllowed(_ path: ProtocolPath) -> Answer {
+    let methods =
+      switch path {
+      case .root: "HEAD"
+      case .capabilities, .stats, .metrics: "GET"
+      case .uploads, .commit: "POST"
+      case .upload: "GET, DELETE"
+      case .chunk, .file: "PUT"
+      }
+    var answer = Answer.problem(Problem(.methodNotAllowed, detail: "here there is only \(methods)"))
+    answer.allow = methods
+    return answer
+  }
+
+  private func openSession(
+    _ request: WireRequest, _ credential: CredentialID, _ json: [UInt8]?
+  ) throws(Refusal) -> RequestPlan {
+    let key = try read(request) { (value) throws(HeaderViolation) in try HeaderReading.idempotencyKey(value) }
+    guard let json else { return .readJSON(bytesMax: ProtocolLimits.jsonBodyBytesMax) }
+    let asked = try decode(SessionRequest.self, json)
+    guard let nonce = asked.nonceBytes else {
+      throw Refusal(.badRequest(field: "nonce"), "the nonce must be 64 hexadecimal digits")
+    }
+    try check(mode: asked.mode)
+    for (field, text) in [("file_id", asked.fileID), ("content_type", asked.contentType ?? "")]
+    where text.utf8.count > ProtocolLimits.shortTextBytesMax {
+      throw Refusal(.badRequest(field: field), "must have at most \(ProtocolLimits.shortTextBytesMax) bytes")
+    }
+    return .ask(
+      .openSession(
+        credential, idempotencyKey: key.text,
+        OpeningFacts(
+          name: asked.name, sizeBytes: asked.sizeBytes, chunkBytes: asked.chunkBytes, nonce: nonce,
+          modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, fileID: asked.fileID,
+          revision: asked.revision, contentType: asked.contentType)))
+  }
+
+  private func commit(_ credential: CredentialID, _ id: SessionID, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
+    guard let json else { return .readJSON(bytesMax: ProtocolLimits.jsonBodyBytesMax) }
+    let asked = try decode(CommitRequest.self, json)
+    guard let root = RequestTranslation.digest(asked.merkleRoot) else {
+      throw Refusal(.badRequest(field: "merkle_root"), "the Merkle root must be 64 hexadecimal digits")
+    }
+    guard let tip = RequestTranslation.digest(asked.chainTip) else {
+      throw Refusal(.badRequest(field: "chain_tip"), "the chain tip must be 64 hexadecimal digits")
+    }
+    try check(mode: asked.mode)
+    return .ask(
+      .commit(
+        credential, id,
+        CommitFacts(
+          name: asked.name, sizeBytes: asked.sizeBytes, chunkCount: asked.chunkCount, merkleRoot: root, chainTip: tip,
+          modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, ifExists: asked.ifExists)))
+  }
+
+  private func announced(_ request: WireRequest) throws(Refusal) -> AnnouncedBytes {
+    let headers = try read(request) { (value) throws(HeaderViolation) in try ChunkHeaders(reading: value) }
+    guard headers.encoding == .identity else {
+      throw Refusal(.unsupportedCoding, "this receiver takes plain bodies only; see its capabilities")
+    }
+    if let digest = headers.contentSHA256, digest != headers.sha256 {
+      throw Refusal(
+        .digestMismatch(field: HeaderName.contentDigest), "Content-Digest and X-Chunk-SHA256 contradict each other")
+    }
+    guard let sha256 = Digest32(headers.sha256) else {
+      throw Refusal(.badRequest(field: HeaderName.chunkSHA256), "must be 64 hexadecimal digits")
+    }
+    return AnnouncedBytes(
+      facts: ChunkFacts(sha256: sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
+      tag: headers.tag, contentLength: request.field("Content-Length").flatMap { UInt64($0) })
+  }
+
+  // MARK: Reading strictly
+
+  private func read<Value>(
+    _ request: WireRequest, _ reading: ((String) -> String?) throws(HeaderViolation) -> Value
+  ) throws(Refusal) -> Value {
+    do throws(HeaderViolation) {
+      return try reading { request.field($0) }
+    } catch {
+      throw Refusal(.badRequest(field: error.field), "\(error.field) \(error.reason)")
+    }
+  }
+
+  private func decode<Value: Decodable>(_ type: Value.Type, _ json: [UInt8]) throws(Refusal) -> Value {
+    do throws(WireJSONError) {
+      return try WireJSON.decode(type, from: json)
+    } catch {
+      throw Refusal(.badRequest(field: error.field), "the JSON body cannot be used: \(error)")
+    }
+  }
+
+  private func check(mode: UInt32) throws(Refusal) {
+    guard mode <= 0o7777 else { throw Refusal(.badRequest(field: "mode"), "permission bits are at most 4095") }
+  }
+
+  private static func digest(_ text: String) -> [UInt8]? {
+    guard let bytes = Hex.decode(text), bytes.count == ProtocolLimits.digestBytes else { return nil }
+    return bytes
+  }
+}

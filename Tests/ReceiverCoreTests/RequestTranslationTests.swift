@@ -1,0 +1,135 @@
+import ChunkProtocol
+import Integrity
+import ReceiverCore
+import Testing
+
+/// The way of requests through translation and core, as a simulation goes it.
+@Suite struct RequestTranslationTests {
+  private static let token = "a-token"
+  private let translation: RequestTranslation
+  private let core = CoreHarness()
+
+  init() {
+    translation = RequestTranslation(credentials: [core.credential], limits: core.limits)
+  }
+
+  private func request(
+    _ method: String, _ target: String, _ fields: [(name: String, value: String)] = [], token: String? = token
+  ) -> WireRequest {
+    WireRequest(
+      method: method, target: target,
+      fields: fields + (token.map { [(HeaderName.authorization, "Bearer \($0)")] } ?? []))
+  }
+
+  /// Sends a request with its body and says what it is answered.
+  private func send(_ request: WireRequest, body: [UInt8] = []) -> Answer? {
+    var plan = translation.plan(request)
+    if case .readJSON = plan { plan = translation.plan(request, json: body) }
+    if case .answer(let answer) = plan { return answer }
+    guard case .ask(let question) = plan else { return nil }
+    let id = core.makeRequest()
+    core.send(question.event(id, freshID: "fresh-\(id.value)", freeBytes: 1_000_000))
+    core.runEffects()
+    while let reply = core.replies[id]?.last {
+      switch question.outcome(of: reply) {
+      case .answer(let answer): return answer
+      case .readBody(let admitted):
+        do throws(Refusal) {
+          core.send(question.bodyArrived(id, try admitted.facts(of: body)))
+        } catch {
+          core.send(question.bodyFailed(id, error))
+        }
+        core.runEffects()
+      }
+    }
+    return nil
+  }
+
+  private func open(key: String = "key") throws -> String {
+    let body = SessionRequest(
+      name: "scan.mov", sizeBytes: nil, chunkBytes: 4, modifiedNanoseconds: 0, mode: 0o644, contentType: nil,
+      fileID: "f", revision: 1, nonce: Hex.encode([UInt8](repeating: 7, count: 32)))
+    let answer = send(
+      request("POST", "/v1/uploads", [(HeaderName.idempotencyKey, "\"\(key)\"")]), body: WireJSON.encode(body))
+    #expect(answer?.status == 201)
+    return try WireJSON.decode(SessionResponse.self, from: answer?.body ?? []).id
+  }
+
+  private func fields(_ bytes: [UInt8], index: UInt32, session: String) -> [(name: String, value: String)] {
+    let facts = ChunkFacts(of: bytes)
+    return ChunkHeaders(
+      sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(bytes.count), encoding: .identity,
+      tag: core.tag(bytes, index: index, session: session, token: Self.token), contentSHA256: nil
+    ).fields
+  }
+
+  private func put(_ id: String, _ index: UInt32, _ bytes: [UInt8], sending body: [UInt8]? = nil) -> Answer? {
+    send(
+      request("PUT", "/v1/uploads/\(id)/chunks/\(index)", fields(bytes, index: index, session: id)),
+      body: body ?? bytes)
+  }
+
+  private func problem(_ answer: Answer?) -> ProblemType? {
+    (try? WireJSON.decode(Problem.self, from: answer?.body ?? []))?.knownType
+  }
+
+  @Test func fileInChunks_goesAllTheWay() throws {
+    let file: [UInt8] = [1, 2, 3, 4, 5, 6]
+    let id = try open()
+    #expect(put(id, 0, [1, 2, 3, 4])?.status == 201)
+    #expect(put(id, 0, [1, 2, 3, 4])?.status == 200)
+    #expect(put(id, 1, [5, 6])?.status == 201)
+    let held = try WireJSON.decode(
+      HeldResponse.self, from: send(request("GET", "/v1/uploads/\(id)?digests=1"))?.body ?? [])
+    #expect(held.held == [ChunkIndexRange(first: 0, last: 1)] && held.digests?.count == 2)
+    let facts = CoreHarness.commitFacts(SessionID(id), file)
+    let commit = CommitRequest(
+      sizeBytes: 6, chunkCount: 2, merkleRoot: Hex.encode(facts.merkleRoot), chainTip: Hex.encode(facts.chainTip),
+      name: "scan.mov", ifExists: .replace, modifiedNanoseconds: 0, mode: 0o644)
+    let answer = send(request("POST", "/v1/uploads/\(id)/commit"), body: WireJSON.encode(commit))
+    #expect(answer?.status == 200)
+    #expect(try WireJSON.decode(ReceiptBody.self, from: answer?.body ?? []).sizeBytes == 6)
+    #expect(problem(send(request("DELETE", "/v1/uploads/\(id)"))) == .conflict)
+  }
+
+  @Test func wholeFile_goesAllTheWay() throws {
+    let bytes: [UInt8] = [1, 2, 3]
+    let headers = FileHeaders(
+      idempotencyKey: try #require(IdempotencyKey(text: "k")), nonce: [UInt8](repeating: 7, count: 32),
+      modifiedNanoseconds: 0, mode: 0o644, fileID: nil, ifExists: .replace)
+    let sent = request("PUT", "/v1/files/a%20b", fields(bytes, index: 0, session: "k") + headers.fields)
+    #expect(problem(send(sent, body: [1, 2])) == .badRequest)
+    #expect(problem(send(sent, body: [1, 2, 3, 4])) == .badRequest)
+    #expect(problem(send(sent, body: [1, 2, 4])) == .digestMismatch)
+    #expect(send(sent, body: bytes)?.status == 201)
+  }
+
+  @Test func credential_isAskedForBeforeAnythingElse() {
+    for (method, target) in [
+      ("GET", "/v1/capabilities"), ("GET", "/v1/stats"), ("POST", "/v1/uploads"), ("PUT", "/v1/files/x"),
+      ("GET", "/v1/uploads/x"), ("PUT", "/v1/uploads/x/chunks/0"),
+    ] {
+      #expect(problem(send(request(method, target, token: nil))) == .unauthorized)
+      #expect(problem(send(request(method, target, token: "wrong"))) == .unauthorized)
+    }
+    #expect(send(request("HEAD", "/v1/", token: nil))?.status == 204)
+    #expect(problem(send(request("GET", "/elsewhere", token: nil))) == .notFound)
+    #expect(problem(send(request("PATCH", "/v1/uploads"))) == .methodNotAllowed)
+  }
+
+  @Test func bodyThatIsNotWhatWasAnnounced_isRefused() throws {
+    let id = try open()
+    #expect(problem(put(id, 0, [1, 2, 3, 4], sending: [1, 2, 3])) == .badRequest)
+    #expect(problem(put(id, 0, [1, 2, 3, 4], sending: [1, 2, 3, 4, 5])) == .badRequest)
+    #expect(problem(put(id, 0, [1, 2, 3, 4], sending: [4, 3, 2, 1])) == .digestMismatch)
+    #expect(core.heldIndices(SessionID(id)) == [])
+  }
+
+  @Test func jsonThatCannotBeUsed_namesTheMember() {
+    let opening = request("POST", "/v1/uploads", [(HeaderName.idempotencyKey, "\"k\"")])
+    #expect(problem(send(opening, body: Array("{".utf8))) == .badRequest)
+    let answer = send(opening, body: Array(#"{"name":"x"}"#.utf8))
+    #expect(answer?.status == 400)
+    #expect(problem(send(request("POST", "/v1/uploads"), body: [])) == .badRequest)
+  }
+}
