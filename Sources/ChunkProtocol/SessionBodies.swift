@@ -64,18 +64,23 @@ public struct SessionResponse: Hashable, Sendable, Codable {
   public var chunkBytes: Int
   /// When the session ends by itself, seconds since 1970.
   public var expiresAtSeconds: Int64
+  /// Values of ``HeaderName/chunkEncoding`` that are understood; only `identity` when absent. A reader ignores the ones
+  /// that it does not know.
+  public var encodings: [String]?
 
   enum CodingKeys: String, CodingKey {
     case id
     case chunkBytes = "chunk_size"
     case expiresAtSeconds = "expires_at"
+    case encodings
   }
 
   /// Answers with a session.
-  public init(id: String, chunkBytes: Int, expiresAtSeconds: Int64) {
+  public init(id: String, chunkBytes: Int, expiresAtSeconds: Int64, encodings: [String]? = nil) {
     self.id = id
     self.chunkBytes = chunkBytes
     self.expiresAtSeconds = expiresAtSeconds
+    self.encodings = encodings
   }
 }
 
@@ -149,6 +154,8 @@ public struct HeldResponse: Hashable, Sendable, Codable {
   public var expiresAtSeconds: Int64
   /// The receipt of a committed session.
   public var receipt: ReceiptBody?
+  /// As in ``SessionResponse/encodings``: a session that is gone on with was opened by an earlier run.
+  public var encodings: [String]?
 
   enum CodingKeys: String, CodingKey {
     case id
@@ -159,12 +166,13 @@ public struct HeldResponse: Hashable, Sendable, Codable {
     case chainTip = "chain_tip"
     case expiresAtSeconds = "expires_at"
     case receipt
+    case encodings
   }
 
   /// States what is held.
   public init(
     id: String, state: State, chunkBytes: Int, held: [ChunkIndexRange], digests: [String: String]?,
-    chainTip: String, expiresAtSeconds: Int64, receipt: ReceiptBody? = nil
+    chainTip: String, expiresAtSeconds: Int64, receipt: ReceiptBody? = nil, encodings: [String]? = nil
   ) {
     self.id = id
     self.state = state
@@ -174,5 +182,6 @@ public struct HeldResponse: Hashable, Sendable, Codable {
     self.chainTip = chainTip
     self.expiresAtSeconds = expiresAtSeconds
     self.receipt = receipt
+    self.encodings = encodings
   }
 }

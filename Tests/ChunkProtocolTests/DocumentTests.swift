@@ -64,10 +64,10 @@ import Testing
       SessionRequest(
         name: "n", sizeBytes: 1, chunkBytes: 1, modifiedNanoseconds: 0, mode: 0, contentType: "t", fileID: "f",
         revision: 0, nonce: digest),
-      SessionResponse(id: "s", chunkBytes: 1, expiresAtSeconds: 0),
+      SessionResponse(id: "s", chunkBytes: 1, expiresAtSeconds: 0, encodings: []),
       HeldResponse(
         id: "s", state: .open, chunkBytes: 1, held: [], digests: [:], chainTip: digest, expiresAtSeconds: 0,
-        receipt: receipt),
+        receipt: receipt, encodings: []),
       CommitRequest(
         sizeBytes: 0, chunkCount: 0, merkleRoot: digest, chainTip: digest, name: "n", ifExists: .fail,
         modifiedNanoseconds: 0, mode: 0),

@@ -53,6 +53,13 @@ enum Fixture {
       session: session, index: index, digest: digest(content), body: TestBytes(content), sentBytes: SentByteCounter())
   }
 
+  /// A chunk of zeros that travels as something shorter; what exactly, only the receiver cares about.
+  static func compressedChunk(_ content: [UInt8], body: [UInt8]) -> ChunkSending {
+    ChunkSending(
+      session: session, index: 3, digest: digest(content), plainBytes: content.count, encoding: .lz4,
+      body: TestBytes(body), sentBytes: SentByteCounter())
+  }
+
   static func commit() -> SessionCommit {
     SessionCommit(
       session: session, sizeBytes: 10_000_000, chunkCount: 3, merkleRoot: sha256([1]), chainTip: sha256([2]),

@@ -101,6 +101,39 @@ import UploadEngine
           key: key, index: 3, sizeBytes: 9, chunkSHA256: headers.sha256, sessionID: "s-1_A", nonce: Fixture.nonce))
   }
 
+  @Test func compressedChunk_statesItsPlainBytesAndEncoding() throws {
+    let content = [UInt8](repeating: 0, count: 1 << 20)
+    let destination = try Fixture.destination()
+    let plain = destination.request(for: .sendChunk(Fixture.chunk(content)))
+    let compressed = destination.request(for: .sendChunk(Fixture.compressedChunk(content, body: [1, 2, 3])))
+    #expect(compressed.content == [1, 2, 3])
+    #expect(compressed.header("X-Chunk-Encoding") == "lz4")
+    #expect(compressed.header("X-Chunk-Size") == "1048576")
+    #expect(compressed.header("Content-Digest") == nil)
+    #expect(plain.header("X-Chunk-Encoding") == "identity")
+    for field in ["X-Chunk-SHA256", "X-Chunk-CRC32C", "X-Chunk-HMAC", "X-Chunk-Size"] {
+      #expect(compressed.header(field) == plain.header(field), "\(field)")
+    }
+    // The time is for what travels.
+    #expect(plain.limits.total == .seconds(256))
+    #expect(compressed.limits.total == UploadConstants.chunkTimeoutBase)
+  }
+
+  @Test func compressedWholeFile_statesItsPlainBytesAndEncoding() throws {
+    let content = [UInt8](repeating: 0, count: 1000)
+    var sending = Fixture.wholeFile(content)
+    sending.encoding = .lz4
+    sending.body = TestBytes([7, 7])
+    let destination = try Fixture.destination()
+    let plain = destination.request(for: .sendWholeFile(Fixture.wholeFile(content)))
+    let compressed = destination.request(for: .sendWholeFile(sending))
+    #expect(compressed.content == [7, 7])
+    #expect(compressed.header("X-Chunk-Encoding") == "lz4")
+    for field in ["X-Chunk-SHA256", "X-Chunk-HMAC", "X-Chunk-Size", "Idempotency-Key"] {
+      #expect(compressed.header(field) == plain.header(field), "\(field)")
+    }
+  }
+
   @Test func chunk_hasAStallLimitAndTimeForItsSize() throws {
     let destination = try Fixture.destination()
     let small = destination.request(for: .sendChunk(Fixture.chunk())).limits

@@ -58,7 +58,15 @@ extension ChunkProtocolDestination {
       return unexpected("opened a session with chunks of \(session.chunkBytes) bytes")
     }
     return .sessionOpened(
-      id: session.id, chunkBytes: session.chunkBytes, expiresAtSeconds: session.expiresAtSeconds)
+      id: session.id, chunkBytes: session.chunkBytes, expiresAtSeconds: session.expiresAtSeconds,
+      encodings: encodings(session.encodings))
+  }
+
+  /// Whatever a receiver lists, it takes plain bytes; what this side does not know it will not use.
+  private func encodings(_ listed: [String]?) -> Set<UploadEngine.ChunkEncoding> {
+    var encodings: Set<UploadEngine.ChunkEncoding> = [.identity]
+    for word in listed ?? [] where word == ChunkProtocol.ChunkEncoding.lz4.rawValue { encodings.insert(.lz4) }
+    return encodings
   }
 
   private func held(_ session: SessionIdentity, _ response: HTTPResponse) -> StepOutcome {
@@ -75,18 +83,21 @@ extension ChunkProtocolDestination {
       }
       return .published(checked)
     }
-    guard let digests = body.digests else {
-      return body.held.isEmpty ? .held(digests: [:]) : unexpected("holds chunks, but does not tell their digests")
+    guard body.chunkBytes > 0 else { return unexpected("holds chunks of \(body.chunkBytes) bytes") }
+    guard body.digests != nil || body.held.isEmpty else {
+      return unexpected("holds chunks, but does not tell their digests")
     }
     var held: [Int: [UInt8]] = [:]
-    held.reserveCapacity(digests.count)
-    for (index, text) in digests {
+    held.reserveCapacity(body.digests?.count ?? 0)
+    for (index, text) in body.digests ?? [:] {
       guard let index = DecimalText.unsigned(index, as: UInt32.self), index < ProtocolLimits.chunkCountMax,
         let digest = Hex.decode(text), digest.count == ProtocolLimits.digestBytes
       else { return unexpected("lists a chunk or a digest that is none") }
       held[Int(index)] = digest
     }
-    return .held(digests: held)
+    return .held(
+      digests: held, chunkBytes: body.chunkBytes, expiresAtSeconds: body.expiresAtSeconds,
+      encodings: encodings(body.encodings))
   }
 
   /// What a receipt has to say.
@@ -104,7 +115,7 @@ extension ChunkProtocolDestination {
   }
 
   private func expectation(_ sending: WholeFileSending) -> Expectation {
-    let size = UInt64(sending.body?.bytes.count ?? 0)
+    let size = plainBytes(sending)
     var tree = MerkleTree()
     var chain = CommitmentChain(sessionID: wholeFileKey(sending))
     if size > 0 {

@@ -49,14 +49,14 @@ extension ChunkProtocolDestination {
   }
 
   private func chunkRequest(_ sending: ChunkSending) -> HTTPRequest {
-    let size = UInt64(sending.body.bytes.count)
     let index = UInt32(clamping: sending.index)
     let headers = chunkHeaders(
-      sending.digest, sizeBytes: size, index: index, sessionID: sending.session.id, nonce: sending.session.nonce)
+      sending.digest, sizeBytes: UInt64(clamping: sending.plainBytes), sending.encoding, index: index,
+      sessionID: sending.session.id, nonce: sending.session.nonce)
     return request(
       .put, .chunk(id: sending.session.id, index: index),
       headers: headers.fields + [(HeaderName.contentType, MediaType.octets)], body: .pinned(sending.body),
-      limits: bodyLimits(size), sentBytes: sending.sentBytes)
+      limits: bodyLimits(sending.body), sentBytes: sending.sentBytes)
   }
 
   private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {
@@ -72,9 +72,9 @@ extension ChunkProtocolDestination {
   }
 
   private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
-    let size = UInt64(sending.body?.bytes.count ?? 0)
     let key = wholeFileKey(sending)
-    let headers = chunkHeaders(sending.digest, sizeBytes: size, index: 0, sessionID: key, nonce: sending.nonce)
+    let headers = chunkHeaders(
+      sending.digest, sizeBytes: plainBytes(sending), sending.encoding, index: 0, sessionID: key, nonce: sending.nonce)
     // The key is printable ASCII and short, whatever the file is called, so the fallback is never sent.
     var fields: [(name: String, value: String)] = []
     if let idempotencyKey = IdempotencyKey(text: key) {
@@ -87,7 +87,8 @@ extension ChunkProtocolDestination {
     fields += headers.fields + [(HeaderName.contentType, MediaType.octets)]
     return request(
       .put, .file(name: publishedName(for: sending.path)), headers: fields,
-      body: sending.body.map { .pinned($0) } ?? .bytes([]), limits: bodyLimits(size), sentBytes: sending.sentBytes)
+      body: sending.body.map { .pinned($0) } ?? .bytes([]), limits: bodyLimits(sending.body),
+      sentBytes: sending.sentBytes)
   }
 
   /// The Idempotency-Key's text of a whole-file request; also its session id in tag and chain.
@@ -109,20 +110,29 @@ extension ChunkProtocolDestination {
     IdempotencyKey(text: key)?.headerValue ?? "\"\""
   }
 
+  /// The file's size; without a body there is nothing in it.
+  func plainBytes(_ sending: WholeFileSending) -> UInt64 {
+    sending.body == nil ? 0 : UInt64(clamping: sending.plainBytes)
+  }
+
+  /// `Content-Digest` is left out: for plain bytes it would repeat the chunk's digest, and for compressed ones it would
+  /// cost a second SHA-256 and find nothing that the first does not find after decompression.
   private func chunkHeaders(
-    _ digest: ChunkDigest, sizeBytes: UInt64, index: UInt32, sessionID: String, nonce: [UInt8]
+    _ digest: ChunkDigest, sizeBytes: UInt64, _ encoding: UploadEngine.ChunkEncoding, index: UInt32, sessionID: String,
+    nonce: [UInt8]
   ) -> ChunkHeaders {
     let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
     return ChunkHeaders(
-      sha256: digest.sha256, crc32c: digest.crc32c, sizeBytes: sizeBytes, encoding: .identity,
+      sha256: digest.sha256, crc32c: digest.crc32c, sizeBytes: sizeBytes,
+      encoding: encoding == .lz4 ? .lz4 : .identity,
       tag: ChunkTag.tag(
         key: key, index: index, sizeBytes: sizeBytes, chunkSHA256: digest.sha256, sessionID: sessionID, nonce: nonce),
       contentSHA256: nil)
   }
 
   /// A body that keeps above the stall limit is given the time that it needs, twice; the stall check ends the others.
-  private func bodyLimits(_ sizeBytes: UInt64) -> HTTPRequestLimits {
-    let seconds = 2 * sizeBytes / UInt64(UploadConstants.stallBytesPerSecond)
+  private func bodyLimits(_ body: (any PinnedBytes)?) -> HTTPRequestLimits {
+    let seconds = 2 * UInt64(body?.bytes.count ?? 0) / UInt64(UploadConstants.stallBytesPerSecond)
     let total = max(UploadConstants.chunkTimeoutBase, .seconds(Int64(clamping: seconds)))
     return HTTPRequestLimits(
       total: min(total, UploadConstants.resourceTimeout), stall: UploadConstants.stallDetection)

@@ -156,12 +156,12 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
-      if case .sessionOpened(let sessionID, _, _) = outcome {
+      if case .sessionOpened(let sessionID, _, _, _) = outcome {
         discard(SessionIdentity(id: sessionID, nonce: []))
       }
       return
     }
-    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt) = outcome, chunkBytes > 0,
+    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _) = outcome, chunkBytes > 0,
       chunkBytes <= limits.bufferBytes
     else {
       file.session = nil
@@ -193,7 +193,11 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], file.session?.state == .querying(request) else { return }
     switch outcome {
-    case .held(let digests):
+    case .held(_, let chunkBytes?, _, _) where chunkBytes != file.session?.chunkBytes:
+      // Its chunks lie elsewhere than ours: nothing that it holds is of use.
+      restartSession(id, at: now)
+    case .held(let digests, _, let expiresAt, _):
+      if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
       file.session?.held.replace(with: digests)
       file.session?.state = .open
       files[id] = file

@@ -245,11 +245,15 @@ public struct WholeFileSending: Sendable {
 public enum StepOutcome: Hashable, Sendable {
   /// The server is there.
   case warmed
-  /// The session exists. The server may have lowered the chunk size, and says when the session expires (seconds since
-  /// 1970).
-  case sessionOpened(id: String, chunkBytes: Int, expiresAtSeconds: Int64?)
-  /// What the server holds: SHA-256 by chunk index.
-  case held(digests: [Int: [UInt8]])
+  /// The session exists. The server may have lowered the chunk size, says when the session expires (seconds since 1970)
+  /// and how bodies may be coded.
+  case sessionOpened(
+    id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: Set<ChunkEncoding> = [.identity])
+  /// What the server holds: SHA-256 by chunk index; with the session's facts as the server sees them now, as far as it
+  /// says so.
+  case held(
+    digests: [Int: [UInt8]], chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
+    encodings: Set<ChunkEncoding> = [.identity])
   /// The chunk is stored and its digests were checked.
   case chunkStored
   /// Published and verified.
