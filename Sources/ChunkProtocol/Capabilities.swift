@@ -34,10 +34,13 @@ public struct Capabilities: Hashable, Sendable, Codable {
     case hasErasure = "erasure"
   }
 
+  /// What a receiver of this version understands.
+  public static let encodingsUnderstood = ChunkEncoding.allCases.map(\.rawValue)
+
   /// States what a receiver takes.
   public init(
     protocolVersion: Int = ProtocolLimits.version, chunkBytesMin: Int, chunkBytesMax: Int, fileBytesMax: UInt64,
-    encodings: [String] = [ChunkEncoding.identity.rawValue], digests: [String] = ["sha-256", "crc32c"],
+    encodings: [String] = encodingsUnderstood, digests: [String] = ["sha-256", "crc32c"],
     concurrentChunks: Int, wholeFileBytesMax: Int, isReplaySafe: Bool = false, hasErasure: Bool = false
   ) {
     self.protocolVersion = protocolVersion

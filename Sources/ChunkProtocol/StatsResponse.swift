@@ -16,10 +16,14 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     public var chunksStored: UInt64
     /// Chunks that were held already when they arrived.
     public var duplicateChunks: UInt64
-    /// Bytes of chunk bodies that arrived in full.
+    /// Plain bytes of chunks whose body arrived in full.
     public var bytesReceived: UInt64
+    /// The same bytes as they were sent: fewer where they were compressed.
+    public var encodedBytesReceived: UInt64
     /// The most chunk requests that were in flight at once.
-    public var chunkRequestsInFlightMax: UInt64
+    public var streamsMax: UInt64
+    /// How long after the first chunk request so many were first in flight at once; nil before the first one.
+    public var streamsMaxAfterMilliseconds: Int64?
     /// When its first chunk began to arrive, milliseconds since 1970; nil before.
     public var firstChunkAtMilliseconds: Int64?
     /// How long after that twelve chunk requests were first in flight at once; nil when they never were.
@@ -34,7 +38,9 @@ public struct StatsResponse: Hashable, Sendable, Codable {
       case chunksStored = "chunks_stored"
       case duplicateChunks = "duplicate_chunks"
       case bytesReceived = "bytes_received"
-      case chunkRequestsInFlightMax = "chunk_requests_in_flight_max"
+      case encodedBytesReceived = "encoded_bytes_received"
+      case streamsMax = "streams_max"
+      case streamsMaxAfterMilliseconds = "streams_max_after_ms"
       case firstChunkAtMilliseconds = "first_chunk_at_ms"
       case twelveActiveAfterMilliseconds = "twelve_active_after_ms"
     }
@@ -42,8 +48,9 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     /// What was counted.
     public init(
       id: String, name: String, requests: UInt64, connections: UInt64, chunksReceived: UInt64, chunksStored: UInt64,
-      duplicateChunks: UInt64, bytesReceived: UInt64, chunkRequestsInFlightMax: UInt64,
-      firstChunkAtMilliseconds: Int64? = nil, twelveActiveAfterMilliseconds: Int64? = nil
+      duplicateChunks: UInt64, bytesReceived: UInt64, encodedBytesReceived: UInt64, streamsMax: UInt64,
+      streamsMaxAfterMilliseconds: Int64? = nil, firstChunkAtMilliseconds: Int64? = nil,
+      twelveActiveAfterMilliseconds: Int64? = nil
     ) {
       self.id = id
       self.name = name
@@ -53,7 +60,9 @@ public struct StatsResponse: Hashable, Sendable, Codable {
       self.chunksStored = chunksStored
       self.duplicateChunks = duplicateChunks
       self.bytesReceived = bytesReceived
-      self.chunkRequestsInFlightMax = chunkRequestsInFlightMax
+      self.encodedBytesReceived = encodedBytesReceived
+      self.streamsMax = streamsMax
+      self.streamsMaxAfterMilliseconds = streamsMaxAfterMilliseconds
       self.firstChunkAtMilliseconds = firstChunkAtMilliseconds
       self.twelveActiveAfterMilliseconds = twelveActiveAfterMilliseconds
     }

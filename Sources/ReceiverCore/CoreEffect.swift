@@ -37,8 +37,8 @@ public enum SpaceReservation: Hashable, Sendable {
 public enum Reply: Sendable {
   /// The session exists.
   case sessionOpened(SessionFacts, isNew: Bool, expiresAt: Milliseconds)
-  /// The body may be read; it has this many bytes.
-  case bodyAdmitted(bytes: UInt32)
+  /// The body may be read.
+  case bodyAdmitted
   /// The chunk is stored; `wasHeld` when it was there already.
   case chunkStored(wasHeld: Bool)
   /// What is held.

@@ -1,5 +1,5 @@
 public import ChunkProtocol
-import Integrity
+public import Integrity
 
 /// What happened. Everything that the core decides follows from these and from the time that comes with each.
 public enum CoreEvent: Sendable {
@@ -74,12 +74,34 @@ public struct AnnouncedBytes: Hashable, Sendable {
   public var tag: [UInt8]?
   /// The body's length, where HTTP states one.
   public var contentLength: UInt64?
+  /// How the body is coded; the facts are of the plain bytes.
+  public var encoding: ChunkEncoding
+  /// The digest of the body as sent, where one is given.
+  public var sentSHA256: Digest32?
 
   /// What a header announces.
-  public init(facts: ChunkFacts, tag: [UInt8]?, contentLength: UInt64?) {
+  public init(
+    facts: ChunkFacts, tag: [UInt8]?, contentLength: UInt64?, encoding: ChunkEncoding = .identity,
+    sentSHA256: Digest32? = nil
+  ) {
     self.facts = facts
     self.tag = tag
     self.contentLength = contentLength
+    self.encoding = encoding
+    self.sentSHA256 = sentSHA256
+  }
+
+  /// Why a body of the length that HTTP states cannot be the one that is announced; nil when it can.
+  var lengthRefusal: Refusal? {
+    guard let contentLength else { return nil }
+    let size = UInt64(facts.sizeBytes)
+    switch encoding {
+    case .identity where contentLength != size:
+      return Refusal(
+        .badRequest(field: HeaderName.chunkSize), "the Content-Length is \(contentLength), but the size is \(size)")
+    case .lz4 where contentLength > size: return .encodedTooLong(plainBytes: Int(size))
+    default: return nil
+    }
   }
 }
 

@@ -9,7 +9,7 @@ extension ReceiverCore {
     stages[request] = .chunk(head)
     sessions[head.session]?.inFlightCount += 1
     sessions[head.session]?.inFlightBytes &+= UInt64(head.announced.facts.sizeBytes)
-    reply(request, .bodyAdmitted(bytes: head.announced.facts.sizeBytes))
+    reply(request, .bodyAdmitted)
   }
 
   /// Why a chunk is not taken, as far as its header tells.
@@ -28,10 +28,7 @@ extension ReceiverCore {
     guard size > 0 else {
       return Refusal(.badRequest(field: HeaderName.chunkSize), "a chunk has at least one byte")
     }
-    if let length = head.announced.contentLength, length != size {
-      return Refusal(
-        .badRequest(field: HeaderName.chunkSize), "the Content-Length is \(length), but the chunk's size is \(size)")
-    }
+    if let refusal = head.announced.lengthRefusal { return refusal }
     let (start, isTooFar) = UInt64(head.index).multipliedReportingOverflow(by: session.chunkBytes)
     let limit = fileBytesMax(chunkBytes: session.chunkBytes)
     guard !isTooFar, start < limit, size <= limit - start else { return .fileTooLarge(limit) }

@@ -8,7 +8,7 @@ extension ReceiverCore {
     if let refusal = wholeFileRefusal(head) { return refuse(request, refusal) }
     keys[key] = .wholeFile(fingerprint: head.fingerprint, receipt: nil)
     stages[request] = .wholeFile(head)
-    reply(request, .bodyAdmitted(bytes: head.announced.facts.sizeBytes))
+    reply(request, .bodyAdmitted)
   }
 
   /// The same key again: the same receipt, unless the key was for something else.
@@ -29,10 +29,7 @@ extension ReceiverCore {
     guard size <= limit else {
       return Refusal(.tooLarge(limitBytes: limit), "a file of more than \(limit) bytes needs an upload session")
     }
-    if let length = head.announced.contentLength, length != size {
-      return Refusal(
-        .badRequest(field: HeaderName.chunkSize), "the Content-Length is \(length), but the file's size is \(size)")
-    }
+    if let refusal = head.announced.lengthRefusal { return refusal }
     return spaceRefusal(size, for: head.credential, freeBytes: head.freeBytes)
   }
 

@@ -4,8 +4,6 @@ public struct Refusal: Error, Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     /// The request itself makes no sense; the field says where.
     case badRequest(field: String)
-    /// The body is coded in a way that isn't understood.
-    case unsupportedCoding
     /// No such session for this credential, or no longer.
     case sessionGone
     /// The state does not allow this.

@@ -78,7 +78,8 @@ import Testing
         uploads: []),
       StatsResponse.Upload(
         id: "s", name: "n", requests: 0, connections: 0, chunksReceived: 0, chunksStored: 0, duplicateChunks: 0,
-        bytesReceived: 0, chunkRequestsInFlightMax: 0, firstChunkAtMilliseconds: 0, twelveActiveAfterMilliseconds: 0),
+        bytesReceived: 0, encodedBytesReceived: 0, streamsMax: 0, streamsMaxAfterMilliseconds: 0,
+        firstChunkAtMilliseconds: 0, twelveActiveAfterMilliseconds: 0),
       Problem(.incomplete, detail: "d", missing: [], limit: 0, field: "f"),
     ]
     for body in bodies {

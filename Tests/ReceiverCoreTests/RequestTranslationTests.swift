@@ -35,7 +35,7 @@ import Testing
       case .answer(let answer): return answer
       case .readBody(let admitted):
         do throws(Refusal) {
-          core.send(question.bodyArrived(id, try admitted.facts(of: body)))
+          core.send(question.bodyArrived(id, try admitted.take(body).facts))
         } catch {
           core.send(question.bodyFailed(id, error))
         }

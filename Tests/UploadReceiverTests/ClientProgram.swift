@@ -1,7 +1,7 @@
 /// The client's half of docs/protocol.md in plain Python, so that it is not checked against its own code. Arguments:
 /// port, root, token, authority, process id.
 let clientProgram = #"""
-  import hashlib, hmac, http.client, json, os, secrets, signal, socket, ssl, struct, sys, threading, time
+  import base64, hashlib, hmac, http.client, json, os, secrets, signal, socket, ssl, struct, sys, threading, time
   PORT, ROOT, TOKEN, CA, PID = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
   FILES = ROOT + "/files"
   CONTEXT = ssl.create_default_context(cafile=CA)
@@ -21,6 +21,12 @@ let clientProgram = #"""
   # Cheap to checksum in Python, yet different in every chunk.
   def some_bytes(count, seed=0):
       return bytes([seed]) * count
+  # The LZ4 block of `count` times one byte: a literal, a match that repeats it, and the five literals that end a block.
+  def lz4_run(count, seed=0):
+      rest = count - 1 - 5 - 4 - 15
+      assert rest >= 0
+      return (bytes([0x1F, seed, 1, 0]) + b"\xff" * (rest // 255) + bytes([rest % 255])
+          + bytes([0x50]) + bytes([seed]) * 5)
   def hkdf(key, salt, info):
       prk = hmac.new(salt or bytes(32), key, hashlib.sha256).digest()
       return hmac.new(prk, info + b"\1", hashlib.sha256).digest()

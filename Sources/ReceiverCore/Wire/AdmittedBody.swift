@@ -1,22 +1,69 @@
-import ChunkProtocol
+public import ChunkProtocol
+import Integrity
 
 /// What may arrive as the body of a request that the core has let in.
 public struct AdmittedBody: Hashable, Sendable {
-  /// What it is announced to be.
-  public var plainBytes: Int
+  /// The plain bytes that are announced; what they may be at most was checked before the body was let in.
+  public let plainBytes: Int
+  /// How they are sent.
+  public let encoding: ChunkEncoding
+  private let contentLength: Int?
+  private let sentSHA256: Digest32?
+
+  init(_ announced: AnnouncedBytes) {
+    plainBytes = Int(announced.facts.sizeBytes)
+    encoding = announced.encoding
+    contentLength = announced.contentLength.map { Int(clamping: $0) }
+    sentSHA256 = announced.sentSHA256
+  }
+
+  /// The most bytes that may arrive. An encoded body that is longer than what it stands for gains nothing.
+  public var sentBytesMax: Int { min(contentLength ?? plainBytes, plainBytes) }
+
+  /// The memory that it takes: the plain bytes, and what they are decoded from.
+  public var memoryBytes: Int { encoding == .identity ? plainBytes : plainBytes + sentBytesMax }
 
   /// Refuses a body of which more has arrived than was announced.
   public func check(arrivedBytes: Int) throws(Refusal) {
-    guard arrivedBytes <= plainBytes else {
+    guard arrivedBytes > sentBytesMax else { return }
+    switch encoding {
+    case .identity:
       throw Refusal(
         .badRequest(field: HeaderName.chunkSize), "the body is longer than the \(plainBytes) bytes announced")
+    case .lz4: throw .encodedTooLong(plainBytes: plainBytes)
     }
   }
 
-  /// The digests of a body that is in memory as a whole. One that ended early has digests, too, and the core refuses it.
-  public func facts(of body: [UInt8]) throws(Refusal) -> ChunkFacts {
-    try check(arrivedBytes: body.count)
-    return ChunkFacts(of: body)
+  /// The plain bytes of a body that is in memory as a whole, and their digests. A plain body that ended early has digests,
+  /// too, and the core refuses it.
+  public func take(_ sent: [UInt8]) throws(Refusal) -> (plain: [UInt8], facts: ChunkFacts) {
+    try check(arrivedBytes: sent.count)
+    let plain: [UInt8]
+    switch encoding {
+    case .identity: plain = sent
+    case .lz4: plain = try decompress(sent)
+    }
+    return (plain, ChunkFacts(of: plain))
+  }
+
+  private func decompress(_ block: [UInt8]) throws(Refusal) -> [UInt8] {
+    if let sentSHA256, Digest32(sha256(block)) != sentSHA256 {
+      throw Refusal(
+        .digestMismatch(field: HeaderName.contentDigest), "the body does not have the SHA-256 of its Content-Digest")
+    }
+    var isBlock = false
+    let plain = [UInt8](unsafeUninitializedCapacity: plainBytes) { target, count in
+      isBlock = block.withUnsafeBytes {
+        LZ4.decompress($0, into: UnsafeMutableRawBufferPointer(target))
+      }
+      count = isBlock ? plainBytes : 0
+    }
+    guard isBlock else {
+      throw Refusal(
+        .digestMismatch(field: HeaderName.chunkEncoding),
+        "the body is no LZ4 block of exactly the \(plainBytes) plain bytes that X-Chunk-Size announces")
+    }
+    return plain
   }
 }
 
@@ -27,4 +74,10 @@ extension Refusal {
   public static let bodyTooSlow = Refusal(.bodyTimeout, "the body stood still for too long")
   /// There is no memory for the body.
   public static let noBodyMemory = Refusal(.busy, "too many bodies are arriving at once; come back")
+
+  static func encodedTooLong(plainBytes: Int) -> Refusal {
+    Refusal(
+      .badRequest(field: HeaderName.chunkEncoding),
+      "the encoded body is longer than the \(plainBytes) plain bytes; send them as they are")
+  }
 }

@@ -72,8 +72,6 @@ extension Problem {
     let detail = refusal.detail
     switch refusal.kind {
     case .badRequest(let field): self.init(.badRequest, detail: detail, field: field)
-    case .unsupportedCoding:
-      self.init(.badRequest, detail: detail, status: 415, field: HeaderName.chunkEncoding)
     case .sessionGone: self.init(.notFound, detail: detail)
     case .conflict, .underWay: self.init(.conflict, detail: detail)
     case .incomplete(let missing):

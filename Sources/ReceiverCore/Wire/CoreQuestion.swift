@@ -54,8 +54,8 @@ public enum CoreQuestion: Sendable {
   /// What a reply of the core means for the request.
   public func outcome(of reply: Reply) -> Outcome {
     switch (self, reply) {
-    case (.chunk, .bodyAdmitted(let bytes)), (.wholeFile, .bodyAdmitted(let bytes)):
-      .readBody(AdmittedBody(plainBytes: Int(bytes)))
+    case (.chunk(_, _, _, let announced), .bodyAdmitted), (.wholeFile(_, _, _, let announced), .bodyAdmitted):
+      .readBody(AdmittedBody(announced))
     default: .answer(answer(to: reply))
     }
   }
@@ -65,7 +65,8 @@ public enum CoreQuestion: Sendable {
     case (.openSession, .sessionOpened(let facts, let isNew, let expiresAt)):
       .json(
         SessionResponse(
-          id: facts.id, chunkBytes: facts.opening.chunkBytes, expiresAtSeconds: expiresAt / 1000),
+          id: facts.id, chunkBytes: facts.opening.chunkBytes, expiresAtSeconds: expiresAt / 1000,
+          encodings: Capabilities.encodingsUnderstood),
         status: isNew ? 201 : 200)
     case (.query(_, _, let withDigests), .held(let held)): .json(HeldResponse(held, withDigests: withDigests))
     case (.commit, .receipt(let receipt)): .receipt(receipt, status: 200)
@@ -101,6 +102,6 @@ extension HeldResponse {
           uniquingKeysWith: { first, _ in first })
         : nil,
       chainTip: Hex.encode(held.chainTip), expiresAtSeconds: held.expiresAt / 1000,
-      receipt: held.receipt.map(ReceiptBody.init))
+      receipt: held.receipt.map(ReceiptBody.init), encodings: Capabilities.encodingsUnderstood)
   }
 }

@@ -130,10 +130,7 @@ public struct RequestTranslation: Sendable {
 
   private func announced(_ request: WireRequest) throws(Refusal) -> AnnouncedBytes {
     let headers = try read(request) { (value) throws(HeaderViolation) in try ChunkHeaders(reading: value) }
-    guard headers.encoding == .identity else {
-      throw Refusal(.unsupportedCoding, "this receiver takes plain bodies only; see its capabilities")
-    }
-    if let digest = headers.contentSHA256, digest != headers.sha256 {
+    if headers.encoding == .identity, let digest = headers.contentSHA256, digest != headers.sha256 {
       throw Refusal(
         .digestMismatch(field: HeaderName.contentDigest), "Content-Digest and X-Chunk-SHA256 contradict each other")
     }
@@ -142,7 +139,9 @@ public struct RequestTranslation: Sendable {
     }
     return AnnouncedBytes(
       facts: ChunkFacts(sha256: sha256, crc32c: headers.crc32c, sizeBytes: UInt32(clamping: headers.sizeBytes)),
-      tag: headers.tag, contentLength: request.field("Content-Length").flatMap { UInt64($0) })
+      tag: headers.tag, contentLength: request.field("Content-Length").flatMap { UInt64($0) },
+      encoding: headers.encoding,
+      sentSHA256: headers.contentSHA256.flatMap { Digest32($0) })
   }
 
   // MARK: Reading strictly

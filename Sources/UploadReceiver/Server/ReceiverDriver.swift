@@ -57,6 +57,21 @@ final class ReceiverDriver: Sendable {
     }
   }
 
+  /// Runs what takes the processor for long, away from the event loops, which other connections need meanwhile.
+  func compute<Success: Sendable>(
+    _ work: @escaping @Sendable () throws(Refusal) -> Success
+  ) async throws(Refusal) -> Success {
+    let result = await withCheckedContinuation { continuation in
+      writers.submit { state in
+        guard case .active = state else {
+          return continuation.resume(returning: Result<Success, Refusal>.failure(.shuttingDown))
+        }
+        continuation.resume(returning: Result { () throws(Refusal) in try work() })
+      }
+    }
+    return try result.get()
+  }
+
   /// Tells the core that time has passed.
   func tick() { handle(.tick) }
 
@@ -159,6 +174,10 @@ final class ReceiverDriver: Sendable {
       handle(event(result))
     }
   }
+}
+
+extension Refusal {
+  fileprivate static let shuttingDown = Refusal(.busy, "the receiver is shutting down")
 }
 
 extension Result where Failure == StoreFailure {

@@ -6,6 +6,12 @@ import Synchronization
 /// Counts what happens. Tests of the whole system rely on it: how often something was sent, and over how many
 /// connections.
 final class ReceiverStatistics: Sendable {
+  /// How many chunk requests of an upload ran at once at most, and how long after the first one that was so first.
+  struct StreamPeak: Hashable, Sendable {
+    var count = 0
+    var after: Milliseconds?
+  }
+
   /// One upload's numbers.
   struct Upload: Sendable {
     var id: String
@@ -15,8 +21,9 @@ final class ReceiverStatistics: Sendable {
     var chunksStored = 0
     var duplicateChunks = 0
     var bytes: UInt64 = 0
+    var encodedBytes: UInt64 = 0
     var concurrentChunks = 0
-    var concurrentChunksMax = 0
+    var streams = StreamPeak()
     var firstChunkAt: Milliseconds?
     var twelveActiveAfter: Milliseconds?
     var connections: Set<UInt64> = []
@@ -104,13 +111,19 @@ final class ReceiverStatistics: Sendable {
     }
   }
 
+  /// An upload's most streams; nil when none of its chunks came while this process has run.
+  func streams(of upload: String) -> StreamPeak? {
+    state.withLock { $0.uploads[upload]?.streams }.flatMap { $0.count > 0 ? $0 : nil }
+  }
+
   /// A chunk's body is complete.
-  func chunkReceived(_ upload: String, bytes: Int) {
+  func chunkReceived(_ upload: String, bytes: Int, encodedBytes: Int) {
     state.withLock { state in
       state.chunksReceived += 1
       state.bytes += UInt64(bytes)
       state.uploads[upload]?.chunksReceived += 1
       state.uploads[upload]?.bytes += UInt64(bytes)
+      state.uploads[upload]?.encodedBytes += UInt64(encodedBytes)
     }
   }
 
@@ -177,7 +190,7 @@ extension ReceiverStatistics.Upload {
     let first = firstChunkAt ?? now
     firstChunkAt = first
     concurrentChunks += 1
-    concurrentChunksMax = max(concurrentChunksMax, concurrentChunks)
+    if concurrentChunks > streams.count { streams = .init(count: concurrentChunks, after: now - first) }
     if concurrentChunks >= 12, twelveActiveAfter == nil { twelveActiveAfter = now - first }
     if let connection, connections.count < connectionsMax { connections.insert(connection) }
   }
@@ -187,7 +200,8 @@ extension ReceiverStatistics.Upload {
       id: id, name: name, requests: UInt64(requests), connections: UInt64(connections.count),
       chunksReceived: UInt64(chunksReceived), chunksStored: UInt64(chunksStored),
       duplicateChunks: UInt64(duplicateChunks), bytesReceived: bytes,
-      chunkRequestsInFlightMax: UInt64(concurrentChunksMax), firstChunkAtMilliseconds: firstChunkAt,
+      encodedBytesReceived: encodedBytes, streamsMax: UInt64(streams.count),
+      streamsMaxAfterMilliseconds: streams.after, firstChunkAtMilliseconds: firstChunkAt,
       twelveActiveAfterMilliseconds: twelveActiveAfter)
   }
 }

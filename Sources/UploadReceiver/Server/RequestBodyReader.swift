@@ -23,8 +23,10 @@ struct RequestBodyReader {
     return piece
   }
 
-  /// An admitted body, with its digests. One that ends early is handed out as it is; one that goes on is refused.
-  mutating func collect(_ admitted: AdmittedBody) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkFacts) {
+  /// A plain body, with its digests. One that ends early is handed out as it is; one that goes on is refused.
+  mutating func collectPlain(
+    _ admitted: AdmittedBody
+  ) async throws(Refusal) -> (body: ReceivedBody, facts: ChunkFacts) {
     var body = ReceivedBody(expectedBytes: admitted.plainBytes)
     var hasher = ChunkHasher(blockBytes: RequestBodyReader.hashBlockBytes)
     do {
@@ -43,14 +45,30 @@ struct RequestBodyReader {
     return (body, facts)
   }
 
+  /// An encoded body as it was sent, in memory that is asked for once.
+  mutating func collectEncoded(_ admitted: AdmittedBody) async throws(Refusal) -> [UInt8] {
+    try await collect(expectedBytes: admitted.sentBytesMax) { (count) throws(Refusal) in
+      try admitted.check(arrivedBytes: count)
+    }
+  }
+
   /// A small body.
   mutating func collectJSON(limit: Int) async throws(Refusal) -> [UInt8] {
+    try await collect(expectedBytes: 0) { (count) throws(Refusal) in
+      guard count <= limit else {
+        throw Refusal(.tooLarge(limitBytes: UInt64(limit)), "such bodies have at most \(limit) bytes")
+      }
+    }
+  }
+
+  private mutating func collect(
+    expectedBytes: Int, check: (Int) throws(Refusal) -> Void
+  ) async throws(Refusal) -> [UInt8] {
     var bytes: [UInt8] = []
+    bytes.reserveCapacity(expectedBytes)
     do {
       while let piece = try await next() {
-        guard bytes.count + piece.readableBytes <= limit else {
-          throw Refusal(.tooLarge(limitBytes: UInt64(limit)), "such bodies have at most \(limit) bytes")
-        }
+        try check(bytes.count + piece.readableBytes)
         bytes.append(contentsOf: piece.readableBytesView)
       }
     } catch {

@@ -122,24 +122,43 @@ extension RequestResponder {
     _ admitted: AdmittedBody, of request: RequestID, _ question: CoreQuestion, _ exchange: inout Exchange,
     _ writer: borrowing ResponseWriter
   ) async -> Reply {
-    guard await budget.take(admitted.plainBytes) else {
+    guard await budget.take(admitted.memoryBytes) else {
       return await driver.ask(request) { question.bodyFailed($0, .noBodyMemory) }
     }
-    defer { budget.give(admitted.plainBytes) }
+    defer { budget.give(admitted.memoryBytes) }
     await inviteBody(&exchange, writer)
-    let arrived: (body: ReceivedBody, facts: ChunkFacts)
+    let arrived: Arrived
     do throws(Refusal) {
-      arrived = try await exchange.reader.collect(admitted)
+      arrived = try await read(admitted, &exchange)
     } catch {
       return await driver.ask(request) { question.bodyFailed($0, error) }
     }
     if arrived.facts.sizeBytes == UInt32(clamping: admitted.plainBytes) {
       switch question {
-      case .chunk(_, let id, _, _): statistics.chunkReceived(id.text, bytes: admitted.plainBytes)
+      case .chunk(_, let id, _, _):
+        statistics.chunkReceived(id.text, bytes: admitted.plainBytes, encodedBytes: arrived.sentBytes)
       default: statistics.fileReceived(bytes: admitted.plainBytes)
       }
     }
-    return await driver.ask(request, { question.bodyArrived($0, arrived.facts) }, body: arrived.body)
+    return await driver.ask(request, { question.bodyArrived($0, arrived.facts) }, body: arrived.plain)
+  }
+
+  private struct Arrived {
+    var plain: any BodyBytes
+    var facts: ChunkFacts
+    var sentBytes: Int
+  }
+
+  private func read(_ admitted: AdmittedBody, _ exchange: inout Exchange) async throws(Refusal) -> Arrived {
+    switch admitted.encoding {
+    case .identity:
+      let (plain, facts) = try await exchange.reader.collectPlain(admitted)
+      return Arrived(plain: plain, facts: facts, sentBytes: plain.byteCount)
+    case .lz4:
+      let sent = try await exchange.reader.collectEncoded(admitted)
+      let (plain, facts) = try await driver.compute { () throws(Refusal) in try admitted.take(sent) }
+      return Arrived(plain: plain, facts: facts, sentBytes: sent.count)
+    }
   }
 
   /// Counts and logs what a reply tells.
@@ -151,7 +170,7 @@ extension RequestResponder {
     case (.chunk(_, let id, _, _), .bodyAdmitted): statistics.uploadRequested(id.text, name: "")
     case (.commit(_, let id, _), .receipt(let receipt)):
       statistics.uploadRequested(id.text, name: receipt.name)
-      notePublication(receipt, freshID: freshID)
+      notePublication(receipt, freshID: freshID, upload: id.text)
     case (.wholeFile, .receipt(let receipt)): notePublication(receipt, freshID: freshID)
     case (_, .refused(let refusal)) where refusal.kind == .tagMismatch:
       // Worth a line even where every other refusal is the client's business.
@@ -161,10 +180,13 @@ extension RequestResponder {
   }
 
   /// Two requests for one publication get the same receipt; the file is counted once, with the one that named it.
-  private func notePublication(_ receipt: ReceiptFacts, freshID: String) {
+  private func notePublication(_ receipt: ReceiptFacts, freshID: String, upload: String? = nil) {
     guard receipt.id == freshID else { return }
     statistics.filePublished()
-    logger.info("published \(receipt.name.debugDescription), \(receipt.sizeBytes) bytes")
+    let streams = upload.flatMap { statistics.streams(of: $0) }.map { peak in
+      ", at most \(peak.count) chunk requests at once, first \(peak.after ?? 0) ms after the first one"
+    }
+    logger.info("published \(receipt.name.debugDescription), \(receipt.sizeBytes) bytes\(streams ?? "")")
   }
 }
 

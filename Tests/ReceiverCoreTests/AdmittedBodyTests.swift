@@ -1,0 +1,69 @@
+import ChunkProtocol
+import Integrity
+import ReceiverCore
+import Testing
+
+@Suite struct AdmittedBodyTests {
+  private func admitted(
+    _ plainBytes: UInt32, _ encoding: ChunkEncoding, contentLength: UInt64? = nil, sent: [UInt8]? = nil
+  ) throws -> AdmittedBody {
+    let announced = AnnouncedBytes(
+      facts: ChunkFacts(
+        sha256: try #require(Digest32([UInt8](repeating: 0, count: 32))), crc32c: 0, sizeBytes: plainBytes),
+      tag: nil, contentLength: contentLength, encoding: encoding,
+      sentSHA256: sent.flatMap { Digest32(sha256($0)) })
+    let question = CoreQuestion.chunk(CredentialID("c"), SessionID("s"), index: 0, announced)
+    guard case .readBody(let body) = question.outcome(of: .bodyAdmitted) else {
+      throw Refusal(.storeFailed, "no body")
+    }
+    return body
+  }
+
+  private func compressed(_ plain: [UInt8]) throws -> [UInt8] {
+    var block = [UInt8](repeating: 0, count: LZ4.compressedBytesMax(plain.count))
+    let count = plain.withUnsafeBytes { plain in block.withUnsafeMutableBytes { LZ4.compress(plain, into: $0) } }
+    return Array(block[..<(try #require(count))])
+  }
+
+  @Test func memory_isThatOfBothFormsAndNeverMore() throws {
+    #expect(try admitted(1000, .identity).memoryBytes == 1000)
+    #expect(try admitted(1000, .identity, contentLength: 1000).memoryBytes == 1000)
+    #expect(try admitted(1000, .lz4).memoryBytes == 2000)
+    #expect(try admitted(1000, .lz4, contentLength: 100).memoryBytes == 1100)
+    #expect(try admitted(1000, .lz4, contentLength: .max).memoryBytes == 2000)
+    #expect(try admitted(.max, .lz4, contentLength: .max).memoryBytes == 2 * Int(UInt32.max))
+  }
+
+  @Test func block_becomesItsPlainBytes() throws {
+    let plain = (0..<100_000).map { UInt8(truncatingIfNeeded: $0 / 1000) }
+    let block = try compressed(plain)
+    let taken = try admitted(100_000, .lz4, contentLength: UInt64(block.count), sent: block).take(block)
+    #expect(taken.plain == plain && taken.facts == ChunkFacts(of: plain))
+  }
+
+  @Test func everyCutAndEveryOtherSize_isRefused() throws {
+    let plain = [UInt8](repeating: 7, count: 300) + Array(0..<100)
+    let block = try compressed(plain)
+    for cut in 0..<block.count {
+      #expect(throws: Refusal.self, "cut at \(cut)") { try admitted(400, .lz4).take(Array(block[..<cut])) }
+    }
+    for size: UInt32 in [200, 399, 401, 100_000] {
+      #expect(throws: Refusal.self, "announced as \(size)") { try admitted(size, .lz4).take(block) }
+    }
+    #expect(try admitted(400, .lz4).take(block).plain == plain)
+  }
+
+  @Test func flippedBits_neverGiveOtherBytesUnnoticed() throws {
+    let plain = [UInt8](repeating: 7, count: 300) + Array(0..<100)
+    let block = try compressed(plain)
+    for position in 0..<block.count * 8 {
+      var damaged = block
+      damaged[position / 8] ^= 1 << (position % 8)
+      // Whatever comes of it has the announced size, and digests that the core compares.
+      if let taken = try? admitted(400, .lz4).take(damaged) {
+        #expect(taken.plain.count == 400, "bit \(position)")
+        #expect(taken.plain == plain || taken.facts != ChunkFacts(of: plain), "bit \(position)")
+      }
+    }
+  }
+}
