@@ -28,8 +28,8 @@ import UploadEngine
     arguments: [
       (nil, [.identity]), ([], [.identity]), (["identity"], [.identity]), (["lz4"], [.identity, .lz4]),
       (["zstd", "", "LZ4", "identity", "lz4", "lz4"], [.identity, .lz4]), (["zstd"], [.identity]),
-    ] as [([String]?, Set<UploadEngine.ChunkEncoding>)])
-  func encodings_thatAreNotKnown_areIgnored(listed: [String]?, understood: Set<UploadEngine.ChunkEncoding>) {
+    ] as [([String]?, Set<BodyEncoding>)])
+  func encodings_thatAreNotKnown_areIgnored(listed: [String]?, understood: Set<BodyEncoding>) {
     let opened = destination.outcome(
       of: .openSession(Fixture.opening()),
       response: Fixture.answer(

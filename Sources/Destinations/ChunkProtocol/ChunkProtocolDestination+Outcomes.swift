@@ -63,8 +63,8 @@ extension ChunkProtocolDestination {
   }
 
   /// Whatever a receiver lists, it takes plain bytes; what this side does not know it will not use.
-  private func encodings(_ listed: [String]?) -> Set<UploadEngine.ChunkEncoding> {
-    var encodings: Set<UploadEngine.ChunkEncoding> = [.identity]
+  private func encodings(_ listed: [String]?) -> Set<BodyEncoding> {
+    var encodings: Set<BodyEncoding> = [.identity]
     for word in listed ?? [] where word == ChunkProtocol.ChunkEncoding.lz4.rawValue { encodings.insert(.lz4) }
     return encodings
   }

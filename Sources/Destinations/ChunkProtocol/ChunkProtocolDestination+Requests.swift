@@ -118,7 +118,7 @@ extension ChunkProtocolDestination {
   /// `Content-Digest` is left out: for plain bytes it would repeat the chunk's digest, and for compressed ones it would
   /// cost a second SHA-256 and find nothing that the first does not find after decompression.
   private func chunkHeaders(
-    _ digest: ChunkDigest, sizeBytes: UInt64, _ encoding: UploadEngine.ChunkEncoding, index: UInt32, sessionID: String,
+    _ digest: ChunkDigest, sizeBytes: UInt64, _ encoding: BodyEncoding, index: UInt32, sessionID: String,
     nonce: [UInt8]
   ) -> ChunkHeaders {
     let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: nonce, sessionID: sessionID)
