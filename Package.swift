@@ -57,6 +57,9 @@ let package = Package(
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
+    .target(name: "Telemetry", swiftSettings: strict),
+    .target(
+      name: "MountStatus", dependencies: ["UploadEngine", "FileModel", "Integrity", "Telemetry"], swiftSettings: strict),
     .target(
       name: "Destinations", dependencies: ["UploadEngine", "FileModel", "Integrity", "ChunkProtocol"],
       swiftSettings: strict),
@@ -68,8 +71,8 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-mount",
       dependencies: [
-        "MountConfiguration", "FileModel", "UploadFS", "UploadEngine", "Destinations", "CurlTransport", "Integrity",
-        "CLinux",
+        "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "UploadFS", "UploadEngine", "Destinations",
+        "CurlTransport", "Integrity", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -102,6 +105,10 @@ let package = Package(
     .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
     .testTarget(
       name: "MountConfigurationTests", dependencies: ["MountConfiguration", "UploadEngine", "Destinations"],
+      swiftSettings: strict),
+    .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: strict),
+    .testTarget(
+      name: "MountStatusTests", dependencies: ["MountStatus", "Telemetry", "UploadEngine", "FileModel"],
       swiftSettings: strict),
     .testTarget(name: "IntegrityTests", dependencies: ["Integrity"], swiftSettings: strict),
     .testTarget(name: "ChunkProtocolTests", dependencies: ["ChunkProtocol", "Integrity"], swiftSettings: strict),

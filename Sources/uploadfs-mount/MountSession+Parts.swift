@@ -4,7 +4,9 @@ import FileModel
 import Glibc
 import Logging
 import MountConfiguration
+import MountStatus
 import Synchronization
+import Telemetry
 import UploadEngine
 import UploadFS
 
@@ -71,6 +73,24 @@ extension MountSession {
   }
 }
 
+extension MountSession {
+  /// The files that show the mount as a whole.
+  static func controlFiles(_ configuration: MountConfiguration, _ source: AttachedStatus) -> [ControlFile] {
+    let telemetry = TelemetryReader()
+    let process = ProcessFacts.current
+    let spool = configuration.spool
+    let reserveBytes = configuration.reserveBytes
+    return MountFacts.files {
+      let summary = source.summary()
+      // Files that are known and not gone.
+      let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
+      return MountFacts(
+        summary: summary, process: process,
+        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures), telemetry: telemetry.reading())
+    }
+  }
+}
+
 extension ProcessFacts {
   /// This daemon.
   static var current: ProcessFacts {
@@ -91,7 +111,4 @@ final class AttachedStatus: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { engine.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engine.withLock { $0 }?.summary() ?? MountSummary() }
-
-  /// Files that are known and not gone.
-  var captures: Int { summary().filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) } }
 }

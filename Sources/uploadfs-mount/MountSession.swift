@@ -4,6 +4,7 @@ import Dispatch
 import Glibc
 import Logging
 import MountConfiguration
+import MountStatus
 import Synchronization
 import UploadEngine
 import UploadFS
@@ -34,11 +35,7 @@ final class MountSession: Sendable {
     let source = AttachedStatus()
     do throws(StorageError) {
       state = try StateDirectory(spool: configuration.spool)
-      let spool = configuration.spool
-      let reserveBytes = configuration.reserveBytes
-      statusTree = StatusTree(source: source, process: .current) {
-        Spool.facts(of: spool, reserveBytes: reserveBytes, captures: source.captures)
-      }
+      statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
       engine = try UploadEngine(
         configuration: Self.engineConfiguration(configuration), destination: destination, transport: transport,
         catalog: try Catalog(path: state.catalogPath),

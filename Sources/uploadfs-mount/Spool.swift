@@ -1,6 +1,6 @@
 import Glibc
 import MountConfiguration
-import UploadEngine
+import MountStatus
 
 /// The folder that holds captures, as far as it concerns whoever starts a mount.
 enum Spool {

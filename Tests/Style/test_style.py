@@ -71,6 +71,13 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
             "the receiver's rules are values: time, random names and free space come in as arguments",
             id="receiver-core-is-values"),
         pytest.param(
+            outside("Telemetry", "MountStatus", "uploadfs-mount"), IMPORT.format("Telemetry"),
+            "heat and power are for people: no decision may see them", id="telemetry-is-shown-only"),
+        pytest.param(
+            inside("UploadEngine/Decisions"),
+            r"(?i)(telemetry|thermal|temperature|celsius|battery|low.?power|power.?save|throttl)",
+            "the upload budget is always whole: nothing is decided by heat or power", id="decisions-know-no-heat"),
+        pytest.param(
             SOURCES, r"\bTask(\.detached)?\s*(\([^)]*\))?\s*\{",
             "no unstructured tasks: use a task group in run(), or a thread of its own", id="no-bare-task"),
         pytest.param(EVERYTHING, r"\btry!", "handle the error, or throw it", id="no-try!"),
@@ -96,6 +103,22 @@ def test_escape_hatches_say_why_they_are_sound():
                 if not any("//" in other for other in near):
                     found.append(f"{path.relative_to(REPOSITORY)}:{number + 1}: {line.strip()}")
     assert not found, "say in a comment beside it why this is sound\n" + "\n".join(found)
+
+
+def test_the_engine_cannot_reach_telemetry():
+    """Nothing that the engine is built from depends on the target that reads heat and power."""
+    manifest = (REPOSITORY / "Package.swift").read_text()
+    targets = {
+        name: set(re.findall(r'"([^"]+)"', dependencies))
+        for name, dependencies in re.findall(
+            r'\.(?:executableTarget|target)\(\s*name: "([^"]+)"(?:, |,\s*)dependencies: \[(.*?)\]', manifest, re.DOTALL)}
+    assert "Telemetry" in targets["uploadfs-mount"], "the pattern no longer fits the manifest"
+    reachable, left = set(), ["UploadEngine"]
+    while left:
+        name = left.pop()
+        reachable.add(name)
+        left += targets.get(name, set()) - reachable
+    assert "FileModel" in reachable and "Telemetry" not in reachable
 
 
 def test_nothing_is_left_to_do():

@@ -19,6 +19,7 @@ extension UploadSchedule {
       if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
         files[id]?.reusedChunks += 1
+        reusedChunks += 1
         release(read)
         actions.append(.showStatus(id))
       } else {
@@ -246,6 +247,7 @@ extension UploadSchedule {
       if isCurrent {
         file.transfer?.set(.pending, at: index)
         files[id]?.retriedChunks += 1
+        retriedChunks += 1
         failed(id, outcome, at: now)
       }
       return

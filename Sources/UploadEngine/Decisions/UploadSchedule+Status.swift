@@ -49,6 +49,8 @@ extension UploadSchedule {
     summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged)
     summary.oldestPendingSequence = files.oldestPendingSequence()
     summary.acknowledgedBytes = acknowledgedBytes
+    summary.retriedChunks = retriedChunks
+    summary.reusedChunks = reusedChunks
     summary.bytesPerSecond = rate.rate(at: now.monotonic)
     summary.requestsInFlight = chunkRequests
     summary.changeSequence = changeSequence

@@ -103,6 +103,8 @@ public struct UploadSchedule: Sendable {
   var nextRead: UInt64 = 1
   var changeSequence: UInt64 = 0
   var acknowledgedBytes: UInt64 = 0
+  var retriedChunks: UInt64 = 0
+  var reusedChunks: UInt64 = 0
   var rate = RateMeter()
   var isScanned = false
   var isDraining = false

@@ -152,6 +152,10 @@ public struct MountSummary: Hashable, Sendable {
   public var bytesPerSecond: Double = 0
   /// Chunk requests in flight.
   public var requestsInFlight = 0
+  /// Chunks that were sent again after a failure, since the daemon started.
+  public var retriedChunks: UInt64 = 0
+  /// Chunks that were not sent because the server already held the same bytes, likewise.
+  public var reusedChunks: UInt64 = 0
   /// Every content change gets the next number; this is the last one given.
   public var changeSequence: UInt64 = 0
   /// The lowest number of a change that is not yet acknowledged; nil when there is none. Everything written before a

@@ -1,5 +1,5 @@
 /// Writes a JSON object: keys in the order given, the outermost ones on lines of their own, for people who `cat` it.
-struct JSONWriter {
+package struct JSONWriter {
   private var bytes: [UInt8] = []
   private var depth = 0
   private var isFirst = true
@@ -11,7 +11,7 @@ struct JSONWriter {
   }
 
   /// The object, padded with spaces and a final newline to a multiple of `unitBytes`.
-  static func document(paddedTo unitBytes: Int, _ content: (inout JSONWriter) -> Void) -> [UInt8] {
+  package static func document(paddedTo unitBytes: Int, _ content: (inout JSONWriter) -> Void) -> [UInt8] {
     var writer = JSONWriter(capacity: 2 * unitBytes)
     writer.object(content)
     let length = writer.bytes.count + 1
@@ -21,32 +21,36 @@ struct JSONWriter {
     return writer.bytes
   }
 
-  mutating func field(_ key: StaticString, _ content: (inout JSONWriter) -> Void) {
+  package mutating func field(_ key: StaticString, _ content: (inout JSONWriter) -> Void) {
     self.key(key)
     object(content)
   }
 
-  mutating func field(_ key: StaticString, _ text: String?) {
+  package mutating func field(_ key: StaticString, _ text: String?) {
     self.key(key)
     if let text { string(text.utf8) } else { null() }
   }
 
-  mutating func field(_ key: StaticString, _ number: some FixedWidthInteger) {
+  package mutating func field(_ key: StaticString, _ number: some FixedWidthInteger) {
     self.key(key)
     bytes.append(contentsOf: "\(number)".utf8)
   }
 
-  mutating func field(_ key: StaticString, _ number: UInt64?) {
+  package mutating func field(_ key: StaticString, _ flag: Bool?) {
+    if let flag { field(key, flag) } else { nullField(key) }
+  }
+
+  package mutating func field(_ key: StaticString, _ number: UInt64?) {
     if let number { field(key, number) } else { nullField(key) }
   }
 
-  mutating func field(_ key: StaticString, _ flag: Bool) {
+  package mutating func field(_ key: StaticString, _ flag: Bool) {
     self.key(key)
     bytes.append(contentsOf: (flag ? "true" : "false").utf8)
   }
 
   /// A number with a fixed count of decimals; null when it is unknown or not finite.
-  mutating func field(_ key: StaticString, _ number: Double?, decimals: Int) {
+  package mutating func field(_ key: StaticString, _ number: Double?, decimals: Int) {
     self.key(key)
     if let number, let text = Self.decimal(number, decimals) {
       bytes.append(contentsOf: text.utf8)
@@ -55,11 +59,11 @@ struct JSONWriter {
     }
   }
 
-  mutating func field(_ key: StaticString, millisecondsSince1970 time: Int64?) {
+  package mutating func field(_ key: StaticString, millisecondsSince1970 time: Int64?) {
     field(key, time.map { Timestamp.text(millisecondsSince1970: $0) })
   }
 
-  mutating func field(_ key: StaticString, strings: [String]) {
+  package mutating func field(_ key: StaticString, strings: [String]) {
     self.key(key)
     bytes.append(UInt8(ascii: "["))
     for (position, text) in strings.enumerated() {
@@ -69,7 +73,21 @@ struct JSONWriter {
     bytes.append(UInt8(ascii: "]"))
   }
 
-  mutating func nullField(_ key: StaticString) {
+  /// A list of objects, one for each element.
+  package mutating func field<Element>(
+    _ key: StaticString, objects: [Element], _ content: (inout JSONWriter, Element) -> Void
+  ) {
+    self.key(key)
+    bytes.append(UInt8(ascii: "["))
+    for (position, element) in objects.enumerated() {
+      if position > 0 { bytes.append(contentsOf: ", ".utf8) }
+      object { content(&$0, element) }
+    }
+    isFirst = false
+    bytes.append(UInt8(ascii: "]"))
+  }
+
+  package mutating func nullField(_ key: StaticString) {
     self.key(key)
     null()
   }
@@ -124,7 +142,7 @@ struct JSONWriter {
   }
 
   /// Plain digits: `description` would turn to an exponent for large numbers.
-  static func decimal(_ number: Double, _ decimals: Int) -> String? {
+  package static func decimal(_ number: Double, _ decimals: Int) -> String? {
     guard number.isFinite else { return nil }
     let scale: UInt64 = (0..<decimals).reduce(1) { scale, _ in scale * 10 }
     guard let scaled = UInt64(exactly: (number.magnitude * Double(scale)).rounded()) else { return nil }

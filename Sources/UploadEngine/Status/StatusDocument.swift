@@ -85,7 +85,7 @@ public enum StatusDocument {
 }
 
 extension JSONWriter {
-  mutating func field(_ key: StaticString, failure: FileStatus.Failure?) {
+  package mutating func field(_ key: StaticString, failure: FileStatus.Failure?) {
     guard let failure else { return nullField(key) }
     field(key) {
       $0.field("code", failure.code)
@@ -107,12 +107,12 @@ extension JSONWriter {
   }
 
   /// A rate that can be shown: a meter that has just started may divide by nothing.
-  static func rate(_ bytesPerSecond: Double) -> Double {
+  package static func rate(_ bytesPerSecond: Double) -> Double {
     bytesPerSecond.isFinite ? min(max(bytesPerSecond, 0), 1e15) : 0
   }
 }
 
 extension RelativePath {
   /// False when ``displayText`` does not say which bytes the name has.
-  var isUTF8: Bool { String(validating: bytes, as: UTF8.self) != nil }
+  package var isUTF8: Bool { String(validating: bytes, as: UTF8.self) != nil }
 }

@@ -9,8 +9,21 @@ public protocol StatusSource: Sendable {
   func summary() -> MountSummary
 }
 
+/// A file of `.uploadfs/`: about the mount as a whole.
+public struct ControlFile: Sendable {
+  let name: [UInt8]
+  let render: @Sendable () -> [UInt8]
+
+  /// A file with a name; `render` makes its content when somebody reads. It is called on filesystem threads, so it must
+  /// not block, and it must not depend on how many files there are.
+  public init(_ name: String, render: @escaping @Sendable () -> [UInt8]) {
+    self.name = Array(name.utf8)
+    self.render = render
+  }
+}
+
 /// The virtual files of the mount (spec I1, I3): `status/<path>.json` for every file, the short form
-/// `status/<stem>.json` where it is unambiguous, and `.uploadfs/summary.json`.
+/// `status/<stem>.json` where it is unambiguous, and the files of `.uploadfs/`.
 ///
 /// Where documents stand is kept here; what is in them is asked of the ``StatusSource`` when somebody reads. The source
 /// is never called with a lock held.
@@ -31,13 +44,11 @@ public final class StatusTree: VirtualTree {
 
   private static let statusName = Array("status".utf8)[...]
   private static let controlName = Array(".uploadfs".utf8)[...]
-  private static let summaryName = Array("summary.json".utf8)[...]
   /// What most documents come to; see ``entries(of:)``.
   private static let usualSizeBytes = 2 * StatusDocument.unitBytes
 
   private let source: any StatusSource
-  private let process: ProcessFacts
-  private let spool: @Sendable () -> SpoolFacts
+  private let controlFiles: [ControlFile]
   private let state = Mutex(State())
   private let notifier: ChangeNotifier
 
@@ -45,16 +56,14 @@ public final class StatusTree: VirtualTree {
   ///
   /// - Parameters:
   ///   - source: What is said of each file.
-  ///   - process: Facts of the daemon for the summary.
-  ///   - spool: Facts of the spool for the summary; called on filesystem threads, so it must not block.
+  ///   - controlFiles: The files of `.uploadfs/`, whose content changes with any file's.
   ///   - notificationInterval: The shortest time between two calls of the observer.
   public init(
-    source: any StatusSource, process: ProcessFacts, spool: @escaping @Sendable () -> SpoolFacts,
+    source: any StatusSource, controlFiles: [ControlFile],
     notificationInterval: Duration = UploadConstants.progressInterval
   ) {
     self.source = source
-    self.process = process
-    self.spool = spool
+    self.controlFiles = controlFiles.sorted { $0.name.lexicographicallyPrecedes($1.name) }
     notifier = ChangeNotifier(interval: notificationInterval)
   }
 
@@ -82,7 +91,7 @@ public final class StatusTree: VirtualTree {
       state.index.update(id, [])
       state.versions[id] = nil
       state.sizes[id] = nil
-      // For the summary.
+      // For what is about the mount as a whole.
       state.lastVersion += 1
     }
     notifier.note()
@@ -96,8 +105,8 @@ public final class StatusTree: VirtualTree {
     notifier.note()
   }
 
-  /// States that the summary has changed without any file.
-  public func summaryChanged() {
+  /// States that the mount as a whole has changed without any file.
+  public func mountChanged() {
     state.withLock { state in state.lastVersion += 1 }
     notifier.note()
   }
@@ -113,7 +122,7 @@ public final class StatusTree: VirtualTree {
     case .directory: .directory
     case .link(let target, _): .link(target: target)
     case .document(let id): document(id).map { .file(sizeBytes: $0.count) }
-    case .summary: .file(sizeBytes: summaryDocument().count)
+    case .control(let file): .file(sizeBytes: file.render().count)
     case nil: nil
     }
   }
@@ -127,7 +136,7 @@ public final class StatusTree: VirtualTree {
     guard let first = components.first else { return [] }
     if first == Self.controlName {
       guard components.count == 1 else { return [] }
-      return [VirtualEntry(name: Array(Self.summaryName), node: .file(sizeBytes: summaryDocument().count))]
+      return controlFiles.map { VirtualEntry(name: $0.name, node: .file(sizeBytes: $0.render().count)) }
     }
     guard first == Self.statusName else { return [] }
     return state.withLock { state in
@@ -147,7 +156,7 @@ public final class StatusTree: VirtualTree {
   public func contents(of path: RelativePath) -> [UInt8]? {
     switch place(of: path) {
     case .document(let id): document(id)
-    case .summary: summaryDocument()
+    case .control(let file): file.render()
     case .directory, .link, nil: nil
     }
   }
@@ -158,7 +167,7 @@ public final class StatusTree: VirtualTree {
     return state.withLock { state in
       switch place {
       case .document(let id), .link(_, let id): state.versions[id] ?? 0
-      case .summary, .directory: state.lastVersion
+      case .control, .directory: state.lastVersion
       case nil: 0
       }
     }
@@ -175,7 +184,7 @@ public final class StatusTree: VirtualTree {
     case directory
     case document(FileID)
     case link(target: [UInt8], FileID)
-    case summary
+    case control(ControlFile)
   }
 
   private func place(of path: RelativePath) -> Place? {
@@ -190,7 +199,8 @@ public final class StatusTree: VirtualTree {
       }
     case Self.controlName:
       if components.count == 1 { return .directory }
-      return components.count == 2 && components[1] == Self.summaryName ? .summary : nil
+      guard components.count == 2 else { return nil }
+      return controlFiles.first { components[1].elementsEqual($0.name) }.map { .control($0) }
     default: return nil
     }
   }
@@ -204,9 +214,5 @@ public final class StatusTree: VirtualTree {
       }
     }
     return bytes
-  }
-
-  private func summaryDocument() -> [UInt8] {
-    SummaryDocument.render(source.summary(), process: process, spool: spool())
   }
 }

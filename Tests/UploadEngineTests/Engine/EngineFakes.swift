@@ -201,10 +201,7 @@ final class EngineBench {
     var configuration = EngineConfiguration()
     configuration.limits.chunkBytes = 1000
     configuration.limits.bufferBytes = 1000
-    let tree = StatusTree(source: NoStatus(), process: ProcessFacts(pid: 1, version: "test", startedAtMilliseconds: 0))
-    {
-      SpoolFacts(captures: 0, freeBytes: 0, reserveBytes: 0)
-    }
+    let tree = StatusTree(source: NoStatus(), controlFiles: [])
     engine = try UploadEngine(
       configuration: configuration, destination: LabelledDestination(server: server), transport: transport,
       catalog: catalog, resumeStore: resume, statusTree: tree, logger: Logger(label: "test"))

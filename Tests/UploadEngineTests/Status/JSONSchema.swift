@@ -52,7 +52,9 @@ struct JSONSchema {
   /// Reads `docs/<name>` of this repository.
   init(named name: String, file: String = #filePath) throws {
     var path = URL(fileURLWithPath: file)
-    for _ in 0..<4 { path.deleteLastPathComponent() }
+    while path.path != "/", !FileManager.default.fileExists(atPath: path.appendingPathComponent("docs/\(name)").path) {
+      path.deleteLastPathComponent()
+    }
     root = try .parse([UInt8](Data(contentsOf: path.appendingPathComponent("docs/\(name)"))))
   }
 

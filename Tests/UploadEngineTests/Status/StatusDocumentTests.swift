@@ -189,38 +189,6 @@ import Testing
     #expect(JSONWriter.decimal(1e300, 1) == nil)
   }
 
-  @Test func theSummaryFollowsItsSchema() throws {
-    let schema = try JSONSchema(named: "summary.schema.json")
-    var full = MountSummary()
-    full.filesByState = [.complete: 3, .waiting: 1]
-    full.pendingBytes = .max
-    full.bytesPerSecond = 17.6
-    full.requestsInFlight = 12
-    full.changeSequence = 9
-    full.oldestPendingSequence = 4
-    full.isScanned = true
-    full.isDraining = true
-    full.destination = "https://upload.example/"
-    full.lastFailure = .init(code: "unauthorized", message: "m", atMilliseconds: .max)
-    full.nextAttemptMilliseconds = .min
-    full.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
-    let process = ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000)
-    let spool = SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6)
-    for summary in [MountSummary(), full] {
-      let bytes = SummaryDocument.render(summary, process: process, spool: spool)
-      #expect(bytes.count % 1024 == 0)
-      #expect(schema.findings(in: try JSONValue.parse(bytes)) == [])
-    }
-    let document = try JSONValue.parse(SummaryDocument.render(full, process: process, spool: spool))
-    #expect(document["files", "complete"] == .number(3) && document["files", "held"] == .number(0))
-    #expect(document["oldest_pending_sequence"] == .number(4))
-    #expect(document["process", "started"]?.text == "2023-11-14T22:13:20.000Z")
-    #expect(document["spool", "reserve_bytes"] == .number(6))
-    #expect(document["last_error", "at"]?.text == "9999-12-31T23:59:59.999Z")
-    #expect(document["next_attempt_at"]?.text == "0000-01-01T00:00:00.000Z")
-    #expect(document["failed_paths_bytes"] == .array([.string("61"), .string("ff")]))
-  }
-
   /// Writes every sample to the folder that UPLOADFS_STATUS_SAMPLES names, for a check with another validator.
   @Test(.enabled(if: ProcessInfo.processInfo.environment["UPLOADFS_STATUS_SAMPLES"] != nil))
   func samplesForAnotherValidator() throws {
@@ -228,10 +196,6 @@ import Testing
     for (number, status) in samples.enumerated() {
       try Data(StatusDocument.render(status)).write(to: folder.appendingPathComponent("status-\(number).json"))
     }
-    let process = ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 0)
-    let spool = SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6)
-    try Data(SummaryDocument.render(MountSummary(), process: process, spool: spool))
-      .write(to: folder.appendingPathComponent("summary-0.json"))
   }
 }
 

@@ -10,8 +10,11 @@ import Testing
 
   init() {
     tree = StatusTree(
-      source: source, process: ProcessFacts(pid: 1, version: "1", startedAtMilliseconds: 0),
-      spool: { SpoolFacts(captures: 0, freeBytes: 0, reserveBytes: 0) }, notificationInterval: .milliseconds(33))
+      source: source,
+      controlFiles: [
+        ControlFile("summary.json") { Array("all".utf8) }, ControlFile("metrics") { Array("one 1\n".utf8) },
+      ],
+      notificationInterval: .milliseconds(33))
   }
 
   private func id(_ number: UInt64) -> FileID { FileID(high: 0, low: number) }
@@ -39,7 +42,7 @@ import Testing
     #expect(tree.topLevelNames == [Array("status".utf8), Array(".uploadfs".utf8)])
     #expect(node("status") == .directory && node(".uploadfs") == .directory)
     #expect(names("status").isEmpty)
-    #expect(names(".uploadfs") == ["summary.json"])
+    #expect(names(".uploadfs") == ["metrics", "summary.json"])
     #expect(tree.contents(of: RelativePath("status")) == nil)
     for path in ["", "statu", "status/x", "status/x.json", "status/.json", ".uploadfs/x", ".uploadfs/summary.json/x"] {
       #expect(node(path) == nil && names(path).isEmpty, "\(path)")
@@ -67,9 +70,10 @@ import Testing
       #expect(node("status/a.mov.json") == .file(sizeBytes: bytes.count))
       #expect(tree.entries(of: RelativePath("status")).first?.node == .file(sizeBytes: bytes.count))
     }
-    let summary = try #require(tree.contents(of: RelativePath(".uploadfs/summary.json")))
-    #expect(node(".uploadfs/summary.json") == .file(sizeBytes: summary.count))
-    #expect(try JSONValue.parse(summary)["schema"]?.text == "uploadfs-summary-1")
+    #expect(tree.contents(of: RelativePath(".uploadfs/summary.json")) == Array("all".utf8))
+    #expect(node(".uploadfs/summary.json") == .file(sizeBytes: 3))
+    #expect(tree.contents(of: RelativePath(".uploadfs/metrics")) == Array("one 1\n".utf8))
+    #expect(tree.entries(of: RelativePath(".uploadfs")).map(\.node) == [.file(sizeBytes: 6), .file(sizeBytes: 3)])
   }
 
   @Test func namesOfAnyBytesAreMirroredAsTheyAre() {
@@ -253,7 +257,7 @@ import Testing
     #expect(tree.version(of: b) == before.1)
     #expect(tree.version(of: summary) > before.2)
     let later = tree.version(of: summary)
-    tree.summaryChanged()
+    tree.mountChanged()
     #expect(tree.version(of: summary) > later)
     tree.changed(id: id(77))
     #expect(tree.version(of: RelativePath("status/x.json")) == 0)
@@ -283,9 +287,7 @@ import Testing
 
   @Test func theObserverMayCallTheTreeAndDropIt() {
     let done = Collector<Int>()
-    var dropped: StatusTree? = StatusTree(
-      source: source, process: ProcessFacts(pid: 1, version: "1", startedAtMilliseconds: 0),
-      spool: { SpoolFacts(captures: 0, freeBytes: 0, reserveBytes: 0) })
+    var dropped: StatusTree? = StatusTree(source: source, controlFiles: [])
     let holder = Mutex(dropped)
     dropped?.observeChanges {
       let tree = holder.withLock { $0.take() }

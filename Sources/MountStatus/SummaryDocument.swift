@@ -1,52 +1,21 @@
 import FileModel
 import Integrity
-
-/// Facts of the running daemon for `.uploadfs/summary.json`.
-public struct ProcessFacts: Sendable, Hashable {
-  /// The daemon's process number.
-  public var pid: Int32
-  /// Its version.
-  public var version: String
-  /// When it started, milliseconds since 1970.
-  public var startedAtMilliseconds: Int64
-
-  /// Facts of a daemon.
-  public init(pid: Int32, version: String, startedAtMilliseconds: Int64) {
-    self.pid = pid
-    self.version = version
-    self.startedAtMilliseconds = startedAtMilliseconds
-  }
-}
-
-/// Facts of the spool for `.uploadfs/summary.json`.
-public struct SpoolFacts: Sendable, Hashable {
-  /// Captures whose bytes lie in the spool.
-  public var captures: Int
-  /// Bytes that can still be written.
-  public var freeBytes: UInt64
-  /// Bytes that are kept free (spec H6).
-  public var reserveBytes: UInt64
-
-  /// Facts of a spool.
-  public init(captures: Int, freeBytes: UInt64, reserveBytes: UInt64) {
-    self.captures = captures
-    self.freeBytes = freeBytes
-    self.reserveBytes = reserveBytes
-  }
-}
+import Telemetry
+import UploadEngine
 
 /// The bytes of `.uploadfs/summary.json` (docs/summary.schema.json).
-public enum SummaryDocument {
+enum SummaryDocument {
   static let schemaName = "uploadfs-summary-1"
 
   /// Renders the mount's summary.
-  public static func render(_ summary: MountSummary, process: ProcessFacts, spool: SpoolFacts) -> [UInt8] {
-    JSONWriter.document(paddedTo: StatusDocument.unitBytes) { json in
+  static func render(_ facts: MountFacts) -> [UInt8] {
+    let summary = facts.summary
+    return JSONWriter.document(paddedTo: StatusDocument.unitBytes) { json in
       json.field("schema", schemaName)
       json.field("process") {
-        $0.field("pid", process.pid)
-        $0.field("version", process.version)
-        $0.field("started", millisecondsSince1970: process.startedAtMilliseconds)
+        $0.field("pid", facts.process.pid)
+        $0.field("version", facts.process.version)
+        $0.field("started", millisecondsSince1970: facts.process.startedAtMilliseconds)
       }
       json.field("destination", summary.destination)
       json.field("files") {
@@ -68,18 +37,46 @@ public enum SummaryDocument {
       if !summary.failedPaths.allSatisfy(\.isUTF8) {
         json.field("failed_paths_bytes", strings: summary.failedPaths.map { Hex.encode($0.bytes) })
       }
+      json.field("telemetry", facts.telemetry)
       json.field("spool") {
-        $0.field("captures", spool.captures)
-        $0.field("free_bytes", spool.freeBytes)
-        $0.field("reserve_bytes", spool.reserveBytes)
+        $0.field("captures", facts.spool.captures)
+        $0.field("free_bytes", facts.spool.freeBytes)
+        $0.field("reserve_bytes", facts.spool.reserveBytes)
       }
     }
   }
 }
 
+extension JSONWriter {
+  /// For people and graphs; null where the machine has none.
+  fileprivate mutating func field(_ key: StaticString, _ telemetry: TelemetryReading) {
+    field(key) { json in
+      json.list("temperatures", telemetry.temperatures) {
+        $0.field("sensor", $1.sensor)
+        $0.field("type", $1.type)
+        $0.field("celsius", $1.celsius, decimals: 1)
+      }
+      json.list("batteries", telemetry.batteries) {
+        $0.field("name", $1.name)
+        $0.field("percent", $1.percent.map { UInt64(clamping: $0) })
+        $0.field("state", $1.state.rawValue)
+      }
+      json.field("on_mains", telemetry.isOnMains)
+      json.field("power_profile", telemetry.powerProfile)
+      json.field("low_power", telemetry.isLowPower)
+    }
+  }
+
+  private mutating func list<Element>(
+    _ key: StaticString, _ elements: [Element], _ content: (inout JSONWriter, Element) -> Void
+  ) {
+    if elements.isEmpty { nullField(key) } else { field(key, objects: elements, content) }
+  }
+}
+
 extension FileStatus.State {
   /// The raw value as a key; a `StaticString`, so that no key needs escaping.
-  fileprivate var key: StaticString {
+  var key: StaticString {
     switch self {
     case .writing: "writing"
     case .held: "held"

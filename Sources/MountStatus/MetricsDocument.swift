@@ -1,0 +1,85 @@
+import Telemetry
+import UploadEngine
+
+/// The bytes of `.uploadfs/metrics` (docs/metrics.md): the summary's numbers for Prometheus and what reads its format.
+///
+/// Names and labels are an interface: they are not changed, only added to.
+enum MetricsDocument {
+  private typealias Sample = PrometheusText.Sample
+
+  /// Renders the mount's metrics.
+  static func render(_ facts: MountFacts) -> [UInt8] {
+    var text = PrometheusText()
+    writeProcess(facts, &text)
+    writeUploads(facts.summary, &text)
+    writeSpool(facts.spool, &text)
+    writeTelemetry(facts.telemetry, &text)
+    return text.bytes
+  }
+
+  private static func writeProcess(_ facts: MountFacts, _ text: inout PrometheusText) {
+    text.family(
+      "uploadfs_info", .gauge, "Always 1; the labels say what runs.",
+      [Sample([("version", facts.process.version), ("destination", facts.summary.destination)], 1)])
+    text.family(
+      "uploadfs_start_time_seconds", .gauge, "When the daemon started, seconds since 1970.",
+      Double(facts.process.startedAtMilliseconds) / 1000)
+    text.family(
+      "uploadfs_scanned", .gauge, "1 once files from before the start are all known.", facts.summary.isScanned)
+    text.family(
+      "uploadfs_draining", .gauge, "1 once the daemon was asked to stop and delivers what is left.",
+      facts.summary.isDraining)
+  }
+
+  private static func writeUploads(_ summary: MountSummary, _ text: inout PrometheusText) {
+    text.family(
+      "uploadfs_files", .gauge, "Files by state.",
+      FileStatus.State.allCases.map { Sample([("state", $0.rawValue)], Double(summary.filesByState[$0] ?? 0)) })
+    text.family(
+      "uploadfs_pending_bytes", .gauge, "Bytes that are not acknowledged yet, over all files that are not complete.",
+      summary.pendingBytes)
+    text.family(
+      "uploadfs_acknowledged_bytes_total", .counter, "Bytes that the destination has acknowledged.",
+      summary.acknowledgedBytes)
+    text.family(
+      "uploadfs_upload_rate_bytes_per_second", .gauge, "Acknowledged bytes per second over the last seconds.",
+      JSONWriter.rate(summary.bytesPerSecond))
+    text.family(
+      "uploadfs_chunk_requests_in_flight", .gauge, "Chunks that are being sent.", summary.requestsInFlight)
+    text.family(
+      "uploadfs_chunks_retried_total", .counter, "Chunks that were sent again after a failure.",
+      summary.retriedChunks)
+    text.family(
+      "uploadfs_chunks_reused_total", .counter, "Chunks that the destination already held.", summary.reusedChunks)
+    text.family(
+      "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
+      summary.lastFailure == nil)
+  }
+
+  private static func writeSpool(_ spool: SpoolFacts, _ text: inout PrometheusText) {
+    text.family("uploadfs_spool_captures", .gauge, "Files whose bytes lie in the spool.", spool.captures)
+    text.family("uploadfs_spool_free_bytes", .gauge, "Bytes that can still be written.", spool.freeBytes)
+    text.family("uploadfs_spool_reserve_bytes", .gauge, "Bytes that are kept free.", spool.reserveBytes)
+  }
+
+  /// Read for graphs; nothing is decided by it (spec A1). What the machine does not have is left out.
+  private static func writeTelemetry(_ telemetry: TelemetryReading, _ text: inout PrometheusText) {
+    text.family(
+      "uploadfs_temperature_celsius", .gauge, "Temperature by sensor.",
+      telemetry.temperatures.map { Sample([("sensor", $0.sensor), ("type", $0.type)], $0.celsius) })
+    text.family(
+      "uploadfs_battery_charge_ratio", .gauge, "Charge of a battery, 0 to 1.",
+      telemetry.batteries.compactMap { battery in
+        battery.percent.map { Sample([("battery", battery.name)], Double($0) / 100) }
+      })
+    text.family(
+      "uploadfs_battery_discharging", .gauge, "1 while the machine lives on the battery.",
+      telemetry.batteries.map { Sample([("battery", $0.name)], $0.state == .discharging ? 1 : 0) })
+    if let isOnMains = telemetry.isOnMains {
+      text.family("uploadfs_mains_online", .gauge, "1 while the mains are connected.", isOnMains)
+    }
+    if let isLowPower = telemetry.isLowPower {
+      text.family("uploadfs_low_power_mode", .gauge, "1 while the machine was told to save power.", isLowPower)
+    }
+  }
+}

@@ -1,0 +1,64 @@
+public import Telemetry
+public import UploadEngine
+
+/// Facts of the running daemon.
+public struct ProcessFacts: Sendable, Hashable {
+  /// The daemon's process number.
+  public var pid: Int32
+  /// Its version.
+  public var version: String
+  /// When it started, milliseconds since 1970.
+  public var startedAtMilliseconds: Int64
+
+  /// Facts of a daemon.
+  public init(pid: Int32, version: String, startedAtMilliseconds: Int64) {
+    self.pid = pid
+    self.version = version
+    self.startedAtMilliseconds = startedAtMilliseconds
+  }
+}
+
+/// Facts of the spool.
+public struct SpoolFacts: Sendable, Hashable {
+  /// Captures whose bytes lie in the spool.
+  public var captures: Int
+  /// Bytes that can still be written.
+  public var freeBytes: UInt64
+  /// Bytes that are kept free (spec H6).
+  public var reserveBytes: UInt64
+
+  /// Facts of a spool.
+  public init(captures: Int, freeBytes: UInt64, reserveBytes: UInt64) {
+    self.captures = captures
+    self.freeBytes = freeBytes
+    self.reserveBytes = reserveBytes
+  }
+}
+
+/// What the files of `.uploadfs/` are made of, taken at one moment.
+public struct MountFacts: Sendable {
+  /// What the engine says.
+  public var summary: MountSummary
+  /// The daemon.
+  public var process: ProcessFacts
+  /// The spool.
+  public var spool: SpoolFacts
+  /// The machine's heat and power.
+  public var telemetry: TelemetryReading
+
+  /// Puts the facts together.
+  public init(summary: MountSummary, process: ProcessFacts, spool: SpoolFacts, telemetry: TelemetryReading) {
+    self.summary = summary
+    self.process = process
+    self.spool = spool
+    self.telemetry = telemetry
+  }
+
+  /// The files of `.uploadfs/` that show the facts of the moment in which they are read.
+  public static func files(_ facts: @escaping @Sendable () -> MountFacts) -> [ControlFile] {
+    [
+      ControlFile("summary.json") { SummaryDocument.render(facts()) },
+      ControlFile("metrics") { MetricsDocument.render(facts()) },
+    ]
+  }
+}

@@ -1,0 +1,1 @@
+../UploadEngineTests/Status/JSONSchema.swift
