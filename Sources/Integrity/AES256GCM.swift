@@ -12,7 +12,7 @@ public enum AES256GCM {
     -> [UInt8]
   {
     guard key.count == keyBytes else { throw .keySize(expected: keyBytes, actual: key.count) }
-    let nonce = SecureRandom.bytes(nonceBytes)
+    let nonce = try SecureRandom.bytes(nonceBytes)
     var sealed = nonce + [UInt8](repeating: 0, count: plaintext.count + tagBytes)
     let isSealed = sealed.withUnsafeMutableBytes { output -> Int32 in
       guard let start = output.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 0 }

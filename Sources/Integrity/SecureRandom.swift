@@ -2,13 +2,17 @@ import COpenSSL
 
 /// Bytes that nobody can predict: nonces, keys, tokens.
 public enum SecureRandom {
-  /// Fresh random bytes.
-  public static func bytes(_ count: Int) -> [UInt8] {
+  /// Fresh random bytes. Throws when OpenSSL has none, as without entropy; to go on with predictable ones would be worse
+  /// than not to go on.
+  public static func bytes(_ count: Int) throws(IntegrityError) -> [UInt8] {
     guard count > 0 else { return [] }
-    return [UInt8](unsafeUninitializedCapacity: count) { output, filled in
-      // Going on with predictable bytes would be worse than stopping; OpenSSL fails only without entropy.
-      guard uploadfs_random_bytes(output.baseAddress, count) == 1 else { fatalError("OpenSSL has no random bytes") }
-      filled = count
+    var isFilled = false
+    let bytes = [UInt8](unsafeUninitializedCapacity: count) { output, filled in
+      isFilled = uploadfs_random_bytes(output.baseAddress, count) == 1
+      // What was not filled is not initialized either.
+      filled = isFilled ? count : 0
     }
+    guard isFilled else { throw .library("OpenSSL has no random bytes") }
+    return bytes
   }
 }

@@ -85,7 +85,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     journal.start(
       source: EngineJournal.Source(
         catalogEntry: { [self] id in state.withLock { $0.schedule.catalogEntry(of: id) } },
-        resumeRecord: { [self] id in state.withLock { $0.schedule.resumeRecord(of: id) } },
+        resumeSnapshot: { [self] id, mark in state.withLock { $0.schedule.resumeSnapshot(of: id, since: mark) } },
         recorded: { [self] entries in
           for entry in entries { apply { $0.recorded(entry.id, receipt: entry.receipt, at: $1) } }
         },
@@ -119,7 +119,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   public func stop() {
     let uploads = state.withLock { state -> [FileID] in
       state.isStopped = true
-      return state.schedule.files.values.compactMap { $0.resumeRecord == nil ? nil : $0.id }
+      return state.schedule.files.values.compactMap { $0.hasResumableSession ? $0.id : nil }
     }
     for id in uploads { journal.saveResume(id) }
     alarm.withLock { alarm, signal in

@@ -66,7 +66,7 @@ import Testing
 
   @Test(arguments: [0, 1, 16, 100_000])
   func seal_isUndoneByOpenOnly(count: Int) throws {
-    let key = SecureRandom.bytes(32)
+    let key = try SecureRandom.bytes(32)
     let context = Array("context".utf8)
     let plaintext = pattern(count)
     let sealed = try AES256GCM.seal(plaintext, key: key, authenticating: context)
@@ -76,7 +76,7 @@ import Testing
       try AES256GCM.open(sealed, key: key, authenticating: Array("other".utf8))
     }
     #expect(throws: IntegrityError.notAuthentic) {
-      try AES256GCM.open(sealed, key: SecureRandom.bytes(32), authenticating: context)
+      try AES256GCM.open(sealed, key: try SecureRandom.bytes(32), authenticating: context)
     }
     for position in [0, 11, 12, sealed.count - 17, sealed.count - 16, sealed.count - 1] {
       var damaged = sealed
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test func seal_neverRepeatsANonce() throws {
-    let key = SecureRandom.bytes(32)
+    let key = try SecureRandom.bytes(32)
     let nonces = try (0..<100).map { _ in try AES256GCM.seal([], key: key, authenticating: []).prefix(12) }
     #expect(Set(nonces).count == 100)
   }
@@ -107,11 +107,11 @@ import Testing
     }
   }
 
-  @Test func randomBytes_areAsManyAsAskedForAndDiffer() {
-    #expect(SecureRandom.bytes(0).isEmpty)
-    #expect(SecureRandom.bytes(-1).isEmpty)
-    #expect(SecureRandom.bytes(33).count == 33)
-    #expect(SecureRandom.bytes(32) != SecureRandom.bytes(32))
+  @Test func randomBytes_areAsManyAsAskedForAndDiffer() throws {
+    #expect(try SecureRandom.bytes(0).isEmpty)
+    #expect(try SecureRandom.bytes(-1).isEmpty)
+    #expect(try SecureRandom.bytes(33).count == 33)
+    #expect(try SecureRandom.bytes(32) != SecureRandom.bytes(32))
   }
 }
 

@@ -111,19 +111,4 @@ struct FileUpload: Sendable {
     case .held, .complete, .failed, .removed: false
     }
   }
-
-  /// Every acknowledged chunk, for a resume record.
-  var resumeRecord: ResumeRecord? {
-    guard let session, let sessionID = session.id else { return nil }
-    switch session.state {
-    case .open, .unconfirmed, .querying: break
-    case .wanted, .opening, .published: return nil
-    }
-    let acknowledged = session.held.acknowledged.sorted { $0.key < $1.key }
-      .map { ResumeRecord.AcknowledgedChunk(index: $0.key, digest: $0.value) }
-    return ResumeRecord(
-      fileID: id, sessionID: sessionID, nonce: session.nonce, chunkBytes: session.chunkBytes,
-      epochRevision: revision, path: path, sizeBytes: snapshot.sizeBytes, openedAtSeconds: session.openedAtSeconds,
-      expiresAtSeconds: session.expiresAtSeconds, acknowledged: acknowledged)
-  }
 }

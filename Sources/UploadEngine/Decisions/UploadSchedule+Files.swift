@@ -292,14 +292,3 @@ extension CatalogEntry {
       && modifiedNanoseconds == snapshot.modifiedNanoseconds
   }
 }
-
-extension UploadSession {
-  /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
-  /// the same digests.
-  init(_ record: ResumeRecord) {
-    self.init(
-      state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
-      openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds)
-    recordedChunks = record.acknowledged.count
-  }
-}

@@ -18,6 +18,7 @@ extension UploadSchedule {
     case .success(let digest):
       if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
+        file.session?.held.acknowledge(digest, at: index)
         files[id]?.reusedChunks += 1
         reusedChunks += 1
         release(read)

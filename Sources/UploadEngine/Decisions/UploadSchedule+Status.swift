@@ -81,8 +81,11 @@ extension UploadSchedule {
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
   }
 
-  /// What is to be known after a restart of an upload that is under way.
-  public func resumeRecord(of id: FileID) -> ResumeRecord? { files[id]?.resumeRecord }
+  /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
+  /// enough.
+  public func resumeSnapshot(of id: FileID, since mark: ResumeSnapshot.Mark?) -> ResumeSnapshot? {
+    files[id]?.resumeSnapshot(since: mark, estimator: nil)
+  }
 
   /// The names under which a file is shown: those that it has, or the last that it had.
   public func shownPaths(of id: FileID) -> [RelativePath] {

@@ -24,7 +24,7 @@ struct UploadSession: Sendable {
   let epoch: UInt64
   var openedAtSeconds: Int64
   var expiresAtSeconds: Int64?
-  let held = HeldChunks()
+  var held = HeldChunks()
   /// Acknowledgements since the last resume record.
   var acknowledgedSinceRecord = 0
   var recordedChunks = 0
@@ -39,36 +39,5 @@ struct UploadSession: Sendable {
     let seconds = now / 1000
     if let expiresAtSeconds, expiresAtSeconds <= seconds { return true }
     return seconds &- openedAtSeconds >= UploadConstants.sessionMaxAge.components.seconds
-  }
-}
-
-/// What the server is known to hold of one session.
-///
-/// A class for the same reason, and sound for the same reason, as ``ChunkTransfer``.
-final class HeldChunks: @unchecked Sendable {
-  /// Digests by index of what the server acknowledged to us.
-  private(set) var acknowledged: [Int: ChunkDigest] = [:]
-  /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
-  private var reported: [Int: [UInt8]] = [:]
-
-  var isEmpty: Bool { acknowledged.isEmpty && reported.isEmpty }
-
-  /// True when the server is known to hold these bytes at this place.
-  func holds(_ digest: ChunkDigest, at index: Int) -> Bool {
-    if let known = acknowledged[index] { return known == digest }
-    return reported[index] == digest.sha256
-  }
-
-  func acknowledge(_ digest: ChunkDigest, at index: Int) { acknowledged[index] = digest }
-
-  /// The server's own word replaces whatever was believed.
-  func replace(with digests: [Int: [UInt8]]) {
-    acknowledged = acknowledged.filter { digests[$0.key] == $0.value.sha256 }
-    reported = digests
-  }
-
-  func remove(_ index: Int) {
-    acknowledged[index] = nil
-    reported[index] = nil
   }
 }

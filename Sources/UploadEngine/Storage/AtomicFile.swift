@@ -55,6 +55,23 @@ enum AtomicFile {
     try syncFolder(of: path, effects)
   }
 
+  /// Makes `bytes` durable at the end of a file of `byteCount` bytes; refuses one of any other length, which somebody else
+  /// must have written. After a failure the file may end with some of the bytes.
+  static func append(
+    _ bytes: [UInt8], to path: String, of byteCount: Int, effects: FileEffects
+  ) throws(StorageError) {
+    let descriptor = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .system(errno, cannot: "open \(quoted(path))") }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .system(errno, cannot: "examine \(quoted(path))") }
+    guard status.st_mode & S_IFMT == S_IFREG, status.st_size == byteCount else {
+      throw StorageError(.damaged, "\(quoted(path)) is not as it was left: it has \(status.st_size) bytes")
+    }
+    try effects.write(descriptor, bytes)
+    try effects.sync(descriptor)
+  }
+
   private static func create(_ path: String, _ bytes: [UInt8], _ effects: FileEffects) throws(StorageError) {
     // A leftover could be a link to somewhere else, or readable by others.
     unlink(path)

@@ -10,7 +10,8 @@ final class EngineJournal: Sendable {
   /// What the journal asks of its owner. Called on the journal's thread.
   struct Source: Sendable {
     var catalogEntry: @Sendable (FileID) -> CatalogEntry?
-    var resumeRecord: @Sendable (FileID) -> ResumeRecord?
+    /// The state of an upload, or what has changed since the mark.
+    var resumeSnapshot: @Sendable (FileID, ResumeSnapshot.Mark?) -> ResumeSnapshot?
     /// Receipts that are durable now.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.
@@ -130,11 +131,11 @@ final class EngineJournal: Sendable {
     case .remove:
       resumeStore.remove(id)
     case .save:
-      guard let record = source.resumeRecord(id) else { return }
+      guard let snapshot = source.resumeSnapshot(id, resumeStore.mark(of: id)) else { return }
       do throws(StorageError) {
-        try resumeStore.save(record)
+        try resumeStore.save(snapshot)
       } catch {
-        // The upload goes on; after a crash the server would be asked anyway.
+        // The upload goes on; after a crash the server would be asked anyway. The next record is a whole one.
         logger.warning("cannot save a resume record", metadata: ["error": "\(error)"])
       }
     }

@@ -1,4 +1,5 @@
 public import FileModel
+public import Integrity
 
 /// What is needed to go on with an upload after a restart (spec D5).
 public struct ResumeRecord: Sendable, Hashable {
@@ -34,18 +35,23 @@ public struct ResumeRecord: Sendable, Hashable {
   public var openedAtSeconds: Int64
   /// When the server forgets the session, seconds since 1970; nil when it did not say.
   public var expiresAtSeconds: Int64?
-  /// What need not be sent again, as far as the server still has it and the spool still holds the same bytes.
+  /// What need not be sent again, as far as the server still has it and the spool still holds the same bytes; ascending.
   public var acknowledged: [AcknowledgedChunk]
+  /// The Merkle tree over ``acknowledged``.
+  public var merkle: MerkleAccumulator
   /// Tip of the commitment chain over the first ``contiguousCount`` chunks; empty when it was not kept.
   public var chainTip: [UInt8]
   /// Chunks from the first on without a gap.
   public var contiguousCount: Int
+  /// What was known of the link's speed; nil when nothing was.
+  public var estimator: SpeedEstimate.State?
 
   /// Collects the state of an upload.
   public init(
     fileID: FileID, sessionID: String, nonce: [UInt8], chunkBytes: Int, epochRevision: UInt64, path: RelativePath,
     sizeBytes: UInt64, openedAtSeconds: Int64, expiresAtSeconds: Int64?, acknowledged: [AcknowledgedChunk],
-    chainTip: [UInt8] = [], contiguousCount: Int = 0
+    merkle: MerkleAccumulator = MerkleAccumulator(), chainTip: [UInt8] = [], contiguousCount: Int = 0,
+    estimator: SpeedEstimate.State? = nil
   ) {
     self.fileID = fileID
     self.sessionID = sessionID
@@ -57,7 +63,64 @@ public struct ResumeRecord: Sendable, Hashable {
     self.openedAtSeconds = openedAtSeconds
     self.expiresAtSeconds = expiresAtSeconds
     self.acknowledged = acknowledged
+    self.merkle = merkle
     self.chainTip = chainTip
     self.contiguousCount = contiguousCount
+    self.estimator = estimator
+  }
+
+  /// Bytes from the file's start on that are acknowledged without a gap.
+  public var offsetBytes: UInt64 {
+    let (bytes, isTooLarge) = UInt64(clamping: contiguousCount).multipliedReportingOverflow(
+      by: UInt64(clamping: chunkBytes))
+    return isTooLarge ? sizeBytes : min(bytes, sizeBytes)
+  }
+}
+
+/// An upload's state at one moment: whole, or as what has changed since an earlier one that is on disk.
+///
+/// A file of 100 GB has 25,000 chunks; to write all of them at every tenth would cost more than the rest of the storage
+/// together.
+public struct ResumeSnapshot: Sendable, Hashable {
+  /// Names a moment in the life of a session's record.
+  public struct Mark: Sendable, Hashable {
+    /// The session.
+    public var sessionID: String
+    /// Changes that had happened.
+    public var changeCount: UInt64
+
+    /// A moment.
+    public init(sessionID: String, changeCount: UInt64) {
+      self.sessionID = sessionID
+      self.changeCount = changeCount
+    }
+  }
+
+  /// A chunk that was acknowledged; or with nil, one that turned out not to be held.
+  public struct Change: Sendable, Hashable {
+    /// Its position.
+    public var index: Int
+    /// What is acknowledged now.
+    public var digest: ChunkDigest?
+
+    /// A chunk and what is acknowledged of it now.
+    public init(index: Int, digest: ChunkDigest?) {
+      self.index = index
+      self.digest = digest
+    }
+  }
+
+  /// The state; ``ResumeRecord/acknowledged`` is empty where ``changes`` has what is new.
+  public var record: ResumeRecord
+  /// What has changed since the mark that was asked for; nil when the record is whole.
+  public var changes: [Change]?
+  /// This moment.
+  public var mark: Mark
+
+  /// A state at a moment.
+  public init(record: ResumeRecord, changes: [Change]?, mark: Mark) {
+    self.record = record
+    self.changes = changes
+    self.mark = mark
   }
 }

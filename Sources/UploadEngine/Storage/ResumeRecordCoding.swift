@@ -1,179 +1,164 @@
 import FileModel
 import Integrity
 
-/// The bytes of a resume record on disk, all numbers little-endian:
+/// The bytes of a resume record on disk, all numbers little-endian. Version 2 is a log:
 ///
-///     "UFSRESUM" ‖ version (2) ‖ length of the session id (2) ‖ session id ‖ sealed body
+///     "UFSRESUM" ‖ version (2) ‖ length of the session id (2) ‖ session id ‖ file nonce (16) ‖ segment ‖ segment ‖ …
+///     segment = length (4) ‖ sealed body
 ///
-/// The header is authenticated with the body. The key is HKDF(master key, salt = session id), so a record is bound to
-/// its session, to this spool's key and to this version of the format.
+/// The first segment has the whole state, each further one the state without chunks and the chunks that changed. A body
+/// is sealed with the header and the segment's number as associated data, under HKDF(master key, salt = session id). So a
+/// segment is bound to its session, to this spool's key, to this file and to its place in it; none can be left out,
+/// exchanged or brought back from an earlier file. What can be cut off is the end, which costs a question to the server.
+///
+/// Version 1 had one body after the session id, and is still read.
 enum ResumeRecordCoding {
-  private static let magic = Array("UFSRESUM".utf8)
-  private static let version: UInt16 = 1
-  private static let keyInfo = Array("uploadfs resume record v1".utf8)
-  private static let acknowledgedBytes = 4 + 32 + 4
-
   /// Why bytes are no record, for people.
   struct Unreadable: Error {
     var reason: String
   }
 
-  static func encode(_ record: ResumeRecord, masterKey: [UInt8]) throws(StorageError) -> [UInt8] {
-    let session = Array(record.sessionID.utf8)
+  /// What a record's file says.
+  struct Reading: Hashable {
+    var record: ResumeRecord
+    /// Bytes at the end that are no whole segment; a crash in mid-write leaves some.
+    var unreadableBytes: Int
+  }
+
+  /// What the segments of one file have in common.
+  struct Envelope: Hashable, Sendable {
+    /// The bytes before the first segment.
+    let header: [UInt8]
+    fileprivate let key: [UInt8]
+  }
+
+  private static let magic = Array("UFSRESUM".utf8)
+  private static let version: UInt16 = 2
+  private static let fileNonceBytes = 16
+
+  // MARK: - Writing
+
+  static func makeEnvelope(sessionID: String, masterKey: [UInt8]) throws(StorageError) -> Envelope {
+    let session = Array(sessionID.utf8)
     var header = ByteWriter()
     header.append(magic)
     header.append(version)
     try header.appendCounted(session, as: UInt16.self)
-    do {
-      let sealed = try AES256GCM.seal(
-        try body(of: record), key: key(masterKey, session: session), authenticating: header.bytes)
-      return header.bytes + sealed
-    } catch let error as StorageError {
-      throw error
+    do throws(IntegrityError) {
+      header.append(try SecureRandom.bytes(fileNonceBytes))
+    } catch {
+      throw StorageError(.invalid, "a resume record cannot be encrypted: \(error)")
+    }
+    return Envelope(header: header.bytes, key: key(masterKey, session: session, version: version))
+  }
+
+  /// A record's whole file.
+  static func encode(_ record: ResumeRecord, in envelope: Envelope) throws(StorageError) -> [UInt8] {
+    let chunks = record.acknowledged.map { ResumeSnapshot.Change(index: $0.index, digest: $0.digest) }
+    return envelope.header + (try segment(0, of: record, chunks, in: envelope))
+  }
+
+  /// A segment to append to a file that has `number` segments.
+  static func segment(
+    _ number: UInt64, of record: ResumeRecord, _ changes: [ResumeSnapshot.Change], in envelope: Envelope
+  ) throws(StorageError) -> [UInt8] {
+    let body = try ResumeBody.encode(record, changes)
+    do throws(IntegrityError) {
+      let sealed = try AES256GCM.seal(body, key: envelope.key, authenticating: context(envelope, number))
+      var segment = ByteWriter(capacity: sealed.count + 4)
+      do throws(StorageError) {
+        try segment.appendCounted(sealed, as: UInt32.self)
+      } catch {
+        throw IntegrityError.library(error.message)
+      }
+      return segment.bytes
     } catch {
       throw StorageError(.invalid, "a resume record cannot be encrypted: \(error)")
     }
   }
 
-  static func decode(_ bytes: [UInt8], masterKey: [UInt8]) throws(Unreadable) -> ResumeRecord {
+  // MARK: - Reading
+
+  static func decode(_ bytes: [UInt8], masterKey: [UInt8]) throws(Unreadable) -> Reading {
     var reader = ByteReader(bytes)
     guard reader.take(magic.count).map({ Array($0) }) == magic else {
       throw Unreadable(reason: "it does not start like a resume record")
     }
-    guard reader.take(UInt16.self) == version else {
-      throw Unreadable(reason: "it has another version of the format")
+    guard let found = reader.take(UInt16.self) else { throw Unreadable(reason: "it is too short") }
+    guard found == 1 || found == version else {
+      throw Unreadable(reason: "it has version \(found) of the format, and this software knows 1 and \(version)")
     }
-    guard let session = reader.takeCounted(as: UInt16.self) else { throw Unreadable(reason: "it is too short") }
-    let sealedStart = reader.position
-    let plain: [UInt8]
+    guard let session = reader.takeCounted(as: UInt16.self),
+      found == 1 || reader.take(fileNonceBytes) != nil
+    else { throw Unreadable(reason: "it is too short") }
+    guard let sessionID = String(validating: session, as: UTF8.self) else {
+      throw Unreadable(reason: "its session has no name")
+    }
+    let envelope = Envelope(
+      header: Array(bytes[..<reader.position]), key: key(masterKey, session: session, version: found))
+    if found == 1 { return try decodeVersion1(Array(bytes[reader.position...]), envelope, sessionID) }
+    return try decodeSegments(&reader, envelope, sessionID)
+  }
+
+  private static func decodeSegments(
+    _ reader: inout ByteReader, _ envelope: Envelope, _ sessionID: String
+  ) throws(Unreadable) -> Reading {
+    let first = try open(&reader, number: 0, envelope)
+    guard var body = ResumeBody(first, sessionID: sessionID) else {
+      throw Unreadable(reason: "its content does not fit together")
+    }
+    var chunks = ResumeBody.applying(body.changes, to: [:])
+    var number: UInt64 = 1
+    var end = reader.position
+    // The first segment that cannot be opened ends the record: what was written before it holds.
+    while let plain = try? open(&reader, number: number, envelope),
+      let next = ResumeBody(plain, sessionID: sessionID), next.record.fileID == body.record.fileID
+    {
+      chunks = ResumeBody.applying(next.changes, to: chunks)
+      body = next
+      number += 1
+      end = reader.position
+    }
+    var record = body.record
+    record.acknowledged = chunks.sorted { $0.key < $1.key }.map { .init(index: $0.key, digest: $0.value) }
+    return Reading(record: record, unreadableBytes: reader.count - end)
+  }
+
+  private static func open(_ reader: inout ByteReader, number: UInt64, _ envelope: Envelope) throws(Unreadable)
+    -> [UInt8]
+  {
+    guard let sealed = reader.takeCounted(as: UInt32.self) else { throw Unreadable(reason: "it is too short") }
     do {
-      plain = try AES256GCM.open(
-        Array(bytes[sealedStart...]), key: key(masterKey, session: session),
-        authenticating: Array(bytes[..<sealedStart]))
+      return try AES256GCM.open(sealed, key: envelope.key, authenticating: context(envelope, number))
     } catch {
       throw Unreadable(reason: "it was damaged, or encrypted with another key")
     }
-    guard let sessionID = String(validating: session, as: UTF8.self),
-      let record = record(from: plain, sessionID: sessionID)
-    else { throw Unreadable(reason: "its content does not fit together") }
-    return record
   }
 
-  private static func key(_ masterKey: [UInt8], session: [UInt8]) -> [UInt8] {
-    HKDFSHA256.derive(inputKey: masterKey, salt: session, info: keyInfo, byteCount: 32)
-  }
-
-  private static func body(of record: ResumeRecord) throws(StorageError) -> [UInt8] {
-    var writer = ByteWriter(capacity: 256 + record.path.bytes.count + record.acknowledged.count * acknowledgedBytes)
-    writer.append(record.fileID.high)
-    writer.append(record.fileID.low)
-    try writer.appendCounted(record.nonce, as: UInt16.self)
-    writer.append(Int64(record.chunkBytes))
-    writer.append(record.epochRevision)
-    try writer.appendCounted(record.path.bytes, as: UInt32.self)
-    writer.append(record.sizeBytes)
-    writer.append(record.openedAtSeconds)
-    writer.append(UInt8(record.expiresAtSeconds == nil ? 0 : 1))
-    writer.append(record.expiresAtSeconds ?? 0)
-    try writer.appendCounted(record.chainTip, as: UInt16.self)
-    writer.append(Int64(record.contiguousCount))
-    try writer.append(count: record.acknowledged.count, as: UInt32.self)
-    for chunk in record.acknowledged {
-      guard chunk.digest.sha256.count == 32 else {
-        throw StorageError(.invalid, "chunk \(chunk.index) has a SHA-256 of \(chunk.digest.sha256.count) bytes")
-      }
-      try writer.append(count: chunk.index, as: UInt32.self)
-      writer.append(chunk.digest.sha256)
-      writer.append(chunk.digest.crc32c)
+  private static func decodeVersion1(
+    _ sealed: [UInt8], _ envelope: Envelope, _ sessionID: String
+  ) throws(Unreadable) -> Reading {
+    let plain: [UInt8]
+    do {
+      plain = try AES256GCM.open(sealed, key: envelope.key, authenticating: envelope.header)
+    } catch {
+      throw Unreadable(reason: "it was damaged, or encrypted with another key")
     }
-    return writer.bytes
-  }
-
-  /// Nil when the bytes do not fit together. They are authentic, so this is a mistake of a version of this software; it
-  /// costs the resumption and nothing else.
-  private static func record(from bytes: [UInt8], sessionID: String) -> ResumeRecord? {
-    var reader = ByteReader(bytes)
-    guard let high = reader.take(UInt64.self), let low = reader.take(UInt64.self),
-      let nonce = reader.takeCounted(as: UInt16.self),
-      let chunkBytes = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), chunkBytes > 0,
-      let epochRevision = reader.take(UInt64.self), let path = reader.takeCounted(as: UInt32.self),
-      let sizeBytes = reader.take(UInt64.self), let openedAtSeconds = reader.take(Int64.self),
-      let hasExpiry = reader.take(UInt8.self), hasExpiry <= 1, let expiry = reader.take(Int64.self),
-      let chainTip = reader.takeCounted(as: UInt16.self),
-      let contiguousCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), contiguousCount >= 0,
-      let count = reader.take(UInt32.self), Int(count) == reader.remaining / acknowledgedBytes,
-      reader.remaining.isMultiple(of: acknowledgedBytes)
-    else { return nil }
-    var acknowledged: [ResumeRecord.AcknowledgedChunk] = []
-    acknowledged.reserveCapacity(Int(count))
-    for _ in 0..<count {
-      guard let index = reader.take(UInt32.self), let sha256 = reader.take(32), let crc32c = reader.take(UInt32.self)
-      else { return nil }
-      acknowledged.append(.init(index: Int(index), digest: ChunkDigest(sha256: Array(sha256), crc32c: crc32c)))
+    guard let record = ResumeBody.recordOfVersion1(plain, sessionID: sessionID) else {
+      throw Unreadable(reason: "its content does not fit together")
     }
-    return ResumeRecord(
-      fileID: FileID(high: high, low: low), sessionID: sessionID, nonce: nonce, chunkBytes: chunkBytes,
-      epochRevision: epochRevision, path: RelativePath(bytes: path), sizeBytes: sizeBytes,
-      openedAtSeconds: openedAtSeconds, expiresAtSeconds: hasExpiry == 1 ? expiry : nil, acknowledged: acknowledged,
-      chainTip: chainTip, contiguousCount: contiguousCount)
-  }
-}
-
-/// Puts little-endian numbers and counted bytes together.
-struct ByteWriter {
-  private(set) var bytes: [UInt8] = []
-
-  init(capacity: Int = 0) {
-    bytes.reserveCapacity(capacity)
+    return Reading(record: record, unreadableBytes: 0)
   }
 
-  mutating func append(_ more: [UInt8]) {
-    bytes += more
+  private static func context(_ envelope: Envelope, _ number: UInt64) -> [UInt8] {
+    var context = ByteWriter(capacity: envelope.header.count + 8)
+    context.append(envelope.header)
+    context.append(number)
+    return context.bytes
   }
 
-  mutating func append<Number: FixedWidthInteger>(_ number: Number) {
-    withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
-  }
-
-  /// Appends a count that has to fit.
-  mutating func append<Number: FixedWidthInteger>(count: Int, as type: Number.Type) throws(StorageError) {
-    guard let number = Number(exactly: count) else {
-      throw StorageError(.invalid, "\(count) does not fit into a resume record")
-    }
-    append(number)
-  }
-
-  mutating func appendCounted<Number: FixedWidthInteger>(_ more: [UInt8], as type: Number.Type) throws(StorageError) {
-    try append(count: more.count, as: type)
-    append(more)
-  }
-}
-
-/// Takes apart what ``ByteWriter`` put together; nil when there are not enough bytes. Nothing is allocated before it is
-/// known that the bytes are there.
-struct ByteReader {
-  private let bytes: [UInt8]
-  private(set) var position = 0
-
-  init(_ bytes: [UInt8]) {
-    self.bytes = bytes
-  }
-
-  var remaining: Int { bytes.count - position }
-
-  mutating func take(_ count: Int) -> ArraySlice<UInt8>? {
-    guard count >= 0, count <= remaining else { return nil }
-    defer { position += count }
-    return bytes[position..<(position + count)]
-  }
-
-  mutating func take<Number: FixedWidthInteger>(_ type: Number.Type) -> Number? {
-    guard let slice = take(MemoryLayout<Number>.size) else { return nil }
-    return slice.withUnsafeBytes { Number(littleEndian: $0.loadUnaligned(as: Number.self)) }
-  }
-
-  mutating func takeCounted<Number: FixedWidthInteger>(as type: Number.Type) -> [UInt8]? {
-    guard let number = take(type), let count = Int(exactly: number), let slice = take(count) else { return nil }
-    return Array(slice)
+  private static func key(_ masterKey: [UInt8], session: [UInt8], version: UInt16) -> [UInt8] {
+    HKDFSHA256.derive(
+      inputKey: masterKey, salt: session, info: Array("uploadfs resume record v\(version)".utf8), byteCount: 32)
   }
 }

@@ -41,7 +41,12 @@ public struct DevelopmentSetup: Sendable {
       let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
       if text.utf8.count >= 32 { return text }
     }
-    let token = Hex.encode(SecureRandom.bytes(32))
+    let token: String
+    do throws(IntegrityError) {
+      token = Hex.encode(try SecureRandom.bytes(32))
+    } catch {
+      throw .io("no token could be made: \(error)")
+    }
     try write(Array("\(token)\n".utf8), to: "token", in: folder, mode: 0o600)
     return token
   }

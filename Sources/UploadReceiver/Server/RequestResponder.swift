@@ -89,7 +89,9 @@ extension RequestResponder {
     _ question: CoreQuestion, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
   ) async -> Answer {
     let request = driver.makeRequestID()
-    let freshID = Hex.encode(SecureRandom.bytes(16))
+    guard let freshID = (try? SecureRandom.bytes(16)).map(Hex.encode) else {
+      return .refused(Refusal(.storeFailed, "the receiver has no random bytes"))
+    }
     let freeBytes = driver.freeBytes
     let reply = await driver.ask(request) { question.event($0, freshID: freshID, freeBytes: freeBytes) }
     note(reply, to: question, freshID: freshID)

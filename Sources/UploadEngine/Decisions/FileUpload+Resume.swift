@@ -1,0 +1,43 @@
+import FileModel
+
+/// What outlives the process of an upload under way (spec D5).
+extension FileUpload {
+  /// True while there is a session that a later run could go on with.
+  var hasResumableSession: Bool {
+    guard session?.id != nil else { return false }
+    switch session?.state {
+    case .open, .unconfirmed, .querying: return true
+    case .wanted, .opening, .published, nil: return false
+    }
+  }
+
+  /// What a resume record is to say; only what has changed, when `mark` names a moment whose changes are still known.
+  func resumeSnapshot(since mark: ResumeSnapshot.Mark?, estimator: SpeedEstimate.State?) -> ResumeSnapshot? {
+    guard hasResumableSession, let session, let sessionID = session.id else { return nil }
+    let held = session.held
+    let changes = mark.flatMap { $0.sessionID == sessionID ? held.changes(since: $0.changeCount) : nil }
+    let commitment = held.commitment(sessionID: sessionID)
+    var record = ResumeRecord(
+      fileID: id, sessionID: sessionID, nonce: session.nonce, chunkBytes: session.chunkBytes,
+      epochRevision: revision, path: path, sizeBytes: snapshot.sizeBytes, openedAtSeconds: session.openedAtSeconds,
+      expiresAtSeconds: session.expiresAtSeconds, acknowledged: [], merkle: commitment.merkle,
+      chainTip: commitment.chainTip, contiguousCount: commitment.contiguousCount, estimator: estimator)
+    if changes == nil {
+      record.acknowledged = held.acknowledged.map { .init(index: $0.key, digest: $0.value) }
+    }
+    return ResumeSnapshot(
+      record: record, changes: changes, mark: .init(sessionID: sessionID, changeCount: held.changeCount))
+  }
+}
+
+extension UploadSession {
+  /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
+  /// the same digests.
+  init(_ record: ResumeRecord) {
+    self.init(
+      state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
+      openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds,
+      held: HeldChunks(acknowledged: record.acknowledged))
+    recordedChunks = record.acknowledged.count
+  }
+}

@@ -1,0 +1,107 @@
+import Integrity
+
+/// What the server is known to hold of one session, and what of it has changed since a resume record was written.
+///
+/// A class for the same reason, and sound for the same reason, as ``ChunkTransfer``.
+final class HeldChunks: @unchecked Sendable {
+  /// Merkle tree and commitment chain over the acknowledged chunks.
+  private struct Commitment {
+    let sessionID: String
+    var merkle = MerkleAccumulator()
+    var frontier: CommitmentFrontier
+
+    init(sessionID: String, over acknowledged: [Int: ChunkDigest]) {
+      self.sessionID = sessionID
+      frontier = CommitmentFrontier(sessionID: sessionID)
+      for (index, digest) in acknowledged { insert(digest, at: index) }
+    }
+
+    mutating func insert(_ digest: ChunkDigest, at index: Int) {
+      guard let sha256 = Digest32(digest.sha256) else { return }
+      merkle.insert(sha256, at: index)
+      frontier.insert(sha256, at: index)
+    }
+  }
+
+  /// Changes that are remembered while no record can be written; beyond them the next record is a whole one.
+  static let changesMax = 4096
+
+  /// Digests by index of what the server acknowledged to us.
+  private(set) var acknowledged: [Int: ChunkDigest] = [:]
+  /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
+  private var reported: [Int: [UInt8]] = [:]
+  /// Nil until it is asked for, and after a chunk was replaced or taken out: neither can be undone in a tree or a chain.
+  private var commitment: Commitment?
+  /// Indices in the order in which they changed, from change number ``firstChange`` on.
+  private var changes: [Int] = []
+  private var firstChange: UInt64 = 0
+
+  /// Nothing is known to be held; or what an earlier run knew, until the server is asked.
+  init(acknowledged: [ResumeRecord.AcknowledgedChunk] = []) {
+    for chunk in acknowledged { self.acknowledged[chunk.index] = chunk.digest }
+  }
+
+  var isEmpty: Bool { acknowledged.isEmpty && reported.isEmpty }
+
+  /// True when the server is known to hold these bytes at this place.
+  func holds(_ digest: ChunkDigest, at index: Int) -> Bool {
+    if let known = acknowledged[index] { return known == digest }
+    return reported[index] == digest.sha256
+  }
+
+  func acknowledge(_ digest: ChunkDigest, at index: Int) {
+    let known = acknowledged.updateValue(digest, forKey: index)
+    guard known != digest else { return }
+    if known == nil { commitment?.insert(digest, at: index) } else { commitment = nil }
+    noteChange(of: index)
+  }
+
+  /// The server's own word replaces whatever was believed.
+  func replace(with digests: [Int: [UInt8]]) {
+    acknowledged = acknowledged.filter { digests[$0.key] == $0.value.sha256 }
+    reported = digests
+    commitment = nil
+    forgetChanges()
+  }
+
+  func remove(_ index: Int) {
+    reported[index] = nil
+    guard acknowledged.removeValue(forKey: index) != nil else { return }
+    commitment = nil
+    noteChange(of: index)
+  }
+
+  // MARK: - For resume records
+
+  /// The number of changes so far.
+  var changeCount: UInt64 { firstChange + UInt64(changes.count) }
+
+  /// What has changed since there were so many changes, each chunk once; nil when that is no longer known. Earlier changes
+  /// are forgotten.
+  func changes(since count: UInt64) -> [ResumeSnapshot.Change]? {
+    guard count >= firstChange, count <= changeCount else { return nil }
+    changes.removeFirst(Int(count - firstChange))
+    firstChange = count
+    return Set(changes).sorted().map { ResumeSnapshot.Change(index: $0, digest: acknowledged[$0]) }
+  }
+
+  /// Merkle tree, tip and number of chunks without a gap, over what is acknowledged.
+  func commitment(sessionID: String) -> (merkle: MerkleAccumulator, chainTip: [UInt8], contiguousCount: Int) {
+    let present =
+      commitment.flatMap { $0.sessionID == sessionID ? $0 : nil }
+      ?? Commitment(sessionID: sessionID, over: acknowledged)
+    commitment = present
+    return (present.merkle, present.frontier.tip, present.frontier.contiguousCount)
+  }
+
+  private func noteChange(of index: Int) {
+    changes.append(index)
+    if changes.count > Self.changesMax { forgetChanges() }
+  }
+
+  private func forgetChanges() {
+    // One further, so that a mark of before is no mark any more.
+    firstChange = changeCount + 1
+    changes = []
+  }
+}

@@ -1,0 +1,176 @@
+import FileModel
+import Integrity
+
+/// One sealed body of a resume record: the upload's state, and chunks.
+struct ResumeBody {
+  /// The state, without chunks.
+  let record: ResumeRecord
+  let changes: [ResumeSnapshot.Change]
+
+  /// An index, and whether there is a digest; then the digest.
+  private static let changeBytesMin = 4 + 1
+  private static let digestBytes = 32 + 4
+  private static let nodeBytes = 1 + 4 + 32
+
+  // MARK: - Writing
+
+  static func encode(_ record: ResumeRecord, _ changes: [ResumeSnapshot.Change]) throws(StorageError) -> [UInt8] {
+    var writer = ByteWriter(
+      capacity: 256 + record.path.bytes.count + record.merkle.nodeCount * nodeBytes
+        + changes.count * (changeBytesMin + digestBytes))
+    try encodeFacts(of: record, &writer)
+    try encodeProgress(of: record, &writer)
+    try writer.append(count: changes.count, as: UInt32.self)
+    for change in changes {
+      try writer.append(count: change.index, as: UInt32.self)
+      writer.append(UInt8(change.digest == nil ? 0 : 1))
+      guard let digest = change.digest else { continue }
+      guard let sha256 = Digest32(digest.sha256) else {
+        throw StorageError(.invalid, "chunk \(change.index) has a SHA-256 of \(digest.sha256.count) bytes")
+      }
+      writer.append(sha256)
+      writer.append(digest.crc32c)
+    }
+    return writer.bytes
+  }
+
+  private static func encodeFacts(of record: ResumeRecord, _ writer: inout ByteWriter) throws(StorageError) {
+    writer.append(record.fileID.high)
+    writer.append(record.fileID.low)
+    try writer.appendCounted(record.nonce, as: UInt16.self)
+    writer.append(Int64(record.chunkBytes))
+    writer.append(record.epochRevision)
+    try writer.appendCounted(record.path.bytes, as: UInt32.self)
+    writer.append(record.sizeBytes)
+    writer.append(record.openedAtSeconds)
+    writer.append(UInt8(record.expiresAtSeconds == nil ? 0 : 1))
+    writer.append(record.expiresAtSeconds ?? 0)
+  }
+
+  private static func encodeProgress(of record: ResumeRecord, _ writer: inout ByteWriter) throws(StorageError) {
+    try writer.appendCounted(record.chainTip, as: UInt16.self)
+    writer.append(Int64(record.contiguousCount))
+    let nodes = record.merkle.nodesInOrder
+    try writer.append(count: nodes.count, as: UInt32.self)
+    for node in nodes {
+      try writer.append(count: node.level, as: UInt8.self)
+      try writer.append(count: node.position, as: UInt32.self)
+      writer.append(node.hash)
+    }
+    writer.append(UInt8(record.estimator == nil ? 0 : 1))
+    writer.append(record.estimator?.bytesPerSecond.bitPattern ?? 0)
+    writer.append(record.estimator?.variance.bitPattern ?? 0)
+    writer.append(Int64(record.estimator?.sampleCount ?? 0))
+  }
+
+  // MARK: - Reading
+
+  /// Nil when the bytes do not fit together. They are authentic, so this is a mistake of a version of this software; it
+  /// costs the resumption and nothing else.
+  init?(_ bytes: [UInt8], sessionID: String) {
+    var reader = ByteReader(bytes)
+    guard var record = Self.facts(&reader, sessionID: sessionID),
+      let chainTip = reader.takeCounted(as: UInt16.self),
+      let contiguousCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), contiguousCount >= 0,
+      let merkle = Self.merkle(&reader), let estimator = Self.estimator(&reader),
+      let changes = Self.changes(&reader), reader.remaining == 0
+    else { return nil }
+    record.chainTip = chainTip
+    record.contiguousCount = contiguousCount
+    record.merkle = merkle
+    record.estimator = estimator
+    self.record = record
+    self.changes = changes
+  }
+
+  /// What is acknowledged after some changes.
+  static func applying(
+    _ changes: [ResumeSnapshot.Change], to chunks: [Int: ChunkDigest]
+  ) -> [Int: ChunkDigest] {
+    var chunks = chunks
+    for change in changes { chunks[change.index] = change.digest }
+    return chunks
+  }
+
+  private static func facts(_ reader: inout ByteReader, sessionID: String) -> ResumeRecord? {
+    guard let high = reader.take(UInt64.self), let low = reader.take(UInt64.self),
+      let nonce = reader.takeCounted(as: UInt16.self),
+      let chunkBytes = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), chunkBytes > 0,
+      let epochRevision = reader.take(UInt64.self), let path = reader.takeCounted(as: UInt32.self),
+      let sizeBytes = reader.take(UInt64.self), let openedAtSeconds = reader.take(Int64.self),
+      let hasExpiry = reader.take(UInt8.self), hasExpiry <= 1, let expiry = reader.take(Int64.self)
+    else { return nil }
+    return ResumeRecord(
+      fileID: FileID(high: high, low: low), sessionID: sessionID, nonce: nonce, chunkBytes: chunkBytes,
+      epochRevision: epochRevision, path: RelativePath(bytes: path), sizeBytes: sizeBytes,
+      openedAtSeconds: openedAtSeconds, expiresAtSeconds: hasExpiry == 1 ? expiry : nil, acknowledged: [])
+  }
+
+  private static func merkle(_ reader: inout ByteReader) -> MerkleAccumulator? {
+    guard let count = reader.take(UInt32.self), Int(count) <= reader.remaining / nodeBytes else { return nil }
+    var nodes: [MerkleAccumulator.Node] = []
+    nodes.reserveCapacity(Int(count))
+    for _ in 0..<count {
+      guard let level = reader.take(UInt8.self), let position = reader.take(UInt32.self),
+        let hash = reader.take(32).flatMap({ Digest32($0) })
+      else { return nil }
+      nodes.append(.init(level: Int(level), position: Int(position), hash: hash))
+    }
+    return MerkleAccumulator(nodes: nodes)
+  }
+
+  /// The outer nil is for bytes that do not fit together, the inner one for an estimate that there was not.
+  private static func estimator(_ reader: inout ByteReader) -> SpeedEstimate.State?? {
+    guard let isThere = reader.take(UInt8.self), isThere <= 1, let rate = reader.take(UInt64.self),
+      let variance = reader.take(UInt64.self),
+      let sampleCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) })
+    else { return nil }
+    guard isThere == 1 else { return .some(nil) }
+    return SpeedEstimate.State(
+      bytesPerSecond: Double(bitPattern: rate), variance: Double(bitPattern: variance), sampleCount: sampleCount)
+  }
+
+  private static func changes(_ reader: inout ByteReader) -> [ResumeSnapshot.Change]? {
+    guard let count = reader.take(UInt32.self), Int(count) <= reader.remaining / changeBytesMin else { return nil }
+    var changes: [ResumeSnapshot.Change] = []
+    changes.reserveCapacity(Int(count))
+    for _ in 0..<count {
+      guard let index = reader.take(UInt32.self), let isThere = reader.take(UInt8.self), isThere <= 1 else {
+        return nil
+      }
+      var digest: ChunkDigest?
+      if isThere == 1 {
+        digest = Self.digest(&reader)
+        guard digest != nil else { return nil }
+      }
+      changes.append(.init(index: Int(index), digest: digest))
+    }
+    return changes
+  }
+
+  private static func digest(_ reader: inout ByteReader) -> ChunkDigest? {
+    guard let sha256 = reader.take(32), let crc32c = reader.take(UInt32.self) else { return nil }
+    return ChunkDigest(sha256: Array(sha256), crc32c: crc32c)
+  }
+
+  // MARK: - Version 1
+
+  /// The body of version 1: facts, chain tip, contiguous count, and every chunk.
+  static func recordOfVersion1(_ bytes: [UInt8], sessionID: String) -> ResumeRecord? {
+    var reader = ByteReader(bytes)
+    guard var record = facts(&reader, sessionID: sessionID), let chainTip = reader.takeCounted(as: UInt16.self),
+      let contiguousCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), contiguousCount >= 0,
+      let count = reader.take(UInt32.self), Int(count) == reader.remaining / (4 + digestBytes),
+      reader.remaining.isMultiple(of: 4 + digestBytes)
+    else { return nil }
+    record.chainTip = chainTip
+    record.contiguousCount = contiguousCount
+    record.acknowledged.reserveCapacity(Int(count))
+    for _ in 0..<count {
+      guard let index = reader.take(UInt32.self), let digest = digest(&reader) else { return nil }
+      record.acknowledged.append(.init(index: Int(index), digest: digest))
+      if let sha256 = Digest32(digest.sha256) { record.merkle.insert(sha256, at: Int(index)) }
+    }
+    return record
+  }
+}

@@ -1,0 +1,44 @@
+import FileModel
+import Integrity
+
+@testable import UploadEngine
+
+/// Resume records to try things with.
+enum ResumeFixture {
+  static let id = FileID(high: 1, low: 2)
+  static let masterKey = [UInt8](repeating: 3, count: 32)
+  static let hash = sha256Digest(0)
+
+  static func digest(_ number: Int) -> ChunkDigest {
+    ChunkDigest(sha256: sha256Digest(number).bytes, crc32c: UInt32(truncatingIfNeeded: number))
+  }
+
+  static func sha256Digest(_ number: Int) -> Digest32 {
+    var hasher = SHA256Hasher()
+    withUnsafeBytes(of: number.littleEndian) { hasher.update($0) }
+    return hasher.finalizeDigest()
+  }
+
+  /// Every field is set to something.
+  static func record(chunks: Int = 3, session: String = "s-1") -> ResumeRecord {
+    var merkle = MerkleAccumulator()
+    for index in 0..<chunks { merkle.insert(sha256Digest(index), at: index * 2) }
+    return ResumeRecord(
+      fileID: id, sessionID: session, nonce: Array(0..<32), chunkBytes: 4 << 20, epochRevision: 9,
+      path: RelativePath(bytes: [0xff, 0x2f, 0x41]), sizeBytes: .max, openedAtSeconds: 1_700_000_000,
+      expiresAtSeconds: 1_700_604_800,
+      acknowledged: (0..<chunks).map { .init(index: $0 * 2, digest: digest($0)) }, merkle: merkle,
+      chainTip: Array(repeating: 5, count: 32), contiguousCount: 1,
+      estimator: .init(bytesPerSecond: 1e8, variance: 0.25, sampleCount: 7))
+  }
+
+  /// The state of a record, and chunks that changed.
+  static func snapshot(
+    _ record: ResumeRecord, changes: [ResumeSnapshot.Change], changeCount: UInt64 = 0
+  ) -> ResumeSnapshot {
+    var state = record
+    state.acknowledged = []
+    return ResumeSnapshot(
+      record: state, changes: changes, mark: .init(sessionID: record.sessionID, changeCount: changeCount))
+  }
+}
