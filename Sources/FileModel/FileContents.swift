@@ -11,16 +11,46 @@ public protocol FileContents: Sendable {
   /// The file as it is now; nil when it no longer exists.
   func snapshot(of id: FileID) -> FileSnapshot?
 
-  /// Fills `buffer` from `offset`; returns the bytes read, fewer only at the end of the file.
+  /// Opens the file for reading. The caller keeps it open only while it reads: an open file's blocks are not given back
+  /// when it is evicted or unlinked.
   ///
-  /// The caller compares ``FileSnapshot/epoch`` before and after: equal epochs and no mutation in flight at both mean
-  /// that the bytes are those of that epoch.
-  func read(_ id: FileID, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError)
-    -> Int
+  /// The caller compares ``FileSnapshot/epoch`` before and after reading: equal epochs and no mutation in flight at both
+  /// mean that the bytes are those of that epoch.
+  func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile
 
   /// Removes the local copy of a delivered file, unless it was opened or changed since `epoch`. True when removed.
   ///
   /// Waits for an event of this file that is being delivered, and delivers one itself: never called while holding a lock
   /// that ``FileEventSink/handle(_:)`` takes.
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool
+}
+
+/// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.
+public protocol ReadableFile: AnyObject, Sendable {
+  /// A read-only descriptor of the file, for mappings, locks and advice; valid as long as this object lives. Nil when the
+  /// bytes lie in no file: then they can only be read.
+  var descriptor: Int32? { get }
+
+  /// What the file is now.
+  func identity() throws(FileContentsError) -> FileIdentity
+
+  /// Fills `buffer` from `offset`; returns the bytes read, fewer only at the end of the file.
+  func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int
+}
+
+/// What tells that a file in the spool was replaced or changed behind the filesystem's back (spec C1).
+public struct FileIdentity: Hashable, Sendable {
+  /// The spool file's inode number.
+  public var inode: UInt64
+  /// The size in bytes.
+  public var sizeBytes: UInt64
+  /// Last content change, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+
+  /// The facts of one instant.
+  public init(inode: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64) {
+    self.inode = inode
+    self.sizeBytes = sizeBytes
+    self.modifiedNanoseconds = modifiedNanoseconds
+  }
 }

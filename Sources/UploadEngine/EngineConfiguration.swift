@@ -4,6 +4,8 @@ public struct EngineConfiguration: Sendable {
   public var limits = UploadLimits()
   /// Threads that read and hash; they share the machine with the capture tool.
   public var readThreads = 2
+  /// How they read.
+  public var reading = ReadingMethod.plain
   /// Where the time comes from.
   public var clock: any EngineClock = SystemClock()
   /// Where jitter and nonces come from. Nonces are salts and must be unpredictable in production.

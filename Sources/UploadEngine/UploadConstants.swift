@@ -18,6 +18,24 @@ public enum UploadConstants {
   public static let chunkBytesMax = 32 << 20
   /// Digests are computed over the bytes in blocks of this size, so that a block is still in the cache for the second.
   public static let hashBlockBytes = 128 << 10
+  /// Files below this are mapped as a whole, larger ones in windows.
+  public static let mmapWholeFileBytes: UInt64 = 512 << 20
+  /// The length of a window.
+  public static let mmapWindowBytes = 64 << 20
+  /// Files above this are mapped in the smaller, sliding windows.
+  public static let mmapSlidingFileBytes: UInt64 = 4 << 30
+  /// The length of a sliding window.
+  public static let mmapSlidingWindowBytes = 32 << 20
+  /// What the kernel is asked to read ahead of a new mapping.
+  public static let mmapWillNeedBytes = 4 << 20
+  /// Larger files leave no trace in the page cache.
+  public static let pageCacheFileBytes: UInt64 = 256 << 20
+  /// One sample of this size …
+  public static let compressionSampleBytes = 32 << 10
+  /// … for each of these decides whether a chunk is compressed.
+  public static let compressionSampleStride = 5 << 20
+  /// The least that compression must save.
+  public static let compressionBenefitThreshold = 0.10
   /// The least that a chunk request may take.
   public static let chunkTimeoutBase: Duration = .seconds(30)
   /// The floor of the per-chunk deadline max(floor, 2 × bytes / expected rate).

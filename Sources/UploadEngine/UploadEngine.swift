@@ -17,8 +17,18 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     var isStopped = false
   }
 
+  /// What a read has brought, and how it travels: decisions need to know neither.
+  private struct HeldChunk: Sendable {
+    var buffer: ChunkBuffer
+    var plainBytes: Int
+    var encoding = ChunkEncoding.identity
+    /// The bytes to clear from the page cache once the receiver holds them.
+    var trace: (file: FileID, range: Range<UInt64>)?
+  }
+
   private struct Parts {
     var contents: (any FileContents)?
+    var io: HybridIOEngine?
     var workers: ReadWorkers?
     var timer: WorkerThread?
   }
@@ -32,7 +42,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let pool: ChunkBufferPool
   private let state: Mutex<State>
   private let parts: Mutex<Parts>
-  private let buffers: Mutex<[ReadID: ChunkBuffer]>
+  private let counters = PipelineCounters()
+  private let held: Mutex<[ReadID: HeldChunk]>
   private let alarm: Monitor<Alarm>
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
@@ -60,14 +71,15 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     for entry in entries where entry.state != .removed && entry.state != .evicted { identities[entry.inode] = entry.id }
     knownIdentities = identities
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
-    pool = ChunkBufferPool(capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes)
+    pool = ChunkBufferPool(
+      capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
     state = Mutex(
       State(
         schedule: UploadSchedule(
           limits: configuration.limits, abilities: destination.abilities, catalog: entries, records: records,
           random: configuration.random)))
     parts = Mutex(Parts())
-    buffers = Mutex([:])
+    held = Mutex([:])
     alarm = Monitor(Alarm())
   }
 
@@ -82,6 +94,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     guard let contents = parts.withLock({ $0.contents }) else {
       preconditionFailure("attach(contents:) comes before start()")
     }
+    let io = HybridIOEngine(contents: contents, method: configuration.reading, counters: counters)
     journal.start(
       source: EngineJournal.Source(
         catalogEntry: { [self] id in state.withLock { $0.schedule.catalogEntry(of: id) } },
@@ -93,12 +106,17 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           guard let snapshot = contents.snapshot(of: id) else { return }
           apply { $0.measured(snapshot, at: $1) }
         },
-        tick: { [self] in evictExpired(contents) }))
+        tick: { [self] in
+          evictExpired(contents)
+          io.sweep()
+        }))
     let workers = ReadWorkers(
-      contents: contents, threadCount: configuration.readThreads, queueCapacity: configuration.limits.buffers
+      contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
+      queueCapacity: configuration.limits.buffers
     ) { [weak self] job, result in self?.readEnded(job, result) }
     let timer = WorkerThread { [self] in runTimer() }
     parts.withLock {
+      $0.io = io
       $0.workers = workers
       $0.timer = timer
     }
@@ -113,6 +131,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// Nothing is left that will be delivered without help: every file is delivered, held under a temporary name, or failed
   /// with a reason.
   public var isDrained: Bool { state.withLock { $0.schedule.isIdle } }
+
+  /// What the reading side has done so far.
+  public var pipelineStatistics: PipelineStatistics { counters.snapshot }
 
   /// Writes a resume record for every upload that is under way and ends the engine's threads. Nothing is sent or read
   /// after this. The transport is stopped by its owner, before or after.
@@ -235,7 +256,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
       return
     }
-    buffers.withLock { $0[order.id] = buffer }
+    held.withLock { $0[order.id] = HeldChunk(buffer: buffer, plainBytes: order.byteCount) }
     let job = ReadJob(
       id: order.id.value, file: order.file, epoch: order.epoch, offset: order.offset, byteCount: order.byteCount,
       buffer: buffer)
@@ -245,17 +266,24 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   private func readEnded(_ job: ReadJob, _ result: ReadResult) {
-    let outcome: ReadOutcome =
-      switch result {
-      case .success(let chunk): .success(chunk.digest)
-      case .changed: .changed
-      case .failed(let error): .failed(error)
+    let outcome: ReadOutcome
+    switch result {
+    case .success(let chunk):
+      held.withLock {
+        $0[ReadID(job.id)]?.encoding = chunk.encoding
+        if chunk.leavesNoTrace {
+          $0[ReadID(job.id)]?.trace = (job.file, job.offset..<(job.offset + UInt64(job.byteCount)))
+        }
       }
+      outcome = .success(chunk.digest)
+    case .changed: outcome = .changed
+    case .failed(let error): outcome = .failed(error)
+    }
     apply { $0.chunkRead(ReadID(job.id), result: outcome, at: $1) }
   }
 
   private func release(_ read: ReadID) {
-    buffers.withLock { $0.removeValue(forKey: read) }?.release()
+    held.withLock { $0.removeValue(forKey: read) }?.buffer.release()
   }
 
   // MARK: - Sending
@@ -267,20 +295,29 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           completed(order.id, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")), nil)
           return nil
         }
-        return pending(order.id, step)
+        return pending(order.id, step, trace: trace(of: order.order))
       })
   }
 
-  private func pending(_ request: HTTPRequestID, _ step: UploadStep) -> PendingHTTPRequest {
+  private func pending(
+    _ request: HTTPRequestID, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
+  ) -> PendingHTTPRequest {
     PendingHTTPRequest(id: request, request: destination.request(for: step)) { [weak self] result in
       guard let self else { return }
       switch result {
       case .success(let response):
-        completed(request, destination.outcome(of: step, response: response), response.connection)
+        let outcome = destination.outcome(of: step, response: response)
+        if let trace, case .chunkStored = outcome { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
+        completed(request, outcome, response.connection)
       case .failure(let error):
         completed(request, .refused(StepFailure(.transport(error.kind), error.message)), nil)
       }
     }
+  }
+
+  private func trace(of order: SendOrder) -> (file: FileID, range: Range<UInt64>)? {
+    guard case .chunk(_, _, _, let read) = order else { return nil }
+    return held.withLock { $0[read]?.trace }
   }
 
   private func completed(_ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts?) {
@@ -298,19 +335,22 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .commit(let commit): return .commit(commit)
     case .abort(let session): return .abort(session)
     case .chunk(let session, let index, let digest, let read):
-      guard let buffer = buffers.withLock({ $0[read] }) else { return nil }
+      guard let chunk = held.withLock({ $0[read] }) else { return nil }
       return .sendChunk(
-        ChunkSending(session: session, index: index, digest: digest, body: buffer, sentBytes: SentByteCounter()))
+        ChunkSending(
+          session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
+          body: chunk.buffer, sentBytes: SentByteCounter()))
     case .wholeFile(let whole):
-      var buffer: ChunkBuffer?
+      var chunk: HeldChunk?
       if let read = whole.read {
-        guard let found = buffers.withLock({ $0[read] }) else { return nil }
-        buffer = found
+        guard let found = held.withLock({ $0[read] }) else { return nil }
+        chunk = found
       }
       return .sendWholeFile(
         WholeFileSending(
           fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
-          body: buffer, modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
+          plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
+          modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
           sentBytes: SentByteCounter()))
     }
   }

@@ -254,7 +254,9 @@ final class Mounted {
   /// The content of a file as an uploader reads it.
   func contents(of id: FileID, count: Int = 1 << 16) throws -> [UInt8] {
     var buffer = [UInt8](repeating: 0, count: count)
-    let done = try buffer.withUnsafeMutableBytes { bytes throws in try filesystem.read(id, at: 0, into: bytes) }
+    let done = try buffer.withUnsafeMutableBytes { bytes throws in
+      try filesystem.openForReading(id).read(at: 0, into: bytes)
+    }
     return Array(buffer.prefix(done))
   }
 

@@ -4,6 +4,7 @@
 #define UPLOADFS_CLINUX_H
 
 #include "CLinuxFilesystem.h"
+#include "CLinuxMapping.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -18,13 +18,19 @@ public final class ChunkBufferPool: Sendable {
   public let capacity: Int
   /// The size of each buffer, a whole number of pages.
   public let bufferBytes: Int
+  private let counters: PipelineCounters
   private let state = Monitor(State())
 
   /// A pool of `capacity` buffers that hold at least `bufferBytes` each. Nothing is mapped yet.
-  public init(capacity: Int = UploadConstants.bufferPoolSize, bufferBytes: Int) {
+  public convenience init(capacity: Int = UploadConstants.bufferPoolSize, bufferBytes: Int) {
+    self.init(capacity: capacity, bufferBytes: bufferBytes, counters: PipelineCounters())
+  }
+
+  init(capacity: Int, bufferBytes: Int, counters: PipelineCounters) {
     precondition(capacity > 0 && bufferBytes > 0, "a pool needs at least one buffer of at least one byte")
     self.capacity = capacity
     self.bufferBytes = Region.roundedToPages(bufferBytes)
+    self.counters = counters
   }
 
   deinit {
@@ -65,6 +71,7 @@ public final class ChunkBufferPool: Sendable {
     if let region = state.free.popLast() { return region }
     guard state.mappedCount < capacity, let region = Region.map(byteCount: bufferBytes) else { return nil }
     state.mappedCount += 1
+    counters.blocksMapped.add(1, ordering: .relaxed)
     return region
   }
 

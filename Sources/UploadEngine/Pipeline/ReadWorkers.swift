@@ -1,7 +1,4 @@
-import CLinux
 public import FileModel
-import Glibc
-import Integrity
 
 /// One chunk to read and hash.
 public struct ReadJob: Sendable {
@@ -17,26 +14,36 @@ public struct ReadJob: Sendable {
   public var byteCount: Int
   /// Where the bytes go; nil to hash without keeping them, as when digests are compared after a restart.
   public var buffer: ChunkBuffer?
+  /// The receiver takes LZ4: the bytes are compressed where that saves enough.
+  public var mayCompress: Bool
 
   /// A chunk of a file at an epoch.
-  public init(id: UInt64, file: FileID, epoch: UInt64, offset: UInt64, byteCount: Int, buffer: ChunkBuffer?) {
+  public init(
+    id: UInt64, file: FileID, epoch: UInt64, offset: UInt64, byteCount: Int, buffer: ChunkBuffer?,
+    mayCompress: Bool = false
+  ) {
     self.id = id
     self.file = file
     self.epoch = epoch
     self.offset = offset
     self.byteCount = byteCount
     self.buffer = buffer
+    self.mayCompress = mayCompress
   }
 }
 
 /// A chunk that was read as one consistent whole.
 public struct ReadChunk: Sendable {
-  /// SHA-256 and CRC32C of the bytes.
+  /// SHA-256 and CRC32C of the plain bytes.
   public var digest: ChunkDigest
-  /// How many bytes were read: as many as were asked for.
+  /// How many plain bytes were read: as many as were asked for.
   public var byteCount: Int
   /// The job's buffer, filled; nil when the job had none.
   public var buffer: ChunkBuffer?
+  /// How the bytes lie in the buffer.
+  public var encoding = ChunkEncoding.identity
+  /// The file is large: once the receiver holds the chunk, ``ReadWorkers/release(_:_:)`` clears it from the page cache.
+  public var leavesNoTrace = false
 
   /// A chunk as read.
   public init(digest: ChunkDigest, byteCount: Int, buffer: ChunkBuffer?) {
@@ -63,6 +70,8 @@ public final class ReadWorkers: Sendable {
     private var slots: [ReadJob?]
     private var head = 0
     private var count = 0
+    /// Work for when nothing is to be read; what does not fit is forgotten, and the kernel drops the pages when it likes.
+    var releases: [(file: FileID, range: Range<UInt64>)] = []
     var isStopped = false
 
     init(capacity: Int) {
@@ -85,6 +94,14 @@ public final class ReadWorkers: Sendable {
     }
   }
 
+  private enum Work {
+    case read(ReadJob)
+    case readPair(ReadJob, ReadJob)
+    case release([(file: FileID, range: Range<UInt64>)])
+  }
+
+  private static let releasesMax = 64
+
   private let queue: Monitor<Queue>
   private let threads: [WorkerThread]
 
@@ -98,12 +115,13 @@ public final class ReadWorkers: Sendable {
   ///
   /// - Parameters:
   ///   - contents: Where the bytes come from.
+  ///   - io: How they are read.
   ///   - threadCount: How many threads; at least 1.
   ///   - queueCapacity: How many jobs may wait; ``submit(_:)`` refuses more.
   ///   - onResult: Called once for each accepted job that was begun, on a worker's thread; it must be quick and must not
   ///     call ``stop()``.
-  public init(
-    contents: any FileContents, threadCount: Int, queueCapacity: Int,
+  init(
+    contents: any FileContents, io: HybridIOEngine, counters: PipelineCounters, threadCount: Int, queueCapacity: Int,
     onResult: @escaping @Sendable (ReadJob, ReadResult) -> Void
   ) {
     let queue = Monitor(Queue(capacity: max(queueCapacity, 1)))
@@ -111,9 +129,18 @@ public final class ReadWorkers: Sendable {
     // The threads hold the queue and not this object, whose `deinit` ends them.
     threads = (0..<max(threadCount, 1)).map { _ in
       WorkerThread {
-        let reader = ChunkReader(contents: contents)
-        while let job = Self.nextJob(of: queue) {
-          onResult(job, reader.read(job))
+        var reader = ChunkReader(contents: contents, io: io, counters: counters)
+        while let work = Self.nextWork(of: queue) {
+          switch work {
+          case .read(let job):
+            onResult(job, reader.read(job))
+          case .readPair(let first, let second):
+            let results = reader.read(first, second)
+            onResult(first, results.0)
+            onResult(second, results.1)
+          case .release(let ranges):
+            for (file, range) in ranges { io.acknowledged(file, range) }
+          }
         }
       }
     }
@@ -127,6 +154,15 @@ public final class ReadWorkers: Sendable {
       guard !queue.isStopped, queue.append(job) else { return false }
       signal.signal()
       return true
+    }
+  }
+
+  /// The receiver holds these bytes of a large file: clears them from the page cache when there is nothing to read.
+  public func release(_ file: FileID, _ range: Range<UInt64>) {
+    queue.withLock { queue, signal in
+      guard !queue.isStopped, queue.releases.count < Self.releasesMax else { return }
+      queue.releases.append((file, range))
+      signal.signal()
     }
   }
 
@@ -148,81 +184,15 @@ public final class ReadWorkers: Sendable {
     }
   }
 
-  private static func nextJob(of queue: Monitor<Queue>) -> ReadJob? {
+  private static func nextWork(of queue: Monitor<Queue>) -> Work? {
     queue.wait { queue in
       if queue.isStopped { return .done(nil) }
-      return queue.take().map { .done($0) } ?? .again
+      if let job = queue.take() {
+        return .done(queue.take().map { .readPair(job, $0) } ?? .read(job))
+      }
+      guard !queue.releases.isEmpty else { return .again }
+      defer { queue.releases = [] }
+      return .done(.release(queue.releases))
     }
-  }
-}
-
-/// Reads and hashes one chunk after the other; each worker has its own.
-struct ChunkReader {
-  private let contents: any FileContents
-  private let scratch: ScratchBlock
-
-  init(contents: any FileContents) {
-    self.contents = contents
-    scratch = ScratchBlock()
-  }
-
-  /// Reads a chunk and answers whether all of it is of the job's epoch: the epoch counts mutations, and each mutation
-  /// raises it before its system call, so equal epochs and nothing in flight at both ends mean that nothing was written
-  /// in between.
-  func read(_ job: ReadJob) -> ReadResult {
-    guard let before = contents.snapshot(of: job.file) else { return .failed(.gone) }
-    guard Self.holds(before, job.epoch) else { return .changed }
-    guard job.byteCount >= 0, job.buffer.map({ job.byteCount <= $0.capacity }) ?? true else {
-      return .failed(.system(errno: EINVAL))
-    }
-    let digest: ChunkDigest?
-    do {
-      digest = try hash(job)
-    } catch {
-      return .failed(error)
-    }
-    guard let after = contents.snapshot(of: job.file) else { return .failed(.gone) }
-    guard let digest, Self.holds(after, job.epoch) else { return .changed }
-    job.buffer?.count = job.byteCount
-    return .success(ReadChunk(digest: digest, byteCount: job.byteCount, buffer: job.buffer))
-  }
-
-  private static func holds(_ snapshot: FileSnapshot, _ epoch: UInt64) -> Bool {
-    snapshot.epoch == epoch && snapshot.mutationsInFlight == 0
-  }
-
-  /// Nil when the file ended early.
-  private func hash(_ job: ReadJob) throws(FileContentsError) -> ChunkDigest? {
-    var hasher = ChunkHasher(blockBytes: UploadConstants.hashBlockBytes)
-    let target = job.buffer?.mutableBytes(count: job.byteCount)
-    var position = 0
-    while position < job.byteCount {
-      let blockBytes = min(UploadConstants.hashBlockBytes, job.byteCount - position)
-      // Without a buffer every block goes through the same memory, which then never leaves the cache.
-      let block =
-        target.map { UnsafeMutableRawBufferPointer(rebasing: $0[position..<(position + blockBytes)]) }
-        ?? UnsafeMutableRawBufferPointer(rebasing: scratch.bytes[..<blockBytes])
-      let (offset, overflow) = job.offset.addingReportingOverflow(UInt64(position))
-      guard !overflow else { return nil }
-      guard try contents.read(job.file, at: offset, into: block) == blockBytes else { return nil }
-      hasher.update(UnsafeRawBufferPointer(block))
-      position += blockBytes
-    }
-    let (sha256, crc32c) = hasher.finalize()
-    return ChunkDigest(sha256: sha256, crc32c: crc32c)
-  }
-}
-
-/// One hash block of memory, wiped at the end: captures pass through it.
-private final class ScratchBlock {
-  let bytes: UnsafeMutableRawBufferPointer
-
-  init() {
-    bytes = .allocate(byteCount: UploadConstants.hashBlockBytes, alignment: 4096)
-  }
-
-  deinit {
-    if let start = bytes.baseAddress { uploadfs_explicit_bzero(start, bytes.count) }
-    bytes.deallocate()
   }
 }

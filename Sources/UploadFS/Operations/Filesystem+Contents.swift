@@ -16,19 +16,13 @@ extension Filesystem {
     }
   }
 
-  /// Fills `buffer` from `offset`; returns the bytes read, fewer only at the end of the file. Access times stay as they
-  /// are where the system allows it.
-  public func read(_ id: FileID, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer)
-    throws(FileContentsError) -> Int
-  {
+  /// Opens the file for reading. Access times stay as they are where the system allows it.
+  public func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     guard let file = file(of: id) else { throw .gone }
-    guard let start = Int64(exactly: offset) else { return 0 }
     do throws(SystemError) {
-      return try Self.readFully(try descriptorForReading(file), at: start, into: buffer)
-    } catch  where error == .stale || error == .notFound {
-      throw .gone
+      return try descriptorForReading(file)
     } catch {
-      throw .system(errno: error.code)
+      throw FileContentsError(error)
     }
   }
 
@@ -72,9 +66,18 @@ extension Filesystem {
     }
   }
 
-  /// The namespace lock is held.
+  /// A description of the reader's own, so that its lock and its advice are its own; the one that handles share only
+  /// where the file cannot be reached by a name. The namespace lock is held.
   private func openForReading(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
-    if let shared = file.state.withLock({ $0.descriptor }), shared.isReadable { return shared }
+    do throws(SystemError) {
+      return try openByName(file)
+    } catch  where error == .stale || error == .notFound {
+      guard let shared = file.state.withLock({ $0.descriptor }), shared.isReadable else { throw error }
+      return shared
+    }
+  }
+
+  private func openByName(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
     let place = try location(of: file.node)
     let number: Int32
     do throws(SystemError) {
@@ -193,5 +196,35 @@ extension Filesystem {
       guard let status = try? location(of: entry).status(), status.kind != .other else { return nil }
       return (adopt(status, at: entry, counting: status.kind == .directory), status.kind, UInt64(status.st_nlink))
     }
+  }
+}
+
+extension FileDescriptor: ReadableFile {
+  var descriptor: Int32? { number }
+
+  func identity() throws(FileContentsError) -> FileIdentity {
+    do throws(SystemError) {
+      let status = try status()
+      let known = CapturedFile.KnownAttributes(status)
+      return FileIdentity(
+        inode: UInt64(status.st_ino), sizeBytes: known.sizeBytes, modifiedNanoseconds: known.modifiedNanoseconds)
+    } catch {
+      throw FileContentsError(error)
+    }
+  }
+
+  func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
+    guard let start = Int64(exactly: offset) else { return 0 }
+    do throws(SystemError) {
+      return try Filesystem.readFully(self, at: start, into: buffer)
+    } catch {
+      throw FileContentsError(error)
+    }
+  }
+}
+
+extension FileContentsError {
+  fileprivate init(_ error: SystemError) {
+    self = error == .stale || error == .notFound ? .gone : .system(errno: error.code)
   }
 }

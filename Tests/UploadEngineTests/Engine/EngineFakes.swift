@@ -31,14 +31,13 @@ final class MemoryFiles: FileContents {
 
   func snapshot(of id: FileID) -> FileSnapshot? { files.withLock { $0[id]?.snapshot } }
 
-  func read(_ id: FileID, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError)
-    -> Int
-  {
-    guard let bytes = files.withLock({ $0[id]?.bytes }) else { throw .gone }
-    guard offset < UInt64(bytes.count) else { return 0 }
-    let slice = bytes[Int(offset)...].prefix(buffer.count)
-    buffer.copyBytes(from: slice)
-    return slice.count
+  func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
+    guard files.withLock({ $0[id] != nil }) else { throw .gone }
+    return FakeFile { [self] in
+      snapshot(of: id)
+    } bytes: { [self] in
+      files.withLock { $0[id]?.bytes }
+    }
   }
 
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
@@ -236,5 +235,34 @@ final class EngineBench {
     }
     mkdir(path + "/resume", 0o700)
     return path
+  }
+}
+
+/// An open file of a fake: it asks the fake each time, so that it changes and vanishes under its reader.
+final class FakeFile: ReadableFile {
+  let descriptor: Int32? = nil
+  private let snapshot: @Sendable () -> FileSnapshot?
+  private let bytes: @Sendable () throws(FileContentsError) -> [UInt8]?
+
+  init(
+    snapshot: @escaping @Sendable () -> FileSnapshot?,
+    bytes: @escaping @Sendable () throws(FileContentsError) -> [UInt8]?
+  ) {
+    self.snapshot = snapshot
+    self.bytes = bytes
+  }
+
+  func identity() throws(FileContentsError) -> FileIdentity {
+    guard let snapshot = snapshot() else { throw .gone }
+    return FileIdentity(
+      inode: snapshot.inode, sizeBytes: snapshot.sizeBytes, modifiedNanoseconds: snapshot.modifiedNanoseconds)
+  }
+
+  func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
+    guard let bytes = try bytes() else { throw .gone }
+    guard offset < UInt64(bytes.count) else { return 0 }
+    let slice = bytes[Int(offset)...].prefix(buffer.count)
+    buffer.copyBytes(from: slice)
+    return slice.count
   }
 }

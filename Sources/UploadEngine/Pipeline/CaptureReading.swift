@@ -1,0 +1,95 @@
+import FileModel
+import Glibc
+import Synchronization
+
+/// One capture that is open for reading, with what is mapped of it.
+///
+/// A shared flock(2) is held as long as it is open. Tools that lock a file in the mount lock the mount's file and not this
+/// one; the lock is for people and programs that work on the spool itself: while somebody holds it exclusively, nothing
+/// is read.
+final class CaptureReading: Sendable {
+  private struct Mappings {
+    /// Two workers may be in neighbouring windows.
+    var windows: [MappedWindow] = []
+    /// A page was not there, or the system would not map: plain reads from then on.
+    var isPlain = false
+  }
+
+  private static let windowsMax = 2
+
+  let id: FileID
+  let file: any ReadableFile
+  /// What the file was when it was opened.
+  let opened: FileIdentity
+  let plan: ReadingPlan
+  private let counters: PipelineCounters
+  private let mappings: Mutex<Mappings>
+
+  init(
+    id: FileID, file: any ReadableFile, method: ReadingMethod, savesMemory: Bool, counters: PipelineCounters
+  ) throws(FileContentsError) {
+    self.id = id
+    self.file = file
+    self.counters = counters
+    opened = try file.identity()
+    plan = ReadingPlan(sizeBytes: opened.sizeBytes, method: method, savesMemory: savesMemory)
+    mappings = Mutex(Mappings())
+    // Some network filesystems know no locks; then there is nobody to keep out.
+    if let descriptor = file.descriptor, flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK {
+      throw .system(errno: EWOULDBLOCK)
+    }
+  }
+
+  deinit {
+    // Closing would do, were it not for a child that is being started and holds a copy until it executes its program.
+    if let descriptor = file.descriptor { _ = flock(descriptor, LOCK_UN) }
+  }
+
+  /// Fills a block of at most ``UploadConstants/hashBlockBytes``; returns the bytes read, fewer only at the end of the file.
+  func read(at offset: UInt64, into block: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
+    if let window = window(at: offset, count: block.count) {
+      if window.copy(at: offset, into: block) {
+        counters.bytesFromMappings.add(UInt64(block.count), ordering: .relaxed)
+        return block.count
+      }
+      counters.faultsContained.add(1, ordering: .relaxed)
+      giveUpMapping()
+    }
+    let count = try file.read(at: offset, into: block)
+    counters.bytesFromReads.add(UInt64(count), ordering: .relaxed)
+    return count
+  }
+
+  /// Takes acknowledged pages out of this process, so that the page cache can drop them.
+  func letGo(of range: Range<UInt64>) {
+    for window in mappings.withLock({ $0.windows }) { window.letGo(of: range) }
+  }
+
+  private func window(at offset: UInt64, count: Int) -> MappedWindow? {
+    guard let descriptor = file.descriptor, let range = plan.window(at: offset, sizeBytes: opened.sizeBytes),
+      UInt64(count) <= range.upperBound - offset
+    else { return nil }
+    // What falls out is unmapped at this function's end, not under the lock.
+    let (window, _) = mappings.withLock { mappings -> (MappedWindow?, MappedWindow?) in
+      guard !mappings.isPlain else { return (nil, nil) }
+      if let known = mappings.windows.first(where: { $0.range == range }) { return (known, nil) }
+      guard let new = MappedWindow(descriptor: descriptor, range: range) else {
+        mappings.isPlain = true
+        return (nil, nil)
+      }
+      counters.windowsMapped.add(1, ordering: .relaxed)
+      let dropped = mappings.windows.count >= Self.windowsMax ? mappings.windows.removeFirst() : nil
+      mappings.windows.append(new)
+      return (new, dropped)
+    }
+    return window
+  }
+
+  private func giveUpMapping() {
+    _ = mappings.withLock { mappings -> [MappedWindow] in
+      defer { mappings.windows = [] }
+      mappings.isPlain = true
+      return mappings.windows
+    }
+  }
+}

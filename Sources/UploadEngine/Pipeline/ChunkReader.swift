@@ -1,0 +1,211 @@
+import FileModel
+import Glibc
+import Integrity
+import Synchronization
+
+/// Reads and hashes chunks, one or two at a time; each worker has its own.
+///
+/// One pass over the bytes: a block is read into its place, hashed while it is in the cache, and sampled for compression.
+struct ChunkReader {
+  private let contents: any FileContents
+  private let io: HybridIOEngine
+  private let counters: PipelineCounters
+  private var compressor: ChunkCompressor
+  /// Blocks of chunks that are only hashed go through these, which then never leave the cache.
+  private let scratch: (ScratchBlock?, ScratchBlock?)
+
+  /// A file whose times change while it is read is read again; after this many times its change is reported.
+  private static let passesMax = 3
+
+  init(contents: any FileContents, io: HybridIOEngine, counters: PipelineCounters) {
+    self.contents = contents
+    self.io = io
+    self.counters = counters
+    compressor = ChunkCompressor(counters: counters)
+    scratch = (
+      ScratchBlock(byteCount: UploadConstants.hashBlockBytes), ScratchBlock(byteCount: UploadConstants.hashBlockBytes)
+    )
+  }
+
+  /// Reads a chunk and answers whether all of it is of the job's epoch: the epoch counts mutations, and each mutation
+  /// raises it before its system call, so equal epochs and nothing in flight at both ends mean that nothing was written
+  /// in between. What changes the spool's file without the filesystem's knowledge shows in its identity.
+  mutating func read(_ job: ReadJob) -> ReadResult {
+    for _ in 0..<Self.passesMax {
+      do throws(ChunkPass.Failure) {
+        var pass = try ChunkPass(job, contents: contents, io: io, scratch: scratch.0)
+        defer { pass.end(io) }
+        var hasher = ChunkHasher(blockBytes: UploadConstants.hashBlockBytes)
+        while let block = try pass.nextBlock(compressor) { hasher.update(block) }
+        try pass.check(contents)
+        return success(pass, hasher.finalize())
+      } catch .timesChanged {
+        continue
+      } catch {
+        return error.result
+      }
+    }
+    return .changed
+  }
+
+  /// Reads two chunks side by side, which takes hardly longer to hash than one where the processor allows it.
+  mutating func read(_ first: ReadJob, _ second: ReadJob) -> (ReadResult, ReadResult) {
+    guard ChunkHasherPair.isAvailable else { return (read(first), read(second)) }
+    var passes = (begin(first, scratch.0), begin(second, scratch.1))
+    defer {
+      if case .success(let pass) = passes.0 { pass.end(io) }
+      if case .success(let pass) = passes.1 { pass.end(io) }
+    }
+    var hashers = ChunkHasherPair()
+    while true {
+      let blocks = (nextBlock(&passes.0), nextBlock(&passes.1))
+      if blocks.0.isEmpty, blocks.1.isEmpty { break }
+      hashers.update(blocks.0, blocks.1)
+    }
+    let digests = hashers.finalize()
+    return (finish(first, passes.0, digests.first), finish(second, passes.1, digests.second))
+  }
+
+  private typealias Attempt = Result<ChunkPass, ChunkPass.Failure>
+
+  private func begin(_ job: ReadJob, _ scratch: ScratchBlock?) -> Attempt {
+    Result { () throws(ChunkPass.Failure) in try ChunkPass(job, contents: contents, io: io, scratch: scratch) }
+  }
+
+  /// Empty at the end, and after a failure, so that the other chunk goes on alone.
+  private func nextBlock(_ attempt: inout Attempt) -> UnsafeRawBufferPointer {
+    let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+    guard case .success(var pass) = attempt else { return nothing }
+    do throws(ChunkPass.Failure) {
+      let block = try pass.nextBlock(compressor)
+      attempt = .success(pass)
+      return block ?? nothing
+    } catch {
+      pass.end(io)
+      attempt = .failure(error)
+      return nothing
+    }
+  }
+
+  private mutating func finish(
+    _ job: ReadJob, _ attempt: Attempt, _ digest: (sha256: [UInt8], crc32c: UInt32)
+  ) -> ReadResult {
+    do throws(ChunkPass.Failure) {
+      let pass = try attempt.get()
+      try pass.check(contents)
+      return success(pass, digest)
+    } catch .timesChanged {
+      return read(job)
+    } catch {
+      return error.result
+    }
+  }
+
+  private mutating func success(_ pass: ChunkPass, _ digest: (sha256: [UInt8], crc32c: UInt32)) -> ReadResult {
+    let job = pass.job
+    counters.chunksRead.add(1, ordering: .relaxed)
+    var chunk = ReadChunk(
+      digest: ChunkDigest(sha256: digest.sha256, crc32c: digest.crc32c), byteCount: job.byteCount, buffer: job.buffer)
+    chunk.leavesNoTrace = pass.file.plan.leavesNoTrace
+    if let buffer = job.buffer {
+      buffer.count = job.byteCount
+      if pass.samples.promiseGain, compressor.compress(buffer) { chunk.encoding = .lz4 }
+    }
+    return .success(chunk)
+  }
+}
+
+/// One chunk while it is being read.
+struct ChunkPass {
+  enum Failure: Error {
+    /// The file is not what was asked for, or became something else.
+    case changed
+    /// Only its times are different, as after touch(1): its bytes may well be the same.
+    case timesChanged
+    case contents(FileContentsError)
+
+    var result: ReadResult {
+      switch self {
+      case .changed, .timesChanged: .changed
+      case .contents(let error): .failed(error)
+      }
+    }
+  }
+
+  let job: ReadJob
+  let file: CaptureReading
+  private(set) var samples = ChunkCompressor.Samples()
+  private let identity: FileIdentity
+  private let target: UnsafeMutableRawBufferPointer
+  private var position = 0
+  private let isLastChunk: Bool
+
+  /// Opens the file and checks that it is the one that was asked for.
+  init(_ job: ReadJob, contents: any FileContents, io: HybridIOEngine, scratch: ScratchBlock?) throws(Failure) {
+    guard let before = contents.snapshot(of: job.file) else { throw .contents(.gone) }
+    guard before.isOf(job.epoch) else { throw .changed }
+    guard job.byteCount >= 0, job.buffer.map({ job.byteCount <= $0.capacity }) ?? true,
+      let target = job.buffer?.mutableBytes(count: job.byteCount) ?? scratch?.bytes
+    else { throw .contents(.system(errno: EINVAL)) }
+    let (end, overflow) = job.offset.addingReportingOverflow(UInt64(job.byteCount))
+    guard !overflow else { throw .changed }
+    self.job = job
+    self.target = target
+    isLastChunk = end >= before.sizeBytes
+    do throws(FileContentsError) {
+      file = try io.begin(job.file, isKept: !(isLastChunk && job.offset == 0))
+    } catch {
+      throw .contents(error)
+    }
+    identity = file.opened
+    guard identity.inode == before.inode, identity.sizeBytes == before.sizeBytes else {
+      io.end(file, isLastChunk: true)
+      throw .changed
+    }
+  }
+
+  /// Reads the next block and looks at it; nil at the chunk's end.
+  mutating func nextBlock(_ compressor: ChunkCompressor) throws(Failure) -> UnsafeRawBufferPointer? {
+    let byteCount = min(UploadConstants.hashBlockBytes, job.byteCount - position)
+    guard byteCount > 0 else { return nil }
+    let start = job.buffer == nil ? 0 : position
+    let block = UnsafeMutableRawBufferPointer(rebasing: target[start..<(start + byteCount)])
+    let readBytes: Int
+    do throws(FileContentsError) {
+      readBytes = try file.read(at: job.offset + UInt64(position), into: block)
+    } catch {
+      throw .contents(error)
+    }
+    // It was as long as this when it was asked for.
+    guard readBytes == byteCount else { throw .changed }
+    let bytes = UnsafeRawBufferPointer(block)
+    if job.mayCompress, job.buffer != nil, job.byteCount >= ChunkCompressor.chunkBytesMin {
+      compressor.sample(bytes, at: position, of: job.byteCount, into: &samples)
+    }
+    position += byteCount
+    return bytes
+  }
+
+  /// After the last block: it still is the file that it was before the first.
+  func check(_ contents: any FileContents) throws(Failure) {
+    let now: FileIdentity
+    do throws(FileContentsError) {
+      now = try file.file.identity()
+    } catch {
+      throw .contents(error)
+    }
+    guard let after = contents.snapshot(of: job.file) else { throw .contents(.gone) }
+    guard after.isOf(job.epoch), now.inode == identity.inode, now.sizeBytes == identity.sizeBytes else {
+      throw .changed
+    }
+    guard now == identity else { throw .timesChanged }
+  }
+
+  func end(_ io: HybridIOEngine) {
+    io.end(file, isLastChunk: isLastChunk)
+  }
+}
+
+extension FileSnapshot {
+  fileprivate func isOf(_ wanted: UInt64) -> Bool { epoch == wanted && mutationsInFlight == 0 }
+}

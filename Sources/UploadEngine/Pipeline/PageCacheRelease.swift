@@ -1,0 +1,72 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// Drops acknowledged bytes of large files from the page cache (spec C1), so that a long capture does not push out what
+/// the machine works with.
+///
+/// The kernel keeps dirty pages whatever it is advised. So writing back is begun at the acknowledgement, which does not
+/// wait, and the advice is given twice: at once, and one to two seconds later. On tmpfs the pages are the file, and stay.
+final class PageCacheRelease: Sendable {
+  private struct Pending {
+    var file: any ReadableFile
+    var fresh: [Range<UInt64>] = []
+    var aged: [Range<UInt64>] = []
+  }
+
+  /// Files that are remembered for the second time; beyond it only the first is tried. They are open meanwhile.
+  private static let filesMax = 16
+  /// Chunks come back nearly in order, so that their ranges join.
+  private static let rangesMax = 64
+
+  private let pending = Mutex<[FileID: Pending]>([:])
+
+  func release(_ range: Range<UInt64>, of id: FileID, _ file: any ReadableFile) {
+    guard let descriptor = file.descriptor, let offset = off_t(exactly: range.lowerBound),
+      let length = off_t(exactly: range.upperBound - range.lowerBound), length > 0
+    else { return }
+    _ = uploadfs_begin_writeback(descriptor, offset, length)
+    _ = posix_fadvise(descriptor, offset, length, POSIX_FADV_DONTNEED)
+    // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
+    _ = pending.withLock { pending -> (any ReadableFile)? in
+      guard pending[id] != nil || pending.count < Self.filesMax else { return nil }
+      var entry = pending[id] ?? Pending(file: file)
+      let previous = entry.file
+      entry.file = file
+      Self.insert(range, into: &entry.fresh)
+      pending[id] = entry
+      return previous
+    }
+  }
+
+  func releaseAgain() {
+    let due = pending.withLock { pending -> [(file: any ReadableFile, ranges: [Range<UInt64>])] in
+      let due = pending.values.map { (file: $0.file, ranges: $0.aged) }
+      pending = pending.compactMapValues { entry in
+        entry.fresh.isEmpty ? nil : Pending(file: entry.file, fresh: [], aged: entry.fresh)
+      }
+      return due
+    }
+    for (file, ranges) in due {
+      guard let descriptor = file.descriptor else { continue }
+      for range in ranges {
+        // A page on the border of two chunks is dropped with the second of them.
+        let start = range.lowerBound / 4096 * 4096
+        _ = posix_fadvise(
+          descriptor, off_t(clamping: start), off_t(clamping: range.upperBound - start), POSIX_FADV_DONTNEED)
+      }
+    }
+  }
+
+  private static func insert(_ range: Range<UInt64>, into ranges: inout [Range<UInt64>]) {
+    var joined = range
+    ranges.removeAll { other in
+      guard other.lowerBound <= joined.upperBound, joined.lowerBound <= other.upperBound else { return false }
+      joined = min(other.lowerBound, joined.lowerBound)..<max(other.upperBound, joined.upperBound)
+      return true
+    }
+    ranges.append(joined)
+    if ranges.count > rangesMax { ranges.removeFirst() }
+  }
+}

@@ -1,0 +1,50 @@
+import Synchronization
+
+/// What the reading side of an engine has done since it was made.
+public struct PipelineStatistics: Hashable, Sendable {
+  /// Chunk-sized pieces of memory that were ever taken from the system: buffers and compression blocks. In a steady
+  /// upload it stands still: nothing of a chunk's size is allocated in the loop.
+  public var blocksMapped = 0
+  /// Pieces of captures that were mapped.
+  public var windowsMapped = 0
+  /// Chunks that were read and hashed.
+  public var chunksRead = 0
+  /// Bytes of captures that came out of mappings.
+  public var bytesFromMappings: UInt64 = 0
+  /// Bytes of captures that came through plain reads.
+  public var bytesFromReads: UInt64 = 0
+  /// Chunks that travel compressed.
+  public var chunksCompressed = 0
+  /// Bytes that need not travel because of it.
+  public var bytesSaved: UInt64 = 0
+  /// Pages of mappings that were not there, and did not kill the process.
+  public var faultsContained = 0
+
+  /// Nothing done.
+  public init() {}
+}
+
+/// Counts for ``PipelineStatistics``, on whatever thread.
+final class PipelineCounters: Sendable {
+  let blocksMapped = Atomic<Int>(0)
+  let windowsMapped = Atomic<Int>(0)
+  let chunksRead = Atomic<Int>(0)
+  let bytesFromMappings = Atomic<UInt64>(0)
+  let bytesFromReads = Atomic<UInt64>(0)
+  let chunksCompressed = Atomic<Int>(0)
+  let bytesSaved = Atomic<UInt64>(0)
+  let faultsContained = Atomic<Int>(0)
+
+  var snapshot: PipelineStatistics {
+    var statistics = PipelineStatistics()
+    statistics.blocksMapped = blocksMapped.load(ordering: .relaxed)
+    statistics.windowsMapped = windowsMapped.load(ordering: .relaxed)
+    statistics.chunksRead = chunksRead.load(ordering: .relaxed)
+    statistics.bytesFromMappings = bytesFromMappings.load(ordering: .relaxed)
+    statistics.bytesFromReads = bytesFromReads.load(ordering: .relaxed)
+    statistics.chunksCompressed = chunksCompressed.load(ordering: .relaxed)
+    statistics.bytesSaved = bytesSaved.load(ordering: .relaxed)
+    statistics.faultsContained = faultsContained.load(ordering: .relaxed)
+    return statistics
+  }
+}

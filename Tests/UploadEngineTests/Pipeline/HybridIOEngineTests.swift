@@ -1,0 +1,221 @@
+import CLinux
+import FileModel
+import Glibc
+import Integrity
+import Testing
+
+@testable import UploadEngine
+
+/// Reading from real files: windows, faults, locks, identity (spec C1).
+@Suite struct HybridIOEngineTests {
+  private static let size = 3 << 20
+  private let spool = SpoolFileFake((0..<Self.size).map { UInt8(truncatingIfNeeded: $0 &* 131 &+ $0 >> 11) })
+  private let counters = PipelineCounters()
+  private let pool = ChunkBufferPool(capacity: 4, bufferBytes: 1 << 20)
+
+  private func engine(_ method: ReadingMethod) -> HybridIOEngine {
+    HybridIOEngine(contents: spool, method: method, counters: counters)
+  }
+
+  private func job(_ offset: Int, _ count: Int, epoch: UInt64 = 1) -> ReadJob {
+    ReadJob(
+      id: 1, file: SpoolFileFake.id, epoch: epoch, offset: UInt64(offset), byteCount: count, buffer: pool.acquire())
+  }
+
+  private func digest(_ range: Range<Int>) -> ChunkDigest {
+    spool.bytes[range].withUnsafeBytes { ChunkDigest(sha256: sha256($0), crc32c: CRC32C.checksum($0)) }
+  }
+
+  @Test(arguments: [ReadingMethod.plain, .mapped])
+  func chunksAreThoseOfTheFile_oneByOneAndInPairs(method: ReadingMethod) throws {
+    let io = engine(method)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    for (first, second) in [(0..<1000, 1000..<700_000), (700_000..<1_700_000, 1_700_000..<1_700_001)] {
+      let jobs = (job(first.lowerBound, first.count), job(second.lowerBound, second.count))
+      let pair = reader.read(jobs.0, jobs.1)
+      for (range, result) in [(first, pair.0), (second, pair.1), (second, reader.read(jobs.1))] {
+        let chunk = try #require(result.chunk, "\(range): \(result)")
+        #expect(chunk.digest == digest(range), "\(range)")
+        #expect(try Array(#require(chunk.buffer).bytes) == Array(spool.bytes[range]), "\(range)")
+      }
+    }
+    let read = counters.snapshot
+    #expect(read.chunksRead == 6)
+    #expect(method == .mapped ? read.bytesFromReads == 0 : read.bytesFromMappings == 0)
+    #expect(spool.openings == 1, "the file stays open between its chunks")
+  }
+
+  @Test func inAPair_theFailureOfOneIsNotTheOthers() throws {
+    var reader = ChunkReader(contents: spool, io: engine(.plain), counters: counters)
+    let pair = reader.read(job(0, 500_000, epoch: 9), job(500_000, 400_000))
+    #expect(pair.0.isChanged)
+    #expect(pair.1.chunk?.digest == digest(500_000..<900_000))
+  }
+
+  /// A file that is truncated under its mapping: the process lives, and the chunk is not taken for whole.
+  @Test func truncationUnderAMapping_isAChangeAndNotTheEnd() throws {
+    let path = spool.path
+    spool.afterIdentity(1) { truncate(path, 100_000) }
+    var reader = ChunkReader(contents: spool, io: engine(.mapped), counters: counters)
+    #expect(reader.read(job(0, 1 << 20)).isChanged)
+    #expect(counters.snapshot.faultsContained == 1)
+    #expect(counters.snapshot.windowsMapped == 1)
+  }
+
+  @Test func afterAFault_theRestIsReadPlainly() throws {
+    let file = try engine(.mapped).begin(SpoolFileFake.id, isKept: true)
+    var block = [UInt8](repeating: 0, count: 65_536)
+    func read(_ offset: Int) throws -> Int {
+      try block.withUnsafeMutableBytes { bytes throws in try file.read(at: UInt64(offset), into: bytes) }
+    }
+    #expect(try read(0) == 65_536)
+    #expect(counters.snapshot.bytesFromMappings == 65_536)
+    truncate(spool.path, 0)
+    #expect(try read(1 << 20) == 0)
+    #expect(counters.snapshot.faultsContained == 1)
+    spool.write(spool.bytes)
+    #expect(try read(1 << 20) == 65_536)
+    #expect(block == Array(spool.bytes[(1 << 20)..<((1 << 20) + 65_536)]))
+    #expect(counters.snapshot.bytesFromMappings == 65_536)
+    #expect(counters.snapshot.bytesFromReads == 65_536)
+  }
+
+  @Test func faultsOnSeveralThreads_areEachContained() throws {
+    let file = try #require(MappedFile(spool))
+    #expect(uploadfs_contain_sigbus() == 0)
+    truncate(spool.path, 0)
+    let outcomes = Collector<Int32>()
+    let threads = (0..<4).map { number in
+      WorkerThread {
+        var target = [UInt8](repeating: 0, count: 8192)
+        for round in 0..<200 { outcomes.append(file.copy(at: (number * 200 + round) * 3000, into: &target)) }
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(outcomes.all == Array(repeating: 0, count: 800))
+    // And the handler is still there for the next one.
+    spool.write(spool.bytes)
+    var target = [UInt8](repeating: 0, count: 8192)
+    #expect(file.copy(at: 4096, into: &target) == 1)
+    #expect(target == Array(spool.bytes[4096..<12_288]))
+  }
+
+  @Test func aFaultElsewhere_stillEndsTheProcess() async {
+    await #expect(processExitsWith: .signal(SIGBUS)) {
+      let spool = SpoolFileFake([UInt8](repeating: 1, count: 8192))
+      let file = try #require(MappedFile(spool))
+      #expect(uploadfs_contain_sigbus() == 0)
+      truncate(spool.path, 0)
+      _ = file.firstByte
+    }
+  }
+
+  @Test func aFileThatIsReplacedUnderItsName_isAChange() throws {
+    let path = spool.path
+    let bytes = spool.bytes
+    var reader = ChunkReader(contents: spool, io: engine(.plain), counters: counters)
+    #expect(reader.read(job(0, 1000)).chunk != nil)
+    spool.afterIdentity(1) {
+      rename(path, path + ".old")
+      let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+      _ = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+      close(descriptor)
+    }
+    // The open file is read to its end; its name leads to another one from now on.
+    _ = reader.read(job(1000, 1000))
+    #expect(reader.read(job(2000, 1000)).isChanged)
+    unlink(path + ".old")
+  }
+
+  @Test func aTouchWhileReading_costsAnotherPassAndNothingElse() throws {
+    let path = spool.path
+    spool.afterIdentity(1) { utimes(path, nil) }
+    var reader = ChunkReader(contents: spool, io: engine(.plain), counters: counters)
+    #expect(reader.read(job(0, 1 << 20)).chunk?.digest == digest(0..<(1 << 20)))
+    #expect(counters.snapshot.bytesFromReads == 2 << 20)
+  }
+
+  @Test func whoHoldsTheFileExclusively_keepsItFromBeingRead() throws {
+    let descriptor = open(spool.path, O_RDWR | O_CLOEXEC)
+    defer { close(descriptor) }
+    #expect(flock(descriptor, LOCK_EX) == 0)
+    var reader = ChunkReader(contents: spool, io: engine(.plain), counters: counters)
+    guard case .failed(.system(errno: EWOULDBLOCK)) = reader.read(job(0, 1000)) else {
+      Issue.record("it was read")
+      return
+    }
+    #expect(spool.isOpen == 0)
+    flock(descriptor, LOCK_UN)
+    #expect(reader.read(job(0, 1000)).chunk != nil)
+    #expect(flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, "reading holds a shared lock")
+  }
+
+  @Test func afterItsLastChunk_aFileIsClosed() throws {
+    let io = engine(.mapped)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    _ = reader.read(job(0, 1 << 20))
+    #expect(spool.isOpen == 1 && io.openCount == 1)
+    _ = reader.read(job(2 << 20, 1 << 20))
+    #expect(spool.isOpen == 0 && io.openCount == 0)
+  }
+
+  @Test func whatIsAcknowledged_leavesThePageCache() throws {
+    guard spool.canLeaveThePageCache else { return }  // on tmpfs the pages are the file
+    let io = engine(.mapped)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    _ = reader.read(job(0, 1 << 20))
+    let file = try #require(MappedFile(spool))
+    #expect(file.residentPages(0..<(1 << 20)) == 256)
+    io.acknowledged(SpoolFileFake.id, 0..<(1 << 20))
+    io.sweep()
+    io.sweep()
+    #expect(file.residentPages(0..<(1 << 20)) == 0)
+  }
+}
+
+extension ReadResult {
+  fileprivate var chunk: ReadChunk? {
+    if case .success(let chunk) = self { return chunk }
+    return nil
+  }
+  fileprivate var isChanged: Bool { if case .changed = self { true } else { false } }
+}
+
+extension SpoolFileFake {
+  fileprivate var canLeaveThePageCache: Bool {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    defer { close(descriptor) }
+    posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED)
+    return MappedFile(self)?.residentPages(0..<(1 << 20)) == 0
+  }
+}
+
+/// A mapping that is touched by hand.
+///
+/// - Note: `@unchecked Sendable` is sound because address and size never change and the pages are only read.
+private final class MappedFile: @unchecked Sendable {
+  private let start: UnsafeMutableRawPointer
+  private let byteCount: Int
+
+  init?(_ spool: SpoolFileFake) {
+    let descriptor = open(spool.path, O_RDONLY | O_CLOEXEC)
+    defer { close(descriptor) }
+    byteCount = spool.bytes.count
+    guard let start = mmap(nil, byteCount, PROT_READ, MAP_SHARED, descriptor, 0), start != MAP_FAILED else {
+      return nil
+    }
+    self.start = start
+  }
+
+  deinit { munmap(start, byteCount) }
+
+  func copy(at offset: Int, into target: inout [UInt8]) -> Int32 {
+    target.withUnsafeMutableBytes { bytes in
+      bytes.baseAddress.map { uploadfs_copy_mapped($0, start + offset, bytes.count) } ?? -1
+    }
+  }
+
+  var firstByte: UInt8 { start.load(as: UInt8.self) }
+
+  func residentPages(_ range: Range<Int>) -> Int { uploadfs_resident_pages(start + range.lowerBound, range.count) }
+}

@@ -1,0 +1,120 @@
+import FileModel
+import Glibc
+import Synchronization
+
+@testable import UploadEngine
+
+/// One real file, so that it can be mapped, locked and truncated under its reader.
+///
+/// Strict: another file than this one does not exist, and whatever is opened counts until it is closed.
+final class SpoolFileFake: FileContents {
+  static let id = FileID(high: 7, low: 7)
+
+  struct State {
+    var epoch: UInt64 = 1
+    var openings = 0
+    var isOpen = 0
+    var afterIdentity: (number: Int, change: @Sendable () -> Void)?
+    var identities = 0
+  }
+
+  let path: String
+  let bytes: [UInt8]
+  private let state = Mutex(State())
+
+  /// A file of `bytes` in a temporary folder of the disk.
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+    path = EngineBench.temporaryDirectory() + "/capture"
+    write(bytes)
+  }
+
+  deinit {
+    unlink(path)
+  }
+
+  func write(_ bytes: [UInt8]) {
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    var done = 0
+    while done < bytes.count {
+      let count = bytes[done...].withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(done)) }
+      guard count > 0 else { break }
+      done += count
+    }
+    fsync(descriptor)
+    close(descriptor)
+  }
+
+  /// Does something to the file right after its reader has looked at it for the given time.
+  func afterIdentity(_ number: Int, _ change: @escaping @Sendable () -> Void) {
+    state.withLock { $0.afterIdentity = ($0.identities + number, change) }
+  }
+
+  func set(_ change: @Sendable (inout State) -> Void) { state.withLock { change(&$0) } }
+  var openings: Int { state.withLock { $0.openings } }
+  var isOpen: Int { state.withLock { $0.isOpen } }
+
+  fileprivate func lookedAt() {
+    let change = state.withLock { state -> (@Sendable () -> Void)? in
+      state.identities += 1
+      guard let (number, change) = state.afterIdentity, number == state.identities else { return nil }
+      state.afterIdentity = nil
+      return change
+    }
+    change?()
+  }
+
+  fileprivate func closed() { state.withLock { $0.isOpen -= 1 } }
+
+  func snapshot(of id: FileID) -> FileSnapshot? {
+    var status = stat()
+    guard id == Self.id, stat(path, &status) == 0 else { return nil }
+    return FileSnapshot(
+      id: id, epoch: state.withLock { $0.epoch }, sizeBytes: UInt64(status.st_size),
+      modifiedNanoseconds: Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec), mode: 0o600,
+      inode: UInt64(status.st_ino), names: [RelativePath("capture")], writableOpens: 0, mutationsInFlight: 0)
+  }
+
+  func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
+    let number = id == Self.id ? open(path, O_RDONLY | O_CLOEXEC) : -1
+    guard number >= 0 else { throw .gone }
+    state.withLock {
+      $0.openings += 1
+      $0.isOpen += 1
+    }
+    return SpoolFileOpening(number, self)
+  }
+
+  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { false }
+}
+
+private final class SpoolFileOpening: ReadableFile {
+  private let number: Int32
+  private let owner: SpoolFileFake
+  var descriptor: Int32? { number }
+
+  init(_ number: Int32, _ owner: SpoolFileFake) {
+    self.number = number
+    self.owner = owner
+  }
+
+  deinit {
+    close(number)
+    owner.closed()
+  }
+
+  func identity() throws(FileContentsError) -> FileIdentity {
+    var status = stat()
+    guard fstat(number, &status) == 0 else { throw .system(errno: errno) }
+    defer { owner.lookedAt() }
+    return FileIdentity(
+      inode: UInt64(status.st_ino), sizeBytes: UInt64(status.st_size),
+      modifiedNanoseconds: Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec))
+  }
+
+  func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
+    let count = pread(number, buffer.baseAddress, buffer.count, off_t(offset))
+    guard count >= 0 else { throw .system(errno: errno) }
+    return count
+  }
+}
