@@ -25,6 +25,8 @@ public struct CoreLimits: Hashable, Sendable {
   public var openSessionsPerCredential = 1000
   /// Published sessions and whole-file receipts that can be asked for again; beyond, the oldest is forgotten.
   public var receiptsMax = 50_000
+  /// Expired sessions that are told apart from those that never were; beyond, the oldest is forgotten.
+  public var expiredSessionsMax = 10_000
   /// Requests that wait for one session's verification; one more is told to come back.
   public var parkedRequestsMax = 64
   /// Chunk writes in one session beyond this many for each chunk that the largest file has, so that a client that

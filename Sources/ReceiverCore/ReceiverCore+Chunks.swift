@@ -3,7 +3,9 @@ import Integrity
 
 extension ReceiverCore {
   mutating func beginChunk(_ request: RequestID, _ head: ChunkHead) {
-    guard let session = session(head.session, of: head.credential) else { return refuse(request, .sessionGone) }
+    guard let session = session(head.session, of: head.credential) else {
+      return refuse(request, gone(head.session, of: head.credential))
+    }
     guard !park(.beginChunk(request, head), request, session) else { return }
     if let refusal = chunkRefusal(head, session) { return refuse(request, refusal) }
     stages[request] = .chunk(head)
@@ -44,7 +46,9 @@ extension ReceiverCore {
 
   mutating func chunkArrived(_ request: RequestID, _ arrived: ChunkFacts) {
     guard case .chunk(let head) = stages[request] else { return }
-    guard let session = sessions[head.session] else { return endChunk(request, head, .sessionGone) }
+    guard let session = sessions[head.session] else {
+      return endChunk(request, head, gone(head.session, of: head.credential))
+    }
     switch session.phase {
     case .open, .committing: break
     default: return endChunk(request, head, Refusal(.underWay, "the session is being published"))
@@ -63,7 +67,9 @@ extension ReceiverCore {
 
   /// Writes the chunk, unless the same bytes are held. Nothing else writes this chunk now.
   private mutating func startWrite(_ request: RequestID, _ head: ChunkHead) {
-    guard let session = sessions[head.session] else { return endChunk(request, head, .sessionGone) }
+    guard let session = sessions[head.session] else {
+      return endChunk(request, head, gone(head.session, of: head.credential))
+    }
     let facts = head.announced.facts
     if session.held[head.index] == facts { return endChunk(request, head, wasHeld: true) }
     sessions[head.session]?.release(head.index)
@@ -78,7 +84,7 @@ extension ReceiverCore {
   mutating func chunkWritten(_ request: RequestID, _ failure: StoreFailure?) {
     guard case .chunkToWrite(let head) = stages[request] else { return }
     guard let queue = sessions[head.session]?.writing.removeValue(forKey: head.index) else {
-      return endChunk(request, head, .sessionGone)
+      return endChunk(request, head, gone(head.session, of: head.credential))
     }
     if let failure {
       endChunk(request, head, failure.refusal)

@@ -4,7 +4,7 @@ extension ReceiverCore {
   mutating func commit(
     _ request: RequestID, _ credential: CredentialID, _ id: SessionID, _ facts: CommitFacts, receiptID: String
   ) {
-    guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
+    guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
     let event = CoreEvent.commit(request, credential, id, facts, receiptID: receiptID)
     guard !park(event, request, session) else { return }
     if let refusal = commitRefusal(facts, session) { return refuse(request, refusal) }

@@ -23,12 +23,14 @@ extension ReceiverCore {
     sessions[id]?.phase = .recovered(parked: parked.filter { $0.deadline > now }, isVerifying: isVerifying)
   }
 
-  private mutating func expire(_ session: UploadSession) {
+  mutating func expire(_ session: UploadSession) {
     // What the store is busy with is left until the next scan.
     switch session.phase {
     case .creating, .publishing: return
     case .recovered(_, true): return
-    default: remove(session, because: .sessionGone)
+    default:
+      expired.remember(session.facts, atMost: limits.expiredSessionsMax)
+      remove(session, because: .sessionExpired)
     }
   }
 
@@ -50,9 +52,28 @@ extension ReceiverCore {
       finishedStart = 0
     }
     switch keys[key] {
-    case .session(let id): if let session = sessions[id], session.isPublished { remove(session, because: .sessionGone) }
+    case .session(let id): if let session = sessions[id], session.isPublished { expire(session) }
     case .wholeFile(_, .some): keys[key] = nil
     case .wholeFile(_, nil), nil: break
     }
+  }
+}
+
+/// The names of sessions that ended by themselves, so that their clients are told apart from those who guess: a bounded
+/// number, the oldest goes first.
+struct ExpiredSessions: Sendable {
+  private var owners: [SessionID: CredentialID] = [:]
+  private var order: [SessionID] = []
+  /// Where the oldest lies; the array is used as a ring once it is full.
+  private var oldest = 0
+
+  func owner(of id: SessionID) -> CredentialID? { owners[id] }
+
+  mutating func remember(_ facts: SessionFacts, atMost countMax: Int) {
+    guard countMax > 0, owners.updateValue(facts.credentialID, forKey: facts.sessionID) == nil else { return }
+    guard order.count >= countMax else { return order.append(facts.sessionID) }
+    owners[order[oldest]] = nil
+    order[oldest] = facts.sessionID
+    oldest = (oldest + 1) % order.count
   }
 }

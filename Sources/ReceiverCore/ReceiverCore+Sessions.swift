@@ -4,6 +4,7 @@ import Integrity
 extension ReceiverCore {
   mutating func openSession(_ request: RequestID, _ asked: SessionOpeningRequest) {
     let key = Key(credential: asked.credential, text: asked.idempotencyKey)
+    if case .session(let id) = keys[key] { _ = session(id, of: asked.credential) }
     if let use = keys[key] { return openAgain(request, asked, use) }
     guard let credential = credentials[asked.credential] else { return refuse(request, .sessionGone) }
     if let refusal = openingRefusal(asked) { return refuse(request, refusal) }
@@ -90,7 +91,7 @@ extension ReceiverCore {
   }
 
   mutating func querySession(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
-    guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
+    guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
     guard !park(.querySession(request, credential, id), request, session) else { return }
     var receipt: ReceiptFacts?
     if case .published(let facts) = session.phase { receipt = facts }
@@ -101,7 +102,7 @@ extension ReceiverCore {
   }
 
   mutating func abort(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
-    guard let session = session(id, of: credential) else { return refuse(request, .sessionGone) }
+    guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
     switch session.phase {
     case .creating, .publishing:
       refuse(request, .underWay, "the session is being opened or published; ask what became of it")

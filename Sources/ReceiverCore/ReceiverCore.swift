@@ -37,6 +37,8 @@ public struct ReceiverCore: Sendable {
   var finished: [(key: Key, at: Milliseconds)] = []
   /// Entries of `finished` that were dropped; the array is compacted now and then, so that dropping is cheap.
   var finishedStart = 0
+  /// Sessions that ended by themselves, and whose they were. A restart forgets them.
+  var expired = ExpiredSessions()
   /// What lies under each root, where a quota makes that matter.
   var publishedBytes: [CredentialID: UInt64] = [:]
   /// Sessions with something that runs out: waiting commits and parked requests.
@@ -100,10 +102,18 @@ public struct ReceiverCore: Sendable {
     refuse(request, Refusal(kind, detail))
   }
 
-  /// The session, if it is this credential's; another's does not exist as far as the client can tell.
-  func session(_ id: SessionID, of credential: CredentialID) -> UploadSession? {
+  /// The session, if it is this credential's; another's does not exist as far as the client can tell. One whose time is
+  /// over ends here, if the next scan has not come to it.
+  mutating func session(_ id: SessionID, of credential: CredentialID) -> UploadSession? {
     guard let session = sessions[id], session.facts.credentialID == credential else { return nil }
-    return session
+    guard expiry(of: session) <= now else { return session }
+    expire(session)
+    return sessions[id]
+  }
+
+  /// What is said of a session that is not there.
+  func gone(_ id: SessionID, of credential: CredentialID) -> Refusal {
+    expired.owner(of: id) == credential ? .sessionExpired : .sessionGone
   }
 
   /// When the session ends by itself.

@@ -6,6 +6,8 @@ public struct Refusal: Error, Hashable, Sendable {
     case badRequest(field: String)
     /// No such session for this credential, or no longer.
     case sessionGone
+    /// The session was this credential's and ended by itself.
+    case sessionExpired
     /// The state does not allow this.
     case conflict
     /// The state does not allow this yet; come back.
@@ -51,6 +53,7 @@ public struct Refusal: Error, Hashable, Sendable {
   }
 
   static let sessionGone = Refusal(.sessionGone, "there is no such upload session; open a new one")
+  static let sessionExpired = Refusal(.sessionExpired, "this upload session has expired; open a new one")
   static func fileTooLarge(_ limitBytes: UInt64) -> Refusal {
     Refusal(.tooLarge(limitBytes: limitBytes), "files of such chunks are limited to \(limitBytes) bytes")
   }

@@ -153,8 +153,50 @@ import ReceiverCore
     #expect(core.heldIndices(id) == [0])
     core.tick(after: 70_000)
     #expect(core.heldIndices(id) == nil)
-    #expect(core.refusal(core.query(id)) == .sessionGone)
+    #expect(core.refusal(core.query(id)) == .sessionExpired)
     #expect(core.opened() != id)
+  }
+
+  @Test func session_livesSevenDays() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.tick(after: 604_800_000 - 1)
+    #expect(core.heldIndices(id) == [])
+    core.now += 1
+    // No tick, so no scan: the touch ends it, and its key is free.
+    #expect(core.opened() != id)
+    #expect(core.refusal(core.query(id)) == .sessionExpired)
+  }
+
+  @Test func expiredSession_isToldFromOneThatNeverWas() {
+    let core = CoreHarness { $0.sessionMaxAge = 1000 }
+    let id = core.opened()
+    let arriving = core.begin(id, 0, [1, 2, 3, 4])
+    core.tick(after: 61_000)
+    core.send(.chunkArrived(arriving, CoreHarness.facts([1, 2, 3, 4])))
+    let abort = core.makeRequest()
+    core.send(.abort(abort, core.credential.id, id))
+    let answers = [
+      arriving, abort, core.query(id), core.begin(id, 0, [1]), core.commit(id, CoreHarness.commitFacts(id, [])),
+    ]
+    #expect(answers.allSatisfy { core.refusal($0) == .sessionExpired })
+    #expect(core.refusal(core.query(id, by: core.other)) == .sessionGone)
+    #expect(core.refusal(core.query(SessionID("never"))) == .sessionGone)
+  }
+
+  @Test func expiredSessions_areForgottenOldestFirst() {
+    let core = CoreHarness {
+      $0.sessionMaxAge = 1000
+      $0.expiredSessionsMax = 2
+    }
+    var ids: [SessionID] = []
+    for number in 0..<5 {
+      ids.append(core.opened(key: "\(number)"))
+      core.tick(after: 61_000)
+    }
+    #expect(
+      ids.map { core.refusal(core.query($0)) }
+        == [.sessionGone, .sessionGone, .sessionGone, .sessionExpired, .sessionExpired])
   }
 
   @Test func publishedSessions_areForgottenOldestFirst() {
@@ -166,7 +208,7 @@ import ReceiverCore
       core.runEffects()
       ids.append(id)
     }
-    #expect(core.refusal(core.query(ids[0])) == .sessionGone)
+    #expect(core.refusal(core.query(ids[0])) == .sessionExpired)
     #expect(core.refusal(core.query(ids[1])) == nil && core.refusal(core.query(ids[2])) == nil)
   }
 }

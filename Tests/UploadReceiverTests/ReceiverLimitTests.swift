@@ -100,6 +100,21 @@ import Testing
     ) { $0.bodyMemoryBytes = 400_000 }
   }
 
+  @Test func expiredSession_isAnsweredWith410() async throws {
+    try await serve(
+      #"""
+      s = Session()
+      expect(s.put(0, b"x"), 201)
+      until(lambda: call("GET", f"/v1/uploads/{s.id}")[0] == 410)
+      for answer in [call("GET", f"/v1/uploads/{s.id}"), s.put(0, b"x"), s.commit(b"x"), call("DELETE", f"/v1/uploads/{s.id}")]:
+          expect(answer, 410, "session-expired")
+      expect(call("GET", "/v1/uploads/0123456789abcdef"), 404, "not-found")
+      assert expect(s.open(), 201)["id"] != s.id
+      until(lambda: s.id not in os.listdir(ROOT + "/.uploads/sessions"))
+      """#
+    ) { $0.limits.sessionMaxAge = 1500 }
+  }
+
   @Test func smallPieces_areCopiedTogether() throws {
     var body = ReceivedBody(expectedBytes: 1 << 20)
     var expected: [UInt8] = []
