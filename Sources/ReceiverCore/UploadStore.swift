@@ -31,6 +31,8 @@ public protocol UploadStore: Sendable {
   func write(
     _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
   ) throws(StoreFailure)
+  /// Brings to the disk what was written before the call; called about once a second.
+  func syncWritten() throws(StoreFailure)
   /// The recorded chunks whose bytes are really there.
   func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts]
   /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.

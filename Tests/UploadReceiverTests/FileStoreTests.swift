@@ -1,6 +1,7 @@
 import ChunkProtocol
 import Glibc
 import Integrity
+import Synchronization
 @testable import ReceiverCore
 import Testing
 
@@ -15,9 +16,12 @@ import Testing
     folder = try TemporaryFolder()
   }
 
-  private func makeStore(stoppingAt step: StoreStep? = nil) throws -> FileStore {
+  private func makeStore(
+    stoppingAt step: StoreStep? = nil, beforeSync: @escaping BeforeSync = { _ in }
+  ) throws -> FileStore {
     try FileStore(
-      root: folder.path, publishing: [credential: "\(folder.path)/files"], mayPass: { $0 != step })
+      root: folder.path, publishing: [credential: "\(folder.path)/files"], mayPass: { $0 != step },
+      beforeSync: beforeSync)
   }
 
   private func session(_ id: String = "abc", size: UInt64? = nil) -> SessionFacts {
@@ -314,6 +318,157 @@ import Testing
     folder.makeFolder("files/folder")
     #expect(throws: StoreFailure.self) { _ = try store.publish(file, record, publication("folder")) }
     #expect(folder.files(below: ".uploads/incoming") == [])
+  }
+
+  // MARK: What a power cut leaves
+
+  /// Notes every sync, and what was there when it began; lets the next one of a kind fail.
+  private final class SyncRecorder: Sendable {
+    struct State {
+      var subjects: [SyncSubject] = []
+      var failing: SyncSubject?
+    }
+    let state = Mutex(State())
+
+    var beforeSync: BeforeSync {
+      { [self] (subject) throws(StoreFailure) in
+        let isFailing = state.withLock { state in
+          state.subjects.append(subject)
+          guard state.failing == subject else { return false }
+          state.failing = nil
+          return true
+        }
+        if isFailing { throw .io("fsync: Input/output error") }
+      }
+    }
+
+    func take() -> [SyncSubject] {
+      state.withLock { state in
+        defer { state.subjects = [] }
+        return state.subjects
+      }
+    }
+
+    func fail(_ subject: SyncSubject) { state.withLock { $0.failing = subject } }
+  }
+
+  @Test func publication_syncsDataThenIntentThenFoldersBeforeItReturns() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    let facts = session()
+    _ = try store.create(facts)
+    try write(store, facts)
+    #expect(recorder.take() == [.receiptsFolder], "nothing is synced in the way of a chunk")
+    _ = try store.publish(facts.sessionID, publication("new/folders/a.bin"))
+    // data, the way to the journal, the journal with the intent; rename; root, new, folders; where the data was.
+    #expect(
+      recorder.take() == [
+        .data, .sessionFolder, .sessionsFolder, .sessionJournal, .publishedFolder, .publishedFolder, .publishedFolder,
+        .sessionFolder,
+      ])
+    _ = try store.publish(file, record, publication("new/folders/b.bin", id: "second"))
+    #expect(
+      recorder.take() == [
+        .data, .receiptJournal, .publishedFolder, .publishedFolder, .publishedFolder, .incomingFolder,
+      ])
+  }
+
+  @Test func folderMadeByAnotherPublication_isSyncedByEach() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    // The first one makes the folder and fails before anything is on the disk.
+    recorder.fail(.receiptJournal)
+    #expect(throws: StoreFailure.self) { _ = try store.publish(file, record, publication("new/a")) }
+    _ = recorder.take()
+    _ = try store.publish(file, record, publication("new/b", id: "second"))
+    #expect(recorder.take().filter { $0 == .publishedFolder }.count == 2, "the name of the folder, and in it")
+  }
+
+  @Test func folderThatHasNotChanged_isNotSyncedAgain() throws {
+    folder.makeFolder("files")
+    folder.makeFolder("files/folder")
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    // The time of a change cannot be set; so wait until it is old enough to be told from the next one.
+    let deadline = ContinuousClock.now + .seconds(20)
+    var synced = 2
+    var number = 0
+    while synced == 2, ContinuousClock.now < deadline {
+      _ = recorder.take()
+      number += 1
+      _ = try store.publish(file, record, publication("folder/a", id: "r\(number)"))
+      synced = recorder.take().filter { $0 == .publishedFolder }.count
+    }
+    #expect(synced == 1)
+    folder.makeFolder("files/other")
+    _ = try store.publish(file, record, publication("folder/a", id: "last"))
+    #expect(recorder.take().filter { $0 == .publishedFolder }.count == 2)
+  }
+
+  @Test func writtenChunks_areSyncedTogetherAndOnce() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    let facts = session()
+    _ = try store.create(facts)
+    try write(store, facts)
+    _ = recorder.take()
+    try store.syncWritten()
+    #expect(recorder.take() == [.data, .sessionJournal, .sessionFolder, .sessionsFolder])
+    try store.syncWritten()
+    #expect(recorder.take() == [])
+    try store.write([1], to: facts.sessionID, index: 9, offset: 36, facts: ChunkFacts(of: [1]))
+    try store.syncWritten()
+    #expect(recorder.take() == [.data, .sessionJournal])
+  }
+
+  @Test func manySessionsAtOnce_areSyncedByWhoeverWritesWhenTooManyWait() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    for number in 0..<300 { _ = try store.create(session("s\(number)")) }
+    #expect(recorder.take().filter { $0 == .data }.count == 300 - 256)
+    try store.syncWritten()
+    #expect(recorder.take().filter { $0 == .data }.count == 256)
+  }
+
+  @Test func failedSync_isNotPublishedBeforeTheDataWasReadAgain() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    let facts = session()
+    _ = try store.create(facts)
+    try write(store, facts)
+    recorder.fail(.data)
+    #expect(throws: StoreFailure.self) { try store.syncWritten() }
+    // The next sync of the same bytes would succeed: the kernel says it once.
+    #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
+    #expect(folder.files() == [])
+    #expect(try store.verify(facts.sessionID).count == 3)
+    _ = try store.publish(facts.sessionID, publication())
+    #expect(folder.contents("files/folder/a.bin") == file)
+  }
+
+  @Test(arguments: [
+    SyncSubject.data, .sessionFolder, .sessionsFolder, .sessionJournal, .publishedFolder,
+  ])
+  func failedSyncOfAPublication_givesNoReceipt(subject: SyncSubject) throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    let facts = session()
+    _ = try store.create(facts)
+    try write(store, facts)
+    recorder.fail(subject)
+    #expect(throws: StoreFailure.io("fsync: Input/output error")) {
+      _ = try store.publish(facts.sessionID, publication())
+    }
+  }
+
+  @Test(arguments: [SyncSubject.data, .receiptJournal, .publishedFolder, .incomingFolder])
+  func failedSyncOfAWholeFile_givesNoReceipt(subject: SyncSubject) throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    recorder.fail(subject)
+    #expect(throws: StoreFailure.io("fsync: Input/output error")) {
+      _ = try store.publish(file, record, publication())
+    }
   }
 
   // MARK: Opening

@@ -20,6 +20,7 @@ final class ReceiverDriver: Sendable {
   private let clock: ReceiverClock
   private let logger: Logger
   private let nextRequest = Atomic<UInt64>(1)
+  private let isSyncing = Atomic(false)
   /// Page-cache writes: few threads, or they only wait for each other.
   private let writers: NIOThreadPool
   /// Publications wait for the disk; they must not hold up the writers.
@@ -70,6 +71,19 @@ final class ReceiverDriver: Sendable {
       }
     }
     return try result.get()
+  }
+
+  /// Has the store bring to the disk what it has written. One at a time: a slow disk is not asked twice.
+  func syncWritten() {
+    guard !isSyncing.exchange(true, ordering: .acquiring) else { return }
+    perform(on: publishers) { [self] in
+      defer { isSyncing.store(false, ordering: .releasing) }
+      do throws(StoreFailure) {
+        try store.syncWritten()
+      } catch {
+        logger.error("chunks could not be brought to the disk: \(error.words)")
+      }
+    }
   }
 
   /// Tells the core that time has passed.

@@ -152,10 +152,18 @@ public final class ReceiverServer: Sendable {
       driver.tick()
       budget.tick()
     }
+    let syncs = group.next().scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { [driver] _ in
+      driver.syncWritten()
+    }
     let failure = await ReceiverServer.serve(server, until: stop, grace: configuration.connections.grace)
     ticks.cancel()
+    syncs.cancel()
     await driver.shutDown()
-    store.syncOpenFiles()
+    do throws(StoreFailure) {
+      try store.syncWritten()
+    } catch {
+      logger.error("what was received last may not be on the disk: \(error.words)")
+    }
     if let failure { throw .listen(failure) }
   }
 

@@ -77,6 +77,9 @@ final class FileDescriptor: Sendable {
     guard fdatasync(raw) == 0 else { throw StoreFailure.last("fdatasync") }
   }
 
+  /// Makes the next read come from the disk, as far as nothing waits to be written.
+  func dropCache() { _ = posix_fadvise(raw, 0, 0, POSIX_FADV_DONTNEED) }
+
   func setMode(_ mode: UInt32) throws(StoreFailure) {
     guard fchmod(raw, mode_t(mode & 0o777)) == 0 else { throw StoreFailure.last("fchmod") }
   }

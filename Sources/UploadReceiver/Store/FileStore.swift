@@ -21,26 +21,39 @@ enum StoreStep: CaseIterable, Sendable {
 ///     ROOT/.uploads/incoming/RECEIPT         a whole file before its publication
 ///     ROOT/.uploads/receipts/N.journal       whole files and their receipts
 ///
-/// Publication: data on the disk → intent, with the receipt, in the journal → rename → folders on the disk → done in the
-/// journal. A crash between two of these is told from the others at the next start: by whether the data file is still
-/// there, and whether the target is that very file.
+/// Publication: data on the disk → the session's folder and its name on the disk → intent, with the receipt, in the
+/// journal and on the disk → rename → every folder on the way to the target on the disk → done in the journal. Only then is
+/// the receipt given. A crash between two of these is told from the others at the next start: by whether the data file is
+/// still there, and whether the target is that very file.
+///
+/// Chunks are acknowledged when they are with the kernel, which a crash of this process does not touch, and are on the disk
+/// about a second later (``syncWritten()``). After a power cut each chunk is believed only if its bytes are there.
 public final class FileStore: UploadStore {
   /// A session's open files.
   private final class SessionFiles: Sendable {
     let directory: FileDescriptor
     let data: FileDescriptor
     let journal: Journal
+    /// Whether the folder and its name are known to be on the disk.
+    let isRooted = Atomic(false)
 
-    init(directory: FileDescriptor, data: FileDescriptor, journal: FileDescriptor) {
+    init(
+      directory: FileDescriptor, data: FileDescriptor, journal: FileDescriptor, beforeSync: @escaping BeforeSync
+    ) {
       self.directory = directory
       self.data = data
-      self.journal = Journal(appendingTo: journal)
+      self.journal = Journal(
+        appendingTo: journal, beforeSync: { () throws(StoreFailure) in try beforeSync(.sessionJournal) })
     }
   }
 
   private struct OpenFiles {
     var sessions: [SessionID: SessionFiles] = [:]
     var order: [SessionID] = []
+    /// Written to since the last ``syncWritten()``. When there are too many, whoever writes to one more syncs it.
+    var written: [SessionID: SessionFiles] = [:]
+    /// A sync has failed: the kernel reports that once, and then shows bytes from memory that the disk does not have.
+    var failed: Set<SessionID> = []
   }
 
   private static let openSessionsMax = 256
@@ -55,6 +68,7 @@ public final class FileStore: UploadStore {
   let trees: [CredentialID: PublishedTree]
   private let openFiles = Mutex(OpenFiles())
   private let mayPass: @Sendable (StoreStep) -> Bool
+  private let beforeSync: BeforeSync
   private let stopped = Atomic(false)
 
   /// Opens the state folder below `root`, and each credential's folder, making what is missing; fails when another
@@ -67,9 +81,10 @@ public final class FileStore: UploadStore {
 
   init(
     root: String, publishing roots: [CredentialID: String],
-    mayPass: @escaping @Sendable (StoreStep) -> Bool
+    mayPass: @escaping @Sendable (StoreStep) -> Bool, beforeSync: @escaping BeforeSync = { _ in }
   ) throws(StoreOpeningError) {
     self.mayPass = mayPass
+    self.beforeSync = beforeSync
     do throws(StoreFailure) {
       let directory = try FileStore.makeDirectories(root)
       state = try FileStore.makeDirectory(".uploads", in: directory, mode: 0o700)
@@ -82,17 +97,20 @@ public final class FileStore: UploadStore {
       isInMemory = try state.isInMemory()
       sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
       incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
-      receipts = try ReceiptJournal(try FileStore.makeDirectory("receipts", in: state, mode: 0o700))
+      receipts = try ReceiptJournal(
+        try FileStore.makeDirectory("receipts", in: state, mode: 0o700), beforeSync: beforeSync)
     } catch {
       throw .root("\(root)/.uploads: \(error.words)")
     }
     var trees: [CredentialID: PublishedTree] = [:]
-    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state) }
+    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state, beforeSync) }
     self.trees = trees
   }
 
   /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
-  private static func tree(_ path: String, beside state: FileDescriptor) throws(StoreOpeningError) -> PublishedTree {
+  private static func tree(
+    _ path: String, beside state: FileDescriptor, _ beforeSync: @escaping BeforeSync
+  ) throws(StoreOpeningError) -> PublishedTree {
     do throws(StoreFailure) {
       let root = try makeDirectories(path)
       let (rootStatus, stateStatus) = (try root.status(), try state.status())
@@ -101,7 +119,7 @@ public final class FileStore: UploadStore {
           "is on another filesystem than the receiver's root; files could not be published atomically")
       }
       try checkSeparate(root, from: state)
-      return PublishedTree(root: root)
+      return PublishedTree(root: root, beforeSync: beforeSync)
     } catch {
       throw .credentialRoot("\(path): \(error.words)")
     }
@@ -150,7 +168,11 @@ public final class FileStore: UploadStore {
   private static func makeDirectory(
     _ path: String, in parent: FileDescriptor? = nil, mode: mode_t = 0o755
   ) throws(StoreFailure) -> FileDescriptor {
-    if mkdirat(parent?.raw ?? AT_FDCWD, path, mode) != 0, errno != EEXIST { throw .last("mkdir") }
+    if mkdirat(parent?.raw ?? AT_FDCWD, path, mode) == 0 {
+      try parent?.sync()
+    } else if errno != EEXIST {
+      throw .last("mkdir")
+    }
     return try FileDescriptor.open(path, in: parent, O_RDONLY | O_DIRECTORY)
   }
 
@@ -180,9 +202,10 @@ public final class FileStore: UploadStore {
     let file = try FileDescriptor.open(
       "journal", in: directory, O_RDWR | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)
     let reservation = isInMemory ? .none : try data.preallocate(facts.opening.sizeBytes ?? 0)
-    let files = SessionFiles(directory: directory, data: data, journal: file)
+    let files = SessionFiles(directory: directory, data: data, journal: file, beforeSync: beforeSync)
     try files.journal.append(JournalRecord.session(facts).bytes)
     keepOpen(files, for: facts.sessionID)
+    try noteWritten(files, facts.sessionID)
     return reservation
   }
 
@@ -197,6 +220,7 @@ public final class FileStore: UploadStore {
   private func close(_ id: SessionID) {
     openFiles.withLock { open in
       open.sessions[id] = nil
+      open.written[id] = nil
       open.order.removeAll { $0 == id }
     }
   }
@@ -209,7 +233,7 @@ public final class FileStore: UploadStore {
     let files = SessionFiles(
       directory: directory,
       data: try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT, mode: 0o600),
-      journal: try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND))
+      journal: try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND), beforeSync: beforeSync)
     keepOpen(files, for: id)
     return files
   }
@@ -221,6 +245,7 @@ public final class FileStore: UploadStore {
     let files = try files(of: session)
     try FileStore.write(body, to: files.data, at: offset)
     try files.journal.append(JournalRecord.chunk(index: index, facts).bytes)
+    try noteWritten(files, session)
   }
 
   private static func write(
@@ -237,6 +262,11 @@ public final class FileStore: UploadStore {
   /// missing; only what matches counts.
   public func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts] {
     let files = try files(of: session)
+    if openFiles.withLock({ $0.failed.remove(session) }) != nil {
+      // What memory holds may be lost on the disk: only what is read from there counts.
+      try? files.data.syncData()
+      files.data.dropCache()
+    }
     var chunks: [UInt32: ChunkFacts] = [:]
     var chunkBytes: UInt64 = 0
     let journal = try FileDescriptor.open("journal", in: files.directory, O_RDWR)
@@ -277,16 +307,58 @@ public final class FileStore: UploadStore {
   /// Deletes the journal first: without it the rest is swept away at the next start.
   public func remove(_ session: SessionID) {
     close(session)
+    openFiles.withLock { _ = $0.failed.remove(session) }
     guard let directory = try? FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
     else { return }
     for name in ["journal", "data"] { unlinkat(directory.raw, name, 0) }
     unlinkat(sessions.raw, session.text, AT_REMOVEDIR)
   }
 
-  /// Brings what was written to the disk; for an orderly end.
-  public func syncOpenFiles() {
-    let files = openFiles.withLock { Array($0.sessions.values) }
-    for file in files { fdatasync(file.data.raw) }
+  // MARK: Durability of what is not published
+
+  private func noteWritten(_ files: SessionFiles, _ id: SessionID) throws(StoreFailure) {
+    let isNoted = openFiles.withLock { open in
+      if open.written[id] == nil, open.written.count >= FileStore.openSessionsMax { return false }
+      open.written[id] = files
+      return true
+    }
+    if !isNoted { try sync(files, id) }
+  }
+
+  /// Brings to the disk what was written before the call. A failure is remembered by the session that it befell, which is
+  /// then not published before its bytes were read from the disk again.
+  public func syncWritten() throws(StoreFailure) {
+    let written = openFiles.withLock { open in
+      defer { open.written = [:] }
+      return open.written
+    }
+    var failure: StoreFailure?
+    for (id, files) in written {
+      do throws(StoreFailure) { try sync(files, id) } catch { failure = error }
+    }
+    if let failure { throw failure }
+  }
+
+  private func sync(_ files: SessionFiles, _ id: SessionID) throws(StoreFailure) {
+    do throws(StoreFailure) {
+      try beforeSync(.data)
+      try files.data.syncData()
+      try files.journal.sync()
+      try root(files)
+    } catch {
+      openFiles.withLock { _ = $0.failed.insert(id) }
+      throw error
+    }
+  }
+
+  /// Brings the session's folder and its name to the disk, once.
+  private func root(_ files: SessionFiles) throws(StoreFailure) {
+    guard !files.isRooted.load(ordering: .acquiring) else { return }
+    try beforeSync(.sessionFolder)
+    try files.directory.sync()
+    try beforeSync(.sessionsFolder)
+    try sessions.sync()
+    files.isRooted.store(true, ordering: .releasing)
   }
 
   // MARK: Publication
@@ -302,14 +374,20 @@ public final class FileStore: UploadStore {
   ) throws(StoreFailure) -> PublicationResult {
     let tree = try tree(of: publication.credential)
     let files = try files(of: session)
+    guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+      throw .io("fdatasync: failed before, the data must be read again")
+    }
     let place = try tree.makePlace(for: publication.receipt.name)
     do throws(StoreFailure) {
       let inode = try finishData(files.data, publication)
+      try root(files)
       let position = try files.journal.append(
         JournalRecord.committing(.init(receipt: publication.receipt, inode: inode)).bytes)
       try files.journal.sync(to: position)
       try reach(.intentRecorded)
       let result = try tree.take("data", from: files.directory, to: place, ifExists: publication.ifExists)
+      try beforeSync(.sessionFolder)
+      try files.directory.sync()
       try reach(.renamed)
       // Without this record the next start looks at the target; a full disk must not undo a publication.
       _ = try? files.journal.append(JournalRecord.published.bytes)
@@ -320,6 +398,7 @@ public final class FileStore: UploadStore {
       // The session goes on, and a receiver that is not root must be able to open the file again. Where the rename went
       // well and only the folder could not be synced, the name is gone and this does nothing.
       if !isStopped { fchmodat(files.directory.raw, "data", 0o600, 0) }
+      if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
       throw error
     }
   }
@@ -328,6 +407,7 @@ public final class FileStore: UploadStore {
     try file.truncate(to: publication.receipt.sizeBytes)
     try file.setMode(publication.mode)
     try file.setModified(nanoseconds: publication.modifiedNanoseconds)
+    try beforeSync(.data)
     try file.sync()
     try reach(.dataSynced)
     return UInt64(try file.status().st_ino)
@@ -347,6 +427,8 @@ public final class FileStore: UploadStore {
       try receipts.recordSynced(.wholeFile(.init(record: record, receipt: receipt, inode: inode)))
       try reach(.intentRecorded)
       let result = try tree.take(receipt.id, from: incoming, to: place, ifExists: publication.ifExists)
+      try beforeSync(.incomingFolder)
+      try incoming.sync()
       try reach(.renamed)
       _ = try? receipts.record(.wholeFilePublished(.init(receiptID: receipt.id)))
       try reach(.publishedRecorded)

@@ -20,12 +20,16 @@ final class Journal: Sendable {
   static let fileBytesMax = 1 << 30
 
   private let file: FileDescriptor
+  private let beforeSync: @Sendable () throws(StoreFailure) -> Void
   private let state = Mutex(State())
   /// Held during fdatasync, so that those who wait find their records synced by the one before.
   private let syncing = Mutex(())
 
-  init(appendingTo file: FileDescriptor) {
+  init(
+    appendingTo file: FileDescriptor, beforeSync: @escaping @Sendable () throws(StoreFailure) -> Void = {}
+  ) {
     self.file = file
+    self.beforeSync = beforeSync
   }
 
   /// The position after the record, for ``sync(to:)``.
@@ -63,11 +67,17 @@ final class Journal: Sendable {
     }
   }
 
+  /// Returns when everything that was appended before the call is on the disk.
+  func sync() throws(StoreFailure) {
+    try sync(to: state.withLock { $0.appended })
+  }
+
   /// Returns when everything up to the position is on the disk; one sync serves all who wait for it.
   func sync(to position: UInt64) throws(StoreFailure) {
     try syncing.withLock { (_) throws(StoreFailure) in
       let target = state.withLock { $0.synced >= position ? nil : $0.appended }
       guard let target else { return }
+      try beforeSync()
       try file.syncData()
       state.withLock { $0.synced = max($0.synced, target) }
     }

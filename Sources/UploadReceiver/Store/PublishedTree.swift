@@ -7,13 +7,20 @@ import Glibc
 /// after the other and never through a symbolic link, so that no name leads out of the root.
 struct PublishedTree: Sendable {
   let root: FileDescriptor
+  let beforeSync: BeforeSync
+  private let syncedFolders = SyncedFolders()
+
+  init(root: FileDescriptor, beforeSync: @escaping BeforeSync) {
+    self.root = root
+    self.beforeSync = beforeSync
+  }
 
   /// Where a name lies.
   struct Place {
     var directory: FileDescriptor
     var lastComponent: String
-    /// Directories in which something was made, outermost first.
-    var changed: [FileDescriptor]
+    /// The directories above it, the root first.
+    var ancestors: [FileDescriptor]
   }
 
   /// Opens the directory that holds the name, making what is missing.
@@ -21,21 +28,20 @@ struct PublishedTree: Sendable {
     guard PublishedName.validate(name) == nil else { throw .nameUnreachable("the name is not acceptable") }
     var components = name.split(separator: "/").map(String.init)
     let last = components.removeLast()
-    var place = Place(directory: root, lastComponent: last, changed: [])
+    var place = Place(directory: root, lastComponent: last, ancestors: [])
     for component in components {
       let parent = place.directory
-      if mkdirat(parent.raw, component, 0o755) == 0 {
-        place.changed.append(parent)
-      } else if errno != EEXIST {
+      if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST {
         throw PublishedTree.failure("mkdir", component)
       }
-      let raw = try PublishedTree.openDirectory(component, in: parent)
-      place.directory = raw
+      place.ancestors.append(parent)
+      place.directory = try PublishedTree.openDirectory(component, in: parent)
     }
     return place
   }
 
-  /// Moves a file to its place: atomic, and with everything on the way to it on the disk afterwards.
+  /// Moves a file to its place: atomic, and with everything on the way to it on the disk afterwards. That it is gone from
+  /// where it was is for the caller to sync.
   func take(
     _ file: String, from directory: FileDescriptor, to place: Place, ifExists: IfExists
   ) throws(StoreFailure) -> PublicationResult {
@@ -47,9 +53,9 @@ struct PublishedTree: Sendable {
       if errno == EEXIST, ifExists == .fail { throw .nameExists }
       throw PublishedTree.failure("rename", place.lastComponent)
     }
-    for changed in place.changed { try changed.sync() }
+    for ancestor in place.ancestors { try syncedFolders.sync(ancestor, beforeSync) }
+    try beforeSync(.publishedFolder)
     try place.directory.sync()
-    try directory.sync()
     return PublicationResult(replacedBytes: isFile ? UInt64(clamping: old.st_size) : 0)
   }
 

@@ -20,14 +20,16 @@ final class ReceiptJournal: Sendable {
   private static let recordsPerSegment = 16_384
 
   private let directory: FileDescriptor
+  private let beforeSync: BeforeSync
   private let state: Mutex<State>
 
   /// Begins a new journal beside those that are there.
-  init(_ directory: FileDescriptor) throws(StoreFailure) {
+  init(_ directory: FileDescriptor, beforeSync: @escaping BeforeSync) throws(StoreFailure) {
     self.directory = directory
+    self.beforeSync = beforeSync
     let numbers = try ReceiptJournal.numbers(in: directory)
     let number = (numbers.last ?? 0) + 1
-    let journal = try ReceiptJournal.open(number, in: directory)
+    let journal = try ReceiptJournal.open(number, in: directory, beforeSync)
     // The age of the older ones is learnt when they are read; until then they are not deleted.
     let segments = (numbers + [number]).map { Segment(number: $0, newest: .max) }
     state = Mutex(State(segments: segments, journal: journal))
@@ -39,10 +41,15 @@ final class ReceiptJournal: Sendable {
     }.sorted()
   }
 
-  private static func open(_ number: Int, in directory: FileDescriptor) throws(StoreFailure) -> Journal {
-    Journal(
-      appendingTo: try FileDescriptor.open(
-        "\(number).journal", in: directory, O_RDWR | O_APPEND | O_CREAT, mode: 0o600))
+  /// A receipt is only as durable as the name of the journal that holds it.
+  private static func open(
+    _ number: Int, in directory: FileDescriptor, _ beforeSync: @escaping BeforeSync
+  ) throws(StoreFailure) -> Journal {
+    let file = try FileDescriptor.open(
+      "\(number).journal", in: directory, O_RDWR | O_APPEND | O_CREAT, mode: 0o600)
+    try beforeSync(.receiptsFolder)
+    try directory.sync()
+    return Journal(appendingTo: file, beforeSync: { () throws(StoreFailure) in try beforeSync(.receiptJournal) })
   }
 
   /// Appends a record.
@@ -61,7 +68,7 @@ final class ReceiptJournal: Sendable {
     return try state.withLock { (state) throws(StoreFailure) in
       if state.recordCount >= ReceiptJournal.recordsPerSegment, let last = state.segments.last {
         let number = last.number + 1
-        state.journal = try ReceiptJournal.open(number, in: directory)
+        state.journal = try ReceiptJournal.open(number, in: directory, beforeSync)
         state.segments.append(Segment(number: number, newest: .min))
         state.recordCount = 0
       }
@@ -73,6 +80,12 @@ final class ReceiptJournal: Sendable {
       }
       return (state.journal, position)
     }
+  }
+
+  /// Returns when everything that was recorded before the call is on the disk.
+  func sync() throws(StoreFailure) {
+    let journal = state.withLock { $0.journal }
+    try journal.sync()
   }
 
   /// All records of the journals before this one, oldest first; called once, at the start.
