@@ -166,7 +166,9 @@ extension UploadSchedule {
     guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _) = outcome, chunkBytes > 0,
       chunkBytes <= limits.bufferBytes
     else {
-      file.session = nil
+      // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
+      // again: under its key the server may hold an opening that says something else.
+      file.session = file.transfer == nil ? nil : makeSession(for: file, at: now)
       files[id] = file
       failed(id, outcome, at: now)
       return

@@ -133,6 +133,25 @@ import Testing
     #expect(!other.sent.contains { $0.order.isOpenSession })
   }
 
+  /// Regression: the file stayed without a session, and was never sent.
+  @Test(arguments: [
+    StepOutcome.refused(StepFailure(.unexpectedAnswer, "nonsense")), .refused(StepFailure(.serverError, "500")),
+    .sessionOpened(id: "s", chunkBytes: -1, expiresAtSeconds: nil), .chunkStored,
+    .refused(StepFailure(.transport(.connectionLost), "cut")),
+  ])
+  func session_whoseOpeningFailedAfterTheClose_isOpenedAgain(first: StepOutcome) {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    harness.handle(file.opened)
+    harness.advance(by: .milliseconds(30))
+    harness.handle(file.settled)
+    harness.answerReads()
+    #expect(harness.answer(first) { $0.isOpenSession } != nil)
+    harness.advance(by: .seconds(60))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test func session_thatWasOpenedForAFileThatStayedSmall_isEnded() {
     var harness = scanned()
     let file = ImaginaryFile(1, "small", size: 10)
