@@ -51,7 +51,8 @@ public struct ChunkProtocolDestination: Destination {
     masterKey = ChunkTag.masterKey(credentialSecret: credential?.secret ?? [])
     abilities = DestinationAbilities(
       parallelChunks: options.parallelChunks, replaceableChunks: true, unknownLength: true,
-      wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax)
+      wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax,
+      commitWaitsForChunks: true)
   }
 
   /// The path's bytes as a name that the protocol accepts; see ``ChunkProtocol/PublishedName/encode(_:)``.

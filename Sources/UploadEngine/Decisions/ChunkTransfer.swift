@@ -13,19 +13,35 @@ public struct ReadID: Hashable, Sendable {
 /// is sound because it is only reachable through the one ``FileUpload`` that made it, inside the one ``UploadSchedule``,
 /// which its driver keeps under one lock.
 final class ChunkTransfer: @unchecked Sendable {
-  /// A chunk goes from `pending` to `done`; every failure and every change of the file takes it back to `pending`.
+  /// A chunk goes from `pending` to `done`; every failure takes it back to `pending`, most of them after a rest.
   enum State: Hashable, Sendable {
     /// To be read. Becomes `reading` when a buffer is free.
     case pending
+    /// Failed, and read again at this time. Becomes `pending`.
+    case resting(until: MonotonicTime)
     /// A worker reads and hashes it. Becomes `read`, or `done` when the server already holds the same bytes, or
     /// `pending` when the file changed meanwhile.
     case reading(ReadID)
     /// Its bytes wait in a buffer for a free request.
     case read(ReadID, ChunkDigest)
-    /// On its way. Becomes `done` at the acknowledgement, `pending` at a failure.
+    /// On its way. Becomes `done` at the acknowledgement, `resting` or `pending` at a failure.
     case sending(HTTPRequestID, ReadID, ChunkDigest)
-    /// The server holds exactly these bytes.
+    /// The server holds exactly these bytes. Becomes `pending` when the server denies it.
     case done(ChunkDigest)
+
+    /// What is known of its bytes.
+    var digest: ChunkDigest? {
+      switch self {
+      case .pending, .resting, .reading: nil
+      case .read(_, let digest), .sending(_, _, let digest), .done(let digest): digest
+      }
+    }
+  }
+
+  /// Failures of one chunk since it was last acknowledged.
+  struct Retry: Hashable, Sendable {
+    var attempts = 0
+    var previousDelay: Duration?
   }
 
   let plan: ChunkPlan
@@ -36,8 +52,17 @@ final class ChunkTransfer: @unchecked Sendable {
   private(set) var readingCount = 0
   /// Chunks in state `read`, in the order in which their bytes arrived.
   private(set) var readIndices: [Int] = []
+  /// Chunks that have failed and are not acknowledged yet; few, because a failing file pauses.
+  var retries: [Int: Retry] = [:]
+  /// Chunks in state `resting`.
+  private(set) var restingIndices: Set<Int> = []
+  /// How often the server has denied a chunk that it had acknowledged.
+  var denials = 0
+  /// A commit found chunks missing that were still under way: the next one waits until all are acknowledged.
+  var commitsOnlyWhenDone = false
   /// No chunk below this is pending.
   private var cursor = 0
+  private var proof: CommitProof?
 
   init(plan: ChunkPlan) {
     self.plan = plan
@@ -63,23 +88,40 @@ final class ChunkTransfer: @unchecked Sendable {
     if case .pending = state { cursor = min(cursor, index) }
   }
 
-  /// The digests in index order; nil unless every chunk is done.
-  var digests: [ChunkDigest]? {
-    guard isDone else { return nil }
-    return states.compactMap { state in
-      guard case .done(let digest) = state else { return nil }
-      return digest
-    }
+  /// Nothing is left to read or to hand to the network: every chunk is acknowledged or on its way.
+  var isOnItsWay: Bool { doneCount + sendingCount == states.count }
+
+  /// The proof over all chunks; nil while a digest is unknown. A digest stays what it is, because a transfer is of one
+  /// content.
+  func proof(sessionID: String) -> CommitProof? {
+    var proof = self.proof.take().flatMap { $0.sessionID == sessionID ? $0 : nil } ?? CommitProof(sessionID: sessionID)
+    while proof.chunkCount < states.count, let digest = states[proof.chunkCount].digest { proof.append(digest) }
+    self.proof = proof
+    return proof.chunkCount == states.count ? proof : nil
+  }
+
+  /// Takes a chunk back that the server turned out not to hold; false when it was not believed to hold it.
+  func deny(_ index: Int) -> Bool {
+    guard states.indices.contains(index), case .done = states[index] else { return false }
+    set(.pending, at: index)
+    return true
+  }
+
+  /// Everything that rests may be read now.
+  func endRests() {
+    for index in restingIndices { set(.pending, at: index) }
   }
 
   private func count(_ state: State, at index: Int, by step: Int) {
     switch state {
     case .pending: break
+    case .resting: if step > 0 { restingIndices.insert(index) } else { restingIndices.remove(index) }
     case .reading: readingCount += step
     case .read:
       if step > 0 { readIndices.append(index) } else { readIndices.removeAll { $0 == index } }
     case .sending: sendingCount += step
     case .done:
+      retries[index] = nil
       doneCount += step
       let bytes = UInt64(plan.byteCount(of: index))
       doneBytes = step > 0 ? doneBytes + bytes : doneBytes - bytes

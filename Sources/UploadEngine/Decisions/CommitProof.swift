@@ -1,20 +1,27 @@
 import Integrity
 
-/// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (spec D3, D4).
+/// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (spec D3, D4). Built in
+/// index order as digests become known, so that a commit costs no walk over them.
 struct CommitProof: Hashable, Sendable {
-  let merkleRoot: [UInt8]
-  let chainTip: [UInt8]
+  let sessionID: String
+  private(set) var chunkCount = 0
+  private var tree = MerkleTree()
+  private var chain: CommitmentChain
 
-  init(sessionID: String, digests: [ChunkDigest]) {
-    var tree = MerkleTree()
-    var chain = CommitmentChain(sessionID: sessionID)
-    for digest in digests {
-      tree.append(chunkSHA256: digest.sha256)
-      chain.extend(with: digest.sha256)
-    }
-    merkleRoot = tree.root
-    chainTip = chain.tip
+  /// The proof over no chunks.
+  init(sessionID: String) {
+    self.sessionID = sessionID
+    chain = CommitmentChain(sessionID: sessionID)
   }
+
+  mutating func append(_ digest: ChunkDigest) {
+    tree.append(chunkSHA256: digest.sha256)
+    chain.extend(with: digest.sha256)
+    chunkCount += 1
+  }
+
+  var merkleRoot: [UInt8] { tree.root }
+  var chainTip: [UInt8] { chain.tip }
 
   /// The digests of no bytes at all.
   static let emptyDigest = ChunkDigest(sha256: sha256([]), crc32c: 0)

@@ -65,6 +65,7 @@ struct FileTable: Sendable {
     case .failed:
       counts.failed += step
       if step > 0 { failed.insert(file.id) } else { failed.remove(file.id) }
+    case .cancelled: counts.cancelled += step
     case .removed:
       if file.wasDelivered { counts.complete += step } else { counts.cancelled += step }
     }

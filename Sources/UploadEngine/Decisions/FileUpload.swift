@@ -3,13 +3,13 @@ import FileModel
 /// One file on its way, from the first writable open to the durable receipt.
 ///
 /// ```
-///            opened          settled             every chunk done
+///            opened          settled        every chunk on its way
 ///   (new) ──────────► writing ──────► ready ──────────────────────► commit ──► finishing ──► complete
 ///                      ▲  ▲  │ temporary name  ▲ │ failure                                     │
 ///                      │  │  └────► held ──────┘ ├────► waiting ──► ready                      │
 ///                      │  │                      └────► failed                                 │
 ///                      │  └───────────────── changed (any state) ◄─────────────────────────────┘
-///                      └ removed (any state) ──► removed
+///                      └ removed (any state) ──► removed       cancel (any state before) ──► cancelled
 /// ```
 /// The struct holds the facts of one file and the transitions that concern nobody else; ``UploadSchedule`` owns all
 /// files, decides whose turn it is, and turns transitions into actions.
@@ -30,6 +30,8 @@ struct FileUpload: Sendable {
     case complete
     /// Will not pass by itself. Becomes `ready` at a retry, `writing` at a change.
     case failed
+    /// Somebody does not want it delivered. Becomes `writing` at a change, `ready` at a retry.
+    case cancelled
     /// The last name is gone.
     case removed
   }
@@ -56,8 +58,10 @@ struct FileUpload: Sendable {
   var chainTip: [UInt8]?
   /// The number of the latest content change, over all files.
   var changeSequence: UInt64
-  /// Consecutive failures without progress.
+  /// Rounds of failures without progress: requests that were under way together fail together, and count once.
   var attempts = 0
+  /// When the latest round began.
+  var failedAt: MonotonicTime?
   var previousDelay: Duration?
   var lastFailure: FileStatus.Failure?
   /// A write of the present content was refused: it is incomplete, and only delivered when somebody asks for it.
@@ -87,6 +91,8 @@ struct FileUpload: Sendable {
     var nonce: [UInt8]
   }
 
+  /// The `code` of a cancelled file in the catalog.
+  static let cancelledCode = "cancelled"
   /// The `code` of ``refusedWrite``.
   static let refusedWriteCode = "write-refused"
 
@@ -104,11 +110,14 @@ struct FileUpload: Sendable {
     snapshot.names.first { !publishedPaths.contains($0) && !rule.matches($0.lastComponent) }
   }
 
+  /// A commit of an earlier content is under way: the session belongs to that content until it is answered.
+  var isPublishingOlderContent: Bool { publishing.map { $0.epoch != snapshot.epoch } ?? false }
+
   /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
   var isPending: Bool {
     switch phase {
     case .writing, .ready, .waiting, .finishing: true
-    case .held, .complete, .failed, .removed: false
+    case .held, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

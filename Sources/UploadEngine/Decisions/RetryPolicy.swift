@@ -4,6 +4,8 @@ struct RetryPolicy: Sendable {
   enum Verdict: Hashable, Sendable {
     /// The destination as a whole is not to be had: nothing is sent to it until a single probe has succeeded.
     case pauseDestination
+    /// This chunk (or session, or commit) is tried again after a rest; the other chunks go on.
+    case retryStep
     /// This file waits for a moment; the others go on.
     case pauseFile
     /// The session is gone at the server; open another.
@@ -18,7 +20,7 @@ struct RetryPolicy: Sendable {
   var maxDelay = UploadConstants.retryMaxDelay
   var attemptsMax = UploadConstants.chunkMaxRetries
 
-  /// The verdict on a failure after `attempts` consecutive ones of the same file, this one included.
+  /// The verdict on a failure after `attempts` consecutive ones of the same chunk, this one included.
   func verdict(on failure: StepFailure.Kind, attempts: Int) -> Verdict {
     switch failure {
     case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest:
@@ -26,10 +28,12 @@ struct RetryPolicy: Sendable {
     case .digestMismatch:
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
-      return attempts >= attemptsMax ? .fail : .pauseFile
+      return attempts >= attemptsMax ? .fail : .retryStep
     case .sessionGone:
       return .startNewSession
-    case .conflict, .tooEarly, .insufficientStorage, .unexpectedAnswer:
+    case .conflict, .tooEarly, .unexpectedAnswer:
+      return .retryStep
+    case .insufficientStorage:
       return .pauseFile
     case .busy, .serverError:
       return .pauseDestination
@@ -38,11 +42,21 @@ struct RetryPolicy: Sendable {
       case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused:
         return .pauseDestination
       case .timedOut, .stalled, .connectionLost, .protocolViolation, .overloaded, .other:
-        return .pauseFile
+        return .retryStep
       case .cancelled, .stopped:
         return .ignore
       }
     }
+  }
+
+  /// The rest before the `attempts`th retry of a chunk. A request that came too early is answered by sending it again (RFC
+  /// 8470), and a chunk for which a commit waits holds up everybody: the first retry of both goes out at once.
+  func delay(
+    before attempts: Int, of failure: StepFailure, after previous: Duration?, isAwaited: Bool,
+    using generator: inout any RandomNumberGenerator & Sendable
+  ) -> Duration {
+    if attempts == 1, failure.retryAfter == nil, isAwaited || failure.kind == .tooEarly { return .zero }
+    return delay(after: previous, retryAfter: failure.retryAfter, using: &generator)
   }
 
   /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the

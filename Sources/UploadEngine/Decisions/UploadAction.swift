@@ -43,6 +43,8 @@ public struct ReadOrder: Hashable, Sendable {
   public var offset: UInt64
   /// How long it is; at least 1.
   public var byteCount: Int
+  /// The receiver decodes LZ4: the bytes may travel compressed where that makes them shorter.
+  public var mayCompress = false
 }
 
 /// A request and its name.

@@ -6,6 +6,8 @@ extension UploadSchedule {
   private static let fileOverheadBytes: UInt64 = 64 << 10
   /// Sessions that the server has still to be told are not needed.
   private static let discardedMax = 64
+  /// How long ending a session may be put off.
+  private static let discardDelay: Duration = .seconds(5)
 
   /// A settled file with a final name is to be delivered, from the beginning or again.
   mutating func makeReady(_ id: FileID, at now: Moment) {
@@ -31,7 +33,7 @@ extension UploadSchedule {
     file.chainTip = nil
     file.isWholeFile = fitsOneRequest && !hasSentChunks
     if file.isWholeFile {
-      abortSession(&file)
+      abortSession(&file, at: now)
       file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: max(1, Int(size))))
       return
     }
@@ -63,27 +65,48 @@ extension UploadSchedule {
   }
 
   /// Ends the session at the server. One that is still being opened is ended when the answer comes.
-  mutating func abortSession(_ file: inout FileUpload) {
+  mutating func abortSession(_ file: inout FileUpload, at now: Moment) {
     guard let session = file.session else { return }
     file.session = nil
     file.inFlightIndices = []
     guard let identity = session.identity else { return }
     actions.append(.removeResume(file.id))
-    discard(identity)
+    discard(identity, at: now)
   }
 
-  /// The server is told later: the warm connection belongs to the file whose session is no longer needed.
-  mutating func discard(_ session: SessionIdentity) {
-    discarded.append(session)
+  /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
+  /// the file whose session is no longer needed.
+  mutating func discard(_ session: SessionIdentity, at now: Moment) {
+    let due = now.monotonic + Self.discardDelay
+    discarded.append(Discarded(session: session, due: due))
+    deadlines.insert(.abort, at: due)
     // Beyond the bound the oldest is left to expire.
     if discarded.count > Self.discardedMax { discarded.removeFirst() }
   }
 
-  /// Ends discarded sessions while there is nothing better to do.
-  private mutating func abortDiscarded() {
-    guard gate == .open, activeSmall.isEmpty, activeLarge.isEmpty else { return }
-    for session in discarded { send(.abort(session), purpose: .abort) }
-    discarded.removeAll()
+  /// Ends discarded sessions whose time has come.
+  mutating func abortDiscarded(at now: Moment) {
+    guard !discarded.isEmpty, gate == .open else { return }
+    let isBusy = !activeSmall.isEmpty || !activeLarge.isEmpty
+    let due = discarded.filter { !isBusy || $0.due <= now.monotonic }
+    guard !due.isEmpty else { return }
+    discarded.removeAll { !isBusy || $0.due <= now.monotonic }
+    for session in due { send(.abort(session.session), purpose: .abort(session), at: now) }
+  }
+
+  /// A session that could not be ended is tried again a few times; then it is left to expire.
+  mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
+    guard case .refused(let failure) = outcome, session.attempts + 1 < policy.attemptsMax else { return }
+    switch policy.verdict(on: failure.kind, attempts: 1) {
+    case .pauseDestination, .pauseFile, .retryStep: break
+    case .startNewSession, .fail, .ignore: return
+    }
+    var session = session
+    session.attempts += 1
+    session.due = now.monotonic + policy.maxDelay
+    discarded.append(session)
+    deadlines.insert(.abort, at: session.due)
+    if discarded.count > Self.discardedMax { discarded.removeFirst() }
   }
 
   /// Sends whatever may be sent and reads whatever may be read.
@@ -94,8 +117,10 @@ extension UploadSchedule {
       sendChunk(id, index, at: now)
     }
     while buffersInUse < limits.buffers, let id = nextFileToRead() { readChunk(of: id) }
+    // The last chunk may have gone out just now; its commit goes beside it.
+    for id in activeLarge { sendControl(id, at: now) }
     admit()
-    abortDiscarded()
+    abortDiscarded(at: now)
   }
 
   private var parallelChunks: Int { min(limits.parallelChunks, max(1, abilities.parallelChunks)) }
@@ -129,9 +154,9 @@ extension UploadSchedule {
   }
 
   @discardableResult
-  mutating func send(_ order: SendOrder, purpose: Purpose) -> HTTPRequestID {
+  mutating func send(_ order: SendOrder, purpose: Purpose, at now: Moment) -> HTTPRequestID {
     let request = makeRequestID()
-    requests[request] = purpose
+    requests[request] = Underway(purpose: purpose, sentAt: now.monotonic)
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
     case .chunk, .wholeFile: chunkRequests += 1
@@ -151,8 +176,8 @@ extension UploadSchedule {
       publishEmptyFile(&file, at: now)
     } else if let session = file.session {
       switch session.state {
-      case .wanted: openSession(&file)
-      case .unconfirmed: querySession(&file)
+      case .wanted: openSession(&file, at: now)
+      case .unconfirmed: querySession(&file, at: now)
       case .open, .published: publish(&file, at: now)
       case .opening, .querying: break
       }
@@ -160,30 +185,30 @@ extension UploadSchedule {
     files[id] = file
   }
 
-  mutating func openSession(_ file: inout FileUpload) {
+  mutating func openSession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session else { return }
     let opening = SessionOpening(
       fileID: file.id, revision: session.epoch, nonce: session.nonce, path: file.path,
       sizeBytes: file.isOpen ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
-    session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id)))
+    session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
     file.session = session
   }
 
-  private mutating func querySession(_ file: inout FileUpload) {
+  private mutating func querySession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session, let identity = session.identity else { return }
-    session.state = .querying(send(.querySession(identity), purpose: .querySession(file.id)))
+    session.state = .querying(send(.querySession(identity), purpose: .querySession(file.id), at: now))
     file.session = session
   }
 
-  /// Commits once every chunk is acknowledged and no writer has the file open: what is published is the content of one
-  /// epoch at which nobody was writing.
+  /// Commits when no writer has the file open and every chunk is acknowledged, or, where the server waits for them, on its
+  /// way: then the answer comes one round trip after the tail and not two (design: commit with the tail). What is
+  /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk.
   private mutating func publish(_ file: inout FileUpload, at now: Moment) {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
-      let digests = transfer.digests, file.publishing == nil, !file.isOpen,
-      let path = file.nextPath(limits.temporaryNames)
+      file.publishing == nil, !file.isOpen, mayCommit(transfer),
+      let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits.temporaryNames)
     else { return }
-    let proof = CommitProof(sessionID: identity.id, digests: digests)
     file.merkleRoot = proof.merkleRoot
     file.chainTip = proof.chainTip
     if case .published(let receipt) = session.state {
@@ -194,9 +219,14 @@ extension UploadSchedule {
       session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
       merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
-    let request = send(.commit(commit), purpose: .commit(file.id))
+    let request = send(.commit(commit), purpose: .commit(file.id), at: now)
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+  }
+
+  private func mayCommit(_ transfer: ChunkTransfer) -> Bool {
+    if transfer.isDone { return true }
+    return abilities.commitWaitsForChunks && !transfer.commitsOnlyWhenDone && transfer.isOnItsWay
   }
 
   private mutating func publishEmptyFile(_ file: inout FileUpload, at now: Moment) {
@@ -214,7 +244,7 @@ extension UploadSchedule {
     let order = WholeFileOrder(
       file: file.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: path, digest: digest,
       read: read, modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
-    let request = send(.wholeFile(order), purpose: .wholeFile(file.id, digest: digest, read: read))
+    let request = send(.wholeFile(order), purpose: .wholeFile(file.id, digest: digest, read: read), at: now)
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
     if let read { file.transfer?.set(.sending(request, read, digest), at: 0) }
@@ -232,7 +262,7 @@ extension UploadSchedule {
       if file.isWholeFile {
         guard file.publishing == nil, !file.isOpen, file.nextPath(limits.temporaryNames) != nil else { continue }
       } else {
-        guard file.session?.isOpen == true else { continue }
+        guard file.session?.isOpen == true, !file.isPublishingOlderContent else { continue }
       }
       // Two requests for one index must not overtake each other: an earlier content's may still be under way.
       let busy = file.inFlightIndices
@@ -250,7 +280,7 @@ extension UploadSchedule {
     } else if let identity = file.session?.identity {
       let request = send(
         .chunk(session: identity, index: index, digest: digest, read: read),
-        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id))
+        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id), at: now)
       file.transfer?.set(.sending(request, read, digest), at: index)
       file.inFlightIndices.insert(index)
       if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
@@ -290,7 +320,8 @@ extension UploadSchedule {
     actions.append(
       .read(
         ReadOrder(
-          id: read, file: id, epoch: file.snapshot.epoch, offset: plan.offset(of: index), byteCount: byteCount)))
+          id: read, file: id, epoch: file.snapshot.epoch, offset: plan.offset(of: index), byteCount: byteCount,
+          mayCompress: encodings.contains(.lz4))))
   }
 
   mutating func release(_ read: ReadID) {
@@ -312,7 +343,7 @@ extension UploadSchedule {
       file.isOpen, file.session == nil
     else { return }
     file.session = makeSession(for: file, at: now)
-    openSession(&file)
+    openSession(&file, at: now)
     files[id] = file
   }
 
@@ -345,9 +376,9 @@ extension UploadSchedule {
   }
 
   /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
-  private mutating func sendPrewarms(_ count: Int) {
+  private mutating func sendPrewarms(_ count: Int, at now: Moment) {
     let ids = (0..<count).map { _ in makeRequestID() }
-    for request in ids { requests[request] = .prewarm }
+    for request in ids { requests[request] = Underway(purpose: .prewarm, sentAt: now.monotonic) }
     if case .closed = gate, let first = ids.first { gate = .probing(first) }
     actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm) }))
   }
@@ -355,12 +386,14 @@ extension UploadSchedule {
   /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out
   /// together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
   mutating func warmForOpenFiles(at now: Moment) {
-    let chunks = openFiles.reduce(0) { sum, id in
-      sum + ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count
+    // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
+    var wanted = 0
+    for id in openFiles where wanted < parallelChunks {
+      wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
     }
-    let wanted = min(parallelChunks, max(1, chunks))
+    wanted = min(parallelChunks, max(1, wanted))
     guard wanted > warmConnections, maySend(at: now) else { return }
     warmConnections = wanted
-    sendPrewarms(gate == .open ? wanted : 1)
+    sendPrewarms(gate == .open ? wanted : 1, at: now)
   }
 }

@@ -70,6 +70,10 @@ extension UploadSchedule {
   private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
+    if let publishing = file.publishing, let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay {
+      // The commit waits for a chunk that nobody will send any more.
+      actions.append(.cancel(publishing.request))
+    }
     file.snapshot = snapshot
     leaveTransfer(&file)
     file.phase = .writing
@@ -81,6 +85,7 @@ extension UploadSchedule {
     file.completedAt = nil
     file.lastFailure = nil
     file.attempts = 0
+    file.failedAt = nil
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     if !file.isOpen { file.refusedWrite = nil }
@@ -105,8 +110,12 @@ extension UploadSchedule {
       files[snapshot.id] = file
       settleName(snapshot.id, at: now)
     case .ready:
-      if !isSameContent { makeReady(snapshot.id, at: now) }
-    case .held, .waiting, .finishing, .complete, .failed, .removed:
+      if !isSameContent {
+        leaveTransfer(&file)
+        files[snapshot.id] = file
+        makeReady(snapshot.id, at: now)
+      }
+    case .held, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
       break
     }
     actions.append(.showStatus(snapshot.id))
@@ -131,7 +140,7 @@ extension UploadSchedule {
     case .complete:
       if file.nextPath(limits.temporaryNames) != nil { makeReady(snapshot.id, at: now) }
       actions.append(.record(snapshot.id))
-    case .writing, .finishing, .failed, .removed: break
+    case .writing, .finishing, .failed, .cancelled, .removed: break
     }
   }
 
@@ -148,13 +157,8 @@ extension UploadSchedule {
     openFiles.remove(id)
     inherited[id] = nil
     guard var file = files[id] else { return }
-    leaveTransfer(&file)
+    giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
-    if let publishing = file.publishing { actions.append(.cancel(publishing.request)) }
-    for (request, purpose) in requests {
-      if case .chunk(id, _, _, _, _) = purpose { actions.append(.cancel(request)) }
-    }
-    abortSession(&file)
     file.phase = .removed
     file.isOpen = false
     file.isLocal = false
@@ -164,6 +168,55 @@ extension UploadSchedule {
     actions.append(.removeResume(id))
     actions.append(.showStatus(id))
     remember(id)
+  }
+
+  /// Nobody wants the file delivered (spec E6): it stays in the spool, and is delivered after all when it changes or when
+  /// somebody asks for it. What has been delivered already stays delivered.
+  public mutating func cancel(_ id: FileID, at now: Moment) {
+    defer { pump(at: now) }
+    guard var file = files[id] else { return }
+    switch file.phase {
+    case .writing, .held, .ready, .waiting, .failed: break
+    case .finishing, .complete, .cancelled, .removed: return
+    }
+    giveUp(&file, at: now)
+    file.phase = .cancelled
+    let message = "The upload was cancelled. The file is kept in the spool."
+    file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
+    file.attempts = 0
+    file.previousDelay = nil
+    files[id] = file
+    actions.append(.removeResume(id))
+    actions.append(.record(id))
+    actions.append(.showStatus(id))
+  }
+
+  /// Tries one file again that has failed, waits or was cancelled.
+  public mutating func retry(_ id: FileID, at now: Moment) {
+    defer { pump(at: now) }
+    guard let file = files[id] else { return }
+    switch file.phase {
+    case .failed, .waiting, .cancelled: break
+    case .writing, .held, .ready, .finishing, .complete, .removed: return
+    }
+    if file.isOpen {
+      files[id]?.phase = .writing
+      actions.append(.showStatus(id))
+    } else {
+      files[id]?.refusedWrite = nil
+      settleName(id, at: now)
+    }
+  }
+
+  /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that
+  /// is still being opened is ended when the answer says what its name is.
+  private mutating func giveUp(_ file: inout FileUpload, at now: Moment) {
+    leaveTransfer(&file)
+    for (request, underway) in requests where underway.purpose.file == file.id {
+      if case .openSession = underway.purpose { continue }
+      actions.append(.cancel(request))
+    }
+    abortSession(&file, at: now)
   }
 
   private mutating func writeRefused(_ id: FileID, limitBytes: UInt64, at now: Moment) {
@@ -214,6 +267,12 @@ extension UploadSchedule {
     } else if let entry, entry.failureCode == FileUpload.refusedWriteCode, entry.describes(snapshot) {
       file.refusedWrite = FileStatus.Failure(
         code: FileUpload.refusedWriteCode, message: entry.failureMessage ?? "", at: now)
+    } else if let entry, entry.failureCode == FileUpload.cancelledCode, entry.state == .failed,
+      entry.describes(snapshot)
+    {
+      file.phase = .cancelled
+      file.lastFailure = FileStatus.Failure(
+        code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
     } else if let record = inheritedRecords.removeValue(forKey: snapshot.id), record.chunkBytes <= limits.bufferBytes {
       file.session = UploadSession(record)
     }
@@ -222,6 +281,7 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
     case .complete: if file.nextPath(limits.temporaryNames) != nil { makeReady(snapshot.id, at: now) }
+    case .cancelled: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }
   }

@@ -50,13 +50,17 @@ extension UploadSchedule {
     _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionFacts, at now: Moment
   ) {
     defer { pump(at: now) }
-    guard let purpose = requests.removeValue(forKey: request) else { return }
+    guard let underway = requests.removeValue(forKey: request) else { return }
+    let purpose = underway.purpose
+    learnEncodings(from: outcome)
     settleBudget(of: purpose)
     noteReachability(request, outcome, at: now)
     if let id = purpose.file, !connection.protocolName.isEmpty { files[id]?.protocolName = connection.protocolName }
     switch purpose {
-    case .prewarm, .abort:
+    case .prewarm:
       break
+    case .abort(let session):
+      abortEnded(session, outcome, at: now)
     case .openSession(let id):
       sessionOpenEnded(id, request, outcome, at: now)
     case .querySession(let id):
@@ -64,13 +68,21 @@ extension UploadSchedule {
     case .chunk(let id, let index, let digest, let read, let session):
       release(read)
       noteWarmth(id, connection)
-      chunkEnded(id, request, index, digest, session, outcome, at: now)
+      chunkEnded(id, request, index, digest, session, outcome, sentAt: underway.sentAt, at: now)
     case .commit(let id):
       publicationEnded(id, request, outcome, at: now)
     case .wholeFile(let id, _, let read):
       if let read { release(read) }
       noteWarmth(id, connection)
       publicationEnded(id, request, outcome, at: now)
+    }
+  }
+
+  /// What the receiver decodes; remembered for all files, and its latest word counts.
+  private mutating func learnEncodings(from outcome: StepOutcome) {
+    switch outcome {
+    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings): self.encodings = encodings
+    case .warmed, .chunkStored, .published, .incomplete, .ended, .refused: break
     }
   }
 
@@ -114,7 +126,7 @@ extension UploadSchedule {
       }
     case .ignore:
       if gate == .probing(request) { gate = .closed(until: now.monotonic) }
-    case .pauseFile, .startNewSession, .fail:
+    case .retryStep, .pauseFile, .startNewSession, .fail:
       if case .transport = failure.kind {
         // No answer, but no proof that nobody is there: the next request is the next probe.
         if gate == .probing(request) { closeGate(failure, at: now) }
@@ -159,7 +171,7 @@ extension UploadSchedule {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
       if case .sessionOpened(let sessionID, _, _, _) = outcome {
-        discard(SessionIdentity(id: sessionID, nonce: []))
+        discard(SessionIdentity(id: sessionID, nonce: []), at: now)
       }
       return
     }
@@ -204,6 +216,7 @@ extension UploadSchedule {
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
       file.session?.held.replace(with: digests)
       file.session?.state = .open
+      if let transfer = file.transfer { takeBackDenied(of: transfer, holding: digests) }
       files[id] = file
       actions.append(.showStatus(id))
     case .published(let receipt):
@@ -215,6 +228,14 @@ extension UploadSchedule {
       file.session?.state = .unconfirmed
       files[id] = file
       failed(id, outcome, at: now)
+    }
+  }
+
+  /// What was acknowledged and is not there any more (the server may have lost it in a crash) is sent again.
+  private func takeBackDenied(of transfer: ChunkTransfer, holding digests: [Int: [UInt8]]) {
+    guard transfer.doneCount > 0 else { return }
+    for (index, state) in transfer.states.enumerated() {
+      if case .done(let digest) = state, digests[index] != digest.sha256 { _ = transfer.deny(index) }
     }
   }
 
@@ -233,7 +254,7 @@ extension UploadSchedule {
 
   private mutating func chunkEnded(
     _ id: FileID, _ request: HTTPRequestID, _ index: Int, _ digest: ChunkDigest, _ session: String,
-    _ outcome: StepOutcome, at now: Moment
+    _ outcome: StepOutcome, sentAt: MonotonicTime, at now: Moment
   ) {
     guard var file = files[id], file.session?.id == session else { return }
     file.inFlightIndices.remove(index)
@@ -248,10 +269,10 @@ extension UploadSchedule {
     files[id] = file
     guard case .chunkStored = outcome else {
       if isCurrent {
-        file.transfer?.set(.pending, at: index)
-        files[id]?.retriedChunks += 1
-        retriedChunks += 1
-        failed(id, outcome, at: now)
+        chunkFailed(id, index, StepFailure(outcome), sentAt: sentAt, at: now)
+      } else if let publishing = file.publishing, file.isPublishingOlderContent {
+        // The commit waits for this chunk, whose bytes are gone.
+        actions.append(.cancel(publishing.request))
       }
       return
     }
@@ -275,6 +296,63 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
+  /// One chunk did not arrive. It has its own attempts and its own rests, and the others go on (spec E1). When requests that
+  /// were sent after a failure fail as well, and nothing arrives in between, the whole file pauses.
+  private mutating func chunkFailed(
+    _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: Moment
+  ) {
+    guard let file = files[id], let transfer = file.transfer else { return }
+    files[id]?.retriedChunks += 1
+    retriedChunks += 1
+    var retry = transfer.retries[index] ?? ChunkTransfer.Retry()
+    guard case .retryStep = policy.verdict(on: failure.kind, attempts: retry.attempts + 1) else {
+      transfer.set(.pending, at: index)
+      failed(id, .refused(failure), at: now)
+      return
+    }
+    retry.attempts += 1
+    let isNewRound = file.failedAt.map { sentAt > $0 } ?? true
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    guard retry.attempts < policy.attemptsMax else {
+      transfer.retries[index] = nil
+      transfer.set(.pending, at: index)
+      if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
+      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+      return
+    }
+    rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)
+    files[id]?.lastFailure = shown
+    actions.append(.showStatus(id))
+    guard isNewRound else { return }
+    if file.failedAt == nil {
+      files[id]?.failedAt = now.monotonic
+      files[id]?.attempts += 1
+    } else {
+      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+    }
+  }
+
+  private mutating func rest(
+    _ index: Int, of transfer: ChunkTransfer, _ id: FileID, _ retry: inout ChunkTransfer.Retry,
+    _ failure: StepFailure, isAwaited: Bool, at now: Moment
+  ) {
+    let delay = policy.delay(
+      before: retry.attempts, of: failure, after: retry.previousDelay, isAwaited: isAwaited, using: &random)
+    if delay > .zero { retry.previousDelay = delay }
+    transfer.retries[index] = retry
+    let until = now.monotonic + delay
+    transfer.set(delay > .zero ? .resting(until: until) : .pending, at: index)
+    if delay > .zero { deadlines.insert(.chunk(id, index: index), at: until) }
+  }
+
+  /// A chunk has rested.
+  mutating func endRest(of id: FileID, _ index: Int, at now: Moment) {
+    guard let transfer = files[id]?.transfer, transfer.states.indices.contains(index),
+      case .resting(let until) = transfer.states[index], until <= now.monotonic
+    else { return }
+    transfer.set(.pending, at: index)
+  }
+
   // MARK: - Publication
 
   private mutating func publicationEnded(
@@ -286,27 +364,45 @@ extension UploadSchedule {
     case .published(let receipt):
       accept(receipt, publishing, of: &file, at: now)
       files[id] = file
+      if file.phase == .ready, file.transfer == nil { makeReady(id, at: now) }
     case .incomplete(let missing) where !file.isWholeFile:
-      for index in missing {
-        file.session?.held.remove(index)
-        if let transfer = file.transfer, transfer.states.indices.contains(index),
-          case .done = transfer.states[index]
-        {
-          transfer.set(.pending, at: index)
-        }
-      }
-      files[id] = file
-      // Naming no chunk at all, or the same ones for ever, must not become a tight loop.
-      let message = "The receiver lacks \(missing.count) chunks that it had acknowledged; they are sent again."
-      pauseFile(id, failure: .init(code: "incomplete", message: message, at: now), at: now)
+      commitFoundMissing(missing, of: &file, at: now)
     default:
       if case .refused(let failure) = outcome, failure.kind == .conflict, file.session?.isOpen == true {
-        // The two sides see the session differently: ask before the next try.
+        // The two sides see the session differently: ask before the next try, and read every chunk again.
         file.session?.state = .unconfirmed
+        leaveTransfer(&file)
       }
       if file.isWholeFile, let transfer = file.transfer, !transfer.states.isEmpty { transfer.set(.pending, at: 0) }
       files[id] = file
       failed(id, outcome, at: now)
+    }
+  }
+
+  /// Chunks that were still under way are no failure: the next commit follows them. Chunks that the server had acknowledged
+  /// and denies are sent again, at once the first time; a server that goes on denying is not asked for ever.
+  private mutating func commitFoundMissing(_ missing: [Int], of file: inout FileUpload, at now: Moment) {
+    guard let transfer = file.transfer else {
+      files[file.id] = file
+      return
+    }
+    transfer.commitsOnlyWhenDone = true
+    var denied = 0
+    for index in missing where transfer.deny(index) {
+      file.session?.held.remove(index)
+      denied += 1
+    }
+    files[file.id] = file
+    guard denied > 0 || transfer.isDone else { return }
+    transfer.denials += 1
+    let message = "The receiver lacks \(denied) chunks that it had acknowledged; they are sent again."
+    let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
+    files[file.id]?.lastFailure = failure
+    guard transfer.denials > 1 else { return }
+    if transfer.denials >= policy.attemptsMax {
+      failForGood(file.id, failure, at: now)
+    } else {
+      pauseFile(file.id, failure: failure, at: now)
     }
   }
 
@@ -321,12 +417,21 @@ extension UploadSchedule {
       file.rate.add(bytes, at: now.monotonic)
       rate.add(bytes, at: now.monotonic)
     }
-    if file.session?.nonce == publishing.nonce {
+    let isSessionOver = file.session?.nonce == publishing.nonce
+    if isSessionOver {
       if file.session?.id != nil { actions.append(.removeResume(file.id)) }
       file.session = nil
       file.inFlightIndices = []
     }
-    guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch else { return }
+    guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch else {
+      // The next content was settled before the answer came; what it had found in the session is over with it.
+      if isSessionOver, !file.isWholeFile { leaveTransfer(&file) }
+      return
+    }
+    if let transfer = file.transfer, !file.isWholeFile {
+      // The tail's own acknowledgements may still be on their way; the receipt says more than they can.
+      acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
+    }
     leaveTransfer(&file)
     file.receipt = receipt
     file.merkleRoot = Hex.decode(receipt.merkleRoot)
@@ -360,16 +465,12 @@ extension UploadSchedule {
   private mutating func progressed(_ id: FileID) {
     files[id]?.attempts = 0
     files[id]?.previousDelay = nil
+    files[id]?.failedAt = nil
   }
 
   /// A step of a file did not succeed.
   private mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
-    let failure: StepFailure
-    if case .refused(let refused) = outcome {
-      failure = refused
-    } else {
-      failure = StepFailure(.unexpectedAnswer, "The receiver gave an answer that does not belong to the request.")
-    }
+    let failure = StepFailure(outcome)
     guard var file = files[id] else { return }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     switch policy.verdict(on: failure.kind, attempts: file.attempts + 1) {
@@ -379,8 +480,8 @@ extension UploadSchedule {
       file.lastFailure = shown
       files[id] = file
       actions.append(.showStatus(id))
-    case .pauseFile:
-      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+    case .retryStep, .pauseFile:
+      pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
     case .startNewSession:
       file.lastFailure = shown
       file.attempts += 1
@@ -390,23 +491,29 @@ extension UploadSchedule {
         pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
       }
     case .fail:
-      file.lastFailure = shown
-      files[id] = file
-      // While it is being written nothing is lost yet; the answer may be another one when it is complete.
-      guard file.phase == .ready || file.isWaiting else { return }
+      failForGood(id, shown, at: now)
+    }
+  }
+
+  /// It will not pass by itself.
+  private mutating func failForGood(_ id: FileID, _ failure: FileStatus.Failure, at now: Moment) {
+    guard var file = files[id] else { return }
+    file.lastFailure = failure
+    // While it is being written nothing is lost yet; the answer may be another one when it is complete.
+    if file.phase == .ready || file.isWaiting {
       leaveTransfer(&file)
       file.phase = .failed
-      files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
-      actions.append(.report(.failed(id, file.path, shown)))
+      actions.append(.report(.failed(id, file.path, failure)))
     }
+    files[id] = file
   }
 
   /// The file waits for a moment; the others go on. After too many failures in a row the server is asked what it really
   /// holds.
   private mutating func pauseFile(
-    _ id: FileID, failure: FileStatus.Failure, retryAfter: Duration? = nil, at now: Moment
+    _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil, at now: Moment
   ) {
     guard var file = files[id] else { return }
     file.lastFailure = failure
@@ -416,9 +523,12 @@ extension UploadSchedule {
       return
     }
     file.attempts += 1
+    file.failedAt = now.monotonic
     let isFirst = file.previousDelay == nil
-    let delay = policy.delay(after: file.previousDelay, retryAfter: retryAfter, using: &random)
-    file.previousDelay = delay
+    let isAtOnce = isFirst && isTooEarly && retryAfter == nil
+    let drawn = policy.delay(after: file.previousDelay, retryAfter: retryAfter, using: &random)
+    file.previousDelay = drawn
+    let delay = isAtOnce ? .zero : drawn
     if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {
       let until = now.monotonic + delay
@@ -446,6 +556,17 @@ extension FileUpload {
   var isWaiting: Bool {
     if case .waiting = phase { return true }
     return false
+  }
+}
+
+extension StepFailure {
+  /// Why a step did not succeed; an answer to another question is a failure of its own kind.
+  init(_ outcome: StepOutcome) {
+    if case .refused(let refused) = outcome {
+      self = refused
+    } else {
+      self.init(.unexpectedAnswer, "The receiver gave an answer that does not belong to the request.")
+    }
   }
 }
 

@@ -70,7 +70,7 @@ extension UploadSchedule {
     let state: CatalogState
     switch file.phase {
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
-    case .failed: state = .failed
+    case .failed, .cancelled: state = .failed
     case .writing, .held, .ready, .waiting, .removed: state = .pending
     }
     return CatalogEntry(
@@ -117,6 +117,7 @@ extension UploadSchedule {
     case .finishing: return .uploading
     case .complete: return .complete
     case .failed: return .failed
+    case .cancelled: return .cancelled
     case .removed: return file.wasDelivered ? .complete : .cancelled
     case .ready:
       if gateFailure != nil { return .waiting }
@@ -128,6 +129,7 @@ extension UploadSchedule {
     switch file.phase {
     case .held:
       "The name looks like one that a program uses while it writes; the file is delivered once it is renamed."
+    case .cancelled: "The upload was cancelled; the file is kept in the spool."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
     case .writing, .ready, .waiting, .finishing, .complete, .failed: nil
     }
@@ -163,7 +165,7 @@ extension UploadSchedule {
       status.lastFailure = gateFailure
       status.attempts = max(file.attempts, gateAttempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
-    case .writing, .held, .ready, .finishing, .complete, .failed, .removed: break
+    case .writing, .held, .ready, .finishing, .complete, .failed, .cancelled, .removed: break
     }
   }
 

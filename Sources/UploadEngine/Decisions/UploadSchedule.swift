@@ -39,6 +39,12 @@ public struct UploadLimits: Hashable, Sendable {
 /// by the other; among the files at work the next buffer goes to the one that was given the fewest bytes. Nothing waits
 /// for ever: each queue is first come, first served, and a file that joins starts at the present minimum.
 public struct UploadSchedule: Sendable {
+  /// A request under way.
+  struct Underway: Hashable, Sendable {
+    var purpose: Purpose
+    var sentAt: MonotonicTime
+  }
+
   /// What a request was sent for.
   enum Purpose: Hashable, Sendable {
     case prewarm
@@ -46,8 +52,16 @@ public struct UploadSchedule: Sendable {
     case querySession(FileID)
     case chunk(FileID, index: Int, digest: ChunkDigest, read: ReadID, session: String)
     case commit(FileID)
-    case abort
+    case abort(Discarded)
     case wholeFile(FileID, digest: ChunkDigest, read: ReadID?)
+  }
+
+  /// A session that the server is to forget.
+  struct Discarded: Hashable, Sendable {
+    var session: SessionIdentity
+    /// At the latest then, also while there is something better to do.
+    var due: MonotonicTime
+    var attempts = 0
   }
 
   /// Whether the destination is to be had.
@@ -62,6 +76,8 @@ public struct UploadSchedule: Sendable {
 
   enum Deadline: Sendable {
     case file(FileID)
+    case chunk(FileID, index: Int)
+    case abort
     case gate
     case openSession(FileID)
     case keepWarm
@@ -82,11 +98,13 @@ public struct UploadSchedule: Sendable {
   var activeSmall: [FileID] = []
   var activeLarge: [FileID] = []
   var virtualTime: UInt64 = 0
-  var requests: [HTTPRequestID: Purpose] = [:]
+  var requests: [HTTPRequestID: Underway] = [:]
   var reads: [ReadID: (file: FileID, index: Int)] = [:]
   var chunkRequests = 0
   var controlRequests = 0
   var buffersInUse = 0
+  /// How bodies may travel; plain ones only until the receiver has said more.
+  var encodings: Set<ChunkEncoding> = [.identity]
   var gate = Gate.open
   var gateDelay: Duration?
   var gateFailure: FileStatus.Failure?
@@ -97,8 +115,8 @@ public struct UploadSchedule: Sendable {
   var isMeasuring = false
   var warmConnections = 0
   var history: [FileID] = []
-  /// Sessions that nobody needs any more; see ``discard(_:)``.
-  var discarded: [SessionIdentity] = []
+  /// Sessions that nobody needs any more; see ``discard(_:at:)``.
+  var discarded: [Discarded] = []
   var nextRequest: UInt64 = 1
   var nextRead: UInt64 = 1
   var changeSequence: UInt64 = 0
@@ -138,6 +156,10 @@ public struct UploadSchedule: Sendable {
       case .file(let id):
         guard case .waiting(let until)? = files[id]?.phase, until <= now.monotonic else { continue }
         makeReady(id, at: now)
+      case .chunk(let id, let index):
+        endRest(of: id, index, at: now)
+      case .abort:
+        abortDiscarded(at: now)
       case .gate:
         // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
         warmForOpenFiles(at: now)
@@ -165,6 +187,7 @@ public struct UploadSchedule: Sendable {
     for file in Array(files.values) {
       switch file.phase {
       case .failed, .waiting: makeReady(file.id, at: now)
+      case .ready: file.transfer?.endRests()
       default: break
       }
     }

@@ -27,11 +27,15 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var wholeFileBytesMax: Int
   /// The largest file that is accepted; nil when unknown.
   public var fileBytesMax: UInt64?
+  /// A commit may be sent while chunks are on their way: the server waits for them.
+  public var commitWaitsForChunks: Bool
 
   /// States the abilities.
   public init(
-    parallelChunks: Int, replaceableChunks: Bool, unknownLength: Bool, wholeFileBytesMax: Int, fileBytesMax: UInt64?
+    parallelChunks: Int, replaceableChunks: Bool, unknownLength: Bool, wholeFileBytesMax: Int, fileBytesMax: UInt64?,
+    commitWaitsForChunks: Bool = false
   ) {
+    self.commitWaitsForChunks = commitWaitsForChunks
     self.parallelChunks = parallelChunks
     self.replaceableChunks = replaceableChunks
     self.unknownLength = unknownLength

@@ -31,7 +31,7 @@ import Testing
     ] {
       #expect(policy.verdict(on: kind, attempts: 1) == .fail)
     }
-    #expect(policy.verdict(on: .digestMismatch, attempts: 6) == .pauseFile)
+    #expect(policy.verdict(on: .digestMismatch, attempts: 6) == .retryStep)
     #expect(policy.verdict(on: .digestMismatch, attempts: 7) == .fail)
     #expect(policy.verdict(on: .insufficientStorage, attempts: 100) == .pauseFile)
     #expect(policy.verdict(on: .transport(.connectFailed), attempts: 100) == .pauseDestination)

@@ -43,11 +43,11 @@ struct ScheduleHarness {
 
   init(
     limits: UploadLimits = standardLimits, wholeFileBytesMax: Int = chunkBytes, catalog: [CatalogEntry] = [],
-    records: [ResumeRecord] = []
+    records: [ResumeRecord] = [], commitWaitsForChunks: Bool = false
   ) {
     let abilities = DestinationAbilities(
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
-      fileBytesMax: nil)
+      fileBytesMax: nil, commitWaitsForChunks: commitWaitsForChunks)
     schedule = UploadSchedule(
       limits: limits, abilities: abilities, catalog: catalog, records: records, random: SplitMix64(state: 7))
   }
@@ -123,6 +123,33 @@ struct ScheduleHarness {
     return request.order
   }
 
+  /// Answers the chunk request of this index.
+  mutating func answerChunk(_ index: Int, _ outcome: StepOutcome) {
+    let order = answer(outcome) { if case .chunk(_, index, _, _) = $0 { true } else { false } }
+    #expect(order != nil, "chunk \(index) is not on its way")
+  }
+
+  /// A file of whole chunks whose session is open and whose chunks are on their way, as far as there are streams.
+  mutating func beginSending(_ file: ImaginaryFile) {
+    handle(file.opened)
+    handle(file.settled)
+    answer(.warmed) { $0.isPrewarm }
+    answer(.sessionOpened(id: "s", chunkBytes: Self.chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
+    answerReads()
+  }
+
+  var commits: [SessionCommit] {
+    sent.compactMap { request in
+      if case .commit(let commit) = request.order { return commit }
+      return nil
+    }
+  }
+
+  /// Requests that were asked to end early.
+  var cancelled: [HTTPRequestID] {
+    others.compactMap { if case .cancel(let request) = $0 { request } else { nil } }
+  }
+
   /// A server to which everything succeeds; runs until nothing is left to do.
   mutating func succeed() {
     while true {
@@ -180,6 +207,13 @@ struct ScheduleHarness {
       if case .chunk(_, let index, let digest, _) = request.order { return (index, digest) }
       return nil
     }
+  }
+}
+
+extension CommitProof {
+  init(sessionID: String, digests: [ChunkDigest]) {
+    self.init(sessionID: sessionID)
+    for digest in digests { append(digest) }
   }
 }
 

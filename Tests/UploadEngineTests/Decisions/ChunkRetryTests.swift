@@ -1,0 +1,199 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct ChunkRetryTests {
+  private func sending(_ file: ImaginaryFile) -> ScheduleHarness {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    return harness
+  }
+
+  @Test func failingChunk_restsAlone_theOthersGoOn() {
+    let file = ImaginaryFile(1, "a.mov", size: 30_000)
+    var harness = sending(file)
+    harness.answerChunk(3, .refused(StepFailure(.digestMismatch, "damaged")))
+    #expect(harness.state(file.id) == .uploading)
+    #expect(harness.chunkRequests.count == 12, "its stream carries another chunk")
+    #expect(!harness.chunkRequests.contains { $0.index == 3 })
+    harness.advance(by: UploadConstants.retryBaseDelay)
+    harness.answerReads()
+    harness.answerChunk(0, .chunkStored)
+    harness.answerChunk(1, .chunkStored)
+    harness.answerChunk(2, .chunkStored)
+    harness.answerChunk(4, .chunkStored)
+    harness.answerReads()
+    #expect(harness.chunkRequests.contains { $0.index == 3 })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func attempts_areCountedForEachChunk() {
+    let file = ImaginaryFile(1, "a.mov", size: 10_000)
+    var harness = sending(file)
+    // Every chunk is damaged six times, 60 times in all; one more time would be too often.
+    for _ in 0..<6 {
+      for index in 0..<10 {
+        harness.answerReads()
+        for _ in 0..<100 where !harness.chunkRequests.contains(where: { $0.index == index }) {
+          harness.advance(by: .seconds(1))
+          harness.answer(.held(digests: [:])) { $0.isQuery }
+          harness.answerReads()
+        }
+        harness.answerChunk(index, .refused(StepFailure(.digestMismatch, "damaged")))
+        #expect(harness.state(file.id) != .failed)
+      }
+    }
+    for _ in 0..<60 { harness.advance(by: .seconds(1)) }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.retried == 60)
+  }
+
+  @Test func chunkThatIsDamagedSevenTimes_failsTheFile() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    harness.answerChunk(0, .chunkStored)
+    harness.answerChunk(2, .chunkStored)
+    for attempt in 1...7 {
+      harness.answerReads()
+      #expect(harness.state(file.id) != .failed, "attempt \(attempt)")
+      harness.answerChunk(1, .refused(StepFailure(.digestMismatch, "damaged")))
+      for _ in 0..<16 { harness.advance(by: .seconds(1)) }
+    }
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.buffers.isEmpty)
+  }
+
+  @Test func failuresAfterAFailure_withNothingAcknowledgedBetween_pauseTheFile() {
+    let file = ImaginaryFile(1, "a.mov", size: 100_000)
+    var harness = sending(file)
+    var sent = 0
+    for _ in 0..<20 {
+      harness.advance(by: .milliseconds(1))
+      harness.answerReads()
+      while harness.answer(StepFailure.connection(.connectionLost), where: { $0.isChunk }) != nil { sent += 1 }
+    }
+    #expect(harness.state(file.id) == .waiting)
+    #expect(sent <= 30, "\(sent) chunks were thrown at a line that carries none")
+    harness.advance(by: .seconds(2))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+  }
+
+  @Test func tooEarly_isSentAgainAtOnce_onlyTheFirstTime() {
+    let file = ImaginaryFile(1, "a.mov", size: 2000)
+    var harness = sending(file)
+    harness.answerChunk(0, .refused(StepFailure(.tooEarly, "too early")))
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1])
+    harness.answerChunk(0, .refused(StepFailure(.tooEarly, "too early")))
+    harness.answerReads()
+    #expect(!harness.chunkRequests.contains { $0.index == 0 })
+  }
+
+  @Test func retryAfter_isNotUndercut() {
+    let file = ImaginaryFile(1, "a.mov", size: 2000)
+    var harness = sending(file)
+    harness.answerChunk(0, .refused(StepFailure(.tooEarly, "too early", retryAfter: .seconds(40))))
+    for _ in 0..<39 {
+      harness.advance(by: .seconds(1))
+      harness.answerReads()
+      #expect(!harness.chunkRequests.contains { $0.index == 0 })
+    }
+    harness.advance(by: .seconds(1))
+    harness.answerReads()
+    #expect(harness.chunkRequests.contains { $0.index == 0 })
+  }
+
+  @Test func chunkThatTheRestartedReceiverDenies_isSentAgain() {
+    let file = ImaginaryFile(1, "a.mov", size: 20_000)
+    var harness = sending(file)
+    for index in 0..<5 { harness.answerChunk(index, .chunkStored) }
+    harness.answerReads()
+    // A conflict makes the client ask; the receiver has lost what it had not synced.
+    for index in 5..<17 {
+      guard harness.chunkRequests.contains(where: { $0.index == index }) else { continue }
+      harness.answerChunk(index, .chunkStored)
+      harness.answerReads()
+    }
+    for _ in 0..<100 where harness.commits.isEmpty {
+      harness.answer(.chunkStored) { $0.isChunk }
+      harness.answerReads()
+    }
+    harness.answer(.refused(StepFailure(.conflict, "other chunks"))) { $0.isCommit }
+    harness.advance(by: .seconds(2))
+    var held: [Int: [UInt8]] = [:]
+    for index in 0..<18 {
+      held[index] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64(index) * 1000).sha256
+    }
+    held[4] = nil
+    harness.answer(.held(digests: held)) { $0.isQuery }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [4, 18, 19])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func chunks_travelCompressed_onlyOnceTheReceiverSaysThatItDecodes() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 20_000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    #expect(harness.reads.allSatisfy { !$0.mayCompress })
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(
+      .sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil, encodings: [.identity, .lz4])
+    ) { $0.isOpenSession }
+    harness.answerReads()
+    harness.answer(.chunkStored) { $0.isChunk }
+    #expect(!harness.reads.isEmpty && harness.reads.allSatisfy { $0.mayCompress })
+  }
+
+  @Test func clockThatJumps_changesNothing() {
+    let file = ImaginaryFile(1, "a.mov", size: 40_000)
+    var harness = sending(file)
+    for step in 0..<40 where harness.state(file.id) != .complete {
+      harness.now.wallMilliseconds += step.isMultiple(of: 2) ? 3_600_000 : -3_600_000
+      if step == 3 { harness.answerChunk(3, StepFailure.connection(.connectionLost)) }
+      harness.answerReads()
+      harness.answer(.chunkStored) { $0.isChunk }
+      #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isQuery })
+    }
+    harness.advance(by: .seconds(1))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.retried == 1)
+  }
+
+  @Test func answersTwiceLateOrAsNonsense_changeNothing() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    var harness = sending(file)
+    let request = harness.sent.first { $0.order.isChunk }
+    harness.answerChunk(0, .chunkStored)
+    let nonsense: [StepOutcome] = [
+      .chunkStored, .warmed, .ended, .held(digests: [-1: [], .max: [1]]), .incomplete(missing: [.min, .max]),
+      .sessionOpened(id: "", chunkBytes: .min, expiresAtSeconds: .min), .refused(StepFailure(.sessionGone, "gone")),
+    ]
+    for outcome in nonsense {
+      for id in [request?.id ?? HTTPRequestID(1), HTTPRequestID(.max)] {
+        harness.apply { $0.requestCompleted(id, outcome: outcome, connection: HTTPConnectionFacts(), at: $1) }
+      }
+    }
+    #expect(harness.status(file.id)?.chunks.done == 1)
+    // As the answer to a chunk, each is a failure of that chunk.
+    for (index, outcome) in nonsense.dropFirst().dropLast().prefix(4).enumerated() {
+      harness.answerChunk(index + 1, outcome)
+    }
+    harness.apply { $0.chunkRead(ReadID(.max), result: .changed, at: $1) }
+    harness.apply { $0.recorded(file.id, receipt: ScheduleHarness.receipt(.root, 1, root: "", tip: ""), at: $1) }
+    harness.advance(by: .seconds(1))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+  }
+}

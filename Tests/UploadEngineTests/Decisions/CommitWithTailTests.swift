@@ -1,0 +1,156 @@
+import FileModel
+import Integrity
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct CommitWithTailTests {
+  private func sending(_ file: ImaginaryFile, waits: Bool = true) -> ScheduleHarness {
+    var harness = ScheduleHarness(commitWaitsForChunks: waits)
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    return harness
+  }
+
+  private static func published(_ commit: SessionCommit) -> StepOutcome { ScheduleHarness.success(of: .commit(commit)) }
+
+  @Test func commit_goesOutBesideTheLastChunks_andNotBefore() throws {
+    let file = ImaginaryFile(1, "a.mov", size: 20_000)
+    var harness = sending(file)
+    #expect(harness.commits.isEmpty, "chunks are still to be read")
+    for index in 0..<7 {
+      harness.answerChunk(index, .chunkStored)
+      harness.answerReads()
+    }
+    #expect(harness.commits.isEmpty, "a chunk waits for a stream")
+    harness.answerChunk(7, .chunkStored)
+    let commit = try #require(harness.commits.first)
+    #expect(harness.chunkRequests.count == 12)
+    let digests = (0..<20).map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0 * 1000) }
+    let proof = CommitProof(sessionID: "s", digests: digests)
+    #expect(commit.merkleRoot == proof.merkleRoot && commit.chainTip == proof.chainTip && commit.chunkCount == 20)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func commit_waitsForEveryAcknowledgement_whereTheServerDoesNot() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file, waits: false)
+    harness.answerChunk(0, .chunkStored)
+    harness.answerChunk(1, .chunkStored)
+    #expect(harness.commits.isEmpty)
+    harness.answerChunk(2, .chunkStored)
+    #expect(harness.commits.count == 1)
+  }
+
+  @Test func answerBeforeTheTailsAcknowledgements_completesTheFile_andTheyNoLongerMatter() throws {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    let commit = try #require(harness.commits.first)
+    harness.answer(Self.published(commit)) { $0.isCommit }
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.acknowledgedBytes == 3000)
+    #expect(harness.buffers.count == 3, "the transport still reads from them")
+    harness.answerChunk(0, .chunkStored)
+    harness.answerChunk(1, StepFailure.connection(.connectionLost))
+    harness.answerChunk(2, .refused(StepFailure(.sessionGone, "gone")))
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.acknowledgedBytes == 3000)
+    #expect(harness.buffers.isEmpty && harness.chunkRequests.isEmpty && harness.commits.isEmpty)
+  }
+
+  @Test func tailChunkThatFails_isSentAgainAtOnce_whileTheCommitWaits() throws {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    #expect(harness.commits.count == 1)
+    harness.answerChunk(1, StepFailure.connection(.connectionLost))
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2])
+    #expect(harness.commits.count == 1, "never two commits at once")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.retried == 1)
+  }
+
+  @Test func commitThatFindsTheTailMissing_isRepeatedAfterIt_withoutAFailure() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    harness.answer(.incomplete(missing: [0, 2])) { $0.isCommit }
+    #expect(harness.commits.isEmpty, "no loop of commits while chunks are on their way")
+    #expect(harness.state(file.id) == .uploading)
+    #expect(harness.status(file.id)?.lastFailure == nil)
+    #expect(harness.chunkRequests.count == 3)
+    harness.answerChunk(0, .chunkStored)
+    harness.answerChunk(1, .chunkStored)
+    #expect(harness.commits.isEmpty)
+    harness.answerChunk(2, .chunkStored)
+    #expect(harness.commits.count == 1)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.attempts == 0)
+  }
+
+  /// Regression: content that settled before an older one's receipt came kept a transfer without a session for ever.
+  @Test func contentThatChangesBesideTheCommit_isDeliveredAfterIt_andNeverMixedIntoIt() throws {
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    let first = try #require(harness.commits.first)
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    harness.answerReads()
+    for index in 0..<3 { harness.answerChunk(index, .chunkStored) }
+    #expect(harness.chunkRequests.isEmpty, "the session belongs to the commit until it is answered")
+    harness.answer(Self.published(first)) { $0.isCommit }
+    #expect(harness.state(file.id) != .complete)
+    #expect(harness.status(file.id)?.receipt == nil)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.receipt?.merkleRoot != Hex.encode(first.merkleRoot))
+  }
+
+  @Test func commitThatWaitsForAChunkOfAGoneContent_isEnded() throws {
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    let commit = try #require(harness.sent.first { $0.order.isCommit })
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    #expect(harness.cancelled.isEmpty, "all its chunks are on their way")
+    harness.answerChunk(1, StepFailure.connection(.connectionLost))
+    #expect(harness.cancelled == [commit.id])
+    harness.answer(StepFailure.connection(.cancelled)) { $0.isCommit }
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func chunkThatIsDeniedAfterItsAcknowledgement_isSentAgain() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    for index in 0..<3 { harness.answerChunk(index, .chunkStored) }
+    harness.answer(.incomplete(missing: [1, 99, -4])) { $0.isCommit }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index) == [1])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func receiverThatDeniesForEver_isGivenUp_withAReason() {
+    let file = ImaginaryFile(1, "a.mov", size: 1500)
+    var harness = sending(file)
+    var commits = 0
+    while harness.state(file.id) != .failed, commits < 50 {
+      harness.answerReads()
+      if harness.answer(.chunkStored, where: { $0.isChunk }) != nil { continue }
+      if harness.answer(.incomplete(missing: [0]), where: { $0.isCommit }) != nil {
+        commits += 1
+        continue
+      }
+      harness.advance(by: .seconds(1))
+    }
+    #expect(harness.status(file.id)?.lastFailure?.code == "incomplete")
+    #expect(commits <= 2 * UploadConstants.chunkMaxRetries)
+    #expect(harness.buffers.isEmpty)
+  }
+}
