@@ -77,7 +77,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       State(
         schedule: UploadSchedule(
           limits: configuration.limits, abilities: destination.abilities, catalog: entries, records: records,
-          random: configuration.random)))
+          publishedName: { destination.publishedName(for: $0) }, random: configuration.random)))
     parts = Mutex(Parts())
     held = Mutex([:])
     alarm = Monitor(Alarm())
@@ -406,6 +406,10 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
     case .destinationAvailable:
       logger.info("the destination is available again")
+    case .notResumed(_, let path, let reason):
+      logger.warning(
+        "an earlier upload of the file cannot be gone on with; the file is kept and sent again",
+        metadata: ["path": "\(path.displayText)", "reason": "\(reason)"])
     case .missingFromSpool(_, let path):
       logger.warning(
         "a file that was still to be delivered is no longer in the spool",

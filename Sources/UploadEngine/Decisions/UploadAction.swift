@@ -108,6 +108,8 @@ public enum UploadReport: Hashable, Sendable {
   case destinationUnavailable(FileStatus.Failure)
   /// It is back.
   case destinationAvailable
+  /// The resume record of a file is of no use, for this reason; the file is sent again.
+  case notResumed(FileID, RelativePath, String)
   /// A file that the catalog held as pending is no longer in the spool.
   case missingFromSpool(FileID, RelativePath)
 }

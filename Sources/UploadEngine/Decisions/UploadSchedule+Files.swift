@@ -273,8 +273,8 @@ extension UploadSchedule {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
-    } else if let record = inheritedRecords.removeValue(forKey: snapshot.id), record.chunkBytes <= limits.bufferBytes {
-      file.session = UploadSession(record)
+    } else if let record = inheritedRecords.removeValue(forKey: snapshot.id) {
+      file.session = resumedSession(record, of: file, at: now)
     }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
@@ -284,6 +284,23 @@ extension UploadSchedule {
     case .cancelled: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }
+  }
+
+  /// The session that a record names; nil when it cannot be gone on with. A clock that was set back makes a session look
+  /// younger than it is; then the server says that it is gone.
+  private mutating func resumedSession(_ record: ResumeRecord, of file: FileUpload, at now: Moment) -> UploadSession? {
+    let session = UploadSession(record)
+    let reason: String
+    if session.isExpired(atMilliseconds: now.wallMilliseconds) {
+      reason = "The upload session is older than a server keeps it."
+    } else if record.chunkBytes > limits.bufferBytes {
+      reason = "Its chunks of \(record.chunkBytes) bytes are larger than the buffers of \(limits.bufferBytes)."
+    } else {
+      return session
+    }
+    actions.append(.removeResume(file.id))
+    actions.append(.report(.notResumed(file.id, file.path, reason)))
+    return nil
   }
 
   private mutating func scanEnded(at now: Moment) {

@@ -446,8 +446,9 @@ extension UploadSchedule {
   /// The server had published the session before an earlier run could take note. If that was the present content under
   /// a name that the file has, it is delivered; otherwise it is sent anew.
   mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) {
-    let path = file.nextPath(limits.temporaryNames) ?? file.path
-    if receipt.merkleRoot == file.merkleRoot.map(Hex.encode), receipt.sizeBytes == file.snapshot.sizeBytes {
+    if receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.merkleRoot.map(Hex.encode),
+      receipt.chainTip == file.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name)
+    {
       let publishing = FileUpload.Publishing(
         request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
       accept(receipt, publishing, of: &file, at: now)
@@ -457,6 +458,11 @@ extension UploadSchedule {
     file.session = makeSession(for: file, at: now)
     file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: limits.chunkBytes))
     actions.append(.removeResume(file.id))
+  }
+
+  /// The file's name that was published; nil when the file has had another one since. Names are compared byte by byte.
+  private func path(of file: FileUpload, publishedAs name: String) -> RelativePath? {
+    file.snapshot.names.first { publishedName($0).utf8.elementsEqual(name.utf8) }
   }
 
   // MARK: - Failures

@@ -1,4 +1,4 @@
-import FileModel
+public import FileModel
 
 /// Bounds and rates of an engine; validated by whoever makes them.
 public struct UploadLimits: Hashable, Sendable {
@@ -86,6 +86,8 @@ public struct UploadSchedule: Sendable {
 
   let limits: UploadLimits
   let abilities: DestinationAbilities
+  /// The destination's name for a path; a receipt names what was published.
+  let publishedName: @Sendable (RelativePath) -> String
   var policy = RetryPolicy()
   var random: any RandomNumberGenerator & Sendable
 
@@ -131,10 +133,12 @@ public struct UploadSchedule: Sendable {
   /// A schedule with nothing to do but what an earlier run left.
   public init(
     limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry], records: [ResumeRecord],
+    publishedName: (@Sendable (RelativePath) -> String)? = nil,
     random: any RandomNumberGenerator & Sendable
   ) {
     self.limits = limits
     self.abilities = abilities
+    self.publishedName = publishedName ?? { $0.displayText }
     self.random = random
     for entry in catalog { inherited[entry.id] = entry }
     for record in records { inheritedRecords[record.fileID] = record }

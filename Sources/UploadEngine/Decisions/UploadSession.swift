@@ -38,6 +38,6 @@ struct UploadSession: Sendable {
   func isExpired(atMilliseconds now: Int64) -> Bool {
     let seconds = now / 1000
     if let expiresAtSeconds, expiresAtSeconds <= seconds { return true }
-    return seconds &- openedAtSeconds >= UploadConstants.sessionMaxAge.components.seconds
+    return openedAtSeconds <= seconds - UploadConstants.sessionMaxAge.components.seconds
   }
 }

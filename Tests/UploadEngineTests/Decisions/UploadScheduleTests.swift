@@ -523,11 +523,7 @@ import Testing
 
   @Test func restart_asksTheServer_andSendsOnlyWhatIsMissing() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
-    let record = ResumeRecord(
-      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: 1000, epochRevision: 1,
-      path: RelativePath("a.mov"), sizeBytes: 5000, openedAtSeconds: 1_699_999_000, expiresAtSeconds: nil,
-      acknowledged: [])
-    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record])
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
     harness.handle(file.found)
     harness.handle(.scanEnded)
     #expect(harness.reads.isEmpty, "nothing is read before the server has answered")
@@ -559,27 +555,156 @@ import Testing
     #expect(harness.state(changed.id) == .complete)
   }
 
-  @Test func restart_believesTheServerThatItHadPublished_onlyIfItIsThePresentContent() {
+  private func record(
+    of file: ImaginaryFile, chunkBytes: Int = 1000, openedAt: Int64 = 1_699_999_000, expiresAt: Int64? = nil
+  ) -> ResumeRecord {
+    ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: chunkBytes, epochRevision: 1,
+      path: file.snapshot.names[0], sizeBytes: file.snapshot.sizeBytes, openedAtSeconds: openedAt,
+      expiresAtSeconds: expiresAt, acknowledged: [])
+  }
+
+  /// What the server would publish of a file of two chunks.
+  private func truth(_ file: ImaginaryFile) -> Receipt {
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: "s")
+    for offset: UInt64 in [0, 1000] {
+      let digest = ScheduleHarness.digest(file: file.id, epoch: 0, offset: offset)
+      tree.append(chunkSHA256: digest.sha256)
+      chain.extend(with: digest.sha256)
+    }
+    return ScheduleHarness.receipt(
+      file.snapshot.names[0], 2000, root: Hex.encode(tree.root), tip: Hex.encode(chain.tip))
+  }
+
+  @Test func restart_believesTheServerThatItHadPublished_onlyIfAllOfItIsThePresentContent() {
     let file = ImaginaryFile(1, "a.mov", size: 2000, epoch: 0)
-    let record = ResumeRecord(
-      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: 1000, epochRevision: 1,
-      path: RelativePath("a.mov"), sizeBytes: 2000, openedAtSeconds: 1_699_999_000, expiresAtSeconds: nil,
-      acknowledged: [])
-    let digests = [0, 1000].map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: $0) }
-    let root = Hex.encode(CommitProof(sessionID: "s", digests: digests).merkleRoot)
-    for (isTrue, receiptRoot) in [(true, root), (false, String(repeating: "0", count: 64))] {
-      var harness = scanned(catalog: [entry(file, state: .pending)], records: [record])
+    let lies: [(inout Receipt) -> Void] = [
+      { $0.merkleRoot = String(repeating: "0", count: 64) }, { $0.chainTip = String(repeating: "0", count: 64) },
+      { $0.sizeBytes = 1999 }, { $0.name = "another name" },
+    ]
+    for lie in [nil] + lies {
+      var receipt = truth(file)
+      lie?(&receipt)
+      var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
       harness.handle(file.found)
       harness.handle(.scanEnded)
-      harness.answer(.published(ScheduleHarness.receipt(.init("a.mov"), 2000, root: receiptRoot, tip: ""))) {
-        $0.isQuery
-      }
+      harness.answer(.published(receipt)) { $0.isQuery }
       harness.answerReads()
-      #expect(harness.sent.contains { $0.order.isOpenSession } == !isTrue)
+      #expect(harness.sent.contains { $0.order.isOpenSession } == (lie != nil), "\(receipt)")
+      harness.record()
+      #expect((harness.state(file.id) == .complete) == (lie == nil), "\(receipt)")
       harness.succeed()
       harness.record()
       #expect(harness.state(file.id) == .complete)
     }
+  }
+
+  /// The answer to the commit was lost, and the file was renamed before the restart.
+  @Test func restart_publishesUnderTheNewName_whatWasPublishedUnderTheOldOne() {
+    let old = ImaginaryFile(1, "old.mov", size: 2000, epoch: 0)
+    let file = ImaginaryFile(1, "new.mov", size: 2000, epoch: 0)
+    var harness = scanned(catalog: [entry(old, state: .pending)], records: [record(of: old)])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    harness.answer(.published(truth(old))) { $0.isQuery }
+    harness.succeed()
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.receipt?.name == "new.mov")
+  }
+
+  @Test(
+    arguments: [
+      (1_700_000_000 - 604_800, nil, false), (1_700_000_000 - 604_799, nil, true), (0, nil, false),
+      (Int64.min, nil, false), (1_699_999_000, 1_700_000_000, false), (1_699_999_000, 1_700_000_001, true),
+      (1_699_999_000, 0, false),
+      // The clock was set back since: the server is asked.
+      (1_800_000_000, nil, true), (Int64.max, Int64.max, true),
+    ] as [(Int64, Int64?, Bool)])
+  func restart_doesNotGoOnWithASessionThatIsTooOld(openedAt: Int64, expiresAt: Int64?, isResumed: Bool) {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = scanned(
+      catalog: [entry(file, state: .pending)],
+      records: [record(of: file, openedAt: openedAt, expiresAt: expiresAt)])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    #expect(harness.sent.contains { $0.order.isQuery } == isResumed)
+    #expect(harness.sent.contains { $0.order.isOpenSession } == !isResumed)
+    #expect(
+      harness.others.contains { if case .report(.notResumed(file.id, _, _)) = $0 { true } else { false } } == !isResumed
+    )
+    #expect(harness.others.contains(.removeResume(file.id)) == !isResumed)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func restart_doesNotGoOnWithChunksLargerThanItsBuffers() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = scanned(
+      catalog: [entry(file, state: .pending)],
+      records: [record(of: file, chunkBytes: ScheduleHarness.standardLimits.bufferBytes + 1)])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func restart_opensANewSession_whenTheServersChunksHaveAnotherSize() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    let digest = ScheduleHarness.digest(file: file.id, epoch: 0, offset: 0).sha256
+    harness.answer(.held(digests: [0: digest], chunkBytes: 999)) { $0.isQuery }
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2, 3, 4])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Indices beyond the file, digests that are none: they match nothing, and everything is sent.
+  @Test func restart_sendsEverything_whenTheServerHoldsNonsense() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    var held: [Int: [UInt8]] = [-1: [], Int.max: [1], Int.min: [], 5: Array(repeating: 0, count: 32), 0: [], 1: [7]]
+    for index in 1000..<3000 { held[index] = Array(repeating: 9, count: 32) }
+    harness.answer(.held(digests: held, chunkBytes: 1000)) { $0.isQuery }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2, 3, 4])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.chunks.reused == 0)
+  }
+
+  /// What was taken over from the server belongs in the next record as well.
+  @Test func resumeSnapshot_hasWhatWasAcknowledgedAndWhatWasFoundAtTheServer() throws {
+    let file = ImaginaryFile(1, "a.mov", size: 4000, epoch: 0)
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    let digests = (0..<4).map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($0) * 1000) }
+    harness.answer(.held(digests: [1: digests[1].sha256], chunkBytes: 1000, expiresAtSeconds: 1_700_000_500)) {
+      $0.isQuery
+    }
+    harness.answerReads()
+    let first = try #require(harness.schedule.resumeSnapshot(of: file.id, since: nil))
+    #expect(first.changes == nil)
+    #expect(first.record.acknowledged == [.init(index: 1, digest: digests[1])])
+    #expect(first.record.contiguousCount == 0)
+    #expect(first.record.expiresAtSeconds == 1_700_000_500)
+    harness.answer(.chunkStored) { $0.isChunk }
+    let second = try #require(harness.schedule.resumeSnapshot(of: file.id, since: first.mark))
+    #expect(second.changes == [.init(index: 0, digest: digests[0])])
+    #expect(second.record.contiguousCount == 2)
+    #expect(second.record.offsetBytes == 2000)
+    let other = ResumeSnapshot.Mark(sessionID: "other", changeCount: first.mark.changeCount)
+    #expect(harness.schedule.resumeSnapshot(of: file.id, since: other)?.changes == nil)
   }
 
   @Test func restart_reportsPendingFilesThatAreGone_andKeepsDeliveredOnesVisible() {
