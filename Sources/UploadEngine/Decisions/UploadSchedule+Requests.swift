@@ -418,8 +418,10 @@ extension UploadSchedule {
       rate.add(bytes, at: now.monotonic)
     }
     let isSessionOver = file.session?.nonce == publishing.nonce
+    // Behind the catalog's entry: without either, a crash in between would have the whole file sent again.
+    let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
+    defer { if let outdatedRecord { actions.append(.removeResume(outdatedRecord)) } }
     if isSessionOver {
-      if file.session?.id != nil { actions.append(.removeResume(file.id)) }
       file.session = nil
       file.inFlightIndices = []
     }

@@ -40,9 +40,15 @@ public final class Catalog: Sendable {
 
   /// Inserts or replaces entries, all of them or none. The oldest history beyond 10,000 files is dropped.
   public func upsert(_ entries: [CatalogEntry]) throws(StorageError) {
-    guard !entries.isEmpty else { return }
+    try write(entries, removing: [])
+  }
+
+  /// Inserts or replaces entries and forgets files, all or none, with one sync of the disk.
+  public func write(_ entries: [CatalogEntry], removing ids: [FileID]) throws(StorageError) {
+    guard !entries.isEmpty || !ids.isEmpty else { return }
     try write { database in
       for entry in entries { try CatalogRows.upsert(entry, database) }
+      for id in ids { try CatalogRows.remove(id, database) }
       if entries.contains(where: { $0.state.isHistory }) {
         try CatalogRows.pruneHistory(database, keeping: Self.historyMax)
       }
@@ -59,10 +65,7 @@ public final class Catalog: Sendable {
 
   /// Forgets files.
   public func remove(_ ids: [FileID]) throws(StorageError) {
-    guard !ids.isEmpty else { return }
-    try write { database in
-      for id in ids { try CatalogRows.remove(id, database) }
-    }
+    try write([], removing: ids)
   }
 
   /// A setting of the connection, in SQLite's own words.
@@ -152,7 +155,7 @@ extension Catalog {
       try database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
       try check(database)
       let migrator = CatalogSchema.migrator
-      guard try !database.read(migrator.hasBeenSuperseded) else {
+      guard try !database.read({ try CatalogSchema.isNewer($0) }) else {
         throw StorageError(
           .newerVersion,
           "the catalog \(quoted(path)) was written by a newer version: use that version, or move the file away (files "

@@ -46,6 +46,17 @@ enum CatalogSchema {
     }
     return migrator
   }
+
+  /// True when a newer version has been at the tables. Its migrations are numbers, too: any other word is damage, which
+  /// must not keep a mount from starting.
+  static func isNewer(_ database: Database) throws -> Bool {
+    guard try migrator.hasBeenSuperseded(database) else { return false }
+    let applied = try String.fetchAll(database, sql: "SELECT CAST(identifier AS TEXT) FROM grdb_migrations")
+    guard applied.allSatisfy({ UInt16($0) != nil }) else {
+      throw StorageError(.damaged, "the list of its versions holds something that is none")
+    }
+    return true
+  }
 }
 
 /// Entries as rows. Unsigned numbers are stored as the signed ones with the same bits: they are compared for equality

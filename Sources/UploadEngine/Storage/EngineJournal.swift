@@ -114,13 +114,22 @@ final class EngineJournal: Sendable {
 
   private func write(_ batch: Work, _ source: Source) {
     for id in batch.measures { source.measure(id) }
-    for (id, work) in batch.resume { write(work, id, source) }
-    guard !batch.catalog.isEmpty else { return }
-    let recorded = catalogLock.withLock { _, _ in writeCatalog(batch.catalog, source) }
+    // The catalog first: deliveries do not wait for the records of large files, and the record of a delivered one is not
+    // dropped before its receipt is durable.
+    let recorded =
+      batch.catalog.isEmpty ? [] : catalogLock.withLock { _, _ in writeCatalog(batch.catalog, source) }
+    var postponed: [FileID: ResumeWork] = [:]
+    for (id, work) in batch.resume {
+      if recorded == nil, work == .remove, batch.catalog[id] == .record {
+        postponed[id] = work
+      } else {
+        write(work, id, source)
+      }
+    }
     guard let recorded else {
       // The disk refuses. Nothing is lost: the spool holds the captures, and delivery is only believed once it is
       // recorded. Try again with whatever is new by then.
-      retry(batch.catalog)
+      retry(batch.catalog, postponed)
       return
     }
     if !recorded.isEmpty { source.recorded(recorded) }
@@ -154,8 +163,7 @@ final class EngineJournal: Sendable {
       }
     }
     do throws(StorageError) {
-      if !entries.isEmpty { try catalog.upsert(entries) }
-      if !forgotten.isEmpty { try catalog.remove(forgotten) }
+      try catalog.write(entries, removing: forgotten)
       return entries.compactMap { entry in entry.receipt.map { (entry.id, $0) } }
     } catch {
       logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])
@@ -163,7 +171,7 @@ final class EngineJournal: Sendable {
     }
   }
 
-  private func retry(_ batch: [FileID: CatalogWork]) {
+  private func retry(_ catalogBatch: [FileID: CatalogWork], _ resumeBatch: [FileID: ResumeWork]) {
     // Not at once: the disk may be full for a while. At the end it is not tried again: what is not recorded is delivered
     // again after the next start.
     let deadline = monotonicNanoseconds() + Self.tickNanoseconds
@@ -173,7 +181,8 @@ final class EngineJournal: Sendable {
         return .done(())
       }
       if monotonicNanoseconds() < deadline { return .againBy(nanoseconds: deadline) }
-      work.catalog.merge(batch) { newer, _ in newer }
+      work.catalog.merge(catalogBatch) { newer, _ in newer }
+      work.resume.merge(resumeBatch) { newer, _ in newer }
       return .done(())
     }
   }

@@ -513,6 +513,27 @@ import Testing
 
   // MARK: - Restart
 
+  /// The driver acts in this order; a crash in between must not cost both.
+  @Test func delivery_isRecordedBeforeTheResumeRecordGoes() throws {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    while !harness.sent.contains(where: { $0.order.isCommit }), let request = harness.sent.first {
+      harness.answer(ScheduleHarness.success(of: request.order)) { _ in true }
+      harness.answerReads()
+    }
+    harness.others = []
+    guard let commit = harness.sent.first(where: { $0.order.isCommit }) else {
+      Issue.record("no commit was sent")
+      return
+    }
+    harness.answer(ScheduleHarness.success(of: commit.order)) { $0.isCommit }
+    let recorded = try #require(harness.others.firstIndex(of: .record(file.id)))
+    let removed = try #require(harness.others.firstIndex(of: .removeResume(file.id)))
+    #expect(recorded < removed)
+  }
+
   private func entry(_ file: ImaginaryFile, state: CatalogState) -> CatalogEntry {
     CatalogEntry(
       id: file.id, path: file.snapshot.names[0], inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,

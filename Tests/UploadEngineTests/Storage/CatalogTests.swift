@@ -215,6 +215,30 @@ import Testing
     #expect(folder.names().contains("catalog.sqlite") && !folder.names().contains { $0.contains("damaged") })
   }
 
+  @Test func aVersionThatIsNoneIsDamage() throws {
+    try Catalog(path: path).close()
+    try sql("INSERT INTO grdb_migrations (identifier) VALUES ('q')")
+    let reopened = try Catalog(path: path)
+    #expect(reopened.openedDamaged != nil)
+    try reopened.upsert([delivered(1)])
+  }
+
+  @Test func anotherProgramsDatabaseIsMovedAside() throws {
+    try sql("CREATE TABLE file (name TEXT); INSERT INTO file VALUES ('mine')")
+    let catalog = try Catalog(path: path)
+    #expect(catalog.openedDamaged?.contains("damaged-1") == true)
+    try catalog.upsert([delivered(1)])
+    #expect(try catalog.loadAll() == [delivered(1)])
+  }
+
+  @Test func entriesAndRemovalsAreOneTransaction() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([entry(1), entry(2)])
+    try catalog.write([delivered(3)], removing: [entry(1).id])
+    #expect(try sorted(catalog.loadAll()) == [entry(2), delivered(3)])
+    try catalog.write([], removing: [])
+  }
+
   @Test func damageWhileInUseCostsTheCatalogAndNotItsUse() throws {
     let catalog = try Catalog(path: path)
     // More than SQLite keeps in memory.

@@ -1,0 +1,74 @@
+import FileModel
+import Glibc
+import Logging
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct EngineJournalTests {
+  private let folder: ScratchFolder
+  private let catalog: Catalog
+  private let store: ResumeStore
+  private let journal: EngineJournal
+
+  init() throws {
+    folder = try ScratchFolder()
+    mkdir(folder("resume"), 0o700)
+    catalog = try Catalog(path: folder("catalog.sqlite"))
+    store = try ResumeStore(directory: folder("resume"), masterKeyFile: folder("master.key"))
+    journal = EngineJournal(catalog: catalog, resumeStore: store, logger: Logger(label: "test"))
+  }
+
+  private func start() {
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntry: { id in
+          CatalogEntry(
+            id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
+            state: .pending)
+        },
+        resumeSnapshot: { _, mark in
+          let record = ResumeFixture.record(chunks: 1)
+          guard let mark else {
+            return ResumeSnapshot(record: record, changes: nil, mark: .init(sessionID: "s-1", changeCount: 1))
+          }
+          let change = ResumeSnapshot.Change(index: 1, digest: ResumeFixture.digest(1))
+          return ResumeFixture.snapshot(record, changes: [change], changeCount: mark.changeCount + 1)
+        }, recorded: { _ in }, measure: { _ in }, tick: {}))
+  }
+
+  /// Else a crash would leave neither a receipt nor anything to go on with.
+  @Test func theRecordOfADeliveredFile_isKeptUntilTheCatalogHasItsEntry() throws {
+    try store.save(ResumeFixture.record())
+    // A catalog that refuses every write.
+    catalog.close()
+    journal.record(ResumeFixture.id)
+    journal.removeResume(ResumeFixture.id)
+    start()
+    journal.stop()
+    #expect(store.load(ResumeFixture.id) == .record(ResumeFixture.record()))
+  }
+
+  @Test func aDeliveredFile_hasAnEntryAndNoRecord() throws {
+    try store.save(ResumeFixture.record())
+    journal.record(ResumeFixture.id)
+    journal.removeResume(ResumeFixture.id)
+    start()
+    journal.stop()
+    #expect(store.load(ResumeFixture.id) == .none)
+    #expect(try catalog.loadAll().map(\.id) == [ResumeFixture.id])
+  }
+
+  @Test func saves_continueTheRecordThatIsOnDisk() throws {
+    try store.save(ResumeFixture.record(chunks: 1))
+    journal.saveResume(ResumeFixture.id)
+    start()
+    journal.stop()
+    #expect(store.mark(of: ResumeFixture.id)?.changeCount == 1)
+    guard case .record(let record) = store.load(ResumeFixture.id) else {
+      Issue.record("there is no record")
+      return
+    }
+    #expect(record.acknowledged.map(\.index) == [0, 1])
+  }
+}
