@@ -49,7 +49,9 @@ extension Filesystem {
         let snapshot = snapshotLocked(of: file, &state)
         // The last name was taken away a moment ago, and whoever did it is about to say so.
         if snapshot.names.isEmpty, announcement != .removed { return (nil, nil) }
-        return (owesOpened ? .opened(snapshot) : nil, announcement.map { event($0, file.id, snapshot) })
+        // A file that lost its name before its first event was said never had one for the sink.
+        let opens = owesOpened && !snapshot.names.isEmpty
+        return (opens ? .opened(snapshot) : nil, announcement.map { event($0, file.id, snapshot) })
       }
     }
     if let first = events.first { sink.handle(first) }
