@@ -102,6 +102,14 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
 
+    // Client, network and receiver in one thread under virtual time; in no product.
+    .target(
+      name: "UploadSimulation",
+      dependencies: ["UploadEngine", "Destinations", "ReceiverCore", "ChunkProtocol", "Integrity", "FileModel"],
+      swiftSettings: strict),
+    .executableTarget(
+      name: "uploadfs-simulate", dependencies: ["UploadSimulation", "Destinations"], swiftSettings: strict),
+
     .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
     .testTarget(
       name: "MountConfigurationTests", dependencies: ["MountConfiguration", "UploadEngine", "Destinations"],

@@ -12,23 +12,23 @@ import Integrity
 /// exchanged or brought back from an earlier file. What can be cut off is the end, which costs a question to the server.
 ///
 /// Version 1 had one body after the session id, and is still read.
-enum ResumeRecordCoding {
+package enum ResumeRecordCoding {
   /// Why bytes are no record, for people.
-  struct Unreadable: Error {
-    var reason: String
+  package struct Unreadable: Error {
+    package var reason: String
   }
 
   /// What a record's file says.
-  struct Reading: Hashable {
-    var record: ResumeRecord
+  package struct Reading: Hashable {
+    package var record: ResumeRecord
     /// Bytes at the end that are no whole segment; a crash in mid-write leaves some.
-    var unreadableBytes: Int
+    package var unreadableBytes: Int
   }
 
   /// What the segments of one file have in common.
-  struct Envelope: Hashable, Sendable {
+  package struct Envelope: Hashable, Sendable {
     /// The bytes before the first segment.
-    let header: [UInt8]
+    package let header: [UInt8]
     fileprivate let key: [UInt8]
   }
 
@@ -38,7 +38,7 @@ enum ResumeRecordCoding {
 
   // MARK: - Writing
 
-  static func makeEnvelope(sessionID: String, masterKey: [UInt8]) throws(StorageError) -> Envelope {
+  package static func makeEnvelope(sessionID: String, masterKey: [UInt8]) throws(StorageError) -> Envelope {
     let session = Array(sessionID.utf8)
     var header = ByteWriter()
     header.append(magic)
@@ -53,13 +53,13 @@ enum ResumeRecordCoding {
   }
 
   /// A record's whole file.
-  static func encode(_ record: ResumeRecord, in envelope: Envelope) throws(StorageError) -> [UInt8] {
+  package static func encode(_ record: ResumeRecord, in envelope: Envelope) throws(StorageError) -> [UInt8] {
     let chunks = record.acknowledged.map { ResumeSnapshot.Change(index: $0.index, digest: $0.digest) }
     return envelope.header + (try segment(0, of: record, chunks, in: envelope))
   }
 
   /// A segment to append to a file that has `number` segments.
-  static func segment(
+  package static func segment(
     _ number: UInt64, of record: ResumeRecord, _ changes: [ResumeSnapshot.Change], in envelope: Envelope
   ) throws(StorageError) -> [UInt8] {
     let body = try ResumeBody.encode(record, changes)
@@ -79,7 +79,7 @@ enum ResumeRecordCoding {
 
   // MARK: - Reading
 
-  static func decode(_ bytes: [UInt8], masterKey: [UInt8]) throws(Unreadable) -> Reading {
+  package static func decode(_ bytes: [UInt8], masterKey: [UInt8]) throws(Unreadable) -> Reading {
     var reader = ByteReader(bytes)
     guard reader.take(magic.count).map({ Array($0) }) == magic else {
       throw Unreadable(reason: "it does not start like a resume record")

@@ -1,32 +1,33 @@
 /// Who writes a file, and what the world has been told of it: the decisions behind `opened`, `changed` and `settled`.
 ///
-/// A pure value. `CapturedFile` keeps it under the file's lock and sends what it answers, in order.
-struct WriterActivity: Hashable, Sendable {
+/// A pure value. The filesystem keeps it under the file's lock and sends what it answers, in order; a simulation of writers
+/// keeps the same rules by using it.
+package struct WriterActivity: Hashable, Sendable {
   /// Counts content mutations since the daemon started; bumped before each mutation's system call.
-  private(set) var epoch: UInt64
+  package private(set) var epoch: UInt64
   /// Mutations whose system call has not returned.
-  private(set) var mutationsInFlight = 0
+  package private(set) var mutationsInFlight = 0
   /// Writable handles, counted from before the reply to open or create until their release.
-  private(set) var writableOpens = 0
+  package private(set) var writableOpens = 0
   /// A revision has begun that no `settled` has closed yet.
-  private(set) var hasOpenRevision: Bool
+  package private(set) var hasOpenRevision: Bool
   /// `opened` was sent and no `settled` since.
-  private(set) var isOpenedAnnounced = false
+  package private(set) var isOpenedAnnounced = false
   /// The last name is gone, and the world knows: nothing more is said of this file.
-  private(set) var isGone = false
+  package private(set) var isGone = false
 
   /// What has to be said because of a transition.
-  enum Announcement: Hashable, Sendable {
+  package enum Announcement: Hashable, Sendable {
     case opened
     case changed
     case settled
   }
 
   /// A file that was found in the spool: whole, and nothing of it has changed since the daemon started.
-  static var found: WriterActivity { WriterActivity(epoch: 0, hasOpenRevision: false) }
+  package static var found: WriterActivity { WriterActivity(epoch: 0, hasOpenRevision: false) }
 
   /// A file that is being created, which is its first mutation; its first revision is open from the start.
-  static var created: WriterActivity { WriterActivity(epoch: 1, hasOpenRevision: true) }
+  package static var created: WriterActivity { WriterActivity(epoch: 1, hasOpenRevision: true) }
 
   private init(epoch: UInt64, hasOpenRevision: Bool) {
     self.epoch = epoch
@@ -34,10 +35,10 @@ struct WriterActivity: Hashable, Sendable {
   }
 
   /// Whether the next mutation begins a revision, which has to be made known before its system call.
-  var needsNewRevision: Bool { !hasOpenRevision && !isGone }
+  package var needsNewRevision: Bool { !hasOpenRevision && !isGone }
 
   /// Before the reply to open or create.
-  mutating func openedForWriting() -> Announcement? {
+  package mutating func openedForWriting() -> Announcement? {
     writableOpens += 1
     guard writableOpens == 1, !isOpenedAnnounced, !isGone else { return nil }
     isOpenedAnnounced = true
@@ -45,13 +46,13 @@ struct WriterActivity: Hashable, Sendable {
   }
 
   /// At release, or when the opener was interrupted before it got its descriptor.
-  mutating func closedForWriting() -> Announcement? {
+  package mutating func closedForWriting() -> Announcement? {
     writableOpens -= 1
     return settledIfQuiet()
   }
 
   /// Before a mutation's system call. `changed` for the first one of a revision.
-  mutating func beginMutation() -> Announcement? {
+  package mutating func beginMutation() -> Announcement? {
     let isFirst = needsNewRevision
     epoch &+= 1
     mutationsInFlight += 1
@@ -60,26 +61,26 @@ struct WriterActivity: Hashable, Sendable {
   }
 
   /// Whether the end of one mutation cannot settle the file, so that nothing needs to be said.
-  var endsMutationsSilently: Bool { writableOpens > 0 || mutationsInFlight > 1 || isGone }
+  package var endsMutationsSilently: Bool { writableOpens > 0 || mutationsInFlight > 1 || isGone }
 
   /// After a mutation's system call.
-  mutating func endMutation() -> Announcement? {
+  package mutating func endMutation() -> Announcement? {
     mutationsInFlight -= 1
     return settledIfQuiet()
   }
 
   /// A file that was made without any handle (mknod, or created for reading only).
-  mutating func madeWithoutWriter() -> Announcement? {
+  package mutating func madeWithoutWriter() -> Announcement? {
     settledIfQuiet()
   }
 
   /// The last name was removed.
-  mutating func lostLastName() {
+  package mutating func lostLastName() {
     isGone = true
   }
 
   /// Whether nobody writes and nothing is under way.
-  var isQuiet: Bool { writableOpens == 0 && mutationsInFlight == 0 }
+  package var isQuiet: Bool { writableOpens == 0 && mutationsInFlight == 0 }
 
   /// A writer that came and went without writing is announced too: the listener has to know that it is gone.
   private mutating func settledIfQuiet() -> Announcement? {

@@ -1,0 +1,40 @@
+import ChunkProtocol
+import FileModel
+import Integrity
+import UploadEngine
+
+/// Knows what may be published: for each name every content that a file had under it while nobody was writing. And what was
+/// published, and which receipt was given for it.
+final class Oracle {
+  var report: (_ invariant: String, _ detail: String) -> Void = { _, _ in }
+  private var legitimate: [String: Set<[UInt8]>] = [:]
+  private var receipts: [String: [UInt8]] = [:]
+  private(set) var settledCount = 0
+  private(set) var publicationCount = 0
+
+  /// Nobody is writing this file now.
+  func settled(_ bytes: [UInt8], names: [RelativePath]) {
+    settledCount += 1
+    for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
+  }
+
+  /// The receiver shows these bytes under this name.
+  func shown(_ bytes: [UInt8], name: String) {
+    if TemporaryNameRule.standard.matches(RelativePath(name).lastComponent) {
+      report("publication", "\(name) is temporary and was published")
+    } else if legitimate[name]?.contains(bytes) != true {
+      report(
+        "publication", "\(name) was published with \(bytes.count) bytes that it never had while nobody was writing")
+    }
+  }
+
+  /// The receiver has published this.
+  func published(_ bytes: [UInt8], name: String, receipt: String) {
+    publicationCount += 1
+    receipts[receipt] = bytes
+    shown(bytes, name: name)
+  }
+
+  /// The bytes that a receipt was given for.
+  func bytes(ofReceipt id: String) -> [UInt8]? { receipts[id] }
+}

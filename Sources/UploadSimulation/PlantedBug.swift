@@ -1,0 +1,42 @@
+/// Mistakes that the simulation can make on purpose, to show that its invariants notice them. Each is planted in what the
+/// simulation puts around the real code, so no program that is shipped can make them this way.
+public enum PlantedBug: String, CaseIterable, Sendable {
+  /// A read counts although the file changed meanwhile.
+  case skipEpochCheck = "skip-epoch-check"
+  /// The receiver says that a chunk is stored before it is.
+  case acknowledgeBeforeWrite = "acknowledge-before-write"
+  /// After a restart the digests of the resume record stand for the bytes in the spool.
+  case believeRecordedDigests = "believe-recorded-digests"
+  /// A receipt counts for whatever the file holds when it comes.
+  case ignoreEpochAtCommit = "ignore-epoch-at-commit"
+  /// A file is complete before its receipt is in the catalog.
+  case completeBeforeDurable = "complete-before-durable"
+  /// A file that was closed before a restart is not found after it.
+  case forgetFileAtRestart = "forget-file-at-restart"
+  /// What the receiver has acknowledged is sent again.
+  case resendAcknowledged = "resend-acknowledged"
+  /// The commitment chain is not the one of the chunks in their order.
+  case wrongChain = "wrong-chain"
+  /// Nobody waits before trying again.
+  case retryWithoutDelay = "retry-without-delay"
+  /// Now and then a buffer does not come back.
+  case leakBuffer = "leak-buffer"
+  /// The receiver takes the announced digests for those of the bytes.
+  case publishUnverified = "publish-unverified"
+  /// The commit goes out twice.
+  case doubleCommit = "double-commit"
+  /// The receiver gives its receipt before the new name is on the disk.
+  case skipNameSync = "skip-name-sync"
+  /// The receiver publishes data that is not on the disk yet.
+  case skipDataSync = "skip-data-sync"
+  /// The receiver takes its journal for the data after a power cut.
+  case believeChunkJournal = "believe-chunk-journal"
+  /// A receipt outlives the content that it was given for.
+  case dropContentWillChange = "drop-content-will-change"
+  /// A file is published under the name that it had when its upload began.
+  case publishUnderOldName = "publish-under-old-name"
+  /// A buffer is used again while its request is under way.
+  case releaseBufferEarly = "release-buffer-early"
+  /// The end of a request is not told to the schedule.
+  case loseCompletion = "lose-completion"
+}

@@ -1,0 +1,221 @@
+import FileModel
+
+/// The captures on the client's disk and the mount in front of them, as ``UploadFS`` reports them: the same transitions
+/// (``WriterActivity``), the same order of events, and no kernel.
+final class SimulatedCapture {
+  final class File {
+    let inode: UInt64
+    fileprivate(set) var id: FileID
+    fileprivate(set) var bytes: [UInt8] = []
+    fileprivate(set) var activity: WriterActivity
+    fileprivate(set) var names: [RelativePath] = []
+    fileprivate(set) var modifiedNanoseconds: Int64 = 0
+    fileprivate(set) var mode: UInt32 = 0o644
+    fileprivate var isFoundAnnounced = false
+    fileprivate var isCreatedHere = true
+
+    fileprivate init(inode: UInt64, id: FileID, activity: WriterActivity) {
+      self.inode = inode
+      self.id = id
+      self.activity = activity
+    }
+
+    var snapshot: FileSnapshot {
+      FileSnapshot(
+        id: id, epoch: activity.epoch, sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds,
+        mode: mode, inode: inode, names: names, writableOpens: activity.writableOpens,
+        mutationsInFlight: activity.mutationsInFlight)
+    }
+  }
+
+  private unowned let world: World
+  private var byName: [RelativePath: File] = [:]
+  private var byID: [FileID: File] = [:]
+  private var byInode: [UInt64: File] = [:]
+  /// The daemon; nil while nothing is mounted.
+  weak var sink: SimulatedClient?
+  /// Counts mounts: what a writer held through an earlier one is gone.
+  private(set) var mount = 0
+  private(set) var isScanned = false
+
+  init(_ world: World) { self.world = world }
+
+  var isMounted: Bool { sink != nil }
+  var names: [RelativePath] { byName.keys.sorted() }
+  func file(named name: RelativePath) -> File? { byName[name] }
+  func file(_ id: FileID) -> File? { byID[id] }
+
+  // MARK: The life of a mount
+
+  /// The daemon is gone, and with it every handle.
+  func unmounted() {
+    sink = nil
+    mount += 1
+    isScanned = false
+    for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
+      if file.names.isEmpty {
+        byInode[file.inode] = nil
+      } else {
+        file.activity = .found
+        file.isCreatedHere = false
+        file.isFoundAnnounced = false
+        noteSettled(file)
+      }
+    }
+    byID = [:]
+  }
+
+  /// Somebody changes a file in the spool behind the daemon's back.
+  func edit(_ name: RelativePath, to bytes: [UInt8]) {
+    guard let file = byName[name] else { return }
+    world.trace("by hand: \(name.displayText) gets \(bytes.count) bytes")
+    file.bytes = bytes
+    file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
+    noteSettled(file)
+  }
+
+  /// A daemon has mounted; `identities` are those that it remembers.
+  func mounted(_ client: SimulatedClient, identities: [UInt64: FileID]) {
+    sink = client
+    for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
+      file.id = identities[file.inode] ?? FileID.random(using: &world.random)
+      byID[file.id] = file
+    }
+    let mount = mount
+    var delay = Duration.zero
+    for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
+      delay += world.random.duration(.microseconds(10)...(.milliseconds(20)))
+      if world.bug == .forgetFileAtRestart, world.random.happens(0.5) { continue }
+      world.time.after(delay) { [self] in
+        guard self.mount == mount, isMounted else { return }
+        announceFound(file)
+      }
+    }
+    world.time.after(delay) { [self] in
+      guard self.mount == mount, isMounted else { return }
+      isScanned = true
+      sink?.handle(.scanEnded)
+    }
+  }
+
+  private func announceFound(_ file: File) {
+    guard !file.isFoundAnnounced, !file.isCreatedHere, !file.activity.isGone, file.activity.isQuiet else { return }
+    file.isFoundAnnounced = true
+    sink?.handle(.found(file.snapshot))
+  }
+
+  // MARK: What programs do
+
+  /// Opens for writing, making the file if there is none.
+  func open(_ name: RelativePath) -> File {
+    let file = byName[name] ?? create(name)
+    tell(file, file.activity.openedForWriting())
+    return file
+  }
+
+  private func create(_ name: RelativePath) -> File {
+    // As on a real disk, the number of a file that is gone is given to a new one.
+    var inode: UInt64 = 100
+    while byInode[inode] != nil { inode += 1 }
+    let file = File(inode: inode, id: FileID.random(using: &world.random), activity: .created)
+    file.names = [name]
+    touch(file)
+    byName[name] = file
+    byID[file.id] = file
+    byInode[inode] = file
+    return file
+  }
+
+  func close(_ file: File) { tell(file, file.activity.closedForWriting()) }
+
+  /// Announces a change; the content changes until ``endMutation(of:)``.
+  func beginMutation(of file: File) {
+    if file.activity.needsNewRevision, world.bug != .dropContentWillChange { sink?.contentWillChange(file.id) }
+    guard isMounted else { return }
+    tell(file, file.activity.beginMutation())
+  }
+
+  func write(_ file: File, _ bytes: [UInt8], at offset: Int) {
+    if file.bytes.count < offset + bytes.count {
+      file.bytes += [UInt8](repeating: 0, count: offset + bytes.count - file.bytes.count)
+    }
+    file.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+    touch(file)
+  }
+
+  func truncate(_ file: File, to count: Int) {
+    file.bytes =
+      count <= file.bytes.count
+      ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
+    touch(file)
+  }
+
+  func endMutation(of file: File) { tell(file, file.activity.endMutation()) }
+
+  func setAttributes(of name: RelativePath, mode: UInt32) {
+    guard let file = byName[name] else { return }
+    file.mode = mode
+    if !file.activity.isGone { sink?.handle(.attributesChanged(file.snapshot)) }
+  }
+
+  func link(_ name: RelativePath, as other: RelativePath) {
+    guard let file = byName[name], byName[other] == nil else { return }
+    file.names.append(other)
+    byName[other] = file
+    announceNames(of: file)
+  }
+
+  func rename(_ from: RelativePath, to target: RelativePath) {
+    guard let file = byName[from], byName[target] !== file else { return }
+    let replaced = byName[target]
+    if let replaced { replaced.names.removeAll { $0 == target } }
+    byName[from] = nil
+    byName[target] = file
+    if let index = file.names.firstIndex(of: from) { file.names[index] = target }
+    if let replaced { announceNames(of: replaced) }
+    announceNames(of: file)
+  }
+
+  func unlink(_ name: RelativePath) {
+    guard let file = byName.removeValue(forKey: name) else { return }
+    file.names.removeAll { $0 == name }
+    announceNames(of: file)
+  }
+
+  // MARK: Telling
+
+  private func touch(_ file: File) {
+    let unit = max(1, world.scenario.timeUnit.nanoseconds)
+    file.modifiedNanoseconds = world.time.wallNanoseconds / unit * unit
+  }
+
+  private func announceNames(of file: File) {
+    guard !file.activity.isGone else { return }
+    if file.names.isEmpty {
+      file.activity.lostLastName()
+      byID[file.id] = nil
+      if file.activity.isQuiet { byInode[file.inode] = nil }
+      sink?.handle(.removed(file.id))
+    } else {
+      noteSettled(file)
+      sink?.handle(.namesChanged(file.snapshot))
+    }
+  }
+
+  private func tell(_ file: File, _ announcement: WriterActivity.Announcement?) {
+    if file.activity.isGone, file.activity.isQuiet { byInode[file.inode] = nil }
+    noteSettled(file)
+    guard let announcement, !file.names.isEmpty else { return }
+    let snapshot = file.snapshot
+    switch announcement {
+    case .opened: sink?.handle(.opened(snapshot))
+    case .changed: sink?.handle(.changed(snapshot))
+    case .settled: sink?.handle(.settled(snapshot))
+    }
+  }
+
+  private func noteSettled(_ file: File) {
+    guard file.activity.isQuiet, !file.names.isEmpty else { return }
+    world.oracle.settled(file.bytes, names: file.names)
+  }
+}

@@ -1,0 +1,145 @@
+/// Why a disk does not do what it is asked.
+enum DiskFailure: Error, Hashable {
+  case broken
+  case full
+  /// The machine went down: nothing is tidied up behind it.
+  case crashed
+}
+
+/// A disk with a page cache: what was not synced may be lost, in part and in any order, when the power goes. Names are kept
+/// in the order in which they were made, as a journaling filesystem does.
+final class SimulatedDisk {
+  /// One file, whatever it is called.
+  final class Node {
+    let number: UInt64
+    fileprivate(set) var bytes: [UInt8] = []
+    fileprivate var durable: [UInt8] = []
+
+    fileprivate init(number: UInt64) { self.number = number }
+  }
+
+  private enum NameChange {
+    case link(String, Node)
+    case unlink(String)
+  }
+
+  /// Half of a write may be on the disk; a sector is there or not.
+  fileprivate static let sectorBytes = 32
+
+  private var names: [String: Node] = [:]
+  private var durableNames: [String: Node] = [:]
+  private var unsynced: [NameChange] = []
+  private var nextNumber: UInt64 = 1
+  /// Asked before every effect; throws when the effect is to fail.
+  var admit: (EffectKind) throws(DiskFailure) -> Void = { _ throws(DiskFailure) in }
+
+  func node(_ path: String) -> Node? { names[path] }
+
+  func bytes(_ path: String) -> [UInt8]? { names[path]?.bytes }
+
+  func paths(below folder: String) -> [String] { names.keys.filter { $0.hasPrefix(folder) }.sorted() }
+
+  func create(_ path: String) throws(DiskFailure) {
+    try admit(.write)
+    let node = Node(number: nextNumber)
+    nextNumber += 1
+    change(.link(path, node))
+  }
+
+  func write(_ path: String, _ bytes: [UInt8], at offset: Int) throws(DiskFailure) {
+    try admit(.write)
+    guard let node = names[path] else { throw .broken }
+    if node.bytes.count < offset + bytes.count {
+      node.bytes += [UInt8](repeating: 0, count: offset + bytes.count - node.bytes.count)
+    }
+    node.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+  }
+
+  func append(_ path: String, _ bytes: [UInt8]) throws(DiskFailure) {
+    guard let node = names[path] else { throw .broken }
+    try write(path, bytes, at: node.bytes.count)
+  }
+
+  func truncate(_ path: String, to count: Int) throws(DiskFailure) {
+    try admit(.write)
+    guard let node = names[path] else { throw .broken }
+    if count < node.bytes.count {
+      node.bytes.removeLast(node.bytes.count - count)
+    } else {
+      node.bytes += [UInt8](repeating: 0, count: count - node.bytes.count)
+    }
+  }
+
+  /// Takes away a torn end, which cannot fail.
+  func cut(_ path: String, to count: Int) {
+    guard let node = names[path], count < node.bytes.count else { return }
+    node.bytes.removeLast(node.bytes.count - count)
+  }
+
+  func sync(_ path: String) throws(DiskFailure) {
+    try admit(.sync)
+    guard let node = names[path] else { throw .broken }
+    node.durable = node.bytes
+  }
+
+  func rename(_ from: String, to: String) throws(DiskFailure) {
+    try admit(.rename)
+    guard let node = names[from] else { throw .broken }
+    change(.link(to, node))
+    change(.unlink(from))
+  }
+
+  func syncNames() throws(DiskFailure) {
+    try admit(.sync)
+    durableNames = names
+    unsynced = []
+  }
+
+  /// Removing a name that is not there is no failure.
+  func unlink(_ path: String) {
+    if names[path] != nil { change(.unlink(path)) }
+  }
+
+  private func change(_ change: NameChange) {
+    Self.apply(change, to: &names)
+    unsynced.append(change)
+  }
+
+  private static func apply(_ change: NameChange, to names: inout [String: Node]) {
+    switch change {
+    case .link(let path, let node): names[path] = node
+    case .unlink(let path): names[path] = nil
+    }
+  }
+
+  /// The power goes: of what was not synced, some is there and some is not.
+  func losePower(using random: inout SeededGenerator) {
+    let kept = Int.random(in: 0...unsynced.count, using: &random)
+    for index in 0..<kept {
+      // The two halves of a rename are one.
+      Self.apply(unsynced[index], to: &durableNames)
+    }
+    if kept < unsynced.count, kept > 0, case .link(_, let node) = unsynced[kept - 1],
+      case .unlink(let old) = unsynced[kept], durableNames[old] === node
+    {
+      durableNames[old] = nil
+    }
+    names = durableNames
+    unsynced = []
+    for path in names.keys.sorted() { names[path]?.tear(using: &random) }
+  }
+}
+
+extension SimulatedDisk.Node {
+  fileprivate func tear(using random: inout SeededGenerator) {
+    guard bytes != durable else { return }
+    var result = [UInt8](repeating: 0, count: random.happens(0.5) ? bytes.count : durable.count)
+    for start in stride(from: 0, to: result.count, by: SimulatedDisk.sectorBytes) {
+      let source = random.happens(0.5) ? bytes : durable
+      let end = min(start + SimulatedDisk.sectorBytes, result.count, source.count)
+      if start < end { result.replaceSubrange(start..<end, with: source[start..<end]) }
+    }
+    bytes = result
+    durable = result
+  }
+}

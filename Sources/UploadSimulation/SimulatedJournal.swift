@@ -1,0 +1,240 @@
+import FileModel
+import Integrity
+import UploadEngine
+
+/// The client's catalog and resume records, written as `EngineJournal` writes them: one thing after the other, named by file,
+/// with the content fetched when it is written. The catalog is a database, so a batch is there or not; resume records go
+/// through the real coding to a disk that can tear and lose them.
+final class SimulatedJournal {
+  private enum CatalogWork { case record, forget }
+  private enum ResumeWork { case save, remove }
+
+  /// What outlives the process.
+  final class Storage {
+    let disk = SimulatedDisk()
+    var catalog: [FileID: CatalogEntry] = [:]
+    let masterKey: [UInt8]
+
+    init(masterKey: [UInt8]) { self.masterKey = masterKey }
+
+    var entries: [CatalogEntry] { catalog.values.sorted { $0.id.description < $1.id.description } }
+
+    /// The records that can be read; damaged ones are put aside.
+    func records() -> [ResumeRecord] {
+      disk.paths(below: "resume/").compactMap { path in
+        guard !path.hasSuffix(".tmp"), let bytes = disk.bytes(path) else { return nil }
+        return try? ResumeRecordCoding.decode(bytes, masterKey: masterKey).record
+      }
+    }
+  }
+
+  private unowned let world: World
+  private unowned let client: SimulatedClient
+  private let storage: Storage
+  private var catalog: [(id: FileID, work: CatalogWork)] = []
+  private var resume: [(id: FileID, work: ResumeWork)] = []
+  private var measures: [FileID] = []
+  private var logs: [FileID: Log] = [:]
+  private var isRunning = false
+  private var isDead = false
+  /// Entries that were read and are about to be written.
+  private var window: (entries: [CatalogEntry], forgotten: [FileID])?
+
+  init(_ world: World, _ client: SimulatedClient, _ storage: Storage) {
+    self.world = world
+    self.client = client
+    self.storage = storage
+  }
+
+  var isQuiet: Bool { !isRunning && catalog.isEmpty && resume.isEmpty && window == nil }
+
+  func die() { isDead = true }
+
+  func record(_ id: FileID) { set(&catalog, id, .record) }
+  func forget(_ id: FileID) { set(&catalog, id, .forget) }
+  func saveResume(_ id: FileID) { set(&resume, id, .save) }
+  func removeResume(_ id: FileID) { set(&resume, id, .remove) }
+  func measure(_ id: FileID) {
+    if !measures.contains(id) { measures.append(id) }
+    wake()
+  }
+
+  private func set<Work>(_ list: inout [(id: FileID, work: Work)], _ id: FileID, _ work: Work) {
+    list.removeAll { $0.id == id }
+    list.append((id, work))
+    wake()
+  }
+
+  /// Durable on return. A batch that has been read is written first, or it would bring the receipt back.
+  func markChanged(_ id: FileID) {
+    if window != nil { commitWindow() }
+    guard !isDead, client.admits(.catalog) else { return }
+    guard var entry = storage.catalog[id] else { return }
+    entry.state = .pending
+    entry.receipt = nil
+    storage.catalog[id] = entry
+  }
+
+  private func wake() {
+    guard !isRunning else { return }
+    isRunning = true
+    next()
+  }
+
+  private func next() {
+    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(30)))) { [self] in
+      guard !isDead else { return }
+      step()
+    }
+  }
+
+  private func step() {
+    if !measures.isEmpty {
+      let ids = measures
+      measures = []
+      for id in ids { client.measure(id) }
+    }
+    if let work = resume.first {
+      resume.removeFirst()
+      switch work.work {
+      case .remove:
+        logs[work.id] = nil
+        storage.disk.unlink(Self.path(work.id))
+      case .save: return save(work.id)
+      }
+    } else if !catalog.isEmpty {
+      return readWindow()
+    }
+    finishStep()
+  }
+
+  private func finishStep() {
+    if measures.isEmpty, resume.isEmpty, catalog.isEmpty { isRunning = false } else { next() }
+  }
+
+  // MARK: Resume records
+
+  private static func path(_ id: FileID) -> String { "resume/\(id)" }
+
+  /// What this process has written of a file's record, so that the next save can append to it.
+  private struct Log {
+    var mark: ResumeSnapshot.Mark
+    var envelope: ResumeRecordCoding.Envelope
+    var segmentCount: UInt64
+  }
+
+  private func save(_ id: FileID) {
+    let log = logs.removeValue(forKey: id)
+    guard let snapshot = client.resumeSnapshot(of: id, since: log?.mark) else { return finishStep() }
+    let steps: [SimulatedStore.Step]
+    do {
+      steps = try self.steps(of: snapshot, log)
+    } catch {
+      world.fail("resume record", "a record cannot be encoded: \(error)")
+      return
+    }
+    write(steps[...], of: id)
+  }
+
+  /// The steps of a save, as `ResumeStore` makes them: changes are appended, everything else replaces the file.
+  private func steps(of snapshot: ResumeSnapshot, _ log: Log?) throws -> [SimulatedStore.Step] {
+    let id = snapshot.record.fileID
+    let path = Self.path(id)
+    let disk = storage.disk
+    if let changes = snapshot.changes, var log {
+      let bytes = try ResumeRecordCoding.segment(log.segmentCount, of: snapshot.record, changes, in: log.envelope)
+      log.segmentCount += 1
+      log.mark = snapshot.mark
+      let next = log
+      return [{ try disk.append(path, bytes) }, { try disk.sync(path) }, { self.logs[id] = next }]
+    }
+    let envelope = try ResumeRecordCoding.makeEnvelope(
+      sessionID: snapshot.record.sessionID, masterKey: storage.masterKey)
+    let bytes = try ResumeRecordCoding.encode(snapshot.record, in: envelope)
+    let next = Log(mark: snapshot.mark, envelope: envelope, segmentCount: 1)
+    let temporary = path + ".tmp"
+    return [
+      {
+        disk.unlink(temporary)
+        try disk.create(temporary)
+        try disk.write(temporary, bytes, at: 0)
+      },
+      { try disk.sync(temporary) },
+      { try disk.rename(temporary, to: path) },
+      { try disk.syncNames() },
+      { self.logs[id] = next },
+    ]
+  }
+
+  private func write(_ steps: ArraySlice<SimulatedStore.Step>, of id: FileID) {
+    guard let step = steps.first else { return finishStep() }
+    do {
+      try step()
+    } catch {
+      if error as? DiskFailure == .crashed { return }
+      storage.disk.unlink(Self.path(id) + ".tmp")
+      return finishStep()
+    }
+    world.time.after(.microseconds(300)) { [self] in
+      if !isDead { write(steps.dropFirst(), of: id) }
+    }
+  }
+
+  // MARK: Catalog
+
+  private func readWindow() {
+    var entries: [CatalogEntry] = []
+    var forgotten: [FileID] = []
+    for (id, work) in catalog {
+      if work == .record, let entry = client.catalogEntry(of: id) {
+        entries.append(entry)
+      } else if work == .forget {
+        forgotten.append(id)
+      }
+    }
+    catalog = []
+    window = (entries, forgotten)
+    world.time.after(world.random.duration(.microseconds(50)...(.milliseconds(20)))) { [self] in
+      guard !isDead else { return }
+      if window != nil { commitWindow() }
+      if !isDead { finishStep() }
+    }
+  }
+
+  private func commitWindow() {
+    guard let (entries, forgotten) = window else { return }
+    window = nil
+    guard client.admits(.catalog) else { return retry(entries, forgotten) }
+    for entry in entries { storage.catalog[entry.id] = entry }
+    for id in forgotten { storage.catalog[id] = nil }
+    client.checkCatalog(entries)
+    for entry in entries {
+      guard let receipt = entry.receipt else { continue }
+      world.time.after(.microseconds(1)) { [self] in
+        if !isDead { client.recorded(entry.id, receipt) }
+      }
+    }
+  }
+
+  /// What is new by then takes the place of what could not be written.
+  private func retry(_ entries: [CatalogEntry], _ forgotten: [FileID]) {
+    world.trace("client: the catalog cannot be written")
+    world.time.after(.seconds(1)) { [self] in
+      guard !isDead else { return }
+      for entry in entries where !catalog.contains(where: { $0.id == entry.id }) { record(entry.id) }
+      for id in forgotten where !catalog.contains(where: { $0.id == id }) { forget(id) }
+    }
+  }
+
+  /// At an orderly end: everything that waits is written, as far as the disk allows.
+  func flush(resuming uploads: [FileID]) {
+    for id in uploads where !isDead {
+      guard let snapshot = client.resumeSnapshot(of: id, since: nil),
+        let steps = try? steps(of: snapshot, nil)
+      else { continue }
+      for step in steps where (try? step()) == nil { break }
+    }
+    if window == nil, !catalog.isEmpty, !isDead { readWindow() }
+    if window != nil { commitWindow() }
+  }
+}

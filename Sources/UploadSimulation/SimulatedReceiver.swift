@@ -1,0 +1,287 @@
+import ChunkProtocol
+import Integrity
+import ReceiverCore
+
+/// The receiver: the real core and the real translation of requests, around a simulated store. It answers, takes its time,
+/// crashes and comes back.
+final class SimulatedReceiver {
+  /// One request as the receiver sees it.
+  final class Exchange {
+    fileprivate let request: WireRequest
+    fileprivate var answer: ((Answer?) -> Void)?
+    fileprivate var body: [UInt8]?
+    fileprivate var isBroken = false
+    fileprivate var wantsJSON = false
+    fileprivate var question: CoreQuestion?
+    fileprivate var id: RequestID?
+    fileprivate var admitted: AdmittedBody?
+    fileprivate weak var receiver: SimulatedReceiver?
+
+    fileprivate init(_ request: WireRequest, _ receiver: SimulatedReceiver, _ answer: @escaping (Answer?) -> Void) {
+      self.request = request
+      self.receiver = receiver
+      self.answer = answer
+    }
+
+    /// The body is there as a whole.
+    func arrive(_ bytes: [UInt8]) {
+      body = bytes
+      receiver?.bodyArrived(self)
+    }
+
+    /// The client's connection is gone in mid-body.
+    func breakOff() {
+      isBroken = true
+      receiver?.bodyArrived(self)
+    }
+  }
+
+  static let token = "token-of-the-simulation"
+
+  private unowned let world: World
+  let store: SimulatedStore
+  private let credential = Credential(token: SimulatedReceiver.token, root: "published")
+  private let limits: CoreLimits
+  private let translation: RequestTranslation
+  private var core: ReceiverCore?
+  private var waiting: [RequestID: Exchange] = [:]
+  private var exchanges: [ObjectIdentifier: Exchange] = [:]
+  private var nextRequest: UInt64 = 1
+  private var life = 0
+  private(set) var jobCount = 0
+
+  init(_ world: World) {
+    self.world = world
+    store = SimulatedStore(world)
+    var limits = CoreLimits()
+    limits.chunkBytesMin = 1
+    limits.chunkBytesMax = world.scenario.chunkBytes * 2
+    limits.headroomBytes = 1000
+    self.limits = limits
+    translation = RequestTranslation(credentials: [credential], limits: limits)
+    store.disk.admit = { [unowned self] (kind) throws(DiskFailure) in try admit(kind) }
+  }
+
+  var isUp: Bool { core != nil }
+  var isQuiet: Bool { waiting.isEmpty && jobCount == 0 }
+
+  func start() {
+    life += 1
+    var core = ReceiverCore(limits: limits, credentials: [credential.core])
+    core.recover(store.recover(now: world.time.receiverMilliseconds))
+    self.core = core
+    world.trace("receiver: starts")
+    tick()
+  }
+
+  /// Everything in memory is gone; with the power, also what was not synced.
+  func crash() {
+    guard isUp else { return }
+    let takesPower = world.random.happens(world.scenario.powerCuts)
+    world.trace("receiver: crashes\(takesPower ? " and loses power" : "")")
+    core = nil
+    life += 1
+    jobCount = 0
+    if takesPower {
+      store.disk.losePower(using: &world.random)
+      store.checkPublished()
+    }
+    let lost = waiting.values.sorted { ($0.id?.value ?? 0) < ($1.id?.value ?? 0) }
+    waiting = [:]
+    // The caller may be in the middle of a request.
+    world.time.after(.microseconds(10)) { for exchange in lost { exchange.finish(nil) } }
+    world.time.after(world.random.duration(.milliseconds(50)...(.seconds(20)))) { [self] in
+      if !isUp { start() }
+    }
+  }
+
+  private func tick() {
+    let life = life
+    world.time.after(.milliseconds(250)) { [self] in
+      guard self.life == life else { return }
+      handle(.tick)
+      if self.life == life { tick() }
+    }
+  }
+
+  private func admit(_ kind: EffectKind) throws(DiskFailure) {
+    if kind == .write, world.fullDisks.contains(.receiver) { throw .full }
+    switch world.verdict(on: kind, of: .receiver) {
+    case .done: return
+    case .failed: throw .broken
+    case .crash:
+      crash()
+      throw .crashed
+    }
+  }
+
+  // MARK: Requests
+
+  /// A request's header has arrived; nil when nobody listens. The answer is nil when the connection is lost.
+  func begin(_ request: WireRequest, answer: @escaping (Answer?) -> Void) -> Exchange? {
+    guard isUp else { return nil }
+    let exchange = Exchange(request, self, answer)
+    follow(translation.plan(request), exchange)
+    return exchange
+  }
+
+  private func follow(_ plan: RequestPlan, _ exchange: Exchange) {
+    switch plan {
+    case .answer(let answer): exchange.finish(answer)
+    case .counts, .metrics: exchange.finish(Answer(status: 200))
+    case .readJSON:
+      exchange.wantsJSON = true
+      bodyArrived(exchange)
+    case .ask(let question):
+      let id = RequestID(nextRequest)
+      nextRequest += 1
+      exchange.question = question
+      exchange.id = id
+      waiting[id] = exchange
+      let freeBytes: UInt64 = world.fullDisks.contains(.receiver) ? 0 : 1 << 40
+      handle(question.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
+    }
+  }
+
+  fileprivate func bodyArrived(_ exchange: Exchange) {
+    guard isUp, exchange.answer != nil else { return }
+    if exchange.isBroken, exchange.admitted == nil, exchange.question == nil {
+      exchange.finish(nil)
+    } else if exchange.wantsJSON, let body = exchange.body {
+      exchange.wantsJSON = false
+      follow(translation.plan(exchange.request, json: body), exchange)
+    } else if let admitted = exchange.admitted, let question = exchange.question, let id = exchange.id {
+      if exchange.isBroken {
+        exchange.admitted = nil
+        handle(question.bodyFailed(id, .bodyBrokeOff))
+      } else if let body = exchange.body {
+        exchange.admitted = nil
+        take(body, admitted, exchange, question, id)
+      }
+    }
+  }
+
+  private func take(
+    _ body: [UInt8], _ admitted: AdmittedBody, _ exchange: Exchange, _ question: CoreQuestion, _ id: RequestID
+  ) {
+    do throws(Refusal) {
+      var (plain, facts) = try admitted.take(body)
+      exchange.body = plain
+      if world.bug == .publishUnverified, let announced = question.announced { facts = announced.facts }
+      handle(question.bodyArrived(id, facts))
+    } catch {
+      handle(question.bodyFailed(id, error))
+    }
+  }
+
+  private func handle(_ event: CoreEvent) {
+    guard let effects = core?.handle(event, now: world.time.receiverMilliseconds) else { return }
+    for effect in effects where isUp { run(effect) }
+  }
+
+  private func reply(_ id: RequestID, _ reply: Reply) {
+    guard let exchange = waiting[id], let question = exchange.question else { return }
+    switch question.outcome(of: reply) {
+    case .readBody(let admitted):
+      exchange.admitted = admitted
+      bodyArrived(exchange)
+    case .answer(let answer):
+      if case .chunkStored = reply { checkReadable(question) }
+      waiting[id] = nil
+      world.trace("receiver: \(exchange.request.method) \(exchange.request.target) → \(answer.status)")
+      exchange.finish(answer)
+    }
+  }
+
+  /// What is acknowledged can be read.
+  private func checkReadable(_ question: CoreQuestion) {
+    guard case .chunk(_, let session, let index, let announced) = question else { return }
+    if !store.holds(announced.facts, at: index, of: session) {
+      world.fail("acknowledgement", "chunk \(index) of \(session.text) is acknowledged and cannot be read")
+    }
+  }
+}
+
+// MARK: Effects
+
+extension SimulatedReceiver {
+  private func run(_ effect: CoreEffect) {
+    switch effect {
+    case .reply(let id, let reply): self.reply(id, reply)
+    case .createSession(let facts):
+      perform(store.create(facts)) { [self] in
+        handle(.sessionCreated(facts.sessionID, $0.map { failure in .failure(failure) } ?? .success(.reserved)))
+      }
+    case .writeChunk(let id, let session, let index, let offset, let facts):
+      let body = waiting[id]?.body ?? []
+      if world.bug == .acknowledgeBeforeWrite {
+        handle(.chunkWritten(id, nil))
+        return perform(store.write(body, session, index, Int(offset), facts)) { _ in }
+      }
+      perform(store.write(body, session, index, Int(offset), facts)) { [self] in handle(.chunkWritten(id, $0)) }
+    case .verifySession(let session):
+      perform([]) { [self] _ in handle(.sessionVerified(session, .success(store.verify(session)))) }
+    case .checkCommit(let check):
+      perform([]) { [self] _ in
+        handle(.commitChecked(check.session, generation: check.generation, check.verdict))
+      }
+    case .publish(let session, let publication):
+      perform(store.publish(session, publication)) { [self] in
+        handle(.published(session, $0.map { failure in .failure(failure) } ?? .success(PublicationResult())))
+      }
+    case .publishWholeFile(let id, let record, let publication):
+      perform(store.publish(waiting[id]?.body ?? [], record, publication)) { [self] in
+        handle(.wholeFilePublished(id, $0.map { failure in .failure(failure) } ?? .success(PublicationResult())))
+      }
+    case .removeSession(let session): perform([]) { [self] _ in store.remove(session) }
+    case .forgetReceipts, .measureUsage: break
+    }
+  }
+
+  /// Does the steps one after the other, each after a while; a crash ends it between any two.
+  private func perform(_ steps: [SimulatedStore.Step], then done: @escaping (StoreFailure?) -> Void) {
+    jobCount += 1
+    perform(steps[...], life, done)
+  }
+
+  private func perform(_ steps: ArraySlice<SimulatedStore.Step>, _ life: Int, _ done: @escaping (StoreFailure?) -> Void)
+  {
+    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(200)))) { [self] in
+      guard self.life == life else { return }
+      var failure: StoreFailure?
+      if let step = steps.first {
+        do {
+          try step()
+        } catch {
+          switch error as? DiskFailure {
+          case .crashed: return
+          case .full: failure = .full
+          case .broken, nil: failure = .io("the simulated disk fails")
+          }
+        }
+      }
+      guard failure == nil, steps.count > 1 else {
+        jobCount -= 1
+        return done(failure)
+      }
+      perform(steps.dropFirst(), life, done)
+    }
+  }
+}
+
+extension SimulatedReceiver.Exchange {
+  fileprivate func finish(_ result: Answer?) {
+    let answer = answer
+    self.answer = nil
+    answer?(result)
+  }
+}
+
+extension CoreQuestion {
+  fileprivate var announced: AnnouncedBytes? {
+    switch self {
+    case .chunk(_, _, _, let announced), .wholeFile(_, _, _, let announced): announced
+    case .openSession, .query, .commit, .abort: nil
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import FileModel
+
+/// The programs that make captures: each does a few things to a name of its choice, with pauses, and ends when its mount
+/// does.
+final class SimulatedWriters {
+  private static let finalNames = ["a", "b", "c.mov", "day/d.dat", "day/e"].map { RelativePath($0) }
+  private static let temporaryNames = ["a.part", "c.mov.tmp", "day/d.dat~"].map { RelativePath($0) }
+
+  private unowned let world: World
+  private unowned let capture: SimulatedCapture
+  private var open: [(file: SimulatedCapture.File, mount: Int)] = []
+  private var isEnded = false
+
+  init(_ world: World, _ capture: SimulatedCapture) {
+    self.world = world
+    self.capture = capture
+  }
+
+  /// Spreads the programs' starts over the active time.
+  func start(until end: Duration) {
+    for _ in 0..<Int.random(in: world.scenario.writers, using: &world.random) {
+      let delay = Duration.microseconds(Int64.random(in: 0...end.microseconds, using: &world.random))
+      world.time.after(delay / 2) { [self] in runOne() }
+    }
+  }
+
+  /// A small file, one of several chunks that is renamed when it is whole, and one that is rewritten while it is sent.
+  func runFixed() {
+    let small = RelativePath("small")
+    let large = RelativePath("large.part")
+    let rewritten = RelativePath("rewritten")
+    plain(small, 40, at: .milliseconds(10))
+    plain(large, 600, at: .milliseconds(30))
+    world.time.after(.milliseconds(80)) { [self] in
+      if capture.isMounted { capture.rename(large, to: RelativePath("large")) }
+    }
+    plain(rewritten, 300, at: .milliseconds(50))
+    plain(rewritten, 310, at: .milliseconds(120))
+    plain(rewritten, 200, at: .seconds(6))
+  }
+
+  private func plain(_ name: RelativePath, _ count: Int, at delay: Duration) {
+    world.time.after(delay) { [self] in
+      guard capture.isMounted, !isEnded else { return }
+      let mount = capture.mount
+      let file = capture.open(name)
+      guard capture.mount == mount else { return }
+      capture.beginMutation(of: file)
+      guard capture.mount == mount else { return }
+      capture.truncate(file, to: 0)
+      capture.write(file, world.random.bytes(count), at: 0)
+      capture.endMutation(of: file)
+      if capture.mount == mount { capture.close(file) }
+    }
+  }
+
+  /// Everybody closes what is open.
+  func end() {
+    isEnded = true
+    for entry in open where entry.mount == capture.mount && capture.isMounted { capture.close(entry.file) }
+    open = []
+  }
+
+  private func runOne() {
+    guard !isEnded else { return }
+    guard capture.isMounted else { return again() }
+    let scenario = world.scenario
+    let name = pick(Self.finalNames)
+    switch true {
+    case world.random.happens(scenario.unlinks): capture.unlink(pick(Self.finalNames + Self.temporaryNames))
+    case world.random.happens(scenario.attributes):
+      capture.setAttributes(of: name, mode: UInt32.random(in: 0o400...0o777, using: &world.random))
+    case world.random.happens(scenario.renames / 2): capture.rename(pick(Self.finalNames), to: name)
+    case world.random.happens(0.03): capture.link(name, as: pick(Self.finalNames))
+    case world.random.happens(0.1): truncateByName(name)
+    case world.random.happens(scenario.renames):
+      let temporary = pick(Self.temporaryNames)
+      write(temporary) { [self] in capture.rename(temporary, to: name) }
+    default: write(name) {}
+    }
+    if world.random.happens(scenario.rewrites) { again() }
+  }
+
+  private func again() {
+    world.time.after(world.random.duration(.milliseconds(1)...(.seconds(20)))) { [self] in runOne() }
+  }
+
+  private func pick(_ names: [RelativePath]) -> RelativePath {
+    names[Int.random(in: 0..<names.count, using: &world.random)]
+  }
+
+  private func truncateByName(_ name: RelativePath) {
+    guard let file = capture.file(named: name) else { return }
+    capture.beginMutation(of: file)
+    guard capture.isMounted else { return }
+    capture.truncate(file, to: Int.random(in: 0...(file.bytes.count + 40), using: &world.random))
+    capture.endMutation(of: file)
+  }
+
+  /// Opens, writes in pieces, closes, and then does the rest.
+  private func write(_ name: RelativePath, then rest: @escaping () -> Void) {
+    let mount = capture.mount
+    let file = capture.open(name)
+    world.trace("writer opens \(name.displayText)")
+    // The daemon may have crashed over it.
+    guard capture.mount == mount else { return }
+    open.append((file, mount))
+    let pieces = Int.random(in: 0...5, using: &world.random)
+    var first = true
+    step(pieces) { [self] isLast in
+      if isLast {
+        close(file)
+        world.trace("writer closes \(name.displayText) with \(file.bytes.count) bytes")
+        rest()
+      } else {
+        mutate(file, mayTruncate: first)
+        first = false
+      }
+    }
+  }
+
+  /// Calls `body` so many times and once more for the end, each time a while after the other, if the mount lives.
+  private func step(_ count: Int, _ body: @escaping (_ isLast: Bool) -> Void) {
+    let mount = capture.mount
+    world.time.after(world.random.duration(.microseconds(20)...(.seconds(8)))) { [self] in
+      guard capture.mount == mount, capture.isMounted, !isEnded else { return }
+      body(count == 0)
+      if count > 0, capture.mount == mount { step(count - 1, body) }
+    }
+  }
+
+  private func close(_ file: SimulatedCapture.File) {
+    guard let index = open.firstIndex(where: { $0.file === file && $0.mount == capture.mount }) else { return }
+    open.remove(at: index)
+    capture.close(file)
+  }
+
+  private func mutate(_ file: SimulatedCapture.File, mayTruncate: Bool) {
+    capture.beginMutation(of: file)
+    let mount = capture.mount
+    guard capture.isMounted else { return }
+    if mayTruncate, world.random.happens(0.4) {
+      capture.truncate(file, to: 0)
+      return capture.endMutation(of: file)
+    }
+    let limit = world.scenario.fileBytesMax
+    let offset =
+      world.random.happens(0.6) ? file.bytes.count : Int.random(in: 0...file.bytes.count, using: &world.random)
+    let room = max(0, limit - offset)
+    let bytes = world.random.bytes(Int.random(in: 0...room, using: &world.random))
+    // A write is not one moment: half of it can be seen before the other.
+    capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
+    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(5)))) { [self] in
+      guard capture.mount == mount, capture.isMounted else { return }
+      capture.write(file, Array(bytes[(bytes.count / 2)...]), at: offset + bytes.count / 2)
+      capture.endMutation(of: file)
+    }
+  }
+}

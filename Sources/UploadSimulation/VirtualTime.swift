@@ -1,0 +1,85 @@
+import UploadEngine
+
+/// Time that passes only from one event to the next, and everything that is still to happen.
+///
+/// Events of one instant happen in the order in which they were asked for, so that a seed always gives the same run.
+final class VirtualTime {
+  private struct Event {
+    var time: Int64
+    var sequence: UInt64
+    var action: () -> Void
+
+    func isBefore(_ other: Event) -> Bool { (time, sequence) < (other.time, other.sequence) }
+  }
+
+  private static let wallStart: Int64 = 1_760_000_000_000_000_000
+  private var heap: [Event] = []
+  private var nextSequence: UInt64 = 0
+  /// Nanoseconds of the monotonic clock. Not 0, so that a forgotten time is not taken for the start.
+  private(set) var nanoseconds: Int64 = 1_000_000_000
+  /// How far the wall clock of the capturing machine has been set wrong.
+  var wallJump: Duration = .zero
+
+  /// Both clocks of the capturing machine.
+  var moment: Moment {
+    Moment(monotonic: MonotonicTime(nanoseconds: nanoseconds), wallMilliseconds: wallNanoseconds / 1_000_000)
+  }
+
+  /// The capturing machine's wall clock.
+  var wallNanoseconds: Int64 { Self.wallStart + nanoseconds + wallJump.nanoseconds }
+
+  /// The receiver's wall clock in milliseconds; nobody sets it, but it is three minutes late.
+  var receiverMilliseconds: Int64 { (Self.wallStart + nanoseconds) / 1_000_000 - 180_000 }
+
+  /// Since the start.
+  var seconds: Double { Double(nanoseconds - 1_000_000_000) / 1e9 }
+
+  func after(_ delay: Duration, _ action: @escaping () -> Void) {
+    at(nanoseconds + max(0, delay.nanoseconds), action)
+  }
+
+  func at(_ time: Int64, _ action: @escaping () -> Void) {
+    heap.append(Event(time: max(time, nanoseconds), sequence: nextSequence, action: action))
+    nextSequence += 1
+    siftUp(heap.count - 1)
+  }
+
+  /// Lets the next event happen; false when there is none.
+  func step() -> Bool {
+    guard let first = heap.first else { return false }
+    let last = heap.removeLast()
+    if !heap.isEmpty {
+      heap[0] = last
+      siftDown()
+    }
+    nanoseconds = first.time
+    first.action()
+    return true
+  }
+
+  /// Nothing more happens: what the events hold is let go.
+  func end() { heap.removeAll() }
+
+  private func siftUp(_ start: Int) {
+    var child = start
+    while child > 0 {
+      let parent = (child - 1) / 2
+      guard heap[child].isBefore(heap[parent]) else { return }
+      heap.swapAt(child, parent)
+      child = parent
+    }
+  }
+
+  private func siftDown() {
+    var parent = 0
+    while true {
+      var least = parent
+      for child in [2 * parent + 1, 2 * parent + 2] where child < heap.count && heap[child].isBefore(heap[least]) {
+        least = child
+      }
+      guard least != parent else { return }
+      heap.swapAt(parent, least)
+      parent = least
+    }
+  }
+}
