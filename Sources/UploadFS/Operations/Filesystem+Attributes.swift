@@ -1,4 +1,5 @@
 import CLinux
+import FileModel
 import Glibc
 import Synchronization
 
