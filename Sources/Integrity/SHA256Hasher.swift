@@ -9,7 +9,9 @@ public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
 
   /// Starts a digest of nothing.
   public init() {
-    // Fails only when there is no memory for 200 bytes, or when OpenSSL has no SHA-256: nothing can go on then.
+    // Ends the process, because it fails only when there is no memory for 200 bytes, where Swift itself would end it, or
+    // when OpenSSL has no SHA-256, and then neither side has TLS 1.3 nor a digest to compare. A wrong digest instead would
+    // publish wrong bytes.
     guard let context = uploadfs_sha256_new() else { fatalError("OpenSSL cannot start a SHA-256") }
     self.context = context
   }
@@ -19,6 +21,7 @@ public struct SHA256Hasher: ~Copyable, @unchecked Sendable {
   /// Adds bytes.
   public mutating func update(_ bytes: UnsafeRawBufferPointer) {
     guard let start = bytes.baseAddress, !bytes.isEmpty else { return }
+    // A context that was begun takes any bytes; what it answers otherwise is a mistake in this file.
     let isUpdated = uploadfs_sha256_update(context, start, bytes.count)
     precondition(isUpdated == 1, "OpenSSL refused to continue a SHA-256")
   }

@@ -30,6 +30,17 @@ extension FileUpload {
   }
 }
 
+extension UploadSchedule {
+  /// Makes the resume record durable where it lacks an acknowledgement: at every tenth, and whenever the upload changes its
+  /// state.
+  mutating func checkpoint(_ file: inout FileUpload) {
+    guard file.hasResumableSession, let session = file.session, session.acknowledgedSinceRecord > 0 else { return }
+    file.session?.acknowledgedSinceRecord = 0
+    file.session?.recordedChunks = session.held.acknowledged.count
+    actions.append(.saveResume(file.id))
+  }
+}
+
 extension UploadSession {
   /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
   /// the same digests.

@@ -76,6 +76,7 @@ extension UploadSchedule {
     }
     file.snapshot = snapshot
     leaveTransfer(&file)
+    checkpoint(&file)
     file.phase = .writing
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []

@@ -40,7 +40,8 @@ extension UploadSchedule {
   }
 
   private func isAlreadyThere(_ digest: ChunkDigest, _ index: Int, of file: FileUpload) -> Bool {
-    guard let session = file.session else { return false }
+    // A request for an earlier content may replace what is held, at any moment.
+    guard let session = file.session, !file.inFlightIndices.contains(index) else { return false }
     if case .published = session.state { return true }
     return session.held.holds(digest, at: index)
   }
@@ -217,6 +218,7 @@ extension UploadSchedule {
       file.session?.held.replace(with: digests)
       file.session?.state = .open
       if let transfer = file.transfer { takeBackDenied(of: transfer, holding: digests) }
+      checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))
     case .published(let receipt):
@@ -284,13 +286,16 @@ extension UploadSchedule {
       acknowledgedBytes += UInt64(byteCount)
       file.rate.add(byteCount, at: now.monotonic)
       rate.add(byteCount, at: now.monotonic)
+    } else if let transfer = file.transfer, transfer.states.indices.contains(index),
+      case .read(let read, digest) = transfer.states[index]
+    {
+      // The present content has the same bytes here, and only waited for this request to end.
+      transfer.set(.done(digest), at: index)
+      file.reusedChunks += 1
+      reusedChunks += 1
+      release(read)
     }
-    if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval {
-      file.session?.acknowledgedSinceRecord = 0
-      let recordedChunks = file.session?.held.acknowledged.count ?? 0
-      file.session?.recordedChunks = recordedChunks
-      actions.append(.saveResume(id))
-    }
+    if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval { checkpoint(&file) }
     files[id] = file
     progressed(id)
     actions.append(.showStatus(id))
@@ -510,6 +515,7 @@ extension UploadSchedule {
     // While it is being written nothing is lost yet; the answer may be another one when it is complete.
     if file.phase == .ready || file.isWaiting {
       leaveTransfer(&file)
+      checkpoint(&file)
       file.phase = .failed
       actions.append(.record(id))
       actions.append(.showStatus(id))
@@ -530,6 +536,7 @@ extension UploadSchedule {
       files[id] = file
       return
     }
+    checkpoint(&file)
     file.attempts += 1
     file.failedAt = now.monotonic
     let isFirst = file.previousDelay == nil

@@ -511,6 +511,75 @@ import Testing
     #expect(other.status(file.id)?.lastFailure?.code == "unexpected-answer")
   }
 
+  // MARK: - What an earlier content has under way
+
+  /// A file of five chunks in an open session, of which only the first is acknowledged.
+  private func uploadingFile() -> (harness: ScheduleHarness, file: ImaginaryFile) {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.answer(.chunkStored) { $0.isChunk(0) }
+    return (harness, file)
+  }
+
+  /// The file changes and settles; its first chunk then has the bytes of `content`, the others are new.
+  private func change(_ harness: inout ScheduleHarness, _ file: inout ImaginaryFile, firstChunkAsIn content: UInt64) {
+    file.snapshot.epoch += 1
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    while !harness.reads.isEmpty {
+      let order = harness.reads.removeFirst()
+      let epoch = order.offset == 0 ? content : order.epoch
+      let digest = ScheduleHarness.digest(file: order.file, epoch: epoch, offset: order.offset)
+      harness.apply { $0.chunkRead(order.id, result: .success(digest), at: $1) }
+    }
+  }
+
+  /// Regression: the chunk was taken for held, and then replaced by the request that was still under way.
+  @Test func aChunkThatIsBeingReplaced_doesNotCountAsHeld() {
+    var (harness, file) = uploadingFile()
+    change(&harness, &file, firstChunkAsIn: 2)
+    #expect(harness.sent.contains { $0.order.isChunk(0) })
+    change(&harness, &file, firstChunkAsIn: 1)
+    #expect(harness.answer(.chunkStored) { $0.isChunk(0) } != nil)
+    harness.answerReads()
+    let again = harness.chunkRequests.first { $0.index == 0 }
+    #expect(again?.digest == ScheduleHarness.digest(file: file.id, epoch: 1, offset: 0))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func aChunkThatIsOnItsWayForAnEarlierContent_isNotSentTwice() {
+    var (harness, file) = uploadingFile()
+    change(&harness, &file, firstChunkAsIn: 2)
+    change(&harness, &file, firstChunkAsIn: 2)
+    #expect(harness.answer(.chunkStored) { $0.isChunk(0) } != nil)
+    #expect(!harness.sent.contains { $0.order.isChunk(0) })
+    #expect(harness.status(file.id)?.chunks.reused == 1)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Spec D5: not only at every tenth acknowledgement.
+  @Test func resumeRecord_isWrittenWhenTheUploadChangesItsState() {
+    let (uploading, file) = uploadingFile()
+    var harness = uploading
+    harness.others = []
+    harness.handle(file.changed)
+    #expect(harness.others.contains(.saveResume(file.id)), "a change")
+    harness = uploading
+    harness.others = []
+    harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isChunk }
+    #expect(harness.others.contains(.saveResume(file.id)), "a failure")
+    harness.others = []
+    harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isChunk }
+    #expect(!harness.others.contains(.saveResume(file.id)), "nothing is new")
+  }
+
   // MARK: - Restart
 
   /// The driver acts in this order; a crash in between must not cost both.
