@@ -61,10 +61,12 @@ public struct HeldChunks: Sendable {
   public var expiresAt: Milliseconds
   /// Its receipt, once it is published; the chunks are then forgotten.
   public var receipt: ReceiptFacts?
+  /// The tip, where it need not be computed.
+  var knownChainTip: [UInt8]?
 
   /// The tip of the commitment chain over the chunks that are held from the first one on without a gap.
   public var chainTip: [UInt8] {
-    if let receipt { return receipt.chainTip }
+    if let tip = receipt?.chainTip ?? knownChainTip { return tip }
     var chain = CommitmentChain(sessionID: facts.id)
     var index: UInt32 = 0
     while let chunk = chunks[index] {

@@ -71,6 +71,9 @@ extension ReceiverCore {
     if mayBeComplete, pending.mismatched != session.generation, session.missing(for: pending.facts).isEmpty {
       pending.checking = session.generation
       sessions[id]?.phase = .committing(pending)
+      if let verdict = session.proof?.verdict(on: pending.facts) {
+        return commitChecked(id, session.generation, verdict)
+      }
       let digests = (0..<pending.facts.chunkCount).compactMap { session.held[$0]?.sha256 }
       effects.append(
         .checkCommit(
@@ -131,6 +134,7 @@ extension ReceiverCore {
       openSessions[session.facts.credentialID]?.remove(id)
       sessions[id]?.held = [:]
       sessions[id]?.heldBytes = 0
+      sessions[id]?.proof = nil
       sessions[id]?.lastChange = now
       finish(Key(credential: session.facts.credentialID, text: session.facts.idempotencyKey), at: now)
       for waiter in pending.waiters { reply(waiter, .receipt(receipt)) }

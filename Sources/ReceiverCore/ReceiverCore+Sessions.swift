@@ -98,7 +98,9 @@ extension ReceiverCore {
     reply(
       request,
       .held(
-        HeldChunks(facts: session.facts, chunks: session.held, expiresAt: expiry(of: session), receipt: receipt)))
+        HeldChunks(
+          facts: session.facts, chunks: session.held, expiresAt: expiry(of: session), receipt: receipt,
+          knownChainTip: session.proof?.chainTip)))
   }
 
   mutating func abort(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {

@@ -56,6 +56,8 @@ struct UploadSession: Sendable {
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held: [UInt32: ChunkFacts] = [:]
   var heldBytes: UInt64 = 0
+  /// Of what is held; nil once a chunk was taken back, and after a restart.
+  var proof: HeldProof?
   var writing: [UInt32: WriteQueue] = [:]
   /// Requests whose header was accepted and that are not yet answered.
   var inFlightCount = 0
@@ -74,6 +76,7 @@ struct UploadSession: Sendable {
     self.phase = phase
     self.writesLeft = writesLeft
     self.lastChange = lastChange
+    if case .creating = phase { proof = HeldProof(sessionID: facts.id) }
   }
 
   var chunkBytes: UInt64 { UInt64(facts.opening.chunkBytes) }
@@ -113,6 +116,7 @@ struct UploadSession: Sendable {
     release(index)
     held[index] = chunk
     heldBytes &+= UInt64(chunk.sizeBytes)
+    proof?.insert(chunk.sha256, at: index)
     generation &+= 1
   }
 
@@ -120,6 +124,7 @@ struct UploadSession: Sendable {
   mutating func release(_ index: UInt32) {
     guard let old = held.removeValue(forKey: index) else { return }
     heldBytes -= min(heldBytes, UInt64(old.sizeBytes))
+    proof = nil
     generation &+= 1
   }
 }

@@ -17,6 +17,77 @@ import ReceiverCore
     #expect(core.receipt(again) == receipt)
   }
 
+  @Test(arguments: ["in order", "in reverse", "at random"])
+  func commitOfManyChunks_hashesNoneOfThemAgain(order: String) {
+    let core = CoreHarness()
+    let id = core.opened()
+    let large = (0..<12_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 256) }
+    let pieces = CoreHarness.chunks(large, 4)
+    let indices: [Int] =
+      switch order {
+      case "in order": Array(pieces.indices)
+      case "in reverse": pieces.indices.reversed()
+      default: pieces.indices.map { ($0 * 7919) % pieces.count }
+      }
+    for index in indices {
+      _ = core.put(id, UInt32(index), pieces[index])
+      core.runEffects()
+    }
+    let commit = core.commit(id, CoreHarness.commitFacts(id, large))
+    // What would hash 3000 digests is a checkCommit; the publication is asked for at once.
+    #expect(core.pending.count == 1 && core.isPublishing)
+    core.runEffects()
+    #expect(core.receipt(commit)?.sizeBytes == 12_000)
+  }
+
+  @Test func chainTipOfAQuery_isThatOfTheChunksWithoutAGap() {
+    let core = CoreHarness()
+    let id = core.opened()
+    let pieces = CoreHarness.chunks(file, 4)
+    func tip() -> [UInt8]? {
+      let query = core.query(id)
+      guard case .held(let held)? = core.replies[query]?.last else { return nil }
+      return held.chainTip
+    }
+    func expected(_ count: Int) -> [UInt8] { CoreHarness.commitFacts(id, pieces[..<count].flatMap { $0 }).chainTip }
+    #expect(tip() == expected(0))
+    _ = core.put(id, 1, pieces[1])
+    core.runEffects()
+    #expect(tip() == expected(0))
+    _ = core.put(id, 0, pieces[0])
+    core.runEffects()
+    #expect(tip() == expected(2))
+    // Taken back and replaced: computed from what is held.
+    _ = core.put(id, 0, [9, 9, 9, 9])
+    #expect(tip() == expected(0))
+    core.runEffects()
+    _ = core.put(id, 0, pieces[0])
+    core.runEffects()
+    #expect(tip() == expected(2))
+  }
+
+  @Test func proofKeptOrComputed_saysTheSame() {
+    for isReplacing in [false, true] {
+      for damage in 0..<4 {
+        let core = CoreHarness()
+        let id = core.opened()
+        isReplacing ? core.putAllReplacingOne(id, file) : core.putAll(id, file)
+        var facts = CoreHarness.commitFacts(id, file)
+        if damage == 1 { facts.merkleRoot[0] ^= 1 }
+        if damage == 2 { facts.chainTip[0] ^= 1 }
+        if damage == 3 { facts = CoreHarness.commitFacts(id, Array(file[..<8])) }
+        let commit = core.commit(id, facts)
+        core.runEffects()
+        core.tick(after: 2000)
+        let expected: [Refusal.Kind?] = [
+          nil, .digestMismatch(field: "merkle_root"), .digestMismatch(field: "chain_tip"), nil,
+        ]
+        #expect(core.refusal(commit) == expected[damage], "damage \(damage), replacing: \(isReplacing)")
+        #expect((core.receipt(commit) != nil) == (expected[damage] == nil))
+      }
+    }
+  }
+
   @Test func emptyFile_isPublished() {
     let core = CoreHarness()
     let id = core.opened()
@@ -28,7 +99,7 @@ import ReceiverCore
   @Test func twoCommitsAtOnce_publishOnceAndGetOneReceipt() {
     let core = CoreHarness()
     let id = core.opened()
-    core.putAll(id, file)
+    core.putAllReplacingOne(id, file)
     let first = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "first")
     let second = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "second")
     core.run(core.pending.removeFirst())
@@ -141,7 +212,7 @@ import ReceiverCore
   @Test func replacementDuringTheCheck_makesItsVerdictWorthless() {
     let core = CoreHarness()
     let id = core.opened()
-    core.putAll(id, file)
+    core.putAllReplacingOne(id, file)
     let commit = core.commit(id, CoreHarness.commitFacts(id, file))
     guard case .checkCommit(let check)? = core.pending.first else {
       Issue.record("no check")
@@ -176,7 +247,6 @@ import ReceiverCore
     core.putAll(id, file)
     let arriving = core.begin(id, 0, [9, 9, 9, 9])
     _ = core.commit(id, CoreHarness.commitFacts(id, file))
-    core.run(core.pending.removeFirst())
     #expect(core.isPublishing)
     core.send(.chunkArrived(arriving, CoreHarness.facts([9, 9, 9, 9])))
     #expect(core.refusal(arriving) == .underWay)
@@ -219,7 +289,6 @@ import ReceiverCore
     let id = core.opened()
     core.putAll(id, file)
     let commit = core.commit(id, CoreHarness.commitFacts(id, file))
-    core.run(core.pending.removeFirst())
     core.pending = []
     core.send(.published(id, .failure(.io("fsync"))))
     #expect(core.refusal(commit) == .storeFailed)

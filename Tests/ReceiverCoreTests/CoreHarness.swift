@@ -140,6 +140,13 @@ final class CoreHarness {
     runEffects()
   }
 
+  /// Likewise, with other bytes in the first place before: what was taken back has to be proved anew.
+  func putAllReplacingOne(_ id: SessionID, _ file: [UInt8], chunk: Int = 4) {
+    _ = put(id, 0, file[..<min(chunk, file.count)].map { ~$0 })
+    runEffects()
+    putAll(id, file, chunk: chunk)
+  }
+
   static func chunks(_ file: [UInt8], _ size: Int) -> [[UInt8]] {
     stride(from: 0, to: file.count, by: size).map { Array(file[$0..<min($0 + size, file.count)]) }
   }
