@@ -8,7 +8,9 @@ import tempfile
 
 import pytest
 
+from certificates import Authority
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, unmount_lazily
+from tamper import TamperingProxy
 
 
 def pytest_configure(config):
@@ -86,6 +88,18 @@ def mount(new_mount, receiver):
 def capture(mount):
     """The root of a mount, as a path: for tests that only look at the filesystem."""
     return mount.root
+
+
+@pytest.fixture
+def authority(folder):
+    return Authority(folder / "authority")
+
+
+@pytest.fixture
+def tampering(receiver, authority):
+    certificate, key = authority.issue("proxy")
+    with TamperingProxy(receiver.port, certificate, key, receiver.ca) as proxy:
+        yield proxy
 
 
 @pytest.fixture

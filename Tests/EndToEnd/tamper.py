@@ -1,6 +1,7 @@
 """A proxy that ends TLS, may change what it forwards, and starts TLS again: the attacker, or the broken middlebox.
 
-HTTP/1.1 only, which is what its ALPN offers. `change` is asked for every request and may alter header and body.
+HTTP/1.1 only, which is what its ALPN offers. `change` is asked for every request and may alter header and body. `answer`
+is asked for every answer and may give the bytes that the client gets in its place; the connection ends after these.
 """
 
 import http.client
@@ -13,6 +14,7 @@ class TamperingProxy:
     def __init__(self, target_port, certificate, key, target_ca):
         self.target_port = target_port
         self.change = None
+        self.answer = None
         self.changed = 0
         self._server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._server_context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -82,7 +84,12 @@ class TamperingProxy:
                 head += f"{name}: {value}\r\n"
         if response.status != 204:
             head += f"Content-Length: {len(answer)}\r\n"
-        client.sendall(head.encode("latin-1") + b"\r\n" + (b"" if method == "HEAD" else answer))
+        whole = head.encode("latin-1") + b"\r\n" + (b"" if method == "HEAD" else answer)
+        if self.answer and (other := self.answer(method, target, whole)) is not None:
+            self.changed += 1
+            client.sendall(other)
+            return False
+        client.sendall(whole)
         return True
 
 

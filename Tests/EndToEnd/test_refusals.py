@@ -6,10 +6,9 @@ import subprocess
 
 import pytest
 
-from certificates import Authority
 from conftest import needs_root
 from harness import sha256, wait_until, write_random
-from tamper import TamperingProxy, flip_a_bit, forge_the_tag
+from tamper import flip_a_bit, forge_the_tag
 from throttle import ThrottlingProxy
 
 
@@ -51,11 +50,6 @@ def test_unknown_host(new_mount, receiver):
     assert status["last_error"]["code"] in ("unknown-host", "timed-out")
     assert "no-such-host.invalid" in status["last_error"]["message"]
     assert (mount.root / "scan.mov").read_bytes() == b"x"
-
-
-@pytest.fixture
-def authority(folder):
-    return Authority(folder / "authority")
 
 
 def test_expired_certificate(new_receiver, new_mount, authority):
@@ -158,13 +152,6 @@ def test_file_larger_than_the_receiver_takes(new_receiver, new_mount):
     os.truncate(mount.root / "large.bin", 5_000_000)
     mount.wait_for("large.bin", "complete")
     assert (receiver.files / "large.bin").stat().st_size == 5_000_000
-
-
-@pytest.fixture
-def tampering(receiver, authority):
-    certificate, key = authority.issue("proxy")
-    with TamperingProxy(receiver.port, certificate, key, receiver.ca) as proxy:
-        yield proxy
 
 
 @pytest.mark.parametrize("size", [50_000, 20_000_000], ids=["whole-file", "chunks"])
