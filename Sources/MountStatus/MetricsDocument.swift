@@ -12,6 +12,7 @@ enum MetricsDocument {
     var text = PrometheusText()
     writeProcess(facts, &text)
     writeUploads(facts.summary, &text)
+    writePipeline(facts.pipeline, &text)
     writeSpool(facts.spool, &text)
     writeTelemetry(facts.telemetry, &text)
     return text.bytes
@@ -54,6 +55,30 @@ enum MetricsDocument {
     text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
+  }
+
+  private static func writePipeline(_ pipeline: PipelineStatistics, _ text: inout PrometheusText) {
+    text.family(
+      "uploadfs_chunks_read_total", .counter, "Chunks that were read and hashed.", pipeline.chunksRead)
+    text.family(
+      "uploadfs_capture_read_bytes_total", .counter, "Bytes of captures by the way they were read.",
+      [
+        Sample([("by", "mapping")], Double(pipeline.bytesFromMappings)),
+        Sample([("by", "read")], Double(pipeline.bytesFromReads)),
+      ])
+    text.family(
+      "uploadfs_chunks_compressed_total", .counter, "Chunks that travel compressed.", pipeline.chunksCompressed)
+    text.family(
+      "uploadfs_compression_saved_bytes_total", .counter, "Bytes that need not travel because of compression.",
+      pipeline.bytesSaved)
+    text.family(
+      "uploadfs_blocks_mapped_total", .counter, "Pieces of memory of a chunk's size that were taken from the system.",
+      pipeline.blocksMapped)
+    text.family(
+      "uploadfs_windows_mapped_total", .counter, "Pieces of captures that were mapped.", pipeline.windowsMapped)
+    text.family(
+      "uploadfs_mapping_faults_total", .counter, "Pages of mappings that were gone when they were read.",
+      pipeline.faultsContained)
   }
 
   private static func writeSpool(_ spool: SpoolFacts, _ text: inout PrometheusText) {

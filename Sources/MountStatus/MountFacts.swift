@@ -39,6 +39,8 @@ public struct SpoolFacts: Sendable, Hashable {
 public struct MountFacts: Sendable {
   /// What the engine says.
   public var summary: MountSummary
+  /// What the engine's reading side has done.
+  public var pipeline: PipelineStatistics
   /// The daemon.
   public var process: ProcessFacts
   /// The spool.
@@ -47,8 +49,12 @@ public struct MountFacts: Sendable {
   public var telemetry: TelemetryReading
 
   /// Puts the facts together.
-  public init(summary: MountSummary, process: ProcessFacts, spool: SpoolFacts, telemetry: TelemetryReading) {
+  public init(
+    summary: MountSummary, pipeline: PipelineStatistics, process: ProcessFacts, spool: SpoolFacts,
+    telemetry: TelemetryReading
+  ) {
     self.summary = summary
+    self.pipeline = pipeline
     self.process = process
     self.spool = spool
     self.telemetry = telemetry

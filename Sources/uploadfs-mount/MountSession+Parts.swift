@@ -85,7 +85,7 @@ extension MountSession {
       // Files that are known and not gone.
       let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
       return MountFacts(
-        summary: summary, process: process,
+        summary: summary, pipeline: source.pipelineStatistics, process: process,
         spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures), telemetry: telemetry.reading())
     }
   }
@@ -111,4 +111,7 @@ final class AttachedStatus: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { engine.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engine.withLock { $0 }?.summary() ?? MountSummary() }
+  var pipelineStatistics: PipelineStatistics {
+    engine.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()
+  }
 }

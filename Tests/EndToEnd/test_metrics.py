@@ -39,6 +39,7 @@ def test_metrics_follow_the_uploads(mount):
     assert value(after, "uploadfs_files", state="complete") == 2
     assert value(after, "uploadfs_files", state="held") == 1
     assert value(after, "uploadfs_chunk_requests_in_flight") == 0
+    assert value(after, "uploadfs_chunks_read_total") >= 4
     assert value(after, "uploadfs_draining") == 0 and value(after, "uploadfs_scanned") == 1
     summary = mount.summary()
     assert value(after, "uploadfs_spool_reserve_bytes") == summary["spool"]["reserve_bytes"]

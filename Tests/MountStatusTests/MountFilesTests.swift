@@ -8,7 +8,8 @@ import Testing
 
 @Suite struct MountFilesTests {
   private let nothing = MountFacts(
-    summary: MountSummary(), process: ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
+    summary: MountSummary(), pipeline: PipelineStatistics(),
+    process: ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
     spool: SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6), telemetry: TelemetryReading())
 
   private var full: MountFacts {
@@ -27,6 +28,8 @@ import Testing
     facts.summary.lastFailure = .init(code: "unauthorized", message: "m", atMilliseconds: .max)
     facts.summary.nextAttemptMilliseconds = .min
     facts.summary.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
+    facts.pipeline.bytesFromMappings = 1 << 40
+    facts.pipeline.blocksMapped = 15
     facts.telemetry.temperatures = [
       .init(sensor: "thermal_zone0", type: "acpitz", celsius: 41.25),
       .init(sensor: "hwmon1/temp1", type: "nvme Composite", celsius: -3),
@@ -91,7 +94,9 @@ import Testing
       "uploadfs_info{version=\"0.1.0\",destination=\"https://upload.example/a\\\\b\\\"c\\nd\"} 1",
       "uploadfs_temperature_celsius{sensor=\"thermal_zone0\",type=\"acpitz\"} 41.25",
       "uploadfs_battery_charge_ratio{battery=\"BAT0\"} 0.82", "uploadfs_battery_discharging{battery=\"BAT1\"} 0",
-      "uploadfs_mains_online 0", "uploadfs_low_power_mode 1",
+      "uploadfs_capture_read_bytes_total{by=\"mapping\"} 1099511627776",
+      "uploadfs_capture_read_bytes_total{by=\"read\"} 0", "uploadfs_blocks_mapped_total 15", "uploadfs_mains_online 0",
+      "uploadfs_low_power_mode 1",
     ] {
       #expect(lines.contains(line), "\(line)")
     }
