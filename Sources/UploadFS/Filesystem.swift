@@ -42,8 +42,7 @@ public final class Filesystem: Sendable, FileContents {
     /// the same inode number is another file.
     mutating func identity(of key: SpoolKey, isNew: Bool) -> FileID {
       let known = key.device == device ? knownIdentities.removeValue(forKey: key.inode) : nil
-      var generator = SystemRandomNumberGenerator()
-      return isNew ? .random(using: &generator) : known ?? .random(using: &generator)
+      return isNew ? .new() : known ?? .new()
     }
   }
 
@@ -120,8 +119,7 @@ public final class Filesystem: Sendable, FileContents {
         identity = namespace.identity(of: key, isNew: isNew)
       }
       let id = namespace.table.adopt(key, kind: status.kind, at: entry) { node in
-        var generator = SystemRandomNumberGenerator()
-        return CapturedFile(id: identity ?? .random(using: &generator), node: node, key: key, isNew: isNew)
+        CapturedFile(id: identity ?? .new(), node: node, key: key, isNew: isNew)
       }
       if counting { namespace.table.countLookup(id) }
       return id
@@ -202,4 +200,14 @@ struct Caller: Hashable, Sendable {
 struct FoundEntry {
   var node: NodeID
   var status: stat
+}
+
+extension FileID {
+  fileprivate static func new() -> FileID {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    var generator = SystemRandomNumberGenerator()
+    return .ordered(
+      atNanosecondsSince1970: Int64(now.tv_sec) &* 1_000_000_000 &+ Int64(now.tv_nsec), using: &generator)
+  }
 }

@@ -217,7 +217,7 @@ private struct Columns {
     guard let high = reader.take(UInt64.self), let low = reader.take(UInt64.self), reader.remaining == 0 else {
       return nil
     }
-    return FileID(high: high, low: low)
+    return FileID(high: high.byteSwapped, low: low.byteSwapped)
   }
 
   private func storage(_ index: Int) -> DatabaseValue.Storage {
@@ -227,10 +227,11 @@ private struct Columns {
 }
 
 extension FileID {
+  /// Big-endian, so that SQLite's order of bytes is the order of identities, which is that of time.
   fileprivate var blob: Data {
     var writer = ByteWriter(capacity: 16)
-    writer.append(high)
-    writer.append(low)
+    writer.append(high.byteSwapped)
+    writer.append(low.byteSwapped)
     return Data(writer.bytes)
   }
 }
