@@ -100,7 +100,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         catalogEntry: { [self] id in state.withLock { $0.schedule.catalogEntry(of: id) } },
         resumeSnapshot: { [self] id, mark in state.withLock { $0.schedule.resumeSnapshot(of: id, since: mark) } },
         recorded: { [self] entries in
-          for entry in entries { apply { $0.recorded(entry.id, receipt: entry.receipt, at: $1) } }
+          apply { $0.recorded(entries, at: $1) }
         },
         measure: { [self] id in
           guard let snapshot = contents.snapshot(of: id) else { return }
@@ -234,7 +234,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .release(let read): release(read)
     case .send(let orders): send(orders)
     case .cancel(let request): transport.cancel(request)
-    case .record(let id): journal.record(id)
+    case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
     case .forget(let id): journal.forget(id)
     case .saveResume(let id): journal.saveResume(id)
     case .removeResume(let id): journal.removeResume(id)
@@ -360,8 +360,10 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private func setAlarm(_ deadline: MonotonicTime?) {
     alarm.withLock { alarm, signal in
       guard alarm.deadline != deadline else { return }
+      // A timer that still sleeps until an earlier instant looks then when it is to wake next.
+      let isSooner = (deadline?.nanoseconds ?? .max) < (alarm.deadline?.nanoseconds ?? .max)
       alarm.deadline = deadline
-      signal.signal()
+      if isSooner { signal.signal() }
     }
   }
 

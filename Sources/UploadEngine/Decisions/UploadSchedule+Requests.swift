@@ -89,6 +89,16 @@ extension UploadSchedule {
 
   /// A catalog entry with this receipt is durable. An entry that was read before the receipt came does not count.
   public mutating func recorded(_ id: FileID, receipt: Receipt, at now: Moment) {
+    recorded([(id: id, receipt: receipt)], at: now)
+  }
+
+  /// Several catalog entries are durable, of one transaction.
+  public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt)], at now: Moment) {
+    for entry in entries { believe(entry.receipt, of: entry.id, at: now) }
+    pump(at: now)
+  }
+
+  private mutating func believe(_ receipt: Receipt, of id: FileID, at now: Moment) {
     guard var file = files[id], file.phase == .finishing, file.receipt == receipt else { return }
     file.phase = .complete
     file.completedAt = file.completedAt ?? now.wallMilliseconds
@@ -99,7 +109,6 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
     actions.append(.report(.delivered(id, file.path, receipt)))
     if file.nextPath(limits.temporaryNames) != nil { makeReady(id, at: now) }
-    pump(at: now)
   }
 
   // MARK: - Budgets and the gate

@@ -81,6 +81,9 @@ extension UploadSchedule {
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
   }
 
+  /// A delivery is only believed once the file's catalog entry is durable.
+  public func isAwaitingRecord(of id: FileID) -> Bool { files[id]?.phase == .finishing }
+
   /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
   /// enough.
   public func resumeSnapshot(of id: FileID, since mark: ResumeSnapshot.Mark?) -> ResumeSnapshot? {

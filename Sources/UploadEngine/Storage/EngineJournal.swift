@@ -6,6 +6,10 @@ import Synchronization
 ///
 /// Work is named by file and the content is fetched when it is written, so that a burst of changes of one file is
 /// written once, always the latest, and the amount of waiting work is bounded by the number of files.
+///
+/// A transaction costs far more than a row in it, so the catalog's entries gather: those that somebody waits for (they have
+/// a receipt) for as long as the last transaction is fresh, all others longer, so that most small files are delivered by
+/// then and are written once, not twice.
 final class EngineJournal: Sendable {
   /// What the journal asks of its owner. Called on the journal's thread.
   struct Source: Sendable {
@@ -24,14 +28,67 @@ final class EngineJournal: Sendable {
   private enum ResumeWork { case save, remove }
 
   private struct Work {
-    var catalog: [FileID: CatalogWork] = [:]
+    /// Entries that somebody waits for.
+    var awaited: [FileID: CatalogWork] = [:]
+    /// Entries that nobody waits for.
+    var patient: [FileID: CatalogWork] = [:]
+    /// When the patient ones should be written at last; nil when there is none.
+    var patientDue: Int64?
+    /// No transaction begins before this.
+    var catalogRests: Int64 = 0
     var resume: [FileID: ResumeWork] = [:]
     var measures: Set<FileID> = []
     var isStopping = false
-    var isEmpty: Bool { catalog.isEmpty && resume.isEmpty && measures.isEmpty }
+    var isEmpty: Bool { awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty }
+
+    /// When there is something to write; nil when nothing waits.
+    var due: Int64? {
+      guard resume.isEmpty, measures.isEmpty else { return 0 }
+      return (awaited.isEmpty ? patientDue : 0).map { max($0, catalogRests) }
+    }
+
+    mutating func add(_ work: CatalogWork, of id: FileID, isAwaited: Bool) {
+      if isAwaited || awaited[id] != nil {
+        patient[id] = nil
+        awaited[id] = work
+      } else {
+        patient[id] = work
+        patientDue = patientDue ?? monotonicNanoseconds() + EngineJournal.patienceNanoseconds
+      }
+    }
+
+    /// Takes what is due.
+    mutating func take(at now: Int64) -> Batch {
+      var batch = Batch(resume: resume, measures: measures)
+      resume = [:]
+      measures = []
+      // A resume record is of no use without the entry that says whose it is.
+      let takesPatient = isStopping || !batch.resume.isEmpty || patientDue.map { $0 <= now } ?? false
+      guard isStopping || catalogRests <= now || !batch.resume.isEmpty, !awaited.isEmpty || takesPatient else {
+        return batch
+      }
+      batch.catalog = awaited
+      awaited = [:]
+      catalogRests = now + EngineJournal.gatherNanoseconds
+      guard takesPatient else { return batch }
+      batch.catalog.merge(patient) { newer, _ in newer }
+      patient = [:]
+      patientDue = nil
+      return batch
+    }
+  }
+
+  private struct Batch {
+    var catalog: [FileID: CatalogWork] = [:]
+    var resume: [FileID: ResumeWork] = [:]
+    var measures: Set<FileID> = []
   }
 
   private static let tickNanoseconds: Int64 = 1_000_000_000
+  /// From one transaction to the next.
+  private static let gatherNanoseconds: Int64 = 10_000_000
+  /// How long an entry waits that nobody waits for. What a crash takes of these is known again from the spool.
+  private static let patienceNanoseconds: Int64 = 500_000_000
 
   private let work: Monitor<Work>
   /// Held from reading an entry to its commit: without it, an entry that was read before a file changed could be written
@@ -65,8 +122,9 @@ final class EngineJournal: Sendable {
     thread.withLock { thread, _ in thread.take() }?.join()
   }
 
-  func record(_ id: FileID) { add { $0.catalog[id] = .record } }
-  func forget(_ id: FileID) { add { $0.catalog[id] = .forget } }
+  /// Somebody waits for an entry with a receipt: ``Source/recorded`` is what makes a delivery believed.
+  func record(_ id: FileID, isAwaited: Bool) { add { $0.add(.record, of: id, isAwaited: isAwaited) } }
+  func forget(_ id: FileID) { add { $0.add(.forget, of: id, isAwaited: false) } }
   func saveResume(_ id: FileID) { add { $0.resume[id] = .save } }
   func removeResume(_ id: FileID) { add { $0.resume[id] = .remove } }
   func measure(_ id: FileID) { add { $0.measures.insert(id) } }
@@ -84,24 +142,22 @@ final class EngineJournal: Sendable {
 
   private func add(_ change: (inout Work) -> Void) {
     work.withLock { work, signal in
+      let before = work.due
       change(&work)
-      signal.signal()
+      // The thread sleeps until what it knows of is due.
+      if let due = work.due, due < before ?? .max { signal.signal() }
     }
   }
 
   private func run(_ source: Source) {
     var nextTick = monotonicNanoseconds() + Self.tickNanoseconds
     while true {
-      let (batch, isLast) = work.wait { work -> Monitor<Work>.Look<(Work, Bool)> in
-        if work.isEmpty, !work.isStopping, monotonicNanoseconds() < nextTick {
-          return .againBy(nanoseconds: nextTick)
-        }
-        defer {
-          work.catalog = [:]
-          work.resume = [:]
-          work.measures = []
-        }
-        return .done((work, work.isStopping && work.isEmpty))
+      let (batch, isLast) = work.wait { work -> Monitor<Work>.Look<(Batch, Bool)> in
+        let now = monotonicNanoseconds()
+        let next = min(nextTick, work.due ?? nextTick)
+        if !work.isStopping, now < next { return .againBy(nanoseconds: next) }
+        let isLast = work.isStopping && work.isEmpty
+        return .done((work.take(at: now), isLast))
       }
       if isLast { return }
       write(batch, source)
@@ -112,7 +168,7 @@ final class EngineJournal: Sendable {
     }
   }
 
-  private func write(_ batch: Work, _ source: Source) {
+  private func write(_ batch: Batch, _ source: Source) {
     for id in batch.measures { source.measure(id) }
     // The catalog first: deliveries do not wait for the records of large files, and the record of a delivered one is not
     // dropped before its receipt is durable.
@@ -150,9 +206,8 @@ final class EngineJournal: Sendable {
     }
   }
 
-  private func writeCatalog(
-    _ batch: [FileID: CatalogWork], _ source: Source
-  ) -> [(id: FileID, receipt: Receipt)]? {
+  /// The receipts that are durable now; nil when the catalog could not be written.
+  private func writeCatalog(_ batch: [FileID: CatalogWork], _ source: Source) -> [(id: FileID, receipt: Receipt)]? {
     var entries: [CatalogEntry] = []
     var forgotten: [FileID] = []
     for (id, work) in batch {
@@ -177,11 +232,12 @@ final class EngineJournal: Sendable {
     let deadline = monotonicNanoseconds() + Self.tickNanoseconds
     work.wait { work in
       if work.isStopping {
-        work.catalog = [:]
+        work.awaited = [:]
+        work.patient = [:]
         return .done(())
       }
       if monotonicNanoseconds() < deadline { return .againBy(nanoseconds: deadline) }
-      work.catalog.merge(catalogBatch) { newer, _ in newer }
+      work.awaited.merge(catalogBatch.filter { work.patient[$0.key] == nil }) { newer, _ in newer }
       work.resume.merge(resumeBatch) { newer, _ in newer }
       return .done(())
     }

@@ -42,7 +42,7 @@ import Testing
     try store.save(ResumeFixture.record())
     // A catalog that refuses every write.
     catalog.close()
-    journal.record(ResumeFixture.id)
+    journal.record(ResumeFixture.id, isAwaited: true)
     journal.removeResume(ResumeFixture.id)
     start()
     journal.stop()
@@ -51,7 +51,7 @@ import Testing
 
   @Test func aDeliveredFile_hasAnEntryAndNoRecord() throws {
     try store.save(ResumeFixture.record())
-    journal.record(ResumeFixture.id)
+    journal.record(ResumeFixture.id, isAwaited: true)
     journal.removeResume(ResumeFixture.id)
     start()
     journal.stop()
