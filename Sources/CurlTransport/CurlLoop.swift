@@ -119,7 +119,8 @@ final class CurlLoop {
   private func poll(isIdle: Bool) -> String? {
     let needsCare = transfers.values.contains(where: \.hasStallLimit)
     let timeout = needsCare ? Self.stallCheckMilliseconds : Self.idlePollMilliseconds
-    let code = curl_multi_poll(multi, nil, 0, isIdle ? timeout : 0, nil)
+    let mayRest = isIdle && inbox.mayRest(freeSlots: slots - transfers.count)
+    let code = curl_multi_poll(multi, nil, 0, mayRest ? timeout : 0, nil)
     return code == CURLM_OK ? nil : "curl_multi_poll failed: \(String(cString: curl_multi_strerror(code)))"
   }
 

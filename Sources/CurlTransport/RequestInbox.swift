@@ -26,8 +26,8 @@ final class RequestInbox: Sendable {
     /// A subset of `live`.
     var cancelled: Set<HTTPRequestID> = []
     var isStopping = false
-    /// A wakeup is on its way: further ones would only cost system calls.
-    var isWakePending = false
+    /// The loop looks here before it sleeps, or a wakeup is on its way: a further one would only cost system calls.
+    var isLoopAwake = true
     /// Nil once the loop has ended.
     var waker: LoopWaker?
   }
@@ -82,7 +82,7 @@ final class RequestInbox: Sendable {
   /// Hands over what is to be done, with at most `freeSlots` starts. Only the loop calls this and what follows.
   func take(freeSlots: Int) -> Work {
     state.withLock { state in
-      state.isWakePending = false
+      state.isLoopAwake = true
       var work = Work(isStopping: state.isStopping)
       if !state.cancelled.isEmpty {
         work.withdrawn = state.waiting.filter { state.cancelled.contains($0.id) }
@@ -100,6 +100,16 @@ final class RequestInbox: Sendable {
         state.waiting.removeFirst(count)
       }
       return work
+    }
+  }
+
+  /// Asks whether the loop may sleep: not while there is something that ``take(freeSlots:)`` would hand over. Whatever
+  /// comes after a yes wakes the loop.
+  func mayRest(freeSlots: Int) -> Bool {
+    state.withLock { state in
+      guard !state.isStopping, state.cancelled.isEmpty, freeSlots <= 0 || state.waiting.isEmpty else { return false }
+      state.isLoopAwake = false
+      return true
     }
   }
 
@@ -126,8 +136,8 @@ final class RequestInbox: Sendable {
 
   private static func wakeLocked(_ state: inout State) {
     // Under the lock, so that it can never meet a multi handle that the loop is just cleaning up.
-    guard !state.isWakePending, let waker = state.waker else { return }
-    state.isWakePending = waker.wake()
+    guard !state.isLoopAwake, let waker = state.waker else { return }
+    state.isLoopAwake = waker.wake()
   }
 }
 
