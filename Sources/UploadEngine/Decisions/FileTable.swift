@@ -3,7 +3,18 @@ import FileModel
 /// All files, with their sums: what the summary of a mount with a hundred thousand files says must not take a walk over
 /// them, since programs poll it.
 struct FileTable: Sendable {
-  private var files: [FileID: FileUpload] = [:]
+  /// A file has hundreds of bytes of facts. As a value it would lie in the dictionary itself, whose free places are as
+  /// large as its taken ones, and be moved whenever that grows.
+  ///
+  /// `@unchecked Sendable` is sound because an entry is only reachable through the one table that made it, inside the one
+  /// ``UploadSchedule``, which its driver keeps under one lock.
+  private final class Entry: @unchecked Sendable {
+    var file: FileUpload
+
+    init(_ file: FileUpload) { self.file = file }
+  }
+
+  private var entries: [FileID: Entry] = [:]
   /// Files by phase.
   private(set) var counts = Counts()
   /// Sizes of the files that are still to be delivered.
@@ -29,26 +40,31 @@ struct FileTable: Sendable {
   }
 
   subscript(id: FileID) -> FileUpload? {
-    get { files[id] }
+    get { entries[id]?.file }
     set {
-      if let old = files[id] { count(old, by: -1) }
-      if let newValue {
-        if newValue.isPending, files[id].map({ !$0.isPending || $0.changeSequence != newValue.changeSequence }) ?? true
-        {
-          sequences.insert(id, at: newValue.changeSequence)
-        }
-        count(newValue, by: 1)
+      let entry = entries[id]
+      if let old = entry?.file { count(old, by: -1) }
+      guard let newValue else {
+        entries[id] = nil
+        return
       }
-      files[id] = newValue
+      if newValue.isPending,
+        entry.map({ !$0.file.isPending || $0.file.changeSequence != newValue.changeSequence }) ?? true
+      {
+        sequences.insert(id, at: newValue.changeSequence)
+      }
+      count(newValue, by: 1)
+      if let entry { entry.file = newValue } else { entries[id] = Entry(newValue) }
     }
   }
 
-  var values: Dictionary<FileID, FileUpload>.Values { files.values }
+  /// Every file, in no order.
+  var values: some Sequence<FileUpload> { entries.values.lazy.map(\.file) }
 
   /// The lowest number of a change that is not yet acknowledged.
   mutating func oldestPendingSequence() -> UInt64? {
     while let first = sequences.first {
-      if let file = files[first.value], file.isPending, file.changeSequence == first.key { return first.key }
+      if let file = entries[first.value]?.file, file.isPending, file.changeSequence == first.key { return first.key }
       sequences.removeFirst()
     }
     return nil

@@ -45,15 +45,15 @@ struct FileUpload: Sendable {
   var isOpen: Bool
   /// Counts complete contents.
   var revision: UInt64 = 0
-  var session: UploadSession?
+  @Rare var session: UploadSession?
   var transfer: ChunkTransfer?
   /// The present content goes in one request, not through a session.
   var isWholeFile = false
   /// The commit, or the whole-file request of an empty file, under way; with the name that it publishes.
-  var publishing: Publishing?
+  @Rare var publishing: Publishing?
   /// Names under which the present content is published.
   var publishedPaths: [RelativePath] = []
-  var receipt: Receipt?
+  @Rare var receipt: Receipt?
   var merkleRoot: [UInt8]?
   var chainTip: [UInt8]?
   /// The number of the latest content change, over all files.
@@ -63,9 +63,9 @@ struct FileUpload: Sendable {
   /// When the latest round began.
   var failedAt: MonotonicTime?
   var previousDelay: Duration?
-  var lastFailure: FileStatus.Failure?
+  @Rare var lastFailure: FileStatus.Failure?
   /// A write of the present content was refused: it is incomplete, and only delivered when somebody asks for it.
-  var refusedWrite: FileStatus.Failure?
+  @Rare var refusedWrite: FileStatus.Failure?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   var retriedChunks = 0
