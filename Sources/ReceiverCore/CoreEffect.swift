@@ -121,5 +121,5 @@ public struct WholeFileRecord: Hashable, Sendable, Codable {
   /// The client's key.
   public var idempotencyKey: String
   /// A digest of what two requests with this key must agree in.
-  public var fingerprint: [UInt8]
+  @HexText public var fingerprint: [UInt8]
 }

@@ -147,9 +147,9 @@ public struct ReceiptFacts: Hashable, Sendable, Codable {
   /// The published size.
   public var sizeBytes: UInt64
   /// Merkle root over the chunk digests.
-  public var merkleRoot: [UInt8]
+  @HexText public var merkleRoot: [UInt8]
   /// Tip of the commitment chain.
-  public var chainTip: [UInt8]
+  @HexText public var chainTip: [UInt8]
   /// When.
   public var publishedAt: Milliseconds
 

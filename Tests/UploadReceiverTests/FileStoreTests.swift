@@ -143,6 +143,26 @@ import Testing
     #expect(JournalRecord([2, 1, 2]) == nil && JournalRecord([]) == nil && JournalRecord([200]) == nil)
   }
 
+  /// Journals of the first version hold digests as arrays of numbers.
+  @Test func journalOfTheFirstVersion_isRead() throws {
+    let digest = [UInt8](repeating: 7, count: 32)
+    let numbers = "[\(digest.map(String.init).joined(separator: ","))]"
+    let receipt = """
+      {"id":"r","name":"a.bin","sizeBytes":1,"merkleRoot":\(numbers),"chainTip":\(numbers),"publishedAt":5}
+      """
+    guard case .committing(let facts)? = JournalRecord([3] + Array("{\"inode\":9,\"receipt\":\(receipt)}".utf8)) else {
+      Issue.record("it is not understood")
+      return
+    }
+    #expect(facts.receipt.merkleRoot == digest && facts.receipt.chainTip == digest && facts.inode == 9)
+    let written = JournalRecord.committing(facts).bytes
+    #expect(written.count < 300, "digests are text now")
+    guard case .committing(facts)? = JournalRecord(written[...]) else {
+      Issue.record("what is written is not what is read")
+      return
+    }
+  }
+
   @Test func removedSession_leavesNothing() throws {
     let facts = session()
     let store = try makeStore()
