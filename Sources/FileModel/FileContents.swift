@@ -2,6 +2,8 @@
 public enum FileContentsError: Error, Hashable, Sendable {
   /// No such file any more: unlinked, evicted or never known.
   case gone
+  /// Another program holds an exclusive lock on the spool's file.
+  case locked
   /// The system call failed with this errno.
   case system(errno: Int32)
 }

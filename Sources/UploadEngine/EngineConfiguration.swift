@@ -6,6 +6,8 @@ public struct EngineConfiguration: Sendable {
   public var readThreads = 2
   /// How they read.
   public var reading = ReadingMethod.plain
+  /// Tells how much memory is left, about once a second; nil asks the machine and the control groups.
+  public var availableMemory: (@Sendable () -> UInt64?)?
   /// Where the time comes from.
   public var clock: any EngineClock = SystemClock()
   /// Where jitter and nonces come from. Nonces are salts and must be unpredictable in production.

@@ -94,6 +94,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     guard let contents = parts.withLock({ $0.contents }) else {
       preconditionFailure("attach(contents:) comes before start()")
     }
+    let pressure = MemoryPressure()
+    let availableMemory = configuration.availableMemory ?? { pressure.availableBytes() }
     let io = HybridIOEngine(contents: contents, method: configuration.reading, counters: counters)
     journal.start(
       source: EngineJournal.Source(
@@ -109,6 +111,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         tick: { [self] in
           evictExpired(contents)
           io.sweep()
+          watchMemory(io, availableMemory)
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
@@ -133,7 +136,11 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   public var isDrained: Bool { state.withLock { $0.schedule.isIdle } }
 
   /// What the reading side has done so far.
-  public var pipelineStatistics: PipelineStatistics { counters.snapshot }
+  public var pipelineStatistics: PipelineStatistics {
+    var statistics = counters.snapshot
+    statistics.buffers = pool.mappedCount
+    return statistics
+  }
 
   /// Writes a resume record for every upload that is under way and ends the engine's threads. Nothing is sent or read
   /// after this. The transport is stopped by its owner, before or after.
@@ -232,6 +239,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     switch action {
     case .read(let order): read(order)
     case .release(let read): release(read)
+    case .resizeBuffers(let count): pool.resize(to: count)
     case .send(let orders): send(orders)
     case .cancel(let request): transport.cancel(request)
     case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
@@ -259,7 +267,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     held.withLock { $0[order.id] = HeldChunk(buffer: buffer, plainBytes: order.byteCount) }
     let job = ReadJob(
       id: order.id.value, file: order.file, epoch: order.epoch, offset: order.offset, byteCount: order.byteCount,
-      buffer: buffer)
+      buffer: buffer, mayCompress: order.mayCompress)
     if !workers.submit(job) {
       apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
     }
@@ -379,6 +387,14 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       if isStopping { return }
       apply { $0.woke(at: $1) }
     }
+  }
+
+  /// Fewer buffers when memory is short, more when there is enough again (spec A2).
+  private func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {
+    let budget = state.withLock { $0.schedule.memory }
+      .next(availableBytes: availableMemory(), bufferBytes: pool.bufferBytes)
+    io.setSavesMemory(budget.readsPlainly)
+    apply { $0.memoryChanged(to: budget, at: $1) }
   }
 
   private func evictExpired(_ contents: any FileContents) {

@@ -222,7 +222,7 @@ final class SimulatedClient {
     case .saveResume(let id): journal?.saveResume(id)
     case .removeResume(let id): journal?.removeResume(id)
     case .measure(let id): journal?.measure(id)
-    case .showNames, .showStatus, .hide: break
+    case .showNames, .showStatus, .hide, .resizeBuffers: break
     case .report(let report): note(report)
     }
   }

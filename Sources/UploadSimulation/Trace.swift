@@ -66,6 +66,7 @@ extension UploadReport {
     case .failed(let id, let path, let failure): "failed \(id.short) \(path.displayText): \(failure.code)"
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
     case .destinationAvailable: "destination available"
+    case .notResumed(let id, let path, let reason): "not resumed \(id.short) \(path.displayText): \(reason)"
     case .missingFromSpool(let id, let path): "missing \(id.short) \(path.displayText)"
     }
   }

@@ -7,6 +7,9 @@ public enum UploadAction: Hashable, Sendable {
   case read(ReadOrder)
   /// The buffer of this read is free again.
   case release(ReadID)
+  /// Keep no more than this many buffers in memory. An action like the others, so that no read that was ordered before it
+  /// finds its buffer gone.
+  case resizeBuffers(Int)
   /// Send requests, begun together; answer each with ``UploadSchedule/requestCompleted(_:outcome:connection:at:)``.
   case send([RequestOrder])
   /// End a request early; it is still answered.

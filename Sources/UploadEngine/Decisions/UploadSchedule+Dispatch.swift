@@ -113,17 +113,20 @@ extension UploadSchedule {
   mutating func pump(at now: Moment) {
     admit()
     for id in activeSmall + activeLarge { sendControl(id, at: now) }
-    while chunkRequests < parallelChunks, maySend(at: now), let (id, index) = nextChunkToSend() {
+    while pipeline.maySend(inFlight: chunkRequests), maySend(at: now), let (id, index) = nextChunkToSend() {
       sendChunk(id, index, at: now)
     }
-    while buffersInUse < limits.buffers, let id = nextFileToRead() { readChunk(of: id) }
+    while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id) }
     // The last chunk may have gone out just now; its commit goes beside it.
     for id in activeLarge { sendControl(id, at: now) }
     admit()
     abortDiscarded(at: now)
   }
 
-  private var parallelChunks: Int { min(limits.parallelChunks, max(1, abilities.parallelChunks)) }
+  /// How many chunks may be in flight, and how many read ahead of them, as things are now.
+  var pipeline: PrefetchPipeline {
+    PrefetchPipeline(limits: limits, destinationParallelism: abilities.parallelChunks, memory: memory)
+  }
 
   /// Fills the places of files that are done, or wait.
   private mutating func admit() {
@@ -388,10 +391,10 @@ extension UploadSchedule {
   mutating func warmForOpenFiles(at now: Moment) {
     // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
     var wanted = 0
-    for id in openFiles where wanted < parallelChunks {
+    for id in openFiles where wanted < pipeline.parallelism {
       wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
     }
-    wanted = min(parallelChunks, max(1, wanted))
+    wanted = min(pipeline.parallelism, max(1, wanted))
     guard wanted > warmConnections, maySend(at: now) else { return }
     warmConnections = wanted
     sendPrewarms(gate == .open ? wanted : 1, at: now)

@@ -34,7 +34,7 @@ extension UploadSchedule {
     case .failed(let error):
       transfer.set(.pending, at: index)
       release(read)
-      let message = "The spool's copy cannot be read (\(error.explanation)); check the disk that holds the spool."
+      let message = "The spool's copy cannot be read now: \(error.explanation)."
       pauseFile(id, failure: .init(code: "spool-unreadable", message: message, at: now), at: now)
     }
   }
@@ -604,7 +604,8 @@ extension FileContentsError {
   var explanation: String {
     switch self {
     case .gone: "it is gone"
-    case .system(let errno): "errno \(errno)"
+    case .locked: "another program has locked it there"
+    case .system(let errno): "errno \(errno), check the disk that holds the spool"
     }
   }
 }

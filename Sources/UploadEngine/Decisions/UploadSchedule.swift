@@ -107,6 +107,8 @@ public struct UploadSchedule: Sendable {
   var buffersInUse = 0
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: Set<ChunkEncoding> = [.identity]
+  /// What memory allows (spec A2).
+  var memory = MemoryBudget.full
   var gate = Gate.open
   var gateDelay: Duration?
   var gateFailure: FileStatus.Failure?
@@ -177,6 +179,15 @@ public struct UploadSchedule: Sendable {
         scheduleMeasuring(at: now)
       }
     }
+    pump(at: now)
+  }
+
+  /// Memory has become short, or there is enough again. What is in flight or read stays; with less memory nothing is added
+  /// until enough of it has come back.
+  public mutating func memoryChanged(to budget: MemoryBudget, at now: Moment) {
+    guard budget != memory else { return }
+    memory = budget
+    actions.append(.resizeBuffers(min(limits.buffers, budget.buffers)))
     pump(at: now)
   }
 

@@ -36,7 +36,7 @@ final class CaptureReading: Sendable {
     mappings = Mutex(Mappings())
     // Some network filesystems know no locks; then there is nobody to keep out.
     if let descriptor = file.descriptor, flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK {
-      throw .system(errno: EWOULDBLOCK)
+      throw .locked
     }
   }
 

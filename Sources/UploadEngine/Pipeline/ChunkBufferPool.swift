@@ -5,12 +5,15 @@ import Synchronization
 /// A fixed number of page-aligned buffers in which chunks are read, hashed and sent (spec C3).
 ///
 /// Each buffer's memory is mapped when it is first needed and then used again and again: the upload loop allocates
-/// nothing of a chunk's size. A buffer keeps its pool alive, so it does not matter which of the two is dropped first.
+/// nothing of a chunk's size. When memory is short the pool is made smaller: its free buffers go back to the system at
+/// once, the others when they come back. A buffer keeps its pool alive, so it does not matter which of the two is dropped first.
 public final class ChunkBufferPool: Sendable {
   private struct State {
     var free: [Region] = []
-    /// Mapped so far, free or handed out.
+    /// Mapped now, free or handed out.
     var mappedCount = 0
+    /// Buffers that there may be now.
+    var limit: Int
     var onRelease: (@Sendable () -> Void)?
   }
 
@@ -19,7 +22,7 @@ public final class ChunkBufferPool: Sendable {
   /// The size of each buffer, a whole number of pages.
   public let bufferBytes: Int
   private let counters: PipelineCounters
-  private let state = Monitor(State())
+  private let state: Monitor<State>
 
   /// A pool of `capacity` buffers that hold at least `bufferBytes` each. Nothing is mapped yet.
   public convenience init(capacity: Int = UploadConstants.bufferPoolSize, bufferBytes: Int) {
@@ -31,6 +34,7 @@ public final class ChunkBufferPool: Sendable {
     self.capacity = capacity
     self.bufferBytes = Region.roundedToPages(bufferBytes)
     self.counters = counters
+    state = Monitor(State(limit: capacity))
   }
 
   deinit {
@@ -51,14 +55,31 @@ public final class ChunkBufferPool: Sendable {
     let region = state.wait { state in
       if let region = takeLocked(&state) { return .done(region) }
       // The kernel may refuse to map another buffer, which may pass without any buffer being given back.
-      return state.mappedCount < capacity ? .againBy(nanoseconds: monotonicNanoseconds() + 100_000_000) : .again
+      return state.mappedCount < state.limit ? .againBy(nanoseconds: monotonicNanoseconds() + 100_000_000) : .again
     }
     return ChunkBuffer(region: region, pool: self)
   }
 
   /// Buffers that can be had at once.
   public var freeCount: Int {
-    state.withLock { state, _ in state.free.count + capacity - state.mappedCount }
+    state.withLock { state, _ in state.free.count + max(0, state.limit - state.mappedCount) }
+  }
+
+  /// Buffers that take up memory now.
+  public var mappedCount: Int { state.withLock { state, _ in state.mappedCount } }
+
+  /// Allows this many buffers, at least 1 and at most ``capacity``, from now on (spec A2).
+  public func resize(to count: Int) {
+    let surplus = state.withLock { state, signal -> [Region] in
+      state.limit = min(max(count, 1), capacity)
+      signal.broadcast()
+      let number = min(state.free.count, max(0, state.mappedCount - state.limit))
+      let surplus = Array(state.free.suffix(number))
+      state.free.removeLast(number)
+      state.mappedCount -= number
+      return surplus
+    }
+    for region in surplus { region.unmap() }
   }
 
   /// Sets what is called after each give-back, on the thread that gave back, with no lock held. It takes the place of an
@@ -69,7 +90,7 @@ public final class ChunkBufferPool: Sendable {
 
   private func takeLocked(_ state: inout State) -> Region? {
     if let region = state.free.popLast() { return region }
-    guard state.mappedCount < capacity, let region = Region.map(byteCount: bufferBytes) else { return nil }
+    guard state.mappedCount < state.limit, let region = Region.map(byteCount: bufferBytes) else { return nil }
     state.mappedCount += 1
     counters.blocksMapped.add(1, ordering: .relaxed)
     return region
@@ -77,12 +98,18 @@ public final class ChunkBufferPool: Sendable {
 
   /// Takes back what a buffer held; called once for each buffer.
   fileprivate func giveBack(_ region: Region) {
-    let handler = state.withLock { state, signal in
-      // Last in, first out: the next chunk is read into memory that is still mapped, locked and perhaps cached.
-      state.free.append(region)
-      signal.signal()
-      return state.onRelease
+    let (handler, isSurplus) = state.withLock { state, signal in
+      let isSurplus = state.mappedCount > state.limit
+      if isSurplus {
+        state.mappedCount -= 1
+      } else {
+        // Last in, first out: the next chunk is read into memory that is still mapped, locked and perhaps cached.
+        state.free.append(region)
+        signal.signal()
+      }
+      return (state.onRelease, isSurplus)
     }
+    if isSurplus { region.unmap() }
     handler?()
   }
 }

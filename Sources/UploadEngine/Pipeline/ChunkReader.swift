@@ -109,7 +109,7 @@ struct ChunkReader {
     chunk.leavesNoTrace = pass.file.plan.leavesNoTrace
     if let buffer = job.buffer {
       buffer.count = job.byteCount
-      if pass.samples.promiseGain, compressor.compress(buffer) { chunk.encoding = .lz4 }
+      if pass.samples.promiseGain, !io.isSavingMemory, compressor.compress(buffer) { chunk.encoding = .lz4 }
     }
     return .success(chunk)
   }

@@ -34,6 +34,9 @@ final class HybridIOEngine: Sendable {
   /// Below the lowest threshold of spec A2 files that are opened from now on are not mapped.
   func setSavesMemory(_ isLow: Bool) { savesMemory.store(isLow, ordering: .relaxed) }
 
+  /// What ``setSavesMemory(_:)`` said last.
+  var isSavingMemory: Bool { savesMemory.load(ordering: .relaxed) }
+
   /// Files that are open now; for tests.
   var openCount: Int { kept.withLock { $0.count } }
 

@@ -5,6 +5,8 @@ public struct PipelineStatistics: Hashable, Sendable {
   /// Chunk-sized pieces of memory that were ever taken from the system: buffers and compression blocks. In a steady
   /// upload it stands still: nothing of a chunk's size is allocated in the loop.
   public var blocksMapped = 0
+  /// Buffers that take up memory now.
+  public var buffers = 0
   /// Pieces of captures that were mapped.
   public var windowsMapped = 0
   /// Chunks that were read and hashed.

@@ -190,7 +190,10 @@ final class EngineBench {
   let engine: UploadEngine
   let catalog: Catalog
 
-  init(directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max) throws {
+  init(
+    directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max,
+    configure: (inout EngineConfiguration) -> Void = { _ in }
+  ) throws {
     transport = MemoryTransport(requestsMax: requestsMax)
     self.directory = directory
     self.server = server
@@ -200,6 +203,7 @@ final class EngineBench {
     var configuration = EngineConfiguration()
     configuration.limits.chunkBytes = 1000
     configuration.limits.bufferBytes = 1000
+    configure(&configuration)
     let tree = StatusTree(source: NoStatus(), controlFiles: [])
     engine = try UploadEngine(
       configuration: configuration, destination: LabelledDestination(server: server), transport: transport,

@@ -65,6 +65,35 @@ import Testing
     #expect(server.state.withLock { $0.chunkRequests } - sentBefore == 40 - heldBefore)
   }
 
+  /// A2: short memory makes the pipeline small and never stops it, and nothing of a chunk's size is allocated in the loop.
+  @Test func withoutMemory_filesStillArrive_throughAFewBuffers() throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let available = Mutex<UInt64>(.max)
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files) {
+      $0.availableMemory = { available.withLock { $0 } }
+    }
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    func deliver(_ number: UInt64) {
+      let bytes = content(60_500, number)
+      let snapshot = files.put(FileID(high: 1, low: number), "f\(number)", bytes)
+      bench.engine.handle(.opened(snapshot))
+      bench.engine.handle(.settled(snapshot))
+      #expect(bench.waits(for: FileID(high: 1, low: number), .complete))
+      #expect(server.state.withLock { $0.published["f\(number)"] } == bytes)
+    }
+    deliver(1)
+    let statistics = bench.engine.pipelineStatistics
+    #expect(statistics.chunksRead == 61)
+    #expect(statistics.blocksMapped <= UploadConstants.bufferPoolSize)
+    available.withLock { $0 = 0 }
+    #expect(bench.waits { $0.engine.pipelineStatistics.buffers <= 3 })
+    deliver(2)
+    #expect(bench.engine.pipelineStatistics.buffers <= 3)
+    available.withLock { $0 = .max }
+  }
+
   @Test func changeOfADeliveredFile_isDurableBeforeItHappens() throws {
     let files = MemoryFiles()
     let server = MemoryServer()

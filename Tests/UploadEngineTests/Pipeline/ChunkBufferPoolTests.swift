@@ -110,6 +110,64 @@ import Testing
     #expect(calls.all == [1, 2])
   }
 
+  @Test func aSmallerPool_givesMemoryBackAtOnceAndAsBuffersReturn() {
+    let pool = ChunkBufferPool(capacity: 5, bufferBytes: 4096)
+    var held = (0..<5).map { _ in pool.acquire() }
+    held.removeLast().release()
+    pool.resize(to: 2)
+    #expect(pool.mappedCount == 4 && pool.freeCount == 0)
+    #expect(pool.tryAcquire() == nil)
+    held.removeLast().release()
+    held.removeLast().release()
+    #expect(pool.mappedCount == 2 && pool.freeCount == 0)
+    held.removeLast().release()
+    #expect(pool.mappedCount == 2 && pool.freeCount == 1)
+    pool.resize(to: 0)
+    #expect(pool.mappedCount == 1, "there is always one")
+    pool.resize(to: 100)
+    #expect(pool.freeCount == 4)
+  }
+
+  @Test func aLargerPool_wakesWhoWaits() {
+    let pool = ChunkBufferPool(capacity: 2, bufferBytes: 1)
+    pool.resize(to: 1)
+    let buffer = pool.acquire()
+    let events = Collector<String>()
+    let thread = WorkerThread {
+      events.append("waiting")
+      pool.acquire().release()
+      events.append("got it")
+    }
+    #expect(events.wait(for: 1) == ["waiting"])
+    pool.resize(to: 2)
+    #expect(events.wait(for: 2) == ["waiting", "got it"])
+    thread.join()
+    withExtendedLifetime(buffer) {}
+  }
+
+  /// Buffers come and go on many threads while memory comes and goes.
+  @Test func underLoad_itGrowsAndShrinksAndNothingIsLost() {
+    let counters = PipelineCounters()
+    let pool = ChunkBufferPool(capacity: 8, bufferBytes: 4096, counters: counters)
+    let threads = (0..<4).map { _ in
+      WorkerThread {
+        for _ in 0..<2000 {
+          let buffer = pool.acquire()
+          for index in buffer.mutableBytes(count: 16).indices { buffer.mutableBytes(count: 16)[index] = 1 }
+          buffer.release()
+        }
+      }
+    }
+    for round in 0..<500 {
+      pool.resize(to: [1, 8, 3, 2][round % 4])
+      sched_yield()
+    }
+    for thread in threads { thread.join() }
+    pool.resize(to: 2)
+    #expect(pool.mappedCount <= 2 && pool.freeCount == 2)
+    #expect(counters.snapshot.blocksMapped >= pool.mappedCount)
+  }
+
   @Test func manyThreadsNeverShareABuffer() {
     let pool = ChunkBufferPool(capacity: 3, bufferBytes: 4096)
     let failures = Collector<String>()

@@ -18,20 +18,18 @@ final class SpoolFileFake: FileContents {
     var identities = 0
   }
 
-  let path: String
   let bytes: [UInt8]
+  private let folder: ScratchFolder
   private let state = Mutex(State())
 
-  /// A file of `bytes` in a temporary folder of the disk.
-  init(_ bytes: [UInt8]) {
+  /// A file of `bytes` in a folder of its own.
+  init(_ bytes: [UInt8]) throws {
     self.bytes = bytes
-    path = EngineBench.temporaryDirectory() + "/capture"
+    folder = try ScratchFolder()
     write(bytes)
   }
 
-  deinit {
-    unlink(path)
-  }
+  var path: String { folder("capture") }
 
   func write(_ bytes: [UInt8]) {
     let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
