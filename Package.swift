@@ -135,3 +135,25 @@ let package = Package(
       swiftSettings: strict),
   ]
 )
+
+// The sanitizers' build (scripts/sanitize). SwiftNIO would cost it minutes, and no sanitized suite needs it: what stands on
+// it is left out, and so are its packages. Tests that a sanitizer is on come in.
+if Context.environment["UPLOADFS_SANITIZED"] != nil {
+  let server = ["UploadReceiver", "uploadfs-receiver", "UploadReceiverTests"]
+  let serverPackages = ["swift-http-types", "swift-nio", "hummingbird"]
+  package.targets.removeAll { server.contains($0.name) }
+  package.products.removeAll { server.contains($0.name) }
+  package.dependencies.removeAll { dependency in
+    guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
+    return serverPackages.contains { location.contains($0) }
+  }
+  package.targets += [
+    .target(name: "CMutexAnnotations", path: "Tests/CMutexAnnotations"),
+    .target(name: "CPlantedFaults", path: "Tests/CPlantedFaults"),
+    .executableTarget(
+      name: "planted-faults", dependencies: ["CPlantedFaults", "CMutexAnnotations"], path: "Tests/PlantedFaults",
+      swiftSettings: strict),
+    .testTarget(
+      name: "SanitizerTests", dependencies: ["CMutexAnnotations", "planted-faults"], swiftSettings: strict),
+  ]
+}
