@@ -1,7 +1,9 @@
+public import Destinations
+
 /// Mistakes that the simulation can make on purpose, to show that its invariants notice them. Each is planted in what the
 /// simulation puts around the real code, so no program that is shipped can make them this way.
 public enum PlantedBug: String, CaseIterable, Sendable {
-  /// A read counts although the file changed meanwhile.
+  /// A change is not announced, and a read counts although the file changed meanwhile.
   case skipEpochCheck = "skip-epoch-check"
   /// The receiver says that a chunk is stored before it is.
   case acknowledgeBeforeWrite = "acknowledge-before-write"
@@ -39,4 +41,27 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case releaseBufferEarly = "release-buffer-early"
   /// The end of a request is not told to the schedule.
   case loseCompletion = "lose-completion"
+
+  /// The scenario in which it does most harm.
+  public var scenario: Scenario {
+    switch self {
+    case .skipEpochCheck, .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
+      .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion:
+      .calm
+    case .publishUnverified: .proxy
+    case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests: .crashes
+    case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
+    case .dropContentWillChange: .clock
+    }
+  }
+
+  /// The first seed of `seeds` with which the simulation finds the mistake, and holds without it.
+  public func seedThatFinds(among seeds: Range<UInt64>) throws(DestinationError) -> (UInt64, Violation)? {
+    for seed in seeds {
+      let result = try Simulation(seed: seed, scenario: scenario, bug: self).run()
+      guard let violation = result.violation else { continue }
+      if try Simulation(seed: seed, scenario: scenario).run().violation == nil { return (seed, violation) }
+    }
+    return nil
+  }
 }

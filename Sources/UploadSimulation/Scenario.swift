@@ -126,7 +126,7 @@ public struct Scenario: Hashable, Sendable {
     scenario.clockJumps = 6
     scenario.clientCrashes = 2
     scenario.lostAnswers = 0.05
-    scenario.timeUnit = .seconds(2)
+    scenario.timeUnit = .seconds(3600)
     return scenario
   }()
 

@@ -151,7 +151,7 @@ final class SimulatedNetwork {
     // A request that was cancelled meanwhile has lost its connection.
     guard flight.completion != nil else { return exchange.breakOff() }
     var bytes = flight.request.body.copy
-    if case .arrivesDamaged = fate, !bytes.isEmpty {
+    if case .arrivesDamaged = fate, case .pinned = flight.request.body, !bytes.isEmpty {
       bytes[Int.random(in: 0..<bytes.count, using: &world.random)] ^= 0x40
       world.trace("request \(flight.id.value): arrives damaged")
     }

@@ -9,7 +9,7 @@ struct SimulationCommand {
   }
 
   static let usage = """
-    usage: scripts/simulate [--seeds N] [--seed S] [--scenario NAME] [--bug NAME] [--trace] [--systematic] [--list]
+    usage: scripts/simulate [--seeds N] [--seed S] [--scenario NAME] [--bug NAME] [--trace] [--systematic] [--prove] [--list]
 
       --seeds N        as many seeds, one after the other (100)
       --seed S         the first one; a random one unless given
@@ -17,6 +17,8 @@ struct SimulationCommand {
       --bug NAME       make this mistake on purpose, and expect the simulation to find it
       --trace          print what happens
       --systematic     the fixed scenario with each effect failing once, for ever, or crashing its side
+      --seconds N      seeds until so many seconds have passed
+      --prove          show for each bug that the simulation finds it, and nothing without it
       --list           the names of the scenarios and of the bugs
     """
 
@@ -28,6 +30,8 @@ struct SimulationCommand {
   private var isTracing = false
   private var isSystematic = false
   private var isListing = false
+  private var isProving = false
+  private var secondsMax: UInt64?
 
   init(_ arguments: [String]) throws {
     var rest = arguments[...]
@@ -58,6 +62,10 @@ struct SimulationCommand {
       case "--crash-at": plan = .crash(at: Int(try number(flag)))
       case "--trace": isTracing = true
       case "--systematic": isSystematic = true
+      case "--prove": isProving = true
+      case "--seconds":
+        secondsMax = try number(flag)
+        seedCount = 1 << 32
       case "--list": isListing = true
       case "--help", "-h":
         print(Self.usage)
@@ -74,23 +82,41 @@ struct SimulationCommand {
       print("bugs: \(PlantedBug.allCases.map(\.rawValue).joined(separator: " "))")
       return 0
     }
+    if isProving { return try prove() }
     return isSystematic ? try runSystematic() : try runSeeds()
   }
 
   private func runSeeds() throws -> Int32 {
-    if seedCount > 1 { print("seeds \(firstSeed) to \(firstSeed &+ seedCount &- 1)") }
+    if seedCount > 1 { print("from seed \(firstSeed) on") }
     var virtualSeconds = 0.0
     var publications = 0
+    var count = 0
+    let start = time(nil)
     for seed in firstSeed..<(firstSeed &+ seedCount) {
       let simulation = Simulation(seed: seed, scenario: scenario, bug: bug, plan: plan, isTracing: isTracing)
       let result = try simulation.run()
+      count += 1
       virtualSeconds += result.seconds
       publications += result.publicationCount
       if let violation = result.violation { return report(violation, of: simulation, result) }
       if isTracing { for line in result.trace { print(line) } }
+      if let secondsMax, time(nil) - start >= Int(secondsMax) { break }
     }
-    print("everything held: \(seedCount) seeds, \(Int(virtualSeconds)) virtual seconds, \(publications) publications")
+    print("everything held: \(count) seeds, \(Int(virtualSeconds)) virtual seconds, \(publications) publications")
     return 0
+  }
+
+  private func prove() throws -> Int32 {
+    var isProven = true
+    for bug in PlantedBug.allCases {
+      if let (seed, violation) = try bug.seedThatFinds(among: 1..<401) {
+        print("\(bug.rawValue): found with seed \(seed), scenario \(bug.scenario.name): \(violation.invariant)")
+      } else {
+        isProven = false
+        print("\(bug.rawValue): NOT FOUND with 400 seeds, scenario \(bug.scenario.name)")
+      }
+    }
+    return isProven ? 0 : 1
   }
 
   private func runSystematic() throws -> Int32 {

@@ -159,7 +159,8 @@ extension UploadSchedule {
   @discardableResult
   mutating func send(_ order: SendOrder, purpose: Purpose, at now: Moment) -> HTTPRequestID {
     let request = makeRequestID()
-    requests[request] = Underway(purpose: purpose, sentAt: now.monotonic)
+    requests[request] = Underway(purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPath)
+    if let path = order.publishedPath { namesUnderWay.insert(path) }
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
     case .chunk, .wholeFile: chunkRequests += 1
@@ -218,6 +219,7 @@ extension UploadSchedule {
       acceptEarlierPublication(receipt, of: &file, at: now)
       return
     }
+    guard !namesUnderWay.contains(path) else { return }
     let commit = SessionCommit(
       session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
       merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
@@ -234,7 +236,7 @@ extension UploadSchedule {
 
   private mutating func publishEmptyFile(_ file: inout FileUpload, at now: Moment) {
     guard file.snapshot.sizeBytes == 0, file.publishing == nil, !file.isOpen,
-      let path = file.nextPath(limits.temporaryNames)
+      let path = file.nextPath(limits.temporaryNames), !namesUnderWay.contains(path)
     else { return }
     sendWholeFile(&file, path: path, digest: CommitProof.emptyDigest, read: nil, at: now)
   }
@@ -263,7 +265,9 @@ extension UploadSchedule {
       guard let file = files[id], let transfer = file.transfer, !transfer.readIndices.isEmpty else { continue }
       if let best, best.time <= file.virtualTime { continue }
       if file.isWholeFile {
-        guard file.publishing == nil, !file.isOpen, file.nextPath(limits.temporaryNames) != nil else { continue }
+        guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits.temporaryNames),
+          !namesUnderWay.contains(path)
+        else { continue }
       } else {
         guard file.session?.isOpen == true, !file.isPublishingOlderContent else { continue }
       }
@@ -398,5 +402,16 @@ extension UploadSchedule {
     guard wanted > warmConnections, maySend(at: now) else { return }
     warmConnections = wanted
     sendPrewarms(gate == .open ? wanted : 1, at: now)
+  }
+}
+
+extension SendOrder {
+  /// The name under which a file is published by this; nil when it publishes nothing.
+  fileprivate var publishedPath: RelativePath? {
+    switch self {
+    case .commit(let commit): commit.path
+    case .wholeFile(let file): file.path
+    case .prewarm, .openSession, .querySession, .chunk, .abort: nil
+    }
   }
 }

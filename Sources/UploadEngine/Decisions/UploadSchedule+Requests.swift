@@ -53,6 +53,7 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard let underway = requests.removeValue(forKey: request) else { return }
     let purpose = underway.purpose
+    if let path = underway.publishes { namesUnderWay.remove(path) }
     learnEncodings(from: outcome)
     settleBudget(of: purpose)
     noteReachability(request, outcome, at: now)

@@ -43,6 +43,8 @@ public struct UploadSchedule: Sendable {
   struct Underway: Hashable, Sendable {
     var purpose: Purpose
     var sentAt: MonotonicTime
+    /// The name that the file gets by it.
+    var publishes: RelativePath?
   }
 
   /// What a request was sent for.
@@ -101,6 +103,9 @@ public struct UploadSchedule: Sendable {
   var activeLarge: [FileID] = []
   var virtualTime: UInt64 = 0
   var requests: [HTTPRequestID: Underway] = [:]
+  /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
+  /// the name would show what it no longer is.
+  var namesUnderWay: Set<RelativePath> = []
   var reads: [ReadID: (file: FileID, index: Int)] = [:]
   var chunkRequests = 0
   var controlRequests = 0
