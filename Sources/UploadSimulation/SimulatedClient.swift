@@ -62,6 +62,7 @@ final class SimulatedClient {
     }
     schedule = UploadSchedule(
       limits: world.scenario.limits, abilities: destination.abilities, catalog: entries, records: records,
+      publishedName: { [destination] in destination.publishedName(for: $0) },
       random: SeededGenerator(seed: world.random.next()))
     journal = SimulatedJournal(world, self, storage)
     var identities: [UInt64: FileID] = [:]
