@@ -68,7 +68,6 @@ extension UploadReport {
     case .destinationAvailable: "destination available"
     case .notResumed(let id, let path, let reason): "not resumed \(id.short) \(path.displayText): \(reason)"
     case .missingFromSpool(let id, let path): "missing \(id.short) \(path.displayText)"
-    default: "\(self)"
     }
   }
 }
