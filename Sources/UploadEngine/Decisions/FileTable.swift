@@ -6,10 +6,9 @@ struct FileTable: Sendable {
   /// A file has hundreds of bytes of facts. As a value it would lie in the dictionary itself, whose free places are as
   /// large as its taken ones, and be moved whenever that grows.
   ///
-  /// `@unchecked Sendable` is sound because an entry is only reachable through the one table that made it, inside the one
-  /// ``UploadSchedule``, which its driver keeps under one lock.
-  private final class Entry: @unchecked Sendable {
-    var file: FileUpload
+  /// An entry never changes, so that a copy of the schedule stays what it was.
+  private final class Entry: Sendable {
+    let file: FileUpload
 
     init(_ file: FileUpload) { self.file = file }
   }
@@ -54,7 +53,7 @@ struct FileTable: Sendable {
         sequences.insert(id, at: newValue.changeSequence)
       }
       count(newValue, by: 1)
-      if let entry { entry.file = newValue } else { entries[id] = Entry(newValue) }
+      entries[id] = Entry(newValue)
     }
   }
 
