@@ -147,6 +147,7 @@ extension CurlTransfer {
     try handle.setErrorBuffer()
     try handle.set(CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque())
     try handle.set(CURLOPT_NOSIGNAL, true)
+    if request.opensConnection { try handle.set(CURLOPT_FRESH_CONNECT, true) }
     try handle.set(CURLOPT_URL, request.url)
     try handle.set(CURLOPT_PROTOCOLS_STR, configuration.allowPlainHTTP ? "https,http" : "https")
     try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)

@@ -28,6 +28,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let authorityFile: String?
   /// Bytes of a chunk, within the specification's bounds and a multiple of 4 KiB.
   public let chunkBytes: Int
+  /// False when the chunk size was not given, and follows from the speed of the link and the size of each file.
+  public let isChunkSizeFixed: Bool
   /// Chunk requests in flight over all files.
   public let parallel: Int
   /// Free space that is kept on the spool's filesystem.
@@ -60,6 +62,7 @@ public struct MountConfiguration: Hashable, Sendable {
     authorityFile = try read.path(.ca)
     try read.uploadMode()
     chunkBytes = try read.chunkBytes()
+    isChunkSizeFixed = sources[.chunkSize] != nil
     parallel =
       try read.integer(.parallel, in: 1...UploadConstants.maxParallelChunkUploads)
       ?? UploadConstants.maxParallelChunkUploads

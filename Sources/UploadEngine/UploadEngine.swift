@@ -44,6 +44,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let parts: Mutex<Parts>
   private let counters = PipelineCounters()
   private let held: Mutex<[ReadID: HeldChunk]>
+  /// How far the bodies under way have come.
+  private let sentCounters = Mutex<[HTTPRequestID: SentByteCounter]>([:])
   private let alarm: Monitor<Alarm>
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
@@ -247,6 +249,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .saveResume(let id): journal.saveResume(id)
     case .removeResume(let id): journal.removeResume(id)
     case .measure(let id): journal.measure(id)
+    case .lookAtProgress: lookAtProgress()
     case .showNames(let id):
       let paths = state.withLock { $0.schedule.shownPaths(of: id) }
       if !paths.isEmpty { statusTree.update(id: id, paths: paths) }
@@ -303,24 +306,34 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           completed(order.id, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")), nil)
           return nil
         }
-        return pending(order.id, step, trace: trace(of: order.order))
+        return pending(order, step, trace: trace(of: order.order))
       })
   }
 
   private func pending(
-    _ request: HTTPRequestID, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
+    _ order: RequestOrder, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
   ) -> PendingHTTPRequest {
-    PendingHTTPRequest(id: request, request: destination.request(for: step)) { [weak self] result in
+    let id = order.id
+    var request = destination.request(for: step)
+    request.opensConnection = order.opensConnection
+    if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
+    return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
+      sentCounters.withLock { _ = $0.removeValue(forKey: id) }
       switch result {
       case .success(let response):
         let outcome = destination.outcome(of: step, response: response)
         if let trace, case .chunkStored = outcome { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
-        completed(request, outcome, response.connection)
+        completed(id, outcome, response.connection)
       case .failure(let error):
-        completed(request, .refused(StepFailure(.transport(error.kind), error.message)), nil)
+        completed(id, .refused(StepFailure(.transport(error.kind), error.message)), nil)
       }
     }
+  }
+
+  private func lookAtProgress() {
+    let sent = sentCounters.withLock { $0.mapValues(\.value) }
+    apply { $0.progressed(sent, at: $1) }
   }
 
   private func trace(of order: SendOrder) -> (file: FileID, range: Range<UInt64>)? {
@@ -422,6 +435,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       logger.warning(
         "the destination is not available; everything waits",
         metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .stuck(_, let path):
+      logger.warning("no progress; connecting anew", metadata: ["path": "\(path.displayText)"])
     case .destinationAvailable:
       logger.info("the destination is available again")
     case .notResumed(_, let path, let reason):

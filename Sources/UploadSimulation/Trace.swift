@@ -67,6 +67,7 @@ extension UploadReport {
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
     case .destinationAvailable: "destination available"
     case .notResumed(let id, let path, let reason): "not resumed \(id.short) \(path.displayText): \(reason)"
+    case .stuck(let id, let path): "stuck \(id.short) \(path.displayText)"
     case .missingFromSpool(let id, let path): "missing \(id.short) \(path.displayText)"
     }
   }

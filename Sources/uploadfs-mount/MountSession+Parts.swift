@@ -57,6 +57,7 @@ extension MountSession {
     settings.limits.buffers = configuration.parallel + UploadConstants.prefetchDepth
     settings.limits.chunkBytes = configuration.chunkBytes
     settings.limits.bufferBytes = configuration.chunkBytes
+    settings.limits.adaptsChunkBytes = !configuration.isChunkSizeFixed
     return settings
   }
 

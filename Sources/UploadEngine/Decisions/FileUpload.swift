@@ -73,6 +73,8 @@ struct FileUpload: Sendable {
   var rate = RateMeter()
   var protocolName = ""
   var isPrewarmed = false
+  /// Until something is acknowledged: its connections did not move.
+  var needsNewConnection = false
   var openedAt: Int64?
   var closedAt: Int64?
   var startedAt: Int64?
@@ -112,6 +114,11 @@ struct FileUpload: Sendable {
 
   /// A commit of an earlier content is under way: the session belongs to that content until it is answered.
   var isPublishingOlderContent: Bool { publishing.map { $0.epoch != snapshot.epoch } ?? false }
+
+  /// A publication that is not of the present content in the present session.
+  func isOutdated(_ publishing: Publishing) -> Bool {
+    publishing.epoch != snapshot.epoch || publishing.nonce != session?.nonce
+  }
 
   /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
   var isPending: Bool {

@@ -24,6 +24,8 @@ public enum UploadAction: Hashable, Sendable {
   case removeResume(FileID)
   /// Look at an open file's size; answer with ``UploadSchedule/measured(_:at:)``.
   case measure(FileID)
+  /// Look at how far the requests have come; answer with ``UploadSchedule/progressed(_:at:)``.
+  case lookAtProgress
   /// The file's names, for the status tree, are new.
   case showNames(FileID)
   /// Something in the file's status is new.
@@ -56,6 +58,8 @@ public struct RequestOrder: Hashable, Sendable {
   public var id: HTTPRequestID
   /// What is sent.
   public var order: SendOrder
+  /// It must not use a connection that exists: those do not move.
+  public var opensConnection = false
 }
 
 /// One request, without the chunk's bytes.
@@ -107,6 +111,8 @@ public enum UploadReport: Hashable, Sendable {
   case retrying(FileID, RelativePath, FileStatus.Failure)
   /// A file needs somebody's help; it is kept.
   case failed(FileID, RelativePath, FileStatus.Failure)
+  /// A file made no progress for a minute; it connects anew and asks the server.
+  case stuck(FileID, RelativePath)
   /// The destination as a whole is not to be had; everything waits.
   case destinationUnavailable(FileStatus.Failure)
   /// It is back.

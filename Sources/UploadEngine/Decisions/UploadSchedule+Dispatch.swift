@@ -49,8 +49,14 @@ extension UploadSchedule {
 
   /// A session that is still to be opened.
   mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
-    UploadSession(
-      state: .wanted, id: nil, nonce: makeNonce(), chunkBytes: limits.chunkBytes, epoch: file.snapshot.epoch,
+    let chunkBytes =
+      limits.adaptsChunkBytes
+      ? streamPlan.tier.chunkBytes(
+        forFileOf: file.isOpen ? nil : file.snapshot.sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams),
+        bufferBytes: limits.bufferBytes)
+      : limits.chunkBytes
+    return UploadSession(
+      state: .wanted, id: nil, nonce: makeNonce(), chunkBytes: chunkBytes, epoch: file.snapshot.epoch,
       openedAtSeconds: now.wallMilliseconds / 1000)
   }
 
@@ -113,9 +119,7 @@ extension UploadSchedule {
   mutating func pump(at now: Moment) {
     admit()
     for id in activeSmall + activeLarge { sendControl(id, at: now) }
-    while pipeline.maySend(inFlight: chunkRequests), maySend(at: now), let (id, index) = nextChunkToSend() {
-      sendChunk(id, index, at: now)
-    }
+    sendChunks(at: now)
     while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id) }
     // The last chunk may have gone out just now; its commit goes beside it.
     for id in activeLarge { sendControl(id, at: now) }
@@ -126,6 +130,23 @@ extension UploadSchedule {
   /// How many chunks may be in flight, and how many read ahead of them, as things are now.
   var pipeline: PrefetchPipeline {
     PrefetchPipeline(limits: limits, destinationParallelism: abilities.parallelChunks, memory: memory)
+  }
+
+  /// As many as there may be. The tier bounds the chunks of large files; small files are bound by the round trip, whatever
+  /// the link carries.
+  private mutating func sendChunks(at now: Moment) {
+    while maySend(at: now), let (id, index) = nextChunkToSend() {
+      guard let start = streamPlan.nextStart(inFlight: chunkRequests, limit: pipeline.parallelism, at: now.monotonic)
+      else {
+        return
+      }
+      guard start <= now.monotonic else {
+        if !isRamping { deadlines.insert(.ramp, at: start) }
+        isRamping = true
+        return
+      }
+      sendChunk(id, index, at: now)
+    }
   }
 
   /// Fills the places of files that are done, or wait.
@@ -157,17 +178,27 @@ extension UploadSchedule {
   }
 
   @discardableResult
-  mutating func send(_ order: SendOrder, purpose: Purpose, at now: Moment) -> HTTPRequestID {
+  mutating func send(
+    _ order: SendOrder, purpose: Purpose, byteCount: Int = 0, opensConnection: Bool = false, at now: Moment
+  ) -> HTTPRequestID {
     let request = makeRequestID()
-    requests[request] = Underway(purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPath)
+    requests[request] = Underway(
+      purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPath, byteCount: byteCount)
     if let path = order.publishedPath { namesUnderWay.insert(path) }
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
-    case .chunk, .wholeFile: chunkRequests += 1
+    case .chunk(let id, let index, _, _, _):
+      chunkRequests += 1
+      sessionChunks += 1
+      let attempts = files[id]?.transfer?.retries[index]?.attempts ?? 0
+      watch(request, of: id, byteCount, attempts: attempts, at: now)
+    case .wholeFile(let id, _, _):
+      chunkRequests += 1
+      watch(request, of: id, byteCount, attempts: files[id]?.attempts ?? 0, at: now)
     case .openSession, .querySession, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
-    actions.append(.send([RequestOrder(id: request, order: order)]))
+    actions.append(.send([RequestOrder(id: request, order: order, opensConnection: opensConnection)]))
     return request
   }
 
@@ -201,7 +232,9 @@ extension UploadSchedule {
 
   private mutating func querySession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session, let identity = session.identity else { return }
-    session.state = .querying(send(.querySession(identity), purpose: .querySession(file.id), at: now))
+    session.state = .querying(
+      send(
+        .querySession(identity), purpose: .querySession(file.id), opensConnection: file.needsNewConnection, at: now))
     file.session = session
   }
 
@@ -249,7 +282,9 @@ extension UploadSchedule {
     let order = WholeFileOrder(
       file: file.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: path, digest: digest,
       read: read, modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
-    let request = send(.wholeFile(order), purpose: .wholeFile(file.id, digest: digest, read: read), at: now)
+    let request = send(
+      .wholeFile(order), purpose: .wholeFile(file.id, digest: digest, read: read),
+      byteCount: Int(clamping: file.snapshot.sizeBytes), opensConnection: file.needsNewConnection, at: now)
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
     if let read { file.transfer?.set(.sending(request, read, digest), at: 0) }
@@ -261,6 +296,7 @@ extension UploadSchedule {
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
   private func nextChunkToSend() -> (FileID, Int)? {
     var best: (id: FileID, index: Int, time: UInt64)?
+    let hasStream = sessionChunks < streamPlan.streams
     for id in activeSmall + activeLarge {
       guard let file = files[id], let transfer = file.transfer, !transfer.readIndices.isEmpty else { continue }
       if let best, best.time <= file.virtualTime { continue }
@@ -269,7 +305,7 @@ extension UploadSchedule {
           !namesUnderWay.contains(path)
         else { continue }
       } else {
-        guard file.session?.isOpen == true, !file.isPublishingOlderContent else { continue }
+        guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream else { continue }
       }
       // Two requests for one index must not overtake each other: an earlier content's may still be under way.
       let busy = file.inFlightIndices
@@ -287,7 +323,8 @@ extension UploadSchedule {
     } else if let identity = file.session?.identity {
       let request = send(
         .chunk(session: identity, index: index, digest: digest, read: read),
-        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id), at: now)
+        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
+        byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
       file.transfer?.set(.sending(request, read, digest), at: index)
       file.inFlightIndices.insert(index)
       if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
@@ -378,6 +415,7 @@ extension UploadSchedule {
       return
     }
     warmConnections = 0
+    warmAnswers = 0
     warmForOpenFiles(at: now)
     deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }

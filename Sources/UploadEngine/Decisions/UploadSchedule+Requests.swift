@@ -54,13 +54,20 @@ extension UploadSchedule {
     guard let underway = requests.removeValue(forKey: request) else { return }
     let purpose = underway.purpose
     if let path = underway.publishes { namesUnderWay.remove(path) }
+    let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
     learnEncodings(from: outcome)
     settleBudget(of: purpose)
+    switch purpose {
+    case .chunk, .wholeFile: unwatch(request, underway.byteCount, outcome, at: now)
+    case .prewarm, .openSession, .querySession, .commit, .abort: break
+    }
     noteReachability(request, outcome, at: now)
     if let id = purpose.file, !connection.protocolName.isEmpty { files[id]?.protocolName = connection.protocolName }
     switch purpose {
     case .prewarm:
-      break
+      guard case .warmed = outcome else { break }
+      warmAnswers += 1
+      streamPlan.warmed(warmAnswers, at: now.monotonic)
     case .abort(let session):
       abortEnded(session, outcome, at: now)
     case .openSession(let id):
@@ -78,6 +85,12 @@ extension UploadSchedule {
       noteWarmth(id, connection)
       publicationEnded(id, request, outcome, at: now)
     }
+  }
+
+  /// A watchdog's cancellation is a failure of the request; any other answer that was faster counts as it is.
+  private static func givenUp(_ outcome: StepOutcome) -> StepOutcome {
+    guard case .refused(let failure) = outcome, failure.kind == .transport(.cancelled) else { return outcome }
+    return .refused(StepFailure(.transport(.timedOut), "The request made no progress; it is sent again."))
   }
 
   /// What the receiver decodes; remembered for all files, and its latest word counts.
@@ -116,7 +129,10 @@ extension UploadSchedule {
 
   private mutating func settleBudget(of purpose: Purpose) {
     switch purpose {
-    case .chunk, .wholeFile: chunkRequests -= 1
+    case .chunk:
+      chunkRequests -= 1
+      sessionChunks -= 1
+    case .wholeFile: chunkRequests -= 1
     case .openSession, .querySession, .commit: controlRequests -= 1
     case .prewarm, .abort: break
     }
@@ -167,6 +183,9 @@ extension UploadSchedule {
     gateFailure = shown
     deadlines.insert(.gate, at: now.monotonic + delay)
     warmConnections = 0
+    warmAnswers = 0
+    streamPlan.connectionsLost()
+    watchdog.forgetAll()
   }
 
   private mutating func noteWarmth(_ id: FileID, _ connection: HTTPConnectionFacts) {
@@ -252,7 +271,7 @@ extension UploadSchedule {
   }
 
   /// The server has forgotten the session: another one, and every chunk again.
-  private mutating func restartSession(_ id: FileID, at now: Moment) {
+  mutating func restartSession(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
     file.session = nil
@@ -380,6 +399,9 @@ extension UploadSchedule {
       accept(receipt, publishing, of: &file, at: now)
       files[id] = file
       if file.phase == .ready, file.transfer == nil { makeReady(id, at: now) }
+    case _ where !file.isWholeFile && file.isOutdated(publishing):
+      // The file went on, with another content or in another session: what was wrong with that commit says nothing here.
+      files[id] = file
     case .incomplete(let missing) where !file.isWholeFile:
       commitFoundMissing(missing, of: &file, at: now)
     default:
@@ -473,7 +495,9 @@ extension UploadSchedule {
     }
     leaveTransfer(&file)
     file.session = makeSession(for: file, at: now)
-    file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: limits.chunkBytes))
+    file.transfer = ChunkTransfer(
+      plan: ChunkPlan(
+        sizeBytes: file.snapshot.sizeBytes, chunkBytes: file.session?.chunkBytes ?? limits.chunkBytes))
     actions.append(.removeResume(file.id))
   }
 
@@ -489,6 +513,7 @@ extension UploadSchedule {
     files[id]?.attempts = 0
     files[id]?.previousDelay = nil
     files[id]?.failedAt = nil
+    files[id]?.needsNewConnection = false
   }
 
   /// A step of a file did not succeed.
@@ -558,6 +583,7 @@ extension UploadSchedule {
     if file.phase == .ready {
       let until = now.monotonic + delay
       file.phase = .waiting(until: until)
+      if delay >= UploadConstants.watchdogSession { watchdog.forget(id) }
       deadlines.insert(.file(id), at: until)
     }
     files[id] = file

@@ -87,7 +87,7 @@ extension UploadSchedule {
   /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
   /// enough.
   public func resumeSnapshot(of id: FileID, since mark: ResumeSnapshot.Mark?) -> ResumeSnapshot? {
-    files[id]?.resumeSnapshot(since: mark, estimator: nil)
+    files[id]?.resumeSnapshot(since: mark, estimator: estimate.state.sampleCount > 0 ? estimate.state : nil)
   }
 
   /// The names under which a file is shown: those that it has, or the last that it had.
@@ -156,6 +156,7 @@ extension UploadSchedule {
     status.chunks.retried = file.retriedChunks
     status.chunks.reused = file.reusedChunks
     status.streams = file.transfer?.sendingCount ?? 0
+    status.tier = streamPlan.tier.rawValue
   }
 
   private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: Moment) {

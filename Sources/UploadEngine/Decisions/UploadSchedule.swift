@@ -14,6 +14,11 @@ public struct UploadLimits: Hashable, Sendable {
   public var activeSmallFiles = 16
   /// The size of a chunk of a new session.
   public var chunkBytes = UploadConstants.chunkBytesDefault
+  /// The chunk size of a new session follows from the speed of the link and the size of the file, and ``chunkBytes`` only
+  /// says what is expected.
+  public var adaptsChunkBytes = false
+  /// Between the starts of two streams on a link that was idle.
+  public var rampDelay = UploadConstants.parallelRampUpDelay
   /// The length of a chunk buffer; no chunk may be longer.
   public var bufferBytes = UploadConstants.chunkBytesDefault
   /// A new file gets a session only once it has been open for this long: a tool that writes a small file and closes it
@@ -45,6 +50,10 @@ public struct UploadSchedule: Sendable {
     var sentAt: MonotonicTime
     /// The name that the file gets by it.
     var publishes: RelativePath?
+    /// Of a chunk or a whole file.
+    var byteCount = 0
+    /// A watchdog ended it.
+    var isGivenUp = false
   }
 
   /// What a request was sent for.
@@ -80,6 +89,9 @@ public struct UploadSchedule: Sendable {
     case file(FileID)
     case chunk(FileID, index: Int)
     case abort
+    case ramp
+    case look
+    case adjust
     case gate
     case openSession(FileID)
     case keepWarm
@@ -107,7 +119,17 @@ public struct UploadSchedule: Sendable {
   /// the name would show what it no longer is.
   var namesUnderWay: Set<RelativePath> = []
   var reads: [ReadID: (file: FileID, index: Int)] = [:]
+  /// Chunks and whole files in flight.
   var chunkRequests = 0
+  /// Chunks of sessions in flight.
+  var sessionChunks = 0
+  var estimate: SpeedEstimate
+  var sampler = SpeedSampler()
+  var streamPlan: StreamPlan
+  var watchdog = TripleWatchdog()
+  var isRamping = false
+  var isLooking = false
+  var isAdjusting = false
   var controlRequests = 0
   var buffersInUse = 0
   /// How bodies may travel; plain ones only until the receiver has said more.
@@ -123,6 +145,8 @@ public struct UploadSchedule: Sendable {
   var isKeepingWarm = false
   var isMeasuring = false
   var warmConnections = 0
+  /// Of these, how many have answered.
+  var warmAnswers = 0
   var history: [FileID] = []
   /// Sessions that nobody needs any more; see ``discard(_:at:)``.
   var discarded: [Discarded] = []
@@ -147,6 +171,8 @@ public struct UploadSchedule: Sendable {
     self.abilities = abilities
     self.publishedName = publishedName ?? { $0.displayText }
     self.random = random
+    streamPlan = StreamPlan(rampDelay: limits.rampDelay)
+    estimate = SpeedEstimate(records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount })
     for entry in catalog { inherited[entry.id] = entry }
     for record in records { inheritedRecords[record.fileID] = record }
   }
@@ -171,6 +197,12 @@ public struct UploadSchedule: Sendable {
         endRest(of: id, index, at: now)
       case .abort:
         abortDiscarded(at: now)
+      case .ramp:
+        isRamping = false
+      case .look:
+        look(at: now)
+      case .adjust:
+        adjustStreams(at: now)
       case .gate:
         // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
         warmForOpenFiles(at: now)

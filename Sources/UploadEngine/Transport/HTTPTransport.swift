@@ -104,6 +104,8 @@ public struct HTTPRequest: Sendable {
   public var body: Body
   /// When to give up.
   public var limits: HTTPRequestLimits
+  /// It must not go over a connection that exists: those have been found not to move.
+  public var opensConnection = false
   /// Counts the body's bytes as they are handed to the network; nil when nobody looks.
   public var sentBytes: SentByteCounter?
 

@@ -57,11 +57,16 @@ import Testing
     var harness = sending(file)
     harness.answerChunk(0, .chunkStored)
     harness.answerChunk(2, .chunkStored)
+    let held = [0, 2].reduce(into: [Int: [UInt8]]()) {
+      $0[$1] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($1) * 1000).sha256
+    }
     for attempt in 1...7 {
       harness.answerReads()
       #expect(harness.state(file.id) != .failed, "attempt \(attempt)")
       harness.answerChunk(1, .refused(StepFailure(.digestMismatch, "damaged")))
       for _ in 0..<16 { harness.advance(by: .seconds(1)) }
+      // A minute without progress: the server is asked in between.
+      harness.answer(.held(digests: held)) { $0.isQuery }
     }
     #expect(harness.state(file.id) == .failed)
     #expect(harness.buffers.isEmpty)

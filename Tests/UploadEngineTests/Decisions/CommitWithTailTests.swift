@@ -136,6 +136,42 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression (simulation, scenario proxy, seed 20): a commit of an old session was refused after the file had gone on in
+  /// a new one, and chunks that the new one had acknowledged were sent again.
+  @Test func refusedCommitOfAnOldSession_saysNothingAboutTheNewOne() throws {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    harness.answerChunk(1, .refused(StepFailure(.sessionGone, "gone")))
+    harness.answer(.sessionOpened(id: "t", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    #expect(harness.commits.count == 1, "never two at once")
+    harness.answer(.incomplete(missing: [0, 2])) { $0.isCommit }
+    #expect(harness.chunkRequests.isEmpty && harness.reads.isEmpty)
+    #expect(harness.commits.map(\.session.id) == ["t"])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Regression (simulation, scenario network, seed 190): a renamed file's commit waited for its tail, another file got the
+  /// old name and was published under it, and then the older commit replaced it.
+  @Test func nameThatIsBeingPublished_isNotPublishedForAnotherFileBeforeTheAnswer() throws {
+    var first = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(first)
+    let commit = try #require(harness.commits.first)
+    first.snapshot.names = [RelativePath("b.mov")]
+    harness.handle(.namesChanged(first.snapshot))
+    let second = ImaginaryFile(2, "a.mov", size: 10)
+    harness.handle(second.opened)
+    harness.handle(second.settled)
+    harness.answerReads()
+    #expect(!harness.sent.contains { $0.order.isWholeFile })
+    harness.answer(Self.published(commit)) { $0.isCommit }
+    #expect(harness.sent.contains { $0.order.isWholeFile })
+    harness.succeed()
+    #expect(harness.state(first.id) == .complete && harness.state(second.id) == .complete)
+  }
+
   @Test func receiverThatDeniesForEver_isGivenUp_withAReason() {
     let file = ImaginaryFile(1, "a.mov", size: 1500)
     var harness = sending(file)

@@ -38,6 +38,7 @@ struct ScheduleHarness {
     var limits = UploadLimits()
     limits.chunkBytes = chunkBytes
     limits.bufferBytes = chunkBytes
+    limits.rampDelay = .zero
     return limits
   }
 

@@ -571,7 +571,8 @@ import Testing
     harness.others = []
     harness.handle(file.changed)
     #expect(harness.others.contains(.saveResume(file.id)), "a change")
-    harness = uploading
+    // A copy of a schedule shares its files.
+    harness = uploadingFile().0
     harness.others = []
     harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isChunk }
     #expect(harness.others.contains(.saveResume(file.id)), "a failure")

@@ -1,0 +1,58 @@
+/// What kind of link it is, by its estimated speed, and what follows from that (spec B).
+public enum SpeedTier: String, Sendable, CaseIterable {
+  /// Too few samples.
+  case unknown
+  /// Below 3 Mbit/s.
+  case slow
+  /// Up to 30 Mbit/s.
+  case normal
+  /// Up to 200 Mbit/s.
+  case fast
+  /// Above.
+  case ultrafast
+
+  /// The tier of a speed; nil is one that is not known.
+  public init(bytesPerSecond: Double?) {
+    guard let bytesPerSecond else {
+      self = .unknown
+      return
+    }
+    switch bytesPerSecond * 8 / 1_000_000 {
+    case ..<3: self = .slow
+    case ..<30: self = .normal
+    case ...200: self = .fast
+    default: self = .ultrafast
+    }
+  }
+
+  /// Chunk requests that are useful at the same time.
+  public var parallelChunks: Int {
+    switch self {
+    case .slow: 4
+    case .normal: 8
+    case .fast, .ultrafast, .unknown: 12
+    }
+  }
+
+  /// The size of a chunk of a new session.
+  public var chunkBytes: Int {
+    switch self {
+    case .slow: 1 << 20
+    case .normal, .unknown: 4 << 20
+    case .fast: 16 << 20
+    case .ultrafast: 32 << 20
+    }
+  }
+
+  /// The chunk size of a new session for a file: the tier's, bounded by a buffer, and so that a file has as many chunks as
+  /// there are streams, where they do not become shorter than a slow link's chunk. Nil is a size that is not known yet.
+  func chunkBytes(forFileOf sizeBytes: UInt64?, streams: Int, bufferBytes: Int) -> Int {
+    let most = max(1, min(chunkBytes, bufferBytes))
+    guard let sizeBytes else { return most }
+    let step: UInt64 = 64 << 10
+    let share = sizeBytes / UInt64(max(1, streams))
+    guard share < UInt64(most) else { return most }
+    let even = Int(clamping: share / step * step + (share.isMultiple(of: step) ? 0 : step))
+    return min(most, max(even, min(most, SpeedTier.slow.chunkBytes)))
+  }
+}

@@ -1,0 +1,113 @@
+import FileModel
+
+/// Three watchdogs with three reactions (spec E2). A request that makes no progress is sent again; a file that makes none
+/// gets new connections and the server is asked; when nothing is acknowledged at all, everything starts anew.
+///
+/// Progress of a request is a byte that was handed to the network. Progress of a file, and of all together, is an
+/// acknowledgement, or a request that has come further than any since the latest one: a line that swallows bytes lets
+/// every request begin, and none come further than the one before.
+struct TripleWatchdog: Sendable {
+  enum Alarm: Hashable, Sendable {
+    /// Cancel this request and send its chunk again.
+    case chunk(HTTPRequestID)
+    /// Cancel this file's requests, connect anew, ask the server, go on from what it has.
+    case session(FileID)
+    /// Nothing is acknowledged for anybody: the same for all. `isRepeated` when that has not helped either.
+    case global(isRepeated: Bool)
+  }
+
+  private struct Watched: Sendable {
+    var file: FileID
+    var patience: Duration
+    var sentBytes: UInt64 = 0
+    var movedAt: MonotonicTime
+    var isReported = false
+  }
+
+  private struct Progress: Sendable {
+    var movedAt: MonotonicTime
+    var highWater: UInt64 = 0
+    var patience: Duration
+  }
+
+  private var watched: [HTTPRequestID: Watched] = [:]
+  private var files: [FileID: Progress] = [:]
+  private var all: Progress?
+  private var globalAlarms = 0
+
+  /// There is something to watch.
+  var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
+
+  /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not known,
+  /// and twice as long with each attempt, in case the expectation is wrong.
+  static func patience(bytes: Int, bytesPerSecond: Double?, streams: Int, attempts: Int) -> Duration {
+    var patience = UploadConstants.chunkTimeoutBase
+    if let bytesPerSecond, bytesPerSecond > 0 {
+      let seconds = 2 * Double(bytes) * Double(max(1, streams)) / bytesPerSecond
+      patience = max(UploadConstants.chunkTimeoutMin, .seconds(min(seconds, 3600)))
+    }
+    return min(patience * (1 << min(max(0, attempts), 6)), UploadConstants.resourceTimeout)
+  }
+
+  mutating func started(_ request: HTTPRequestID, of file: FileID, patience: Duration, at now: MonotonicTime) {
+    watched[request] = Watched(file: file, patience: patience, movedAt: now)
+    let least = max(UploadConstants.watchdogSession, patience)
+    files[file] = files[file] ?? Progress(movedAt: now, patience: least)
+    all = all ?? Progress(movedAt: now, patience: max(UploadConstants.watchdogGlobal, patience))
+  }
+
+  /// So many bytes of a request's body were handed to the network.
+  mutating func sent(_ bytes: UInt64, by request: HTTPRequestID, at now: MonotonicTime) {
+    guard let one = watched[request], bytes > one.sentBytes else { return }
+    watched[request]?.sentBytes = bytes
+    watched[request]?.movedAt = now
+    if let file = files[one.file], bytes > file.highWater {
+      files[one.file]?.highWater = bytes
+      files[one.file]?.movedAt = now
+    }
+    if let all, bytes > all.highWater {
+      self.all?.highWater = bytes
+      self.all?.movedAt = now
+    }
+  }
+
+  mutating func ended(_ request: HTTPRequestID, isAcknowledged: Bool, at now: MonotonicTime) {
+    guard let one = watched.removeValue(forKey: request) else { return }
+    guard isAcknowledged else { return }
+    globalAlarms = 0
+    let isBusy = watched.values.contains { $0.file == one.file }
+    files[one.file] = isBusy ? files[one.file].map { Progress(movedAt: now, patience: $0.patience) } : nil
+    all = watched.isEmpty ? nil : all.map { Progress(movedAt: now, patience: $0.patience) }
+  }
+
+  /// The file rests, or is done with: nobody expects progress.
+  mutating func forget(_ file: FileID) {
+    files[file] = nil
+    if files.isEmpty { all = nil }
+  }
+
+  /// The destination is not to be had: that is another matter than one that does not move.
+  mutating func forgetAll() {
+    files = [:]
+    all = nil
+  }
+
+  /// What has made no progress for too long; each is said once for each time that passes.
+  mutating func alarms(at now: MonotonicTime) -> [Alarm] {
+    if let all, now - all.movedAt >= all.patience {
+      globalAlarms += 1
+      forgetAll()
+      return [.global(isRepeated: globalAlarms > 1)]
+    }
+    var alarms: [Alarm] = []
+    for (file, progress) in files where now - progress.movedAt >= progress.patience {
+      alarms.append(.session(file))
+      files[file] = nil
+    }
+    for (request, one) in watched where !one.isReported && now - one.movedAt >= one.patience {
+      alarms.append(.chunk(request))
+      watched[request]?.isReported = true
+    }
+    return alarms
+  }
+}

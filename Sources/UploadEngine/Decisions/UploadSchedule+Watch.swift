@@ -1,0 +1,90 @@
+import FileModel
+
+/// Speed, and what does not move.
+extension UploadSchedule {
+  private static let lookInterval: Duration = .seconds(1)
+
+  /// How many bytes of its body each request has handed to the network; answers ``UploadAction/lookAtProgress``.
+  public mutating func progressed(_ sentBytes: [HTTPRequestID: UInt64], at now: Moment) {
+    for (request, bytes) in sentBytes { watchdog.sent(bytes, by: request, at: now.monotonic) }
+  }
+
+  /// A chunk or a whole file goes out.
+  mutating func watch(_ request: HTTPRequestID, of id: FileID, _ byteCount: Int, attempts: Int, at now: Moment) {
+    sampler.sent(byteCount)
+    streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
+    let patience = TripleWatchdog.patience(
+      bytes: byteCount, bytesPerSecond: estimate.bytesPerSecond, streams: streamPlan.streams, attempts: attempts)
+    watchdog.started(request, of: id, patience: patience, at: now.monotonic)
+    if !isLooking {
+      isLooking = true
+      deadlines.insert(.look, at: now.monotonic + Self.lookInterval)
+    }
+    if !isAdjusting {
+      isAdjusting = true
+      deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
+    }
+  }
+
+  /// It has been answered.
+  mutating func unwatch(_ request: HTTPRequestID, _ byteCount: Int, _ outcome: StepOutcome, at now: Moment) {
+    let isAcknowledged: Bool
+    switch outcome {
+    case .chunkStored, .published: isAcknowledged = true
+    default: isAcknowledged = false
+    }
+    if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
+      streamPlan.stalled(at: now.monotonic)
+    }
+    streamPlan.ended(inFlight: chunkRequests, at: now.monotonic)
+    watchdog.ended(request, isAcknowledged: isAcknowledged, at: now.monotonic)
+    if let (bytes, interval) = sampler.ended(byteCount, isAcknowledged: isAcknowledged, at: now.monotonic) {
+      estimate.add(bytes: bytes, over: interval, at: now.monotonic)
+    }
+  }
+
+  /// Every 1.5 s while chunks are sent.
+  mutating func adjustStreams(at now: Moment) {
+    isAdjusting = chunkRequests > 0
+    streamPlan.adjust(to: estimate.bytesPerSecond, at: now.monotonic)
+    if isAdjusting { deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval) }
+  }
+
+  /// Once a second while chunks are sent.
+  mutating func look(at now: Moment) {
+    for alarm in watchdog.alarms(at: now.monotonic) { react(to: alarm, at: now) }
+    isLooking = watchdog.isWatching
+    guard isLooking else { return }
+    actions.append(.lookAtProgress)
+    deadlines.insert(.look, at: now.monotonic + Self.lookInterval)
+  }
+
+  private mutating func react(to alarm: TripleWatchdog.Alarm, at now: Moment) {
+    switch alarm {
+    case .chunk(let request):
+      // Its end is a failure of that chunk, which has attempts and rests of its own.
+      requests[request]?.isGivenUp = true
+      actions.append(.cancel(request))
+    case .session(let id):
+      guard files[id]?.phase == .ready else { return }
+      actions.append(.report(.stuck(id, files[id]?.path ?? .root)))
+      reconnect(id)
+      streamPlan.connectionsLost()
+    case .global(let isRepeated):
+      for id in activeSmall + activeLarge {
+        reconnect(id)
+        // Asking has not helped for as long again: this session will not move any more.
+        if isRepeated { restartSession(id, at: now) }
+      }
+      streamPlan.connectionsLost()
+      warmConnections = 0
+    }
+  }
+
+  /// Ends a file's requests, and has the server asked, over a new connection, what it holds.
+  private mutating func reconnect(_ id: FileID) {
+    for (request, underway) in requests where underway.purpose.file == id { actions.append(.cancel(request)) }
+    if files[id]?.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
+    if files[id] != nil { files[id]?.needsNewConnection = true }
+  }
+}

@@ -1,0 +1,121 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct TripleWatchdogTests {
+  private let file = FileID(high: 0, low: 1)
+  private func time(_ seconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: seconds * 1_000_000_000) }
+
+  @Test func patience_isTwiceTheExpectedTime_atLeastTenSeconds_thirtyWhenNothingIsKnown() {
+    func patience(_ bytes: Int, _ rate: Double?, attempts: Int = 0) -> Duration {
+      TripleWatchdog.patience(bytes: bytes, bytesPerSecond: rate, streams: 1, attempts: attempts)
+    }
+    #expect(patience(4_000_000, nil) == .seconds(30))
+    #expect(patience(4_000_000, 1e9) == .seconds(10))
+    #expect(patience(4_000_000, 100_000) == .seconds(80))
+    #expect(patience(4_000_000, nil, attempts: 2) == .seconds(120))
+    #expect(patience(.max, 1e-9, attempts: .max) == UploadConstants.resourceTimeout)
+    #expect(TripleWatchdog.patience(bytes: 1_000_000, bytesPerSecond: 100_000, streams: 4, attempts: 0) == .seconds(80))
+  }
+
+  @Test func chunk_isGivenUpWithoutProgress_andEveryByteResetsItsClock() {
+    var watchdog = TripleWatchdog()
+    let request = HTTPRequestID(1)
+    watchdog.started(request, of: file, patience: .seconds(10), at: time(0))
+    for second in 1...200 as ClosedRange<Int64> {
+      watchdog.sent(UInt64(second), by: request, at: time(second))
+      #expect(watchdog.alarms(at: time(second)).isEmpty)
+    }
+    watchdog.sent(200, by: request, at: time(209))
+    #expect(watchdog.alarms(at: time(209)).isEmpty)
+    #expect(watchdog.alarms(at: time(210)) == [.chunk(request)])
+    #expect(watchdog.alarms(at: time(211)).isEmpty, "once")
+  }
+
+  /// Every request begins, none is answered: each attempt sends the same bytes again and comes no further.
+  @Test func lineThatSwallowsBytes_alarmsTheSessionAfter60Seconds_andAllAfter300() {
+    var watchdog = TripleWatchdog()
+    var sessionAlarms: [Int64] = []
+    var globalAlarms: [Int64] = []
+    for second in 0...700 as ClosedRange<Int64> {
+      let request = HTTPRequestID(UInt64(second / 5))
+      if second % 5 == 0 { watchdog.started(request, of: file, patience: .seconds(30), at: time(second)) }
+      watchdog.sent(1000, by: request, at: time(second))
+      if second % 5 == 4 { watchdog.ended(request, isAcknowledged: false, at: time(second)) }
+      for alarm in watchdog.alarms(at: time(second)) {
+        switch alarm {
+        case .session(file): sessionAlarms.append(second)
+        case .global(let isRepeated):
+          #expect(isRepeated == !globalAlarms.isEmpty)
+          globalAlarms.append(second)
+        default: break
+        }
+      }
+    }
+    #expect(sessionAlarms.first == 60)
+    #expect(globalAlarms.first == 300)
+    #expect(globalAlarms.count == 2)
+  }
+
+  @Test func acknowledgement_calmsAll_andADestinationThatIsGoneIsNotWatched() {
+    var watchdog = TripleWatchdog()
+    for second in stride(from: Int64(0), to: 1000, by: 50) {
+      let request = HTTPRequestID(UInt64(second))
+      watchdog.started(request, of: file, patience: .seconds(100), at: time(second))
+      #expect(watchdog.alarms(at: time(second + 49)).isEmpty)
+      watchdog.ended(request, isAcknowledged: true, at: time(second + 49))
+    }
+    #expect(!watchdog.isWatching)
+    watchdog.started(HTTPRequestID(5), of: file, patience: .seconds(10), at: time(2000))
+    watchdog.ended(HTTPRequestID(5), isAcknowledged: false, at: time(2001))
+    watchdog.forgetAll()
+    #expect(watchdog.alarms(at: time(9000)).isEmpty)
+  }
+
+  // MARK: - In the schedule
+
+  private func sending() -> (ScheduleHarness, ImaginaryFile) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    return (harness, file)
+  }
+
+  @Test func chunkThatDoesNotMove_isCancelled_andSentAgain() {
+    var (harness, file) = sending()
+    harness.answerChunk(0, .chunkStored)
+    let moving = harness.sent.first { if case .chunk(_, 2, _, _) = $0.order { true } else { false } }
+    let stuck = harness.sent.first { if case .chunk(_, 1, _, _) = $0.order { true } else { false } }
+    for second in 1...45 as ClosedRange<UInt64> {
+      harness.advance(by: .seconds(1))
+      if let moving { harness.apply { $0.progressed([moving.id: second], at: $1) } }
+    }
+    #expect(harness.cancelled == [stuck?.id].compactMap { $0 })
+    harness.answerChunk(1, StepFailure.connection(.cancelled))
+    #expect(harness.status(file.id)?.lastFailure?.code == "timed-out")
+    harness.advance(by: .seconds(1))
+    harness.answerReads()
+    #expect(harness.chunkRequests.contains { $0.index == 1 })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func fileThatDoesNotMoveForAMinute_connectsAnew_asks_andGoesOn() {
+    var (harness, file) = sending()
+    harness.answerChunk(0, .chunkStored)
+    for _ in 0..<70 { harness.advance(by: .seconds(1)) }
+    #expect(Set(harness.cancelled).count == 2)
+    #expect(harness.others.contains { if case .report(.stuck) = $0 { true } else { false } })
+    while harness.answer(StepFailure.connection(.cancelled), where: { $0.isChunk }) != nil {}
+    harness.advance(by: .seconds(1))
+    let held = [0: ScheduleHarness.digest(file: file.id, epoch: 1, offset: 0).sha256]
+    #expect(harness.answer(.held(digests: held)) { $0.isQuery } != nil)
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [1, 2], "what the server has is not sent again")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+  }
+}
