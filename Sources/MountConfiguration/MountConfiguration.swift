@@ -20,6 +20,8 @@ public struct MountConfiguration: Hashable, Sendable {
 
   /// Where captures go.
   public let destination: EndpointURL
+  /// Further addresses of the same receiver.
+  public let alternatives: [EndpointURL]
   /// Holds captures until they are delivered; as given, not empty.
   public let spool: String
   /// A file whose first line is the bearer token; nil when the destination asks for none.
@@ -52,11 +54,15 @@ public struct MountConfiguration: Hashable, Sendable {
   /// Space that is kept free unless configured otherwise.
   public static let reserveBytesDefault = UploadConstants.diskHeadroomBytes + UploadConstants.diskMarginBytes
 
+  /// Addresses of one receiver, the first included.
+  static let endpointsMax = 8
+
   /// Understands and checks every setting; the first that is wrong is the error.
   public init(_ sources: SettingSources) throws(ConfigurationError) {
     let read = SettingReader(sources)
     allowPlainHTTP = try read.boolean(.allowPlainHTTP) ?? false
     destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
+    alternatives = try read.alternatives(to: destination, allowPlainHTTP: allowPlainHTTP)
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)
     authorityFile = try read.path(.ca)
@@ -136,7 +142,31 @@ private struct SettingReader {
 
   func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> EndpointURL {
     let text = try required(.to, because: "uploadfs must know where captures go")
-    let name = sources[.to]?.name(of: .to) ?? Setting.to.flag
+    return try endpoint(text, of: .to, allowPlainHTTP: allowPlainHTTP)
+  }
+
+  /// In the order given; the same address twice would count its health twice.
+  func alternatives(to first: EndpointURL, allowPlainHTTP: Bool) throws(ConfigurationError) -> [EndpointURL] {
+    guard let given = sources[.alsoTo] else { return [] }
+    var known = [first]
+    for text in try nonEmpty(given, .alsoTo).split(separator: ",") {
+      let next = try endpoint(
+        String(text.drop { $0 == " " }.prefix { $0 != " " }), of: .alsoTo, allowPlainHTTP: allowPlainHTTP)
+      guard !known.contains(next) else {
+        throw ConfigurationError("\(given.name(of: .alsoTo)): the address \(next.text) is given twice")
+      }
+      known.append(next)
+    }
+    guard known.count <= MountConfiguration.endpointsMax else {
+      throw refusal(given, .alsoTo, "use at most \(MountConfiguration.endpointsMax - 1) addresses")
+    }
+    return Array(known.dropFirst())
+  }
+
+  private func endpoint(
+    _ text: String, of setting: Setting, allowPlainHTTP: Bool
+  ) throws(ConfigurationError) -> EndpointURL {
+    let name = sources[setting]?.name(of: setting) ?? setting.flag
     for scheme in ["tus+https", "tus+http", "s3+https", "s3+http", "form+https", "form+http"]
     where text.lowercased().hasPrefix("\(scheme)://") {
       throw ConfigurationError(

@@ -2,6 +2,7 @@
 /// variable follow from it, so that the three can never differ.
 public enum Setting: String, CaseIterable, Sendable, Hashable {
   case to
+  case alsoTo = "also-to"
   case spool
   case tokenFile = "token-file"
   case ca

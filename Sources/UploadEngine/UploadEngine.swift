@@ -79,6 +79,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       State(
         schedule: UploadSchedule(
           limits: configuration.limits, abilities: destination.abilities, catalog: entries, records: records,
+          endpointCount: destination.endpointCount,
           publishedName: { destination.publishedName(for: $0) }, random: configuration.random)))
     parts = Mutex(Parts())
     held = Mutex([:])
@@ -314,7 +315,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     _ order: RequestOrder, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
   ) -> PendingHTTPRequest {
     let id = order.id
-    var request = destination.request(for: step)
+    var request = destination.request(for: step, at: order.endpoint)
     request.opensConnection = order.opensConnection
     if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in

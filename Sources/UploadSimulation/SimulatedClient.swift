@@ -334,7 +334,8 @@ extension SimulatedClient {
     let isAdmitted = admits(.send)
     guard isUp else { return }
     let life = life
-    network.start(order.id, destination.request(for: step), isBroken: !isAdmitted) { [self] result in
+    network.start(order.id, destination.request(for: step, at: order.endpoint), isBroken: !isAdmitted) {
+      [self] result in
       guard self.life == life else { return }
       if world.bug == .loseCompletion, world.random.happens(0.02) { return }
       switch result {

@@ -21,7 +21,8 @@ extension MountSession {
   static func transport(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransport {
     var settings = CurlTransportConfiguration()
     settings.caFile = configuration.authorityFile
-    settings.allowPlainHTTP = !configuration.destination.isEncrypted
+    let endpoints = [configuration.destination] + configuration.alternatives
+    settings.allowPlainHTTP = !endpoints.allSatisfy(\.isEncrypted)
     settings.protocolChoice =
       switch configuration.httpVersion {
       case .automatic: .automatic
@@ -45,7 +46,8 @@ extension MountSession {
     options.allowPlainHTTP = configuration.allowPlainHTTP
     do {
       return try ChunkProtocolDestination(
-        baseURL: configuration.destination.text, credential: token.map { .bearer($0) }, options: options)
+        baseURL: configuration.destination.text, alternatives: configuration.alternatives.map(\.text),
+        credential: token.map { .bearer($0) }, options: options)
     } catch {
       throw ToolFailure(.destinationUnusable, error.message)
     }

@@ -6,6 +6,10 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Upload to this address (https://host[:port][/path]).", valueName: "url"))
   var to: String?
 
+  @Option(
+    help: ArgumentHelp("Further addresses of the same receiver, separated by commas.", valueName: "urls"))
+  var alsoTo: String?
+
   @Option(help: ArgumentHelp("Keep captures in this folder until they are delivered.", valueName: "dir"))
   var spool: String?
 
@@ -58,7 +62,7 @@ struct SettingOptions: ParsableArguments {
   /// The flags that were given.
   private var given: [Setting: String] {
     let texts: [Setting: String?] = [
-      .to: to, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload, .chunkSize: chunkSize,
+      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload, .chunkSize: chunkSize,
       .parallel: parallel, .reserve: reserve, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,

@@ -33,6 +33,21 @@ import UploadEngine
     #expect(open.request(for: .prewarm).header("Authorization") == nil)
   }
 
+  @Test func request_goesToTheAddressThatWasChosen() throws {
+    let destination = try ChunkProtocolDestination(
+      baseURL: "https://a.example.org", alternatives: ["https://b.example.org:8443/up/"], credential: nil)
+    #expect(destination.endpointCount == 2)
+    #expect(destination.displayURL == "https://a.example.org")
+    let step = UploadStep.querySession(SessionIdentity(id: "s", nonce: []))
+    let urls = (0..<3).map { destination.request(for: step, at: EndpointID($0)).url }
+    #expect(urls[0].hasPrefix("https://a.example.org/v1/uploads/s"))
+    #expect(urls[1].hasPrefix("https://b.example.org:8443/up/v1/uploads/s"))
+    #expect(urls[2] == urls[0], "an address that there is not must not end the process")
+    #expect(throws: DestinationError.self) {
+      try ChunkProtocolDestination(baseURL: "https://a", alternatives: ["ftp://b"], credential: nil)
+    }
+  }
+
   @Test func prewarm_isAHead() throws {
     let request = try Fixture.destination().request(for: .prewarm)
     #expect(request.method == .head)

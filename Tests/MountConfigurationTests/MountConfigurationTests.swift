@@ -57,7 +57,7 @@ private func refusal(
 
   @Test func everySetting_canBeGivenInEachPlace() throws {
     let values: [Setting: String] = [
-      .to: "https://a.example.org:8443/base/", .spool: "/s", .tokenFile: "/t", .ca: "/c", .upload: "on-close",
+      .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s", .tokenFile: "/t", .ca: "/c", .upload: "on-close",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .maxFileSize: "2GiB", .http: "1.1", .threads: "3",
       .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
     ]
@@ -70,6 +70,7 @@ private func refusal(
     #expect(fromFlags == fromEnvironment)
     #expect(fromFlags == fromFile)
     #expect(fromFlags.destination.text == "https://a.example.org:8443/base")
+    #expect(fromFlags.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
     #expect(fromFlags.chunkBytes == 1 << 20)
     #expect(fromFlags.reserveBytes == 1_000_000_000)
     #expect(fromFlags.fileBytesMax == 2 << 30)
@@ -107,6 +108,9 @@ private func refusal(
     (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
     (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
     (.logLevel, "loud"), (.upload, "later"), (.spool, ""), (.tokenFile, ""),
+    (.alsoTo, ""), (.alsoTo, "upload.example.org"), (.alsoTo, "https://a.example.org,http://b.example.org"),
+    (.alsoTo, "https://upload.example.org"), (.alsoTo, "https://a.example.org,https://A.example.org/"),
+    (.alsoTo, (0..<8).map { "https://h\($0).example.org" }.joined(separator: ",")),
   ])
   func badValue_isRefusedByName(setting: Setting, text: String) {
     let flags = least.merging([setting: text]) { $1 }

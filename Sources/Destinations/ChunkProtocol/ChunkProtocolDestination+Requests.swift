@@ -4,8 +4,16 @@ import Integrity
 public import UploadEngine
 
 extension ChunkProtocolDestination {
-  /// The request that carries out a step.
-  public func request(for step: UploadStep) -> HTTPRequest {
+  /// The request that carries out a step over one of the addresses; over the first for one that there is not.
+  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+    var request = request(for: step)
+    let base = endpoints.indices.contains(endpoint.index) ? endpoints[endpoint.index] : self.endpoint
+    request.url = base.text + request.url
+    return request
+  }
+
+  /// The request without the address that stands in front of its target.
+  private func request(for step: UploadStep) -> HTTPRequest {
     switch step {
     case .prewarm: request(.head, .root)
     case .openSession(let opening): openingRequest(opening)
@@ -29,8 +37,8 @@ extension ChunkProtocolDestination {
     var fields: [HTTPHeader] = []
     if let authorization { fields.append(HTTPHeader(HeaderName.authorization, authorization)) }
     fields += headers.map { HTTPHeader($0.name, $0.value) }
-    let url = endpoint.text + path.text + (query.map { "?" + $0 } ?? "")
-    return HTTPRequest(method, url, headers: fields, body: body, limits: limits, sentBytes: sentBytes)
+    let target = path.text + (query.map { "?" + $0 } ?? "")
+    return HTTPRequest(method, target, headers: fields, body: body, limits: limits, sentBytes: sentBytes)
   }
 
   private func openingRequest(_ opening: SessionOpening) -> HTTPRequest {

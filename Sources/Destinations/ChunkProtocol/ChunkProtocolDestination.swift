@@ -29,18 +29,28 @@ public struct ChunkProtocolDestination: Destination {
   public let abilities: DestinationAbilities
   /// The receiver's address, without credentials.
   public var displayURL: String { endpoint.text }
+  /// The addresses of the receiver.
+  public var endpointCount: Int { endpoints.count }
 
-  let endpoint: EndpointURL
+  /// Never empty: made from one address and others.
+  let endpoints: [EndpointURL]
+  /// The address by which people know the receiver.
+  var endpoint: EndpointURL { endpoints[0] }
   let options: ChunkProtocolOptions
   let authorization: String?
   let masterKey: [UInt8]
 
-  /// A destination at `baseURL`, which stands in front of `/v1/`. Without credential only receivers that ask for none
-  /// will answer.
+  /// A destination at `baseURL`, which stands in front of `/v1/`; `alternatives` are further addresses of the same
+  /// receiver. Without credential only receivers that ask for none will answer.
   public init(
-    baseURL: String, credential: Credential?, options: ChunkProtocolOptions = ChunkProtocolOptions()
+    baseURL: String, alternatives: [String] = [], credential: Credential?,
+    options: ChunkProtocolOptions = ChunkProtocolOptions()
   ) throws(DestinationError) {
-    endpoint = try EndpointURL(baseURL, allowPlainHTTP: options.allowPlainHTTP)
+    var endpoints: [EndpointURL] = []
+    for address in [baseURL] + alternatives {
+      endpoints.append(try EndpointURL(address, allowPlainHTTP: options.allowPlainHTTP))
+    }
+    self.endpoints = endpoints
     try credential?.check()
     guard options.parallelChunks > 0, options.chunkBytesMax > 0, options.wholeFileBytesMax >= 0 else {
       throw DestinationError(

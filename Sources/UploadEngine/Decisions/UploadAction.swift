@@ -60,6 +60,8 @@ public struct RequestOrder: Hashable, Sendable {
   public var order: SendOrder
   /// It must not use a connection that exists: those do not move.
   public var opensConnection = false
+  /// The address to send it to.
+  public var endpoint = EndpointID.first
 }
 
 /// One request, without the chunk's bytes.

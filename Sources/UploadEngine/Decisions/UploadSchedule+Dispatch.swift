@@ -182,8 +182,10 @@ extension UploadSchedule {
     _ order: SendOrder, purpose: Purpose, byteCount: Int = 0, opensConnection: Bool = false, at now: Moment
   ) -> HTTPRequestID {
     let request = makeRequestID()
+    let endpoint = endpoints.choose(at: now.monotonic)
     requests[request] = Underway(
-      purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPath, byteCount: byteCount)
+      purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPath, byteCount: byteCount,
+      endpoint: endpoint)
     if let path = order.publishedPath { namesUnderWay.insert(path) }
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
@@ -198,7 +200,8 @@ extension UploadSchedule {
     case .openSession, .querySession, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
-    actions.append(.send([RequestOrder(id: request, order: order, opensConnection: opensConnection)]))
+    actions.append(
+      .send([RequestOrder(id: request, order: order, opensConnection: opensConnection, endpoint: endpoint)]))
     return request
   }
 
@@ -423,9 +426,12 @@ extension UploadSchedule {
   /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
   private mutating func sendPrewarms(_ count: Int, at now: Moment) {
     let ids = (0..<count).map { _ in makeRequestID() }
-    for request in ids { requests[request] = Underway(purpose: .prewarm, sentAt: now.monotonic) }
+    let endpoint = endpoints.choose(at: now.monotonic)
+    for request in ids {
+      requests[request] = Underway(purpose: .prewarm, sentAt: now.monotonic, endpoint: endpoint)
+    }
     if case .closed = gate, let first = ids.first { gate = .probing(first) }
-    actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm) }))
+    actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm, endpoint: endpoint) }))
   }
 
   /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out

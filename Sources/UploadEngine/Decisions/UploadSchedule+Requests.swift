@@ -61,7 +61,8 @@ extension UploadSchedule {
     case .chunk, .wholeFile: unwatch(request, underway.byteCount, outcome, at: now)
     case .prewarm, .openSession, .querySession, .commit, .abort: break
     }
-    noteReachability(request, outcome, at: now)
+    noteHealth(of: underway.endpoint, outcome, at: now)
+    noteReachability(request, underway.endpoint, outcome, at: now)
     if let id = purpose.file, !connection.protocolName.isEmpty { files[id]?.protocolName = connection.protocolName }
     switch purpose {
     case .prewarm:
@@ -138,8 +139,30 @@ extension UploadSchedule {
     }
   }
 
+  /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
+  private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
+    guard case .refused(let failure) = outcome else { return endpoints.succeeded(endpoint, at: now.monotonic) }
+    switch failure.kind {
+    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded): break
+    case .transport, .serverError, .unexpectedAnswer: endpoints.failed(endpoint, at: now.monotonic)
+    default: endpoints.succeeded(endpoint, at: now.monotonic)
+    }
+  }
+
+  /// The address has failed, and another one may do: what was to go there goes to that one at once. A receiver that says
+  /// that it is busy is the same behind all its addresses.
+  private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: Moment) -> Bool {
+    guard failure.kind != .busy, endpoints.hasAlternative(to: endpoint, at: now.monotonic) else { return false }
+    warmConnections = 0
+    warmAnswers = 0
+    streamPlan.connectionsLost()
+    return true
+  }
+
   /// Opens or closes the gate: any answer that is not about the destination as a whole proves that it is there.
-  private mutating func noteReachability(_ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment) {
+  private mutating func noteReachability(
+    _ request: HTTPRequestID, _ endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment
+  ) {
     guard case .refused(let failure) = outcome else {
       openGate(at: now)
       return
@@ -147,8 +170,13 @@ extension UploadSchedule {
     switch policy.verdict(on: failure.kind, attempts: 0) {
     case .pauseDestination:
       switch gate {
-      case .open: closeGate(failure, at: now)
-      case .probing(let probe) where probe == request: closeGate(failure, at: now)
+      case .open:
+        guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, at: now) }
+        warmForOpenFiles(at: now)
+      case .probing(let probe) where probe == request:
+        guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, at: now) }
+        gate = .closed(until: now.monotonic)
+        warmForOpenFiles(at: now)
       case .probing, .closed: break  // an older request that was under way when the gate closed
       }
     case .ignore:

@@ -54,6 +54,7 @@ public struct UploadSchedule: Sendable {
     var byteCount = 0
     /// A watchdog ended it.
     var isGivenUp = false
+    var endpoint = EndpointID.first
   }
 
   /// What a request was sent for.
@@ -137,6 +138,7 @@ public struct UploadSchedule: Sendable {
   /// What memory allows (spec A2).
   var memory = MemoryBudget.full
   var gate = Gate.open
+  var endpoints: EndpointTable
   var gateDelay: Duration?
   var gateFailure: FileStatus.Failure?
   var gateAttempts = 0
@@ -164,13 +166,14 @@ public struct UploadSchedule: Sendable {
   /// A schedule with nothing to do but what an earlier run left.
   public init(
     limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry], records: [ResumeRecord],
-    publishedName: (@Sendable (RelativePath) -> String)? = nil,
+    endpointCount: Int = 1, publishedName: (@Sendable (RelativePath) -> String)? = nil,
     random: any RandomNumberGenerator & Sendable
   ) {
     self.limits = limits
     self.abilities = abilities
     self.publishedName = publishedName ?? { $0.displayText }
     self.random = random
+    endpoints = EndpointTable(count: endpointCount)
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)
     estimate = SpeedEstimate(records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount })
     for entry in catalog { inherited[entry.id] = entry }

@@ -7,12 +7,19 @@ public protocol Destination: Sendable {
   var abilities: DestinationAbilities { get }
   /// The address for people and logs; holds no credentials.
   var displayURL: String { get }
-  /// The request that carries out a step.
-  func request(for step: UploadStep) -> HTTPRequest
+  /// How many addresses lead to it; at least 1. Whatever was begun over one can go on over another.
+  var endpointCount: Int { get }
+  /// The request that carries out a step over one of its addresses.
+  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
   /// What a response to a step means.
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
   /// The name under which a file's path will be published; tells people when it differs from the path.
   func publishedName(for path: RelativePath) -> String
+}
+
+extension Destination {
+  /// One address.
+  public var endpointCount: Int { 1 }
 }
 
 /// What a destination can do, as data.

@@ -29,6 +29,8 @@ struct ScheduleHarness {
   /// Buffers that the schedule holds.
   var buffers: Set<ReadID> = []
   var others: [UploadAction] = []
+  /// The address to which each request went.
+  var endpoints: [HTTPRequestID: EndpointID] = [:]
   var buffersMax = 0
   var chunkRequestsMax = 0
 
@@ -44,13 +46,14 @@ struct ScheduleHarness {
 
   init(
     limits: UploadLimits = standardLimits, wholeFileBytesMax: Int = chunkBytes, catalog: [CatalogEntry] = [],
-    records: [ResumeRecord] = [], commitWaitsForChunks: Bool = false
+    records: [ResumeRecord] = [], commitWaitsForChunks: Bool = false, endpointCount: Int = 1
   ) {
     let abilities = DestinationAbilities(
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
       fileBytesMax: nil, commitWaitsForChunks: commitWaitsForChunks)
     schedule = UploadSchedule(
-      limits: limits, abilities: abilities, catalog: catalog, records: records, random: SplitMix64(state: 7))
+      limits: limits, abilities: abilities, catalog: catalog, records: records, endpointCount: endpointCount,
+      random: SplitMix64(state: 7))
   }
 
   mutating func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
@@ -65,6 +68,7 @@ struct ScheduleHarness {
         #expect(buffers.remove(read) != nil, "a buffer was released that is not in use")
       case .send(let orders):
         sent += orders.map { ($0.id, $0.order) }
+        for order in orders { endpoints[order.id] = order.endpoint }
       default:
         others.append(action)
       }
