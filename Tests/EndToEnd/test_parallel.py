@@ -31,7 +31,7 @@ def test_first_bytes_after_close_need_no_handshake(new_mount, receiver):
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
         assert proxy.bytes_by_connection == [], "nothing is connected before somebody opens a file"
         with open(mount.root / "scan.mov", "wb", buffering=0) as file:
-            file.write(b"x" * 1_000_000)
+            file.write(os.urandom(1_000_000))
             # Once the answer is in the status, the connection that brought it is free.
             mount.readings("scan.mov", lambda reading: reading["resume"]["session"])
             warm = list(proxy.bytes_by_connection)
