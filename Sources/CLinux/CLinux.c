@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/pidfd.h>
 
 int uploadfs_openat(int directory, const char *path, int flags, mode_t mode) {
   return openat(directory, path, flags, mode);
@@ -19,3 +20,7 @@ int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fa
 void uploadfs_explicit_bzero(void *bytes, size_t count) { explicit_bzero(bytes, count); }
 
 int uploadfs_umount2(const char *path, int flags) { return umount2(path, flags); }
+
+int uploadfs_pidfd_open(pid_t pid) { return pidfd_open(pid, 0); }
+
+int uploadfs_pidfd_send_signal(int pidfd, int number) { return pidfd_send_signal(pidfd, number, NULL, 0); }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Glibc
 import MountConfiguration
 
@@ -17,34 +18,43 @@ struct UnmountCommand: ParsableCommand {
     try reportingFailures {
       let mount = try MountView(mountPoint)
       var summary = try mount.summary()
-      guard let daemon = RunningProcess(summary.process.pid) else {
+      // Read twice: before the second time, another process could have got the number of a daemon that has just ended.
+      guard let daemon = RunningProcess(summary.process.pid), try mount.summary().process.pid == summary.process.pid
+      else {
         throw ToolFailure(
           .notAMount, "the daemon of \(mountPoint) is not visible from here (process \(summary.process.pid))")
       }
-      guard kill(daemon.pid, SIGTERM) == 0 else {
+      guard daemon.send(SIGTERM) else {
         throw ToolFailure(
           .notAMount,
-          "the daemon of \(mountPoint) cannot be asked to stop (process \(daemon.pid)): "
+          "the daemon of \(mountPoint) cannot be asked to stop (process \(summary.process.pid)): "
             + systemMessage(errno))
       }
       let deadline = timeout.map { ContinuousClock.now + $0.duration }
       var progress = ProgressLine()
       // The process outlives the mount: until it has ended, the spool is still in use.
-      while daemon.isRunning {
+      while !daemon.hasEnded(within: Self.wait(until: deadline)) {
         if let deadline, ContinuousClock.now >= deadline {
           progress.finish()
           throw ToolFailure(.timedOut, "timed out; the daemon goes on delivering \(summary.remainder)")
         }
-        // No poll(2) here: an open file would keep busy what is to be unmounted.
+        // No poll(2) of the mount's own files: an open file would keep busy what is to be unmounted.
         if let now = try? mount.summary() {
           summary = now
           progress.show { "delivering \(summary.remainder)" }
         }
-        usleep(50_000)
       }
       progress.finish()
       return try outcome(summary)
     }
+  }
+
+  /// How long the progress line may stay as it is.
+  private static let progressInterval = Duration.milliseconds(200)
+
+  private static func wait(until deadline: ContinuousClock.Instant?) -> Duration {
+    guard let deadline else { return progressInterval }
+    return min(progressInterval, deadline - .now)
   }
 
   private func outcome(_ summary: SummaryReading) throws(ToolFailure) -> ExitStatus {
@@ -65,26 +75,26 @@ extension SummaryReading {
   }
 }
 
-/// Another process, told apart from a later one with the same number by its start time.
-private struct RunningProcess {
-  let pid: Int32
-  private let startTime: String
+/// Another process, never mistaken for a later one of the same number.
+private struct RunningProcess: ~Copyable {
+  private let descriptor: Int32
 
   /// Nil when there is no such process.
   init?(_ pid: Int32) {
-    guard pid > 0, let startTime = RunningProcess.startTime(of: pid) else { return nil }
-    self.pid = pid
-    self.startTime = startTime
+    let opened = pid > 0 ? uploadfs_pidfd_open(pid) : -1
+    guard opened >= 0 else { return nil }
+    descriptor = opened
   }
 
-  var isRunning: Bool { RunningProcess.startTime(of: pid) == startTime }
+  deinit { close(descriptor) }
 
-  /// Field 22 of /proc/PID/stat; nil for a process that is gone or a zombie. The name in parentheses may hold anything,
-  /// so fields are counted from its end.
-  private static func startTime(of pid: Int32) -> String? {
-    guard let bytes = try? WholeFile.read("/proc/\(pid)/stat", bytesMax: 1 << 16) else { return nil }
-    let fields = String(decoding: bytes, as: UTF8.self).split(separator: ")").last?.split(separator: " ") ?? []
-    guard fields.count > 19, fields[0] != "Z", fields[0] != "X" else { return nil }
-    return String(fields[19])
+  /// False, with errno set, when the signal may not be sent.
+  func send(_ signal: Int32) -> Bool { uploadfs_pidfd_send_signal(descriptor, signal) == 0 }
+
+  /// Whether the process has ended, after waiting for that at most so long.
+  func hasEnded(within limit: Duration) -> Bool {
+    var waited = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    let milliseconds = max(0, limit / .milliseconds(1)).rounded(.up)
+    return poll(&waited, 1, Int32(clamping: Int64(min(milliseconds, 60_000)))) > 0
   }
 }

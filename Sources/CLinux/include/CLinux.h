@@ -21,5 +21,9 @@ int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length);
 void uploadfs_explicit_bzero(void *bytes, size_t count);
 /// umount2(2) with its flags.
 int uploadfs_umount2(const char *path, int flags);
+/// pidfd_open(2) and pidfd_send_signal(2), whose header is in no module: a process that cannot be mistaken for a later one
+/// of the same number. poll(2) finds the descriptor readable once the process has ended.
+int uploadfs_pidfd_open(pid_t pid);
+int uploadfs_pidfd_send_signal(int pidfd, int number);
 
 #endif
