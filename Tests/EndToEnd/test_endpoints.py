@@ -1,5 +1,6 @@
 """Several addresses of one receiver: traffic goes to the one that answers, and an upload goes on there where it was."""
 
+import socket
 import subprocess
 
 from harness import sha256, write_random
@@ -36,9 +37,9 @@ def test_upload_goes_on_over_another_address_when_the_first_fails(new_mount, rec
 
 def test_dead_first_address_delays_nothing(new_mount, receiver, folder):
     source = write_random(folder / "source", 8 * CHUNK)
-    with ThrottlingProxy(receiver.port) as first:
-        dead = address(first)
-    mount = new_mount(receiver, "--chunk-size", "1MiB", "--also-to", receiver.url, to=dead)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dead = server.getsockname()[1]
+    mount = new_mount(receiver, "--chunk-size", "1MiB", "--also-to", receiver.url, to=f"https://127.0.0.1:{dead}")
     subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
     (mount.root / "small.txt").write_bytes(b"small")
     for name in ("scan.mov", "small.txt"):
