@@ -55,6 +55,12 @@ enum MetricsDocument {
     text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
+    text.family(
+      "uploadfs_endpoint_health", .gauge, "The part of the latest requests over an address that were answered, 0 to 1.",
+      summary.endpoints.map { Sample([("endpoint", $0.url)], $0.health) })
+    text.family(
+      "uploadfs_endpoint_in_use", .gauge, "1 for the address to which requests go.",
+      summary.endpoints.map { Sample([("endpoint", $0.url)], $0.isInUse ? 1 : 0) })
   }
 
   private static func writePipeline(_ pipeline: PipelineStatistics, _ text: inout PrometheusText) {

@@ -202,6 +202,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     let now = configuration.clock.now()
     var summary = state.withLock { $0.schedule.summary(at: now) }
     summary.destination = destination.displayURL
+    for index in summary.endpoints.indices {
+      summary.endpoints[index].url = destination.displayURL(of: EndpointID(index))
+    }
     return summary
   }
 

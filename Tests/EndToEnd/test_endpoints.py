@@ -1,5 +1,6 @@
 """Several addresses of one receiver: traffic goes to the one that answers, and an upload goes on there where it was."""
 
+import re
 import socket
 import subprocess
 
@@ -15,6 +16,12 @@ def address(proxy):
     return f"https://127.0.0.1:{proxy.port}"
 
 
+def in_use(mount):
+    """What the metrics say of each address."""
+    text = (mount.root / ".uploadfs" / "metrics").read_text()
+    return {url: int(float(value)) for url, value in re.findall(r'^uploadfs_endpoint_in_use{endpoint="(.*)"} (.*)$', text, re.M)}
+
+
 def test_upload_goes_on_over_another_address_when_the_first_fails(new_mount, receiver, folder):
     source = write_random(folder / "source", CHUNKS * CHUNK)
     with ThrottlingProxy(receiver.port, rate=8_000_000) as second:
@@ -24,12 +31,14 @@ def test_upload_goes_on_over_another_address_when_the_first_fails(new_mount, rec
             mount.readings("scan.mov", lambda r: r["chunks"]["done"] >= 10)
             assert second.bytes_up == 0, "the healthy first address is the one that is used"
             session = mount.status("scan.mov")["resume"]["session"]
+            assert in_use(mount) == {address(first): 1, address(second): 0}
         # The first address is gone now: its connections are broken and nobody listens there.
         second.rate = None
         readings = mount.readings("scan.mov", lambda r: r["state"] == "complete", timeout=120)
         sessions = {reading["resume"]["session"] for reading in readings} - {None}
         assert sessions <= {session}, "the session is gone on with, not begun anew"
         assert second.bytes_up > 20 * CHUNK
+        assert in_use(mount) == {address(first): 0, address(second): 1}
     assert sha256(receiver.files / "scan.mov") == sha256(source)
     stats = receiver.stats()
     assert stats["chunks_received"] <= CHUNKS + IN_FLIGHT, stats

@@ -57,7 +57,8 @@ private func refusal(
 
   @Test func everySetting_canBeGivenInEachPlace() throws {
     let values: [Setting: String] = [
-      .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s", .tokenFile: "/t", .ca: "/c", .upload: "on-close",
+      .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
+      .tokenFile: "/t", .ca: "/c", .upload: "on-close",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .maxFileSize: "2GiB", .http: "1.1", .threads: "3",
       .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
     ]

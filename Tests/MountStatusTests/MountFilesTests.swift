@@ -20,6 +20,7 @@ import Testing
     facts.summary.requestsInFlight = 12
     facts.summary.retriedChunks = 7
     facts.summary.reusedChunks = 8
+    facts.summary.endpoints = [EndpointSummary(url: "https://a", health: 0.5, isInUse: true)]
     facts.summary.changeSequence = 9
     facts.summary.oldestPendingSequence = 4
     facts.summary.isScanned = true
@@ -90,6 +91,7 @@ import Testing
       "uploadfs_files{state=\"held\"} 0", "uploadfs_upload_rate_bytes_per_second 17.6",
       "uploadfs_chunk_requests_in_flight 12", "uploadfs_chunks_retried_total 7", "uploadfs_chunks_reused_total 8",
       "# TYPE uploadfs_chunks_reused_total counter", "uploadfs_destination_available 0",
+      "uploadfs_endpoint_health{endpoint=\"https://a\"} 0.5", "uploadfs_endpoint_in_use{endpoint=\"https://a\"} 1",
       "uploadfs_start_time_seconds 1700000000", "uploadfs_spool_free_bytes 5",
       "uploadfs_info{version=\"0.1.0\",destination=\"https://upload.example/a\\\\b\\\"c\\nd\"} 1",
       "uploadfs_temperature_celsius{sensor=\"thermal_zone0\",type=\"acpitz\"} 41.25",

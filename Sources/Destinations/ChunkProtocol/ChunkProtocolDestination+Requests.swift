@@ -7,8 +7,7 @@ extension ChunkProtocolDestination {
   /// The request that carries out a step over one of the addresses; over the first for one that there is not.
   public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     var request = request(for: step)
-    let base = endpoints.indices.contains(endpoint.index) ? endpoints[endpoint.index] : self.endpoint
-    request.url = base.text + request.url
+    request.url = url(of: endpoint).text + request.url
     return request
   }
 

@@ -29,6 +29,8 @@ public struct ChunkProtocolDestination: Destination {
   public let abilities: DestinationAbilities
   /// The receiver's address, without credentials.
   public var displayURL: String { endpoint.text }
+  /// One of the receiver's addresses; the first for one that there is not.
+  public func displayURL(of endpoint: EndpointID) -> String { url(of: endpoint).text }
   /// The addresses of the receiver.
   public var endpointCount: Int { endpoints.count }
 
@@ -36,6 +38,8 @@ public struct ChunkProtocolDestination: Destination {
   let endpoints: [EndpointURL]
   /// The address by which people know the receiver.
   var endpoint: EndpointURL { endpoints[0] }
+
+  func url(of id: EndpointID) -> EndpointURL { endpoints.indices.contains(id.index) ? endpoints[id.index] : endpoint }
   let options: ChunkProtocolOptions
   let authorization: String?
   let masterKey: [UInt8]

@@ -58,6 +58,10 @@ extension UploadSchedule {
     summary.isDraining = isDraining
     summary.lastFailure = gateFailure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
+    summary.endpoints = (0..<endpoints.count).map { index in
+      let id = EndpointID(index)
+      return EndpointSummary(url: "", health: endpoints.health(of: id), isInUse: endpoints.current == id)
+    }
     return summary
   }
 

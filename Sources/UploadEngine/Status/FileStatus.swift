@@ -167,6 +167,8 @@ public struct MountSummary: Hashable, Sendable {
   public var isDraining = false
   /// The destination's address, without credentials.
   public var destination = ""
+  /// The destination's addresses, in configured order.
+  public var endpoints: [EndpointSummary] = []
   /// What is wrong with the destination at present; nil when nothing is.
   public var lastFailure: FileStatus.Failure?
   /// When the next try is, milliseconds since 1970.
@@ -176,4 +178,21 @@ public struct MountSummary: Hashable, Sendable {
 
   /// Nothing known yet.
   public init() {}
+}
+
+/// How one of the destination's addresses does.
+public struct EndpointSummary: Hashable, Sendable {
+  /// The address, without credentials.
+  public var url: String
+  /// The part of the latest requests over it that were answered, 0…1.
+  public var health: Double
+  /// Requests go there at present.
+  public var isInUse: Bool
+
+  /// An address and its health.
+  public init(url: String, health: Double, isInUse: Bool) {
+    self.url = url
+    self.health = health
+    self.isInUse = isInUse
+  }
 }

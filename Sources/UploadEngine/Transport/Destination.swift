@@ -7,6 +7,8 @@ public protocol Destination: Sendable {
   var abilities: DestinationAbilities { get }
   /// The address for people and logs; holds no credentials.
   var displayURL: String { get }
+  /// One of its addresses, likewise.
+  func displayURL(of endpoint: EndpointID) -> String
   /// How many addresses lead to it; at least 1. Whatever was begun over one can go on over another.
   var endpointCount: Int { get }
   /// The request that carries out a step over one of its addresses.
@@ -20,6 +22,9 @@ public protocol Destination: Sendable {
 extension Destination {
   /// One address.
   public var endpointCount: Int { 1 }
+
+  /// The only address.
+  public func displayURL(of endpoint: EndpointID) -> String { displayURL }
 }
 
 /// What a destination can do, as data.

@@ -54,7 +54,9 @@ struct LabelledDestination: Destination {
   }
   var displayURL: String { "memory:" }
   func publishedName(for path: RelativePath) -> String { path.displayText }
-  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest { HTTPRequest(.put, "memory:\(server.keep(step))") }
+  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest {
+    HTTPRequest(.put, "memory:\(server.keep(step))")
+  }
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome { server.outcome(of: step) }
 }
 
