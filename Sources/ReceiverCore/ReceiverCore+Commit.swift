@@ -113,17 +113,15 @@ extension ReceiverCore {
       merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now)
     sessions[id]?.phase = .publishing(pending, receipt)
     waitingSessions.remove(id)
-    effects.append(
-      .publish(
-        id,
-        Publication(
-          receipt: receipt, credential: session.facts.credentialID,
-          modifiedNanoseconds: pending.facts.modifiedNanoseconds, mode: pending.facts.mode,
-          ifExists: pending.facts.ifExists)))
+    let publication = Publication(
+      receipt: receipt, credential: session.facts.credentialID, modifiedNanoseconds: pending.facts.modifiedNanoseconds,
+      mode: pending.facts.mode, ifExists: pending.facts.ifExists)
+    publish(publication, .publish(id, publication))
   }
 
   mutating func published(_ id: SessionID, _ result: Result<PublicationResult, StoreFailure>) {
     guard let session = sessions[id], case .publishing(let pending, let receipt) = session.phase else { return }
+    endPublishing(session.facts.credentialID, receipt.name)
     switch result {
     case .failure(let failure):
       giveUp(id, pending, failure.refusal)

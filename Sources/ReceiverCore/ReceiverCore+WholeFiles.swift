@@ -52,15 +52,13 @@ extension ReceiverCore {
       id: head.receiptID, name: head.name, sizeBytes: UInt64(arrived.sizeBytes), merkleRoot: tree.root,
       chainTip: chain.tip, publishedAt: now)
     stages[request] = .publishingWholeFile(head, receipt)
-    effects.append(
-      .publishWholeFile(
-        request,
-        WholeFileRecord(
-          credential: head.credential.text, idempotencyKey: head.idempotencyKey,
-          fingerprint: head.fingerprint?.bytes ?? []),
-        Publication(
-          receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds,
-          mode: head.mode, ifExists: head.ifExists)))
+    let record = WholeFileRecord(
+      credential: head.credential.text, idempotencyKey: head.idempotencyKey,
+      fingerprint: head.fingerprint?.bytes ?? [])
+    let publication = Publication(
+      receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,
+      ifExists: head.ifExists)
+    publish(publication, .publishWholeFile(request, record, publication))
   }
 
   mutating func wholeFileFailed(_ request: RequestID, _ refusal: Refusal) {
@@ -70,6 +68,7 @@ extension ReceiverCore {
 
   mutating func wholeFilePublished(_ request: RequestID, _ result: Result<PublicationResult, StoreFailure>) {
     guard case .publishingWholeFile(let head, let receipt) = stages[request] else { return }
+    endPublishing(head.credential, head.name)
     switch result {
     case .failure(let failure): endWholeFile(request, head, failure.refusal)
     case .success(let outcome):

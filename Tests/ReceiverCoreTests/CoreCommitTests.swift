@@ -17,6 +17,28 @@ import ReceiverCore
     #expect(core.receipt(again) == receipt)
   }
 
+  @Test func publicationsUnderOneName_areMadeOneAfterTheOther_inTheirOrder() {
+    let core = CoreHarness()
+    let small = core.beginFile(file, name: "scan.mov")
+    core.send(.wholeFileArrived(small, CoreHarness.facts(file)))
+    let id = core.opened()
+    #expect(core.pending.isEmpty, "opened() has run the first publication")
+    let other = core.beginFile(file, name: "scan.mov", key: "other")
+    core.send(.wholeFileArrived(other, CoreHarness.facts(file)))
+    let first = core.pending
+    core.pending = []
+    core.putAll(id, file)
+    let commit = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.runEffects()
+    #expect(first.count == 1 && core.receipt(other) == nil)
+    #expect(core.receipt(commit) == nil, "it waits for the name")
+    // A failure lets the next one go on as well.
+    core.send(.wholeFilePublished(other, .failure(.io("broken"))))
+    #expect(core.isPublishing)
+    core.runEffects()
+    #expect(core.receipt(commit)?.name == "scan.mov")
+  }
+
   @Test(arguments: ["in order", "in reverse", "at random"])
   func commitOfManyChunks_hashesNoneOfThemAgain(order: String) {
     let core = CoreHarness()

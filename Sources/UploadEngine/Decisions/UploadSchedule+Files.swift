@@ -356,6 +356,14 @@ extension UploadSchedule {
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
+    } else if file.nextPath(limits.temporaryNames) == nil, file.receipt != nil {
+      // The name that was still to be published is gone; the others show this content.
+      leaveTransfer(&file)
+      abortSession(&file, at: now)
+      file.phase = .finishing
+      files[id] = file
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
     } else {
       makeReady(id, at: now)
       actions.append(.record(id))

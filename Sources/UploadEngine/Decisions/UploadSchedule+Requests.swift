@@ -40,10 +40,10 @@ extension UploadSchedule {
   }
 
   private func isAlreadyThere(_ digest: ChunkDigest, _ index: Int, of file: FileUpload) -> Bool {
-    // A request for an earlier content may replace what is held, at any moment.
-    guard let session = file.session, !file.inFlightIndices.contains(index) else { return false }
+    guard let session = file.session else { return false }
     if case .published = session.state { return true }
-    return session.held.holds(digest, at: index)
+    // A request for an earlier content may replace what is held, at any moment.
+    return !file.inFlightIndices.contains(index) && session.held.holds(digest, at: index)
   }
 
   /// A request has ended. `outcome` is a refusal when there was no response.
@@ -280,6 +280,7 @@ extension UploadSchedule {
       actions.append(.showStatus(id))
     case .published(let receipt):
       file.session?.state = .published(receipt)
+      if let transfer = file.transfer { compareOnly(transfer) }
       files[id] = file
     case .refused(let failure) where failure.kind == .sessionGone:
       restartSession(id, at: now)
@@ -287,6 +288,15 @@ extension UploadSchedule {
       file.session?.state = .unconfirmed
       files[id] = file
       failed(id, outcome, at: now)
+    }
+  }
+
+  /// Nothing more is sent into a session that is published; digests are all that is needed of what was read for it.
+  private mutating func compareOnly(_ transfer: ChunkTransfer) {
+    for index in transfer.readIndices {
+      guard case .read(let read, let digest) = transfer.states[index] else { continue }
+      transfer.set(.done(digest), at: index)
+      release(read)
     }
   }
 
