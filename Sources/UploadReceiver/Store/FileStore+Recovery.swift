@@ -38,7 +38,7 @@ extension FileStore {
     if fstatat(directory.raw, "data", &data, AT_SYMLINK_NOFOLLOW) == 0 {
       let milliseconds = Milliseconds(lastChange.tv_sec) * 1000 + Milliseconds(lastChange.tv_nsec) / 1_000_000
       state.open.append((facts, milliseconds))
-    } else if let committing, isTarget(committing, of: facts) {
+    } else if let committing, try isTarget(committing, of: facts) {
       // The crash came between the rename and the journal.
       try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
       state.published.append((facts, committing.receipt))
@@ -48,9 +48,9 @@ extension FileStore {
     }
   }
 
-  private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) -> Bool {
+  private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {
     guard let tree = trees[facts.credentialID] else { return false }
-    return tree.holds(
+    return try tree.holds(
       committing.receipt.name, inode: committing.inode, sizeBytes: committing.receipt.sizeBytes)
   }
 
@@ -69,7 +69,7 @@ extension FileStore {
     for (id, file) in intents where !unfinished.contains(id) {
       // The crash came between the rename and the journal, or the target has changed since.
       guard let tree = trees[CredentialID(file.record.credential)],
-        tree.holds(file.receipt.name, inode: file.inode, sizeBytes: file.receipt.sizeBytes)
+        try tree.holds(file.receipt.name, inode: file.inode, sizeBytes: file.receipt.sizeBytes)
       else { continue }
       try receipts.record(.wholeFile(file))
       try receipts.record(.wholeFilePublished(.init(receiptID: id)))

@@ -59,19 +59,28 @@ struct PublishedTree: Sendable {
     return PublicationResult(replacedBytes: isFile ? UInt64(clamping: old.st_size) : 0)
   }
 
-  /// Whether the name belongs to this very file.
-  func holds(_ name: String, inode: UInt64, sizeBytes: UInt64) -> Bool {
+  /// Whether the name belongs to this very file. If so, everything on the way to it is on the disk afterwards: the crash may
+  /// have come between the rename and that.
+  func holds(_ name: String, inode: UInt64, sizeBytes: UInt64) throws(StoreFailure) -> Bool {
     guard PublishedName.validate(name) == nil else { return false }
     var components = name.split(separator: "/").map(String.init)
     let last = components.removeLast()
     var directory = root
+    var ancestors = [root]
     for component in components {
       guard let next = try? PublishedTree.openDirectory(component, in: directory) else { return false }
       directory = next
+      ancestors.append(next)
     }
     var found = stat()
-    return fstatat(directory.raw, last, &found, AT_SYMLINK_NOFOLLOW) == 0 && UInt64(found.st_ino) == inode
-      && UInt64(clamping: found.st_size) == sizeBytes
+    guard fstatat(directory.raw, last, &found, AT_SYMLINK_NOFOLLOW) == 0, UInt64(found.st_ino) == inode,
+      UInt64(clamping: found.st_size) == sizeBytes
+    else { return false }
+    for ancestor in ancestors {
+      try beforeSync(.publishedFolder)
+      try ancestor.sync()
+    }
+    return true
   }
 
   /// The bytes of all files below the root; symbolic links are not followed.
