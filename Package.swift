@@ -131,6 +131,8 @@ let package = Package(
     .testTarget(
       name: "ReceiverCoreTests", dependencies: ["ReceiverCore", "Integrity", "ChunkProtocol"], swiftSettings: strict),
     .testTarget(
+      name: "UploadSimulationTests", dependencies: ["UploadSimulation", "Destinations"], swiftSettings: strict),
+    .testTarget(
       name: "UploadReceiverTests", dependencies: ["UploadReceiver", "ReceiverCore", "Integrity", "ChunkProtocol"],
       swiftSettings: strict),
   ]

@@ -18,6 +18,8 @@ public struct Scenario: Hashable, Sendable {
   var renames = 0.3
   var unlinks = 0.1
   var attributes = 0.2
+  /// Writes that leave the size as it is.
+  var overwrites = 0.0
   /// Modification times of a filesystem that counts in this unit.
   var timeUnit: Duration = .nanoseconds(1)
   /// Files that somebody edits while nothing is mounted.
@@ -49,6 +51,8 @@ public struct Scenario: Hashable, Sendable {
   var crashesInEffects = 0.0
   /// A crash takes the power with it.
   var powerCuts = 0.0
+  /// The receiver syncs what is written once a second, and not only when it publishes.
+  var syncsWhatIsWritten = false
   var brokenEffects = 0.0
   var fullDisks = 0.0
   var unreadable = 0.0
@@ -110,6 +114,7 @@ public struct Scenario: Hashable, Sendable {
     var scenario = crashes
     scenario.name = "power"
     scenario.powerCuts = 0.7
+    scenario.syncsWhatIsWritten = true
     return scenario
   }()
 
@@ -124,9 +129,11 @@ public struct Scenario: Hashable, Sendable {
   static let clock: Scenario = {
     var scenario = Scenario(name: "clock")
     scenario.clockJumps = 6
-    scenario.clientCrashes = 2
+    scenario.clientCrashes = 6
     scenario.lostAnswers = 0.05
     scenario.timeUnit = .seconds(3600)
+    scenario.overwrites = 0.5
+    scenario.rewrites = 0.9
     return scenario
   }()
 

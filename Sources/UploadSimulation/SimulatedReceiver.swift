@@ -72,6 +72,7 @@ final class SimulatedReceiver {
     self.core = core
     world.trace("receiver: starts")
     tick()
+    syncWritten()
   }
 
   /// Everything in memory is gone; with the power, also what was not synced.
@@ -92,6 +93,17 @@ final class SimulatedReceiver {
     world.time.after(.microseconds(10)) { for exchange in lost { exchange.finish(nil) } }
     world.time.after(world.random.duration(.milliseconds(50)...(.seconds(20)))) { [self] in
       if !isUp { start() }
+    }
+  }
+
+  private func syncWritten() {
+    guard world.scenario.syncsWhatIsWritten else { return }
+    let life = life
+    world.time.after(.seconds(1)) { [self] in
+      guard self.life == life else { return }
+      let steps = store.syncWritten()
+      if !steps.isEmpty { perform(steps) { _ in } }
+      syncWritten()
     }
   }
 

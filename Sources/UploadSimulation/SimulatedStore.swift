@@ -22,6 +22,9 @@ final class SimulatedStore {
   private unowned let world: World
   let disk = SimulatedDisk()
 
+  /// Sessions with chunks that are not on the disk yet.
+  private var written: Set<SessionID> = []
+
   init(_ world: World) { self.world = world }
 
   // MARK: Sessions
@@ -46,8 +49,21 @@ final class SimulatedStore {
         if self.disk.node(data) == nil { try self.disk.create(data) }
         try self.disk.write(data, body, at: offset)
       },
-      { try self.append(record, to: journal) },
+      {
+        try self.append(record, to: journal)
+        self.written.insert(session)
+      },
     ]
+  }
+
+  /// Brings what was written to the disk, the data before what tells of it. Chunks go on being written meanwhile.
+  func syncWritten() -> [Step] {
+    let sessions = written.sorted { $0.text < $1.text }
+    written = []
+    let files = sessions.flatMap { [Self.paths($0).data, Self.paths($0).journal] }
+    var steps: [Step] = files.map { path in { if self.disk.node(path) != nil { try self.disk.sync(path) } } }
+    if !steps.isEmpty { steps.append { try self.disk.syncNames() } }
+    return steps
   }
 
   /// The recorded chunks whose bytes are really there.
@@ -232,9 +248,12 @@ extension SimulatedStore {
     state.wholeFiles.sort { $0.receipt.publishedAt < $1.receipt.publishedAt }
   }
 
+  /// If so, the name is on the disk afterwards.
   private func isShown(_ receipt: ReceiptFacts, node: UInt64) -> Bool {
-    guard let found = disk.node(Self.target(receipt.name)) else { return false }
-    return found.number == node && found.bytes.count == Int(clamping: receipt.sizeBytes)
+    guard let found = disk.node(Self.target(receipt.name)), found.number == node,
+      found.bytes.count == Int(clamping: receipt.sizeBytes)
+    else { return false }
+    return world.bug == .skipNameSync || (try? disk.syncNames()) != nil
   }
 
   private func facts(of session: SessionID) -> SessionFacts? {

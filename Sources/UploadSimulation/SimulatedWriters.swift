@@ -146,6 +146,10 @@ final class SimulatedWriters {
     let limit = world.scenario.fileBytesMax
     let offset =
       world.random.happens(0.6) ? file.bytes.count : Int.random(in: 0...file.bytes.count, using: &world.random)
+    if world.scenario.overwrites > 0, !file.bytes.isEmpty, world.random.happens(world.scenario.overwrites) {
+      capture.write(file, world.random.bytes(file.bytes.count), at: 0)
+      return capture.endMutation(of: file)
+    }
     let room = max(0, limit - offset)
     let bytes = world.random.bytes(Int.random(in: 0...room, using: &world.random))
     // A write is not one moment: half of it can be seen before the other.

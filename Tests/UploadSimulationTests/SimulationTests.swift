@@ -1,0 +1,71 @@
+import Testing
+import UploadSimulation
+
+/// A seed that once found a mistake.
+struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
+  var scenario: String
+  var seed: UInt64
+  /// What went wrong.
+  var story: String
+
+  var testDescription: String { "\(scenario) \(seed): \(story)" }
+}
+
+@Suite struct SimulationTests {
+  static let found = [
+    FoundSeed(scenario: "network", seed: 1155, story: "a publication that was given up overtook its successor"),
+    FoundSeed(scenario: "disk", seed: 480_613_431, story: "a lost publication overtook its successor"),
+    FoundSeed(scenario: "everything", seed: 1056, story: "a name showed what it had shown before"),
+    FoundSeed(scenario: "everything", seed: 1059, story: "a name was confirmed after a crash before it was durable"),
+    FoundSeed(scenario: "slow", seed: 118_725_730, story: "a session was found published while chunks waited"),
+    FoundSeed(scenario: "slow", seed: 1227, story: "a session was found published while chunks waited"),
+    FoundSeed(scenario: "slow", seed: 1105, story: "a file ended at a conflict"),
+    FoundSeed(scenario: "everything", seed: 1129, story: "an older content was found published while chunks waited"),
+    FoundSeed(scenario: "clock", seed: 1285, story: "a second name went away before it was published"),
+    FoundSeed(scenario: "proxy", seed: 1001, story: "an answer to an earlier session's commit took chunks back"),
+    FoundSeed(scenario: "everything", seed: 1014, story: "an answer to an earlier session's commit took chunks back"),
+    FoundSeed(scenario: "proxy", seed: 199_239_257, story: "an answer to an earlier session's commit took chunks back"),
+  ]
+
+  @Test(arguments: found)
+  func seedThatFoundAMistake_holds(_ found: FoundSeed) throws {
+    try expectHolds(Simulation(seed: found.seed, scenario: #require(Scenario.named(found.scenario))))
+  }
+
+  @Test(arguments: Scenario.all + [.fixed], 1..<4 as Range<UInt64>)
+  func everyScenario_holds(_ scenario: Scenario, _ seed: UInt64) throws {
+    try expectHolds(Simulation(seed: seed, scenario: scenario))
+  }
+
+  @Test(arguments: Scenario.all)
+  func sameSeed_isTheSameRun(_ scenario: Scenario) throws {
+    func run(_ seed: UInt64) throws -> Simulation.Result {
+      try Simulation(seed: seed, scenario: scenario, isTracing: true).run()
+    }
+    let first = try run(5)
+    let second = try run(5)
+    #expect(first.trace == second.trace)
+    #expect(first.fingerprint == second.fingerprint)
+    #expect(try first.fingerprint != run(6).fingerprint)
+  }
+
+  /// Those that the first seeds find; scripts/simulate --prove shows it of all.
+  @Test(arguments: [
+    PlantedBug.acknowledgeBeforeWrite, .completeBeforeDurable, .forgetFileAtRestart, .resendAcknowledged, .wrongChain,
+    .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipNameSync, .skipDataSync,
+    .publishUnderOldName, .releaseBufferEarly, .loseCompletion,
+  ])
+  func plantedBug_isFound(_ bug: PlantedBug) throws {
+    #expect(try bug.seedThatFinds(among: 1..<21) != nil)
+  }
+
+  @Test(arguments: [PlannedFault.failOnce(at: 20), .failFrom(40), .crash(at: 60), .crash(at: 100)])
+  func fixedScenario_holds_whenOneEffectIsAtFault(_ plan: PlannedFault) throws {
+    try expectHolds(Simulation(seed: 1, scenario: .fixed, plan: plan))
+  }
+
+  private func expectHolds(_ simulation: Simulation) throws {
+    let violation = try simulation.run().violation
+    #expect(violation == nil, "\(violation.map { "\($0)" } ?? ""); again: \(simulation.replayCommand)")
+  }
+}
