@@ -1,4 +1,5 @@
 public import FileModel
+import Integrity
 
 /// One chunk to read and hash.
 public struct ReadJob: Sendable {
@@ -69,7 +70,10 @@ public final class ReadWorkers: Sendable {
   private struct Queue {
     private var slots: [ReadJob?]
     private var head = 0
-    private var count = 0
+    /// Jobs that wait.
+    private(set) var count = 0
+    /// Threads that read.
+    var readingCount = 0
     /// Work for when nothing is to be read; what does not fit is forgotten, and the kernel drops the pages when it likes.
     var releases: [(file: FileID, range: Range<UInt64>)] = []
     var isStopped = false
@@ -101,6 +105,8 @@ public final class ReadWorkers: Sendable {
   }
 
   private static let releasesMax = 64
+  /// How long a chunk waits for a second one while another thread reads. Two chunks of 4 MiB take some 6 ms.
+  private static let pairingPatienceNanoseconds: Int64 = 10_000_000
 
   private let queue: Monitor<Queue>
   private let threads: [WorkerThread]
@@ -133,9 +139,12 @@ public final class ReadWorkers: Sendable {
         while let work = Self.nextWork(of: queue) {
           switch work {
           case .read(let job):
-            onResult(job, reader.read(job))
+            let result = reader.read(job)
+            queue.withLock { queue, _ in queue.readingCount -= 1 }
+            onResult(job, result)
           case .readPair(let first, let second):
             let results = reader.read(first, second)
+            queue.withLock { queue, _ in queue.readingCount -= 1 }
             onResult(first, results.0)
             onResult(second, results.1)
           case .release(let ranges):
@@ -184,12 +193,24 @@ public final class ReadWorkers: Sendable {
     }
   }
 
+  /// Two chunks side by side take little longer than one. So a chunk that waits alone is left to the thread that is
+  /// reading already, which comes for it and for the next one; not for longer than its read should take, since that thread may
+  /// be waiting for a slow disk.
   private static func nextWork(of queue: Monitor<Queue>) -> Work? {
-    queue.wait { queue in
+    var pairsBy: Int64?
+    return queue.wait { queue in
       if queue.isStopped { return .done(nil) }
+      if ChunkHasherPair.isAvailable, queue.count == 1, queue.readingCount > 0 {
+        let now = monotonicNanoseconds()
+        let deadline = pairsBy ?? now + pairingPatienceNanoseconds
+        pairsBy = deadline
+        if now < deadline { return .againBy(nanoseconds: deadline) }
+      }
       if let job = queue.take() {
+        queue.readingCount += 1
         return .done(queue.take().map { .readPair(job, $0) } ?? .read(job))
       }
+      pairsBy = nil
       guard !queue.releases.isEmpty else { return .again }
       defer { queue.releases = [] }
       return .done(.release(queue.releases))

@@ -161,6 +161,21 @@ import Testing
     #expect(pool.freeCount == 3)
   }
 
+  /// A chunk is left to the thread at work only for as long as its read should take.
+  @Test func aReadThatHangsHoldsUpNoOtherChunk() {
+    let gate = Gate()
+    contents.set { $0.gate = gate }
+    let workers = workers(threads: 2)
+    #expect(workers.submit(job(1, count: 10)))
+    gate.waitForArrival()
+    contents.set { $0.gate = nil }
+    #expect(workers.submit(job(2, count: 10)))
+    #expect(results.wait(for: 1).map(\.job.id) == [2])
+    gate.open()
+    #expect(results.wait(for: 2).map(\.job.id) == [2, 1])
+    workers.stop()
+  }
+
   @Test func threadsFollowTheCoresWithinBounds() {
     #expect([1, 2, 3, 4, 64].map { ReadWorkers.defaultThreadCount(cores: $0) } == [2, 2, 3, 4, 4])
   }
