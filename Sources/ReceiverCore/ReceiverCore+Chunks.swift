@@ -49,9 +49,8 @@ extension ReceiverCore {
     guard let session = sessions[head.session] else {
       return endChunk(request, head, gone(head.session, of: head.credential))
     }
-    switch session.phase {
-    case .open, .committing: break
-    default: return endChunk(request, head, Refusal(.underWay, "the session is being published"))
+    guard session.takesChunks else {
+      return endChunk(request, head, Refusal(.underWay, "the session is being published"))
     }
     let tag = TagSubject(key: session.tagKey, sessionID: head.session.text, nonce: session.facts.opening.nonce)
     if let refusal = contentRefusal(head.announced, arrived, index: head.index, tag) {
@@ -70,6 +69,9 @@ extension ReceiverCore {
     guard let session = sessions[head.session] else {
       return endChunk(request, head, gone(head.session, of: head.credential))
     }
+    guard session.takesChunks else {
+      return endChunk(request, head, Refusal(.underWay, "the session is being published"))
+    }
     let facts = head.announced.facts
     if session.held[head.index] == facts { return endChunk(request, head, wasHeld: true) }
     sessions[head.session]?.release(head.index)
@@ -86,13 +88,14 @@ extension ReceiverCore {
     guard let queue = sessions[head.session]?.writing.removeValue(forKey: head.index) else {
       return endChunk(request, head, gone(head.session, of: head.credential))
     }
+    if failure == nil { sessions[head.session]?.hold(head.announced.facts, at: head.index) }
+    // First, because the answer may set off the publication of what is held now.
+    writeNext(queue.waiting, head)
     if let failure {
       endChunk(request, head, failure.refusal)
     } else {
-      sessions[head.session]?.hold(head.announced.facts, at: head.index)
       endChunk(request, head, wasHeld: false)
     }
-    writeNext(queue.waiting, head)
   }
 
   /// Lets those that waited for the place have it, one after the other.

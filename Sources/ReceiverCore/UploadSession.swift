@@ -86,6 +86,14 @@ struct UploadSession: Sendable {
     max(facts.opening.sizeBytes ?? 0, heldBytes &+ inFlightBytes)
   }
 
+  /// What is being published must not change any more.
+  var takesChunks: Bool {
+    switch phase {
+    case .open, .committing: true
+    case .creating, .recovered, .publishing, .published: false
+    }
+  }
+
   var isPublished: Bool {
     if case .published = phase { true } else { false }
   }

@@ -231,6 +231,28 @@ import ReceiverCore
     #expect(core.receipt(commit) != nil)
   }
 
+  /// Regression, found by the simulation (power, seed 217): the second write began while the first one's content was being
+  /// published.
+  @Test func replacementThatWaitsForTheSamePlace_isNeverWrittenIntoAPublication() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, file)
+    let commit = core.commit(id, CoreHarness.commitFacts(id, [77] + file.dropFirst()))
+    _ = core.put(id, 0, [77] + file[1..<4])
+    _ = core.put(id, 0, [88] + file[1..<4])
+    var isPublishing = false
+    while !core.pending.isEmpty {
+      let effect = core.pending.removeFirst()
+      if case .publish = effect { isPublishing = true }
+      if case .writeChunk = effect { #expect(!isPublishing) }
+      core.run(effect)
+    }
+    #expect(core.receipt(commit) == nil, "what is there now is not what the commit describes")
+    _ = core.put(id, 0, [77] + file[1..<4])
+    core.runEffects()
+    #expect(core.receipt(commit) != nil)
+  }
+
   @Test func replacementDuringTheCheck_makesItsVerdictWorthless() {
     let core = CoreHarness()
     let id = core.opened()
