@@ -437,7 +437,7 @@ extension UploadSchedule {
       accept(receipt, publishing, of: &file, at: now)
       files[id] = file
       if file.phase == .ready, file.transfer == nil { makeReady(id, at: now) }
-    case _ where !file.isWholeFile && file.isOutdated(publishing):
+    case _ where file.isOutdated(publishing):
       // The file went on, with another content or in another session: what was wrong with that commit says nothing here.
       files[id] = file
     case .incomplete(let missing) where !file.isWholeFile:

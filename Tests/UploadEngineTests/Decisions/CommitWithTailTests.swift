@@ -189,4 +189,26 @@ import Testing
     #expect(commits <= 2 * UploadConstants.chunkMaxRetries)
     #expect(harness.buffers.isEmpty)
   }
+
+  /// Regression, found by the simulation (power, seed 23): the late answer to the commit of a session that was gone took the
+  /// bytes of the small content that had followed for its own, and their buffer was never given back.
+  @Test func lateRefusalOfAnEarlierCommit_leavesTheBufferOfASmallContentAlone() {
+    var harness = ScheduleHarness(commitWaitsForChunks: true)
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    #expect(harness.commits.count == 1)
+    file.snapshot.epoch = 2
+    file.snapshot.sizeBytes = 48
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    let gone = StepOutcome.refused(StepFailure(.sessionGone, "gone"))
+    while harness.answer(gone, where: { $0.isChunk }) != nil {}
+    harness.answerReads()
+    harness.answer(gone) { $0.isCommit }
+    harness.advance(by: .seconds(60))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+  }
 }
