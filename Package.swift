@@ -138,16 +138,20 @@ let package = Package(
   ]
 )
 
-// The sanitizers' build (scripts/sanitize). SwiftNIO would cost it minutes, and no sanitized suite needs it: what stands on
-// it is left out, and so are its packages. Tests that a sanitizer is on come in.
+// The sanitizers' build (scripts/sanitize) must not cost minutes for what no sanitized suite needs: the server and the
+// programs are left out, with the packages below them. Tests that a sanitizer is on come in.
 if Context.environment["UPLOADFS_SANITIZED"] != nil {
-  let server = ["UploadReceiver", "uploadfs-receiver", "UploadReceiverTests"]
-  let serverPackages = ["swift-http-types", "swift-nio", "hummingbird"]
-  package.targets.removeAll { server.contains($0.name) }
-  package.products.removeAll { server.contains($0.name) }
+  let leftOut = [
+    "UploadReceiver", "uploadfs-receiver", "UploadReceiverTests", "UploadSimulationTests", "MountConfiguration",
+    "MountConfigurationTests",
+    "uploadfs-mount", "UploadSimulation", "uploadfs-simulate",
+  ]
+  let packagesLeftOut = ["swift-http-types", "swift-nio", "hummingbird", "Yams", "swift-argument-parser"]
+  package.targets.removeAll { leftOut.contains($0.name) }
+  package.products.removeAll { leftOut.contains($0.name) }
   package.dependencies.removeAll { dependency in
     guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
-    return serverPackages.contains { location.contains($0) }
+    return packagesLeftOut.contains { location.contains($0) }
   }
   package.targets += [
     .target(name: "CMutexAnnotations", path: "Tests/CMutexAnnotations"),

@@ -64,7 +64,7 @@ struct SpaceTests {
     #expect(try mounted.write(handle, at: 4096, blocks(50)) == 50 * 4096, "overwriting takes no space")
     #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 200 * 4096) } == ENOSPC)
     mounted.filesystem.release(handle)
-    #expect(mounted.sink.lastSnapshot?.sizeBytes == 90 * 4096)
+    #expect(mounted.sink.lastSnapshot?.sizeBytes == UInt64(90 * 4096))
     #expect(mounted.sink.problems == [])
   }
 

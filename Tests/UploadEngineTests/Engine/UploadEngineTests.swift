@@ -7,7 +7,7 @@ import Testing
 @Suite struct UploadEngineTests {
   private func content(_ count: Int, _ seed: UInt64) -> [UInt8] {
     var random = SplitMix64(state: seed)
-    return (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+    return [UInt8](count: count) { _ in UInt8(truncatingIfNeeded: random.next()) }
   }
 
   @Test func files_arriveIdentical_smallLargeAndEmpty() throws {

@@ -11,11 +11,11 @@ import Testing
 
   private static func noise(_ count: Int) -> [UInt8] {
     var random = SplitMix64(state: 3)
-    return (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+    return [UInt8](count: count) { _ in UInt8(truncatingIfNeeded: random.next()) }
   }
 
   private static func text(_ count: Int) -> [UInt8] {
-    (0..<count).map { UInt8(truncatingIfNeeded: ($0 / 7) % 23) }
+    [UInt8](count: count) { UInt8(truncatingIfNeeded: ($0 / 7) % 23) }
   }
 
   /// The bytes read as one chunk.

@@ -14,7 +14,7 @@ import Testing
   private let pool = ChunkBufferPool(capacity: 4, bufferBytes: 1 << 20)
 
   init() throws {
-    spool = try SpoolFileFake((0..<Self.size).map { UInt8(truncatingIfNeeded: $0 &* 131 &+ $0 >> 11) })
+    spool = try SpoolFileFake([UInt8](count: Self.size) { UInt8(truncatingIfNeeded: $0 &* 131 &+ $0 >> 11) })
   }
 
   private func engine(_ method: ReadingMethod) -> HybridIOEngine {

@@ -7,7 +7,7 @@ import Testing
 @testable import UploadEngine
 
 @Suite struct ReadWorkersTests {
-  private let contents = FakeContents(bytes: (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
+  private let contents = FakeContents(bytes: [UInt8](count: 700_000) { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
   private let pool = ChunkBufferPool(capacity: 4, bufferBytes: 1 << 20)
   private let results = Collector<(job: ReadJob, result: ReadResult)>()
 
