@@ -16,6 +16,10 @@ public struct Capabilities: Hashable, Sendable, Codable {
   public var concurrentChunks: Int
   /// The largest file for `PUT /v1/files/…`.
   public var wholeFileBytesMax: Int
+  /// The most members of a bundle; nil where bundles are not taken.
+  public var bundleFilesMax: Int?
+  /// The most plain bytes of a bundle's members together.
+  public var bundleBytesMax: Int?
   /// Chunk requests may be sent as TLS early data.
   public var isReplaySafe: Bool
   /// Parity chunks are understood.
@@ -30,6 +34,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
     case digests
     case concurrentChunks = "concurrent_chunks"
     case wholeFileBytesMax = "whole_file_bytes_max"
+    case bundleFilesMax = "bundle_files_max"
+    case bundleBytesMax = "bundle_bytes_max"
     case isReplaySafe = "replay_safe"
     case hasErasure = "erasure"
   }
@@ -41,7 +47,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
   public init(
     protocolVersion: Int = ProtocolLimits.version, chunkBytesMin: Int, chunkBytesMax: Int, fileBytesMax: UInt64,
     encodings: [String] = encodingsUnderstood, digests: [String] = ["sha-256", "crc32c"],
-    concurrentChunks: Int, wholeFileBytesMax: Int, isReplaySafe: Bool = false, hasErasure: Bool = false
+    concurrentChunks: Int, wholeFileBytesMax: Int, bundleFilesMax: Int? = ProtocolLimits.bundleFilesMax,
+    bundleBytesMax: Int? = ProtocolLimits.bundleBytesMax, isReplaySafe: Bool = false, hasErasure: Bool = false
   ) {
     self.protocolVersion = protocolVersion
     self.chunkBytesMin = chunkBytesMin
@@ -51,6 +58,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
     self.digests = digests
     self.concurrentChunks = concurrentChunks
     self.wholeFileBytesMax = wholeFileBytesMax
+    self.bundleFilesMax = bundleFilesMax
+    self.bundleBytesMax = bundleBytesMax
     self.isReplaySafe = isReplaySafe
     self.hasErasure = hasErasure
   }

@@ -30,6 +30,14 @@ public enum HeaderName {
   public static let ifExists = "X-If-Exists"
   /// The body's media type.
   public static let contentType = "Content-Type"
+  /// The body's length.
+  public static let contentLength = "Content-Length"
+  /// Has no place in bundles.
+  public static let transferEncoding = "Transfer-Encoding"
+  /// In answers: the most members of a bundle; a receiver without it takes no bundles.
+  public static let bundleFilesMax = "X-Bundle-Files-Max"
+  /// In answers: the words for ``chunkEncoding`` that are understood, separated by commas.
+  public static let chunkEncodings = "X-Chunk-Encodings"
 }
 
 /// Media types of bodies.
@@ -40,6 +48,8 @@ public enum MediaType {
   public static let problem = "application/problem+json"
   /// Chunks and whole files.
   public static let octets = "application/octet-stream"
+  /// Several whole files in one request, and the answers to them.
+  public static let bundle = "application/x-uploadfs-bundle"
 }
 
 /// How a chunk's body is coded. Digests, tag and size are those of the plain bytes.

@@ -25,6 +25,12 @@ public enum ProtocolLimits {
   public static let chunkCountMax: UInt32 = 200_000
   /// The most indices that one `incomplete` answer lists, lowest first.
   public static let missingIndicesMax = 1000
+  /// The most members of a bundle.
+  public static let bundleFilesMax = 64
+  /// The most plain bytes of a bundle's members together; also the most of their bodies as sent.
+  public static let bundleBytesMax = 4 << 20
+  /// The longest head of a bundle's member, its empty line included.
+  public static let bundleHeadBytesMax = 16 << 10
   /// How long a commit waits for chunks that are still on their way, at most.
   public static let commitWaitSeconds = 30
   /// How long a session lives after the last request that changed it, unless the receiver is set up otherwise.

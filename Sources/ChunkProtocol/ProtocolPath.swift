@@ -12,6 +12,8 @@ public enum ProtocolPath: Hashable, Sendable {
   case chunk(id: String, index: UInt32)
   /// `/v1/uploads/{id}/commit`
   case commit(id: String)
+  /// `/v1/files`: bundles.
+  case files
   /// `/v1/files/{name}`; the name is a ``PublishedName``.
   case file(name: String)
   /// `/v1/stats`
@@ -31,6 +33,7 @@ public enum ProtocolPath: Hashable, Sendable {
     case .upload(let id): "/v1/uploads/\(id)"
     case .chunk(let id, let index): "/v1/uploads/\(id)/chunks/\(index)"
     case .commit(let id): "/v1/uploads/\(id)/commit"
+    case .files: "/v1/files"
     case .file(let name): "/v1/files/\(PercentCoding.encode(name))"
     case .stats: "/v1/stats"
     case .metrics: "/metrics"
@@ -47,6 +50,7 @@ public enum ProtocolPath: Hashable, Sendable {
     case "/v1/", "/v1": self = .root
     case "/v1/capabilities": self = .capabilities
     case "/v1/uploads": self = .uploads
+    case "/v1/files": self = .files
     case "/v1/stats": self = .stats
     case "/metrics": self = .metrics
     default:

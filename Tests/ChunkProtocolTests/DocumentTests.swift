@@ -36,6 +36,10 @@ import Testing
         "| published name | \(ProtocolLimits.nameBytesMax) bytes, \(ProtocolLimits.nameComponentBytesMax) for each"))
     #expect(protocolText.contains("| session id | 1–\(ProtocolLimits.sessionIDBytesMax) of"))
     #expect(protocolText.contains("| idempotency key | 1–\(ProtocolLimits.idempotencyKeyBytesMax) printable"))
+    #expect(protocolText.contains("| members of a bundle | \(ProtocolLimits.bundleFilesMax) |"))
+    #expect(protocolText.contains("| head of a member | \(ProtocolLimits.bundleHeadBytesMax >> 10) KiB |"))
+    #expect(protocolText.contains("| plain bytes of a bundle | \(ProtocolLimits.bundleBytesMax >> 20) MiB |"))
+    #expect(protocolText.contains("`\(HeaderName.bundleFilesMax): \(ProtocolLimits.bundleFilesMax)`"))
     #expect(protocolText.contains("| chunks of one upload | \(ProtocolLimits.chunkCountMax / 1000),000 "))
     #expect(protocolText.contains("| indices in one `incomplete` | \(ProtocolLimits.missingIndicesMax) |"))
     #expect(protocolText.contains("| a commit's wait for chunks | \(ProtocolLimits.commitWaitSeconds) s |"))
@@ -47,7 +51,7 @@ import Testing
       HeaderName.chunkSHA256, HeaderName.chunkCRC32C, HeaderName.chunkSize, HeaderName.chunkEncoding,
       HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest, HeaderName.idempotencyKey,
       HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID, HeaderName.ifExists,
-      HeaderName.retryAfter,
+      HeaderName.retryAfter, HeaderName.bundleFilesMax, HeaderName.chunkEncodings,
     ] {
       #expect(protocolText.contains("`\(name)"), "docs/protocol.md: \(name)")
       #expect(openAPIText.contains("\(name)"), "docs/openapi.yaml: \(name)")

@@ -6,7 +6,8 @@ import Testing
     (.root, "/v1/"), (.capabilities, "/v1/capabilities"), (.uploads, "/v1/uploads"),
     (.upload(id: "a-_Z9"), "/v1/uploads/a-_Z9"), (.chunk(id: "x", index: 0), "/v1/uploads/x/chunks/0"),
     (.chunk(id: "x", index: .max), "/v1/uploads/x/chunks/4294967295"), (.commit(id: "x"), "/v1/uploads/x/commit"),
-    (.file(name: "a b/ü%.mov"), "/v1/files/a%20b/%C3%BC%25.mov"), (.stats, "/v1/stats"), (.metrics, "/metrics"),
+    (.file(name: "a b/ü%.mov"), "/v1/files/a%20b/%C3%BC%25.mov"), (.files, "/v1/files"), (.stats, "/v1/stats"),
+    (.metrics, "/metrics"),
   ]
 
   @Test(arguments: paths)

@@ -78,7 +78,7 @@ public struct RequestTranslation: Sendable {
       switch path {
       case .root: "HEAD"
       case .capabilities, .stats, .metrics: "GET"
-      case .uploads, .commit: "POST"
+      case .uploads, .commit, .files: "POST"
       case .upload: "GET, DELETE"
       case .chunk, .file: "PUT"
       }
