@@ -116,12 +116,15 @@ extension ReceiverCore {
     let publication = Publication(
       receipt: receipt, credential: session.facts.credentialID, modifiedNanoseconds: pending.facts.modifiedNanoseconds,
       mode: pending.facts.mode, ifExists: pending.facts.ifExists)
-    publish(publication, .publish(id, publication))
+    publish(publication, pending.latestRequest, .publish(id, publication))
   }
 
   mutating func published(_ id: SessionID, _ result: Result<PublicationResult, StoreFailure>) {
     guard let session = sessions[id], case .publishing(let pending, let receipt) = session.phase else { return }
-    endPublishing(session.facts.credentialID, receipt.name)
+    defer {
+      let key = NameKey(credential: session.facts.credentialID, name: receipt.name)
+      endPublishing(key, pending.latestRequest, isPublished: result.isSuccess)
+    }
     switch result {
     case .failure(let failure):
       giveUp(id, pending, failure.refusal)
@@ -140,7 +143,7 @@ extension ReceiverCore {
   }
 
   /// The commit is refused; the session stays as it is and can be committed again.
-  private mutating func giveUp(_ id: SessionID, _ pending: UploadSession.PendingCommit, _ refusal: Refusal) {
+  mutating func giveUp(_ id: SessionID, _ pending: UploadSession.PendingCommit, _ refusal: Refusal) {
     sessions[id]?.phase = .open
     waitingSessions.remove(id)
     for waiter in pending.waiters { refuse(waiter, refusal) }

@@ -34,7 +34,9 @@ extension ReceiverCore {
   }
 
   mutating func wholeFileArrived(_ request: RequestID, _ arrived: ChunkFacts) {
-    guard case .wholeFile(let head) = stages[request], let credential = credentials[head.credential] else { return }
+    guard case .wholeFile(let head) = stages[request], let credential = credentials[head.credential] else {
+      return overtakenWholeFileEnded(request)
+    }
     let subject = TagSubject(
       key: ChunkTag.sessionKey(
         masterKey: credential.tagMasterKey, nonce: head.nonce, sessionID: head.idempotencyKey),
@@ -58,17 +60,20 @@ extension ReceiverCore {
     let publication = Publication(
       receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,
       ifExists: head.ifExists)
-    publish(publication, .publishWholeFile(request, record, publication))
+    publish(publication, request, .publishWholeFile(request, record, publication))
   }
 
   mutating func wholeFileFailed(_ request: RequestID, _ refusal: Refusal) {
-    guard case .wholeFile(let head) = stages[request] else { return }
+    guard case .wholeFile(let head) = stages[request] else { return overtakenWholeFileEnded(request) }
     endWholeFile(request, head, refusal)
   }
 
   mutating func wholeFilePublished(_ request: RequestID, _ result: Result<PublicationResult, StoreFailure>) {
     guard case .publishingWholeFile(let head, let receipt) = stages[request] else { return }
-    endPublishing(head.credential, head.name)
+    defer {
+      let key = NameKey(credential: head.credential, name: head.name)
+      endPublishing(key, request, isPublished: result.isSuccess)
+    }
     switch result {
     case .failure(let failure): endWholeFile(request, head, failure.refusal)
     case .success(let outcome):
@@ -82,7 +87,7 @@ extension ReceiverCore {
   }
 
   /// Nothing was published: the key is free again.
-  private mutating func endWholeFile(_ request: RequestID, _ head: WholeFileHead, _ refusal: Refusal) {
+  mutating func endWholeFile(_ request: RequestID, _ head: WholeFileHead, _ refusal: Refusal) {
     stages[request] = nil
     keys[Key(credential: head.credential, text: head.idempotencyKey)] = nil
     refuse(request, refusal)

@@ -12,12 +12,6 @@ public struct ReceiverCore: Sendable {
     var text: String
   }
 
-  /// A name that something is published under.
-  private struct NameKey: Hashable, Sendable {
-    var credential: CredentialID
-    var name: String
-  }
-
   /// What a key was used for.
   enum KeyUse: Sendable {
     case session(SessionID)
@@ -29,6 +23,8 @@ public struct ReceiverCore: Sendable {
     case chunk(ChunkHead)
     case chunkToWrite(ChunkHead)
     case wholeFile(WholeFileHead)
+    /// A later request has published the name while the body was arriving.
+    case overtakenWholeFile(WholeFileHead)
     case publishingWholeFile(WholeFileHead, ReceiptFacts)
   }
 
@@ -49,8 +45,8 @@ public struct ReceiverCore: Sendable {
   var publishedBytes: [CredentialID: UInt64] = [:]
   /// Sessions with something that runs out: waiting commits and parked requests.
   var waitingSessions: Set<SessionID> = []
-  /// Names that the store is publishing, each with the publications that wait for it: what came last is what stays.
-  private var publishing: [NameKey: [CoreEffect]] = [:]
+  /// Names that the store is publishing, each with the publications that wait for it.
+  var publishing: [NameKey: [WaitingPublication]] = [:]
   var now: Milliseconds = 0
   var nextExpiryScan: Milliseconds = 0
   var nextMeasurement: [CredentialID: Milliseconds] = [:]
@@ -96,28 +92,6 @@ public struct ReceiverCore: Sendable {
     case .usageMeasured(let credential, let bytes): publishedBytes[credential] = bytes
     case .tick: tick()
     }
-  }
-
-  /// Has the store publish: at once, or after what it is publishing under the same name. Of two that it published at the same
-  /// time, the older content could come last. Each waits with its session or request, so that their bounds are its own.
-  mutating func publish(_ publication: Publication, _ effect: CoreEffect) {
-    let key = NameKey(credential: publication.credential, name: publication.receipt.name)
-    if publishing[key]?.append(effect) == nil {
-      publishing[key] = []
-      effects.append(effect)
-    }
-  }
-
-  /// The store has published under this name, or could not.
-  mutating func endPublishing(_ credential: CredentialID, _ name: String) {
-    let key = NameKey(credential: credential, name: name)
-    guard var waiting = publishing[key] else { return }
-    guard !waiting.isEmpty else {
-      publishing[key] = nil
-      return
-    }
-    effects.append(waiting.removeFirst())
-    publishing[key] = waiting
   }
 
   mutating func reply(_ request: RequestID, _ answer: Reply) {

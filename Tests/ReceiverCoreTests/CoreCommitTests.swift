@@ -39,6 +39,40 @@ import ReceiverCore
     #expect(core.receipt(commit)?.name == "scan.mov")
   }
 
+  @Test func commitThatStillWaits_isRefused_whenALaterRequestHasPublishedItsName() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, Array(file[..<4]))
+    let overtaken = core.commit(id, CoreHarness.commitFacts(id, file))
+    let small = core.beginFile([7], name: "scan.mov")
+    core.send(.wholeFileArrived(small, CoreHarness.facts([7])))
+    core.runEffects()
+    #expect(core.receipt(small) != nil)
+    #expect(core.refusal(overtaken) == .conflict)
+    core.putAll(id, file)
+    core.runEffects()
+    #expect(!core.isPublishing, "the older content must not come last")
+    let again = core.commit(id, CoreHarness.commitFacts(id, file))
+    core.runEffects()
+    #expect(core.receipt(again) != nil, "asked for again, it is the latest")
+  }
+
+  @Test func wholeFileThatIsSlow_isRefused_whenALaterRequestHasPublishedItsName() {
+    let core = CoreHarness()
+    let slow = core.beginFile(file, name: "scan.mov", key: "slow")
+    let quick = core.beginFile([7], name: "scan.mov", key: "quick")
+    core.send(.wholeFileArrived(quick, CoreHarness.facts([7])))
+    core.runEffects()
+    core.send(.wholeFileArrived(slow, CoreHarness.facts(file)))
+    core.runEffects()
+    #expect(core.receipt(quick) != nil)
+    #expect(core.refusal(slow) == .conflict)
+    let again = core.beginFile(file, name: "scan.mov", key: "slow")
+    core.send(.wholeFileArrived(again, CoreHarness.facts(file)))
+    core.runEffects()
+    #expect(core.receipt(again) != nil, "its key is free")
+  }
+
   @Test(arguments: ["in order", "in reverse", "at random"])
   func commitOfManyChunks_hashesNoneOfThemAgain(order: String) {
     let core = CoreHarness()

@@ -1,0 +1,101 @@
+/// Of the publications under one name, the one that was asked for last is the one that stays.
+extension ReceiverCore {
+  /// A name that something is published under.
+  struct NameKey: Hashable, Sendable {
+    var credential: CredentialID
+    var name: String
+  }
+
+  /// A publication that waits until the store is done with its name. It waits with its session or request, so that their
+  /// bounds are its own.
+  struct WaitingPublication: Sendable {
+    var request: RequestID
+    var effect: CoreEffect
+  }
+
+  private static let overtaken = Refusal(
+    .conflict, "a later request has published this name; send it again if it is to replace that")
+
+  /// Has the store publish: at once, or after what it is publishing under the same name. Of two that it published at the same
+  /// time, the older content could come last.
+  mutating func publish(_ publication: Publication, _ request: RequestID, _ effect: CoreEffect) {
+    let key = NameKey(credential: publication.credential, name: publication.receipt.name)
+    if publishing[key]?.append(WaitingPublication(request: request, effect: effect)) == nil {
+      publishing[key] = []
+      effects.append(effect)
+    }
+  }
+
+  /// The store has published under this name, or could not.
+  mutating func endPublishing(_ key: NameKey, _ request: RequestID, isPublished: Bool) {
+    if isPublished { overtake(key, before: request) }
+    guard var waiting = publishing[key] else { return }
+    guard !waiting.isEmpty else {
+      publishing[key] = nil
+      return
+    }
+    effects.append(waiting.removeFirst().effect)
+    publishing[key] = waiting
+  }
+
+  /// Refuses what was to be published under the name by an earlier request: a commit that waited for its chunks longer than
+  /// the later one, or a body that took longer to arrive. Its client may have given it up since, and would not know.
+  private mutating func overtake(_ key: NameKey, before request: RequestID) {
+    for waiting in publishing[key] ?? [] where waiting.request.value < request.value { refuseOvertaken(waiting.effect) }
+    publishing[key]?.removeAll { $0.request.value < request.value }
+    for id in waitingSessions where sessions[id]?.facts.credentialID == key.credential {
+      switch sessions[id]?.phase {
+      case .committing(let pending)
+      where isSameName(pending.facts.name, key.name) && pending.latestRequest.value < request.value:
+        giveUp(id, pending, Self.overtaken)
+      case .recovered(let parked, let isVerifying):
+        let late = parked.filter { $0.request.value < request.value && $0.event.isCommit(as: key.name) }
+        for event in late { refuse(event.request, Self.overtaken) }
+        let rest = parked.filter { event in !late.contains { $0.request == event.request } }
+        sessions[id]?.phase = .recovered(parked: rest, isVerifying: isVerifying)
+      default: break
+      }
+    }
+    for (other, stage) in stages where other.value < request.value {
+      guard case .wholeFile(let head) = stage, head.credential == key.credential, isSameName(head.name, key.name)
+      else { continue }
+      stages[other] = .overtakenWholeFile(head)
+    }
+  }
+
+  private mutating func refuseOvertaken(_ effect: CoreEffect) {
+    switch effect {
+    case .publish(let id, _):
+      guard case .publishing(let pending, _) = sessions[id]?.phase else { return }
+      giveUp(id, pending, Self.overtaken)
+    case .publishWholeFile(let request, _, _):
+      guard case .publishingWholeFile(let head, _) = stages[request] else { return }
+      endWholeFile(request, head, Self.overtaken)
+    default: break
+    }
+  }
+
+  /// The body of an overtaken whole file has arrived, or will not come.
+  mutating func overtakenWholeFileEnded(_ request: RequestID) {
+    guard case .overtakenWholeFile(let head) = stages[request] else { return }
+    endWholeFile(request, head, Self.overtaken)
+  }
+}
+
+extension UploadSession.PendingCommit {
+  /// Whoever asks again asks later.
+  var latestRequest: RequestID { waiters.max { $0.value < $1.value } ?? RequestID(0) }
+}
+
+extension CoreEvent {
+  fileprivate func isCommit(as name: String) -> Bool {
+    guard case .commit(_, _, _, let facts, _) = self else { return false }
+    return isSameName(facts.name, name)
+  }
+}
+
+extension Result {
+  var isSuccess: Bool {
+    if case .success = self { true } else { false }
+  }
+}
