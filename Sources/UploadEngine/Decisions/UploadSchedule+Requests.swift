@@ -557,7 +557,8 @@ extension UploadSchedule {
   /// A step of a file did not succeed.
   private mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
     let failure = StepFailure(outcome)
-    guard var file = files[id] else { return }
+    // What has come to its end meanwhile keeps the reason that it ended with.
+    guard var file = files[id], file.isToBeDelivered else { return }
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     switch policy.verdict(on: failure.kind, attempts: file.attempts + 1) {
     case .ignore:
@@ -642,6 +643,14 @@ extension UploadSchedule.Purpose {
 }
 
 extension FileUpload {
+  /// It is at work, or will be.
+  fileprivate var isToBeDelivered: Bool {
+    switch phase {
+    case .writing, .held, .ready, .waiting: true
+    case .finishing, .complete, .failed, .cancelled, .removed: false
+    }
+  }
+
   var isWaiting: Bool {
     if case .waiting = phase { return true }
     return false

@@ -211,4 +211,14 @@ import Testing
     #expect(harness.state(file.id) == .complete)
     #expect(harness.buffers.isEmpty)
   }
+
+  /// Regression, found by the simulation (proxy, seed 20141): a late answer took the place of what somebody has to act on.
+  @Test func failedFile_keepsItsReason_whenItsCommitIsRefusedLater() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    harness.answerChunk(0, .refused(StepFailure(.unauthorized, "no")))
+    harness.answer(.refused(StepFailure(.tooEarly, "early"))) { $0.isCommit }
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "unauthorized")
+  }
 }
