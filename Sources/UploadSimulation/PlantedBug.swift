@@ -45,13 +45,13 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
-    case .skipEpochCheck, .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
+    case .skipEpochCheck, .dropContentWillChange: .hasty
+    case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion:
       .calm
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests: .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
-    case .dropContentWillChange: .clock
     }
   }
 

@@ -22,6 +22,12 @@ public struct Scenario: Hashable, Sendable {
   var overwrites = 0.0
   /// Modification times of a filesystem that counts in this unit.
   var timeUnit: Duration = .nanoseconds(1)
+  /// Between two things that a writer does to a file that it has open.
+  var pauses: ClosedRange<Duration> = .microseconds(20)...(.seconds(8))
+  /// Between two files of a writer.
+  var rests: ClosedRange<Duration> = .milliseconds(1)...(.seconds(20))
+  /// How long a write takes in which half of it can be seen.
+  var writeTime: ClosedRange<Duration> = .microseconds(5)...(.milliseconds(5))
   /// Files that somebody edits while nothing is mounted.
   var handEdits = 0.0
 
@@ -60,127 +66,6 @@ public struct Scenario: Hashable, Sendable {
   /// Codes with which a file may have failed at the end, because somebody has to act.
   var legitimateFailures: Set<String> = []
 
-  static let calm = Scenario(name: "calm")
-
-  /// A small file, one of several chunks, and one that is rewritten; nothing goes wrong but what is planned.
-  public static let fixed: Scenario = {
-    var scenario = Scenario(name: "fixed")
-    scenario.isFixed = true
-    scenario.seconds = 40...40
-    scenario.latency = .milliseconds(5)...(.milliseconds(5))
-    scenario.bytesPerSecond = 100_000...100_000
-    return scenario
-  }()
-
-  static let network: Scenario = {
-    var scenario = Scenario(name: "network")
-    scenario.refusals = 0.05
-    scenario.lostRequests = 0.05
-    scenario.lostAnswers = 0.05
-    scenario.stalls = 0.02
-    scenario.duplicates = 0.05
-    scenario.lateAnswers = 0.02
-    scenario.partitions = 1
-    return scenario
-  }()
-
-  static let proxy: Scenario = {
-    var scenario = Scenario(name: "proxy")
-    scenario.badGateways = 0.03
-    scenario.busyAnswers = 0.03
-    scenario.tooEarly = 0.03
-    scenario.forgottenSessions = 0.02
-    scenario.nonsense = 0.03
-    scenario.hardRefusals = 0.005
-    scenario.damage = 0.03
-    scenario.legitimateFailures = [
-      "unauthorized", "forbidden", "too-large", "tag-mismatch", "bad-request", "name-refused", "digest-mismatch",
-    ]
-    return scenario
-  }()
-
-  static let crashes: Scenario = {
-    var scenario = Scenario(name: "crashes")
-    scenario.clientCrashes = 4
-    scenario.clientStops = 2
-    scenario.receiverCrashes = 4
-    scenario.crashesInEffects = 0.004
-    scenario.lostAnswers = 0.03
-    scenario.handEdits = 0.3
-    return scenario
-  }()
-
-  static let power: Scenario = {
-    var scenario = crashes
-    scenario.name = "power"
-    scenario.powerCuts = 0.7
-    scenario.syncsWhatIsWritten = true
-    return scenario
-  }()
-
-  static let disk: Scenario = {
-    var scenario = Scenario(name: "disk")
-    scenario.brokenEffects = 0.02
-    scenario.fullDisks = 1
-    scenario.unreadable = 0.03
-    return scenario
-  }()
-
-  static let clock: Scenario = {
-    var scenario = Scenario(name: "clock")
-    scenario.clockJumps = 6
-    scenario.clientCrashes = 6
-    scenario.lostAnswers = 0.05
-    scenario.timeUnit = .seconds(3600)
-    scenario.overwrites = 0.5
-    scenario.rewrites = 0.9
-    return scenario
-  }()
-
-  static let slow: Scenario = {
-    var scenario = network
-    scenario.name = "slow"
-    scenario.bytesPerSecond = 20...2_000
-    scenario.latency = .milliseconds(20)...(.seconds(3))
-    scenario.fileBytesMax = 2_000
-    return scenario
-  }()
-
-  static let everything: Scenario = {
-    var scenario = network
-    scenario.name = "everything"
-    scenario.refusals = 0.02
-    scenario.lostRequests = 0.02
-    scenario.lostAnswers = 0.02
-    scenario.badGateways = 0.01
-    scenario.busyAnswers = 0.01
-    scenario.tooEarly = 0.01
-    scenario.forgottenSessions = 0.005
-    scenario.nonsense = 0.01
-    scenario.damage = 0.01
-    scenario.clientCrashes = 2
-    scenario.clientStops = 1
-    scenario.receiverCrashes = 2
-    scenario.crashesInEffects = 0.002
-    scenario.powerCuts = 0.5
-    scenario.brokenEffects = 0.005
-    scenario.fullDisks = 0.3
-    scenario.unreadable = 0.01
-    scenario.clockJumps = 1
-    scenario.handEdits = 0.2
-    scenario.legitimateFailures = ["digest-mismatch"]
-    return scenario
-  }()
-
-  /// All that can be asked for by name; a seed without a name takes its turn among them.
-  public static let all = [calm, network, proxy, crashes, power, disk, clock, slow, everything]
-
-  /// The one with this name.
-  public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }
-
-  /// The scenario of a seed.
-  public static func of(seed: UInt64) -> Scenario { all[Int(seed % UInt64(all.count))] }
-
   /// Bounds of the engine, scaled down.
   var limits: UploadLimits {
     var limits = UploadLimits()
@@ -189,5 +74,8 @@ public struct Scenario: Hashable, Sendable {
     return limits
   }
 
-  private init(name: String) { self.name = name }
+  init(_ name: String, _ change: (inout Scenario) -> Void = { _ in }) {
+    self.name = name
+    change(&self)
+  }
 }

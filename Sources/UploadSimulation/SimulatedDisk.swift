@@ -131,8 +131,18 @@ final class SimulatedDisk {
 }
 
 extension SimulatedDisk.Node {
+  /// The kernel writes a file back when it likes: all of it may have been on the disk before the power went, or nothing, or
+  /// some sectors. So a journal may tell of data that is lost.
   fileprivate func tear(using random: inout SeededGenerator) {
     guard bytes != durable else { return }
+    switch Int.random(in: 0..<3, using: &random) {
+    case 0: bytes = durable
+    case 1: durable = bytes
+    default: tearSectors(using: &random)
+    }
+  }
+
+  private func tearSectors(using random: inout SeededGenerator) {
     var result = [UInt8](repeating: 0, count: random.happens(0.5) ? bytes.count : durable.count)
     for start in stride(from: 0, to: result.count, by: SimulatedDisk.sectorBytes) {
       let source = random.happens(0.5) ? bytes : durable

@@ -82,7 +82,7 @@ final class SimulatedWriters {
   }
 
   private func again() {
-    world.time.after(world.random.duration(.milliseconds(1)...(.seconds(20)))) { [self] in runOne() }
+    world.time.after(world.random.duration(world.scenario.rests)) { [self] in runOne() }
   }
 
   private func pick(_ names: [RelativePath]) -> RelativePath {
@@ -122,7 +122,7 @@ final class SimulatedWriters {
   /// Calls `body` so many times and once more for the end, each time a while after the other, if the mount lives.
   private func step(_ count: Int, _ body: @escaping (_ isLast: Bool) -> Void) {
     let mount = capture.mount
-    world.time.after(world.random.duration(.microseconds(20)...(.seconds(8)))) { [self] in
+    world.time.after(world.random.duration(world.scenario.pauses)) { [self] in
       guard capture.mount == mount, capture.isMounted, !isEnded else { return }
       body(count == 0)
       if count > 0, capture.mount == mount { step(count - 1, body) }
@@ -154,7 +154,7 @@ final class SimulatedWriters {
     let bytes = world.random.bytes(Int.random(in: 0...room, using: &world.random))
     // A write is not one moment: half of it can be seen before the other.
     capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
-    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(5)))) { [self] in
+    world.time.after(world.random.duration(world.scenario.writeTime)) { [self] in
       guard capture.mount == mount, capture.isMounted else { return }
       capture.write(file, Array(bytes[(bytes.count / 2)...]), at: offset + bytes.count / 2)
       capture.endMutation(of: file)

@@ -1,0 +1,118 @@
+extension Scenario {
+  static let calm = Scenario("calm")
+
+  /// A small file, one of several chunks, and one that is rewritten; nothing goes wrong but what is planned.
+  public static let fixed = Scenario("fixed") {
+    $0.isFixed = true
+    $0.seconds = 40...40
+    $0.latency = .milliseconds(5)...(.milliseconds(5))
+    $0.bytesPerSecond = 100_000...100_000
+  }
+
+  static let network = Scenario("network") { $0.spoilNetwork(0.05) }
+
+  static let proxy = Scenario("proxy") {
+    $0.spoilAnswers(0.03)
+    $0.forgottenSessions = 0.02
+    $0.hardRefusals = 0.005
+    $0.legitimateFailures = [
+      "unauthorized", "forbidden", "too-large", "tag-mismatch", "bad-request", "name-refused", "digest-mismatch",
+    ]
+  }
+
+  static let crashes = Scenario("crashes") { $0.crash(perMinute: 4) }
+
+  static let power = Scenario("power") {
+    $0.crash(perMinute: 4)
+    $0.powerCuts = 0.7
+    $0.syncsWhatIsWritten = true
+  }
+
+  static let disk = Scenario("disk") {
+    $0.brokenEffects = 0.02
+    $0.fullDisks = 1
+    $0.unreadable = 0.03
+  }
+
+  static let clock = Scenario("clock") {
+    $0.clockJumps = 6
+    $0.clientCrashes = 6
+    $0.lostAnswers = 0.05
+    $0.timeUnit = .seconds(3600)
+    $0.overwrites = 0.5
+    $0.rewrites = 0.9
+  }
+
+  static let slow = Scenario("slow") {
+    $0.spoilNetwork(0.05)
+    $0.bytesPerSecond = 20...2_000
+    $0.latency = .milliseconds(20)...(.seconds(3))
+    $0.fileBytesMax = 2_000
+  }
+
+  /// Files are written again while they are being sent.
+  static let hasty = Scenario("hasty") {
+    $0.rewrites = 0.95
+    $0.overwrites = 0.6
+    $0.lostAnswers = 0.02
+    $0.clientCrashes = 12
+    $0.latency = .milliseconds(5)...(.milliseconds(500))
+    $0.pauses = .microseconds(20)...(.milliseconds(50))
+    $0.rests = .milliseconds(1)...(.milliseconds(100))
+    $0.writeTime = .microseconds(50)...(.milliseconds(50))
+    $0.timeUnit = .seconds(3600)
+    $0.seconds = 2...15
+  }
+
+  static let everything = Scenario("everything") {
+    $0.spoilNetwork(0.02)
+    $0.spoilAnswers(0.01)
+    $0.crash(perMinute: 2)
+    $0.forgottenSessions = 0.005
+    $0.powerCuts = 0.5
+    $0.brokenEffects = 0.005
+    $0.fullDisks = 0.3
+    $0.unreadable = 0.01
+    $0.clockJumps = 1
+    $0.legitimateFailures = ["digest-mismatch"]
+  }
+
+  /// All that can be asked for by name; a seed without a name takes its turn among them.
+  public static let all = [calm, network, proxy, crashes, power, disk, clock, slow, hasty, everything]
+
+  /// The one with this name.
+  public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }
+
+  /// The scenario of a seed.
+  public static func of(seed: UInt64) -> Scenario { all[Int(seed % UInt64(all.count))] }
+}
+
+// What several scenarios have in common.
+extension Scenario {
+  private mutating func spoilNetwork(_ share: Double) {
+    refusals = share
+    lostRequests = share
+    lostAnswers = share
+    duplicates = share
+    stalls = 0.4 * share
+    lateAnswers = 0.4 * share
+    partitions = 1
+  }
+
+  private mutating func spoilAnswers(_ share: Double) {
+    badGateways = share
+    busyAnswers = share
+    tooEarly = share
+    nonsense = share
+    damage = share
+  }
+
+  private mutating func crash(perMinute times: Double) {
+    clientCrashes = times
+    clientStops = times / 2
+    receiverCrashes = times
+    crashesInEffects = times / 1000
+    lostAnswers = max(lostAnswers, 0.03)
+    handEdits = 0.3
+  }
+}
