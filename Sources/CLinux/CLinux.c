@@ -17,6 +17,8 @@ int uploadfs_renameat2(int from_directory, const char *from, int to_directory, c
 
 int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
 
+int uploadfs_begin_writing(int fd) { return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
 void uploadfs_explicit_bzero(void *bytes, size_t count) { explicit_bzero(bytes, count); }
 
 int uploadfs_umount2(const char *path, int flags) { return umount2(path, flags); }

@@ -84,8 +84,10 @@ public struct StatsResponse: Hashable, Sendable, Codable {
   public var duplicateChunks: UInt64
   /// Bytes of the bodies of chunk and whole-file requests that arrived in full.
   public var bytesReceived: UInt64
-  /// Files published, in sessions and in single requests.
+  /// Files published, in sessions, in single requests and in bundles.
   public var filesPublished: UInt64
+  /// Bundles whose body arrived in full.
+  public var bundlesReceived: UInt64
   /// The most chunk requests that were in flight at once.
   public var chunkRequestsInFlightMax: UInt64
   /// The latest 1000 sessions, newest first.
@@ -101,6 +103,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     case duplicateChunks = "duplicate_chunks"
     case bytesReceived = "bytes_received"
     case filesPublished = "files_published"
+    case bundlesReceived = "bundles_received"
     case chunkRequestsInFlightMax = "chunk_requests_in_flight_max"
     case uploads
   }
@@ -109,7 +112,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
   public init(
     startedAtMilliseconds: Int64, requests: UInt64, connectionsAccepted: UInt64, handshakes: UInt64,
     chunksReceived: UInt64, chunksStored: UInt64, duplicateChunks: UInt64, bytesReceived: UInt64,
-    filesPublished: UInt64, chunkRequestsInFlightMax: UInt64, uploads: [Upload]
+    filesPublished: UInt64, bundlesReceived: UInt64 = 0, chunkRequestsInFlightMax: UInt64, uploads: [Upload]
   ) {
     self.startedAtMilliseconds = startedAtMilliseconds
     self.requests = requests
@@ -120,6 +123,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     self.duplicateChunks = duplicateChunks
     self.bytesReceived = bytesReceived
     self.filesPublished = filesPublished
+    self.bundlesReceived = bundlesReceived
     self.chunkRequestsInFlightMax = chunkRequestsInFlightMax
     self.uploads = uploads
   }

@@ -103,6 +103,36 @@ public struct ChunkFacts: Hashable, Sendable {
   }
 }
 
+extension ChunkFacts {
+  /// The facts of two bodies, computed side by side. Only where ``ChunkHasherPair/isAvailable`` is true.
+  static func ofBoth(_ first: [UInt8], _ second: [UInt8]) -> (ChunkFacts, ChunkFacts) {
+    var hasher = ChunkHasherPair()
+    first.withUnsafeBytes { first in
+      second.withUnsafeBytes { second in
+        for start in stride(from: 0, to: max(first.count, second.count), by: pairBlockBytes) {
+          hasher.update(block(of: first, at: start), block(of: second, at: start))
+        }
+      }
+    }
+    let digests = hasher.finalize()
+    guard let one = Digest32(digests.first.sha256), let other = Digest32(digests.second.sha256) else {
+      preconditionFailure("a SHA-256 has 32 bytes")
+    }
+    return (
+      ChunkFacts(sha256: one, crc32c: digests.first.crc32c, sizeBytes: UInt32(clamping: first.count)),
+      ChunkFacts(sha256: other, crc32c: digests.second.crc32c, sizeBytes: UInt32(clamping: second.count))
+    )
+  }
+
+  /// Two blocks stay in the first cache between their two digests.
+  private static let pairBlockBytes = 8 << 10
+
+  private static func block(of bytes: UnsafeRawBufferPointer, at start: Int) -> UnsafeRawBufferPointer {
+    let start = min(start, bytes.count)
+    return UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + pairBlockBytes, bytes.count)])
+  }
+}
+
 /// What a commit states.
 public struct CommitFacts: Hashable, Sendable {
   /// The final name.

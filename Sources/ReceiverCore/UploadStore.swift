@@ -20,6 +20,23 @@ extension [UInt8]: BodyBytes {
   }
 }
 
+/// A verified whole file that is to be published.
+public struct WholeFilePublication: Sendable {
+  /// Its content.
+  public var body: any BodyBytes
+  /// What is remembered of the request.
+  public var record: WholeFileRecord
+  /// Name, attributes and receipt.
+  public var publication: Publication
+
+  /// Collects what is to be published.
+  public init(body: any BodyBytes, record: WholeFileRecord, publication: Publication) {
+    self.body = body
+    self.record = record
+    self.publication = publication
+  }
+}
+
 /// Where uploads lie. Every call blocks and may be made from any thread; calls for one session's publication, removal
 /// and verification never overlap (the core sees to that), chunk writes of different indices do.
 public protocol UploadStore: Sendable {
@@ -37,10 +54,8 @@ public protocol UploadStore: Sendable {
   func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts]
   /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.
   func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
-  /// Publishes a verified whole file likewise.
-  func publish(
-    _ body: any BodyBytes, _ record: WholeFileRecord, _ publication: Publication
-  ) throws(StoreFailure) -> PublicationResult
+  /// Publishes verified whole files likewise; what they need of the disk they share. The names are different ones.
+  func publish(_ files: [WholeFilePublication]) -> [Result<PublicationResult, StoreFailure>]
   /// Deletes all of a session but what it has published.
   func remove(_ session: SessionID)
   /// Forgets whole files that were published before.

@@ -12,6 +12,7 @@ final class SimulatedReceiver {
     fileprivate var body: [UInt8]?
     fileprivate var isBroken = false
     fileprivate var wantsJSON = false
+    fileprivate var bundle: BundleIntake?
     fileprivate var question: CoreQuestion?
     fileprivate var id: RequestID?
     fileprivate var admitted: AdmittedBody?
@@ -144,14 +145,40 @@ final class SimulatedReceiver {
     case .readJSON:
       exchange.wantsJSON = true
       bodyArrived(exchange)
-    case .ask(let question):
-      let id = RequestID(nextRequest)
-      nextRequest += 1
-      exchange.question = question
-      exchange.id = id
-      waiting[id] = exchange
-      let freeBytes: UInt64 = world.fullDisks.contains(.receiver) ? 0 : 1 << 40
-      handle(question.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
+    case .readBundle(let bundle):
+      exchange.bundle = bundle
+      bodyArrived(exchange)
+    case .ask(let question): ask(question, exchange)
+    }
+  }
+
+  private func ask(_ question: CoreQuestion, _ exchange: Exchange) {
+    let id = RequestID(nextRequest)
+    nextRequest += 1
+    exchange.question = question
+    exchange.id = id
+    waiting[id] = exchange
+    let freeBytes: UInt64 = world.fullDisks.contains(.receiver) ? 0 : 1 << 40
+    handle(question.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
+  }
+
+  /// Each member of a bundle is a request of its own whose body is here already; the bundle is answered with the last.
+  private func follow(_ members: [BundleIntake.Member], _ exchange: Exchange) {
+    var answers = [Answer?](repeating: nil, count: members.count)
+    var missing = members.count
+    for (index, member) in members.enumerated() {
+      let part = Exchange(exchange.request, self) { answer in
+        answers[index] = answer
+        missing -= 1
+        guard missing == 0 else { return }
+        let known = answers.compactMap(\.self)
+        exchange.finish(known.count == answers.count ? .bundle(known) : nil)
+      }
+      if case .plain(let bytes, _) = member.body { part.body = bytes } else { part.isBroken = true }
+      switch member.plan {
+      case .answer(let answer): part.finish(answer)
+      case .ask(let question): ask(question, part)
+      }
     }
   }
 
@@ -162,6 +189,14 @@ final class SimulatedReceiver {
     } else if exchange.wantsJSON, let body = exchange.body {
       exchange.wantsJSON = false
       follow(translation.plan(exchange.request, json: body), exchange)
+    } else if var bundle = exchange.bundle, let body = exchange.body {
+      exchange.bundle = nil
+      do throws(Refusal) {
+        try bundle.take(body)
+        follow(bundle.members, exchange)
+      } catch {
+        exchange.finish(.refused(error))
+      }
     } else if let admitted = exchange.admitted, let question = exchange.question, let id = exchange.id {
       if exchange.isBroken {
         exchange.admitted = nil

@@ -103,6 +103,25 @@ let clientProgram = #"""
       h.update({k.replace("_", "-"): v for k, v in changes.items()})
       return h
   def put_file(path, data, key, **changes): return call("PUT", "/v1/files/" + path, data, file_headers(data, key, **changes))
+  BUNDLE = "application/x-uploadfs-bundle"
+  def member(path, body, headers):
+      lines = [f"PUT /v1/files/{path} HTTP/1.1"] + [f"{k}: {v}" for k, v in headers.items()] + [f"Content-Length: {len(body)}"]
+      return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+  def plain_member(path, data, key, **changes): return member(path, data, file_headers(data, key, **changes))
+  def send_bundle(body, headers={}, connection=None):
+      return call("POST", "/v1/files", body, {"Content-Type": BUNDLE, **headers}, connection)
+  # The members' answers as `call` gives those of requests.
+  def members_of(answer):
+      assert answer[0] == 200 and answer[2]["Content-Type"] == BUNDLE, answer
+      found, rest = [], answer[1]
+      while rest:
+          start, rest = rest.split(b"\r\n\r\n", 1)
+          line, *fields = start.decode().split("\r\n")
+          assert line.startswith("HTTP/1.1 "), line
+          fields = dict(field.split(": ", 1) for field in fields)
+          body, rest = rest[:int(fields["Content-Length"])], rest[int(fields["Content-Length"]):]
+          found.append((int(line.split(" ")[1]), json.loads(body), fields))
+      return found
   def stats(): return expect(call("GET", "/v1/stats"), 200)
   def published():
       return {os.path.relpath(os.path.join(d, f), FILES) for d, _, fs in os.walk(FILES) for f in fs}

@@ -491,6 +491,72 @@ import Testing
     }
   }
 
+  // MARK: Whole files together
+
+  private func batch(_ names: [String], _ ifExists: IfExists = .replace) -> [WholeFilePublication] {
+    names.enumerated().map { number, name in
+      WholeFilePublication(
+        body: file, record: record, publication: publication(name, ifExists: ifExists, id: "receipt-\(number)"))
+    }
+  }
+
+  @Test func filesTogether_shareTheSyncsOfJournalAndFolders() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    _ = recorder.take()
+    for result in store.publish(batch(["folder/a", "folder/b", "folder/c"])) { _ = try result.get() }
+    #expect(
+      recorder.take() == [.data, .data, .data, .receiptJournal, .publishedFolder, .publishedFolder, .incomingFolder])
+    for name in ["a", "b", "c"] { #expect(folder.contents("files/folder/\(name)") == file) }
+  }
+
+  @Test func fileThatCannotBePublished_leavesTheOthersAlone() throws {
+    let store = try makeStore()
+    folder.makeFolder("files/taken")
+    folder.write([1], to: "files/old")
+    let results = store.publish(batch(["a", "taken", "old", "old/x", "new/b"], .fail))
+    #expect((try? results[0].get()) != nil && (try? results[4].get()) != nil)
+    #expect(throws: StoreFailure.nameExists) { _ = try results[2].get() }
+    for index in [1, 3] { #expect(throws: StoreFailure.self) { _ = try results[index].get() } }
+    #expect(folder.contents("files/old") == [1] && folder.contents("files/new/b") == file)
+    #expect(folder.files(below: ".uploads/incoming") == [])
+  }
+
+  @Test(arguments: StoreStep.allCases)
+  func crashAtAnyStepOfSeveralFiles_publishesAllWithTheirReceiptsOrNone(step: StoreStep) throws {
+    let files = batch(["folder/a", "b"])
+    do {
+      for result in try makeStore(stoppingAt: step).publish(files) {
+        #expect(throws: StoreFailure.self) { _ = try result.get() }
+      }
+    }
+    let found = try makeStore().recover()
+    let isPublished = [.renamed, .publishedRecorded].contains(step)
+    #expect(
+      Set(found.wholeFiles.map(\.receipt)) == (isPublished ? Set(files.map(\.publication.receipt)) : []))
+    #expect(folder.files().count == (isPublished ? 2 : 0))
+    #expect(folder.files(below: ".uploads/incoming") == [])
+  }
+
+  @Test(arguments: [SyncSubject.receiptJournal, .publishedFolder, .incomingFolder])
+  func failedSyncOfSeveralFiles_givesNoneOfThemAReceipt(subject: SyncSubject) throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    recorder.fail(subject)
+    for result in store.publish(batch(["a", "b"])) { #expect(throws: StoreFailure.self) { _ = try result.get() } }
+    #expect(folder.files(below: ".uploads/incoming") == [])
+  }
+
+  @Test func failedSyncOfOneFile_givesTheOthersTheirs() throws {
+    let recorder = SyncRecorder()
+    let store = try makeStore(beforeSync: recorder.beforeSync)
+    recorder.fail(.data)
+    let results = store.publish(batch(["a", "b"]))
+    #expect(throws: StoreFailure.self) { _ = try results[0].get() }
+    #expect((try? results[1].get()) != nil)
+    #expect(folder.files() == ["files/b"])
+  }
+
   // MARK: Opening
 
   @Test func mountTable_tellsTheFilesystem() {
@@ -526,5 +592,16 @@ import Testing
     _ = try store.publish(file, record, publication("d", id: "second"))
     symlink("/", "\(folder.path)/files/everything")
     #expect(try store.usedBytes(of: credential) == 20)
+  }
+}
+
+extension FileStore {
+  /// Publishes one whole file.
+  fileprivate func publish(
+    _ body: [UInt8], _ record: WholeFileRecord, _ publication: Publication
+  ) throws(StoreFailure) -> PublicationResult {
+    let results = publish([WholeFilePublication(body: body, record: record, publication: publication)])
+    guard results.count == 1, let result = results.first else { throw .io("\(results.count) results for one file") }
+    return try result.get()
   }
 }

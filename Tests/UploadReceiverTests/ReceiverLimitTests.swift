@@ -100,6 +100,56 @@ import Testing
     ) { $0.bodyMemoryBytes = 400_000 }
   }
 
+  @Test func slowBundle_isAnsweredWith408AndPublishesNothing() async throws {
+    try await serve(
+      #"""
+      body = plain_member("a", b"first", "k1") + plain_member("b", b"second", "k2")
+      sock = raw()
+      sock.sendall(head("POST", "/v1/files", {"Content-Type": BUNDLE, "Content-Length": len(body)}) + body[:-1])
+      status, problem, headers = answer(sock)
+      assert status == 408 and b"problem:timeout" in problem, (status, problem)
+      assert sock.recv(1) == b""
+      assert published() == set() and stats()["bundles_received"] == 0
+      assert [m[0] for m in members_of(send_bundle(body))] == [201, 201]
+      """#
+    ) { $0.connections.bodyIdle = .milliseconds(300) }
+  }
+
+  @Test func moreBundlesThanMemory_waitForTheirTurn() async throws {
+    try await serve(
+      #"""
+      bodies = [plain_member(f"{n}", some_bytes(1000, n), f"k{n}") for n in range(2)]
+      def start(n, headers={}):
+          sock = raw()
+          sock.sendall(head("POST", "/v1/files", {"Content-Type": BUNDLE, "Content-Length": len(bodies[n]), **headers}))
+          return sock
+      def memory():
+          text = call("GET", "/metrics")[1].decode()
+          return int(text.split("\nuploadfs_receiver_body_memory_free_bytes ")[1].split("\n")[0])
+      all_of_it = memory()
+      first = start(0)
+      until(lambda: memory() < all_of_it)
+      left = memory()
+      second = start(1, {"Expect": "100-continue"})
+      until(lambda: stats()["requests"] >= 5)
+      second.settimeout(0.3)
+      try:
+          second.recv(1)
+          raise SystemExit("there is memory for one bundle only")
+      except TimeoutError: pass
+      assert memory() == left
+      second.settimeout(DEADLINE)
+      first.sendall(bodies[0])
+      assert answer(first)[0] == 200
+      assert second.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+      second.sendall(bodies[1])
+      assert answer(second)[0] == 200
+      until(lambda: memory() == all_of_it)
+      assert published() == {"0", "1"}
+      """#
+    ) { $0.bodyMemoryBytes = 6 << 20 }
+  }
+
   @Test func expiredSession_isAnsweredWith410() async throws {
     try await serve(
       #"""

@@ -17,6 +17,8 @@ int uploadfs_openat(int directory, const char *path, int flags, mode_t mode);
 int uploadfs_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned int flags);
 /// fallocate(2) needs _GNU_SOURCE.
 int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length);
+/// sync_file_range(2) needs _GNU_SOURCE. Of the whole file: the disk begins with what was written, nobody waits for it.
+int uploadfs_begin_writing(int fd);
 /// explicit_bzero(3) needs _DEFAULT_SOURCE; keys and chunk buffers are wiped with it.
 void uploadfs_explicit_bzero(void *bytes, size_t count);
 /// umount2(2) with its flags.

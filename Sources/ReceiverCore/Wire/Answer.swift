@@ -12,6 +12,7 @@ public struct Answer: Hashable, Sendable {
   var retryAfterSeconds: Int?
   /// The methods that exist here, for an answer that another one does not.
   var allow: String?
+  private var tellsAbilities = false
 
   /// A response with a body, if there is one.
   public init(status: Int, contentType: String? = nil, body: [UInt8] = []) {
@@ -42,15 +43,44 @@ public struct Answer: Hashable, Sendable {
     .json(ReceiptBody(receipt), status: status)
   }
 
+  /// The answers to a bundle's members, in their order.
+  public static func bundle(_ members: [Answer]) -> Answer {
+    var body: [UInt8] = []
+    body.reserveCapacity(members.count * 640)
+    for member in members {
+      BundleAnswer(status: member.status, fields: member.ownFields, body: member.body).append(to: &body)
+    }
+    return Answer(status: 200, contentType: MediaType.bundle, body: body)
+  }
+
+  /// The same, telling a client that has not asked what this receiver takes.
+  var withAbilities: Answer {
+    var answer = self
+    answer.tellsAbilities = true
+    return answer
+  }
+
+  private static let encodings = Capabilities.encodingsUnderstood.joined(separator: ", ")
+
   /// The header fields; a response to HEAD has the same.
   public var fields: [(name: String, value: String)] {
+    var fields = ownFields
+    if status == 401 { fields.append(("WWW-Authenticate", "Bearer")) }
+    if status != 204 { fields.append((HeaderName.contentLength, String(body.count))) }
+    fields.append(("Cache-Control", "no-store"))
+    if tellsAbilities {
+      fields.append((HeaderName.bundleFilesMax, String(ProtocolLimits.bundleFilesMax)))
+      fields.append((HeaderName.chunkEncodings, Answer.encodings))
+    }
+    return fields
+  }
+
+  /// Those that say something about this answer, wherever it is written.
+  private var ownFields: [(name: String, value: String)] {
     var fields: [(name: String, value: String)] = []
     if let contentType { fields.append((HeaderName.contentType, contentType)) }
     if let retryAfterSeconds { fields.append((HeaderName.retryAfter, String(retryAfterSeconds))) }
     if let allow { fields.append(("Allow", allow)) }
-    if status == 401 { fields.append(("WWW-Authenticate", "Bearer")) }
-    if status != 204 { fields.append(("Content-Length", String(body.count))) }
-    fields.append(("Cache-Control", "no-store"))
     return fields
   }
 }

@@ -67,12 +67,13 @@ public enum CoreQuestion: Sendable {
         SessionResponse(
           id: facts.id, chunkBytes: facts.opening.chunkBytes, expiresAtSeconds: expiresAt / 1000,
           encodings: Capabilities.encodingsUnderstood),
-        status: isNew ? 201 : 200)
+        status: isNew ? 201 : 200
+      ).withAbilities
     case (.query(_, _, let withDigests), .held(let held)): .json(HeldResponse(held, withDigests: withDigests))
     case (.commit, .receipt(let receipt)): .receipt(receipt, status: 200)
     case (.abort, .ended): .noContent
     case (.chunk, .chunkStored(let wasHeld)): Answer(status: wasHeld ? 200 : 201)
-    case (.wholeFile, .receipt(let receipt)): .receipt(receipt, status: 201)
+    case (.wholeFile, .receipt(let receipt)): .receipt(receipt, status: 201).withAbilities
     case (_, .refused(let refusal)): .refused(refusal)
     default: .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
     }

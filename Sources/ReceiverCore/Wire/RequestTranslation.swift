@@ -11,6 +11,9 @@ public enum RequestPlan: Sendable {
   case metrics
   /// Its body is JSON of at most so many bytes; read it and ask for the plan again.
   case readJSON(bytesMax: Int)
+  /// Its body is a bundle; give it to the intake as it arrives, ask the core what its members ask, and answer with
+  /// ``Answer/bundle(_:)``.
+  case readBundle(BundleIntake)
   /// The core is to be asked.
   case ask(CoreQuestion)
 }
@@ -43,10 +46,10 @@ public struct RequestTranslation: Sendable {
 
   private func route(_ request: WireRequest, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
     guard let path = ProtocolPath(target: request.target) else {
-      return .answer(.problem(Problem(.notFound, detail: "there is no such resource")))
+      return .answer(RequestTranslation.notFound)
     }
     switch (path, request.method) {
-    case (.root, "HEAD"): return .answer(.noContent)
+    case (.root, "HEAD"): return .answer(.noContent.withAbilities)
     case (.metrics, "GET"): return .metrics
     default: break
     }
@@ -55,7 +58,7 @@ public struct RequestTranslation: Sendable {
         .problem(Problem(.unauthorized, detail: "send a token that this receiver knows: Authorization: Bearer …")))
     }
     switch (path, request.method) {
-    case (.capabilities, "GET"): return .answer(.json(capabilities))
+    case (.capabilities, "GET"): return .answer(.json(capabilities).withAbilities)
     case (.stats, "GET"): return .counts
     case (.uploads, "POST"): return try openSession(request, credential, json)
     case (.upload(let id), "GET"):
@@ -65,13 +68,53 @@ public struct RequestTranslation: Sendable {
     case (.commit(let id), "POST"): return try commit(credential, SessionID(id), json)
     case (.chunk(let id, let index), "PUT"):
       return .ask(.chunk(credential, SessionID(id), index: index, try announced(request)))
-    case (.file(let name), "PUT"):
-      let announced = try announced(request)
-      let headers = try read(request) { (value) throws(HeaderViolation) in try FileHeaders(reading: value) }
-      return .ask(.wholeFile(credential, name: name, headers, announced))
+    case (.file(let name), "PUT"): return .ask(try wholeFile(request, credential, name))
+    case (.files, "POST"): return try bundle(request, credential)
     default: return .answer(RequestTranslation.methodNotAllowed(path))
     }
   }
+
+  private func wholeFile(
+    _ request: WireRequest, _ credential: CredentialID, _ name: String
+  ) throws(Refusal) -> CoreQuestion {
+    let announced = try announced(request)
+    let headers = try read(request) { (value) throws(HeaderViolation) in try FileHeaders(reading: value) }
+    return .wholeFile(credential, name: name, headers, announced)
+  }
+
+  /// The bounds of a bundle as a whole; those of its members are the intake's.
+  private func bundle(_ request: WireRequest, _ credential: CredentialID) throws(Refusal) -> RequestPlan {
+    guard request.field(HeaderName.contentType)?.lowercased() == MediaType.bundle else {
+      return .answer(
+        .problem(
+          Problem(
+            .badRequest, detail: "here there is only \(MediaType.bundle)", status: 415, field: HeaderName.contentType)))
+    }
+    guard let length = request.field(HeaderName.contentLength).flatMap({ DecimalText.unsigned($0) }) else {
+      return .answer(
+        .problem(
+          Problem(.badRequest, detail: "a bundle's length must be stated", status: 411, field: HeaderName.contentLength)
+        ))
+    }
+    let most = ProtocolLimits.bundleBytesMax + ProtocolLimits.bundleFilesMax * ProtocolLimits.bundleHeadBytesMax
+    guard length <= UInt64(most) else { throw Refusal(.tooManyBytes) }
+    return .readBundle(BundleIntake(contentLength: Int(length), of: credential, self))
+  }
+
+  /// What is to be done about a member of a bundle: as about the same request alone.
+  func plan(_ member: BundleMemberHead, of credential: CredentialID) -> BundleIntake.Member.Plan {
+    guard case .file(let name)? = ProtocolPath(target: member.target) else {
+      return .answer(RequestTranslation.notFound)
+    }
+    do throws(Refusal) {
+      return .ask(
+        try wholeFile(WireRequest(method: "PUT", target: member.target, fields: member.fields), credential, name))
+    } catch {
+      return .answer(.refused(error))
+    }
+  }
+
+  private static var notFound: Answer { .problem(Problem(.notFound, detail: "there is no such resource")) }
 
   private static func methodNotAllowed(_ path: ProtocolPath) -> Answer {
     let methods =

@@ -1,3 +1,5 @@
+import ChunkProtocol
+
 /// A request as far as it has to be known to say what is asked: everything but its body and its connection.
 public struct WireRequest: Sendable {
   /// As in HTTP, in capitals.
@@ -13,10 +15,15 @@ public struct WireRequest: Sendable {
     lookUp = field
   }
 
-  /// A request with these header fields; of two with one name the first counts.
+  /// A request with these header fields; several with one name are one, with their values in a list, as HTTP has it.
   public init(method: String, target: String, fields: [(name: String, value: String)]) {
-    let values = Dictionary(fields.map { ($0.name.lowercased(), $0.value) }, uniquingKeysWith: { first, _ in first })
-    self.init(method: method, target: target) { values[$0.lowercased()] }
+    self.init(method: method, target: target) { name in
+      var found: String?
+      for field in fields where field.name.isSameFieldName(as: name) {
+        found = found.map { "\($0), \(field.value)" } ?? field.value
+      }
+      return found
+    }
   }
 
   /// The value of a header field.

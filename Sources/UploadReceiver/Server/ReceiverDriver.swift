@@ -9,10 +9,44 @@ import Synchronization
 /// Bounds: requests wait here as long as the HTTP side lets them in, and each holds its body's share of the byte budget,
 /// so the pools' queues are bounded by that.
 final class ReceiverDriver: Sendable {
+  /// Who is told of a reply.
+  private enum Waiter {
+    case request(CheckedContinuation<Reply, Never>)
+    /// One of several requests that are answered together, which are known by the first of them.
+    case member(of: RequestID, Int)
+  }
+
+  /// Requests that are answered together.
+  private struct Group {
+    let continuation: CheckedContinuation<[Reply], Never>
+    var replies: [Reply?]
+    var missing: Int
+  }
+
   private struct State {
     var core: ReceiverCore
-    var waiting: [RequestID: CheckedContinuation<Reply, Never>] = [:]
+    var waiting: [RequestID: Waiter] = [:]
+    var groups: [RequestID: Group] = [:]
     var bodies: [RequestID: any BodyBytes] = [:]
+    /// What to tell the core once it has let a body in that is here already.
+    var next: [RequestID: CoreEvent] = [:]
+  }
+
+  /// What is to be done when the lock is let go.
+  private struct Outcome {
+    var replies: [(CheckedContinuation<Reply, Never>, Reply)] = []
+    var groups: [(CheckedContinuation<[Reply], Never>, [Reply])] = []
+    var files: [(request: RequestID, file: WholeFilePublication)] = []
+    var work: [(CoreEffect, (any BodyBytes)?)] = []
+  }
+
+  /// A request whose body is complete before the core is asked.
+  struct CompleteRequest: Sendable {
+    var request: RequestID
+    var begin: CoreEvent
+    /// What follows when the core lets the body in.
+    var next: CoreEvent
+    var body: [UInt8]
   }
 
   private let state: Mutex<State>
@@ -52,9 +86,30 @@ final class ReceiverDriver: Sendable {
     let event = event(request)
     return await withCheckedContinuation { continuation in
       handle(event) { state in
-        state.waiting[request] = continuation
+        state.waiting[request] = .request(continuation)
         state.bodies[request] = body
       }
+    }
+  }
+
+  /// Hands requests with their bodies to the core, in this order and without another between them, and waits until all of
+  /// them are answered. What the store is to do about them it does together.
+  func askTogether(_ requests: [CompleteRequest]) async -> [Reply] {
+    guard let first = requests.first?.request else { return [] }
+    return await withCheckedContinuation { continuation in
+      let outcome = state.withLock { state in
+        state.groups[first] = Group(
+          continuation: continuation, replies: Array(repeating: nil, count: requests.count), missing: requests.count)
+        var outcome = Outcome()
+        for (index, request) in requests.enumerated() {
+          state.waiting[request.request] = .member(of: first, index)
+          state.bodies[request.request] = request.body
+          state.next[request.request] = request.next
+          handleLocked(request.begin, &state, &outcome)
+        }
+        return outcome
+      }
+      run(outcome)
     }
   }
 
@@ -96,30 +151,83 @@ final class ReceiverDriver: Sendable {
   }
 
   private func handle(_ event: CoreEvent, preparing: (inout State) -> Void = { _ in }) {
-    var answers: [(CheckedContinuation<Reply, Never>, Reply)] = []
-    var work: [(CoreEffect, (any BodyBytes)?)] = []
-    state.withLock { state in
+    let outcome = state.withLock { state in
       preparing(&state)
-      for effect in state.core.handle(event, now: clock.now) {
-        switch effect {
-        case .reply(let request, let reply):
-          state.bodies[request] = nil
-          // Nobody waits for a request whose client has been told already that it was too late.
-          if let continuation = state.waiting.removeValue(forKey: request) { answers.append((continuation, reply)) }
-        case .writeChunk(let request, _, _, _, _), .publishWholeFile(let request, _, _):
-          work.append((effect, state.bodies[request]))
-        default: work.append((effect, nil))
+      var outcome = Outcome()
+      handleLocked(event, &state, &outcome)
+      return outcome
+    }
+    run(outcome)
+  }
+
+  private func handle(_ events: [CoreEvent]) {
+    let outcome = state.withLock { state in
+      var outcome = Outcome()
+      for event in events { handleLocked(event, &state, &outcome) }
+      return outcome
+    }
+    run(outcome)
+  }
+
+  private func handleLocked(_ event: CoreEvent, _ state: inout State, _ outcome: inout Outcome) {
+    for effect in state.core.handle(event, now: clock.now) {
+      switch effect {
+      case .reply(let request, .bodyAdmitted) where state.next[request] != nil:
+        if let next = state.next.removeValue(forKey: request) { handleLocked(next, &state, &outcome) }
+      case .reply(let request, let reply): answerLocked(request, reply, &state, &outcome)
+      case .publishWholeFile(let request, let record, let publication):
+        guard let body = state.bodies[request] else {
+          handleLocked(.wholeFilePublished(request, .failure(.io("the body is gone"))), &state, &outcome)
+          continue
         }
+        outcome.files.append((request, WholeFilePublication(body: body, record: record, publication: publication)))
+      case .writeChunk(let request, _, _, _, _): outcome.work.append((effect, state.bodies[request]))
+      default: outcome.work.append((effect, nil))
       }
     }
-    for (continuation, reply) in answers { continuation.resume(returning: reply) }
-    for (effect, body) in work { run(effect, body) }
+  }
+
+  private func answerLocked(_ request: RequestID, _ reply: Reply, _ state: inout State, _ outcome: inout Outcome) {
+    state.bodies[request] = nil
+    state.next[request] = nil
+    // Nobody waits for a request whose client has been told already that it was too late.
+    switch state.waiting.removeValue(forKey: request) {
+    case nil: break
+    case .request(let continuation)?: outcome.replies.append((continuation, reply))
+    case .member(let first, let index)?:
+      guard var group = state.groups[first] else { return }
+      group.replies[index] = reply
+      group.missing -= 1
+      state.groups[first] = group.missing > 0 ? group : nil
+      if group.missing == 0 { outcome.groups.append((group.continuation, group.replies.compactMap(\.self))) }
+    }
+  }
+
+  private func run(_ outcome: Outcome) {
+    for (continuation, reply) in outcome.replies { continuation.resume(returning: reply) }
+    for (continuation, replies) in outcome.groups { continuation.resume(returning: replies) }
+    if !outcome.files.isEmpty { publish(outcome.files) }
+    for (effect, body) in outcome.work { run(effect, body) }
+  }
+
+  private func publish(_ files: [(request: RequestID, file: WholeFilePublication)]) {
+    publishers.submit { [self] state in
+      let results: [Result<PublicationResult, StoreFailure>] =
+        if case .active = state {
+          store.publish(files.map(\.file))
+        } else {
+          files.map { _ in .failure(.shuttingDown) }
+        }
+      for case .failure(let failure) in results { logger.error("\(failure.words)") }
+      handle(zip(files, results).map { .wholeFilePublished($0.request, $1) })
+    }
   }
 
   private func run(_ effect: CoreEffect, _ body: (any BodyBytes)?) {
     let store = store
     switch effect {
-    case .reply: break
+    // Both are done together with those of other requests.
+    case .reply, .publishWholeFile: break
     case .createSession(let facts):
       perform(on: publishers) { () throws(StoreFailure) in
         try store.create(facts)
@@ -151,13 +259,6 @@ final class ReceiverDriver: Sendable {
       } then: {
         .published(session, $0)
       }
-    case .publishWholeFile(let request, let record, let publication):
-      perform(on: publishers) { () throws(StoreFailure) in
-        guard let body else { throw .io("the body is gone") }
-        return try store.publish(body, record, publication)
-      } then: {
-        .wholeFilePublished(request, $0)
-      }
     case .removeSession(let session): perform(on: publishers) { store.remove(session) }
     case .forgetReceipts(let before): perform(on: publishers) { store.forgetReceipts(before: before) }
     case .measureUsage(let credential):
@@ -179,7 +280,7 @@ final class ReceiverDriver: Sendable {
   ) {
     pool.submit { [self] state in
       guard case .active = state else {
-        return handle(event(.failure(.io("the receiver is shutting down"))))
+        return handle(event(.failure(.shuttingDown)))
       }
       let result = Result { () throws(StoreFailure) in try work() }
       if case .failure(let failure) = result {
@@ -188,6 +289,10 @@ final class ReceiverDriver: Sendable {
       handle(event(result))
     }
   }
+}
+
+extension StoreFailure {
+  fileprivate static let shuttingDown = StoreFailure.io("the receiver is shutting down")
 }
 
 extension Refusal {

@@ -41,6 +41,7 @@ final class ReceiverStatistics: Sendable {
     var concurrentChunks = 0
     var concurrentChunksMax = 0
     var filesPublished = 0
+    var bundlesReceived = 0
     var refusals = 0
     var uploads: [String: Upload] = [:]
     var order: [String] = []
@@ -86,6 +87,9 @@ final class ReceiverStatistics: Sendable {
   func requestRefused() { state.withLock { $0.refusals += 1 } }
 
   func filePublished() { state.withLock { $0.filesPublished += 1 } }
+
+  /// A bundle's body is complete.
+  func bundleReceived() { state.withLock { $0.bundlesReceived += 1 } }
 
   /// A request that concerns an upload; makes it known when it is new.
   func uploadRequested(_ id: String, name: String) {
@@ -155,7 +159,8 @@ final class ReceiverStatistics: Sendable {
         connectionsAccepted: UInt64(state.connections), handshakes: UInt64(state.handshakes),
         chunksReceived: UInt64(state.chunksReceived), chunksStored: UInt64(state.chunksStored),
         duplicateChunks: UInt64(state.duplicateChunks), bytesReceived: state.bytes,
-        filesPublished: UInt64(state.filesPublished), chunkRequestsInFlightMax: UInt64(state.concurrentChunksMax),
+        filesPublished: UInt64(state.filesPublished),
+        bundlesReceived: UInt64(state.bundlesReceived), chunkRequestsInFlightMax: UInt64(state.concurrentChunksMax),
         uploads: state.order.reversed().compactMap { state.uploads[$0]?.response })
     }
   }
@@ -171,6 +176,10 @@ final class ReceiverStatistics: Sendable {
       ("bytes_received_total", "counter", "Bytes of bodies received completely.", state.bytes),
       ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(state.duplicateChunks)),
       ("files_published_total", "counter", "Files published.", UInt64(state.filesPublished)),
+      (
+        "bundles_received_total", "counter", "Bundles of whole files received completely.",
+        UInt64(state.bundlesReceived)
+      ),
       ("connections_total", "counter", "Connections accepted.", UInt64(state.connections)),
       ("handshakes_total", "counter", "TLS handshakes completed.", UInt64(state.handshakes)),
       ("connections", "gauge", "Connections open.", UInt64(state.openConnections.count)),

@@ -52,6 +52,21 @@ struct RequestBodyReader {
     }
   }
 
+  /// A bundle, with its members' digests.
+  mutating func collect(_ bundle: inout BundleIntake) async throws(Refusal) {
+    do {
+      while let piece = try await next() {
+        let result: Result<Void, Refusal> = piece.withUnsafeReadableBytes { bytes in
+          Result { () throws(Refusal) in try bundle.take(bytes) }
+        }
+        try result.get()
+      }
+    } catch {
+      throw RequestBodyReader.refusal(for: error)
+    }
+    try bundle.finish()
+  }
+
   /// A small body.
   mutating func collectJSON(limit: Int) async throws(Refusal) -> [UInt8] {
     try await collect(expectedBytes: 0) { (count) throws(Refusal) in

@@ -61,6 +61,7 @@ struct RequestResponder: Sendable {
     case .answer(let answer): return answer
     case .counts: return .json(statistics.response)
     case .metrics: return metrics
+    case .readBundle(let bundle): return await answer(bundle, &exchange, writer)
     case .ask(let question): return await ask(question, &exchange, writer)
     case .readJSON: return .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
     }
@@ -82,6 +83,69 @@ struct RequestResponder: Sendable {
   }
 }
 
+// MARK: Bundles
+
+extension RequestResponder {
+  private func answer(
+    _ bundle: BundleIntake, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
+  ) async -> Answer {
+    guard await budget.take(bundle.memoryBytes) else { return .refused(.noBodyMemory) }
+    defer { budget.give(bundle.memoryBytes) }
+    await inviteBody(&exchange, writer)
+    var bundle = bundle
+    do throws(Refusal) {
+      try await exchange.reader.collect(&bundle)
+      statistics.bundleReceived()
+      if bundle.hasEncoded { bundle = try await decode(bundle) }
+      return .bundle(try await answers(to: bundle.members))
+    } catch {
+      return .refused(error)
+    }
+  }
+
+  private func decode(_ bundle: consuming BundleIntake) async throws(Refusal) -> BundleIntake {
+    let encoded = bundle
+    return try await driver.compute { () throws(Refusal) in
+      var decoded = encoded
+      decoded.decode()
+      return decoded
+    }
+  }
+
+  /// The members' answers in their order: those that the translation has given, and those that the core gives together.
+  private func answers(to members: [BundleIntake.Member]) async throws(Refusal) -> [Answer] {
+    guard let names = FreshNames(count: members.count) else {
+      throw Refusal(.storeFailed, "the receiver has no random bytes")
+    }
+    let freeBytes = driver.freeBytes
+    var requests: [ReceiverDriver.CompleteRequest] = []
+    for (member, name) in zip(members, names.texts) {
+      guard case .ask(let question) = member.plan else { continue }
+      let request = driver.makeRequestID()
+      var body: [UInt8] = []
+      if case .plain(let bytes, _) = member.body { body = bytes }
+      statistics.fileReceived(bytes: body.count)
+      requests.append(
+        ReceiverDriver.CompleteRequest(
+          request: request, begin: question.event(request, freshID: name, freeBytes: freeBytes),
+          next: member.next(question, request), body: body))
+    }
+    var replies = await driver.askTogether(requests).makeIterator()
+    var answers: [Answer] = []
+    for (member, name) in zip(members, names.texts) {
+      switch member.plan {
+      case .answer(let answer): answers.append(answer)
+      case .ask(let question):
+        guard let reply = replies.next() else { continue }
+        note(reply, to: question, freshID: name)
+        if case .answer(let answer) = question.outcome(of: reply) { answers.append(answer) }
+      }
+    }
+    guard answers.count == members.count else { throw Refusal(.storeFailed, "the receiver contradicts itself") }
+    return answers
+  }
+}
+
 // MARK: Asking
 
 extension RequestResponder {
@@ -89,7 +153,7 @@ extension RequestResponder {
     _ question: CoreQuestion, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
   ) async -> Answer {
     let request = driver.makeRequestID()
-    guard let freshID = (try? SecureRandom.bytes(16)).map(Hex.encode) else {
+    guard let freshID = FreshNames(count: 1)?.texts.first else {
       return .refused(Refusal(.storeFailed, "the receiver has no random bytes"))
     }
     let freeBytes = driver.freeBytes

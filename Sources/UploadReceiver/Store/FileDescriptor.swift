@@ -67,6 +67,10 @@ final class FileDescriptor: Sendable {
     guard ftruncate(raw, length) == 0 else { throw StoreFailure.last("ftruncate") }
   }
 
+  /// Has the disk begin with what was written, so that a later sync waits less, and shares its journal's commit with those
+  /// of other files.
+  func beginWriting() { _ = uploadfs_begin_writing(raw) }
+
   /// Data and metadata.
   func sync() throws(StoreFailure) {
     guard fsync(raw) == 0 else { throw StoreFailure.last("fsync") }

@@ -71,8 +71,7 @@ extension FileStore {
       guard let tree = trees[CredentialID(file.record.credential)],
         try tree.holds(file.receipt.name, inode: file.inode, sizeBytes: file.receipt.sizeBytes)
       else { continue }
-      try receipts.record(.wholeFile(file))
-      try receipts.record(.wholeFilePublished(.init(receiptID: id)))
+      try receipts.record([.wholeFile(file), .wholeFilePublished(.init(receiptID: id))])
       state.wholeFiles.append((file.record, file.receipt))
     }
     for name in unfinished { unlinkat(incoming.raw, name, 0) }

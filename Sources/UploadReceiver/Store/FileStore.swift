@@ -177,13 +177,13 @@ public final class FileStore: UploadStore {
   }
 
   /// Tests stop here, as a crash would: nothing is tidied up behind it.
-  private func reach(_ step: StoreStep) throws(StoreFailure) {
+  func reach(_ step: StoreStep) throws(StoreFailure) {
     guard !mayPass(step) else { return }
     stopped.store(true, ordering: .relaxed)
     throw .io("stopped at \(step)")
   }
 
-  private var isStopped: Bool { stopped.load(ordering: .relaxed) }
+  var isStopped: Bool { stopped.load(ordering: .relaxed) }
 
   /// What is free for ordinary users of the disk.
   public var freeBytes: UInt64 {
@@ -248,7 +248,7 @@ public final class FileStore: UploadStore {
     try noteWritten(files, session)
   }
 
-  private static func write(
+  static func write(
     _ body: any BodyBytes, to file: FileDescriptor, at offset: UInt64
   ) throws(StoreFailure) {
     var position = offset
@@ -363,7 +363,7 @@ public final class FileStore: UploadStore {
 
   // MARK: Publication
 
-  private func tree(of credential: CredentialID) throws(StoreFailure) -> PublishedTree {
+  func tree(of credential: CredentialID) throws(StoreFailure) -> PublishedTree {
     guard let tree = trees[credential] else { throw .io("the credential has no folder") }
     return tree
   }
@@ -385,7 +385,9 @@ public final class FileStore: UploadStore {
         JournalRecord.committing(.init(receipt: publication.receipt, inode: inode)).bytes)
       try files.journal.sync(to: position)
       try reach(.intentRecorded)
-      let result = try tree.take("data", from: files.directory, to: place, ifExists: publication.ifExists)
+      let replacedBytes = try PublishedTree.move(
+        "data", from: files.directory, to: place, ifExists: publication.ifExists)
+      try tree.sync(place.folder)
       try beforeSync(.sessionFolder)
       try files.directory.sync()
       try reach(.renamed)
@@ -393,7 +395,7 @@ public final class FileStore: UploadStore {
       _ = try? files.journal.append(JournalRecord.published.bytes)
       try reach(.publishedRecorded)
       close(session)
-      return result
+      return PublicationResult(replacedBytes: replacedBytes)
     } catch {
       // The session goes on, and a receiver that is not root must be able to open the file again. Where the rename went
       // well and only the folder could not be synced, the name is gone and this does nothing.
@@ -407,36 +409,28 @@ public final class FileStore: UploadStore {
     try file.truncate(to: publication.receipt.sizeBytes)
     try file.setMode(publication.mode)
     try file.setModified(nanoseconds: publication.modifiedNanoseconds)
+    let inode = try syncData(file)
+    try reach(.dataSynced)
+    return inode
+  }
+
+  /// Returns the file's inode when its content and attributes are on the disk.
+  func syncData(_ file: FileDescriptor) throws(StoreFailure) -> UInt64 {
     try beforeSync(.data)
     try file.sync()
-    try reach(.dataSynced)
     return UInt64(try file.status().st_ino)
   }
 
-  /// Publishes a whole file from memory.
-  public func publish(
-    _ body: any BodyBytes, _ record: WholeFileRecord, _ publication: Publication
-  ) throws(StoreFailure) -> PublicationResult {
-    let tree = try tree(of: publication.credential)
-    let receipt = publication.receipt
-    let place = try tree.makePlace(for: receipt.name)
-    do throws(StoreFailure) {
-      let file = try FileDescriptor.open(receipt.id, in: incoming, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
-      try FileStore.write(body, to: file, at: 0)
-      let inode = try finishData(file, publication)
-      try receipts.recordSynced(.wholeFile(.init(record: record, receipt: receipt, inode: inode)))
-      try reach(.intentRecorded)
-      let result = try tree.take(receipt.id, from: incoming, to: place, ifExists: publication.ifExists)
-      try beforeSync(.incomingFolder)
-      try incoming.sync()
-      try reach(.renamed)
-      _ = try? receipts.record(.wholeFilePublished(.init(receiptID: receipt.id)))
-      try reach(.publishedRecorded)
-      return result
-    } catch {
-      if !isStopped { unlinkat(incoming.raw, receipt.id, 0) }
-      throw error
-    }
+  /// Publishes whole files from memory.
+  public func publish(_ files: [WholeFilePublication]) -> [Result<PublicationResult, StoreFailure>] {
+    var batch = WholeFileBatch(files, in: self)
+    return batch.publish()
+  }
+
+  /// That files are gone from there is on the disk afterwards.
+  func syncIncoming() throws(StoreFailure) {
+    try beforeSync(.incomingFolder)
+    try incoming.sync()
   }
 
   /// Forgets receipts that nobody asks for any more.

@@ -34,14 +34,19 @@ final class Journal: Sendable {
 
   /// The position after the record, for ``sync(to:)``.
   @discardableResult
-  func append(_ payload: [UInt8]) throws(StoreFailure) -> UInt64 {
-    var record: [UInt8] = []
-    record.reserveCapacity(Journal.headerBytes + payload.count)
-    let checksum = payload.withUnsafeBytes { CRC32C.checksum($0) }
-    withUnsafeBytes(of: UInt32(truncatingIfNeeded: payload.count).littleEndian) { record.append(contentsOf: $0) }
-    withUnsafeBytes(of: checksum.littleEndian) { record.append(contentsOf: $0) }
-    record.append(contentsOf: payload)
-    let bytes = record
+  func append(_ payload: [UInt8]) throws(StoreFailure) -> UInt64 { try append([payload]) }
+
+  /// Appends records in one write; the position after them.
+  func append(_ payloads: [[UInt8]]) throws(StoreFailure) -> UInt64 {
+    var records: [UInt8] = []
+    records.reserveCapacity(payloads.reduce(0) { $0 + Journal.headerBytes + $1.count })
+    for payload in payloads {
+      let checksum = payload.withUnsafeBytes { CRC32C.checksum($0) }
+      withUnsafeBytes(of: UInt32(truncatingIfNeeded: payload.count).littleEndian) { records.append(contentsOf: $0) }
+      withUnsafeBytes(of: checksum.littleEndian) { records.append(contentsOf: $0) }
+      records.append(contentsOf: payload)
+    }
+    let bytes = records
     return try state.withLock { (state) throws(StoreFailure) -> UInt64 in
       try appendLocked(bytes)
       state.appended += 1
@@ -49,11 +54,11 @@ final class Journal: Sendable {
     }
   }
 
-  /// A record that the disk had no room for must not stay in part: everything after it would be cut off with it.
-  private func appendLocked(_ record: [UInt8]) throws(StoreFailure) {
+  /// Records that the disk had no room for must not stay in part: everything after them would be cut off with them.
+  private func appendLocked(_ records: [UInt8]) throws(StoreFailure) {
     var written = 0
-    while written < record.count {
-      let count = record.withUnsafeBytes {
+    while written < records.count {
+      let count = records.withUnsafeBytes {
         Glibc.write(file.raw, $0.baseAddress?.advanced(by: written), $0.count - written)
       }
       if count < 0, errno == EINTR { continue }

@@ -15,48 +15,72 @@ struct PublishedTree: Sendable {
     self.beforeSync = beforeSync
   }
 
-  /// Where a name lies.
-  struct Place {
+  /// A folder of published files.
+  struct Folder {
     var directory: FileDescriptor
-    var lastComponent: String
     /// The directories above it, the root first.
     var ancestors: [FileDescriptor]
   }
 
+  /// Where a name lies.
+  struct Place {
+    var folder: Folder
+    var lastComponent: String
+  }
+
+  /// The name in two parts; the folder's is empty for the root itself.
+  static func split(_ name: String) throws(StoreFailure) -> (folder: Substring, lastComponent: Substring) {
+    guard PublishedName.validate(name) == nil else { throw .nameUnreachable("the name is not acceptable") }
+    guard let slash = name.utf8.lastIndex(of: UInt8(ascii: "/")) else { return ("", name[...]) }
+    return (name[..<slash], name[name.utf8.index(after: slash)...])
+  }
+
   /// Opens the directory that holds the name, making what is missing.
   func makePlace(for name: String) throws(StoreFailure) -> Place {
-    guard PublishedName.validate(name) == nil else { throw .nameUnreachable("the name is not acceptable") }
-    var components = name.split(separator: "/").map(String.init)
-    let last = components.removeLast()
-    var place = Place(directory: root, lastComponent: last, ancestors: [])
-    for component in components {
-      let parent = place.directory
+    let parts = try PublishedTree.split(name)
+    return Place(folder: try makeFolder(parts.folder), lastComponent: String(parts.lastComponent))
+  }
+
+  /// Opens a directory, making what is missing.
+  func makeFolder(_ path: Substring) throws(StoreFailure) -> Folder {
+    var folder = Folder(directory: root, ancestors: [])
+    for component in path.split(separator: "/").map(String.init) {
+      let parent = folder.directory
+      folder.ancestors.append(parent)
+      if let present = try PublishedTree.openDirectoryIfPresent(component, in: parent) {
+        folder.directory = present
+        continue
+      }
       if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST {
         throw PublishedTree.failure("mkdir", component)
       }
-      place.ancestors.append(parent)
-      place.directory = try PublishedTree.openDirectory(component, in: parent)
+      folder.directory = try PublishedTree.openDirectory(component, in: parent)
     }
-    return place
+    return folder
   }
 
-  /// Moves a file to its place: atomic, and with everything on the way to it on the disk afterwards. That it is gone from
-  /// where it was is for the caller to sync.
-  func take(
+  /// Moves a file to its place, atomically, and says how many bytes of another file that replaced. Afterwards the folder
+  /// is to be synced; that the file is gone from where it was is for the caller to sync.
+  static func move(
     _ file: String, from directory: FileDescriptor, to place: Place, ifExists: IfExists
-  ) throws(StoreFailure) -> PublicationResult {
+  ) throws(StoreFailure) -> UInt64 {
+    let target = place.folder.directory
     var old = stat()
-    let hasOld = fstatat(place.directory.raw, place.lastComponent, &old, AT_SYMLINK_NOFOLLOW) == 0
+    let hasOld = fstatat(target.raw, place.lastComponent, &old, AT_SYMLINK_NOFOLLOW) == 0
     let isFile = hasOld && old.st_mode & S_IFMT == S_IFREG
-    let flags: UInt32 = ifExists == .fail ? PublishedTree.renameNoReplace : 0
-    guard uploadfs_renameat2(directory.raw, file, place.directory.raw, place.lastComponent, flags) == 0 else {
+    let flags: UInt32 = ifExists == .fail ? renameNoReplace : 0
+    guard uploadfs_renameat2(directory.raw, file, target.raw, place.lastComponent, flags) == 0 else {
       if errno == EEXIST, ifExists == .fail { throw .nameExists }
-      throw PublishedTree.failure("rename", place.lastComponent)
+      throw failure("rename", place.lastComponent)
     }
-    for ancestor in place.ancestors { try syncedFolders.sync(ancestor, beforeSync) }
+    return isFile ? UInt64(clamping: old.st_size) : 0
+  }
+
+  /// Returns when everything in the folder, and on the way to it, is on the disk.
+  func sync(_ folder: Folder) throws(StoreFailure) {
+    for ancestor in folder.ancestors { try syncedFolders.sync(ancestor, beforeSync) }
     try beforeSync(.publishedFolder)
-    try place.directory.sync()
-    return PublicationResult(replacedBytes: isFile ? UInt64(clamping: old.st_size) : 0)
+    try folder.directory.sync()
   }
 
   /// Whether the name belongs to this very file. If so, everything on the way to it is on the disk afterwards: the crash may
@@ -102,12 +126,23 @@ struct PublishedTree: Sendable {
 
   private static let renameNoReplace: UInt32 = 1
 
+  private static let directoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
+
+  private static func openDirectoryIfPresent(
+    _ component: String, in parent: FileDescriptor
+  ) throws(StoreFailure) -> FileDescriptor? {
+    do throws(StoreFailure) {
+      return try FileDescriptor.openIfPresent(component, in: parent, directoryFlags)
+    } catch {
+      throw failure("open", component)
+    }
+  }
+
   private static func openDirectory(
     _ component: String, in parent: FileDescriptor
   ) throws(StoreFailure) -> FileDescriptor {
-    let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
     do throws(StoreFailure) {
-      return try FileDescriptor.open(component, in: parent, flags)
+      return try FileDescriptor.open(component, in: parent, directoryFlags)
     } catch {
       throw failure("open", component)
     }

@@ -52,19 +52,20 @@ final class ReceiptJournal: Sendable {
     return Journal(appendingTo: file, beforeSync: { () throws(StoreFailure) in try beforeSync(.receiptJournal) })
   }
 
-  /// Appends a record.
-  func record(_ record: JournalRecord) throws(StoreFailure) {
-    _ = try append(record)
+  /// Appends records.
+  func record(_ records: [JournalRecord]) throws(StoreFailure) {
+    _ = try append(records)
   }
 
-  /// Appends a record and returns when it is on the disk.
-  func recordSynced(_ record: JournalRecord) throws(StoreFailure) {
-    let (journal, position) = try append(record)
+  /// Appends records and returns when they are on the disk.
+  func recordSynced(_ records: [JournalRecord]) throws(StoreFailure) {
+    let (journal, position) = try append(records)
     try journal.sync(to: position)
   }
 
-  private func append(_ record: JournalRecord) throws(StoreFailure) -> (Journal, UInt64) {
-    let bytes = record.bytes
+  private func append(_ records: [JournalRecord]) throws(StoreFailure) -> (Journal, UInt64) {
+    let payloads = records.map(\.bytes)
+    let newest = records.lazy.compactMap(\.publishedAt).max()
     return try state.withLock { (state) throws(StoreFailure) in
       if state.recordCount >= ReceiptJournal.recordsPerSegment, let last = state.segments.last {
         let number = last.number + 1
@@ -72,11 +73,11 @@ final class ReceiptJournal: Sendable {
         state.segments.append(Segment(number: number, newest: .min))
         state.recordCount = 0
       }
-      let position = try state.journal.append(bytes)
-      state.recordCount += 1
-      if case .wholeFile(let file) = record, let last = state.segments.indices.last {
-        let newest = state.segments[last].newest
-        state.segments[last].newest = newest == .max ? file.receipt.publishedAt : max(newest, file.receipt.publishedAt)
+      let position = try state.journal.append(payloads)
+      state.recordCount += payloads.count
+      if let newest, let last = state.segments.indices.last {
+        let known = state.segments[last].newest
+        state.segments[last].newest = known == .max ? newest : max(known, newest)
       }
       return (state.journal, position)
     }
@@ -97,7 +98,7 @@ final class ReceiptJournal: Sendable {
       var newest: Milliseconds = .min
       for payload in try Journal.recover(file) {
         guard let record = JournalRecord(payload) else { continue }
-        if case .wholeFile(let file) = record { newest = max(newest, file.receipt.publishedAt) }
+        if let publishedAt = record.publishedAt { newest = max(newest, publishedAt) }
         records.append(record)
       }
       let found = newest
@@ -118,5 +119,12 @@ final class ReceiptJournal: Sendable {
       return old
     }
     for segment in old { unlinkat(directory.raw, "\(segment.number).journal", 0) }
+  }
+}
+
+extension JournalRecord {
+  /// When the whole file was published that it tells of.
+  fileprivate var publishedAt: Milliseconds? {
+    if case .wholeFile(let file) = self { file.receipt.publishedAt } else { nil }
   }
 }

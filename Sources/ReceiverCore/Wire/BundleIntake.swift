@@ -1,0 +1,180 @@
+import ChunkProtocol
+import Integrity
+
+/// Takes a bundle as it arrives: cuts it into members, says what each of them means, and has their bodies and digests ready
+/// when it is complete. Pure, as the translation; nothing is asked of the core before the whole bundle is there.
+public struct BundleIntake: Sendable {
+  /// One whole file of a bundle.
+  public struct Member: Sendable {
+    /// What became of the body that was sent.
+    public enum Body: Sendable {
+      /// Not kept: the member is answered already.
+      case none
+      /// As sent; ``BundleIntake/decode()`` has still to be called.
+      case encoded([UInt8])
+      /// The plain bytes and their digests.
+      case plain([UInt8], ChunkFacts)
+      /// What was sent does not decode.
+      case refused(Refusal)
+    }
+
+    /// What is to be done about it.
+    public enum Plan: Sendable {
+      /// It is answered already.
+      case answer(Answer)
+      /// The core is to be asked.
+      case ask(CoreQuestion)
+    }
+
+    /// What is to be done about it.
+    public let plan: Plan
+    /// Its body.
+    public internal(set) var body = Body.none
+
+    /// The event that follows when the core lets the body in.
+    public func next(_ question: CoreQuestion, _ request: RequestID) -> CoreEvent {
+      switch body {
+      case .plain(_, let facts): question.bodyArrived(request, facts)
+      case .refused(let refusal): question.bodyFailed(request, refusal)
+      case .none, .encoded: question.bodyFailed(request, .bodyBrokeOff)
+      }
+    }
+  }
+
+  /// The memory that it may take: all that is sent, and what that is decoded to.
+  public var memoryBytes: Int { contentLength + ProtocolLimits.bundleBytesMax }
+  /// The members that are complete, in order.
+  public private(set) var members: [Member] = []
+
+  private let contentLength: Int
+  private let credential: CredentialID
+  private let translation: RequestTranslation
+  private var reader = BundleReader()
+  private var open: (plan: Member.Plan, body: [UInt8])?
+  /// The member whose digests are computed beside the next one's.
+  private var unhashed: Int?
+
+  /// For the body of a request of this credential.
+  init(contentLength: Int, of credential: CredentialID, _ translation: RequestTranslation) {
+    self.contentLength = contentLength
+    self.credential = credential
+    self.translation = translation
+  }
+
+  /// Takes a whole bundle and makes it ready.
+  public mutating func take(_ whole: [UInt8]) throws(Refusal) {
+    try whole.withUnsafeBufferPointer { (bytes) throws(Refusal) in try take(UnsafeRawBufferPointer(bytes)) }
+    try finish()
+    decode()
+  }
+
+  /// Takes the bytes that have arrived.
+  public mutating func take(_ bytes: UnsafeRawBufferPointer) throws(Refusal) {
+    do throws(BundleViolation) {
+      var rest = bytes
+      while let event = try reader.next(&rest) { take(event) }
+    } catch {
+      throw Refusal(error)
+    }
+  }
+
+  private mutating func take(_ event: BundleReader.Event) {
+    switch event {
+    case .head(let head, let contentLength):
+      let plan = translation.plan(head, of: credential)
+      var body: [UInt8] = []
+      if plan.encoding != nil { body.reserveCapacity(contentLength) }
+      open = (plan, body)
+    case .body(let bytes):
+      if open?.plan.encoding != nil { open?.body.append(contentsOf: bytes) }
+    case .end:
+      guard let member = open else { return }
+      open = nil
+      add(member.plan, member.body)
+    }
+  }
+
+  private mutating func add(_ plan: Member.Plan, _ body: [UInt8]) {
+    switch plan.encoding {
+    case nil: members.append(Member(plan: plan))
+    case .lz4?: members.append(Member(plan: plan, body: .encoded(body)))
+    case .identity?:
+      members.append(Member(plan: plan, body: .encoded(body)))
+      hash(members.count - 1)
+    }
+  }
+
+  /// Two bodies side by side take hardly longer than one.
+  private mutating func hash(_ index: Int) {
+    guard ChunkHasherPair.isAvailable else { return hashAlone(index) }
+    guard let other = unhashed else {
+      unhashed = index
+      return
+    }
+    unhashed = nil
+    guard case .encoded(let first) = members[other].body, case .encoded(let second) = members[index].body else {
+      return
+    }
+    let facts = ChunkFacts.ofBoth(first, second)
+    members[other].body = .plain(first, facts.0)
+    members[index].body = .plain(second, facts.1)
+  }
+
+  private mutating func hashAlone(_ index: Int) {
+    guard case .encoded(let bytes) = members[index].body else { return }
+    members[index].body = .plain(bytes, ChunkFacts(of: bytes))
+  }
+
+  /// The request's body has ended.
+  public mutating func finish() throws(Refusal) {
+    do throws(BundleViolation) {
+      try reader.finish()
+    } catch {
+      throw Refusal(error)
+    }
+    if let last = unhashed { hashAlone(last) }
+    unhashed = nil
+  }
+
+  /// Whether ``decode()`` has something to do; it takes the processor for long.
+  public var hasEncoded: Bool {
+    members.contains { member in if case .encoded = member.body { true } else { false } }
+  }
+
+  /// Decodes the members that came encoded; to be called when the bundle is complete.
+  public mutating func decode() {
+    for index in members.indices {
+      guard case .encoded(let sent) = members[index].body, let announced = members[index].plan.announced else {
+        continue
+      }
+      do throws(Refusal) {
+        let (plain, facts) = try AdmittedBody(announced).take(sent)
+        members[index].body = .plain(plain, facts)
+      } catch {
+        members[index].body = .refused(error)
+      }
+    }
+  }
+}
+
+extension BundleIntake.Member.Plan {
+  /// What is announced of the body that the question brings along.
+  fileprivate var announced: AnnouncedBytes? {
+    if case .ask(.wholeFile(_, _, _, let announced)) = self { announced } else { nil }
+  }
+
+  fileprivate var encoding: ChunkEncoding? { announced?.encoding }
+}
+
+extension Refusal {
+  /// The request that brought this bundle is refused as a whole.
+  init(_ violation: BundleViolation) {
+    switch violation {
+    case .malformed, .brokenOff: self.init(.badRequest(field: "body"), violation.description)
+    case .tooManyMembers: self.init(.tooLarge(limitBytes: UInt64(ProtocolLimits.bundleFilesMax)), violation.description)
+    case .headTooLong:
+      self.init(.tooLarge(limitBytes: UInt64(ProtocolLimits.bundleHeadBytesMax)), violation.description)
+    case .tooManyBytes: self.init(.tooLarge(limitBytes: UInt64(ProtocolLimits.bundleBytesMax)), violation.description)
+    }
+  }
+}

@@ -1,0 +1,182 @@
+import ChunkProtocol
+import Integrity
+import Testing
+
+@testable import ReceiverCore
+
+/// The way of a bundle through translation and intake, as a simulation goes it.
+@Suite struct BundleIntakeTests {
+  private static let token = "a-token"
+  private let translation: RequestTranslation
+  private let core = CoreHarness()
+
+  init() {
+    translation = RequestTranslation(credentials: [core.credential], limits: core.limits)
+  }
+
+  private func plan(
+    contentLength: Int?, type: String? = MediaType.bundle, token: String = token
+  ) -> RequestPlan {
+    var fields = [(name: HeaderName.authorization, value: "Bearer \(token)")]
+    if let contentLength { fields.append((HeaderName.contentLength, String(contentLength))) }
+    if let type { fields.append((HeaderName.contentType, type)) }
+    return translation.plan(WireRequest(method: "POST", target: "/v1/files", fields: fields))
+  }
+
+  private func status(_ plan: RequestPlan) -> Int? {
+    if case .answer(let answer) = plan { answer.status } else { nil }
+  }
+
+  private func member(
+    _ name: String, _ plain: [UInt8], key: String, sending sent: [UInt8]? = nil, encoding: ChunkEncoding = .identity
+  ) throws -> [UInt8] {
+    let facts = ChunkFacts(of: plain)
+    let nonce = [UInt8](repeating: 3, count: 32)
+    let tagKey = ChunkTag.sessionKey(
+      masterKey: ChunkTag.masterKey(credentialSecret: Array(Self.token.utf8)), nonce: nonce, sessionID: key)
+    let tag = ChunkTag.tag(
+      key: tagKey, index: 0, sizeBytes: UInt64(plain.count), chunkSHA256: facts.sha256.bytes, sessionID: key,
+      nonce: nonce)
+    let chunk = ChunkHeaders(
+      sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding, tag: tag,
+      contentSHA256: nil)
+    let file = FileHeaders(
+      idempotencyKey: try #require(IdempotencyKey(text: key)), nonce: nonce, modifiedNanoseconds: 5, mode: 0o600,
+      fileID: nil, ifExists: .replace)
+    let head = BundleMemberHead(target: ProtocolPath.file(name: name).text, fields: chunk.fields + file.fields)
+    let body = sent ?? plain
+    return head.encode(contentLength: body.count) + body
+  }
+
+  private func compressed(_ plain: [UInt8]) -> [UInt8] {
+    [UInt8](unsafeUninitializedCapacity: LZ4.compressedBytesMax(plain.count)) { target, count in
+      count = plain.withUnsafeBytes { LZ4.compress($0, into: UnsafeMutableRawBufferPointer(target)) } ?? 0
+    }
+  }
+
+  /// What the bundle's members are answered, when its body comes in pieces of this size.
+  private func send(_ body: [UInt8], pieceBytes: Int = .max) throws(Refusal) -> [Answer] {
+    guard case .readBundle(var intake) = plan(contentLength: body.count) else { return [] }
+    var rest = body[...]
+    while !rest.isEmpty {
+      let piece = Array(rest.prefix(pieceBytes))
+      rest = rest.dropFirst(piece.count)
+      try piece.withUnsafeBufferPointer { (bytes) throws(Refusal) in try intake.take(UnsafeRawBufferPointer(bytes)) }
+    }
+    try intake.finish()
+    intake.decode()
+    #expect(!intake.hasEncoded)
+    return intake.members.compactMap { member in
+      switch member.plan {
+      case .answer(let answer): answer
+      case .ask(let question): answer(to: member, question)
+      }
+    }
+  }
+
+  private func answer(to member: BundleIntake.Member, _ question: CoreQuestion) -> Answer? {
+    let request = core.makeRequest()
+    core.send(question.event(request, freshID: "fresh-\(request.value)", freeBytes: 1_000_000))
+    if case .bodyAdmitted? = core.replies[request]?.last { core.send(member.next(question, request)) }
+    core.runEffects()
+    guard let reply = core.replies[request]?.last, case .answer(let answer) = question.outcome(of: reply) else {
+      return nil
+    }
+    return answer
+  }
+
+  @Test(arguments: [1, 7, 64, 1000, Int.max])
+  func members_areAnsweredInTheirOrder_whateverThePieces(pieceBytes: Int) throws {
+    let bodies: [[UInt8]] = [[], [1], [UInt8](repeating: 2, count: 20_000), [3, 4], [UInt8](repeating: 5, count: 300)]
+    var bundle: [UInt8] = []
+    for (number, body) in bodies.enumerated() { bundle += try member("f\(number)", body, key: "k\(number)") }
+    let answers = try send(bundle, pieceBytes: pieceBytes)
+    #expect(answers.map(\.status) == [201, 201, 201, 201, 201])
+    for (number, answer) in answers.enumerated() {
+      let receipt = try WireJSON.decode(ReceiptBody.self, from: answer.body)
+      #expect(receipt.name == "f\(number)" && receipt.sizeBytes == UInt64(bodies[number].count))
+    }
+  }
+
+  @Test func members_ofOddNumberAndUnequalLength_haveTheDigestsOfEachAlone() throws {
+    var random = SplitMix(state: 1)
+    for count in [1, 2, 3, 8] {
+      let bodies = (0..<count).map { _ in
+        (0..<Int.random(in: 0...40_000, using: &random)).map { UInt8(truncatingIfNeeded: $0) }
+      }
+      var bundle: [UInt8] = []
+      for (number, body) in bodies.enumerated() { bundle += try member("f", body, key: "k\(number)") }
+      guard case .readBundle(var intake) = plan(contentLength: bundle.count) else {
+        return #expect(Bool(false), "no bundle")
+      }
+      try intake.take(bundle)
+      for (member, body) in zip(intake.members, bodies) {
+        guard case .plain(let bytes, let facts) = member.body else { return #expect(Bool(false), "\(member.body)") }
+        #expect(bytes == body && facts == ChunkFacts(of: body))
+      }
+    }
+  }
+
+  @Test func encodedMember_isThatOfItsPlainBytes_andALyingOneIsRefusedAlone() throws {
+    let plain = [UInt8](repeating: 9, count: 5000)
+    let block = compressed(plain)
+    let answers = try send(
+      try member("a", plain, key: "a", sending: block, encoding: .lz4)
+        + (try member("b", plain, key: "b", sending: Array(block.dropLast()), encoding: .lz4))
+        + (try member("c", [1], key: "c")))
+    #expect(answers.map(\.status) == [201, 422, 201])
+  }
+
+  @Test func memberThatIsNoFile_isAnsweredAlone_andItsBodyIsNotKept() throws {
+    let other = BundleMemberHead(target: "/v1/uploads", fields: []).encode(contentLength: 2) + [1, 2]
+    let headless = BundleMemberHead(target: "/v1/files/x", fields: []).encode(contentLength: 1) + [1]
+    let bundle = other + (try member("a", [1], key: "a")) + headless
+    #expect(try send(bundle).map(\.status) == [404, 201, 400])
+    guard case .readBundle(var intake) = plan(contentLength: bundle.count) else {
+      return #expect(Bool(false), "no bundle")
+    }
+    try intake.take(bundle)
+    if case .none = intake.members[0].body {} else { #expect(Bool(false), "\(intake.members[0].body)") }
+  }
+
+  @Test func bundleAsAWhole_needsTypeLengthAndCredential() {
+    #expect(status(plan(contentLength: 100, type: nil)) == 415)
+    #expect(status(plan(contentLength: 100, type: "text/plain")) == 415)
+    #expect(status(plan(contentLength: nil)) == 411)
+    #expect(status(plan(contentLength: (5 << 20) + 1)) == 413)
+    #expect(status(plan(contentLength: 100, token: "other")) == 401)
+    #expect(status(plan(contentLength: 5 << 20)) == nil)
+    #expect(
+      status(
+        translation.plan(
+          WireRequest(method: "GET", target: "/v1/files", fields: [(HeaderName.authorization, "Bearer \(Self.token)")]))
+      )
+        == 405)
+  }
+
+  @Test func violation_refusesTheWholeBundle() throws {
+    let one = try member("a", [1], key: "a")
+    let broken = #expect(throws: Refusal.self) { try send(Array(one.dropLast())) }
+    #expect(broken?.kind == .badRequest(field: "body"))
+    let many = #expect(throws: Refusal.self) { try send((0..<65).flatMap { _ in one }) }
+    #expect(many?.kind == .tooLarge(limitBytes: 64))
+    #expect(core.replies.isEmpty)
+  }
+
+  @Test func answers_areWrittenOneAfterTheOther() throws {
+    let bundle = Answer.bundle([.refused(Refusal(.underWay, "later")), Answer(status: 201)])
+    #expect(bundle.status == 200 && bundle.contentType == MediaType.bundle)
+    let read = try BundleAnswer.read(bundle.body)
+    #expect(read.map(\.status) == [409, 201])
+    #expect(read[0].fields.map(\.name) == ["Content-Type", "Retry-After", "Content-Length"])
+  }
+}
+
+private struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return state
+  }
+}
