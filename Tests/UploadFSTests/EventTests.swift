@@ -167,6 +167,18 @@ struct EventTests {
     #expect(mounted.sink.problems == [])
   }
 
+  @Test func aFileThatLosesItsNameBeforeItIsAnnouncedIsOnlyRemoved() throws {
+    let mounted = try Mounted()
+    let created = try mounted.filesystem.createUnannounced(
+      mounted.entry("a"), mode: 0o600, flags: O_WRONLY, caller: mounted.caller)
+    // Another thread is faster than the one that made the file.
+    try mounted.filesystem.unlink(mounted.entry("a"))
+    mounted.filesystem.announce(created.file) { _ in nil }
+    mounted.filesystem.release(created.opened.handle)
+    #expect(mounted.sink.takeNames() == ["removed"])
+    #expect(mounted.sink.problems == [])
+  }
+
   @Test func attributesAreNoContent() throws {
     let mounted = try Mounted()
     try mounted.make("a")

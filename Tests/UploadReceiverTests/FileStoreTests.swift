@@ -557,6 +557,35 @@ import Testing
     #expect(folder.files() == ["files/b"])
   }
 
+  /// The crash may have come between the rename and the folder's sync: a power cut could still take the name away.
+  @Test(arguments: [false, true])
+  func publicationFoundAfterACrash_countsOnceTheWayToItIsOnTheDisk(isWholeFile: Bool) throws {
+    let facts = session()
+    do {
+      let store = try makeStore(stoppingAt: .renamed)
+      _ = try store.create(facts)
+      try write(store, facts)
+      #expect(throws: StoreFailure.self) {
+        if isWholeFile {
+          _ = try store.publish(file, record, publication())
+        } else {
+          _ = try store.publish(facts.sessionID, publication())
+        }
+      }
+    }
+    let recorder = SyncRecorder()
+    do {
+      let store = try makeStore(beforeSync: recorder.beforeSync)
+      recorder.fail(.publishedFolder)
+      #expect(throws: StoreFailure.io("fsync: Input/output error")) { _ = try store.recover() }
+      _ = recorder.take()
+    }
+    let found = try makeStore(beforeSync: recorder.beforeSync).recover()
+    let receipts = isWholeFile ? found.wholeFiles.map(\.receipt) : found.published.map(\.receipt)
+    #expect(receipts == [publication().receipt])
+    #expect(recorder.take().filter { $0 == .publishedFolder }.count == 2, "the name of the folder, and in it")
+  }
+
   // MARK: Opening
 
   @Test func mountTable_tellsTheFilesystem() {

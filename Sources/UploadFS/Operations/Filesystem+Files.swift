@@ -133,10 +133,28 @@ extension Filesystem {
   private func createNew(_ entry: DirectoryEntry, mode: mode_t, flags: Int32, caller: Caller) throws(SystemError)
     -> (found: FoundEntry, opened: Opened)
   {
+    let created = try createUnannounced(entry, mode: mode, flags: flags, caller: caller)
+    announce(created.file) { state in
+      created.writes ? nil : state.activity.madeWithoutWriter().map { Announcement($0) }
+    }
+    return (created.found, created.opened)
+  }
+
+  /// A file that was made and opened, and of which nothing was said yet.
+  struct CreatedFile {
+    var found: FoundEntry
+    var file: CapturedFile
+    var opened: Opened
+    var writes: Bool
+  }
+
+  /// Until the caller announces the file, whoever else comes upon it may do so, or take its name away.
+  func createUnannounced(
+    _ entry: DirectoryEntry, mode: mode_t, flags: Int32, caller: Caller
+  ) throws(SystemError) -> CreatedFile {
     let access = flags & O_ACCMODE
     let writes = access == O_WRONLY || access == O_RDWR
-    let created = try namespaceLock.exclusive {
-      () throws(SystemError) -> (found: FoundEntry, file: CapturedFile, opened: Opened) in
+    return try namespaceLock.exclusive { () throws(SystemError) -> CreatedFile in
       let place = try location(of: entry)
       let descriptor = FileDescriptor(
         owning: try place.open(O_RDWR | O_CREAT | O_EXCL, mode: mode & 0o7777), isReadable: true, isWritable: true)
@@ -150,12 +168,8 @@ extension Filesystem {
         if writes { state.owesOpened = state.activity.openedForWriting() != nil }
         return register(file, &state, descriptor, reads: access != O_WRONLY, writes: writes)
       }
-      return (FoundEntry(node: node, status: status), file, opened)
+      return CreatedFile(found: FoundEntry(node: node, status: status), file: file, opened: opened, writes: writes)
     }
-    announce(created.file) { state in
-      writes ? nil : state.activity.madeWithoutWriter().map { Announcement($0) }
-    }
-    return (created.found, created.opened)
   }
 
   /// The last descriptor of a handle is closed, or its opener was interrupted before it got one.
