@@ -151,19 +151,36 @@ extension UploadSchedule {
 
   /// Fills the places of files that are done, or wait.
   private mutating func admit() {
-    activeSmall.removeAll { files[$0]?.phase != .ready || files[$0]?.isWholeFile != true }
-    activeLarge.removeAll { files[$0]?.phase != .ready || files[$0]?.isWholeFile != false }
-    while activeSmall.count < limits.activeSmallFiles, let id = smallQueue.popFirst() {
-      if files[id]?.phase == .ready, files[id]?.isWholeFile == true, !activeSmall.contains(id) {
-        activeSmall.append(id)
-      }
+    Self.fill(&activeSmall, max: limits.activeSmallFiles, from: &smallQueue, &smallTime, ofWhole: true, &files)
+    Self.fill(&activeLarge, max: limits.activeLargeFiles, from: &largeQueue, &largeTime, ofWhole: false, &files)
+    // Whoever is being written again takes no part, and must not hold the present back.
+    var least: UInt64?
+    for id in activeSmall + activeLarge {
+      guard let file = files[id], !file.isOpen else { continue }
+      least = min(least ?? .max, file.virtualTime)
     }
-    while activeLarge.count < limits.activeLargeFiles, let id = largeQueue.popFirst() {
-      if files[id]?.phase == .ready, files[id]?.isWholeFile == false, !activeLarge.contains(id) {
-        activeLarge.append(id)
-      }
+    virtualTime = least ?? virtualTime
+  }
+
+  /// A place is handed on with the time that was used on it. Files that come one after the other without end would otherwise
+  /// each begin before those that are at work for long, and these would never have another turn.
+  private static func fill(
+    _ places: inout [FileID], max countMax: Int, from queue: inout FileQueue, _ time: inout UInt64, ofWhole: Bool,
+    _ files: inout FileTable
+  ) {
+    places.removeAll { id in
+      guard let file = files[id] else { return true }
+      if file.phase == .ready, file.isWholeFile == ofWhole { return false }
+      time = max(time, file.virtualTime)
+      return true
     }
-    virtualTime = (activeSmall + activeLarge).compactMap { files[$0]?.virtualTime }.min() ?? virtualTime
+    while places.count < countMax, let id = queue.popFirst() {
+      guard let file = files[id], file.phase == .ready, file.isWholeFile == ofWhole, !places.contains(id) else {
+        continue
+      }
+      if file.virtualTime < time { files[id]?.virtualTime = time }
+      places.append(id)
+    }
   }
 
   // MARK: - The gate

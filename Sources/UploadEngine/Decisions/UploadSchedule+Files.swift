@@ -115,6 +115,8 @@ extension UploadSchedule {
         leaveTransfer(&file)
         files[snapshot.id] = file
         makeReady(snapshot.id, at: now)
+      } else {
+        files[snapshot.id]?.virtualTime = max(file.virtualTime, virtualTime)
       }
     case .held, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
       break

@@ -114,7 +114,11 @@ public struct UploadSchedule: Sendable {
   var largeQueue = FileQueue()
   var activeSmall: [FileID] = []
   var activeLarge: [FileID] = []
+  /// The least among the files at work: what was given to each, counted from a common start.
   var virtualTime: UInt64 = 0
+  /// The latest time of those that have left a small, or a large file's place.
+  var smallTime: UInt64 = 0
+  var largeTime: UInt64 = 0
   var requests: [HTTPRequestID: Underway] = [:]
   /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
   /// the name would show what it no longer is.

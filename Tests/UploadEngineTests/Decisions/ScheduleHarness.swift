@@ -33,6 +33,8 @@ struct ScheduleHarness {
   var endpoints: [HTTPRequestID: EndpointID] = [:]
   var buffersMax = 0
   var chunkRequestsMax = 0
+  /// After each event the sums are compared with a walk over all files: too slow for a thousand of them.
+  var checksSums = true
 
   static let chunkBytes = 1000
 
@@ -76,7 +78,7 @@ struct ScheduleHarness {
     buffersMax = max(buffersMax, buffers.count)
     chunkRequestsMax = max(chunkRequestsMax, sent.filter { $0.order.carriesChunk }.count)
     #expect(buffers.count <= schedule.limits.buffers)
-    expectTrueSums()
+    if checksSums { expectTrueSums() }
   }
 
   /// The summary's running sums are those of a walk over all files.
