@@ -80,3 +80,17 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
     self.publishedAtMilliseconds = publishedAtMilliseconds
   }
 }
+
+extension ReceiptBody: JSONWritable {
+  /// Writes the receipt.
+  public func write(to json: inout JSONText) {
+    json.object { json in
+      json.member("chain_tip", chainTip)
+      json.member("id", id)
+      json.member("merkle_root", merkleRoot)
+      json.member("name", name)
+      json.member("published_at_ms", publishedAtMilliseconds)
+      json.member("size", sizeBytes)
+    }
+  }
+}

@@ -1,3 +1,4 @@
+public import ChunkProtocol
 public import Integrity
 
 /// What is to be done. The driver runs effects in the order given, after it has let go of the core; what the store does
@@ -122,4 +123,15 @@ public struct WholeFileRecord: Hashable, Sendable, Codable {
   public var idempotencyKey: String
   /// A digest of what two requests with this key must agree in.
   @HexText public var fingerprint: [UInt8]
+}
+
+extension WholeFileRecord: JSONWritable {
+  /// Writes the record as journals hold it.
+  public func write(to json: inout JSONText) {
+    json.object { json in
+      json.member("credential", credential)
+      json.member("fingerprint", hex: fingerprint)
+      json.member("idempotencyKey", idempotencyKey)
+    }
+  }
 }

@@ -190,6 +190,20 @@ public struct ReceiptFacts: Hashable, Sendable, Codable {
   }
 }
 
+extension ReceiptFacts: JSONWritable {
+  /// Writes the receipt as journals hold it.
+  public func write(to json: inout JSONText) {
+    json.object { json in
+      json.member("chainTip", hex: chainTip)
+      json.member("id", id)
+      json.member("merkleRoot", hex: merkleRoot)
+      json.member("name", name)
+      json.member("publishedAt", publishedAt)
+      json.member("sizeBytes", sizeBytes)
+    }
+  }
+}
+
 /// Whether two names are the same to a filesystem; `==` takes two spellings of é for one.
 func isSameName(_ left: String, _ right: String) -> Bool {
   left.utf8.elementsEqual(right.utf8)

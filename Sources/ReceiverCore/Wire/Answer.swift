@@ -40,7 +40,7 @@ public struct Answer: Hashable, Sendable {
   }
 
   static func receipt(_ receipt: ReceiptFacts, status: Int) -> Answer {
-    .json(ReceiptBody(receipt), status: status)
+    Answer(status: status, contentType: MediaType.json, body: WireJSON.encode(ReceiptBody(receipt)))
   }
 
   /// The answers to a bundle's members, in their order.

@@ -36,7 +36,7 @@ final class ReceiverDriver: Sendable {
   private struct Outcome {
     var replies: [(CheckedContinuation<Reply, Never>, Reply)] = []
     var groups: [(CheckedContinuation<[Reply], Never>, [Reply])] = []
-    var files: [(request: RequestID, file: WholeFilePublication)] = []
+    var files: [PublicationQueue.Item] = []
     var work: [(CoreEffect, (any BodyBytes)?)] = []
   }
 
@@ -59,6 +59,7 @@ final class ReceiverDriver: Sendable {
   private let writers: NIOThreadPool
   /// Publications wait for the disk; they must not hold up the writers.
   private let publishers: NIOThreadPool
+  private let publications: PublicationQueue
 
   init(core: ReceiverCore, store: any UploadStore, clock: ReceiverClock, logger: Logger) {
     self.store = store
@@ -67,6 +68,7 @@ final class ReceiverDriver: Sendable {
     state = Mutex(State(core: core))
     writers = NIOThreadPool(numberOfThreads: 4)
     publishers = NIOThreadPool(numberOfThreads: 8)
+    publications = PublicationQueue(publishers, store, logger)
     writers.start()
     publishers.start()
   }
@@ -180,7 +182,9 @@ final class ReceiverDriver: Sendable {
           handleLocked(.wholeFilePublished(request, .failure(.io("the body is gone"))), &state, &outcome)
           continue
         }
-        outcome.files.append((request, WholeFilePublication(body: body, record: record, publication: publication)))
+        outcome.files.append(
+          PublicationQueue.Item(
+            request: request, file: WholeFilePublication(body: body, record: record, publication: publication)))
       case .writeChunk(let request, _, _, _, _): outcome.work.append((effect, state.bodies[request]))
       default: outcome.work.append((effect, nil))
       }
@@ -206,21 +210,8 @@ final class ReceiverDriver: Sendable {
   private func run(_ outcome: Outcome) {
     for (continuation, reply) in outcome.replies { continuation.resume(returning: reply) }
     for (continuation, replies) in outcome.groups { continuation.resume(returning: replies) }
-    if !outcome.files.isEmpty { publish(outcome.files) }
+    if !outcome.files.isEmpty { publications.add(outcome.files) { [self] in handle($0) } }
     for (effect, body) in outcome.work { run(effect, body) }
-  }
-
-  private func publish(_ files: [(request: RequestID, file: WholeFilePublication)]) {
-    publishers.submit { [self] state in
-      let results: [Result<PublicationResult, StoreFailure>] =
-        if case .active = state {
-          store.publish(files.map(\.file))
-        } else {
-          files.map { _ in .failure(.shuttingDown) }
-        }
-      for case .failure(let failure) in results { logger.error("\(failure.words)") }
-      handle(zip(files, results).map { .wholeFilePublished($0.request, $1) })
-    }
   }
 
   private func run(_ effect: CoreEffect, _ body: (any BodyBytes)?) {
@@ -292,7 +283,7 @@ final class ReceiverDriver: Sendable {
 }
 
 extension StoreFailure {
-  fileprivate static let shuttingDown = StoreFailure.io("the receiver is shutting down")
+  static let shuttingDown = StoreFailure.io("the receiver is shutting down")
 }
 
 extension Refusal {

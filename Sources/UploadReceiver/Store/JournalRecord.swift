@@ -18,19 +18,38 @@ enum JournalRecord: Sendable {
   case wholeFilePublished(Finished)
 
   /// Names the file that is about to be renamed, so that it is recognised under its new name.
-  struct Committing: Hashable, Sendable, Codable {
+  struct Committing: Hashable, Sendable, Codable, JSONWritable {
     var receipt: ReceiptFacts
     var inode: UInt64
+
+    func write(to json: inout JSONText) {
+      json.object { json in
+        json.member("inode", inode)
+        json.member("receipt", receipt)
+      }
+    }
   }
 
-  struct WholeFile: Hashable, Sendable, Codable {
+  struct WholeFile: Hashable, Sendable, Codable, JSONWritable {
     var record: WholeFileRecord
     var receipt: ReceiptFacts
     var inode: UInt64
+
+    func write(to json: inout JSONText) {
+      json.object { json in
+        json.member("inode", inode)
+        json.member("receipt", receipt)
+        json.member("record", record)
+      }
+    }
   }
 
-  struct Finished: Hashable, Sendable, Codable {
+  struct Finished: Hashable, Sendable, Codable, JSONWritable {
     var receiptID: String
+
+    func write(to json: inout JSONText) {
+      json.object { $0.member("receiptID", receiptID) }
+    }
   }
 
   private static let chunkBytes = 1 + 4 + 4 + 4 + 32
