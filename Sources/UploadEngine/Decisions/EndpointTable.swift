@@ -24,6 +24,10 @@ struct EndpointTable: Sendable {
     var health = 1.0
     /// Failures since the last answer.
     var failuresInRow = 0
+    var failedAt = MonotonicTime(nanoseconds: 0)
+
+    /// How much it is to be suspected; one failure may be an accident of one request.
+    var suspicion: Int { min(failuresInRow, 2) }
   }
 
   /// The weight of the latest request in ``Endpoint/health``.
@@ -77,6 +81,7 @@ struct EndpointTable: Sendable {
       endpoint.breaker.failed(at: now)
       endpoint.health -= Self.weight * endpoint.health
       endpoint.failuresInRow += 1
+      endpoint.failedAt = now
     }
   }
 
@@ -91,10 +96,12 @@ struct EndpointTable: Sendable {
     body(&endpoints[id.index])
   }
 
-  /// Less healthy, or equally healthy and configured later.
+  /// More suspect; then less healthy, or equally healthy and configured later. Of those that fail again and again the one
+  /// that has not been tried for longest is the better guess: how they were before says nothing any more.
   private func isWorse(_ left: EndpointID, _ right: EndpointID) -> Bool {
     let (a, b) = (endpoint(left), endpoint(right))
-    if (a.failuresInRow == 0) != (b.failuresInRow == 0) { return a.failuresInRow > 0 }
+    if a.suspicion != b.suspicion { return a.suspicion > b.suspicion }
+    if a.suspicion == 2, a.failedAt != b.failedAt { return a.failedAt > b.failedAt }
     return a.health == b.health ? left > right : a.health < b.health
   }
 }

@@ -70,10 +70,7 @@ extension UploadSchedule {
   private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
-    if let publishing = file.publishing, let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay {
-      // The commit waits for a chunk that nobody will send any more.
-      actions.append(.cancel(publishing.request))
-    }
+    if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     file.snapshot = snapshot
     leaveTransfer(&file)
     checkpoint(&file)

@@ -339,9 +339,8 @@ extension UploadSchedule {
     guard case .chunkStored = outcome else {
       if isCurrent {
         chunkFailed(id, index, StepFailure(outcome), sentAt: sentAt, at: now)
-      } else if let publishing = file.publishing, file.isPublishingOlderContent {
-        // The commit waits for this chunk, whose bytes are gone.
-        actions.append(.cancel(publishing.request))
+      } else if file.isPublishingOlderContent {
+        cancelCommit(of: file)
       }
       return
     }
@@ -426,6 +425,12 @@ extension UploadSchedule {
   }
 
   // MARK: - Publication
+
+  /// It waits for a chunk that nobody will send any more. A small content's one request has all that it needs.
+  mutating func cancelCommit(of file: FileUpload) {
+    guard let request = file.publishing?.request, case .commit? = requests[request]?.purpose else { return }
+    actions.append(.cancel(request))
+  }
 
   private mutating func publicationEnded(
     _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment

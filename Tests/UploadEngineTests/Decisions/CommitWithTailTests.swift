@@ -221,4 +221,22 @@ import Testing
     #expect(harness.state(file.id) == .failed)
     #expect(harness.status(file.id)?.lastFailure?.code == "unauthorized")
   }
+
+  /// Regression, found by the simulation (hasty, seed 2): it was taken for a commit that waits for chunks.
+  @Test func smallContentOnItsWay_isNotCancelled_whenTheFileHasGrownAndChangesAgain() throws {
+    var harness = ScheduleHarness(commitWaitsForChunks: true)
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: 500)
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    harness.answerReads()
+    let small = try #require(harness.sent.first { $0.order.isWholeFile })
+    for epoch in 2...3 as ClosedRange<UInt64> {
+      file.snapshot.epoch = epoch
+      file.snapshot.sizeBytes = 3000
+      harness.handle(file.changed)
+      if epoch == 2 { harness.handle(file.settled) }
+    }
+    #expect(!harness.others.contains(.cancel(small.id)))
+  }
 }

@@ -47,6 +47,20 @@ import Testing
   private let second = EndpointID(1)
   private let third = EndpointID(2)
 
+  /// Regression, found by the simulation (addresses, seed 34): the address that had been healthier before both failed was tried
+  /// again and again, while the other one was back.
+  @Test func ofAddressesThatFailAgainAndAgain_theOneThatWasNotTriedForLongest_isNext() {
+    var table = EndpointTable(count: 2)
+    table.failed(second, at: Self.at(0))
+    table.failed(second, at: Self.at(0))
+    table.failed(first, at: Self.at(1))
+    #expect(table.choose(at: Self.at(1)) == first, "one failure may be an accident")
+    table.failed(first, at: Self.at(2))
+    #expect(table.choose(at: Self.at(2)) == second)
+    table.failed(second, at: Self.at(3))
+    #expect(table.choose(at: Self.at(3)) == first)
+  }
+
   @Test func traffic_goesToTheFirstAddress_untilItFails() {
     var table = EndpointTable(count: 3)
     #expect(table.choose(at: Self.at(0)) == first)
