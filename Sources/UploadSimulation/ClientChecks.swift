@@ -1,7 +1,7 @@
 import FileModel
 import UploadEngine
 
-/// Watches what the client asks for: how much at once, what twice, and how fast while it fails.
+/// Watches what the client asks for: how much at once, what twice, how fast while it fails, where, and for how long.
 final class ClientChecks {
   private struct ChunkPlace: Hashable {
     var session: String
@@ -13,36 +13,56 @@ final class ClientChecks {
 
   private unowned let world: World
   private var inFlight: [HTTPRequestID: SendOrder] = [:]
+  private var deadlines: DeadlineChecks
+  private var addresses = AddressChecks()
+  /// What memory allows now.
+  var budget = MemoryBudget.full
+  private var takesLZ4 = false
   /// What the client was told is stored.
   private var acknowledged: [ChunkPlace: ChunkDigest] = [:]
   private var failureTimes: [Int64] = []
 
-  init(_ world: World) { self.world = world }
+  init(_ world: World, _ network: SimulatedNetwork) {
+    self.world = world
+    deadlines = DeadlineChecks(world, network)
+  }
 
   /// The process has ended; what it knew is not known any more.
   func forget() {
     inFlight = [:]
     acknowledged = [:]
     failureTimes = []
+    deadlines.forget()
+    addresses = AddressChecks()
+    budget = .full
+    takesLZ4 = false
   }
 
   func buffers(_ count: Int) {
-    let limit = world.scenario.limits.buffers
+    let limit = min(world.scenario.limits.buffers, budget.buffers)
     if count > limit { world.fail("buffers", "\(count) buffers are in use, \(limit) are allowed") }
   }
 
-  func sent(_ order: RequestOrder) {
+  func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
     checkAlone(order.order)
+    if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail("address", wrong) }
+    deadlines.sent(order, attempts: attempts)
     inFlight[order.id] = order.order
-    let limits = world.scenario.limits
-    let bodies = inFlight.values.filter { $0.isBody }.count
-    let controls = inFlight.values.filter { $0.isControl }.count
-    if bodies > limits.parallelChunks + limits.controlRequests || controls > limits.controlRequests {
-      world.fail("parallelism", "\(bodies) requests with bodies and \(controls) others are under way")
-    }
+    checkCount(order.order)
     guard case .chunk(let session, let index, let digest, _) = order.order else { return }
     if acknowledged[ChunkPlace(session: session.id, index: index)] == digest {
       world.fail("resent", "chunk \(index) of \(session.id) is sent again although it was acknowledged")
+    }
+  }
+
+  private func checkCount(_ order: SendOrder) {
+    let bodies = inFlight.values.filter { $0.isBody }.count
+    let controls = inFlight.values.filter { $0.isControl }.count
+    if order.isBody, bodies > min(world.scenario.limits.parallelChunks, budget.chunksInFlight) {
+      world.fail("parallelism", "\(bodies) requests with bodies are under way")
+    }
+    if controls > world.scenario.limits.controlRequests {
+      world.fail("parallelism", "\(controls) requests without bodies are under way")
     }
   }
 
@@ -64,6 +84,12 @@ final class ClientChecks {
 
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
     inFlight[order.id] = nil
+    deadlines.ended(order, outcome)
+    addresses.ended(order.endpoint, outcome)
+    switch outcome {
+    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings): takesLZ4 = encodings.contains(.lz4)
+    default: break
+    }
     switch (order.order, outcome) {
     case (.chunk(let session, let index, let digest, _), .chunkStored):
       acknowledged[ChunkPlace(session: session.id, index: index)] = digest
@@ -88,15 +114,28 @@ final class ClientChecks {
     }
   }
 
+  /// A body travels compressed; only where the receiver has said that it takes that.
+  func compressed(_ request: HTTPRequestID) {
+    if !takesLZ4 { world.fail("encoding", "request \(request.value) is compressed, and nobody asked for that") }
+  }
+
+  func know(_ record: ResumeRecord) { deadlines.know(nonce: record.nonce, of: record.fileID) }
+  func stuck(_ id: FileID) { deadlines.stuck(id) }
+  func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
+    deadlines.cancelled(request, isWanted: isWanted)
+  }
+  func checkDeadlines() { deadlines.check() }
+
   func checkIdle() {
     if !inFlight.isEmpty { world.fail("leak", "\(inFlight.count) requests were never answered") }
   }
 }
 
 extension SendOrder {
-  fileprivate var isBody: Bool {
+  var isBody: Bool {
     switch self {
-    case .chunk, .wholeFile: true
+    case .chunk: true
+    case .wholeFile(let file): file.read != nil
     default: false
     }
   }

@@ -9,7 +9,12 @@ final class Oracle {
   var report: (_ invariant: String, _ detail: String) -> Void = { _, _ in }
   private var legitimate: [String: Set<[UInt8]>] = [:]
   private var receipts: [String: [UInt8]] = [:]
+  /// What lies only at the receiver now.
+  private(set) var evicted: [String: [UInt8]] = [:]
+  /// What is shown under a name.
+  var look: (String) -> [UInt8]? = { _ in nil }
   private(set) var settledCount = 0
+  private(set) var deliveries: [RelativePath: Int64] = [:]
   private(set) var publicationCount = 0
 
   /// Nobody is writing this file now.
@@ -34,6 +39,21 @@ final class Oracle {
     receipts[receipt] = bytes
     shown(bytes, name: name)
   }
+
+  /// The local copy is about to go.
+  func evicted(_ bytes: [UInt8], names: [RelativePath]) {
+    for name in names where !TemporaryNameRule.standard.matches(name.lastComponent) {
+      let published = PublishedName.encode(name.bytes)
+      if look(published) != bytes { report("eviction", "\(published) is removed and lies nowhere else") }
+      evicted[published] = bytes
+    }
+  }
+
+  /// A file has this name now: whatever had it before is not asked for any more.
+  func taken(_ name: RelativePath) { evicted[PublishedName.encode(name.bytes)] = nil }
+
+  /// The client says that it is complete.
+  func delivered(_ name: RelativePath, at time: Int64) { deliveries[name] = time }
 
   /// The bytes that a receipt was given for.
   func bytes(ofReceipt id: String) -> [UInt8]? { receipts[id] }

@@ -41,14 +41,45 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case releaseBufferEarly = "release-buffer-early"
   /// The end of a request is not told to the schedule.
   case loseCompletion = "lose-completion"
+  /// The receiver stores compressed bytes as they came.
+  case storeEncoded = "store-encoded"
+  /// Bodies are compressed for a receiver that has not said that it takes that.
+  case compressUnasked = "compress-unasked"
+  /// Every request goes to the first address, however that is.
+  case stayAtFirstAddress = "stay-at-first-address"
+  /// Nobody hears that memory is short.
+  case ignoreMemory = "ignore-memory"
+  /// What a watchdog wants cancelled goes on.
+  case dropCancels = "drop-cancels"
+  /// Watchdogs are not told what moves.
+  case hideProgress = "hide-progress"
+  /// Watchdogs are told that everything moves.
+  case pretendProgress = "pretend-progress"
+  /// A file's last request waits for a while.
+  case dawdle = "dawdle"
+  /// The receiver keeps the files of sessions that have ended.
+  case keepExpired = "keep-expired"
+  /// After a start the receiver does not know what lies there already.
+  case forgetUsage = "forget-usage"
+  /// Local copies go although nothing has been delivered.
+  case evictUndelivered = "evict-undelivered"
+  /// A file whose resume record cannot be read is not found.
+  case damagedRecordHidesFile = "damaged-record-hides-file"
+  /// What was edited by hand between two starts counts as delivered.
+  case overlookHandEdits = "overlook-hand-edits"
 
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
     case .skipEpochCheck, .dropContentWillChange: .hasty
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
-      .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion:
+      .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired:
       .calm
+    case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
+    case .ignoreMemory: .pressure
+    case .dropCancels, .hideProgress, .pretendProgress: .hangs
+    case .forgetUsage: .quota
+    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests: .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power

@@ -64,6 +64,53 @@ extension Scenario {
     $0.seconds = 2...15
   }
 
+  /// Two addresses, each of which fails now and then, and bodies that can be compressed.
+  static let addresses = Scenario("addresses") {
+    $0.addresses = 2
+    $0.addressTroubles = 4
+    $0.compressible = 0.5
+    $0.seconds = 20...120
+  }
+
+  /// Memory comes and goes.
+  static let pressure = Scenario("pressure") {
+    $0.memoryChanges = 20
+    $0.compressible = 0.5
+    $0.writers = 4...10
+    $0.fileBytesMax = 2_000
+    $0.latency = .milliseconds(5)...(.milliseconds(500))
+    $0.cancels = 2
+  }
+
+  /// Requests are swallowed, one by one and all for minutes, and only the watchdogs notice.
+  static let hangs = Scenario("hangs") {
+    $0.hangs = 0.02
+    $0.hangingTimes = 0.3
+    $0.isTransportBlind = true
+    $0.slowTimes = 0.5
+    $0.bytesPerSecond = 60...10_000
+    $0.seconds = 100...900
+  }
+
+  /// Days go by, records and keys are lost, local copies are removed.
+  static let ages = Scenario("ages") {
+    $0.crash(perMinute: 3)
+    $0.longSleeps = 4
+    $0.lostKeys = 0.2
+    $0.damagedRecords = 0.2
+    $0.evictions = 10
+  }
+
+  /// There is not enough room at the receiver.
+  static let quota = Scenario("quota") {
+    $0.quotaBytes = 1_500
+    $0.receiverCrashes = 3
+    $0.clientCrashes = 1
+    $0.evictions = 4
+    $0.latency = .milliseconds(1)...(.milliseconds(500))
+    $0.writers = 4...8
+  }
+
   static let everything = Scenario("everything") {
     $0.spoilNetwork(0.02)
     $0.spoilAnswers(0.01)
@@ -74,11 +121,23 @@ extension Scenario {
     $0.fullDisks = 0.3
     $0.unreadable = 0.01
     $0.clockJumps = 1
+    $0.hangs = 0.005
+    $0.addresses = 2
+    $0.addressTroubles = 1
+    $0.compressible = 0.3
+    $0.memoryChanges = 2
+    $0.longSleeps = 0.2
+    $0.lostKeys = 0.05
+    $0.damagedRecords = 0.05
+    $0.evictions = 2
+    $0.cancels = 0.5
     $0.legitimateFailures = ["digest-mismatch"]
   }
 
   /// All that can be asked for by name; a seed without a name takes its turn among them.
-  public static let all = [calm, network, proxy, crashes, power, disk, clock, slow, hasty, everything]
+  public static let all = [
+    calm, network, proxy, crashes, power, disk, clock, slow, hasty, addresses, pressure, hangs, ages, quota, everything,
+  ]
 
   /// The one with this name.
   public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }

@@ -17,9 +17,13 @@ public struct Scenario: Hashable, Sendable {
   var rewrites = 0.5
   var renames = 0.3
   var unlinks = 0.1
+  /// Uploads that somebody cancels, for each virtual minute.
+  var cancels = 0.0
   var attributes = 0.2
   /// Writes that leave the size as it is.
   var overwrites = 0.0
+  /// Writes of bytes that repeat themselves.
+  var compressible = 0.0
   /// Modification times of a filesystem that counts in this unit.
   var timeUnit: Duration = .nanoseconds(1)
   /// Between two things that a writer does to a file that it has open.
@@ -50,6 +54,19 @@ public struct Scenario: Hashable, Sendable {
   /// Times at which nothing gets through, for each virtual minute.
   var partitions = 0.0
 
+  /// Requests that are swallowed whole and never answered.
+  var hangs = 0.0
+  /// Times in which all requests are, for each virtual minute.
+  var hangingTimes = 0.0
+  /// Times in which the link is thirty times slower, for each virtual minute.
+  var slowTimes = 0.0
+  /// The transport notices neither that nothing moves nor that no answer comes: only the watchdogs do.
+  var isTransportBlind = false
+  /// Under how many addresses the receiver can be reached.
+  var addresses = 1
+  /// Times in which an address is dead, slow or sick, for each virtual minute.
+  var addressTroubles = 0.0
+
   // Each side's machine, for each virtual minute and for each effect.
   var clientCrashes = 0.0
   var clientStops = 0.0
@@ -63,6 +80,18 @@ public struct Scenario: Hashable, Sendable {
   var fullDisks = 0.0
   var unreadable = 0.0
   var clockJumps = 0.0
+  /// Changes of the memory that is available to the client, for each virtual minute.
+  var memoryChanges = 0.0
+  /// Times in which both machines sleep for days, for each virtual minute.
+  var longSleeps = 0.0
+  /// Local copies that are removed to make room, for each virtual minute.
+  var evictions = 0.0
+  /// Starts of the client that find another master key.
+  var lostKeys = 0.0
+  /// Resume records that are damaged between two starts.
+  var damagedRecords = 0.0
+  /// What may lie at the receiver until the faults end.
+  var quotaBytes: UInt64?
   /// Codes with which a file may have failed at the end, because somebody has to act.
   var legitimateFailures: Set<String> = []
 
@@ -73,6 +102,9 @@ public struct Scenario: Hashable, Sendable {
     limits.bufferBytes = chunkBytes * 2
     return limits
   }
+
+  /// How much larger real chunks are; what the transport allows a body follows from its real size.
+  var bodyScale: Double { Double(UploadConstants.chunkBytesDefault) / Double(chunkBytes) }
 
   init(_ name: String, _ change: (inout Scenario) -> Void = { _ in }) {
     self.name = name

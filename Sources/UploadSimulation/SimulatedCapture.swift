@@ -1,4 +1,5 @@
 import FileModel
+import UploadEngine
 
 /// The captures on the client's disk and the mount in front of them, as ``UploadFS`` reports them: the same transitions
 /// (``WriterActivity``), the same order of events, and no kernel.
@@ -65,17 +66,51 @@ final class SimulatedCapture {
     byID = [:]
   }
 
-  /// Somebody changes a file in the spool behind the daemon's back.
-  func edit(_ name: RelativePath, to bytes: [UInt8]) {
-    guard let file = byName[name] else { return }
-    world.trace("by hand: \(name.displayText) gets \(bytes.count) bytes")
-    file.bytes = bytes
-    file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
-    noteSettled(file)
+  /// Somebody changes the spool behind the daemon's back, while nothing is mounted.
+  func editByHand() {
+    for name in names where world.strikes(world.scenario.handEdits) {
+      guard let file = byName[name] else { continue }
+      world.trace("by hand: \(name.displayText)")
+      let before = file.bytes
+      switch Int.random(in: 0..<5, using: &world.random) {
+      case 0: unlink(name)
+      case 1: rename(name, to: RelativePath("by hand \(file.inode)"))
+      case 2: file.bytes += world.random.bytes(Int.random(in: 1...200, using: &world.random))
+      default: file.bytes = world.random.bytes(file.bytes.count)
+      }
+      if file.bytes != before {
+        file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
+      }
+      noteSettled(file)
+    }
+  }
+
+  /// The planted mistake of `overlookHandEdits`: whatever a file holds is what its entry says.
+  func overlooking(_ entry: CatalogEntry) -> CatalogEntry {
+    guard let file = byInode[entry.inode] else { return entry }
+    var entry = entry
+    entry.sizeBytes = UInt64(file.bytes.count)
+    entry.modifiedNanoseconds = file.modifiedNanoseconds
+    return entry
+  }
+
+  /// As `Filesystem.evict`: not what was opened or changed since.
+  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) {
+    guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet, !file.activity.isGone else {
+      return
+    }
+    world.trace("evicts \(file.snapshot.brief)")
+    world.oracle.evicted(file.bytes, names: file.names)
+    for name in file.names { byName[name] = nil }
+    file.names = []
+    file.activity.lostLastName()
+    byID[id] = nil
+    byInode[file.inode] = nil
+    sink?.handle(.evicted(id))
   }
 
   /// A daemon has mounted; `identities` are those that it remembers.
-  func mounted(_ client: SimulatedClient, identities: [UInt64: FileID]) {
+  func mounted(_ client: SimulatedClient, identities: [UInt64: FileID], hiding hidden: Set<FileID>) {
     sink = client
     for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
       file.id = identities[file.inode] ?? FileID.random(using: &world.random)
@@ -86,6 +121,7 @@ final class SimulatedCapture {
     for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
       delay += world.random.duration(.microseconds(10)...(.milliseconds(20)))
       if world.bug == .forgetFileAtRestart, world.random.happens(0.5) { continue }
+      if hidden.contains(file.id) { continue }
       world.time.after(delay) { [self] in
         guard self.mount == mount, isMounted else { return }
         announceFound(file)
@@ -219,6 +255,7 @@ final class SimulatedCapture {
   }
 
   private func noteSettled(_ file: File) {
+    for name in file.names { world.oracle.taken(name) }
     guard file.activity.isQuiet, !file.names.isEmpty else { return }
     world.oracle.settled(file.bytes, names: file.names)
   }

@@ -6,35 +6,38 @@ import UploadEngine
 /// The client: the real schedule and the real destination, driven as `UploadEngine` drives them, on simulated disks, time and
 /// network. It crashes and comes back with what was durable.
 final class SimulatedClient {
-  private unowned let world: World
-  private unowned let capture: SimulatedCapture
-  private unowned let network: SimulatedNetwork
-  private let destination: ChunkProtocolDestination
-  private let storage: SimulatedJournal.Storage
-  private let checks: ClientChecks
-  private var schedule: UploadSchedule?
+  unowned let world: World
+  unowned let capture: SimulatedCapture
+  unowned let network: SimulatedNetwork
+  let destination: ChunkProtocolDestination
+  let storage: SimulatedJournal.Storage
+  let checks: ClientChecks
+  private(set) var schedule: UploadSchedule?
   private var journal: SimulatedJournal?
   private var outbox: [UploadAction] = []
   private var isActing = false
-  private var buffers: [ReadID: SimulatedBuffer] = [:]
-  private var reads: Set<ReadID> = []
+  var buffers: [ReadID: SimulatedBuffer] = [:]
+  var reads: Set<ReadID> = []
+  var sentCounters: [HTTPRequestID: SentByteCounter] = [:]
+  private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
-  private var life = 0
-  private var recordedDigests: [FileID: [Int: ChunkDigest]] = [:]
-  private var firstPaths: [[UInt8]: RelativePath] = [:]
-  private var extraRequest: UInt64 = 1 << 60
+  private(set) var life = 0
+  private(set) var recordedDigests: [FileID: [Int: ChunkDigest]] = [:]
+  var firstPaths: [[UInt8]: RelativePath] = [:]
+  var extraRequest: UInt64 = 1 << 60
 
   init(_ world: World, _ capture: SimulatedCapture, _ network: SimulatedNetwork) throws(DestinationError) {
     self.world = world
     self.capture = capture
     self.network = network
-    checks = ClientChecks(world)
+    checks = ClientChecks(world, network)
     var options = ChunkProtocolOptions()
     options.chunkBytesMax = world.scenario.chunkBytes * 2
     options.wholeFileBytesMax = world.scenario.wholeFileBytesMax
     destination = try ChunkProtocolDestination(
-      baseURL: SimulatedNetwork.origin, credential: .bearer(SimulatedReceiver.token), options: options)
+      baseURL: SimulatedAddresses.first, alternatives: network.addresses.alternatives,
+      credential: .bearer(SimulatedReceiver.token), options: options)
     storage = SimulatedJournal.Storage(masterKey: world.random.bytes(32))
     storage.disk.admit = { [unowned self] (kind) throws(DiskFailure) in
       if kind == .write, self.world.fullDisks.contains(.client) { throw .full }
@@ -53,22 +56,27 @@ final class SimulatedClient {
 
   func start() {
     life += 1
-    let entries = storage.entries
+    storage.suffer(world)
+    let entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
     let records = storage.records()
     world.trace("client: starts with \(entries.count) entries and \(records.count) records")
     for record in records {
       recordedDigests[record.fileID] = Dictionary(
         record.acknowledged.map { ($0.index, $0.digest) }, uniquingKeysWith: { first, _ in first })
+      checks.know(record)
     }
     schedule = UploadSchedule(
       limits: world.scenario.limits, abilities: destination.abilities, catalog: entries, records: records,
+      endpointCount: destination.endpointCount,
       publishedName: { [destination] in destination.publishedName(for: $0) },
       random: SeededGenerator(seed: world.random.next()))
     journal = SimulatedJournal(world, self, storage)
     var identities: [UInt64: FileID] = [:]
     for entry in entries where entry.state != .removed && entry.state != .evicted { identities[entry.inode] = entry.id }
-    capture.mounted(self, identities: identities)
+    let unreadable = world.bug == .damagedRecordHidesFile ? storage.unreadableRecords() : []
+    capture.mounted(self, identities: identities, hiding: unreadable)
     checkCatalog(entries)
+    tick()
   }
 
   /// The process dies; with the power, what its disk had not synced goes, too.
@@ -99,15 +107,14 @@ final class SimulatedClient {
     for buffer in buffers.values { buffer.wipe() }
     buffers = [:]
     reads = []
+    sentCounters = [:]
+    memory = .full
     alarm = nil
     recordedDigests = [:]
     checks.forget()
     network.forgetClient()
     capture.unmounted()
-    for name in capture.names where world.strikes(world.scenario.handEdits) {
-      let count = capture.file(named: name)?.bytes.count ?? 0
-      capture.edit(name, to: world.random.bytes(count))
-    }
+    capture.editByHand()
     world.time.after(world.random.duration(.milliseconds(20)...(.seconds(20)))) { [self] in
       if !isUp { start() }
     }
@@ -167,7 +174,7 @@ final class SimulatedClient {
 
   // MARK: Deciding and acting
 
-  private func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+  func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
     guard var current = schedule.take() else { return }
     event(&current, world.time.moment)
     outbox += current.takeActions()
@@ -213,7 +220,7 @@ final class SimulatedClient {
       if world.bug == .leakBuffer, world.random.happens(0.1) { return }
       buffers.removeValue(forKey: read)?.wipe()
     case .send(let orders): for order in orders where isUp { send(order) }
-    case .cancel(let request): network.cancel(request)
+    case .cancel(let request): cancel(request)
     case .record(let id):
       if world.bug == .completeBeforeDurable, let receipt = schedule?.catalogEntry(of: id)?.receipt {
         recorded(id, receipt)
@@ -223,8 +230,7 @@ final class SimulatedClient {
     case .saveResume(let id): journal?.saveResume(id)
     case .removeResume(let id): journal?.removeResume(id)
     case .measure(let id): journal?.measure(id)
-    // Nothing is said of bodies under way: watchdogs then see no progress but acknowledgements, their hardest case.
-    case .lookAtProgress: break
+    case .lookAtProgress: lookAtProgress()
     case .showNames, .showStatus, .hide, .resizeBuffers: break
     case .report(let report): note(report)
     }
@@ -232,18 +238,24 @@ final class SimulatedClient {
 
   private func note(_ report: UploadReport) {
     world.trace("report: \(report.brief)")
+    if case .stuck(let id, _) = report { checks.stuck(id) }
     guard case .delivered(let id, let path, let receipt) = report else { return }
+    world.oracle.delivered(path, at: world.time.nanoseconds)
     if storage.catalog[id]?.receipt != receipt {
       world.fail("durability", "\(path.displayText) is complete before its receipt is in the catalog")
     }
   }
 
   /// Why a file is not published, as the status tells.
-  func explanation(of id: FileID) -> (isFailed: Bool, text: String, code: String?) {
-    guard let status = schedule?.status(of: id, publishedName: destination.publishedName(for:), at: world.time.moment)
-    else { return (false, "unknown", nil) }
-    let code = status.lastFailure?.code
-    return (status.state == .failed, "\(status.state), \(code ?? "no failure")", code)
+  func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
+    let status = schedule?.status(of: id, publishedName: destination.publishedName(for:), at: world.time.moment)
+    return (status?.state, status?.lastFailure?.code)
+  }
+
+  /// Somebody does not want a file delivered any more.
+  func cancelUpload(of id: FileID) {
+    world.trace("cancel \(id.short)")
+    apply { $0.cancel(id, at: $1) }
   }
 
   /// Nothing is lent out while nothing is under way.
@@ -255,154 +267,37 @@ final class SimulatedClient {
   func publishedName(for path: RelativePath) -> String { destination.publishedName(for: path) }
 }
 
-// MARK: Reading
+// MARK: Once a second
 
 extension SimulatedClient {
-  private func read(_ order: ReadOrder) {
-    reads.insert(order.id)
-    checks.buffers(buffers.count + reads.count)
-    guard admits(.read) else {
-      if isUp { readEnded(order, .failed(.system(errno: 5)), after: .microseconds(100)) }
-      return
-    }
-    guard let file = capture.file(order.file) else {
-      return readEnded(order, .failed(.gone), after: .microseconds(10))
-    }
-    let isTrusting = world.bug == .skipEpochCheck
-    let isCurrent = file.activity.epoch == order.epoch && file.activity.mutationsInFlight == 0
-    guard isCurrent || isTrusting else { return readEnded(order, .changed, after: .microseconds(10)) }
-    // A read is not one moment: half of it is read before the other.
-    let middle = Int(order.offset) + order.byteCount / 2
-    let first = file.piece(Int(order.offset)..<middle)
+  /// As the driver does: memory is looked at, and room is made. And what is under way is checked.
+  private func tick() {
     let life = life
-    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(20)))) { [self] in
+    world.time.after(.seconds(1)) { [self] in
       guard self.life == life else { return }
-      let bytes = first + file.piece(middle..<Int(order.offset) + order.byteCount)
-      let isStill = file.activity.epoch == order.epoch && file.activity.mutationsInFlight == 0
-      guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
-      buffers[order.id] = SimulatedBuffer(bytes)
-      readEnded(order, .success(digest(bytes, order)))
+      watchMemory()
+      if world.strikes(world.scenario.evictions / 60) { evict() }
+      checks.checkDeadlines()
+      tick()
     }
   }
 
-  private func digest(_ bytes: [UInt8], _ order: ReadOrder) -> ChunkDigest {
-    if world.bug == .believeRecordedDigests, order.byteCount <= world.scenario.chunkBytes,
-      let known = recordedDigests[order.file]?[Int(order.offset) / world.scenario.chunkBytes]
+  private func watchMemory() {
+    let budget = memory.next(availableBytes: world.availableMemory, bufferBytes: world.scenario.limits.bufferBytes)
+    guard budget != memory else { return }
+    memory = budget
+    checks.budget = budget
+    world.trace("client: \(budget.chunksInFlight) chunks may be in flight")
+    if world.bug != .ignoreMemory { apply { $0.memoryChanged(to: budget, at: $1) } }
+  }
+
+  /// Removes the local copy that was delivered first.
+  private func evict() {
+    if world.bug == .evictUndelivered, let file = capture.names.lazy.compactMap({ self.capture.file(named: $0) }).first
     {
-      return known
+      return capture.evict(file.id, ifUnchangedSince: file.activity.epoch)
     }
-    return ChunkDigest(sha256: sha256(bytes), crc32c: bytes.withUnsafeBytes { CRC32C.checksum($0) })
-  }
-
-  private func readEnded(_ order: ReadOrder, _ outcome: ReadOutcome, after delay: Duration) {
-    let life = life
-    world.time.after(delay) { [self] in
-      if self.life == life { readEnded(order, outcome) }
-    }
-  }
-
-  private func readEnded(_ order: ReadOrder, _ outcome: ReadOutcome) {
-    reads.remove(order.id)
-    apply { $0.chunkRead(order.id, result: outcome, at: $1) }
-  }
-}
-
-// MARK: Sending
-
-extension SimulatedClient {
-  private func send(_ order: RequestOrder) {
-    guard let step = step(for: order.order) else {
-      return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
-    }
-    checks.sent(order)
-    start(order, step)
-    guard isUp else { return }
-    if world.bug == .doubleCommit, case .commit = order.order { start(extra(order), step) }
-    if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read) = order.order { buffers[read]?.wipe() }
-  }
-
-  private func extra(_ order: RequestOrder) -> RequestOrder {
-    extraRequest += 1
-    var extra = order
-    extra.id = HTTPRequestID(extraRequest)
-    checks.sent(extra)
-    return extra
-  }
-
-  private func start(_ order: RequestOrder, _ step: UploadStep) {
-    world.trace("request \(order.id.value): \(order.order.brief)")
-    let isAdmitted = admits(.send)
-    guard isUp else { return }
-    let life = life
-    network.start(order.id, destination.request(for: step, at: order.endpoint), isBroken: !isAdmitted) {
-      [self] result in
-      guard self.life == life else { return }
-      if world.bug == .loseCompletion, world.random.happens(0.02) { return }
-      switch result {
-      case .success(let response): completed(order, destination.outcome(of: step, response: response))
-      case .failure(let error): completed(order, .refused(StepFailure(.transport(error.kind), error.message)))
-      }
-    }
-  }
-
-  private func completed(_ order: RequestOrder, _ outcome: StepOutcome) {
-    world.trace("request \(order.id.value): \(outcome.brief)")
-    checks.ended(order, outcome)
-    if world.bug == .ignoreEpochAtCommit, case .published(let receipt) = outcome { believe(receipt) }
-    let isChunk = if case .chunk = order.order { outcome == .chunkStored } else { false }
-    let again = isChunk && world.bug == .resendAcknowledged && world.random.happens(0.1) ? step(for: order.order) : nil
-    if order.id.value < 1 << 60 {
-      apply { $0.requestCompleted(order.id, outcome: outcome, connection: HTTPConnectionFacts(), at: $1) }
-    }
-    if let again, isUp { start(extra(order), again) }
-  }
-
-  /// The planted mistake of `ignoreEpochAtCommit`.
-  private func believe(_ receipt: Receipt) {
-    guard let file = capture.file(named: RelativePath(receipt.name)) else { return }
-    var entry = CatalogEntry(
-      id: file.id, path: RelativePath(receipt.name), inode: file.inode, sizeBytes: UInt64(file.bytes.count),
-      modifiedNanoseconds: file.modifiedNanoseconds, revision: 1, state: .complete)
-    entry.receipt = receipt
-    storage.catalog[entry.id] = entry
-    checkCatalog([entry])
-  }
-
-  private func step(for order: SendOrder) -> UploadStep? {
-    switch order {
-    case .prewarm: return .prewarm
-    case .openSession(let opening):
-      firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
-      return .openSession(opening)
-    case .querySession(let session): return .querySession(session)
-    case .commit(var commit):
-      if world.bug == .wrongChain { commit.chainTip.reverse() }
-      if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
-      return .commit(commit)
-    case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read):
-      guard let buffer = buffers[read] else { return nil }
-      return .sendChunk(
-        ChunkSending(session: session, index: index, digest: digest, body: buffer, sentBytes: SentByteCounter()))
-    case .wholeFile(let whole):
-      var buffer: SimulatedBuffer?
-      if let read = whole.read {
-        guard let found = buffers[read] else { return nil }
-        buffer = found
-      }
-      return .sendWholeFile(
-        WholeFileSending(
-          fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
-          body: buffer, modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
-          sentBytes: SentByteCounter()))
-    }
-  }
-}
-
-extension SimulatedCapture.File {
-  /// The bytes in this range, as far as there are any.
-  fileprivate func piece(_ range: Range<Int>) -> [UInt8] {
-    let end = min(range.upperBound, bytes.count)
-    return range.lowerBound < end ? Array(bytes[range.lowerBound..<end]) : []
+    guard let candidate = schedule?.evictionCandidates(countMax: 64).first else { return }
+    capture.evict(candidate.id, ifUnchangedSince: candidate.epoch)
   }
 }

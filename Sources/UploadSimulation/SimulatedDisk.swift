@@ -13,6 +13,8 @@ final class SimulatedDisk {
   final class Node {
     let number: UInt64
     fileprivate(set) var bytes: [UInt8] = []
+    /// When it was last written to, by the clock of its machine.
+    fileprivate(set) var modifiedMilliseconds: Int64 = 0
     fileprivate var durable: [UInt8] = []
 
     fileprivate init(number: UInt64) { self.number = number }
@@ -30,6 +32,7 @@ final class SimulatedDisk {
   private var durableNames: [String: Node] = [:]
   private var unsynced: [NameChange] = []
   private var nextNumber: UInt64 = 1
+  var clock: () -> Int64 = { 0 }
   /// Asked before every effect; throws when the effect is to fail.
   var admit: (EffectKind) throws(DiskFailure) -> Void = { _ throws(DiskFailure) in }
 
@@ -53,6 +56,7 @@ final class SimulatedDisk {
       node.bytes += [UInt8](repeating: 0, count: offset + bytes.count - node.bytes.count)
     }
     node.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+    node.modifiedMilliseconds = clock()
   }
 
   func append(_ path: String, _ bytes: [UInt8]) throws(DiskFailure) {
@@ -68,6 +72,13 @@ final class SimulatedDisk {
     } else {
       node.bytes += [UInt8](repeating: 0, count: count - node.bytes.count)
     }
+  }
+
+  /// A bit falls over.
+  func damage(_ path: String, using random: inout SeededGenerator) {
+    guard let node = names[path], let index = node.bytes.indices.randomElement(using: &random) else { return }
+    node.bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+    node.durable = node.bytes
   }
 
   /// Takes away a torn end, which cannot fail.

@@ -13,7 +13,7 @@ final class SimulatedJournal {
   final class Storage {
     let disk = SimulatedDisk()
     var catalog: [FileID: CatalogEntry] = [:]
-    let masterKey: [UInt8]
+    private(set) var masterKey: [UInt8]
 
     init(masterKey: [UInt8]) { self.masterKey = masterKey }
 
@@ -24,6 +24,25 @@ final class SimulatedJournal {
       disk.paths(below: "resume/").compactMap { path in
         guard !path.hasSuffix(".tmp"), let bytes = disk.bytes(path) else { return nil }
         return try? ResumeRecordCoding.decode(bytes, masterKey: masterKey).record
+      }
+    }
+
+    /// The files whose records cannot be read.
+    func unreadableRecords() -> Set<FileID> {
+      let readable = Set(records().map(\.fileID))
+      let paths = disk.paths(below: "resume/").filter { !$0.hasSuffix(".tmp") }
+      return Set(paths.compactMap { FileID(String($0.dropFirst("resume/".count))) }).subtracting(readable)
+    }
+
+    /// What may have become of it since the last start.
+    func suffer(_ world: World) {
+      if world.strikes(world.scenario.lostKeys) {
+        world.trace("client: another master key")
+        masterKey = world.random.bytes(32)
+      }
+      for path in disk.paths(below: "resume/") where world.strikes(world.scenario.damagedRecords) {
+        world.trace("client: \(path) is damaged")
+        disk.damage(path, using: &world.random)
       }
     }
   }

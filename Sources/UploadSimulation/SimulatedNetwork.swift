@@ -3,50 +3,72 @@ import ReceiverCore
 import UploadEngine
 
 /// Carries requests to the receiver and answers back, as slowly and as badly as the scenario wants. To the client it behaves
-/// as the transport does: each request is answered once, also when it is cancelled.
+/// as the transport does: each request is answered once, also when it is cancelled, and what does not move is ended.
 final class SimulatedNetwork {
   typealias Completion = (Result<HTTPResponse, TransportError>) -> Void
 
   /// A request that has not been answered.
-  private final class Flight {
+  final class Flight {
     let id: HTTPRequestID
     let request: HTTPRequest
-    var completion: Completion?
+    let address: Int
+    fileprivate let startedAt: Int64
+    fileprivate var completion: Completion?
+    fileprivate var exchange: SimulatedReceiver.Exchange?
+    fileprivate var body: BodyProgress?
+    fileprivate var hasArrived = false
 
-    init(_ id: HTTPRequestID, _ request: HTTPRequest, _ completion: @escaping Completion) {
+    fileprivate init(
+      _ id: HTTPRequestID, _ request: HTTPRequest, _ address: Int, _ startedAt: Int64,
+      _ completion: @escaping Completion
+    ) {
       self.id = id
       self.request = request
+      self.address = address
+      self.startedAt = startedAt
       self.completion = completion
+    }
+
+    /// Chunks and whole files; the limits of others do not follow from their size.
+    fileprivate var isBody: Bool { request.limits.stall > .zero }
+  }
+
+  /// How a body goes out: evenly, up to where it stops.
+  struct BodyProgress {
+    var startedAt: Int64
+    var nanoseconds: Int64
+    var byteCount: Int
+    var stopsAfter: Int
+
+    func sent(at now: Int64) -> Int {
+      guard nanoseconds > 0 else { return stopsAfter }
+      return min(stopsAfter, Int(Double(byteCount) * Double(now - startedAt) / Double(nanoseconds)))
+    }
+
+    /// When the latest byte went out.
+    func moved(at now: Int64) -> Int64 {
+      guard byteCount > 0 else { return startedAt }
+      return startedAt + nanoseconds / Int64(byteCount) * Int64(sent(at: now))
     }
   }
 
-  /// What becomes of a request.
-  private enum Fate {
-    case arrives
-    case refused, unknownHost
-    case breaks, stalls
-    case answerIsLost
-    case answerIsLate(Duration)
-    case arrivesTwice
-    case arrivesDamaged
-    /// Something between the two sides answers.
-    case answered(HTTPResponse)
-  }
-
-  static let origin = "https://receiver.test"
-
   private unowned let world: World
   private unowned let receiver: SimulatedReceiver
+  let addresses: SimulatedAddresses
   private var flights: [HTTPRequestID: Flight] = [:]
   private var isPartitioned = false
-  private let latency: Duration
-  private let bytesPerSecond: Int
+  /// Whatever is sent is lost, and nobody says so.
+  private var isSwallowing = false
+  private var isSlow = false
+  private var latency: Duration
+  private var bytesPerSecond: Int
   /// Copies of requests, and answers, that are still on their way.
   private(set) var stragglers = 0
 
   init(_ world: World, _ receiver: SimulatedReceiver) {
     self.world = world
     self.receiver = receiver
+    addresses = SimulatedAddresses(world)
     latency = world.random.duration(world.scenario.latency)
     let bounds = world.scenario.bytesPerSecond
     var speed = bounds.lowerBound
@@ -55,6 +77,8 @@ final class SimulatedNetwork {
   }
 
   var isQuiet: Bool { flights.isEmpty && stragglers == 0 }
+
+  // MARK: As a whole
 
   func partition(for duration: Duration) {
     guard !isPartitioned else { return }
@@ -66,18 +90,46 @@ final class SimulatedNetwork {
     }
   }
 
-  func heal() { isPartitioned = false }
+  func swallow(for duration: Duration) {
+    guard !isSwallowing else { return }
+    isSwallowing = true
+    world.trace("network: swallows everything")
+    world.time.after(duration) { [self] in isSwallowing = false }
+  }
+
+  func slowDown(for duration: Duration) {
+    guard !isSlow else { return }
+    isSlow = true
+    world.trace("network: is slow")
+    world.time.after(duration) { [self] in isSlow = false }
+  }
+
+  func heal() {
+    isPartitioned = false
+    isSlow = false
+    isSwallowing = false
+    addresses.heal()
+  }
+
+  /// From now on the link is a good one.
+  func improve() {
+    latency = min(latency, .milliseconds(20))
+    bytesPerSecond = max(bytesPerSecond, 1_000_000)
+  }
+
+  // MARK: What the transport does
 
   /// `isBroken` loses the request at once: its own machine could not send it.
   func start(_ id: HTTPRequestID, _ request: HTTPRequest, isBroken: Bool, _ completion: @escaping Completion) {
-    let flight = Flight(id, request, completion)
+    let flight = Flight(id, request, addresses.index(of: request.url), world.time.nanoseconds, completion)
     flights[id] = flight
-    end(flight, after: request.limits.total, .timedOut)
+    end(flight, after: timeAllowed(flight), .timedOut)
     guard !isBroken else { return end(flight, after: latency, .connectionLost) }
     guard !isPartitioned else { return end(flight, after: request.limits.connect, .timedOut) }
-    let fate = drawFate(request)
-    let travel = jitter()
+    let fate = addresses.fate(at: flight.address) ?? world.drawFate()
+    let travel = jitter(flight)
     switch fate {
+    case .silent: end(flight, after: request.limits.connect, .timedOut)
     case .refused: end(flight, after: travel, .connectFailed)
     case .unknownHost: end(flight, after: travel, .unknownHost)
     case .answered(let response):
@@ -97,45 +149,74 @@ final class SimulatedNetwork {
 
   /// The client is gone: nobody hears the answers.
   func forgetClient() {
-    for flight in flights.values { flight.completion = nil }
+    for flight in flights.values.sorted(by: { $0.id.value < $1.id.value }) {
+      flight.completion = nil
+      world.time.after(.microseconds(10)) { Self.breakOff(flight) }
+    }
     flights = [:]
+  }
+
+  /// Tells the counters of the requests how far they have come.
+  func countProgress() {
+    let now = world.time.nanoseconds
+    for flight in flights.values { flight.request.sentBytes?.set(UInt64(flight.body?.sent(at: now) ?? 0)) }
+  }
+
+  /// When a request has last moved.
+  func moved(_ id: HTTPRequestID) -> Int64? {
+    flights[id].map { $0.body?.moved(at: world.time.nanoseconds) ?? $0.startedAt }
+  }
+
+  /// Bodies are so much smaller here than real ones that what they may take has to follow from their real size.
+  private func timeAllowed(_ flight: Flight) -> Duration {
+    guard flight.isBody else { return flight.request.limits.total }
+    if world.scenario.isTransportBlind { return UploadConstants.resourceTimeout }
+    let bytes = Double(flight.request.body.count) * world.scenario.bodyScale
+    return max(flight.request.limits.total, .seconds(2 * bytes / Double(UploadConstants.stallBytesPerSecond)))
   }
 
   // MARK: On the way
 
   private func send(_ flight: Flight, _ fate: Fate, connected: Duration) {
     let size = flight.request.body.count
-    let bodyTime = Duration.microseconds(Int64(size) * 1_000_000 / Int64(bytesPerSecond))
-    let headAt = connected + jitter()
-    world.time.after(headAt) { [self] in
+    let speed = isSlow || addresses.isSlow(flight.address) ? max(1, bytesPerSecond / 30) : bytesPerSecond
+    // Headers and JSON are as long as real ones, and would be nothing beside a real chunk.
+    let bodyTime = flight.isBody ? Duration.microseconds(Int64(size) * 1_000_000 / Int64(speed)) : .zero
+    world.time.after(connected + jitter(flight)) { [self] in
       guard flight.completion != nil else { return }
       guard let exchange = deliver(flight, fate) else {
         return end(flight, after: latency, .connectFailed)
       }
+      flight.exchange = exchange
+      flight.body = BodyProgress(
+        startedAt: world.time.nanoseconds, nanoseconds: bodyTime.nanoseconds, byteCount: size,
+        stopsAfter: fate.stopsHalfway ? size / 2 : size)
       switch fate {
-      case .breaks:
-        world.time.after(bodyTime / 2) { [self] in
-          exchange.breakOff()
-          complete(flight, .failure(TransportError(.connectionLost, "the connection broke")))
-        }
+      case .breaks: end(flight, after: bodyTime / 2, .connectionLost)
       case .stalls:
-        let limit = flight.request.limits.stall > .zero ? flight.request.limits.stall : flight.request.limits.total
-        world.time.after(limit) { [self] in
-          exchange.breakOff()
-          complete(flight, .failure(TransportError(.stalled, "too slow")))
-        }
+        let limit = flight.isBody ? flight.request.limits.stall : flight.request.limits.total
+        if !world.scenario.isTransportBlind { end(flight, after: bodyTime / 2 + limit, .stalled) }
+      case .hangs: awaitAnswer(flight, after: bodyTime)
       default:
+        awaitAnswer(flight, after: bodyTime)
         world.time.after(bodyTime) { [self] in bodyArrives(flight, fate, exchange) }
       }
     }
   }
 
+  /// A body that was handed over whole has to be answered in time.
+  private func awaitAnswer(_ flight: Flight, after bodyTime: Duration) {
+    guard flight.isBody, !world.scenario.isTransportBlind else { return }
+    end(flight, after: bodyTime + UploadConstants.requestIdleTimeout, .stalled)
+  }
+
   private func deliver(_ flight: Flight, _ fate: Fate) -> SimulatedReceiver.Exchange? {
-    receiver.begin(flight.request.wire) { [self] answer in
+    receiver.begin(flight.request.wire(addresses.origin(flight.address))) { [self] answer in
       guard let answer else {
         return complete(flight, .failure(TransportError(.connectionLost, "the receiver went down")))
       }
-      var delay = jitter()
+      guard !isSwallowing else { return }
+      var delay = jitter(flight)
       if case .answerIsLate(let more) = fate { delay += more }
       world.time.after(delay) { [self] in
         if case .answerIsLost = fate {
@@ -148,14 +229,14 @@ final class SimulatedNetwork {
   }
 
   private func bodyArrives(_ flight: Flight, _ fate: Fate, _ exchange: SimulatedReceiver.Exchange) {
-    // A request that was cancelled meanwhile has lost its connection.
-    guard flight.completion != nil else { return exchange.breakOff() }
+    guard flight.completion != nil, !isSwallowing else { return }
     var bytes = flight.request.body.copy
     if case .arrivesDamaged = fate, case .pinned = flight.request.body, !bytes.isEmpty {
       bytes[Int.random(in: 0..<bytes.count, using: &world.random)] ^= 0x40
       world.trace("request \(flight.id.value): arrives damaged")
     }
-    if case .arrivesTwice = fate { sendAgain(flight.request.wire, bytes) }
+    if case .arrivesTwice = fate { sendAgain(flight.request.wire(addresses.origin(flight.address)), bytes) }
+    flight.hasArrived = true
     exchange.arrive(bytes)
   }
 
@@ -177,58 +258,25 @@ final class SimulatedNetwork {
     guard let completion = flight.completion else { return }
     flight.completion = nil
     flights[flight.id] = nil
+    Self.breakOff(flight)
     completion(result)
   }
 
-  private func jitter() -> Duration {
-    latency + .microseconds(Int64.random(in: 1...max(1, latency.microseconds), using: &world.random))
-  }
-}
-
-// MARK: Trouble
-
-extension SimulatedNetwork {
-  private func drawFate(_ request: HTTPRequest) -> Fate {
-    let scenario = world.scenario
-    if world.strikes(scenario.refusals) { return world.random.happens(0.5) ? .refused : .unknownHost }
-    if world.strikes(scenario.lostRequests) { return .breaks }
-    if world.strikes(scenario.stalls) { return .stalls }
-    if world.strikes(scenario.lostAnswers) { return .answerIsLost }
-    if world.strikes(scenario.lateAnswers) {
-      return .answerIsLate(world.random.duration(.milliseconds(100)...(.seconds(60))))
-    }
-    if world.strikes(scenario.duplicates) { return .arrivesTwice }
-    if world.strikes(scenario.damage) { return .arrivesDamaged }
-    if world.strikes(scenario.badGateways) { return .answered(HTTPResponse(status: pick([500, 502, 504, 599]))) }
-    if world.strikes(scenario.busyAnswers) {
-      let seconds = String(Int.random(in: 0...40, using: &world.random))
-      return .answered(HTTPResponse(status: pick([429, 503]), headers: [HTTPHeader("retry-after", seconds)]))
-    }
-    if world.strikes(scenario.tooEarly) { return .answered(HTTPResponse(status: 425)) }
-    if world.strikes(scenario.forgottenSessions) { return .answered(HTTPResponse(status: pick([404, 410]))) }
-    if world.strikes(scenario.nonsense) { return .answered(nonsense()) }
-    if world.strikes(scenario.hardRefusals) { return .answered(HTTPResponse(status: pick([400, 401, 403, 413]))) }
-    return .arrives
+  /// A request that has ended before its body arrived has lost its connection.
+  private static func breakOff(_ flight: Flight) {
+    if !flight.hasArrived { flight.exchange?.breakOff() }
   }
 
-  private func nonsense() -> HTTPResponse {
-    let bodies: [[UInt8]] = [
-      [], Array("{".utf8), Array("<html>welcome</html>".utf8), Array("{\"id\":\"..\",\"chunk_size\":-1}".utf8),
-      world.random.bytes(40), Array("{\"missing\":[0,99999999]}".utf8), Array("[[[[[[".utf8),
-    ]
-    return HTTPResponse(
-      status: pick([200, 201, 204, 206, 302, 409, 418]),
-      body: bodies[Int.random(in: 0..<bodies.count, using: &world.random)])
+  private func jitter(_ flight: Flight) -> Duration {
+    let latency = addresses.isSlow(flight.address) ? latency * 10 : latency
+    return latency + .microseconds(Int64.random(in: 1...max(1, latency.microseconds), using: &world.random))
   }
-
-  private func pick(_ numbers: [Int]) -> Int { numbers[Int.random(in: 0..<numbers.count, using: &world.random)] }
 }
 
 extension HTTPRequest {
-  fileprivate var wire: WireRequest {
+  fileprivate func wire(_ origin: String) -> WireRequest {
     let fields = headers.map { (name: $0.name, value: $0.value) } + [("Content-Length", String(body.count))]
-    return WireRequest(
-      method: method.rawValue, target: String(url.dropFirst(SimulatedNetwork.origin.count)), fields: fields)
+    return WireRequest(method: method.rawValue, target: String(url.dropFirst(origin.count)), fields: fields)
   }
 }
 

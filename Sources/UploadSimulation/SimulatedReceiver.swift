@@ -41,7 +41,7 @@ final class SimulatedReceiver {
 
   private unowned let world: World
   let store: SimulatedStore
-  private let credential = Credential(token: SimulatedReceiver.token, root: "published")
+  private var credential: Credential
   private let limits: CoreLimits
   private let translation: RequestTranslation
   private var core: ReceiverCore?
@@ -54,6 +54,7 @@ final class SimulatedReceiver {
   init(_ world: World) {
     self.world = world
     store = SimulatedStore(world)
+    credential = Credential(token: Self.token, root: "published", quotaBytes: world.scenario.quotaBytes)
     var limits = CoreLimits()
     limits.chunkBytesMin = 1
     limits.chunkBytesMax = world.scenario.chunkBytes * 2
@@ -69,8 +70,9 @@ final class SimulatedReceiver {
   func start() {
     life += 1
     var core = ReceiverCore(limits: limits, credentials: [credential.core])
-    core.recover(store.recover(now: world.time.receiverMilliseconds))
+    core.recover(store.recover())
     self.core = core
+    if world.bug != .forgetUsage { measureUsage() }
     world.trace("receiver: starts")
     tick()
     syncWritten()
@@ -96,6 +98,16 @@ final class SimulatedReceiver {
       if !isUp { start() }
     }
   }
+
+  /// The operator gives the credential all the room there is, and starts the receiver anew.
+  func liftQuota() {
+    guard credential.quotaBytes != nil else { return }
+    credential.quotaBytes = nil
+    world.trace("receiver: no quota any more")
+    crash()
+  }
+
+  private func measureUsage() { handle(.usageMeasured(credential.id, bytes: store.publishedBytes)) }
 
   private func syncWritten() {
     guard world.scenario.syncsWhatIsWritten else { return }
@@ -213,7 +225,7 @@ final class SimulatedReceiver {
   ) {
     do throws(Refusal) {
       var (plain, facts) = try admitted.take(body)
-      exchange.body = plain
+      exchange.body = world.bug == .storeEncoded ? body : plain
       if world.bug == .publishUnverified, let announced = question.announced { facts = announced.facts }
       handle(question.bodyArrived(id, facts))
     } catch {
@@ -280,8 +292,10 @@ extension SimulatedReceiver {
       perform(store.publish(waiting[id]?.body ?? [], record, publication)) { [self] in
         handle(.wholeFilePublished(id, $0.map { failure in .failure(failure) } ?? .success(PublicationResult())))
       }
-    case .removeSession(let session): perform([]) { [self] _ in store.remove(session) }
-    case .forgetReceipts, .measureUsage: break
+    case .removeSession(let session):
+      if world.bug != .keepExpired { perform([]) { [self] _ in store.remove(session) } }
+    case .measureUsage: perform([]) { [self] _ in measureUsage() }
+    case .forgetReceipts: break
     }
   }
 
@@ -293,7 +307,8 @@ extension SimulatedReceiver {
 
   private func perform(_ steps: ArraySlice<SimulatedStore.Step>, _ life: Int, _ done: @escaping (StoreFailure?) -> Void)
   {
-    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(200)))) { [self] in
+    let slowest: Duration = world.isGood ? .milliseconds(1) : .milliseconds(200)
+    world.time.after(world.random.duration(.microseconds(5)...slowest)) { [self] in
       guard self.life == life else { return }
       var failure: StoreFailure?
       if let step = steps.first {

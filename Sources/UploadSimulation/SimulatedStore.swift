@@ -25,7 +25,19 @@ final class SimulatedStore {
   /// Sessions with chunks that are not on the disk yet.
   private var written: Set<SessionID> = []
 
-  init(_ world: World) { self.world = world }
+  init(_ world: World) {
+    self.world = world
+    disk.clock = { [unowned world] in world.time.receiverMilliseconds }
+    world.oracle.look = { [unowned self] in shown($0) }
+  }
+
+  /// What lies under the credential's root.
+  var publishedBytes: UInt64 {
+    disk.paths(below: "published/").reduce(0) { $0 + UInt64(disk.bytes($1)?.count ?? 0) }
+  }
+
+  /// What belongs to no published file.
+  var leftovers: [String] { disk.paths(below: "sessions/") + disk.paths(below: "incoming/") }
 
   // MARK: Sessions
 
@@ -46,6 +58,8 @@ final class SimulatedStore {
       index: index, sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: facts.sizeBytes)
     return [
       {
+        // Where the session was removed meanwhile, its folder is gone.
+        guard self.disk.node(journal) != nil else { throw DiskFailure.broken }
         if self.disk.node(data) == nil { try self.disk.create(data) }
         try self.disk.write(data, body, at: offset)
       },
@@ -157,6 +171,9 @@ final class SimulatedStore {
     try disk.rename(data, to: target)
     world.trace("receiver: publishes \(receipt.name), \(receipt.sizeBytes) bytes, receipt \(receipt.id)")
     world.oracle.published(disk.bytes(target) ?? [], name: receipt.name, receipt: receipt.id)
+    if let quota = world.scenario.quotaBytes, !world.isHealed, publishedBytes > quota {
+      world.fail("quota", "\(publishedBytes) bytes are published, \(quota) are allowed")
+    }
   }
 
   /// A full disk must not undo a publication.
@@ -193,15 +210,15 @@ final class SimulatedStore {
 
 extension SimulatedStore {
   /// Finds everything again, as `FileStore.recover` does.
-  func recover(now: Milliseconds) -> RecoveredState {
+  func recover() -> RecoveredState {
     var state = RecoveredState()
     let sessions = Set(disk.paths(below: "sessions/").compactMap { $0.split(separator: "/").dropFirst().first })
-    for name in sessions.sorted() { recover(SessionID(String(name)), now, into: &state) }
+    for name in sessions.sorted() { recover(SessionID(String(name)), into: &state) }
     recoverWholeFiles(into: &state)
     return state
   }
 
-  private func recover(_ session: SessionID, _ now: Milliseconds, into state: inout RecoveredState) {
+  private func recover(_ session: SessionID, into state: inout RecoveredState) {
     let (data, journal) = Self.paths(session)
     guard let facts = facts(of: session) else { return remove(session) }
     let records = records(in: journal)
@@ -217,7 +234,7 @@ extension SimulatedStore {
     if isPublished, let committing {
       state.published.append((facts, committing.0))
     } else if disk.node(data) != nil {
-      state.open.append((facts, now))
+      state.open.append((facts, disk.node(journal)?.modifiedMilliseconds ?? 0))
     } else if let committing, isShown(committing.0, node: committing.1) {
       try? append(.published, to: journal)
       state.published.append((facts, committing.0))

@@ -48,9 +48,23 @@ final class SimulatedWriters {
       capture.beginMutation(of: file)
       guard capture.mount == mount else { return }
       capture.truncate(file, to: 0)
-      capture.write(file, world.random.bytes(count), at: 0)
+      capture.write(file, content(count), at: 0)
       capture.endMutation(of: file)
       if capture.mount == mount { capture.close(file) }
+    }
+  }
+
+  /// Writes a new file in good conditions; true once it is closed.
+  func writeProbe(_ name: RelativePath, _ count: Int, closed: @escaping () -> Void) {
+    let file = capture.open(name)
+    let mount = capture.mount
+    capture.beginMutation(of: file)
+    capture.write(file, content(count), at: 0)
+    capture.endMutation(of: file)
+    world.time.after(world.random.duration(.microseconds(20)...(.seconds(2)))) { [self] in
+      guard capture.mount == mount, capture.isMounted else { return }
+      capture.close(file)
+      closed()
     }
   }
 
@@ -87,6 +101,12 @@ final class SimulatedWriters {
 
   private func pick(_ names: [RelativePath]) -> RelativePath {
     names[Int.random(in: 0..<names.count, using: &world.random)]
+  }
+
+  private func content(_ count: Int) -> [UInt8] {
+    guard world.random.happens(world.scenario.compressible) else { return world.random.bytes(count) }
+    let pattern = world.random.bytes(5)
+    return (0..<count).map { pattern[$0 % pattern.count] }
   }
 
   private func truncateByName(_ name: RelativePath) {
@@ -147,11 +167,11 @@ final class SimulatedWriters {
     let offset =
       world.random.happens(0.6) ? file.bytes.count : Int.random(in: 0...file.bytes.count, using: &world.random)
     if world.scenario.overwrites > 0, !file.bytes.isEmpty, world.random.happens(world.scenario.overwrites) {
-      capture.write(file, world.random.bytes(file.bytes.count), at: 0)
+      capture.write(file, content(file.bytes.count), at: 0)
       return capture.endMutation(of: file)
     }
     let room = max(0, limit - offset)
-    let bytes = world.random.bytes(Int.random(in: 0...room, using: &world.random))
+    let bytes = content(Int.random(in: 0...room, using: &world.random))
     // A write is not one moment: half of it can be seen before the other.
     capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
     world.time.after(world.random.duration(world.scenario.writeTime)) { [self] in

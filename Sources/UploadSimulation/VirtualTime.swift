@@ -17,6 +17,8 @@ final class VirtualTime {
   private var nextSequence: UInt64 = 0
   /// Nanoseconds of the monotonic clock. Not 0, so that a forgotten time is not taken for the start.
   private(set) var nanoseconds: Int64 = 1_000_000_000
+  /// How long both machines have slept: wall clocks go on, and nothing else does.
+  private var sleptNanoseconds: Int64 = 0
   /// How far the wall clock of the capturing machine has been set wrong.
   var wallJump: Duration = .zero
 
@@ -26,13 +28,15 @@ final class VirtualTime {
   }
 
   /// The capturing machine's wall clock.
-  var wallNanoseconds: Int64 { Self.wallStart + nanoseconds + wallJump.nanoseconds }
+  var wallNanoseconds: Int64 { Self.wallStart + nanoseconds + sleptNanoseconds + wallJump.nanoseconds }
 
   /// The receiver's wall clock in milliseconds; nobody sets it, but it is three minutes late.
-  var receiverMilliseconds: Int64 { (Self.wallStart + nanoseconds) / 1_000_000 - 180_000 }
+  var receiverMilliseconds: Int64 { (Self.wallStart + nanoseconds + sleptNanoseconds) / 1_000_000 - 180_000 }
 
   /// Since the start.
   var seconds: Double { Double(nanoseconds - 1_000_000_000) / 1e9 }
+
+  func sleep(for duration: Duration) { sleptNanoseconds += duration.nanoseconds }
 
   func after(_ delay: Duration, _ action: @escaping () -> Void) {
     at(nanoseconds + max(0, delay.nanoseconds), action)

@@ -45,11 +45,15 @@ final class World {
   var random: SeededGenerator
   /// From here on nothing fails any more.
   private(set) var isHealed = false
+  /// From here on link and disks are good ones.
+  var isGood = false
   private(set) var violation: Violation?
   private(set) var effectCount = 0
   private var failing: (side: Side, kind: EffectKind)?
   /// Disks that have no room at present.
   var fullDisks: Set<Side> = []
+  /// On the capturing machine.
+  var availableMemory: UInt64 = 1_000_000_000
   private(set) var log: [String] = []
   private let isTracing: Bool
 
@@ -65,6 +69,7 @@ final class World {
   func heal() {
     isHealed = true
     fullDisks = []
+    availableMemory = 1_000_000_000
     trace("everything is healed")
   }
 

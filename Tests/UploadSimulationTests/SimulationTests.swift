@@ -42,7 +42,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
   @Test(arguments: [
     PlantedBug.acknowledgeBeforeWrite, .completeBeforeDurable, .forgetFileAtRestart, .resendAcknowledged, .wrongChain,
     .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipNameSync, .skipDataSync,
-    .publishUnderOldName, .releaseBufferEarly, .loseCompletion,
+    .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory,
+    .dawdle, .keepExpired, .forgetUsage, .evictUndelivered,
   ])
   func plantedBug_isFound(_ bug: PlantedBug) throws {
     #expect(try bug.seedThatFinds(among: 1..<21) != nil)

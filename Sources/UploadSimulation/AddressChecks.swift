@@ -1,0 +1,28 @@
+import UploadEngine
+
+/// Where requests go: not to an address that has just failed while there is one that has not.
+struct AddressChecks {
+  private enum Latest { case good, failed, unclear }
+
+  private var latest: [EndpointID: Latest] = [:]
+
+  /// What is wrong with sending there; nil when nothing is.
+  func sent(_ endpoint: EndpointID, of count: Int) -> String? {
+    guard latest[endpoint] == .failed else { return nil }
+    let better = (0..<count).map { EndpointID($0) }.first { latest[$0] == nil || latest[$0] == .good }
+    return better.map { "a request goes to address \(endpoint.index), which failed, and not to \($0.index)" }
+  }
+
+  /// Any answer is one; what the client cancelled may have been given up by a watchdog or not be wanted any more.
+  mutating func ended(_ endpoint: EndpointID, _ outcome: StepOutcome) {
+    guard case .refused(let failure) = outcome else {
+      latest[endpoint] = .good
+      return
+    }
+    switch failure.kind {
+    case .transport(.cancelled): if latest[endpoint] != nil { latest[endpoint] = .unclear }
+    case .transport, .serverError, .unexpectedAnswer: latest[endpoint] = .failed
+    default: latest[endpoint] = .good
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import FileModel
+import UploadEngine
+
+/// Watches the watchdogs: what does not move is ended in time, what moves is left alone, and a file that is stuck connects
+/// anew. The simulated network is asked how far bodies have really come.
+struct DeadlineChecks {
+  private struct Body {
+    var file: FileID
+    var place: Place
+    var sentAt: Int64
+    var attempts: Int
+  }
+
+  private struct Place: Hashable {
+    var file: FileID
+    var index: Int?
+  }
+
+  /// Looks are a second apart, and so are these checks.
+  private static let slack: Int64 = 2_500_000_000
+
+  private unowned let world: World
+  private unowned let network: SimulatedNetwork
+  private var files: [[UInt8]: FileID] = [:]
+  private var bodies: [HTTPRequestID: Body] = [:]
+  private var failures: [Place: Int] = [:]
+  /// When something of a file was acknowledged, or its first body went out.
+  private var progress: [FileID: Int64] = [:]
+  private var mustReconnect: Set<FileID> = []
+
+  init(_ world: World, _ network: SimulatedNetwork) {
+    self.world = world
+    self.network = network
+  }
+
+  mutating func forget() {
+    files = [:]
+    bodies = [:]
+    failures = [:]
+    progress = [:]
+    mustReconnect = []
+  }
+
+  mutating func know(nonce: [UInt8], of file: FileID) { files[nonce] = file }
+
+  mutating func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
+    if case .openSession(let opening) = order.order { files[opening.nonce] = opening.fileID }
+    guard let place = place(of: order.order) else { return }
+    if mustReconnect.remove(place.file) != nil, !order.opensConnection {
+      world.fail("reconnect", "\(place.file.short) is stuck and goes on over the connections that it has")
+    }
+    guard order.order.isBody else { return }
+    let now = world.time.nanoseconds
+    progress[place.file] = progress[place.file] ?? now
+    bodies[order.id] = Body(
+      file: place.file, place: place, sentAt: now, attempts: max(failures[place] ?? 0, attempts(place.file)))
+  }
+
+  mutating func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
+    bodies[order.id] = nil
+    guard let place = place(of: order.order) else { return }
+    switch outcome {
+    case .chunkStored, .published:
+      failures[place] = nil
+      progress[place.file] = world.time.nanoseconds
+      mustReconnect.remove(place.file)
+    default: failures[place, default: 0] += 1
+    }
+  }
+
+  /// The file has made no progress for a minute.
+  mutating func stuck(_ file: FileID) { mustReconnect.insert(file) }
+
+  /// A body that moved lately is only cancelled with its file, or when the file has stood still.
+  func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
+    guard let body = bodies[request], isWanted(body.file), let moved = network.moved(request) else { return }
+    let now = world.time.nanoseconds
+    let hasMoved = now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
+    let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack
+    if hasMoved, now - (progress[body.file] ?? now) < sessionTime {
+      world.fail("impatience", "request \(request.value) is cancelled although it moves")
+    }
+  }
+
+  /// No request outlives its deadline: 30 seconds without a byte, twice as long after each failure.
+  func check() {
+    let now = world.time.nanoseconds
+    for (request, body) in bodies {
+      let patience = UploadConstants.chunkTimeoutBase.nanoseconds << Int64(min(6, body.attempts))
+      let stood = now - max(network.moved(request) ?? now, body.sentAt)
+      if stood > patience + Self.slack {
+        world.fail("deadline", "request \(request.value) has not moved for \(stood / 1_000_000_000) s")
+      }
+    }
+  }
+
+  private func place(of order: SendOrder) -> Place? {
+    switch order {
+    case .chunk(let session, let index, _, _): files[session.nonce].map { Place(file: $0, index: index) }
+    case .querySession(let session): files[session.nonce].map { Place(file: $0, index: nil) }
+    case .wholeFile(let file): Place(file: file.file, index: nil)
+    case .prewarm, .openSession, .commit, .abort: nil
+    }
+  }
+}

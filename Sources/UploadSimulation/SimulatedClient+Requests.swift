@@ -1,0 +1,200 @@
+import Destinations
+import FileModel
+import Integrity
+import UploadEngine
+
+// MARK: Reading
+
+extension SimulatedClient {
+  func read(_ order: ReadOrder) {
+    reads.insert(order.id)
+    checks.buffers(buffers.count + reads.count)
+    guard admits(.read) else {
+      if isUp { readEnded(order, .failed(.system(errno: 5)), after: .microseconds(100)) }
+      return
+    }
+    guard let file = capture.file(order.file) else {
+      return readEnded(order, .failed(.gone), after: .microseconds(10))
+    }
+    let isTrusting = world.bug == .skipEpochCheck
+    let isCurrent = file.activity.epoch == order.epoch && file.activity.mutationsInFlight == 0
+    guard isCurrent || isTrusting else { return readEnded(order, .changed, after: .microseconds(10)) }
+    // A read is not one moment: half of it is read before the other.
+    let middle = Int(order.offset) + order.byteCount / 2
+    let first = file.piece(Int(order.offset)..<middle)
+    let life = life
+    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(20)))) { [self] in
+      guard self.life == life else { return }
+      let bytes = first + file.piece(middle..<Int(order.offset) + order.byteCount)
+      let isStill = file.activity.epoch == order.epoch && file.activity.mutationsInFlight == 0
+      guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
+      let mayCompress = order.mayCompress || world.bug == .compressUnasked
+      buffers[order.id] = SimulatedBuffer(bytes, mayCompress: mayCompress)
+      readEnded(order, .success(digest(bytes, order)))
+    }
+  }
+
+  private func digest(_ bytes: [UInt8], _ order: ReadOrder) -> ChunkDigest {
+    if world.bug == .believeRecordedDigests, order.byteCount <= world.scenario.chunkBytes,
+      let known = recordedDigests[order.file]?[Int(order.offset) / world.scenario.chunkBytes]
+    {
+      return known
+    }
+    return ChunkDigest(sha256: sha256(bytes), crc32c: bytes.withUnsafeBytes { CRC32C.checksum($0) })
+  }
+
+  private func readEnded(_ order: ReadOrder, _ outcome: ReadOutcome, after delay: Duration) {
+    let life = life
+    world.time.after(delay) { [self] in
+      if self.life == life { readEnded(order, outcome) }
+    }
+  }
+
+  private func readEnded(_ order: ReadOrder, _ outcome: ReadOutcome) {
+    reads.remove(order.id)
+    apply { $0.chunkRead(order.id, result: outcome, at: $1) }
+  }
+}
+
+// MARK: Sending
+
+extension SimulatedClient {
+  func send(_ order: RequestOrder) {
+    var order = order
+    if world.bug == .stayAtFirstAddress { order.endpoint = .first }
+    guard let step = step(for: order.order) else {
+      return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
+    }
+    checks.sent(order, attempts: { [self] in attempts(of: $0) })
+    if world.bug == .dawdle, case .commit = order.order {
+      let life = life
+      return world.time.after(.seconds(2)) { [self] in if self.life == life { start(order, step) } }
+    }
+    start(order, step)
+    guard isUp else { return }
+    if world.bug == .doubleCommit, case .commit = order.order { start(extra(order), step) }
+    if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read) = order.order { buffers[read]?.wipe() }
+  }
+
+  private func extra(_ order: RequestOrder) -> RequestOrder {
+    extraRequest += 1
+    var extra = order
+    extra.id = HTTPRequestID(extraRequest)
+    checks.sent(extra, attempts: { _ in 0 })
+    return extra
+  }
+
+  private func start(_ order: RequestOrder, _ step: UploadStep) {
+    world.trace("request \(order.id.value): \(order.order.brief)")
+    let isAdmitted = admits(.send)
+    guard isUp else { return }
+    let life = life
+    let request = destination.request(for: step, at: order.endpoint)
+    if let counter = request.sentBytes { sentCounters[order.id] = counter }
+    if step.isCompressed { checks.compressed(order.id) }
+    network.start(order.id, request, isBroken: !isAdmitted) { [self] result in
+      guard self.life == life else { return }
+      sentCounters[order.id] = nil
+      if world.bug == .loseCompletion, world.random.happens(0.02) { return }
+      switch result {
+      case .success(let response): completed(order, destination.outcome(of: step, response: response))
+      case .failure(let error): completed(order, .refused(StepFailure(.transport(error.kind), error.message)))
+      }
+    }
+  }
+
+  private func completed(_ order: RequestOrder, _ outcome: StepOutcome) {
+    world.trace("request \(order.id.value): \(outcome.brief)")
+    checks.ended(order, outcome)
+    if world.bug == .ignoreEpochAtCommit, case .published(let receipt) = outcome { believe(receipt) }
+    let isChunk = if case .chunk = order.order { outcome == .chunkStored } else { false }
+    let again = isChunk && world.bug == .resendAcknowledged && world.random.happens(0.1) ? step(for: order.order) : nil
+    if order.id.value < 1 << 60 {
+      apply { $0.requestCompleted(order.id, outcome: outcome, connection: HTTPConnectionFacts(), at: $1) }
+    }
+    if let again, isUp { start(extra(order), again) }
+  }
+
+  /// The planted mistake of `ignoreEpochAtCommit`.
+  private func believe(_ receipt: Receipt) {
+    guard let file = capture.file(named: RelativePath(receipt.name)) else { return }
+    var entry = CatalogEntry(
+      id: file.id, path: RelativePath(receipt.name), inode: file.inode, sizeBytes: UInt64(file.bytes.count),
+      modifiedNanoseconds: file.modifiedNanoseconds, revision: 1, state: .complete)
+    entry.receipt = receipt
+    storage.catalog[entry.id] = entry
+    checkCatalog([entry])
+  }
+
+  private func step(for order: SendOrder) -> UploadStep? {
+    switch order {
+    case .prewarm: return .prewarm
+    case .openSession(let opening):
+      firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
+      return .openSession(opening)
+    case .querySession(let session): return .querySession(session)
+    case .commit(var commit):
+      if world.bug == .wrongChain { commit.chainTip.reverse() }
+      if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
+      return .commit(commit)
+    case .abort(let session): return .abort(session)
+    case .chunk(let session, let index, let digest, let read):
+      guard let buffer = buffers[read] else { return nil }
+      return .sendChunk(
+        ChunkSending(
+          session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
+          encoding: buffer.isCompressed ? .lz4 : .identity, body: buffer, sentBytes: SentByteCounter()))
+    case .wholeFile(let whole):
+      var buffer: SimulatedBuffer?
+      if let read = whole.read {
+        guard let found = buffers[read] else { return nil }
+        buffer = found
+      }
+      return .sendWholeFile(
+        WholeFileSending(
+          fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
+          plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
+          modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
+          sentBytes: SentByteCounter()))
+    }
+  }
+
+  private func attempts(of id: FileID) -> Int {
+    schedule?.status(of: id, publishedName: { _ in "" }, at: world.time.moment)?.attempts ?? 0
+  }
+
+  func cancel(_ request: HTTPRequestID) {
+    checks.cancelled(
+      request, isWanted: { [self] in capture.file($0) != nil && explanation(of: $0).state != .cancelled })
+    if world.bug != .dropCancels { network.cancel(request) }
+  }
+
+  func lookAtProgress() {
+    network.countProgress()
+    var sent = sentCounters.mapValues(\.value)
+    switch world.bug {
+    case .hideProgress: sent = [:]
+    case .pretendProgress: sent = sent.mapValues { _ in UInt64(world.time.nanoseconds) }
+    default: break
+    }
+    apply { $0.progressed(sent, at: $1) }
+  }
+}
+
+extension UploadStep {
+  fileprivate var isCompressed: Bool {
+    switch self {
+    case .sendChunk(let sending): sending.encoding == .lz4
+    case .sendWholeFile(let sending): sending.encoding == .lz4
+    default: false
+    }
+  }
+}
+
+extension SimulatedCapture.File {
+  /// The bytes in this range, as far as there are any.
+  fileprivate func piece(_ range: Range<Int>) -> [UInt8] {
+    let end = min(range.upperBound, bytes.count)
+    return range.lowerBound < end ? Array(bytes[range.lowerBound..<end]) : []
+  }
+}

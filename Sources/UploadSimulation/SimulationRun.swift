@@ -1,0 +1,212 @@
+import Destinations
+import FileModel
+import UploadEngine
+
+/// The parts of one run, and its ages: trouble, then none, then good conditions, then the end of all sessions.
+final class SimulationRun {
+  private enum Age {
+    case trouble
+    /// Nothing fails any more, and everything comes to an end.
+    case healed
+    /// One more file, on a good link.
+    case probe
+    /// More than a week later.
+    case late
+  }
+
+  /// Beyond this the client has come to no end by itself.
+  private static let healedSecondsMax: Int64 = 1800
+  private static let eventsMax = 3_000_000
+  private static let probe = RelativePath("probe")
+
+  private let world: World
+  private let capture: SimulatedCapture
+  private let receiver: SimulatedReceiver
+  private let network: SimulatedNetwork
+  private let client: SimulatedClient
+  private let writers: SimulatedWriters
+  private var eventCount = 0
+  private var age = Age.trouble
+  /// The age may end once everything is idle.
+  private var isComplete = false
+  private var cancelled: Set<FileID> = []
+  private var legitimateFailures: Set<String> = []
+
+  init(_ world: World) throws(DestinationError) {
+    self.world = world
+    capture = SimulatedCapture(world)
+    receiver = SimulatedReceiver(world)
+    network = SimulatedNetwork(world, receiver)
+    client = try SimulatedClient(world, capture, network)
+    writers = SimulatedWriters(world, capture)
+  }
+
+  func toEnd() -> Simulation.Result {
+    receiver.start()
+    client.start()
+    let active = Duration.seconds(Int64.random(in: world.scenario.seconds, using: &world.random))
+    if world.scenario.isFixed { writers.runFixed() } else { writers.start(until: active) }
+    world.time.after(.seconds(1)) { [self] in trouble(until: world.time.nanoseconds + active.nanoseconds) }
+    world.time.after(active) { [self] in heal() }
+    let limit = world.time.nanoseconds + active.nanoseconds + Self.healedSecondsMax * 1_000_000_000
+    while world.violation == nil, world.time.step() {
+      eventCount += 1
+      if isComplete, client.isIdle, receiver.isQuiet, !nextAge() { break }
+      if world.time.nanoseconds > limit {
+        checkDelivery()
+        world.fail("progress", "not everything has come to an end")
+      }
+      if eventCount > Self.eventsMax { world.fail("runaway", "\(eventCount) events have happened") }
+    }
+    world.time.end()
+    return Simulation.Result(
+      violation: world.violation, effectCount: world.effectCount, eventCount: eventCount, seconds: world.time.seconds,
+      publicationCount: world.oracle.publicationCount,
+      fingerprint: world.random.state ^ UInt64(bitPattern: world.time.nanoseconds), trace: world.log)
+  }
+
+  /// Everything of this age is done; false when there is no other.
+  private func nextAge() -> Bool {
+    isComplete = false
+    checkDelivery()
+    client.checkIdle()
+    receiver.store.checkPublished()
+    switch age {
+    case .trouble: return true
+    case .healed:
+      age = .probe
+      if world.scenario.isFixed { isComplete = true } else { world.time.after(.seconds(60)) { [self] in writeProbe() } }
+    case .probe:
+      age = .late
+      world.time.sleep(for: .seconds(8 * 86_400))
+      world.trace("eight days later")
+      world.time.after(.seconds(10)) { [self] in isComplete = true }
+    case .late:
+      let leftovers = receiver.store.leftovers
+      if !leftovers.isEmpty { world.fail("expiry", "after more than a week there is still \(leftovers[0])") }
+      return false
+    }
+    return true
+  }
+
+  private func heal() {
+    age = .healed
+    world.heal()
+    network.heal()
+    receiver.liftQuota()
+    if !receiver.isUp { receiver.start() }
+    if !client.isUp { client.start() }
+    writers.end()
+    // Somebody tries what has failed again, or nobody does.
+    let retries = world.random.happens(0.5)
+    world.time.after(.seconds(2)) { [self] in
+      if retries { client.retryAll() }
+      isComplete = true
+    }
+    legitimateFailures = retries ? [] : world.scenario.legitimateFailures
+  }
+
+  /// The delay from close to receipt does not grow with the file, and on a good link nothing rests.
+  private func writeProbe() {
+    world.isGood = true
+    network.improve()
+    let count = Int.random(in: 0...(world.scenario.fileBytesMax * 2), using: &world.random)
+    writers.writeProbe(Self.probe, count) { [self] in
+      let closedAt = world.time.nanoseconds
+      world.trace("the probe is closed with \(count) bytes")
+      let allowed = timeAllowed(forTailOf: count)
+      world.time.after(allowed) { [self] in
+        isComplete = true
+        if world.oracle.deliveries[Self.probe] ?? 0 >= closedAt { return }
+        world.fail("tail", "\(count) bytes are not delivered \(allowed) after their close")
+      }
+    }
+  }
+
+  /// A second, which is less than two of the shortest rests, and a round trip for every four chunks, which is what the slowest
+  /// tier sends at once. One of the addresses may not answer, which takes as long to find out as a connection may take.
+  private func timeAllowed(forTailOf count: Int) -> Duration {
+    let chunks = count / world.scenario.chunkBytes + 1
+    let time: Duration = .seconds(1) + .milliseconds(200) * (chunks / 4)
+    return network.addresses.isOneDead ? time + UploadConstants.connectionTimeout * 2 : time
+  }
+
+  /// Each file that has a final name shows its last content under it, or says why not. And what lies only at the receiver
+  /// is there.
+  private func checkDelivery() {
+    for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
+      guard let file = capture.file(named: name) else { continue }
+      if receiver.store.shown(client.publishedName(for: name)) == file.bytes { continue }
+      let (state, code) = client.explanation(of: file.id)
+      if state == .failed, let code, legitimateFailures.contains(code) { continue }
+      if state == .cancelled, cancelled.contains(file.id) { continue }
+      world.fail(
+        "delivery",
+        "\(name.displayText) (\(file.id.short)) is not published as it is: \(state.map { "\($0)" } ?? "unknown"), \(code ?? "no failure")"
+      )
+    }
+    for (name, bytes) in world.oracle.evicted where receiver.store.shown(name) != bytes {
+      world.fail("delivery", "\(name) was removed after its delivery and is not published as it was")
+    }
+  }
+}
+
+// MARK: Trouble
+
+extension SimulationRun {
+  /// Once a virtual second, what may go wrong as a whole.
+  private func trouble(until end: Int64) {
+    guard world.time.nanoseconds < end, !world.isHealed else { return }
+    troubleNetwork()
+    troubleMachines()
+    world.time.after(.seconds(1)) { [self] in trouble(until: end) }
+  }
+
+  private func troubleNetwork() {
+    let scenario = world.scenario
+    if world.strikes(scenario.partitions / 60) {
+      network.partition(for: world.random.duration(.milliseconds(100)...(.seconds(40))))
+    }
+    if world.strikes(scenario.hangingTimes / 60) {
+      network.swallow(for: world.random.duration(.seconds(1)...(.seconds(700))))
+    }
+    if world.strikes(scenario.slowTimes / 60) {
+      network.slowDown(for: world.random.duration(.seconds(1)...(.seconds(300))))
+    }
+    if world.strikes(scenario.addressTroubles / 60) { network.addresses.trouble() }
+  }
+
+  private func troubleMachines() {
+    let scenario = world.scenario
+    if world.strikes(scenario.clientCrashes / 60) { client.crash() }
+    if world.strikes(scenario.clientStops / 60) { client.stop() }
+    if world.strikes(scenario.receiverCrashes / 60) { receiver.crash() }
+    if world.strikes(scenario.clockJumps / 60) {
+      world.time.wallJump = [.zero, .seconds(3600), .seconds(-3600)].randomElement(using: &world.random) ?? .zero
+      world.trace("the clock jumps to \(world.time.wallJump)")
+    }
+    if world.strikes(scenario.longSleeps / 60) {
+      let days = Int64.random(in: 1...9, using: &world.random)
+      world.trace("both machines sleep for \(days) days")
+      world.time.sleep(for: .seconds(days * 86_400))
+    }
+    if world.strikes(scenario.memoryChanges / 60) {
+      world.availableMemory = UInt64.random(in: 10...260, using: &world.random) * 1_000_000
+      world.trace("\(world.availableMemory) bytes of memory are available")
+    }
+    if world.strikes(scenario.cancels / 60),
+      let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
+    {
+      cancelled.insert(file.id)
+      client.cancelUpload(of: file.id)
+    }
+    if world.strikes(scenario.fullDisks / 60) {
+      let side: Side = world.random.happens(0.5) ? .client : .receiver
+      world.trace("the disk of the \(side) is full")
+      world.fullDisks.insert(side)
+      world.time.after(world.random.duration(.milliseconds(500)...(.seconds(15)))) { [world] in
+        world.fullDisks.remove(side)
+      }
+    }
+  }
+}
