@@ -56,9 +56,8 @@ extension ReceiverCore {
       default: break
       }
     }
-    for (other, stage) in stages where other.value < request.value {
-      guard case .wholeFile(let head) = stage, head.credential == key.credential, isSameName(head.name, key.name)
-      else { continue }
+    for other in arriving[key] ?? [] where other.value < request.value {
+      guard case .wholeFile(let head, _) = stages[other], isSameName(head.name, key.name) else { continue }
       stages[other] = .overtakenWholeFile(head)
     }
   }
@@ -69,15 +68,27 @@ extension ReceiverCore {
       guard case .publishing(let pending, _) = sessions[id]?.phase else { return }
       giveUp(id, pending, Self.overtaken)
     case .publishWholeFile(let request, _, _):
-      guard case .publishingWholeFile(let head, _) = stages[request] else { return }
+      guard case .publishingWholeFile(let head, _, _) = stages[request] else { return }
       endWholeFile(request, head, Self.overtaken)
     default: break
+    }
+  }
+
+  /// Notes that the body of a whole file begins to arrive, or has, or will not come.
+  mutating func setArriving(_ isArriving: Bool, _ request: RequestID, _ head: WholeFileHead) {
+    let key = NameKey(credential: head.credential, name: head.name)
+    if isArriving {
+      arriving[key, default: []].insert(request)
+    } else {
+      arriving[key]?.remove(request)
+      if arriving[key]?.isEmpty == true { arriving[key] = nil }
     }
   }
 
   /// The body of an overtaken whole file has arrived, or will not come.
   mutating func overtakenWholeFileEnded(_ request: RequestID) {
     guard case .overtakenWholeFile(let head) = stages[request] else { return }
+    setArriving(false, request, head)
     endWholeFile(request, head, Self.overtaken)
   }
 }

@@ -4,16 +4,18 @@ import Integrity
 extension ReceiverCore {
   mutating func beginWholeFile(_ request: RequestID, _ head: WholeFileHead) {
     let key = Key(credential: head.credential, text: head.idempotencyKey)
-    if let use = keys[key] { return sendAgain(request, head, use) }
+    let fingerprint = head.fingerprint
+    if let use = keys[key] { return sendAgain(request, fingerprint, use) }
     if let refusal = wholeFileRefusal(head) { return refuse(request, refusal) }
-    keys[key] = .wholeFile(fingerprint: head.fingerprint, receipt: nil)
-    stages[request] = .wholeFile(head)
+    keys[key] = .wholeFile(fingerprint: fingerprint, receipt: nil)
+    stages[request] = .wholeFile(head, fingerprint: fingerprint)
+    setArriving(true, request, head)
     reply(request, .bodyAdmitted)
   }
 
   /// The same key again: the same receipt, unless the key was for something else.
-  private mutating func sendAgain(_ request: RequestID, _ head: WholeFileHead, _ use: KeyUse) {
-    guard case .wholeFile(let fingerprint, let receipt) = use, fingerprint == head.fingerprint else {
+  private mutating func sendAgain(_ request: RequestID, _ fingerprint: Digest32?, _ use: KeyUse) {
+    guard case .wholeFile(let first, let receipt) = use, first == fingerprint else {
       return refuse(request, .idempotencyMismatch, "this Idempotency-Key was used for something else")
     }
     guard let receipt else {
@@ -34,9 +36,9 @@ extension ReceiverCore {
   }
 
   mutating func wholeFileArrived(_ request: RequestID, _ arrived: ChunkFacts) {
-    guard case .wholeFile(let head) = stages[request], let credential = credentials[head.credential] else {
-      return overtakenWholeFileEnded(request)
-    }
+    guard case .wholeFile(let head, let fingerprint) = stages[request], let credential = credentials[head.credential]
+    else { return overtakenWholeFileEnded(request) }
+    setArriving(false, request, head)
     let subject = TagSubject(
       key: ChunkTag.sessionKey(
         masterKey: credential.tagMasterKey, nonce: head.nonce, sessionID: head.idempotencyKey),
@@ -53,10 +55,10 @@ extension ReceiverCore {
     let receipt = ReceiptFacts(
       id: head.receiptID, name: head.name, sizeBytes: UInt64(arrived.sizeBytes), merkleRoot: tree.root,
       chainTip: chain.tip, publishedAt: now)
-    stages[request] = .publishingWholeFile(head, receipt)
+    stages[request] = .publishingWholeFile(head, fingerprint: fingerprint, receipt)
     let record = WholeFileRecord(
       credential: head.credential.text, idempotencyKey: head.idempotencyKey,
-      fingerprint: head.fingerprint?.bytes ?? [])
+      fingerprint: fingerprint?.bytes ?? [])
     let publication = Publication(
       receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,
       ifExists: head.ifExists)
@@ -64,12 +66,13 @@ extension ReceiverCore {
   }
 
   mutating func wholeFileFailed(_ request: RequestID, _ refusal: Refusal) {
-    guard case .wholeFile(let head) = stages[request] else { return overtakenWholeFileEnded(request) }
+    guard case .wholeFile(let head, _) = stages[request] else { return overtakenWholeFileEnded(request) }
+    setArriving(false, request, head)
     endWholeFile(request, head, refusal)
   }
 
   mutating func wholeFilePublished(_ request: RequestID, _ result: Result<PublicationResult, StoreFailure>) {
-    guard case .publishingWholeFile(let head, let receipt) = stages[request] else { return }
+    guard case .publishingWholeFile(let head, let fingerprint, let receipt) = stages[request] else { return }
     defer {
       let key = NameKey(credential: head.credential, name: head.name)
       endPublishing(key, request, isPublished: result.isSuccess)
@@ -80,7 +83,7 @@ extension ReceiverCore {
       stages[request] = nil
       let key = Key(credential: head.credential, text: head.idempotencyKey)
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
-      keys[key] = .wholeFile(fingerprint: head.fingerprint, receipt: receipt)
+      keys[key] = .wholeFile(fingerprint: fingerprint, receipt: receipt)
       finish(key, at: now)
       reply(request, .receipt(receipt))
     }

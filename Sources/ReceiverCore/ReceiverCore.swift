@@ -22,10 +22,10 @@ public struct ReceiverCore: Sendable {
   enum Stage: Sendable {
     case chunk(ChunkHead)
     case chunkToWrite(ChunkHead)
-    case wholeFile(WholeFileHead)
+    case wholeFile(WholeFileHead, fingerprint: Digest32?)
     /// A later request has published the name while the body was arriving.
     case overtakenWholeFile(WholeFileHead)
-    case publishingWholeFile(WholeFileHead, ReceiptFacts)
+    case publishingWholeFile(WholeFileHead, fingerprint: Digest32?, ReceiptFacts)
   }
 
   var limits: CoreLimits
@@ -35,6 +35,8 @@ public struct ReceiverCore: Sendable {
   var openSessions: [CredentialID: Set<SessionID>] = [:]
   var keys: [Key: KeyUse] = [:]
   var stages: [RequestID: Stage] = [:]
+  /// Whole files whose body is arriving, by their name.
+  var arriving: [NameKey: Set<RequestID>] = [:]
   /// Published sessions and finished whole files, oldest first, with the time of publication.
   var finished: [(key: Key, at: Milliseconds)] = []
   /// Entries of `finished` that were dropped; the array is compacted now and then, so that dropping is cheap.

@@ -31,7 +31,7 @@ struct RequestResponder: Sendable {
     statistics.requestBegan()
     let head = request.head
     let wire = WireRequest(method: head.method.rawValue, target: head.path ?? "") { name in
-      HTTPField.Name(name).flatMap { head.headerFields[$0] }
+      FieldNames.name(name).flatMap { head.headerFields[$0] }
     }
     var exchange = Exchange(
       request: wire, reader: RequestBodyReader(request.body), connection: statistics.connectionNumber(of: channel),
@@ -132,16 +132,21 @@ extension RequestResponder {
     }
     var replies = await driver.askTogether(requests).makeIterator()
     var answers: [Answer] = []
+    var published: [UInt64] = []
     for (member, name) in zip(members, names.texts) {
       switch member.plan {
       case .answer(let answer): answers.append(answer)
       case .ask(let question):
         guard let reply = replies.next() else { continue }
-        note(reply, to: question, freshID: name)
+        note(reply, to: question, freshID: name, level: .debug)
+        if case .receipt(let receipt) = reply, receipt.id == name { published.append(receipt.sizeBytes) }
         if case .answer(let answer) = question.outcome(of: reply) { answers.append(answer) }
       }
     }
     guard answers.count == members.count else { throw Refusal(.storeFailed, "the receiver contradicts itself") }
+    if !published.isEmpty {
+      logger.info("published \(published.count) files of a bundle, \(published.reduce(0, &+)) bytes")
+    }
     return answers
   }
 }
@@ -228,7 +233,7 @@ extension RequestResponder {
   }
 
   /// Counts and logs what a reply tells.
-  private func note(_ reply: Reply, to question: CoreQuestion, freshID: String) {
+  private func note(_ reply: Reply, to question: CoreQuestion, freshID: String, level: Logger.Level = .info) {
     switch (question, reply) {
     case (.openSession, .sessionOpened(let facts, _, _)):
       statistics.uploadRequested(facts.id, name: facts.opening.name)
@@ -237,7 +242,7 @@ extension RequestResponder {
     case (.commit(_, let id, _), .receipt(let receipt)):
       statistics.uploadRequested(id.text, name: receipt.name)
       notePublication(receipt, freshID: freshID, upload: id.text)
-    case (.wholeFile, .receipt(let receipt)): notePublication(receipt, freshID: freshID)
+    case (.wholeFile, .receipt(let receipt)): notePublication(receipt, freshID: freshID, level: level)
     case (_, .refused(let refusal)) where refusal.kind == .tagMismatch:
       // Worth a line even where every other refusal is the client's business.
       logger.warning("tampering, or a client with another credential: the tag of \(question.subject) is wrong")
@@ -246,13 +251,16 @@ extension RequestResponder {
   }
 
   /// Two requests for one publication get the same receipt; the file is counted once, with the one that named it.
-  private func notePublication(_ receipt: ReceiptFacts, freshID: String, upload: String? = nil) {
+  private func notePublication(
+    _ receipt: ReceiptFacts, freshID: String, upload: String? = nil, level: Logger.Level = .info
+  ) {
     guard receipt.id == freshID else { return }
     statistics.filePublished()
     let streams = upload.flatMap { statistics.streams(of: $0) }.map { peak in
       ", at most \(peak.count) chunk requests at once, first \(peak.after ?? 0) ms after the first one"
     }
-    logger.info("published \(receipt.name.debugDescription), \(receipt.sizeBytes) bytes\(streams ?? "")")
+    logger.log(
+      level: level, "published \(receipt.name.debugDescription), \(receipt.sizeBytes) bytes\(streams ?? "")")
   }
 }
 
@@ -274,7 +282,7 @@ extension Answer {
   fileprivate var head: HTTPResponse {
     var fields = HTTPFields()
     for (name, value) in self.fields {
-      if let name = HTTPField.Name(name) { fields[name] = value }
+      if let name = FieldNames.name(name) { fields[name] = value }
     }
     return HTTPResponse(status: .init(code: status), headerFields: fields)
   }
@@ -282,4 +290,18 @@ extension Answer {
   fileprivate var responseBody: ResponseBody {
     body.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: body))
   }
+}
+
+/// The protocol's names of header fields, checked and brought into their form once.
+private enum FieldNames {
+  private static let known = Dictionary(
+    uniqueKeysWithValues: [
+      HeaderName.authorization, HeaderName.chunkSHA256, HeaderName.chunkCRC32C, HeaderName.chunkSize,
+      HeaderName.chunkEncoding, HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest,
+      HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
+      HeaderName.ifExists, HeaderName.contentType, HeaderName.contentLength, HeaderName.bundleFilesMax,
+      HeaderName.chunkEncodings, "Cache-Control", "Expect",
+    ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
+
+  static func name(_ text: String) -> HTTPField.Name? { known[text] ?? HTTPField.Name(text) }
 }
