@@ -24,6 +24,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "clock", seed: 1285, story: "a second name went away before it was published"),
     FoundSeed(scenario: "proxy", seed: 1001, story: "an answer to an earlier session's commit took chunks back"),
     FoundSeed(scenario: "everything", seed: 1014, story: "an answer to an earlier session's commit took chunks back"),
+    FoundSeed(scenario: "hangs", seed: 43, story: "a chunk that hung in a published session was sent in no other"),
+    FoundSeed(scenario: "hasty", seed: 42, story: "a publication that was given up overtook its successor"),
+    FoundSeed(scenario: "addresses", seed: 34, story: "the address that failed was tried again and again"),
     FoundSeed(scenario: "proxy", seed: 199_239_257, story: "an answer to an earlier session's commit took chunks back"),
   ]
 

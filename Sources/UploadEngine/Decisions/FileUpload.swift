@@ -82,8 +82,6 @@ struct FileUpload: Sendable {
   var isLocal = true
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
-  /// Indices with a request under way in the present session, also those of an earlier content.
-  var inFlightIndices: Set<Int> = []
 
   struct Publishing: Hashable, Sendable {
     var request: HTTPRequestID

@@ -40,7 +40,6 @@ extension UploadSchedule {
     if let session = file.session, session.state == .wanted || session.isExpired(atMilliseconds: now.wallMilliseconds) {
       // One that was only wanted lent its nonce to a whole-file request, which another content must not share.
       file.session = nil
-      file.inFlightIndices = []
     }
     if file.session == nil { file.session = makeSession(for: file, at: now) }
     let chunkBytes = file.session?.chunkBytes ?? limits.chunkBytes
@@ -74,7 +73,6 @@ extension UploadSchedule {
   mutating func abortSession(_ file: inout FileUpload, at now: Moment) {
     guard let session = file.session else { return }
     file.session = nil
-    file.inFlightIndices = []
     guard let identity = session.identity else { return }
     actions.append(.removeResume(file.id))
     discard(identity, at: now)
@@ -328,7 +326,7 @@ extension UploadSchedule {
         guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream else { continue }
       }
       // Two requests for one index must not overtake each other: an earlier content's may still be under way.
-      let busy = file.inFlightIndices
+      let busy = file.session?.chunksInFlight ?? []
       guard let index = transfer.readIndices.first(where: { !busy.contains($0) }) else { continue }
       best = (id, index, file.virtualTime)
     }
@@ -346,7 +344,7 @@ extension UploadSchedule {
         purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
         byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
       file.transfer?.set(.sending(request, read, digest), at: index)
-      file.inFlightIndices.insert(index)
+      file.session?.chunksInFlight.insert(index)
       if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
     }
     files[id] = file

@@ -43,7 +43,7 @@ extension UploadSchedule {
     guard let session = file.session else { return false }
     if case .published = session.state { return true }
     // A request for an earlier content may replace what is held, at any moment.
-    return !file.inFlightIndices.contains(index) && session.held.holds(digest, at: index)
+    return !session.chunksInFlight.contains(index) && session.held.holds(digest, at: index)
   }
 
   /// A request has ended. `outcome` is a refusal when there was no response.
@@ -313,7 +313,6 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
     file.session = nil
-    file.inFlightIndices = []
     files[id] = file
     actions.append(.removeResume(id))
     if file.phase == .ready { makeReady(id, at: now) }
@@ -326,7 +325,7 @@ extension UploadSchedule {
     _ outcome: StepOutcome, sentAt: MonotonicTime, at now: Moment
   ) {
     guard var file = files[id], file.session?.id == session else { return }
-    file.inFlightIndices.remove(index)
+    file.session?.chunksInFlight.remove(index)
     let isCurrent: Bool
     if let transfer = file.transfer, transfer.states.indices.contains(index),
       case .sending(request, _, _) = transfer.states[index]
@@ -501,10 +500,7 @@ extension UploadSchedule {
     // Behind the catalog's entry: without either, a crash in between would have the whole file sent again.
     let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
     defer { if let outdatedRecord { actions.append(.removeResume(outdatedRecord)) } }
-    if isSessionOver {
-      file.session = nil
-      file.inFlightIndices = []
-    }
+    if isSessionOver { file.session = nil }
     guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch else {
       // The next content was settled before the answer came; what it had found in the session is over with it.
       if isSessionOver, !file.isWholeFile { leaveTransfer(&file) }

@@ -25,6 +25,8 @@ struct UploadSession: Sendable {
   var openedAtSeconds: Int64
   var expiresAtSeconds: Int64?
   var held = HeldChunks()
+  /// Chunks with a request under way, also one of an earlier content: two requests for one chunk could overtake each other.
+  var chunksInFlight: Set<Int> = []
   /// Acknowledgements since the last resume record.
   var acknowledgedSinceRecord = 0
   var recordedChunks = 0

@@ -9,13 +9,13 @@ import Testing
   private static let otherReceipt = ScheduleHarness.receipt(RelativePath("a.mov"), 3000, root: "00", tip: "00")
 
   /// The session is asked about after the chunks of a content have failed again and again.
-  private func asking(_ file: ImaginaryFile) -> ScheduleHarness {
-    var harness = ScheduleHarness()
+  private func asking(_ file: ImaginaryFile, hanging: Int = -1) -> ScheduleHarness {
+    var harness = ScheduleHarness(commitWaitsForChunks: hanging >= 0)
     harness.handle(.scanEnded)
     harness.beginSending(file)
     for _ in 0..<100 {
       if harness.sent.contains(where: { $0.order.isQuery }) { break }
-      harness.answer(StepFailure.connection(.connectionLost)) { $0.isChunk }
+      harness.answer(StepFailure.connection(.connectionLost)) { $0.isChunk && !$0.isChunk(hanging) }
       harness.answerReads()
       harness.advance(by: .seconds(60))
       harness.answerReads()
@@ -37,6 +37,23 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
+  /// Regression, found by the simulation (hangs, seed 43): its chunk was never sent, and the file stood still for ever.
+  @Test func chunkThatHangsInAPublishedSession_isSentInTheNextOne() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = asking(file, hanging: 2)
+    harness.answer(.published(Self.otherReceipt)) { $0.isQuery }
+    harness.answer(StepFailure.connection(.connectionLost)) { $0.isCommit }
+    for _ in 0..<4 {
+      harness.answerReads()
+      harness.advance(by: .seconds(10))
+    }
+    harness.answer(.sessionOpened(id: "next", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    for index in 0..<3 {
+      #expect(harness.sent.contains { $0.order.isChunk(index) && $0.order.session?.id == "next" }, "chunk \(index)")
+    }
+  }
+
   @Test func deliveredFile_isComplete_whenItsSecondNameGoesAwayBeforeItIsPublished() {
     var file = ImaginaryFile(1, "a.mov", size: 3000)
     var harness = ScheduleHarness()
@@ -54,5 +71,12 @@ import Testing
     harness.record()
     #expect(harness.state(file.id) == .complete)
     #expect(harness.schedule.isIdle && harness.buffers.isEmpty)
+  }
+}
+
+extension SendOrder {
+  /// The session that a chunk goes to.
+  fileprivate var session: SessionIdentity? {
+    if case .chunk(let session, _, _, _) = self { session } else { nil }
   }
 }
