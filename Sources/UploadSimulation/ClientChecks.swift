@@ -120,6 +120,7 @@ final class ClientChecks {
   }
 
   func know(_ record: ResumeRecord) { deadlines.know(nonce: record.nonce, of: record.fileID) }
+  func destinationIsUnavailable() { deadlines.destinationIsUnavailable() }
   func stuck(_ id: FileID) { deadlines.stuck(id) }
   func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
     deadlines.cancelled(request, isWanted: isWanted)

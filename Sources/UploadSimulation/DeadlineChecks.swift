@@ -26,6 +26,8 @@ struct DeadlineChecks {
   private var failures: [Place: Int] = [:]
   /// When something of a file was acknowledged, or its first body went out.
   private var progress: [FileID: Int64] = [:]
+  /// When a file came further than since its latest acknowledgement, or did something about not coming further.
+  private var stillSince: [FileID: (at: Int64, sent: Int)] = [:]
   private var mustReconnect: Set<FileID> = []
 
   init(_ world: World, _ network: SimulatedNetwork) {
@@ -38,20 +40,26 @@ struct DeadlineChecks {
     bodies = [:]
     failures = [:]
     progress = [:]
+    stillSince = [:]
     mustReconnect = []
   }
+
+  /// Nobody expects progress while the destination is not to be had.
+  mutating func destinationIsUnavailable() { stillSince = [:] }
 
   mutating func know(nonce: [UInt8], of file: FileID) { files[nonce] = file }
 
   mutating func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
     if case .openSession(let opening) = order.order { files[opening.nonce] = opening.fileID }
     guard let place = place(of: order.order) else { return }
+    if order.opensConnection || !order.order.isBody { stillSince[place.file] = nil }
     if mustReconnect.remove(place.file) != nil, !order.opensConnection {
       world.fail("reconnect", "\(place.file.short) is stuck and goes on over the connections that it has")
     }
     guard order.order.isBody else { return }
     let now = world.time.nanoseconds
     progress[place.file] = progress[place.file] ?? now
+    stillSince[place.file] = stillSince[place.file] ?? (now, 0)
     bodies[order.id] = Body(
       file: place.file, place: place, sentAt: now, attempts: max(failures[place] ?? 0, attempts(place.file)))
   }
@@ -63,6 +71,7 @@ struct DeadlineChecks {
     case .chunkStored, .published:
       failures[place] = nil
       progress[place.file] = world.time.nanoseconds
+      stillSince[place.file] = (world.time.nanoseconds, 0)
       mustReconnect.remove(place.file)
     default: failures[place, default: 0] += 1
     }
@@ -73,7 +82,9 @@ struct DeadlineChecks {
 
   /// A body that moved lately is only cancelled with its file, or when the file has stood still.
   func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
-    guard let body = bodies[request], isWanted(body.file), let moved = network.moved(request) else { return }
+    guard let body = bodies[request], isWanted(body.file), let moved = network.progress(request)?.movedAt else {
+      return
+    }
     let now = world.time.nanoseconds
     let hasMoved = now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
     let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack
@@ -82,14 +93,24 @@ struct DeadlineChecks {
     }
   }
 
-  /// No request outlives its deadline: 30 seconds without a byte, twice as long after each failure.
-  func check() {
+  /// No request outlives its deadline: 30 seconds without a byte, and a minute once it has failed; longer only where the link
+  /// is known to be so slow. And a file that comes no further has asked the server, or connected anew, long before the five
+  /// minutes are over after which everything does.
+  mutating func check() {
     let now = world.time.nanoseconds
+    let slowest = 24 * world.scenario.limits.bufferBytes / network.slowestBytesPerSecond
     for (request, body) in bodies {
-      let patience = UploadConstants.chunkTimeoutBase.nanoseconds << Int64(min(6, body.attempts))
-      let stood = now - max(network.moved(request) ?? now, body.sentAt)
-      if stood > patience + Self.slack {
+      guard let (sent, movedAt) = network.progress(request) else { continue }
+      let patience = max(
+        body.attempts == 0 ? UploadConstants.chunkTimeoutBase : UploadConstants.watchdogSession, .seconds(slowest))
+      let stood = now - max(movedAt, body.sentAt)
+      if stood > patience.nanoseconds + Self.slack {
         world.fail("deadline", "request \(request.value) has not moved for \(stood / 1_000_000_000) s")
+      }
+      if sent > stillSince[body.file]?.sent ?? .max { stillSince[body.file] = (now, sent) }
+      let still = now - (stillSince[body.file]?.at ?? now)
+      if still > UploadConstants.watchdogGlobal.nanoseconds {
+        world.fail("stuck", "\(body.file.short) has come no further for \(still / 1_000_000_000) s")
       }
     }
   }

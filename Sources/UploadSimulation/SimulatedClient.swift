@@ -238,7 +238,11 @@ final class SimulatedClient {
 
   private func note(_ report: UploadReport) {
     world.trace("report: \(report.brief)")
-    if case .stuck(let id, _) = report { checks.stuck(id) }
+    switch report {
+    case .stuck(let id, _): checks.stuck(id)
+    case .destinationUnavailable: checks.destinationIsUnavailable()
+    default: break
+    }
     guard case .delivered(let id, let path, let receipt) = report else { return }
     world.oracle.delivered(path, at: world.time.nanoseconds)
     if storage.catalog[id]?.receipt != receipt {

@@ -162,10 +162,14 @@ final class SimulatedNetwork {
     for flight in flights.values { flight.request.sentBytes?.set(UInt64(flight.body?.sent(at: now) ?? 0)) }
   }
 
-  /// When a request has last moved.
-  func moved(_ id: HTTPRequestID) -> Int64? {
-    flights[id].map { $0.body?.moved(at: world.time.nanoseconds) ?? $0.startedAt }
+  /// How far a request has come, and when it has last moved.
+  func progress(_ id: HTTPRequestID) -> (sent: Int, movedAt: Int64)? {
+    let now = world.time.nanoseconds
+    return flights[id].map { ($0.body?.sent(at: now) ?? 0, $0.body?.moved(at: now) ?? $0.startedAt) }
   }
+
+  /// The link may be as slow as this.
+  var slowestBytesPerSecond: Int { world.scenario.slowTimes > 0 ? max(1, bytesPerSecond / 30) : bytesPerSecond }
 
   /// Bodies are so much smaller here than real ones that what they may take has to follow from their real size.
   private func timeAllowed(_ flight: Flight) -> Duration {

@@ -38,15 +38,15 @@ struct TripleWatchdog: Sendable {
   /// There is something to watch.
   var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
 
-  /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not known,
-  /// and twice as long with each attempt, in case the expectation is wrong.
+  /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not known;
+  /// twice as long with each attempt, in case the expectation is wrong, up to the time after which its file is stuck.
   static func patience(bytes: Int, bytesPerSecond: Double?, streams: Int, attempts: Int) -> Duration {
     var patience = UploadConstants.chunkTimeoutBase
     if let bytesPerSecond, bytesPerSecond > 0 {
       let seconds = 2 * Double(bytes) * Double(max(1, streams)) / bytesPerSecond
       patience = max(UploadConstants.chunkTimeoutMin, .seconds(min(seconds, 3600)))
     }
-    return min(patience * (1 << min(max(0, attempts), 6)), UploadConstants.resourceTimeout)
+    return max(patience, min(patience * (1 << min(max(0, attempts), 6)), UploadConstants.watchdogSession))
   }
 
   mutating func started(_ request: HTTPRequestID, of file: FileID, patience: Duration, at now: MonotonicTime) {
