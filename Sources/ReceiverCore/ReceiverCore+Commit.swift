@@ -154,6 +154,7 @@ extension ReceiverCore {
   private mutating func distrust(_ id: SessionID, after failure: StoreFailure, chunkCount: UInt32) {
     guard let session = sessions[id] else { return }
     if case .io = failure {
+      sessions[id]?.unverifiedBytes = session.heldBytes
       for index in session.held.keys { sessions[id]?.release(index) }
       sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
     } else {

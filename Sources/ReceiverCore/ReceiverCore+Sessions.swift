@@ -149,8 +149,9 @@ extension ReceiverCore {
 
 extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
-  public mutating func recover(open facts: SessionFacts, lastChange: Milliseconds) {
+  public mutating func recover(open facts: SessionFacts, lastChange: Milliseconds, recordedBytes: UInt64 = 0) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
+    sessions[facts.sessionID]?.unverifiedBytes = recordedBytes
   }
 
   /// Takes over a session that was published before the start.
@@ -198,6 +199,7 @@ extension ReceiverCore {
     switch result {
     case .success(let chunks):
       sessions[id]?.phase = .open
+      sessions[id]?.unverifiedBytes = 0
       for (index, chunk) in chunks { sessions[id]?.hold(chunk, at: index) }
       for event in parked { dispatch(event.event) }
     case .failure(let failure):

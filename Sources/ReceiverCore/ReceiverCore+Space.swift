@@ -16,10 +16,17 @@ extension ReceiverCore {
       .quotaExceeded, "the quota of \(quota) bytes is used up: \(used) are taken, \(bytes) more are needed")
   }
 
-  /// What lies under the credential's root and in its open sessions.
+  /// What lies under the credential's root and in its open sessions, and what comes in one request.
   func usedBytes(of credential: CredentialID) -> UInt64 {
-    (openSessions[credential] ?? []).reduce(publishedBytes[credential] ?? 0) { bytes, id in
+    let sessionBytes = (openSessions[credential] ?? []).reduce(publishedBytes[credential] ?? 0) { bytes, id in
       bytes &+ (sessions[id]?.footprintBytes ?? 0)
+    }
+    return stages.values.reduce(sessionBytes) { bytes, stage in
+      switch stage {
+      case .wholeFile(let head, _), .publishingWholeFile(let head, _, _):
+        head.credential == credential ? bytes &+ UInt64(head.announced.facts.sizeBytes) : bytes
+      case .chunk, .chunkToWrite, .overtakenWholeFile: bytes
+      }
     }
   }
 

@@ -56,6 +56,8 @@ struct UploadSession: Sendable {
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held: [UInt32: ChunkFacts] = [:]
   var heldBytes: UInt64 = 0
+  /// On record, and not believed before it has been read: it takes its space all the same.
+  var unverifiedBytes: UInt64 = 0
   /// Of what is held; nil once a chunk was taken back, and after a restart.
   var proof: HeldProof?
   var writing: [UInt32: WriteQueue] = [:]
@@ -83,7 +85,7 @@ struct UploadSession: Sendable {
 
   /// What the session counts for in its credential's quota.
   var footprintBytes: UInt64 {
-    max(facts.opening.sizeBytes ?? 0, heldBytes &+ inFlightBytes)
+    max(facts.opening.sizeBytes ?? 0, heldBytes &+ inFlightBytes, unverifiedBytes)
   }
 
   /// What is being published must not change any more.

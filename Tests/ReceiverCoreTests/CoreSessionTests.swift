@@ -123,6 +123,31 @@ import ReceiverCore
     #expect(core.refusal(core.open(size: 20, key: "theirs", by: core.other)) == nil)
   }
 
+  /// Regression, found by the simulation (quota, seed 2382): after a restart, sessions of unknown size counted for nothing.
+  @Test func quota_countsWhatIsOnRecord_beforeItIsBelievedAgain() {
+    let before = CoreHarness()
+    let request = before.open(size: nil)
+    before.runEffects()
+    guard case .sessionOpened(let facts, _, _)? = before.replies[request]?.last else {
+      Issue.record("not opened")
+      return
+    }
+    let core = CoreHarness(quota: 20)
+    core.core.recover(open: facts, lastChange: core.now, recordedBytes: 15)
+    #expect(core.refusal(core.open(size: 6, key: "another")) == .quotaExceeded)
+    _ = core.query(facts.sessionID)
+    core.pending = []
+    core.send(.sessionVerified(facts.sessionID, .success([0: CoreHarness.facts([1, 2, 3, 4])])))
+    #expect(core.refusal(core.open(size: 6, key: "again")) == nil)
+  }
+
+  @Test func quota_countsSmallFilesThatAreArriving() {
+    let core = CoreHarness(quota: 10)
+    let first = core.beginFile([1, 2, 3, 4, 5, 6], name: "a", key: "a")
+    #expect(core.isAdmitted(first))
+    #expect(core.refusal(core.beginFile([1, 2, 3, 4, 5, 6], name: "b", key: "b")) == .quotaExceeded)
+  }
+
   @Test func quota_holdsForChunksOfUnknownSizes() {
     let core = CoreHarness(quota: 10)
     let id = core.opened()
