@@ -107,9 +107,14 @@ struct MessageHead {
 extension String {
   /// Whether two names of header fields are the same one: ASCII, without regard to case.
   public func isSameFieldName(as other: String) -> Bool {
-    let (left, right) = (utf8, other.utf8)
-    guard left.count == right.count else { return false }
-    return zip(left, right).allSatisfy { $0 == $1 || $0.lowercasedASCII == $1.lowercasedASCII }
+    guard utf8.count == other.utf8.count else { return false }
+    // Most are written in the case in which they are looked for.
+    if self == other { return true }
+    var (left, right) = (utf8.makeIterator(), other.utf8.makeIterator())
+    while let one = left.next(), let another = right.next() {
+      guard one == another || one.lowercasedASCII == another.lowercasedASCII else { return false }
+    }
+    return true
   }
 }
 
