@@ -94,3 +94,65 @@ extension ReceiptBody: JSONWritable {
     }
   }
 }
+
+extension ReceiptBody {
+  /// The receipt that these bytes are, if they are written as ``write(to:)`` does and no text needs an escape. Nil for
+  /// anything else, which may be a receipt all the same: a decoder knows.
+  init?(plainlyWritten bytes: UnsafeRawBufferPointer) {
+    var rest = PlainJSON(rest: bytes)
+    guard rest.take("{\"chain_tip\":\""), let chainTip = rest.takeText(), rest.take(",\"id\":\""),
+      let id = rest.takeText(), rest.take(",\"merkle_root\":\""), let merkleRoot = rest.takeText(),
+      rest.take(",\"name\":\""), let name = rest.takeText(), rest.take(",\"published_at_ms\":"),
+      let publishedAt = rest.takeDigits().flatMap({ DecimalText.signed($0) }), rest.take(",\"size\":"),
+      let size = rest.takeDigits().flatMap({ DecimalText.unsigned($0) }), rest.take("}"), rest.rest.isEmpty
+    else { return nil }
+    self.init(
+      id: id, name: name, sizeBytes: size, merkleRoot: merkleRoot, chainTip: chainTip,
+      publishedAtMilliseconds: publishedAt)
+  }
+}
+
+extension WireJSON {
+  /// Reads a receipt: of many small files there are as many, and most of them need no decoder.
+  public static func decode(_ type: ReceiptBody.Type, from bytes: [UInt8]) throws(WireJSONError) -> ReceiptBody {
+    if let receipt = bytes.withUnsafeBytes({ ReceiptBody(plainlyWritten: $0) }) { return receipt }
+    return try decodeAny(type, from: bytes)
+  }
+
+  private static func decodeAny<Value: Decodable>(
+    _ type: Value.Type, from bytes: [UInt8]
+  ) throws(WireJSONError) -> Value {
+    try decode(type, from: bytes)
+  }
+}
+
+/// The rest of a text that is read from its start.
+private struct PlainJSON {
+  var rest: UnsafeRawBufferPointer
+
+  mutating func take(_ text: StaticString) -> Bool {
+    text.withUTF8Buffer { expected in
+      guard rest.count >= expected.count, rest.prefix(expected.count).elementsEqual(expected) else { return false }
+      rest = UnsafeRawBufferPointer(rebasing: rest[expected.count...])
+      return true
+    }
+  }
+
+  /// A text up to its closing quote, which is taken, too.
+  mutating func takeText() -> String? {
+    let quote = UInt8(ascii: "\"")
+    guard let end = rest.firstIndex(where: { $0 == quote || $0 == UInt8(ascii: "\\") || $0 < 0x20 }),
+      rest[end] == quote,
+      let text = String(validating: rest[..<end], as: UTF8.self)
+    else { return nil }
+    rest = UnsafeRawBufferPointer(rebasing: rest[(end + 1)...])
+    return text
+  }
+
+  mutating func takeDigits() -> String? {
+    let digits = rest.prefix { (0x30...0x39).contains($0) || $0 == UInt8(ascii: "-") }
+    guard digits.count <= 20 else { return nil }
+    rest = UnsafeRawBufferPointer(rebasing: rest[digits.endIndex...])
+    return String(decoding: digits, as: UTF8.self)
+  }
+}

@@ -18,15 +18,9 @@ extension ReceiverCore {
 
   /// What lies under the credential's root and in its open sessions, and what comes in one request.
   func usedBytes(of credential: CredentialID) -> UInt64 {
-    let sessionBytes = (openSessions[credential] ?? []).reduce(publishedBytes[credential] ?? 0) { bytes, id in
+    let inOneRequest = (publishedBytes[credential] ?? 0) &+ (wholeFileBytes[credential] ?? 0)
+    return (openSessions[credential] ?? []).reduce(inOneRequest) { bytes, id in
       bytes &+ (sessions[id]?.footprintBytes ?? 0)
-    }
-    return stages.values.reduce(sessionBytes) { bytes, stage in
-      switch stage {
-      case .wholeFile(let head, _), .publishingWholeFile(let head, _, _):
-        head.credential == credential ? bytes &+ UInt64(head.announced.facts.sizeBytes) : bytes
-      case .chunk, .chunkToWrite, .overtakenWholeFile: bytes
-      }
     }
   }
 

@@ -9,6 +9,7 @@ extension ReceiverCore {
     if let refusal = wholeFileRefusal(head) { return refuse(request, refusal) }
     keys[key] = .wholeFile(fingerprint: fingerprint, receipt: nil)
     stages[request] = .wholeFile(head, fingerprint: fingerprint)
+    wholeFileBytes[head.credential, default: 0] &+= UInt64(head.announced.facts.sizeBytes)
     setArriving(true, request, head)
     reply(request, .bodyAdmitted)
   }
@@ -80,7 +81,7 @@ extension ReceiverCore {
     switch result {
     case .failure(let failure): endWholeFile(request, head, failure.refusal)
     case .success(let outcome):
-      stages[request] = nil
+      forget(request, head)
       let key = Key(credential: head.credential, text: head.idempotencyKey)
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
       keys[key] = .wholeFile(fingerprint: fingerprint, receipt: receipt)
@@ -91,8 +92,14 @@ extension ReceiverCore {
 
   /// Nothing was published: the key is free again.
   mutating func endWholeFile(_ request: RequestID, _ head: WholeFileHead, _ refusal: Refusal) {
-    stages[request] = nil
+    forget(request, head)
     keys[Key(credential: head.credential, text: head.idempotencyKey)] = nil
     refuse(request, refusal)
+  }
+
+  private mutating func forget(_ request: RequestID, _ head: WholeFileHead) {
+    stages[request] = nil
+    let bytes = wholeFileBytes[head.credential] ?? 0
+    wholeFileBytes[head.credential] = bytes - min(bytes, UInt64(head.announced.facts.sizeBytes))
   }
 }

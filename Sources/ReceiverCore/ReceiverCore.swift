@@ -35,6 +35,8 @@ public struct ReceiverCore: Sendable {
   var openSessions: [CredentialID: Set<SessionID>] = [:]
   var keys: [Key: KeyUse] = [:]
   var stages: [RequestID: Stage] = [:]
+  /// The bytes of the whole files in ``stages``.
+  var wholeFileBytes: [CredentialID: UInt64] = [:]
   /// Whole files whose body is arriving, by their name.
   var arriving: [NameKey: Set<RequestID>] = [:]
   /// Published sessions and finished whole files, oldest first, with the time of publication.

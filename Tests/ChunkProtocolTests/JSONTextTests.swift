@@ -34,5 +34,31 @@ import Testing
     #expect(try WireJSON.decode(ReceiptBody.self, from: written) == receipt, "seed \(seed)")
   }
 
+  /// Whatever the bytes are, receipts are read as the decoder does, or refused with it.
+  @Test(arguments: 0..<500)
+  func damagedReceipt_isReadAsTheDecoderDoes(seed: UInt64) {
+    var random = SplitMix(state: seed)
+    let receipt = ReceiptBody(
+      id: "0123", name: seed.isMultiple(of: 2) ? "a/b c" : "ü\"", sizeBytes: 40_960, merkleRoot: "00ff",
+      chainTip: "ff00",
+      publishedAtMilliseconds: seed.isMultiple(of: 3) ? -1_700_000_000_000 : 1_700_000_000_000)
+    var bytes = WireJSON.encode(receipt)
+    let replacements = Array("\"\\{}[]:,-+.eE0019 \n\u{0}\u{7f}é".utf8) + [0xff, 0xc3]
+    for _ in 0..<Int.random(in: 0...3, using: &random) {
+      let position = Int.random(in: 0..<bytes.count, using: &random)
+      switch Int.random(in: 0..<3, using: &random) {
+      case 0: bytes[position] = replacements.randomElement(using: &random) ?? 0
+      case 1: bytes.remove(at: position)
+      default: bytes.insert(replacements.randomElement(using: &random) ?? 0, at: position)
+      }
+    }
+    let text = String(decoding: bytes, as: UTF8.self)
+    let quickly = try? WireJSON.decode(ReceiptBody.self, from: bytes)
+    let slowly: ReceiptBody? = decoded(bytes)
+    #expect(quickly == slowly, "seed \(seed): \(text)")
+  }
+
+  private func decoded<Value: Decodable>(_ bytes: [UInt8]) -> Value? { try? WireJSON.decode(Value.self, from: bytes) }
+
   private func encoded(_ value: some Encodable) -> [UInt8] { WireJSON.encode(value) }
 }
