@@ -8,11 +8,18 @@
 static size_t read_body(char *buffer, size_t size, size_t count, void *context) {
   struct uploadfs_curl_body *body = context;
   size_t wanted = size * count;
-  size_t left = body->count - body->offset;
-  size_t taken = wanted < left ? wanted : left;
-  if (taken > 0) {
-    memcpy(buffer, (const char *)body->bytes + body->offset, taken);
-    body->offset += taken;
+  size_t taken = 0;
+  while (taken < wanted && body->piece < body->piece_count) {
+    const struct uploadfs_curl_piece *piece = &body->pieces[body->piece];
+    size_t left = piece->count - body->offset;
+    size_t part = wanted - taken < left ? wanted - taken : left;
+    if (part > 0) memcpy(buffer + taken, (const char *)piece->bytes + body->offset, part);
+    taken += part;
+    body->offset += part;
+    if (body->offset == piece->count) {
+      body->piece++;
+      body->offset = 0;
+    }
   }
   return taken;
 }
@@ -20,8 +27,13 @@ static size_t read_body(char *buffer, size_t size, size_t count, void *context) 
 static int seek_body(void *context, curl_off_t offset, int origin) {
   struct uploadfs_curl_body *body = context;
   // libcurl only ever asks for SEEK_SET; anything else would be a misunderstanding.
-  if (origin != SEEK_SET || offset < 0 || (size_t)offset > body->count) return CURL_SEEKFUNC_FAIL;
-  body->offset = (size_t)offset;
+  if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_FAIL;
+  size_t left = (size_t)offset;
+  size_t piece = 0;
+  while (piece < body->piece_count && left >= body->pieces[piece].count) left -= body->pieces[piece++].count;
+  if (piece == body->piece_count && left > 0) return CURL_SEEKFUNC_FAIL;
+  body->piece = piece;
+  body->offset = left;
   return CURL_SEEKFUNC_OK;
 }
 

@@ -10,8 +10,8 @@ final class CurlTransfer {
   private let request: HTTPRequest
   private let target: RequestTarget
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
-  /// A small body, copied: the address of an array's bytes is not guaranteed beyond one call.
-  private let ownedBody: UnsafeMutableRawBufferPointer?
+  /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
+  private let ownedBytes: UnsafeMutableRawBufferPointer?
   private var head = ResponseHead()
   private var responseBody: [UInt8] = []
   private var stallMeter: StallMeter?
@@ -28,12 +28,12 @@ final class CurlTransfer {
     self.target = target
     request = waiting.request
     onCompletion = waiting.onCompletion
-    ownedBody = Self.copy(of: waiting.request.body)
+    ownedBytes = Self.copy(of: waiting.request.body)
     stallMeter = StallMeter(waiting.request.limits, bodyByteCount: waiting.request.body.byteCount)
     try configure(settings)
   }
 
-  deinit { ownedBody?.deallocate() }
+  deinit { ownedBytes?.deallocate() }
 
   /// Reports the end of the transfer, once.
   func complete(_ result: Result<HTTPResponse, TransportError>) { onCompletion(result) }
@@ -91,29 +91,28 @@ final class CurlTransfer {
     }
   }
 
-  private var bodyBytes: UnsafeRawBufferPointer {
-    switch request.body {
-    case .none: UnsafeRawBufferPointer(start: nil, count: 0)
-    case .bytes: ownedBody.map { UnsafeRawBufferPointer($0) } ?? UnsafeRawBufferPointer(start: nil, count: 0)
-    case .pinned(let pinned): pinned.bytes
+  /// The body's parts; they live as long as the transfer.
+  private var bodyParts: [UnsafeRawBufferPointer] {
+    var offset = 0
+    return request.body.pieces.map { piece in
+      switch piece {
+      case .pinned(let pinned): return pinned.bytes
+      case .bytes(let bytes):
+        defer { offset += bytes.count }
+        guard let ownedBytes, !bytes.isEmpty else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        return UnsafeRawBufferPointer(rebasing: ownedBytes[offset..<(offset + bytes.count)])
+      }
     }
   }
 
+  /// All bytes that are not pinned, one after another.
   private static func copy(of body: HTTPRequest.Body) -> UnsafeMutableRawBufferPointer? {
-    guard case .bytes(let bytes) = body, !bytes.isEmpty else { return nil }
+    var bytes: [UInt8] = []
+    for case .bytes(let part) in body.pieces { bytes += part }
+    guard !bytes.isEmpty else { return nil }
     let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
     copy.copyBytes(from: bytes)
     return copy
-  }
-}
-
-extension HTTPRequest.Body {
-  fileprivate var byteCount: Int {
-    switch self {
-    case .none: 0
-    case .bytes(let bytes): bytes.count
-    case .pinned(let pinned): pinned.bytes.count
-    }
   }
 }
 
@@ -198,7 +197,7 @@ extension CurlTransfer {
       // CURLOPT_UPLOAD for every method with a body: no Content-Type is invented, and no body is copied or freed.
       try handle.set(CURLOPT_UPLOAD, true)
       try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
-      try handle.setBody(bodyBytes)
+      try handle.setBody(bodyParts)
     }
   }
 

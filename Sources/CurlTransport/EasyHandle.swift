@@ -8,6 +8,8 @@ final class EasyHandle {
   /// Where libcurl reads a request body from; fixed in memory because libcurl keeps its address.
   let body: UnsafeMutablePointer<uploadfs_curl_body>
   private let errorText: UnsafeMutablePointer<CChar>
+  /// The pieces of the present transfer's body.
+  private var pieces: UnsafeMutableBufferPointer<uploadfs_curl_piece>?
   /// The header list of the present transfer; libcurl does not copy it.
   private var headerList: UnsafeMutablePointer<curl_slist>?
 
@@ -26,6 +28,7 @@ final class EasyHandle {
     curl_easy_cleanup(pointer)
     curl_slist_free_all(headerList)
     body.deallocate()
+    pieces?.deallocate()
     errorText.deallocate()
   }
 
@@ -35,6 +38,8 @@ final class EasyHandle {
     curl_slist_free_all(headerList)
     headerList = nil
     body.pointee = uploadfs_curl_body()
+    pieces?.deallocate()
+    pieces = nil
     errorText[0] = 0
   }
 
@@ -102,11 +107,15 @@ final class EasyHandle {
     try check(uploadfs_curl_set_acknowledgement_timeout(pointer, milliseconds), CURLOPT_SOCKOPTFUNCTION)
   }
 
-  /// Sends these bytes as the request's body; they must outlive the transfer.
-  func setBody(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
-    body.pointee = uploadfs_curl_body(bytes: bytes.baseAddress, count: bytes.count, offset: 0)
+  /// Sends these pieces, one after another, as the request's body; their bytes must outlive the transfer.
+  func setBody(_ parts: [UnsafeRawBufferPointer]) throws(TransportError) {
+    let pieces = UnsafeMutableBufferPointer<uploadfs_curl_piece>.allocate(capacity: parts.count)
+    _ = pieces.initialize(from: parts.map { uploadfs_curl_piece(bytes: $0.baseAddress, count: $0.count) })
+    self.pieces?.deallocate()
+    self.pieces = pieces
+    body.pointee = uploadfs_curl_body(pieces: pieces.baseAddress, piece_count: parts.count, piece: 0, offset: 0)
     try check(uploadfs_curl_set_body(pointer, body), CURLOPT_READFUNCTION)
-    try set(CURLOPT_INFILESIZE_LARGE, size: bytes.count)
+    try set(CURLOPT_INFILESIZE_LARGE, size: parts.reduce(0) { $0 + $1.count })
   }
 
   /// Sets the request's header lines, each without its line break.

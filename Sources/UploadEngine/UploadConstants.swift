@@ -10,6 +10,16 @@ public enum UploadConstants {
   public static let prefetchDepth = 3
   /// One buffer for each chunk in flight and each chunk read ahead.
   public static let bufferPoolSize = maxParallelChunkUploads + prefetchDepth
+  /// Up to this size a file is read into a small buffer, and may travel with others.
+  public static let smallFileBytes = 64 << 10
+  /// So many small files are worth a request beside those that are under way.
+  public static let bundleFilesWanted = 16
+  /// A small file does not wait for company for longer than this.
+  public static let bundlePatience: Duration = .milliseconds(20)
+  /// Small files that travel together have no more bytes than this; fewer on a slow link, as a chunk has.
+  public static let bundleBytesMax = 4 << 20
+  /// Small buffers; together as large as one for a chunk.
+  public static let smallBufferPoolSize = 64
   /// The smallest chunk that can be configured.
   public static let chunkBytesMin = 256 << 10
   /// The chunk size while nothing is known of the link.

@@ -40,6 +40,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let journal: EngineJournal
   private let logger: Logger
   private let pool: ChunkBufferPool
+  private let smallPool: ChunkBufferPool
   private let state: Mutex<State>
   private let parts: Mutex<Parts>
   private let counters = PipelineCounters()
@@ -75,6 +76,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
+    smallPool = ChunkBufferPool(
+      capacity: configuration.limits.smallBuffers, bufferBytes: configuration.limits.smallFileBytes, counters: counters)
     state = Mutex(
       State(
         schedule: UploadSchedule(
@@ -102,7 +105,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     let io = HybridIOEngine(contents: contents, method: configuration.reading, counters: counters)
     journal.start(
       source: EngineJournal.Source(
-        catalogEntry: { [self] id in state.withLock { $0.schedule.catalogEntry(of: id) } },
+        catalogEntries: { [self] ids in
+          state.withLock { state in ids.compactMap { state.schedule.catalogEntry(of: $0) } }
+        },
         resumeSnapshot: { [self] id, mark in state.withLock { $0.schedule.resumeSnapshot(of: id, since: mark) } },
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
@@ -118,7 +123,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
-      queueCapacity: configuration.limits.buffers
+      queueCapacity: configuration.limits.buffers + configuration.limits.smallBuffers
     ) { [weak self] job, result in self?.readEnded(job, result) }
     let timer = WorkerThread { [self] in runTimer() }
     parts.withLock {
@@ -267,6 +272,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
 
   private func read(_ order: ReadOrder) {
     // The schedule counts buffers, so one is free; if it were not, the read fails and is tried again.
+    let pool = order.isSmall ? smallPool : pool
     guard let buffer = pool.tryAcquire(), let workers = parts.withLock({ $0.workers }) else {
       apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
       return
@@ -307,7 +313,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     transport.start(
       orders.compactMap { order in
         guard let step = step(for: order.order) else {
-          completed(order.id, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")), nil)
+          completed(order.id, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")))
           return nil
         }
         return pending(order, step, trace: trace(of: order.order))
@@ -328,9 +334,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       case .success(let response):
         let outcome = destination.outcome(of: step, response: response)
         if let trace, case .chunkStored = outcome { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
-        completed(id, outcome, response.connection)
+        completed(id, outcome, response.connection, destination.offers(in: response))
       case .failure(let error):
-        completed(id, .refused(StepFailure(.transport(error.kind), error.message)), nil)
+        completed(id, .refused(StepFailure(.transport(error.kind), error.message)))
       }
     }
   }
@@ -345,10 +351,11 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     return held.withLock { $0[read]?.trace }
   }
 
-  private func completed(_ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts?) {
-    apply {
-      $0.requestCompleted(request, outcome: outcome, connection: connection ?? HTTPConnectionFacts(), at: $1)
-    }
+  private func completed(
+    _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
+    _ offers: DestinationOffers = DestinationOffers()
+  ) {
+    apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
   }
 
   /// Puts the bytes to an order that names them.
@@ -366,18 +373,23 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
           body: chunk.buffer, sentBytes: SentByteCounter()))
     case .wholeFile(let whole):
-      var chunk: HeldChunk?
-      if let read = whole.read {
-        guard let found = held.withLock({ $0[read] }) else { return nil }
-        chunk = found
-      }
-      return .sendWholeFile(
-        WholeFileSending(
-          fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
-          plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
-          modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
-          sentBytes: SentByteCounter()))
+      return sending(whole).map { .sendWholeFile($0) }
+    case .bundle(let files):
+      let sendings = files.compactMap { sending($0) }
+      return sendings.count == files.count ? .sendBundle(sendings) : nil
     }
+  }
+
+  private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
+    var chunk: HeldChunk?
+    if let read = whole.read {
+      guard let found = held.withLock({ $0[read] }) else { return nil }
+      chunk = found
+    }
+    return WholeFileSending(
+      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
+      plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
+      modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
   }
 
   // MARK: - Time

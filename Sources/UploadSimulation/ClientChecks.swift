@@ -39,7 +39,7 @@ final class ClientChecks {
   }
 
   func buffers(_ count: Int) {
-    let limit = min(world.scenario.limits.buffers, budget.buffers)
+    let limit = min(world.scenario.limits.buffers, budget.buffers) + world.scenario.limits.smallBuffers
     if count > limit { world.fail("buffers", "\(count) buffers are in use, \(limit) are allowed") }
   }
 
@@ -69,17 +69,22 @@ final class ClientChecks {
   /// One revision is published by one request at a time.
   private func checkAlone(_ order: SendOrder) {
     for other in inFlight.values {
+      for mine in order.wholeFiles where other.wholeFiles.contains(where: { $0.file == mine.file }) {
+        world.fail("double commit", "two requests publish \(mine.path.displayText) at once")
+      }
       switch (order, other) {
       case (.commit(let mine), .commit(let others)) where mine.session.id == others.session.id:
         world.fail("double commit", "two commits of session \(mine.session.id) are under way")
-      case (.wholeFile(let mine), .wholeFile(let others)) where mine.file == others.file:
-        world.fail("double commit", "two requests publish \(mine.path.displayText) at once")
       case (.chunk(let mine, let index, _, _), .chunk(let others, let otherIndex, _, _))
       where mine.id == others.id && index == otherIndex:
         world.fail("double chunk", "two requests for chunk \(index) of \(mine.id) are under way")
       default: break
       }
     }
+  }
+
+  func offered(_ offers: DestinationOffers) {
+    if let encodings = offers.encodings { takesLZ4 = encodings.contains(.lz4) }
   }
 
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
@@ -137,6 +142,7 @@ extension SendOrder {
     switch self {
     case .chunk: true
     case .wholeFile(let file): file.read != nil
+    case .bundle(let files): files.contains { $0.read != nil }
     default: false
     }
   }
@@ -145,6 +151,17 @@ extension SendOrder {
     switch self {
     case .openSession, .querySession, .commit: true
     default: false
+    }
+  }
+}
+
+extension SendOrder {
+  /// The files that it publishes whole.
+  fileprivate var wholeFiles: [WholeFileOrder] {
+    switch self {
+    case .wholeFile(let file): [file]
+    case .bundle(let files): files
+    case .prewarm, .openSession, .querySession, .chunk, .commit, .abort: []
     }
   }
 }

@@ -51,29 +51,32 @@ struct DeadlineChecks {
 
   mutating func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
     if case .openSession(let opening) = order.order { files[opening.nonce] = opening.fileID }
-    guard let place = place(of: order.order) else { return }
-    if order.opensConnection || !order.order.isBody { stillSince[place.file] = nil }
-    if mustReconnect.remove(place.file) != nil, !order.opensConnection {
+    let places = places(of: order.order)
+    for place in places where order.opensConnection || !order.order.isBody { stillSince[place.file] = nil }
+    for place in places where mustReconnect.remove(place.file) != nil && !order.opensConnection {
       world.fail("reconnect", "\(place.file.short) is stuck and goes on over the connections that it has")
     }
-    guard order.order.isBody else { return }
+    guard let first = places.first, order.order.isBody else { return }
     let now = world.time.nanoseconds
-    progress[place.file] = progress[place.file] ?? now
-    stillSince[place.file] = stillSince[place.file] ?? (now, 0)
-    bodies[order.id] = Body(
-      file: place.file, place: place, sentAt: now, attempts: max(failures[place] ?? 0, attempts(place.file)))
+    for place in places {
+      progress[place.file] = progress[place.file] ?? now
+      stillSince[place.file] = stillSince[place.file] ?? (now, 0)
+    }
+    let attempts = places.map { max(failures[$0] ?? 0, attempts($0.file)) }.max() ?? 0
+    bodies[order.id] = Body(file: first.file, place: first, sentAt: now, attempts: attempts)
   }
 
   mutating func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
     bodies[order.id] = nil
-    guard let place = place(of: order.order) else { return }
-    switch outcome {
-    case .chunkStored, .published:
-      failures[place] = nil
-      progress[place.file] = world.time.nanoseconds
-      stillSince[place.file] = (world.time.nanoseconds, 0)
-      mustReconnect.remove(place.file)
-    default: failures[place, default: 0] += 1
+    for (index, place) in places(of: order.order).enumerated() {
+      switch outcome.ofMember(index) {
+      case .chunkStored, .published:
+        failures[place] = nil
+        progress[place.file] = world.time.nanoseconds
+        stillSince[place.file] = (world.time.nanoseconds, 0)
+        mustReconnect.remove(place.file)
+      default: failures[place, default: 0] += 1
+      }
     }
   }
 
@@ -115,12 +118,21 @@ struct DeadlineChecks {
     }
   }
 
-  private func place(of order: SendOrder) -> Place? {
+  private func places(of order: SendOrder) -> [Place] {
     switch order {
-    case .chunk(let session, let index, _, _): files[session.nonce].map { Place(file: $0, index: index) }
-    case .querySession(let session): files[session.nonce].map { Place(file: $0, index: nil) }
-    case .wholeFile(let file): Place(file: file.file, index: nil)
-    case .prewarm, .openSession, .commit, .abort: nil
+    case .chunk(let session, let index, _, _): files[session.nonce].map { [Place(file: $0, index: index)] } ?? []
+    case .querySession(let session): files[session.nonce].map { [Place(file: $0, index: nil)] } ?? []
+    case .wholeFile(let file): [Place(file: file.file, index: nil)]
+    case .bundle(let files): files.map { Place(file: $0.file, index: nil) }
+    case .prewarm, .openSession, .commit, .abort: []
     }
+  }
+}
+
+extension StepOutcome {
+  /// What became of one file of a request.
+  fileprivate func ofMember(_ index: Int) -> StepOutcome {
+    guard case .each(let outcomes) = self else { return self }
+    return outcomes.indices.contains(index) ? outcomes[index] : self
   }
 }

@@ -97,20 +97,26 @@ extension SimulatedClient {
       sentCounters[order.id] = nil
       if world.bug == .loseCompletion, world.random.happens(0.02) { return }
       switch result {
-      case .success(let response): completed(order, destination.outcome(of: step, response: response))
+      case .success(let response):
+        completed(order, destination.outcome(of: step, response: response), destination.offers(in: response))
       case .failure(let error): completed(order, .refused(StepFailure(.transport(error.kind), error.message)))
       }
     }
   }
 
-  private func completed(_ order: RequestOrder, _ outcome: StepOutcome) {
+  private func completed(
+    _ order: RequestOrder, _ outcome: StepOutcome, _ offers: DestinationOffers = DestinationOffers()
+  ) {
     world.trace("request \(order.id.value): \(outcome.brief)")
     checks.ended(order, outcome)
+    checks.offered(offers)
     if world.bug == .ignoreEpochAtCommit, case .published(let receipt) = outcome { believe(receipt) }
     let isChunk = if case .chunk = order.order { outcome == .chunkStored } else { false }
     let again = isChunk && world.bug == .resendAcknowledged && world.random.happens(0.1) ? step(for: order.order) : nil
     if order.id.value < 1 << 60 {
-      apply { $0.requestCompleted(order.id, outcome: outcome, connection: HTTPConnectionFacts(), at: $1) }
+      apply {
+        $0.requestCompleted(order.id, outcome: outcome, connection: HTTPConnectionFacts(), offers: offers, at: $1)
+      }
     }
     if let again, isUp { start(extra(order), again) }
   }
@@ -144,19 +150,23 @@ extension SimulatedClient {
         ChunkSending(
           session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
           encoding: buffer.isCompressed ? .lz4 : .identity, body: buffer, sentBytes: SentByteCounter()))
-    case .wholeFile(let whole):
-      var buffer: SimulatedBuffer?
-      if let read = whole.read {
-        guard let found = buffers[read] else { return nil }
-        buffer = found
-      }
-      return .sendWholeFile(
-        WholeFileSending(
-          fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
-          plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
-          modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode,
-          sentBytes: SentByteCounter()))
+    case .wholeFile(let whole): return sending(whole).map { .sendWholeFile($0) }
+    case .bundle(let files):
+      let sendings = files.compactMap { sending($0) }
+      return sendings.count == files.count ? .sendBundle(sendings) : nil
     }
+  }
+
+  private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
+    var buffer: SimulatedBuffer?
+    if let read = whole.read {
+      guard let found = buffers[read] else { return nil }
+      buffer = found
+    }
+    return WholeFileSending(
+      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
+      plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
+      modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
   }
 
   private func attempts(of id: FileID) -> Int {
@@ -186,6 +196,7 @@ extension UploadStep {
     switch self {
     case .sendChunk(let sending): sending.encoding == .lz4
     case .sendWholeFile(let sending): sending.encoding == .lz4
+    case .sendBundle(let sendings): sendings.contains { $0.encoding == .lz4 }
     default: false
     }
   }

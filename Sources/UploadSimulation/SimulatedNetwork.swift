@@ -175,14 +175,14 @@ final class SimulatedNetwork {
   private func timeAllowed(_ flight: Flight) -> Duration {
     guard flight.isBody else { return flight.request.limits.total }
     if world.scenario.isTransportBlind { return UploadConstants.resourceTimeout }
-    let bytes = Double(flight.request.body.count) * world.scenario.bodyScale
+    let bytes = Double(flight.request.body.byteCount) * world.scenario.bodyScale
     return max(flight.request.limits.total, .seconds(2 * bytes / Double(UploadConstants.stallBytesPerSecond)))
   }
 
   // MARK: On the way
 
   private func send(_ flight: Flight, _ fate: Fate, connected: Duration) {
-    let size = flight.request.body.count
+    let size = flight.request.body.byteCount
     let speed = isSlow || addresses.isSlow(flight.address) ? max(1, bytesPerSecond / 30) : bytesPerSecond
     // Headers and JSON are as long as real ones, and would be nothing beside a real chunk.
     let bodyTime = flight.isBody ? Duration.microseconds(Int64(size) * 1_000_000 / Int64(speed)) : .zero
@@ -234,9 +234,9 @@ final class SimulatedNetwork {
 
   private func bodyArrives(_ flight: Flight, _ fate: Fate, _ exchange: SimulatedReceiver.Exchange) {
     guard flight.completion != nil, !isSwallowing else { return }
-    var bytes = flight.request.body.copy
-    if case .arrivesDamaged = fate, case .pinned = flight.request.body, !bytes.isEmpty {
-      bytes[Int.random(in: 0..<bytes.count, using: &world.random)] ^= 0x40
+    var bytes = flight.request.body.content
+    if case .arrivesDamaged = fate, let index = flight.request.body.captureBytes.randomElement(using: &world.random) {
+      bytes[index] ^= 0x40
       world.trace("request \(flight.id.value): arrives damaged")
     }
     if case .arrivesTwice = fate { sendAgain(flight.request.wire(addresses.origin(flight.address)), bytes) }
@@ -279,26 +279,8 @@ final class SimulatedNetwork {
 
 extension HTTPRequest {
   fileprivate func wire(_ origin: String) -> WireRequest {
-    let fields = headers.map { (name: $0.name, value: $0.value) } + [("Content-Length", String(body.count))]
+    let fields = headers.map { (name: $0.name, value: $0.value) } + [("Content-Length", String(body.byteCount))]
     return WireRequest(method: method.rawValue, target: String(url.dropFirst(origin.count)), fields: fields)
-  }
-}
-
-extension HTTPRequest.Body {
-  fileprivate var count: Int {
-    switch self {
-    case .none: 0
-    case .bytes(let bytes): bytes.count
-    case .pinned(let pinned): pinned.bytes.count
-    }
-  }
-
-  fileprivate var copy: [UInt8] {
-    switch self {
-    case .none: []
-    case .bytes(let bytes): bytes
-    case .pinned(let pinned): Array(pinned.bytes)
-    }
   }
 }
 
@@ -307,5 +289,18 @@ extension Answer {
     HTTPResponse(
       status: status, headers: fields.map { HTTPHeader($0.name.lowercased(), $0.value) }, body: body,
       connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))
+  }
+}
+
+extension HTTPRequest.Body {
+  /// Where bytes of captures lie, which digests and tags protect.
+  fileprivate var captureBytes: [Int] {
+    var offset = 0
+    var indices: [Int] = []
+    for piece in pieces {
+      if case .pinned = piece { indices += offset..<(offset + piece.byteCount) }
+      offset += piece.byteCount
+    }
+    return indices
   }
 }

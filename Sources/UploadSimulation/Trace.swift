@@ -43,6 +43,7 @@ extension SendOrder {
       "commit \(commit.session.id.prefix(6)) as \(commit.path.displayText), \(commit.sizeBytes) bytes"
     case .abort(let session): "abort \(session.id.prefix(6))"
     case .wholeFile(let file): "whole file \(file.file.short) epoch \(file.epoch) as \(file.path.displayText)"
+    case .bundle(let files): files.map { "\(SendOrder.wholeFile($0))" }.joined(separator: ", ")
     }
   }
 }

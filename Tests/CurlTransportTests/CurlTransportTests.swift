@@ -147,6 +147,25 @@ struct CurlTransportTests {
     }
   }
 
+  /// The second request begins on a connection that is dead, so that libcurl goes back to the first piece.
+  @Test("A body in pieces arrives as one, and again from the start over a new connection")
+  func putsPieces() async throws {
+    try await withServer { server, transport in
+      let pieces: [HTTPRequest.Body.Piece] = [
+        .bytes([]), .bytes(Array("first".utf8)), .pinned(TestBody(count: 300_001)), .bytes([]), .bytes([0, 1]),
+        .pinned(TestBody(count: 1)), .pinned(TestBody(count: 700_000)), .bytes(Array("last".utf8)), .bytes([]),
+      ]
+      let counter = SentByteCounter()
+      let request = HTTPRequest(.put, try server.url("/closes-reused"), body: .pieces(pieces), sentBytes: counter)
+      let expected = sha256Hex(request.body.content)
+      for _ in 0..<2 {
+        let response = try await transport.send(request).get()
+        #expect(String(decoding: response.body, as: UTF8.self) == expected)
+      }
+      #expect(counter.value == UInt64(request.body.byteCount))
+    }
+  }
+
   @Test("A kept-alive connection that turns out dead costs a new connection, not the request")
   func retriesDeadConnections() async throws {
     try await withServer { server, transport in
@@ -474,7 +493,9 @@ private final class BoundPort {
 }
 
 /// SHA-256 by the sha256sum of the machine: an opinion that is independent of the project's own code.
-private func sha256Hex(_ body: TestBody) -> String {
+private func sha256Hex(_ body: TestBody) -> String { sha256Hex(Array(body.bytes)) }
+
+private func sha256Hex(_ bytes: [UInt8]) -> String {
   let process = Process()
   process.executableURL = URL(filePath: "/usr/bin/sha256sum")
   let input = Pipe()
@@ -483,7 +504,7 @@ private func sha256Hex(_ body: TestBody) -> String {
   process.standardOutput = output
   do {
     try process.run()
-    try input.fileHandleForWriting.write(contentsOf: Data(body.bytes))
+    try input.fileHandleForWriting.write(contentsOf: Data(bytes))
     try input.fileHandleForWriting.close()
     let text = try output.fileHandleForReading.readToEnd() ?? Data()
     process.waitUntilExit()

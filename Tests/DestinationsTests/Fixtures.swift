@@ -93,7 +93,7 @@ enum Fixture {
   static var steps: [UploadStep] {
     [
       .prewarm, .openSession(opening()), .querySession(session), .sendChunk(chunk()), .commit(commit()),
-      .abort(session), .sendWholeFile(wholeFile()),
+      .abort(session), .sendWholeFile(wholeFile()), .sendBundle([wholeFile(), wholeFile(path: "b")]),
     ]
   }
 }
@@ -101,13 +101,7 @@ enum Fixture {
 extension HTTPRequest {
   func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 
-  var content: [UInt8] {
-    switch body {
-    case .none: []
-    case .bytes(let bytes): bytes
-    case .pinned(let pinned): Array(pinned.bytes)
-    }
-  }
+  var content: [UInt8] { body.content }
 }
 
 extension StepOutcome {

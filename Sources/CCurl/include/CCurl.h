@@ -51,16 +51,24 @@ static inline CURLcode uploadfs_curl_set_progress(CURL *easy, curl_xferinfo_call
   return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
 }
 
-/// A request body in memory, and how much of it libcurl has taken.
-struct uploadfs_curl_body {
+/// A part of a request body.
+struct uploadfs_curl_piece {
   const void *bytes;
   size_t count;
+};
+
+/// A request body in memory, in one or more pieces, and how far it has been read.
+struct uploadfs_curl_body {
+  const struct uploadfs_curl_piece *pieces;
+  size_t piece_count;
+  /// The piece that is read next, and how much of it has been read.
+  size_t piece;
   size_t offset;
 };
 
-/// Makes libcurl read a request body from memory. The body's record, and the bytes that it points to, must live until
-/// the transfer has ended. A seek callback is set beside the read callback, without which libcurl fails a request
-/// instead of repeating it when a kept-alive connection turns out to be dead.
+/// Makes libcurl read a request body from memory. The body's record, its pieces, and the bytes that they point to, must
+/// live until the transfer has ended. A seek callback is set beside the read callback, without which libcurl fails a
+/// request instead of repeating it when a kept-alive connection turns out to be dead.
 CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body);
 
 /// Sets TCP_USER_TIMEOUT on every connection that the handle opens. The socket is only within reach of a callback.

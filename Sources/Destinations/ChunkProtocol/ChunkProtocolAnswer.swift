@@ -126,7 +126,7 @@ struct ChunkProtocolAnswer {
   /// A session that is gone is opened again; where there is no session yet, the address is wrong.
   private func gone(_ step: UploadStep) -> StepFailure {
     switch step {
-    case .prewarm, .openSession, .sendWholeFile:
+    case .prewarm, .openSession, .sendWholeFile, .sendBundle:
       StepFailure(
         .unexpectedAnswer, "There is no uploadfs receiver at \(endpoint.text) (\(status)). Check the address.")
     case .querySession, .sendChunk, .commit, .abort:

@@ -14,8 +14,41 @@ extension ChunkProtocolDestination {
     case (.abort, 200..<300), (.abort, 404), (.abort, 410): .ended
     case (.sendWholeFile(let sending), 200), (.sendWholeFile(let sending), 201):
       published(response, as: expectation(sending))
+    case (.sendBundle(let sendings), 200): members(sendings, response)
     default: refused(step, response)
     }
+  }
+
+  /// What the receiver says that it takes, with whatever it answers.
+  public func offers(in response: HTTPResponse) -> DestinationOffers {
+    let words = response.header(HeaderName.chunkEncodings.lowercased())?.split(separator: ",").map {
+      $0.trimmingPrefix { $0 == " " }
+    }
+    return DestinationOffers(
+      encodings: words.map { encodings($0.map(String.init)) },
+      filesPerRequest: response.header(HeaderName.bundleFilesMax.lowercased()).flatMap {
+        DecimalText.unsigned(Substring($0), as: UInt16.self).map { Int(min($0, UInt16(ProtocolLimits.bundleFilesMax))) }
+      })
+  }
+
+  private func members(_ sendings: [WholeFileSending], _ response: HTTPResponse) -> StepOutcome {
+    let answers: [BundleAnswer]
+    do {
+      answers = try BundleAnswer.read(response.body)
+    } catch {
+      return unexpected("took several files, but its answer is not understood (\(error))")
+    }
+    guard answers.count == sendings.count else {
+      return unexpected("took \(sendings.count) files, and answered for \(answers.count)")
+    }
+    return .each(
+      zip(sendings, answers).map { sending, answer in
+        let fields = answer.fields.map { HTTPHeader($0.name.lowercased(), $0.value) }
+        return outcome(
+          of: .sendWholeFile(sending),
+          response: HTTPResponse(
+            status: answer.status, headers: fields, body: answer.body, connection: response.connection))
+      })
   }
 
   private func refused(_ step: UploadStep, _ response: HTTPResponse) -> StepOutcome {

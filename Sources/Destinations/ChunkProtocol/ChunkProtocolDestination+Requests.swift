@@ -22,6 +22,7 @@ extension ChunkProtocolDestination {
     case .commit(let commit): commitRequest(commit)
     case .abort(let session): request(.delete, .upload(id: session.id))
     case .sendWholeFile(let sending): wholeFileRequest(sending)
+    case .sendBundle(let sendings): bundleRequest(sendings)
     }
   }
 
@@ -63,7 +64,7 @@ extension ChunkProtocolDestination {
     return request(
       .put, .chunk(id: sending.session.id, index: index),
       headers: headers.fields + [(HeaderName.contentType, MediaType.octets)], body: .pinned(sending.body),
-      limits: bodyLimits(sending.body), sentBytes: sending.sentBytes)
+      limits: bodyLimits(sending.body.bytes.count), sentBytes: sending.sentBytes)
   }
 
   private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {
@@ -79,6 +80,27 @@ extension ChunkProtocolDestination {
   }
 
   private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
+    request(
+      .put, .file(name: publishedName(for: sending.path)), headers: wholeFileFields(sending),
+      body: sending.body.map { .pinned($0) } ?? .bytes([]), limits: bodyLimits(sending.body?.bytes.count ?? 0),
+      sentBytes: sending.sentBytes)
+  }
+
+  /// Each file is written as the request that would send it alone. The first one's counter counts for all.
+  private func bundleRequest(_ sendings: [WholeFileSending]) -> HTTPRequest {
+    var pieces: [HTTPRequest.Body.Piece] = []
+    for sending in sendings {
+      let head = BundleMemberHead(
+        target: ProtocolPath.file(name: publishedName(for: sending.path)).text, fields: wholeFileFields(sending))
+      pieces.append(.bytes(head.encode(contentLength: sending.body?.bytes.count ?? 0)))
+      if let body = sending.body { pieces.append(.pinned(body)) }
+    }
+    return request(
+      .post, .files, headers: [(HeaderName.contentType, MediaType.bundle)], body: .pieces(pieces),
+      limits: bodyLimits(pieces.reduce(0) { $0 + $1.byteCount }), sentBytes: sendings.first?.sentBytes)
+  }
+
+  private func wholeFileFields(_ sending: WholeFileSending) -> [(name: String, value: String)] {
     let key = wholeFileKey(sending)
     let headers = chunkHeaders(
       sending.digest, sizeBytes: plainBytes(sending), sending.encoding, index: 0, sessionID: key, nonce: sending.nonce)
@@ -91,11 +113,7 @@ extension ChunkProtocolDestination {
           mode: sending.mode & 0o7777, fileID: sending.fileID.description, ifExists: options.ifExists
         ).fields
     }
-    fields += headers.fields + [(HeaderName.contentType, MediaType.octets)]
-    return request(
-      .put, .file(name: publishedName(for: sending.path)), headers: fields,
-      body: sending.body.map { .pinned($0) } ?? .bytes([]), limits: bodyLimits(sending.body),
-      sentBytes: sending.sentBytes)
+    return fields + headers.fields + [(HeaderName.contentType, MediaType.octets)]
   }
 
   /// The Idempotency-Key's text of a whole-file request; also its session id in tag and chain.
@@ -138,8 +156,8 @@ extension ChunkProtocolDestination {
   }
 
   /// A body that keeps above the stall limit is given the time that it needs, twice; the stall check ends the others.
-  private func bodyLimits(_ body: (any PinnedBytes)?) -> HTTPRequestLimits {
-    let seconds = 2 * UInt64(body?.bytes.count ?? 0) / UInt64(UploadConstants.stallBytesPerSecond)
+  private func bodyLimits(_ byteCount: Int) -> HTTPRequestLimits {
+    let seconds = 2 * UInt64(byteCount) / UInt64(UploadConstants.stallBytesPerSecond)
     let total = max(UploadConstants.chunkTimeoutBase, .seconds(Int64(clamping: seconds)))
     return HTTPRequestLimits(
       total: min(total, UploadConstants.resourceTimeout), stall: UploadConstants.stallDetection)

@@ -6,6 +6,8 @@ struct FileQueue: Sendable {
   private var files: [FileID] = []
   private var head = 0
 
+  var isEmpty: Bool { head == files.count }
+
   mutating func append(_ id: FileID) { files.append(id) }
 
   mutating func popFirst() -> FileID? {

@@ -4,13 +4,14 @@ import FileModel
 /// them, since programs poll it.
 struct FileTable: Sendable {
   /// A file has hundreds of bytes of facts. As a value it would lie in the dictionary itself, whose free places are as
-  /// large as its taken ones, and be moved whenever that grows.
+  /// large as its taken ones, and be moved whenever that grows; and whoever wants to know one fact would copy all.
   ///
-  /// An entry never changes, so that a copy of the schedule stays what it was.
-  private final class Entry: Sendable {
-    let file: FileUpload
+  /// `@unchecked Sendable` is sound because an entry is only reachable through the one table that made it, inside the one
+  /// ``UploadSchedule``, which its driver keeps under one lock.
+  final class Entry: @unchecked Sendable {
+    fileprivate(set) var file: FileUpload
 
-    init(_ file: FileUpload) { self.file = file }
+    fileprivate init(_ file: FileUpload) { self.file = file }
   }
 
   private var entries: [FileID: Entry] = [:]
@@ -20,6 +21,8 @@ struct FileTable: Sendable {
   private(set) var pendingBytes: UInt64 = 0
   /// Files that need somebody's help.
   private(set) var failed: Set<FileID> = []
+  /// Changes whenever a file becomes ready or no longer is.
+  private(set) var readyChanges: UInt64 = 0
   /// Changes that are not acknowledged, lowest number first; entries whose file has moved on are dropped when they come
   /// to the top.
   private var sequences = MinimumHeap<UInt64, FileID>()
@@ -34,28 +37,37 @@ struct FileTable: Sendable {
     var complete = 0
     var failed = 0
     var cancelled = 0
+    /// Of those that are ready.
+    var smallAtWork = 0
 
     var pending: Int { writing + ready + waiting + finishing }
   }
 
+  /// A copy of a file's facts, and the place to put changed ones.
   subscript(id: FileID) -> FileUpload? {
     get { entries[id]?.file }
     set {
       let entry = entries[id]
-      if let old = entry?.file { count(old, by: -1) }
-      guard let newValue else {
+      let before = entry.map { Standing($0.file) }
+      if let newValue {
+        if let entry { entry.file = newValue } else { entries[id] = Entry(newValue) }
+      } else {
         entries[id] = nil
-        return
       }
-      if newValue.isPending,
-        entry.map({ !$0.file.isPending || $0.file.changeSequence != newValue.changeSequence }) ?? true
-      {
-        sequences.insert(id, at: newValue.changeSequence)
-      }
-      count(newValue, by: 1)
-      entries[id] = Entry(newValue)
+      note(id, before, newValue.map { Standing($0) })
     }
   }
+
+  /// Changes a file where it lies.
+  mutating func update(_ id: FileID, _ change: (inout FileUpload) -> Void) {
+    guard let entry = entries[id] else { return }
+    let before = Standing(entry.file)
+    change(&entry.file)
+    note(id, before, Standing(entry.file))
+  }
+
+  /// The file itself, for looks at single facts.
+  func entry(_ id: FileID) -> Entry? { entries[id] }
 
   /// Every file, in no order.
   var values: some Sequence<FileUpload> { entries.values.lazy.map(\.file) }
@@ -69,22 +81,58 @@ struct FileTable: Sendable {
     return nil
   }
 
-  private mutating func count(_ file: FileUpload, by step: Int) {
-    switch file.phase {
+  /// What the sums are made of.
+  private struct Standing: Equatable {
+    let phase: FileUpload.Phase
+    let isWholeFile: Bool
+    let isSmallAtWork: Bool
+    let wasDelivered: Bool
+    let sizeBytes: UInt64
+    let changeSequence: UInt64
+
+    init(_ file: FileUpload) {
+      phase = file.phase
+      isWholeFile = file.isWholeFile
+      isSmallAtWork = file.isSmallAtWork
+      wasDelivered = file.wasDelivered
+      sizeBytes = file.snapshot.sizeBytes
+      changeSequence = file.changeSequence
+    }
+
+    var isPending: Bool { FileUpload.isPending(phase) }
+  }
+
+  private mutating func note(_ id: FileID, _ before: Standing?, _ after: Standing?) {
+    guard before != after else { return }
+    if let before { count(before, of: id, by: -1) }
+    if let after { count(after, of: id, by: 1) }
+    if (before?.phase == .ready) != (after?.phase == .ready) || before?.isWholeFile != after?.isWholeFile {
+      readyChanges += 1
+    }
+    guard let after, after.isPending else { return }
+    if before.map({ !$0.isPending || $0.changeSequence != after.changeSequence }) ?? true {
+      sequences.insert(id, at: after.changeSequence)
+    }
+  }
+
+  private mutating func count(_ standing: Standing, of id: FileID, by step: Int) {
+    switch standing.phase {
     case .writing: counts.writing += step
     case .held: counts.held += step
-    case .ready: counts.ready += step
+    case .ready:
+      counts.ready += step
+      if standing.isSmallAtWork { counts.smallAtWork += step }
     case .waiting: counts.waiting += step
     case .finishing: counts.finishing += step
     case .complete: counts.complete += step
     case .failed:
       counts.failed += step
-      if step > 0 { failed.insert(file.id) } else { failed.remove(file.id) }
+      if step > 0 { failed.insert(id) } else { failed.remove(id) }
     case .cancelled: counts.cancelled += step
     case .removed:
-      if file.wasDelivered { counts.complete += step } else { counts.cancelled += step }
+      if standing.wasDelivered { counts.complete += step } else { counts.cancelled += step }
     }
-    guard file.isPending else { return }
-    pendingBytes = step > 0 ? pendingBytes &+ file.snapshot.sizeBytes : pendingBytes &- file.snapshot.sizeBytes
+    guard standing.isPending else { return }
+    pendingBytes = step > 0 ? pendingBytes &+ standing.sizeBytes : pendingBytes &- standing.sizeBytes
   }
 }

@@ -73,6 +73,10 @@ struct FileUpload: Sendable {
   var rate = RateMeter()
   var protocolName = ""
   var isPrewarmed = false
+  /// A small file that is read or sent; the others are in the schedule's lists.
+  var isSmallAtWork = false
+  /// A request that carried it beside others was refused as a whole.
+  var goesAlone = false
   /// Until something is acknowledged: its connections did not move.
   var needsNewConnection = false
   var openedAt: Int64?
@@ -119,7 +123,9 @@ struct FileUpload: Sendable {
   }
 
   /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
-  var isPending: Bool {
+  var isPending: Bool { Self.isPending(phase) }
+
+  static func isPending(_ phase: Phase) -> Bool {
     switch phase {
     case .writing, .ready, .waiting, .finishing: true
     case .held, .complete, .failed, .cancelled, .removed: false

@@ -17,7 +17,8 @@ struct TripleWatchdog: Sendable {
   }
 
   private struct Watched: Sendable {
-    var file: FileID
+    /// Nil when it carries several files.
+    var file: FileID?
     var patience: Duration
     var sentBytes: UInt64 = 0
     var movedAt: MonotonicTime
@@ -49,10 +50,10 @@ struct TripleWatchdog: Sendable {
     return max(patience, min(patience * (1 << min(max(0, attempts), 6)), UploadConstants.watchdogSession))
   }
 
-  mutating func started(_ request: HTTPRequestID, of file: FileID, patience: Duration, at now: MonotonicTime) {
+  mutating func started(_ request: HTTPRequestID, of file: FileID?, patience: Duration, at now: MonotonicTime) {
     watched[request] = Watched(file: file, patience: patience, movedAt: now)
     let least = max(UploadConstants.watchdogSession, patience)
-    files[file] = files[file] ?? Progress(movedAt: now, patience: least)
+    if let file { files[file] = files[file] ?? Progress(movedAt: now, patience: least) }
     all = all ?? Progress(movedAt: now, patience: max(UploadConstants.watchdogGlobal, patience))
   }
 
@@ -61,9 +62,9 @@ struct TripleWatchdog: Sendable {
     guard let one = watched[request], bytes > one.sentBytes else { return }
     watched[request]?.sentBytes = bytes
     watched[request]?.movedAt = now
-    if let file = files[one.file], bytes > file.highWater {
-      files[one.file]?.highWater = bytes
-      files[one.file]?.movedAt = now
+    if let id = one.file, let file = files[id], bytes > file.highWater {
+      files[id]?.highWater = bytes
+      files[id]?.movedAt = now
     }
     if let all, bytes > all.highWater {
       self.all?.highWater = bytes
@@ -75,15 +76,17 @@ struct TripleWatchdog: Sendable {
     guard let one = watched.removeValue(forKey: request) else { return }
     guard isAcknowledged else { return }
     globalAlarms = 0
-    let isBusy = watched.values.contains { $0.file == one.file }
-    files[one.file] = isBusy ? files[one.file].map { Progress(movedAt: now, patience: $0.patience) } : nil
+    if let file = one.file {
+      let isBusy = watched.values.contains { $0.file == file }
+      files[file] = isBusy ? files[file].map { Progress(movedAt: now, patience: $0.patience) } : nil
+    }
     all = watched.isEmpty ? nil : all.map { Progress(movedAt: now, patience: $0.patience) }
   }
 
   /// The file rests, or is done with: nobody expects progress.
   mutating func forget(_ file: FileID) {
     files[file] = nil
-    if files.isEmpty { all = nil }
+    if files.isEmpty, !watched.values.contains(where: { $0.file == nil }) { all = nil }
   }
 
   /// The destination is not to be had: that is another matter than one that does not move.

@@ -50,6 +50,8 @@ public struct ReadOrder: Hashable, Sendable {
   public var byteCount: Int
   /// The receiver decodes LZ4: the bytes may travel compressed where that makes them shorter.
   public var mayCompress = false
+  /// It goes into a small buffer.
+  public var isSmall = false
 }
 
 /// A request and its name.
@@ -73,6 +75,8 @@ public enum SendOrder: Hashable, Sendable {
   case commit(SessionCommit)
   case abort(SessionIdentity)
   case wholeFile(WholeFileOrder)
+  /// Several small files in one request; each is answered for itself.
+  case bundle([WholeFileOrder])
 }
 
 /// A small file to send in one request.

@@ -15,11 +15,16 @@ extension UploadSchedule {
     let isResuming = file.transfer != nil
     file.refusedWrite = nil
     file.phase = .ready
+    file.isSmallAtWork = false
     if !isResuming { prepareTransfer(&file, at: now) }
     file.virtualTime = max(file.virtualTime, virtualTime)
     files[id] = file
-    if file.isWholeFile ? !activeSmall.contains(id) : !activeLarge.contains(id) {
-      if file.isWholeFile { smallQueue.append(id) } else { largeQueue.append(id) }
+    if isSmall(file) {
+      smallQueue.append(id)
+    } else if file.isWholeFile {
+      if !activeMedium.contains(id) { mediumQueue.append(id) }
+    } else if !activeLarge.contains(id) {
+      largeQueue.append(id)
     }
     actions.append(.showStatus(id))
   }
@@ -91,7 +96,7 @@ extension UploadSchedule {
   /// Ends discarded sessions whose time has come.
   mutating func abortDiscarded(at now: Moment) {
     guard !discarded.isEmpty, gate == .open else { return }
-    let isBusy = !activeSmall.isEmpty || !activeLarge.isEmpty
+    let isBusy = !activeMedium.isEmpty || !activeLarge.isEmpty || files.counts.smallAtWork > 0
     let due = discarded.filter { !isBusy || $0.due <= now.monotonic }
     guard !due.isEmpty else { return }
     discarded.removeAll { !isBusy || $0.due <= now.monotonic }
@@ -116,10 +121,13 @@ extension UploadSchedule {
   /// Sends whatever may be sent and reads whatever may be read.
   mutating func pump(at now: Moment) {
     admit()
-    for id in activeSmall + activeLarge { sendControl(id, at: now) }
+    for id in activeLarge { sendControl(id, at: now) }
+    sendSmallFiles(at: now)
     sendChunks(at: now)
-    while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id) }
-    // The last chunk may have gone out just now; its commit goes beside it.
+    readSmallFiles()
+    while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id, isSmall: false) }
+    // An empty file is ready without a read, and behind the last chunk that has gone out just now its commit follows.
+    sendSmallFiles(at: now)
     for id in activeLarge { sendControl(id, at: now) }
     admit()
     abortDiscarded(at: now)
@@ -130,55 +138,57 @@ extension UploadSchedule {
     PrefetchPipeline(limits: limits, destinationParallelism: abilities.parallelChunks, memory: memory)
   }
 
-  /// As many as there may be. The tier bounds the chunks of large files; small files are bound by the round trip, whatever
+  /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
   /// the link carries.
   private mutating func sendChunks(at now: Moment) {
-    while maySend(at: now), let (id, index) = nextChunkToSend() {
-      guard let start = streamPlan.nextStart(inFlight: chunkRequests, limit: pipeline.parallelism, at: now.monotonic)
-      else {
-        return
-      }
-      guard start <= now.monotonic else {
-        if !isRamping { deadlines.insert(.ramp, at: start) }
-        isRamping = true
-        return
-      }
-      sendChunk(id, index, at: now)
-    }
+    while maySend(at: now), let (id, index) = nextChunkToSend(), startsNow(at: now) { sendChunk(id, index, at: now) }
+  }
+
+  /// One more request with bytes may go out now; when the ramp allows it only later, that is seen to.
+  mutating func startsNow(at now: Moment) -> Bool {
+    guard let start = streamPlan.nextStart(inFlight: chunkRequests, limit: pipeline.parallelism, at: now.monotonic)
+    else { return false }
+    if start <= now.monotonic { return true }
+    if !isRamping { deadlines.insert(.ramp, at: start) }
+    isRamping = true
+    return false
   }
 
   /// Fills the places of files that are done, or wait.
   private mutating func admit() {
-    Self.fill(&activeSmall, max: limits.activeSmallFiles, from: &smallQueue, &smallTime, ofWhole: true, &files)
-    Self.fill(&activeLarge, max: limits.activeLargeFiles, from: &largeQueue, &largeTime, ofWhole: false, &files)
-    // Whoever is being written again takes no part, and must not hold the present back.
-    var least: UInt64?
-    for id in activeSmall + activeLarge {
-      guard let file = files[id], !file.isOpen else { continue }
-      least = min(least ?? .max, file.virtualTime)
+    guard files.readyChanges != admittedChanges || !mediumQueue.isEmpty || !largeQueue.isEmpty else { return }
+    if files.readyChanges != admittedChanges {
+      (activeMedium, mediumTime) = staying(activeMedium, asWholeFile: true, mediumTime)
+      (activeLarge, largeTime) = staying(activeLarge, asWholeFile: false, largeTime)
+      admittedChanges = files.readyChanges
     }
-    virtualTime = least ?? virtualTime
+    while activeMedium.count < limits.activeMediumFiles, let id = mediumQueue.popFirst() {
+      guard isAtWork(id, asWholeFile: true), !activeMedium.contains(id) else { continue }
+      files.update(id) { $0.virtualTime = max($0.virtualTime, mediumTime) }
+      activeMedium.append(id)
+    }
+    while activeLarge.count < limits.activeLargeFiles, let id = largeQueue.popFirst() {
+      guard isAtWork(id, asWholeFile: false), !activeLarge.contains(id) else { continue }
+      files.update(id) { $0.virtualTime = max($0.virtualTime, largeTime) }
+      activeLarge.append(id)
+    }
   }
 
   /// A place is handed on with the time that was used on it. Files that come one after the other without end would otherwise
   /// each begin before those that are at work for long, and these would never have another turn.
-  private static func fill(
-    _ places: inout [FileID], max countMax: Int, from queue: inout FileQueue, _ time: inout UInt64, ofWhole: Bool,
-    _ files: inout FileTable
-  ) {
-    places.removeAll { id in
-      guard let file = files[id] else { return true }
-      if file.phase == .ready, file.isWholeFile == ofWhole { return false }
-      time = max(time, file.virtualTime)
+  private func staying(_ places: [FileID], asWholeFile: Bool, _ time: UInt64) -> ([FileID], UInt64) {
+    var (staying, time) = (places, time)
+    staying.removeAll { id in
+      if isAtWork(id, asWholeFile: asWholeFile) { return false }
+      time = max(time, files.entry(id)?.file.virtualTime ?? 0)
       return true
     }
-    while places.count < countMax, let id = queue.popFirst() {
-      guard let file = files[id], file.phase == .ready, file.isWholeFile == ofWhole, !places.contains(id) else {
-        continue
-      }
-      if file.virtualTime < time { files[id]?.virtualTime = time }
-      places.append(id)
-    }
+    return (staying, time)
+  }
+
+  private func isAtWork(_ id: FileID, asWholeFile: Bool) -> Bool {
+    guard let file = files.entry(id)?.file else { return false }
+    return file.phase == .ready && file.isWholeFile == asWholeFile && !isSmall(file)
   }
 
   // MARK: - The gate
@@ -199,9 +209,9 @@ extension UploadSchedule {
     let request = makeRequestID()
     let endpoint = endpoints.choose(at: now.monotonic)
     requests[request] = Underway(
-      purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPath, byteCount: byteCount,
+      purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPaths, byteCount: byteCount,
       endpoint: endpoint)
-    if let path = order.publishedPath { namesUnderWay.insert(path) }
+    namesUnderWay.formUnion(order.publishedPaths)
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
     case .chunk(let id, let index, _, _, _):
@@ -209,9 +219,14 @@ extension UploadSchedule {
       sessionChunks += 1
       let attempts = files[id]?.transfer?.retries[index]?.attempts ?? 0
       watch(request, of: id, byteCount, attempts: attempts, at: now)
-    case .wholeFile(let id, _, _):
+    case .wholeFiles(let turns):
       chunkRequests += 1
-      watch(request, of: id, byteCount, attempts: files[id]?.attempts ?? 0, at: now)
+      if turns.allSatisfy({ files.entry($0.id).map { isSmall($0.file) } ?? false }) {
+        requests[request]?.carriesSmallFiles = true
+        smallRequests += 1
+      }
+      let attempts = turns.map { files.entry($0.id)?.file.attempts ?? 0 }.max() ?? 0
+      watch(request, of: purpose.file, byteCount, attempts: attempts, at: now)
     case .openSession, .querySession, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
@@ -223,17 +238,17 @@ extension UploadSchedule {
   // MARK: - Sessions and commits
 
   private mutating func sendControl(_ id: FileID, at now: Moment) {
-    guard controlRequests < limits.controlRequests, maySend(at: now), var file = files[id], file.phase == .ready
+    guard controlRequests < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
+      entry.file.phase == .ready,
+      !entry.file.isWholeFile, let state = entry.file.session?.state, state.wantsRequest,
+      !state.isKnown || entry.file.transfer.map(mayCommit) ?? false
     else { return }
-    if file.isWholeFile {
-      publishEmptyFile(&file, at: now)
-    } else if let session = file.session {
-      switch session.state {
-      case .wanted: openSession(&file, at: now)
-      case .unconfirmed: querySession(&file, at: now)
-      case .open, .published: publish(&file, at: now)
-      case .opening, .querying: break
-      }
+    var file = entry.file
+    switch state {
+    case .wanted: openSession(&file, at: now)
+    case .unconfirmed: querySession(&file, at: now)
+    case .open, .published: publish(&file, at: now)
+    case .opening, .querying: return
     }
     files[id] = file
   }
@@ -285,39 +300,18 @@ extension UploadSchedule {
     return abilities.commitWaitsForChunks && !transfer.commitsOnlyWhenDone && transfer.isOnItsWay
   }
 
-  private mutating func publishEmptyFile(_ file: inout FileUpload, at now: Moment) {
-    guard file.snapshot.sizeBytes == 0, file.publishing == nil, !file.isOpen,
-      let path = file.nextPath(limits.temporaryNames), !namesUnderWay.contains(path)
-    else { return }
-    sendWholeFile(&file, path: path, digest: CommitProof.emptyDigest, read: nil, at: now)
-  }
-
-  private mutating func sendWholeFile(
-    _ file: inout FileUpload, path: RelativePath, digest: ChunkDigest, read: ReadID?, at now: Moment
-  ) {
-    if file.session == nil { file.session = makeSession(for: file, at: now) }
-    // The session is never opened: only its nonce is used, so that every try carries the same idempotency key.
-    let order = WholeFileOrder(
-      file: file.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: path, digest: digest,
-      read: read, modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
-    let request = send(
-      .wholeFile(order), purpose: .wholeFile(file.id, digest: digest, read: read),
-      byteCount: Int(clamping: file.snapshot.sizeBytes), opensConnection: file.needsNewConnection, at: now)
-    file.publishing = FileUpload.Publishing(
-      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
-    if let read { file.transfer?.set(.sending(request, read, digest), at: 0) }
-    if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
-  }
-
   // MARK: - Chunks
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
   private func nextChunkToSend() -> (FileID, Int)? {
+    guard buffersInUse > 0 else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = sessionChunks < streamPlan.streams
-    for id in activeSmall + activeLarge {
-      guard let file = files[id], let transfer = file.transfer, !transfer.readIndices.isEmpty else { continue }
-      if let best, best.time <= file.virtualTime { continue }
+    for id in activeMedium + activeLarge {
+      guard let entry = files.entry(id), let transfer = entry.file.transfer, !transfer.readIndices.isEmpty,
+        best.map({ $0.time > entry.file.virtualTime }) ?? true
+      else { continue }
+      let file = entry.file
       if file.isWholeFile {
         guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits.temporaryNames),
           !namesUnderWay.contains(path)
@@ -337,8 +331,9 @@ extension UploadSchedule {
     guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return }
     if file.isWholeFile {
       guard let path = file.nextPath(limits.temporaryNames) else { return }
-      sendWholeFile(&file, path: path, digest: digest, read: read, at: now)
-    } else if let identity = file.session?.identity {
+      return sendWholeFiles([WholeFileTurn(id: id, path: path, digest: digest, read: read)], at: now)
+    }
+    if let identity = file.session?.identity {
       let request = send(
         .chunk(session: identity, index: index, digest: digest, read: read),
         purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
@@ -353,56 +348,82 @@ extension UploadSchedule {
 
   /// The file to read from next. Reading may run ahead of the session's opening, which hides a round trip; it never runs
   /// ahead of a question to the server, whose answer decides what needs to be sent at all.
-  private mutating func nextFileToRead() -> FileID? {
+  private func nextFileToRead() -> FileID? {
     var best: (id: FileID, time: UInt64)?
-    for id in activeSmall + activeLarge {
-      guard let file = files[id], file.transfer != nil, !file.isOpen else { continue }
-      if let best, best.time <= file.virtualTime { continue }
-      if !file.isWholeFile {
-        switch file.session?.state {
+    for id in activeMedium + activeLarge {
+      guard let entry = files.entry(id), let transfer = entry.file.transfer, !entry.file.isOpen,
+        best.map({ $0.time > entry.file.virtualTime }) ?? true
+      else { continue }
+      if !entry.file.isWholeFile {
+        switch entry.file.session?.state {
         case .wanted, .opening, .open, .published: break
         case .unconfirmed, .querying, nil: continue
         }
       }
-      guard files[id]?.transfer?.nextPending() != nil else { continue }
-      best = (id, file.virtualTime)
+      guard transfer.nextPending() != nil else { continue }
+      best = (id, entry.file.virtualTime)
     }
     return best?.id
   }
 
-  private mutating func readChunk(of id: FileID) {
-    guard var file = files[id], let index = file.transfer?.nextPending(), let plan = file.transfer?.plan else { return }
+  mutating func readChunk(of id: FileID, isSmall: Bool) {
+    guard let entry = files.entry(id), let transfer = entry.file.transfer, let index = transfer.nextPending() else {
+      return
+    }
     let read = makeReadID()
-    let byteCount = plan.byteCount(of: index)
-    file.transfer?.set(.reading(read), at: index)
-    file.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes
-    files[id] = file
+    let byteCount = transfer.plan.byteCount(of: index)
+    transfer.set(.reading(read), at: index)
+    if isSmall {
+      smallBuffersInUse += 1
+      smallReads.insert(read)
+    } else {
+      virtualTime = max(virtualTime, entry.file.virtualTime)
+      files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
+      buffersInUse += 1
+    }
     reads[read] = (id, index)
-    buffersInUse += 1
     actions.append(
       .read(
         ReadOrder(
-          id: read, file: id, epoch: file.snapshot.epoch, offset: plan.offset(of: index), byteCount: byteCount,
-          mayCompress: encodings.contains(.lz4))))
+          id: read, file: id, epoch: entry.file.snapshot.epoch, offset: transfer.plan.offset(of: index),
+          byteCount: byteCount, mayCompress: encodings.contains(.lz4), isSmall: isSmall)))
   }
 
   mutating func release(_ read: ReadID) {
-    buffersInUse -= 1
+    if smallReads.remove(read) != nil { smallBuffersInUse -= 1 } else { buffersInUse -= 1 }
     actions.append(.release(read))
   }
 
   // MARK: - Warm connections
 
-  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2).
+  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
+  /// serves all of them: most files of a burst are closed long before their time.
   mutating func planSession(_ id: FileID, at now: Moment) {
-    guard abilities.unknownLength, let file = files[id], file.phase == .writing, file.isOpen, file.session == nil
-    else { return }
-    deadlines.insert(.openSession(id), at: now.monotonic + limits.sessionOpenDelay)
+    guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
+    let due = now.monotonic + limits.sessionOpenDelay
+    if plannedSessions.isEmpty { deadlines.insert(.openSessions, at: due) }
+    plannedSessions.append((id, due))
   }
 
-  mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
-    guard gate == .open, controlRequests < limits.controlRequests, var file = files[id], file.phase == .writing,
-      file.isOpen, file.session == nil
+  private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
+    guard let file = files.entry(id)?.file else { return false }
+    return file.phase == .writing && file.isOpen && file.session == nil
+  }
+
+  mutating func openPlannedSessions(at now: Moment) {
+    var next = 0
+    while next < plannedSessions.count {
+      let (id, due) = plannedSessions[next]
+      guard due <= now.monotonic || !wantsSessionWhileOpen(id) else { break }
+      if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
+      next += 1
+    }
+    plannedSessions.removeFirst(next)
+    if let first = plannedSessions.first { deadlines.insert(.openSessions, at: first.due) }
+  }
+
+  private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
+    guard gate == .open, controlRequests < limits.controlRequests, wantsSessionWhileOpen(id), var file = files[id]
     else { return }
     file.session = makeSession(for: file, at: now)
     openSession(&file, at: now)
@@ -465,12 +486,31 @@ extension UploadSchedule {
 }
 
 extension SendOrder {
-  /// The name under which a file is published by this; nil when it publishes nothing.
-  fileprivate var publishedPath: RelativePath? {
+  /// The names under which files are published by this.
+  fileprivate var publishedPaths: [RelativePath] {
     switch self {
-    case .commit(let commit): commit.path
-    case .wholeFile(let file): file.path
-    case .prewarm, .openSession, .querySession, .chunk, .abort: nil
+    case .commit(let commit): [commit.path]
+    case .wholeFile(let file): [file.path]
+    case .bundle(let files): files.map(\.path)
+    case .prewarm, .openSession, .querySession, .chunk, .abort: []
+    }
+  }
+}
+
+extension UploadSession.State {
+  /// No request for it is under way.
+  fileprivate var wantsRequest: Bool {
+    switch self {
+    case .wanted, .unconfirmed, .open, .published: true
+    case .opening, .querying: false
+    }
+  }
+
+  /// What the server holds is known: the next request is the commit.
+  fileprivate var isKnown: Bool {
+    switch self {
+    case .open, .published: true
+    case .wanted, .unconfirmed, .opening, .querying: false
     }
   }
 }

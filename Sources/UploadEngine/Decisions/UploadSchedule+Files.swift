@@ -84,6 +84,7 @@ extension UploadSchedule {
     file.lastFailure = nil
     file.attempts = 0
     file.failedAt = nil
+    file.goesAlone = false
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     if !file.isOpen { file.refusedWrite = nil }
@@ -113,7 +114,9 @@ extension UploadSchedule {
         files[snapshot.id] = file
         makeReady(snapshot.id, at: now)
       } else {
-        files[snapshot.id]?.virtualTime = max(file.virtualTime, virtualTime)
+        files.update(snapshot.id) { $0.virtualTime = max($0.virtualTime, virtualTime) }
+        // It was passed over while it was open.
+        if isSmall(file) { smallQueue.append(snapshot.id) }
       }
     case .held, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
       break

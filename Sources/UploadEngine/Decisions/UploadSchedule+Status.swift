@@ -35,13 +35,14 @@ extension UploadSchedule {
   public mutating func summary(at now: Moment) -> MountSummary {
     var summary = MountSummary()
     let counts = files.counts
-    let working = (activeSmall + activeLarge).compactMap { files[$0] }.filter { $0.phase == .ready }
+    let working = (activeMedium + activeLarge).compactMap { files.entry($0)?.file }.filter { $0.phase == .ready }
+    let workingCount = working.count + counts.smallAtWork
     let isPaused = gateFailure != nil
     summary.filesByState = [
       .writing: counts.writing, .held: counts.held, .complete: counts.complete, .failed: counts.failed,
       .cancelled: counts.cancelled,
-      .queued: isPaused ? 0 : counts.ready - working.count,
-      .uploading: (isPaused ? 0 : working.count) + counts.finishing,
+      .queued: isPaused ? 0 : counts.ready - workingCount,
+      .uploading: (isPaused ? 0 : workingCount) + counts.finishing,
       .waiting: counts.waiting + (isPaused ? counts.ready : 0),
     ]
     summary.failedPaths = files.failed.prefix(100).compactMap { files[$0]?.path }.sorted()
@@ -128,7 +129,8 @@ extension UploadSchedule {
     case .removed: return file.wasDelivered ? .complete : .cancelled
     case .ready:
       if gateFailure != nil { return .waiting }
-      return activeSmall.contains(file.id) || activeLarge.contains(file.id) ? .uploading : .queued
+      let isAtWork = file.isSmallAtWork || activeMedium.contains(file.id) || activeLarge.contains(file.id)
+      return isAtWork ? .uploading : .queued
     }
   }
 

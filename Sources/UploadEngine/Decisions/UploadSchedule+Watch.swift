@@ -10,7 +10,7 @@ extension UploadSchedule {
   }
 
   /// A chunk or a whole file goes out.
-  mutating func watch(_ request: HTTPRequestID, of id: FileID, _ byteCount: Int, attempts: Int, at now: Moment) {
+  mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
     sampler.sent(byteCount)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
     let patience = TripleWatchdog.patience(
@@ -30,7 +30,7 @@ extension UploadSchedule {
   mutating func unwatch(_ request: HTTPRequestID, _ byteCount: Int, _ outcome: StepOutcome, at now: Moment) {
     let isAcknowledged: Bool
     switch outcome {
-    case .chunkStored, .published: isAcknowledged = true
+    case .chunkStored, .published, .each: isAcknowledged = true
     default: isAcknowledged = false
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
@@ -71,13 +71,23 @@ extension UploadSchedule {
       reconnect(id)
       streamPlan.connectionsLost()
     case .global(let isRepeated):
-      for id in activeSmall + activeLarge {
+      restartWholeFiles()
+      for id in activeMedium + activeLarge {
         reconnect(id)
         // Asking has not helped for as long again: this session will not move any more.
         if isRepeated { restartSession(id, at: now) }
       }
       streamPlan.connectionsLost()
       warmConnections = 0
+    }
+  }
+
+  /// Small files are not at work one by one: what is under way is ended, and goes over new connections.
+  private mutating func restartWholeFiles() {
+    for (request, underway) in requests {
+      guard case .wholeFiles(let turns) = underway.purpose else { continue }
+      for turn in turns { files.update(turn.id) { $0.needsNewConnection = true } }
+      actions.append(.cancel(request))
     }
   }
 

@@ -10,8 +10,14 @@ public struct UploadLimits: Hashable, Sendable {
   public var controlRequests = 8
   /// Large files with chunks in flight at the same time.
   public var activeLargeFiles = 16
-  /// Small files (one request each) that are read or sent at the same time, beside the large ones.
-  public var activeSmallFiles = 16
+  /// Files that are sent in one request each, and read or sent at the same time, beside the large ones.
+  public var activeMediumFiles = 16
+  /// Up to this size a file is small: it is read into a small buffer, and may travel with others.
+  public var smallFileBytes = UploadConstants.smallFileBytes
+  /// Small buffers. Together they are one more chunk buffer.
+  public var smallBuffers = UploadConstants.smallBufferPoolSize
+  /// Requests in flight with small files, while larger ones are at work or where one request carries several.
+  public var parallelSmallRequests = 4
   /// The size of a chunk of a new session.
   public var chunkBytes = UploadConstants.chunkBytesDefault
   /// The chunk size of a new session follows from the speed of the link and the size of the file, and ``chunkBytes`` only
@@ -40,18 +46,20 @@ public struct UploadLimits: Hashable, Sendable {
 /// All files and whose turn it is. Pure: events come in with the time, actions go out; it reads no clock, does no I/O and
 /// draws random numbers from a generator that it was given, so that a seed reproduces every run.
 ///
-/// Fairness (spec E7): small files (one request each) and large ones wait in separate queues, so that neither is held up
-/// by the other; among the files at work the next buffer goes to the one that was given the fewest bytes. Nothing waits
-/// for ever: each queue is first come, first served, and a file that joins starts at the present minimum.
+/// Fairness (spec E7): small, medium and large files wait in separate queues, so that none is held up by the others. Small
+/// files have buffers of their own and are first come, first served; among the others at work the next buffer goes to the
+/// one that was given the fewest bytes. Nothing waits for ever: each queue is first come, first served, and a file that
+/// joins starts where the one stood that was served last.
 public struct UploadSchedule: Sendable {
   /// A request under way.
   struct Underway: Hashable, Sendable {
     var purpose: Purpose
     var sentAt: MonotonicTime
-    /// The name that the file gets by it.
-    var publishes: RelativePath?
+    /// The names that files get by it.
+    var publishes: [RelativePath] = []
     /// Of a chunk or a whole file.
     var byteCount = 0
+    var carriesSmallFiles = false
     /// A watchdog ended it.
     var isGivenUp = false
     var endpoint = EndpointID.first
@@ -65,7 +73,7 @@ public struct UploadSchedule: Sendable {
     case chunk(FileID, index: Int, digest: ChunkDigest, read: ReadID, session: String)
     case commit(FileID)
     case abort(Discarded)
-    case wholeFile(FileID, digest: ChunkDigest, read: ReadID?)
+    case wholeFiles([WholeFileTurn])
   }
 
   /// A session that the server is to forget.
@@ -91,10 +99,11 @@ public struct UploadSchedule: Sendable {
     case chunk(FileID, index: Int)
     case abort
     case ramp
+    case gathered
     case look
     case adjust
     case gate
-    case openSession(FileID)
+    case openSessions
     case keepWarm
     case measure
   }
@@ -110,22 +119,35 @@ public struct UploadSchedule: Sendable {
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: [FileID: CatalogEntry] = [:]
   var inheritedRecords: [FileID: ResumeRecord] = [:]
+  /// Small files to be read.
   var smallQueue = FileQueue()
+  /// Small files whose bytes are in a buffer.
+  var smallReady: [FileID] = []
+  /// When the first of them came.
+  var smallReadySince: MonotonicTime?
+  var isGathering = false
+  var mediumQueue = FileQueue()
   var largeQueue = FileQueue()
-  var activeSmall: [FileID] = []
+  var activeMedium: [FileID] = []
   var activeLarge: [FileID] = []
-  /// The least among the files at work: what was given to each, counted from a common start.
+  /// ``FileTable/readyChanges`` when places were last given away.
+  var admittedChanges: UInt64 = 0
+  /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start.
   var virtualTime: UInt64 = 0
-  /// The latest time of those that have left a small, or a large file's place.
-  var smallTime: UInt64 = 0
+  /// The latest time of those that have left a medium, or a large file's place.
+  var mediumTime: UInt64 = 0
   var largeTime: UInt64 = 0
   var requests: [HTTPRequestID: Underway] = [:]
   /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
   /// the name would show what it no longer is.
   var namesUnderWay: Set<RelativePath> = []
   var reads: [ReadID: (file: FileID, index: Int)] = [:]
+  /// Reads that hold a small buffer.
+  var smallReads: Set<ReadID> = []
   /// Chunks and whole files in flight.
   var chunkRequests = 0
+  /// Requests with small files in flight.
+  var smallRequests = 0
   /// Chunks of sessions in flight.
   var sessionChunks = 0
   var estimate: SpeedEstimate
@@ -137,6 +159,9 @@ public struct UploadSchedule: Sendable {
   var isAdjusting = false
   var controlRequests = 0
   var buffersInUse = 0
+  var smallBuffersInUse = 0
+  /// As many small files go in one request; one until the receiver has said more.
+  var filesPerRequest = 1
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: Set<ChunkEncoding> = [.identity]
   /// What memory allows (spec A2).
@@ -148,6 +173,8 @@ public struct UploadSchedule: Sendable {
   var gateAttempts = 0
   var deadlines = DeadlineQueue<Deadline>()
   var openFiles: Set<FileID> = []
+  /// Open files that get a session when they stay open until then; by time.
+  var plannedSessions: [(id: FileID, due: MonotonicTime)] = []
   var isKeepingWarm = false
   var isMeasuring = false
   var warmConnections = 0
@@ -206,6 +233,8 @@ public struct UploadSchedule: Sendable {
         abortDiscarded(at: now)
       case .ramp:
         isRamping = false
+      case .gathered:
+        isGathering = false
       case .look:
         look(at: now)
       case .adjust:
@@ -213,8 +242,8 @@ public struct UploadSchedule: Sendable {
       case .gate:
         // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
         warmForOpenFiles(at: now)
-      case .openSession(let id):
-        openSessionOfOpenFile(id, at: now)
+      case .openSessions:
+        openPlannedSessions(at: now)
       case .keepWarm:
         keepWarm(at: now)
       case .measure:

@@ -44,6 +44,26 @@ enum CatalogSchema {
           ) WITHOUT ROWID;
           """)
     }
+    // One row for a file: a small file is written as often as it is delivered, and each table cost two statements more.
+    migrator.registerMigration("2") { database in
+      try database.execute(
+        sql: """
+          ALTER TABLE file ADD COLUMN published BLOB;
+          ALTER TABLE file ADD COLUMN receipt_id TEXT;
+          ALTER TABLE file ADD COLUMN receipt_name TEXT;
+          ALTER TABLE file ADD COLUMN receipt_size INTEGER;
+          ALTER TABLE file ADD COLUMN merkle_root TEXT;
+          ALTER TABLE file ADD COLUMN chain_tip TEXT;
+          ALTER TABLE file ADD COLUMN published_ms INTEGER;
+          UPDATE file SET published = (
+            SELECT CAST(group_concat(CAST(path AS TEXT), char(0)) AS BLOB)
+            FROM (SELECT path FROM published WHERE published.file = file.id ORDER BY position));
+          UPDATE file SET (receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms) =
+            (SELECT id, name, size, merkle_root, chain_tip, published_ms FROM receipt WHERE receipt.file = file.id);
+          DROP TABLE published;
+          DROP TABLE receipt;
+          """)
+    }
     return migrator
   }
 
@@ -64,53 +84,41 @@ enum CatalogSchema {
 enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
-    closed_ms FROM file
+    closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms FROM file
     """
-  private static let selectPublished = "SELECT file, path FROM published ORDER BY file, position"
-  private static let selectReceipts =
-    "SELECT file, id, name, size, merkle_root, chain_tip, published_ms FROM receipt"
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
-    opened_ms, closed_ms, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
+    opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
+    changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
     failure_code = excluded.failure_code, failure_message = excluded.failure_message,
     completed_ms = excluded.completed_ms, opened_ms = excluded.opened_ms, closed_ms = excluded.closed_ms,
-    changed = excluded.changed
+    published = excluded.published, receipt_id = excluded.receipt_id, receipt_name = excluded.receipt_name,
+    receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
+    published_ms = excluded.published_ms, changed = excluded.changed
     """
-  private static let insertPublished = "INSERT INTO published (file, position, path) VALUES (?, ?, ?)"
-  private static let insertReceipt = """
-    INSERT INTO receipt (file, id, name, size, merkle_root, chain_tip, published_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+  private static let clearDelivery = """
+    UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
+    receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL
+    WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL)
     """
 
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
-    for sql in [selectFiles, selectPublished, selectReceipts, upsertFile, insertPublished, insertReceipt] {
-      _ = try database.cachedStatement(sql: sql)
-    }
+    for sql in [selectFiles, upsertFile, clearDelivery] { _ = try database.cachedStatement(sql: sql) }
   }
 
   static func all(_ database: Database) throws -> [CatalogEntry] {
-    var published: [FileID: [RelativePath]] = [:]
-    let publishedRows = try Row.fetchCursor(database, sql: selectPublished)
-    while let row = try publishedRows.next() {
-      let columns = Columns(row)
-      if let id = columns.fileID(0), let path = columns.path(1) { published[id, default: []].append(path) }
-    }
-    var receipts: [FileID: Receipt] = [:]
-    let receiptRows = try Row.fetchCursor(database, sql: selectReceipts)
-    while let row = try receiptRows.next() {
-      let columns = Columns(row)
-      if let id = columns.fileID(0) { receipts[id] = receipt(columns) }
-    }
     var entries: [CatalogEntry] = []
-    let fileRows = try Row.fetchCursor(database, sql: selectFiles)
-    while let row = try fileRows.next() {
+    let rows = try Row.fetchCursor(database, sql: selectFiles)
+    while let row = try rows.next() {
+      let columns = Columns(row)
       // A row that cannot be understood counts as not there: the file is found in the spool, and uploaded again.
-      guard var entry = entry(Columns(row)) else { continue }
-      entry.publishedPaths = published[entry.id] ?? []
-      entry.receipt = receipts[entry.id]
+      guard var entry = entry(columns) else { continue }
+      entry.publishedPaths = columns.paths(12)
+      entry.receipt = receipt(columns)
       // No proof, no delivery.
       if entry.state == .complete, entry.receipt == nil { entry.state = .pending }
       entries.append(entry)
@@ -119,35 +127,23 @@ enum CatalogRows {
   }
 
   static func upsert(_ entry: CatalogEntry, _ database: Database) throws {
-    let id = entry.id.blob
+    let receipt = entry.receipt
     try database.cachedStatement(sql: upsertFile).execute(arguments: [
-      id, Data(entry.path.bytes), Int64(bitPattern: entry.inode), Int64(bitPattern: entry.sizeBytes),
+      entry.id.blob, Data(entry.path.bytes), Int64(bitPattern: entry.inode), Int64(bitPattern: entry.sizeBytes),
       entry.modifiedNanoseconds, Int64(bitPattern: entry.revision), entry.state.rawValue, entry.failureCode,
       entry.failureMessage, entry.completedAtMilliseconds, entry.openedAtMilliseconds, entry.closedAtMilliseconds,
+      // No path holds a zero byte.
+      entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
+      receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
+      receipt?.chainTip, receipt?.publishedAtMilliseconds,
     ])
-    try clearDelivery(id, database)
-    let publish = try database.cachedStatement(sql: insertPublished)
-    for (position, path) in entry.publishedPaths.enumerated() {
-      try publish.execute(arguments: [id, position, Data(path.bytes)])
-    }
-    if let receipt = entry.receipt {
-      try database.cachedStatement(sql: insertReceipt).execute(arguments: [
-        id, receipt.id, receipt.name, Int64(bitPattern: receipt.sizeBytes), receipt.merkleRoot, receipt.chainTip,
-        receipt.publishedAtMilliseconds,
-      ])
-    }
   }
 
   static func markChanged(_ file: FileID, _ database: Database) throws {
-    let id = file.blob
-    try database.cachedStatement(
-      sql: "UPDATE file SET state = 'pending', completed_ms = NULL WHERE id = ? AND state <> 'pending'"
-    ).execute(arguments: [id])
-    try clearDelivery(id, database)
+    try database.cachedStatement(sql: clearDelivery).execute(arguments: [file.blob])
   }
 
   static func remove(_ file: FileID, _ database: Database) throws {
-    // The other tables follow.
     try database.cachedStatement(sql: "DELETE FROM file WHERE id = ?").execute(arguments: [file.blob])
   }
 
@@ -158,11 +154,6 @@ enum CatalogRows {
         ORDER BY changed DESC LIMIT -1 OFFSET ?)
         """
     ).execute(arguments: [count])
-  }
-
-  private static func clearDelivery(_ id: Data, _ database: Database) throws {
-    try database.cachedStatement(sql: "DELETE FROM published WHERE file = ?").execute(arguments: [id])
-    try database.cachedStatement(sql: "DELETE FROM receipt WHERE file = ?").execute(arguments: [id])
   }
 
   private static func entry(_ columns: Columns) -> CatalogEntry? {
@@ -178,8 +169,8 @@ enum CatalogRows {
   }
 
   private static func receipt(_ columns: Columns) -> Receipt? {
-    guard let id = columns.text(1), let name = columns.text(2), let size = columns.integer(3),
-      let merkleRoot = columns.text(4), let chainTip = columns.text(5), let published = columns.integer(6)
+    guard let id = columns.text(13), let name = columns.text(14), let size = columns.integer(15),
+      let merkleRoot = columns.text(16), let chainTip = columns.text(17), let published = columns.integer(18)
     else { return nil }
     return Receipt(
       id: id, name: name, sizeBytes: UInt64(bitPattern: size), merkleRoot: merkleRoot, chainTip: chainTip,
@@ -209,6 +200,12 @@ private struct Columns {
   func path(_ index: Int) -> RelativePath? {
     guard case .blob(let data) = storage(index) else { return nil }
     return RelativePath(bytes: Array(data))
+  }
+
+  /// Paths, each ended by a zero byte or by the end.
+  func paths(_ index: Int) -> [RelativePath] {
+    guard case .blob(let data) = storage(index) else { return [] }
+    return data.split(separator: 0).compactMap { RelativePath(bytes: Array($0)) }
   }
 
   func fileID(_ index: Int) -> FileID? {

@@ -13,7 +13,8 @@ import Synchronization
 final class EngineJournal: Sendable {
   /// What the journal asks of its owner. Called on the journal's thread.
   struct Source: Sendable {
-    var catalogEntry: @Sendable (FileID) -> CatalogEntry?
+    /// Of each of these files what the catalog is to hold, if anything.
+    var catalogEntries: @Sendable ([FileID]) -> [CatalogEntry]
     /// The state of an upload, or what has changed since the mark.
     var resumeSnapshot: @Sendable (FileID, ResumeSnapshot.Mark?) -> ResumeSnapshot?
     /// Receipts that are durable now.
@@ -208,15 +209,8 @@ final class EngineJournal: Sendable {
 
   /// The receipts that are durable now; nil when the catalog could not be written.
   private func writeCatalog(_ batch: [FileID: CatalogWork], _ source: Source) -> [(id: FileID, receipt: Receipt)]? {
-    var entries: [CatalogEntry] = []
-    var forgotten: [FileID] = []
-    for (id, work) in batch {
-      if work == .record, let entry = source.catalogEntry(id) {
-        entries.append(entry)
-      } else if work == .forget {
-        forgotten.append(id)
-      }
-    }
+    let entries = source.catalogEntries(batch.compactMap { $0.value == .record ? $0.key : nil })
+    let forgotten = batch.compactMap { $0.value == .forget ? $0.key : nil }
     do throws(StorageError) {
       try catalog.write(entries, removing: forgotten)
       return entries.compactMap { entry in entry.receipt.map { (entry.id, $0) } }

@@ -15,6 +15,8 @@ public protocol Destination: Sendable {
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
   /// What a response to a step means.
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
+  /// What a response says about the server, whatever the step was.
+  func offers(in response: HTTPResponse) -> DestinationOffers
   /// The name under which a file's path will be published; tells people when it differs from the path.
   func publishedName(for path: RelativePath) -> String
 }
@@ -22,6 +24,9 @@ public protocol Destination: Sendable {
 extension Destination {
   /// One address.
   public var endpointCount: Int { 1 }
+
+  /// Nothing beyond the abilities.
+  public func offers(in response: HTTPResponse) -> DestinationOffers { DestinationOffers() }
 
   /// The only address.
   public func displayURL(of endpoint: EndpointID) -> String { displayURL }
@@ -72,6 +77,22 @@ public enum UploadStep: Sendable {
   case abort(SessionIdentity)
   /// Send and publish a small file in one request.
   case sendWholeFile(WholeFileSending)
+  /// Send and publish several small files in one request; only for a server that has offered it.
+  case sendBundle([WholeFileSending])
+}
+
+/// What a server takes, as its answers say beside what they answer.
+public struct DestinationOffers: Hashable, Sendable {
+  /// How bodies may be coded; nil when the answer does not say.
+  public var encodings: Set<ChunkEncoding>?
+  /// How many small files one request may carry; nil when the answer does not say.
+  public var filesPerRequest: Int?
+
+  /// What an answer says.
+  public init(encodings: Set<ChunkEncoding>? = nil, filesPerRequest: Int? = nil) {
+    self.encodings = encodings
+    self.filesPerRequest = filesPerRequest
+  }
 }
 
 /// What a session is opened with.
@@ -276,6 +297,8 @@ public enum StepOutcome: Hashable, Sendable {
   case published(Receipt)
   /// The server lacks these chunks or holds other bytes for them.
   case incomplete(missing: [Int])
+  /// The answers for several files of one request, in its order.
+  case each([StepOutcome])
   /// The session is gone, as asked.
   case ended
   /// The server refused or could not; the failure says what.

@@ -92,6 +92,47 @@ public struct HTTPRequest: Sendable {
     case bytes([UInt8])
     /// A body sent from memory that the object keeps alive and unchanged until the request has completed.
     case pinned(any PinnedBytes)
+    /// Several of these, one after another.
+    case pieces([Piece])
+
+    /// A part of a body.
+    public enum Piece: Sendable {
+      /// A few bytes, owned by the request.
+      case bytes([UInt8])
+      /// Bytes sent from memory that the object keeps alive and unchanged until the request has completed.
+      case pinned(any PinnedBytes)
+
+      /// Its length.
+      public var byteCount: Int {
+        switch self {
+        case .bytes(let bytes): bytes.count
+        case .pinned(let pinned): pinned.bytes.count
+        }
+      }
+    }
+
+    /// Its length.
+    public var byteCount: Int { pieces.reduce(0) { $0 + $1.byteCount } }
+
+    /// A copy of all of it; for those that send nothing over a network.
+    public var content: [UInt8] {
+      pieces.flatMap { piece in
+        switch piece {
+        case .bytes(let bytes): bytes
+        case .pinned(let pinned): Array(pinned.bytes)
+        }
+      }
+    }
+
+    /// Its parts in order; none when there is no body.
+    public var pieces: [Piece] {
+      switch self {
+      case .none: []
+      case .bytes(let bytes): [.bytes(bytes)]
+      case .pinned(let pinned): [.pinned(pinned)]
+      case .pieces(let pieces): pieces
+      }
+    }
   }
 
   /// The request's method.

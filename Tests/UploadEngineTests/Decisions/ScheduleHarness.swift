@@ -28,6 +28,9 @@ struct ScheduleHarness {
   var sent: [(id: HTTPRequestID, order: SendOrder)] = []
   /// Buffers that the schedule holds.
   var buffers: Set<ReadID> = []
+  var smallBuffers: Set<ReadID> = []
+  /// What each answer says that the server takes.
+  var offers = DestinationOffers()
   var others: [UploadAction] = []
   /// The address to which each request went.
   var endpoints: [HTTPRequestID: EndpointID] = [:]
@@ -64,10 +67,13 @@ struct ScheduleHarness {
       switch action {
       case .read(let order):
         #expect(buffers.insert(order.id).inserted)
+        if order.isSmall { smallBuffers.insert(order.id) }
+        #expect(!order.isSmall || order.byteCount <= schedule.limits.smallFileBytes)
         #expect(order.byteCount > 0 && order.byteCount <= schedule.limits.bufferBytes)
         reads.append(order)
       case .release(let read):
         #expect(buffers.remove(read) != nil, "a buffer was released that is not in use")
+        smallBuffers.remove(read)
       case .send(let orders):
         sent += orders.map { ($0.id, $0.order) }
         for order in orders { endpoints[order.id] = order.endpoint }
@@ -77,7 +83,8 @@ struct ScheduleHarness {
     }
     buffersMax = max(buffersMax, buffers.count)
     chunkRequestsMax = max(chunkRequestsMax, sent.filter { $0.order.carriesChunk }.count)
-    #expect(buffers.count <= schedule.limits.buffers)
+    #expect(buffers.count - smallBuffers.count <= schedule.limits.buffers)
+    #expect(smallBuffers.count <= schedule.limits.smallBuffers)
     if checksSums { expectTrueSums() }
   }
 
@@ -126,7 +133,8 @@ struct ScheduleHarness {
     guard let index = sent.firstIndex(where: { matches($0.order) }) else { return nil }
     let request = sent.remove(at: index)
     let facts = HTTPConnectionFacts(protocolName: "HTTP/1.1")
-    apply { $0.requestCompleted(request.id, outcome: outcome, connection: facts, at: $1) }
+    let offers = offers
+    apply { $0.requestCompleted(request.id, outcome: outcome, connection: facts, offers: offers, at: $1) }
     return request.order
   }
 
@@ -195,6 +203,7 @@ struct ScheduleHarness {
       return .published(
         receipt(commit.path, commit.sizeBytes, root: Hex.encode(commit.merkleRoot), tip: Hex.encode(commit.chainTip)))
     case .wholeFile(let whole): return .published(receipt(whole.path, 0, root: "", tip: ""))
+    case .bundle(let files): return .each(files.map { success(of: .wholeFile($0)) })
     }
   }
 
@@ -227,7 +236,7 @@ extension CommitProof {
 extension SendOrder {
   var carriesChunk: Bool {
     switch self {
-    case .chunk, .wholeFile: true
+    case .chunk, .wholeFile, .bundle: true
     case .prewarm, .openSession, .querySession, .commit, .abort: false
     }
   }

@@ -116,6 +116,7 @@ final class MemoryServer: Sendable {
         let bytes = whole.body.map { Array($0.bytes) } ?? []
         guard sha256(bytes) == whole.digest.sha256 else { return .refused(StepFailure(.digestMismatch, "damaged")) }
         return publish(&state, whole.path, bytes)
+      case .sendBundle: return .refused(StepFailure(.badRequest, "bundles were not offered"))
       }
     }
   }

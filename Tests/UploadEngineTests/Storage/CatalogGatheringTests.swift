@@ -41,13 +41,15 @@ import Testing
       logger: Logger(label: "test"))
     journal.start(
       source: EngineJournal.Source(
-        catalogEntry: { [asked] id in
-          asked.note("entry")
-          return CatalogEntry(
-            id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
-            state: .complete,
-            receipt: Receipt(
-              id: "r", name: "a", sizeBytes: 1, merkleRoot: "aa", chainTip: "bb", publishedAtMilliseconds: 1))
+        catalogEntries: { [asked] ids in
+          ids.map { id in
+            asked.note("entry")
+            return CatalogEntry(
+              id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
+              state: .complete,
+              receipt: Receipt(
+                id: "r", name: "a", sizeBytes: 1, merkleRoot: "aa", chainTip: "bb", publishedAtMilliseconds: 1))
+          }
         },
         resumeSnapshot: { [asked] _, _ in
           let known = (try? catalog.loadAll().count) ?? 0

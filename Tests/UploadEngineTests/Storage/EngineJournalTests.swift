@@ -22,10 +22,12 @@ import Testing
   private func start() {
     journal.start(
       source: EngineJournal.Source(
-        catalogEntry: { id in
-          CatalogEntry(
-            id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
-            state: .pending)
+        catalogEntries: { ids in
+          ids.map { id in
+            CatalogEntry(
+              id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
+              state: .pending)
+          }
         },
         resumeSnapshot: { _, mark in
           let record = ResumeFixture.record(chunks: 1)

@@ -1,0 +1,108 @@
+import FileModel
+import Integrity
+
+/// Chunks that were sent: acknowledged, or to be sent again.
+extension UploadSchedule {
+  mutating func chunkEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ index: Int, _ digest: ChunkDigest, _ session: String,
+    _ outcome: StepOutcome, sentAt: MonotonicTime, at now: Moment
+  ) {
+    guard var file = files[id], file.session?.id == session else { return }
+    file.session?.chunksInFlight.remove(index)
+    let isCurrent: Bool
+    if let transfer = file.transfer, transfer.states.indices.contains(index),
+      case .sending(request, _, _) = transfer.states[index]
+    {
+      isCurrent = true
+    } else {
+      isCurrent = false  // the content has changed since; the acknowledgement still says what the server holds
+    }
+    files[id] = file
+    guard case .chunkStored = outcome else {
+      if isCurrent {
+        chunkFailed(id, index, StepFailure(outcome), sentAt: sentAt, at: now)
+      } else if file.isPublishingOlderContent {
+        cancelCommit(of: file)
+      }
+      return
+    }
+    file.session?.held.acknowledge(digest, at: index)
+    file.session?.acknowledgedSinceRecord += 1
+    if isCurrent {
+      file.transfer?.set(.done(digest), at: index)
+      let byteCount = file.transfer?.plan.byteCount(of: index) ?? 0
+      acknowledgedBytes += UInt64(byteCount)
+      file.rate.add(byteCount, at: now.monotonic)
+      rate.add(byteCount, at: now.monotonic)
+    } else if let transfer = file.transfer, transfer.states.indices.contains(index),
+      case .read(let read, digest) = transfer.states[index]
+    {
+      // The present content has the same bytes here, and only waited for this request to end.
+      transfer.set(.done(digest), at: index)
+      file.reusedChunks += 1
+      reusedChunks += 1
+      release(read)
+    }
+    if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval { checkpoint(&file) }
+    files[id] = file
+    progressed(id)
+    actions.append(.showStatus(id))
+  }
+
+  /// One chunk did not arrive. It has its own attempts and its own rests, and the others go on (spec E1). When requests that
+  /// were sent after a failure fail as well, and nothing arrives in between, the whole file pauses.
+  private mutating func chunkFailed(
+    _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: Moment
+  ) {
+    guard let file = files[id], let transfer = file.transfer else { return }
+    files[id]?.retriedChunks += 1
+    retriedChunks += 1
+    var retry = transfer.retries[index] ?? ChunkTransfer.Retry()
+    guard case .retryStep = policy.verdict(on: failure.kind, attempts: retry.attempts + 1) else {
+      transfer.set(.pending, at: index)
+      failed(id, .refused(failure), at: now)
+      return
+    }
+    retry.attempts += 1
+    let isNewRound = file.failedAt.map { sentAt > $0 } ?? true
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    guard retry.attempts < policy.attemptsMax else {
+      transfer.retries[index] = nil
+      transfer.set(.pending, at: index)
+      if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
+      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+      return
+    }
+    rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)
+    files[id]?.lastFailure = shown
+    actions.append(.showStatus(id))
+    guard isNewRound else { return }
+    if file.failedAt == nil {
+      files[id]?.failedAt = now.monotonic
+      files[id]?.attempts += 1
+    } else {
+      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+    }
+  }
+
+  private mutating func rest(
+    _ index: Int, of transfer: ChunkTransfer, _ id: FileID, _ retry: inout ChunkTransfer.Retry,
+    _ failure: StepFailure, isAwaited: Bool, at now: Moment
+  ) {
+    let delay = policy.delay(
+      before: retry.attempts, of: failure, after: retry.previousDelay, isAwaited: isAwaited, using: &random)
+    if delay > .zero { retry.previousDelay = delay }
+    transfer.retries[index] = retry
+    let until = now.monotonic + delay
+    transfer.set(delay > .zero ? .resting(until: until) : .pending, at: index)
+    if delay > .zero { deadlines.insert(.chunk(id, index: index), at: until) }
+  }
+
+  /// A chunk has rested.
+  mutating func endRest(of id: FileID, _ index: Int, at now: Moment) {
+    guard let transfer = files[id]?.transfer, transfer.states.indices.contains(index),
+      case .resting(let until) = transfer.states[index], until <= now.monotonic
+    else { return }
+    transfer.set(.pending, at: index)
+  }
+}

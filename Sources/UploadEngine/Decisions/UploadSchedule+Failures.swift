@@ -1,0 +1,98 @@
+import FileModel
+
+/// What becomes of a file whose step did not succeed.
+extension UploadSchedule {
+  /// Something moved: the next failure is the first of a new row.
+  mutating func progressed(_ id: FileID) {
+    files[id]?.attempts = 0
+    files[id]?.previousDelay = nil
+    files[id]?.failedAt = nil
+    files[id]?.needsNewConnection = false
+  }
+
+  /// A step of a file did not succeed.
+  mutating func failed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+    let failure = StepFailure(outcome)
+    // What has come to its end meanwhile keeps the reason that it ended with.
+    guard var file = files[id], file.isToBeDelivered else { return }
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    switch policy.verdict(on: failure.kind, attempts: file.attempts + 1) {
+    case .ignore:
+      return
+    case .pauseDestination:
+      file.lastFailure = shown
+      files[id] = file
+      actions.append(.showStatus(id))
+    case .retryStep, .pauseFile:
+      pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
+    case .startNewSession:
+      file.lastFailure = shown
+      file.attempts += 1
+      files[id] = file
+      restartSession(id, at: now)
+      if file.attempts >= policy.attemptsMax {
+        pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+      }
+    case .fail:
+      failForGood(id, shown, at: now)
+    }
+  }
+
+  /// It will not pass by itself.
+  mutating func failForGood(_ id: FileID, _ failure: FileStatus.Failure, at now: Moment) {
+    guard var file = files[id] else { return }
+    file.lastFailure = failure
+    // While it is being written nothing is lost yet; the answer may be another one when it is complete.
+    if file.phase == .ready || file.isWaiting {
+      leaveTransfer(&file)
+      checkpoint(&file)
+      file.phase = .failed
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
+      actions.append(.report(.failed(id, file.path, failure)))
+    }
+    files[id] = file
+  }
+
+  /// The file waits for a moment; the others go on. After too many failures in a row the server is asked what it really
+  /// holds.
+  mutating func pauseFile(
+    _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil, at now: Moment
+  ) {
+    guard var file = files[id] else { return }
+    file.lastFailure = failure
+    guard !file.isWaiting else {
+      // Twelve requests that break together are one failure, not twelve steps up the ladder of delays.
+      files[id] = file
+      return
+    }
+    checkpoint(&file)
+    file.attempts += 1
+    file.failedAt = now.monotonic
+    let isFirst = file.previousDelay == nil
+    let isAtOnce = isFirst && isTooEarly && retryAfter == nil
+    let drawn = policy.delay(after: file.previousDelay, retryAfter: retryAfter, using: &random)
+    file.previousDelay = drawn
+    let delay = isAtOnce ? .zero : drawn
+    if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
+    if file.phase == .ready {
+      let until = now.monotonic + delay
+      file.phase = .waiting(until: until)
+      if delay >= UploadConstants.watchdogSession { watchdog.forget(id) }
+      deadlines.insert(.file(id), at: until)
+    }
+    files[id] = file
+    if isFirst { actions.append(.report(.retrying(id, file.path, failure))) }
+    actions.append(.showStatus(id))
+  }
+}
+
+extension FileUpload {
+  /// It is at work, or will be.
+  fileprivate var isToBeDelivered: Bool {
+    switch phase {
+    case .writing, .held, .ready, .waiting: true
+    case .finishing, .complete, .failed, .cancelled, .removed: false
+    }
+  }
+}

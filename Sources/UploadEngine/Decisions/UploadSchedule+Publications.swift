@@ -1,0 +1,126 @@
+import FileModel
+import Integrity
+
+/// Commits and whole files that were answered.
+extension UploadSchedule {
+  /// It waits for a chunk that nobody will send any more. A small content's one request has all that it needs.
+  mutating func cancelCommit(of file: FileUpload) {
+    guard let request = file.publishing?.request, case .commit? = requests[request]?.purpose else { return }
+    actions.append(.cancel(request))
+  }
+
+  mutating func publicationEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], let publishing = file.publishing, publishing.request == request else { return }
+    file.publishing = nil
+    switch outcome {
+    case .published(let receipt):
+      accept(receipt, publishing, of: &file, at: now)
+      files[id] = file
+      if file.phase == .ready, file.transfer == nil { makeReady(id, at: now) }
+    case _ where file.isOutdated(publishing):
+      // The file went on, with another content or in another session: what was wrong with that commit says nothing here.
+      files[id] = file
+    case .incomplete(let missing) where !file.isWholeFile:
+      commitFoundMissing(missing, of: &file, at: now)
+    default:
+      if case .refused(let failure) = outcome, failure.kind == .conflict, file.session?.isOpen == true {
+        // The two sides see the session differently: ask before the next try, and read every chunk again.
+        file.session?.state = .unconfirmed
+        leaveTransfer(&file)
+      }
+      if file.isWholeFile, let transfer = file.transfer, !transfer.states.isEmpty { transfer.set(.pending, at: 0) }
+      files[id] = file
+      failed(id, outcome, at: now)
+    }
+  }
+
+  /// Chunks that were still under way are no failure: the next commit follows them. Chunks that the server had acknowledged
+  /// and denies are sent again, at once the first time; a server that goes on denying is not asked for ever.
+  private mutating func commitFoundMissing(_ missing: [Int], of file: inout FileUpload, at now: Moment) {
+    guard let transfer = file.transfer else {
+      files[file.id] = file
+      return
+    }
+    transfer.commitsOnlyWhenDone = true
+    var denied = 0
+    for index in missing where transfer.deny(index) {
+      file.session?.held.remove(index)
+      denied += 1
+    }
+    files[file.id] = file
+    guard denied > 0 || transfer.isDone else { return }
+    transfer.denials += 1
+    let message = "The receiver lacks \(denied) chunks that it had acknowledged; they are sent again."
+    let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
+    files[file.id]?.lastFailure = failure
+    guard transfer.denials > 1 else { return }
+    if transfer.denials >= policy.attemptsMax {
+      failForGood(file.id, failure, at: now)
+    } else {
+      pauseFile(file.id, failure: failure, at: now)
+    }
+  }
+
+  /// A publication of the present content counts; one of an earlier content is a consistent older revision at the
+  /// server, and the next one follows.
+  private mutating func accept(
+    _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: Moment
+  ) {
+    if file.isWholeFile || file.session?.id == nil {
+      let bytes = Int(clamping: receipt.sizeBytes)
+      acknowledgedBytes += receipt.sizeBytes
+      file.rate.add(bytes, at: now.monotonic)
+      rate.add(bytes, at: now.monotonic)
+    }
+    let isSessionOver = file.session?.nonce == publishing.nonce
+    // Behind the catalog's entry: without either, a crash in between would have the whole file sent again.
+    let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
+    defer { if let outdatedRecord { actions.append(.removeResume(outdatedRecord)) } }
+    if isSessionOver { file.session = nil }
+    guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch else {
+      // The next content was settled before the answer came; what it had found in the session is over with it.
+      if isSessionOver, !file.isWholeFile { leaveTransfer(&file) }
+      return
+    }
+    if let transfer = file.transfer, !file.isWholeFile {
+      // The tail's own acknowledgements may still be on their way; the receipt says more than they can.
+      acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
+    }
+    leaveTransfer(&file)
+    file.receipt = receipt
+    file.merkleRoot = Hex.decode(receipt.merkleRoot)
+    file.chainTip = Hex.decode(receipt.chainTip)
+    if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
+    file.attempts = 0
+    file.needsNewConnection = false
+    file.phase = .finishing
+    actions.append(.record(file.id))
+    actions.append(.showStatus(file.id))
+  }
+
+  /// The server had published the session before an earlier run could take note. If that was the present content under
+  /// a name that the file has, it is delivered; otherwise it is sent anew.
+  mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) {
+    if receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.merkleRoot.map(Hex.encode),
+      receipt.chainTip == file.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name)
+    {
+      let publishing = FileUpload.Publishing(
+        request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+      accept(receipt, publishing, of: &file, at: now)
+      return
+    }
+    leaveTransfer(&file)
+    file.session = makeSession(for: file, at: now)
+    file.transfer = ChunkTransfer(
+      plan: ChunkPlan(
+        sizeBytes: file.snapshot.sizeBytes, chunkBytes: file.session?.chunkBytes ?? limits.chunkBytes))
+    actions.append(.removeResume(file.id))
+  }
+
+  /// The file's name that was published; nil when the file has had another one since. Names are compared byte by byte.
+  private func path(of file: FileUpload, publishedAs name: String) -> RelativePath? {
+    file.snapshot.names.first { publishedName($0).utf8.elementsEqual(name.utf8) }
+  }
+}

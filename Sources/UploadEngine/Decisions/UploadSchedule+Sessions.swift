@@ -1,0 +1,99 @@
+import FileModel
+
+/// Sessions at the server: opened, asked about, begun anew.
+extension UploadSchedule {
+  mutating func sessionOpenEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], var session = file.session, session.state == .opening(request) else {
+      // Nobody wants it any more: the file went another way meanwhile.
+      if case .sessionOpened(let sessionID, _, _, _) = outcome {
+        discard(SessionIdentity(id: sessionID, nonce: []), at: now)
+      }
+      return
+    }
+    guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _) = outcome, chunkBytes > 0,
+      chunkBytes <= limits.bufferBytes
+    else {
+      // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
+      // again: under its key the server may hold an opening that says something else.
+      file.session = file.transfer == nil ? nil : makeSession(for: file, at: now)
+      files[id] = file
+      failed(id, outcome, at: now)
+      return
+    }
+    session.state = .open
+    session.id = sessionID
+    session.openedAtSeconds = now.wallMilliseconds / 1000
+    session.expiresAtSeconds = expiresAt
+    if chunkBytes != session.chunkBytes {
+      session.chunkBytes = chunkBytes
+      file.session = session
+      leaveTransfer(&file)
+      if file.phase == .ready {
+        file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: chunkBytes))
+      }
+    }
+    file.session = session
+    files[id] = file
+    actions.append(.record(id))
+    actions.append(.saveResume(id))
+    actions.append(.showStatus(id))
+  }
+
+  mutating func sessionQueryEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], file.session?.state == .querying(request) else { return }
+    switch outcome {
+    case .held(_, let chunkBytes?, _, _) where chunkBytes != file.session?.chunkBytes:
+      // Its chunks lie elsewhere than ours: nothing that it holds is of use.
+      restartSession(id, at: now)
+    case .held(let digests, _, let expiresAt, _):
+      if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
+      file.session?.held.replace(with: digests)
+      file.session?.state = .open
+      if let transfer = file.transfer { takeBackDenied(of: transfer, holding: digests) }
+      checkpoint(&file)
+      files[id] = file
+      actions.append(.showStatus(id))
+    case .published(let receipt):
+      file.session?.state = .published(receipt)
+      if let transfer = file.transfer { compareOnly(transfer) }
+      files[id] = file
+    case .refused(let failure) where failure.kind == .sessionGone:
+      restartSession(id, at: now)
+    default:
+      file.session?.state = .unconfirmed
+      files[id] = file
+      failed(id, outcome, at: now)
+    }
+  }
+
+  /// Nothing more is sent into a session that is published; digests are all that is needed of what was read for it.
+  private mutating func compareOnly(_ transfer: ChunkTransfer) {
+    for index in transfer.readIndices {
+      guard case .read(let read, let digest) = transfer.states[index] else { continue }
+      transfer.set(.done(digest), at: index)
+      release(read)
+    }
+  }
+
+  /// What was acknowledged and is not there any more (the server may have lost it in a crash) is sent again.
+  private func takeBackDenied(of transfer: ChunkTransfer, holding digests: [Int: [UInt8]]) {
+    guard transfer.doneCount > 0 else { return }
+    for (index, state) in transfer.states.enumerated() {
+      if case .done(let digest) = state, digests[index] != digest.sha256 { _ = transfer.deny(index) }
+    }
+  }
+
+  /// The server has forgotten the session: another one, and every chunk again.
+  mutating func restartSession(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    leaveTransfer(&file)
+    file.session = nil
+    files[id] = file
+    actions.append(.removeResume(id))
+    if file.phase == .ready { makeReady(id, at: now) }
+  }
+}

@@ -1,0 +1,204 @@
+import FileModel
+import Integrity
+
+/// Small files: read as soon as there is a buffer for them, and sent several in one request where the receiver takes that.
+///
+/// With no such request under way a file goes at once, alone. While one is, others gather behind it, until it ends, or there
+/// are many, or the first of them has waited for a moment: how many files travel together follows from how fast they come.
+extension UploadSchedule {
+  /// A file that goes in one request.
+  struct WholeFileTurn: Hashable, Sendable {
+    var id: FileID
+    var path: RelativePath
+    var digest: ChunkDigest
+    /// Nil when it is empty.
+    var read: ReadID?
+  }
+
+  /// Many of them fit into the memory of one chunk.
+  func isSmall(_ file: FileUpload) -> Bool {
+    file.isWholeFile && file.snapshot.sizeBytes <= UInt64(limits.smallFileBytes)
+  }
+
+  /// Small buffers that may be in use now: when memory is short, as many fewer as of the large ones.
+  var smallBuffers: Int {
+    max(2, limits.smallBuffers * memory.chunksInFlight / MemoryBudget.full.chunksInFlight)
+  }
+
+  /// Reads those that wait, as far as there are buffers. One that somebody has opened again is passed over: it comes back
+  /// when it has settled.
+  mutating func readSmallFiles() {
+    while smallBuffersInUse < smallBuffers, let id = smallQueue.popFirst() {
+      guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen,
+        let transfer = file.transfer
+      else { continue }
+      guard transfer.states.isEmpty || transfer.nextPending() != nil else { continue }
+      files.update(id) { $0.isSmallAtWork = true }
+      if transfer.states.isEmpty { smallReady.append(id) } else { readChunk(of: id, isSmall: true) }
+    }
+  }
+
+  /// Sends those whose bytes are there.
+  mutating func sendSmallFiles(at now: Moment) {
+    if smallReady.isEmpty { smallReadySince = nil } else { smallReadySince = smallReadySince ?? now.monotonic }
+    while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
+      let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1)
+      smallReadySince = smallReady.isEmpty ? nil : now.monotonic
+      guard !turns.isEmpty else { return }
+      sendWholeFiles(turns, at: now)
+    }
+  }
+
+  /// Small files have waited for company for long enough; while they have not, it is seen to that they will. However many
+  /// there are, they leave most requests to larger files.
+  private mutating func haveGathered(at now: Moment) -> Bool {
+    let hasLargerOnes = !activeMedium.isEmpty || !activeLarge.isEmpty
+    guard filesPerRequest > 1 else { return !hasLargerOnes || smallRequests < limits.parallelSmallRequests }
+    if smallRequests == 0 { return true }
+    guard smallRequests < limits.parallelSmallRequests, let smallReadySince else { return false }
+    if smallReady.count >= min(filesPerRequest, UploadConstants.bundleFilesWanted) { return true }
+    let due = smallReadySince + UploadConstants.bundlePatience
+    if due <= now.monotonic { return true }
+    if !isGathering { deadlines.insert(.gathered, at: due) }
+    isGathering = true
+    return false
+  }
+
+  /// Those that go in the next request. Some stay for later: their name is being published by another request, or an
+  /// earlier content of theirs is.
+  private mutating func takeSmallFiles(countMax: Int) -> [WholeFileTurn] {
+    var turns: [WholeFileTurn] = []
+    var names: Set<RelativePath> = []
+    var rest: [FileID] = []
+    var byteCount: UInt64 = 0
+    let bytesMax = UInt64(min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes))
+    var isFull = false
+    for id in smallReady {
+      guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), let transfer = file.transfer else {
+        continue
+      }
+      guard !file.isOpen else {
+        // Its buffer is not kept from others for as long as somebody likes to have the file open.
+        putBack(id, transfer)
+        continue
+      }
+      guard transfer.states.isEmpty || !transfer.readIndices.isEmpty else { continue }
+      guard let turn = turn(of: file, transfer) else {
+        rest.append(id)
+        continue
+      }
+      byteCount += isFull ? 0 : file.snapshot.sizeBytes
+      isFull = isFull || turns.count == countMax || !turns.isEmpty && (byteCount > bytesMax || file.goesAlone)
+      guard !isFull, file.publishing == nil, !namesUnderWay.contains(turn.path), names.insert(turn.path).inserted else {
+        rest.append(id)
+        continue
+      }
+      turns.append(turn)
+      isFull = file.goesAlone
+    }
+    smallReady = rest
+    return turns
+  }
+
+  /// Nil when it has no name to be published under.
+  private func turn(of file: FileUpload, _ transfer: ChunkTransfer) -> WholeFileTurn? {
+    guard let path = file.nextPath(limits.temporaryNames) else { return nil }
+    switch transfer.states.first {
+    case nil: return WholeFileTurn(id: file.id, path: path, digest: CommitProof.emptyDigest, read: nil)
+    case .read(let read, let digest): return WholeFileTurn(id: file.id, path: path, digest: digest, read: read)
+    default: return nil
+    }
+  }
+
+  private mutating func putBack(_ id: FileID, _ transfer: ChunkTransfer) {
+    files.update(id) { $0.isSmallAtWork = false }
+    guard case .read(let read, _)? = transfer.states.first else { return }
+    transfer.set(.pending, at: 0)
+    release(read)
+  }
+
+  /// One request for one file or several.
+  mutating func sendWholeFiles(_ turns: [WholeFileTurn], at now: Moment) {
+    var orders: [WholeFileOrder] = []
+    var byteCount: UInt64 = 0
+    var opensConnection = false
+    for turn in turns {
+      if files.entry(turn.id)?.file.session == nil, let file = files[turn.id] {
+        // The session is never opened: only its nonce is used, so that every try carries the same idempotency key.
+        let session = makeSession(for: file, at: now)
+        files.update(turn.id) { $0.session = session }
+      }
+      guard let file = files.entry(turn.id)?.file else { continue }
+      orders.append(
+        WholeFileOrder(
+          file: turn.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: turn.path,
+          digest: turn.digest, read: turn.read, modifiedNanoseconds: file.snapshot.modifiedNanoseconds,
+          mode: file.snapshot.mode))
+      byteCount += file.snapshot.sizeBytes
+      opensConnection = opensConnection || file.needsNewConnection
+    }
+    guard let first = orders.first else { return }
+    let request = send(
+      orders.count == 1 ? .wholeFile(first) : .bundle(orders), purpose: .wholeFiles(turns),
+      byteCount: Int(clamping: byteCount), opensConnection: opensConnection, at: now)
+    for order in orders {
+      files.update(order.file) { file in
+        file.publishing = FileUpload.Publishing(
+          request: request, path: order.path, epoch: order.epoch, nonce: order.nonce)
+        if let read = order.read { file.transfer?.set(.sending(request, read, order.digest), at: 0) }
+        if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
+      }
+      actions.append(.showStatus(order.file))
+    }
+  }
+
+  /// A request with whole files has ended: each of them hears what became of it.
+  mutating func wholeFilesEnded(
+    _ turns: [WholeFileTurn], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
+    at now: Moment
+  ) {
+    for (index, turn) in turns.enumerated() {
+      if let read = turn.read { release(read) }
+      noteWarmth(turn.id, connection)
+      if turns.count > 1, outcome.refusesBundle {
+        // Whatever was wrong, it is not said whose fault it was.
+        files.update(turn.id) { $0.goesAlone = true }
+        publicationEnded(turn.id, request, .refused(StepFailure(.transport(.cancelled), "sent again alone")), at: now)
+      } else {
+        publicationEnded(turn.id, request, outcome.ofMember(index, of: turns.count), at: now)
+      }
+      sendAgain(turn.id)
+    }
+  }
+
+  /// A file that is still to be sent takes its place in the queue again.
+  private mutating func sendAgain(_ id: FileID) {
+    guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), file.publishing == nil,
+      let transfer = file.transfer, transfer.states.isEmpty || transfer.nextPending() != nil
+    else { return }
+    files.update(id) { $0.isSmallAtWork = false }
+    smallQueue.append(id)
+  }
+}
+
+extension StepOutcome {
+  /// A refusal of a request with several files that says nothing about each of them.
+  fileprivate var refusesBundle: Bool {
+    guard case .refused(let failure) = self else { return false }
+    switch failure.kind {
+    case .badRequest, .tooLarge, .sessionGone, .conflict, .nameRefused, .digestMismatch, .tagMismatch,
+      .unexpectedAnswer, .forbidden:
+      return true
+    case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .transport: return false
+    }
+  }
+
+  /// What became of one file of a request with so many.
+  fileprivate func ofMember(_ index: Int, of count: Int) -> StepOutcome {
+    guard case .each(let outcomes) = self else { return self }
+    guard outcomes.count == count else {
+      return .refused(StepFailure(.unexpectedAnswer, "The receiver did not answer for every file of a request."))
+    }
+    return outcomes[index]
+  }
+}
