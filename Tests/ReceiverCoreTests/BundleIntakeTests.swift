@@ -136,6 +136,7 @@ import Testing
       return #expect(Bool(false), "no bundle")
     }
     try intake.take(bundle)
+    #expect(intake.bodyBytes == 1 && intake.memoryBytes == bundle.count + ProtocolLimits.bundleBytesMax)
     if case .none = intake.members[0].body {} else { #expect(Bool(false), "\(intake.members[0].body)") }
   }
 

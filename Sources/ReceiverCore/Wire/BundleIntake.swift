@@ -136,6 +136,16 @@ public struct BundleIntake: Sendable {
     unhashed = nil
   }
 
+  /// The memory that the members' bodies take now.
+  public var bodyBytes: Int {
+    members.reduce(0) { bytes, member in
+      switch member.body {
+      case .none, .refused: bytes
+      case .encoded(let body), .plain(let body, _): bytes + body.count
+      }
+    }
+  }
+
   /// Whether ``decode()`` has something to do; it takes the processor for long.
   public var hasEncoded: Bool {
     members.contains { member in if case .encoded = member.body { true } else { false } }

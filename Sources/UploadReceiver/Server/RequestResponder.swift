@@ -90,13 +90,18 @@ extension RequestResponder {
     _ bundle: BundleIntake, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
   ) async -> Answer {
     guard await budget.take(bundle.memoryBytes) else { return .refused(.noBodyMemory) }
-    defer { budget.give(bundle.memoryBytes) }
+    var taken = bundle.memoryBytes
+    defer { budget.give(taken) }
     await inviteBody(&exchange, writer)
     var bundle = bundle
     do throws(Refusal) {
       try await exchange.reader.collect(&bundle)
       statistics.bundleReceived()
       if bundle.hasEncoded { bundle = try await decode(bundle) }
+      // The disk may take its time; others need not wait for what turned out not to be needed.
+      let unneeded = max(0, taken - bundle.bodyBytes)
+      budget.give(unneeded)
+      taken -= unneeded
       return .bundle(try await answers(to: bundle.members))
     } catch {
       return .refused(error)
