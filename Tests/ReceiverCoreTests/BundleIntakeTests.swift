@@ -96,6 +96,13 @@ import Testing
       let receipt = try WireJSON.decode(ReceiptBody.self, from: answer.body)
       #expect(receipt.name == "f\(number)" && receipt.sizeBytes == UInt64(bodies[number].count))
     }
+    expectNothingUnderWay()
+  }
+
+  /// Nothing of a request is left in the core's books when it is answered.
+  private func expectNothingUnderWay() {
+    #expect(core.core.stages.isEmpty && core.core.arriving.isEmpty)
+    #expect(core.core.wholeFileBytes.values.allSatisfy { $0 == 0 })
   }
 
   @Test func members_ofOddNumberAndUnequalLength_haveTheDigestsOfEachAlone() throws {
@@ -125,6 +132,7 @@ import Testing
         + (try member("b", plain, key: "b", sending: Array(block.dropLast()), encoding: .lz4))
         + (try member("c", [1], key: "c")))
     #expect(answers.map(\.status) == [201, 422, 201])
+    expectNothingUnderWay()
   }
 
   @Test func memberThatIsNoFile_isAnsweredAlone_andItsBodyIsNotKept() throws {
@@ -138,6 +146,30 @@ import Testing
     try intake.take(bundle)
     #expect(intake.bodyBytes == 1 && intake.memoryBytes == bundle.count + ProtocolLimits.bundleBytesMax)
     if case .none = intake.members[0].body {} else { #expect(Bool(false), "\(intake.members[0].body)") }
+  }
+
+  /// The core is told of all of them before the store has published one.
+  @Test func members_stayWithinTheQuotaTogether() throws {
+    let core = CoreHarness(quota: 100)
+    let bundle =
+      try member("a", [UInt8](repeating: 1, count: 60), key: "a")
+      + (try member("b", [UInt8](repeating: 1, count: 60), key: "b")) + (try member("c", [1], key: "c"))
+    guard case .readBundle(var intake) = plan(contentLength: bundle.count) else {
+      return #expect(Bool(false), "no bundle")
+    }
+    try intake.take(bundle)
+    var replies: [Reply?] = []
+    for member in intake.members {
+      guard case .ask(let question) = member.plan else { continue }
+      let request = core.makeRequest()
+      core.send(question.event(request, freshID: "fresh-\(request.value)", freeBytes: 1_000_000))
+      if case .bodyAdmitted? = core.replies[request]?.last { core.send(member.next(question, request)) }
+      replies.append(core.replies[request]?.last)
+    }
+    guard replies.count == 3, case .bodyAdmitted? = replies[0], case .refused(let refusal)? = replies[1],
+      case .bodyAdmitted? = replies[2]
+    else { return #expect(Bool(false), "\(replies)") }
+    #expect(refusal.kind == .quotaExceeded)
   }
 
   @Test func bundleAsAWhole_needsTypeLengthAndCredential() {
