@@ -19,6 +19,9 @@ final class PageCacheRelease: Sendable {
   private static let filesMax = 16
   /// Chunks come back nearly in order, so that their ranges join.
   private static let rangesMax = 64
+  /// The kernel keeps neighbouring pages together in pieces of up to this size, and drops none of a piece that is advised in
+  /// part.
+  private static let pieceBytes: UInt64 = 2 << 20
 
   private let pending = Mutex<[FileID: Pending]>([:])
 
@@ -27,7 +30,7 @@ final class PageCacheRelease: Sendable {
       let length = off_t(exactly: range.upperBound - range.lowerBound), length > 0
     else { return }
     _ = uploadfs_begin_writeback(descriptor, offset, length)
-    _ = posix_fadvise(descriptor, offset, length, POSIX_FADV_DONTNEED)
+    Self.drop(range, descriptor)
     // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
     _ = pending.withLock { pending -> (any ReadableFile)? in
       guard pending[id] != nil || pending.count < Self.filesMax else { return nil }
@@ -50,13 +53,15 @@ final class PageCacheRelease: Sendable {
     }
     for (file, ranges) in due {
       guard let descriptor = file.descriptor else { continue }
-      for range in ranges {
-        // A page on the border of two chunks is dropped with the second of them.
-        let start = range.lowerBound / 4096 * 4096
-        _ = posix_fadvise(
-          descriptor, off_t(clamping: start), off_t(clamping: range.upperBound - start), POSIX_FADV_DONTNEED)
-      }
+      for range in ranges { Self.drop(range, descriptor) }
     }
+  }
+
+  /// A piece on the border of two chunks goes with the second of them: the first has been read by then.
+  private static func drop(_ range: Range<UInt64>, _ descriptor: Int32) {
+    let start = range.lowerBound / pieceBytes * pieceBytes
+    _ = posix_fadvise(
+      descriptor, off_t(clamping: start), off_t(clamping: range.upperBound - start), POSIX_FADV_DONTNEED)
   }
 
   private static func insert(_ range: Range<UInt64>, into ranges: inout [Range<UInt64>]) {
