@@ -15,6 +15,16 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     /// A thread is carrying out actions; others add to the outbox and go.
     var isActing = false
     var isStopped = false
+    var whenDrained: (@Sendable () -> Void)?
+    var isDrained = false
+
+    /// Who is to be told that nothing is left to deliver, when that has just come true.
+    mutating func noteDrained() -> (@Sendable () -> Void)? {
+      guard let whenDrained else { return nil }
+      let wasDrained = isDrained
+      isDrained = schedule.isIdle
+      return isDrained && !wasDrained ? whenDrained : nil
+    }
   }
 
   /// What a read has brought, and how it travels: decisions need to know neither.
@@ -133,8 +143,18 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     }
   }
 
-  /// From now on only what there is will be delivered.
-  public func beginDraining() { apply { $0.beginDraining(at: $1) } }
+  /// From now on only what there is will be delivered. `whenDrained` is called each time that ``isDrained`` has become true,
+  /// on whichever thread made it so and with no lock held.
+  public func beginDraining(whenDrained: @escaping @Sendable () -> Void = {}) {
+    state.withLock { $0.whenDrained = whenDrained }
+    apply { $0.beginDraining(at: $1) }
+  }
+
+  /// Nobody wants this file delivered any more: what is under way for it ends, also at the server. It stays in the spool.
+  public func cancel(_ id: FileID) { apply { $0.cancel(id, at: $1) } }
+
+  /// Tries one file again that has failed, waits or was cancelled.
+  public func retry(_ id: FileID) { apply { $0.retry(id, at: $1) } }
 
   /// Tries everything again that has failed for good or waits.
   public func retryAll() { apply { $0.retryAll(at: $1) } }
@@ -218,17 +238,18 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// Lock, ask, unlock, act.
   private func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
     let now = configuration.clock.now()
-    let isMine = state.withLock { state -> Bool in
-      guard !state.isStopped else { return false }
+    let (isMine, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
+      guard !state.isStopped else { return (false, nil) }
       event(&state.schedule, now)
       state.outbox.append(contentsOf: state.schedule.takeActions())
       let isMine = !state.isActing && !state.outbox.isEmpty
       if isMine { state.isActing = true }
       // Under the state's lock, so that a later deadline cannot overwrite an earlier one that was decided after it.
       setAlarm(state.schedule.nextDeadline)
-      return isMine
+      return (isMine, state.noteDrained())
     }
     if isMine { act() }
+    whenDrained?()
   }
 
   private func act() {

@@ -29,6 +29,7 @@ public final class Filesystem: Sendable, FileContents {
 
   let isDraining = Atomic<Bool>(false)
   let writableOpens = Atomic<Int>(0)
+  private let lastWriterIsGone = Mutex<@Sendable () -> Void>({})
   /// Directories and files that moved while the scan was walking; nil when no scan runs.
   let movedDuringScan = Mutex<[NodeID]?>(nil)
 
@@ -76,9 +77,18 @@ public final class Filesystem: Sendable, FileContents {
     flock(root.number, LOCK_UN)
   }
 
-  /// Draining: from now on new writable opens and creates fail with EROFS; open writers go on.
-  public func stopAcceptingWriters() {
+  /// Draining: from now on new writable opens and creates fail with EROFS; open writers go on. `whenLastIsGone` is called on the
+  /// thread that ends the last of them, with no lock held.
+  public func stopAcceptingWriters(whenLastIsGone: @escaping @Sendable () -> Void = {}) {
+    lastWriterIsGone.withLock { $0 = whenLastIsGone }
     isDraining.store(true, ordering: .sequentiallyConsistent)
+  }
+
+  /// A writable handle is gone, and everything that follows from it is said.
+  func writerIsGone() {
+    let left = writableOpens.subtract(1, ordering: .sequentiallyConsistent).newValue
+    guard left == 0, isDraining.load(ordering: .sequentiallyConsistent) else { return }
+    lastWriterIsGone.withLock { $0 }()
   }
 
   /// Writable handles that are open now.

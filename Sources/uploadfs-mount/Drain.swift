@@ -14,6 +14,8 @@ final class Drain: Sendable {
   private let timeout: Duration?
   private let asked = DispatchSemaphore(value: 0)
   private let unmounted = DispatchSemaphore(value: 0)
+  /// A writer or a delivery was the last one for the moment.
+  private let news = DispatchSemaphore(value: 0)
   private let progress = Mutex(Progress())
 
   private struct Progress {
@@ -54,8 +56,8 @@ final class Drain: Sendable {
   func runWhenAsked() -> ExitStatus {
     asked.wait()
     ServiceNotification.stopping(status: "delivering what is left")
-    filesystem.stopAcceptingWriters()
-    engine.beginDraining()
+    filesystem.stopAcceptingWriters { [news] in news.signal() }
+    engine.beginDraining { [news] in news.signal() }
     let isDelivered = deliver()
     if isMounted { unmount() }
     return outcome(isDelivered)
@@ -80,9 +82,11 @@ final class Drain: Sendable {
     var line = ProgressLine()
     defer { line.finish() }
     while !isDelivered {
-      if let deadline, ContinuousClock.now >= deadline { return false }
+      let left = deadline.map { $0 - ContinuousClock.now } ?? .seconds(60)
+      guard left > .zero else { return false }
       line.show { "delivering \(remainder); a second signal leaves at once and loses nothing" }
-      usleep(50_000)
+      let pause = min(left, line.pause).components
+      _ = news.wait(timeout: .now() + Double(pause.seconds) + Double(pause.attoseconds) / 1e18)
     }
     return true
   }
@@ -100,7 +104,7 @@ final class Drain: Sendable {
   }
 
   /// Somebody may still stand in the mount: a moment is granted, then the mount is taken out of the tree and goes when
-  /// its last user does.
+  /// its last user does. The kernel tells nobody when that is, so it is tried again and again.
   private func unmount() {
     let deadline = ContinuousClock.now + .seconds(5)
     while isMounted, !mount.unmount() {

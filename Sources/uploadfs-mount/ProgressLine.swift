@@ -7,11 +7,16 @@ struct ProgressLine {
   private var shownAt: ContinuousClock.Instant?
   private var isShowing = false
 
+  /// How long until the next text may be shown.
+  var pause: Duration {
+    guard let shownAt else { return .zero }
+    return max(.zero, shownAt + (isTerminal ? .seconds(1) : .seconds(5)) - ContinuousClock.now)
+  }
+
   /// Shows the text if its time has come; the closure is not called otherwise.
   mutating func show(_ text: () -> String) {
-    let now = ContinuousClock.now
-    if let shownAt, now - shownAt < (isTerminal ? .seconds(1) : .seconds(5)) { return }
-    shownAt = now
+    guard pause == .zero else { return }
+    shownAt = ContinuousClock.now
     let text = text()
     ServiceNotification.status(text)
     // Carriage return to the line's start, ESC [K to clear what an earlier, longer text left behind it.

@@ -209,7 +209,8 @@ struct EventTests {
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     try mounted.make("b")
-    mounted.filesystem.stopAcceptingWriters()
+    let timesToldOfTheLast = Mutex(0)
+    mounted.filesystem.stopAcceptingWriters { timesToldOfTheLast.withLock { $0 += 1 } }
     #expect(failure { _ = try mounted.create("c") } == EROFS)
     #expect(failure { _ = try mounted.open("b", flags: O_RDWR) } == EROFS)
     #expect(
@@ -221,7 +222,9 @@ struct EventTests {
     mounted.filesystem.release(try mounted.open("b", flags: O_RDONLY))
     try mounted.write(handle, [1])
     try mounted.rename("a", "final")
+    #expect(timesToldOfTheLast.withLock { $0 } == 0)
     mounted.filesystem.release(handle)
+    #expect(timesToldOfTheLast.withLock { $0 } == 1)
     #expect(mounted.sink.lastSnapshot?.names == [RelativePath("final")])
   }
 

@@ -180,8 +180,8 @@ extension Filesystem {
     let file = handle.file
     if handle.writes {
       announce(file) { state in state.activity.closedForWriting().map { Announcement($0) } }
-      writableOpens.subtract(1, ordering: .sequentiallyConsistent)
     }
+    defer { if handle.writes { writerIsGone() } }
     let last = file.state.withLock { state -> FileDescriptor? in
       let isCounted = handle.writes && !handle.isResting.load(ordering: .sequentiallyConsistent)
       state.caching.closed(isDirect: handle.isDirect, writes: isCounted)

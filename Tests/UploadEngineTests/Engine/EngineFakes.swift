@@ -132,10 +132,11 @@ final class MemoryServer: Sendable {
 }
 
 /// Completes each request in order on a thread of its own; after a number of requests it falls silent, as a dead line
-/// does.
+/// does, until it is revived. What it swallowed ends when it is cancelled.
 final class MemoryTransport: HTTPTransport {
   private let inbox = Monitor<[(@Sendable (Result<HTTPResponse, TransportError>) -> Void)?]>([])
   private let requestsLeft: Mutex<Int>
+  private let swallowed = Mutex<[HTTPRequestID: @Sendable (Result<HTTPResponse, TransportError>) -> Void]>([:])
   private let thread = Monitor<WorkerThread?>(nil)
 
   init(requestsMax: Int) {
@@ -152,22 +153,34 @@ final class MemoryTransport: HTTPTransport {
   }
 
   func start(_ requests: [PendingHTTPRequest]) {
-    for request in requests { start(request.onCompletion) }
+    for request in requests { start(request) }
   }
 
-  private func start(_ onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
+  private func start(_ request: PendingHTTPRequest) {
     let isSilent = requestsLeft.withLock { left in
       left -= 1
       return left < 0
     }
-    if isSilent { return }
+    if isSilent {
+      swallowed.withLock { $0[request.id] = request.onCompletion }
+    } else {
+      complete(request.onCompletion)
+    }
+  }
+
+  private func complete(_ onCompletion: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
     inbox.withLock { inbox, signal in
       inbox.append(onCompletion)
       signal.signal()
     }
   }
 
-  func cancel(_ id: HTTPRequestID) {}
+  func revive() { requestsLeft.withLock { $0 = .max } }
+
+  func cancel(_ id: HTTPRequestID) {
+    guard let onCompletion = swallowed.withLock({ $0.removeValue(forKey: id) }) else { return }
+    complete { _ in onCompletion(.failure(TransportError(.cancelled, "cancelled"))) }
+  }
 
   func stop() {
     inbox.withLock { inbox, signal in

@@ -37,6 +37,44 @@ import Testing
     #expect(entries.allSatisfy { $0.state == .complete && $0.receipt != nil })
   }
 
+  @Test func cancelledFile_isGoneFromTheServer_andIsDeliveredByARetry() throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    // Twelve warm connections, a session and a dozen chunks get through, then the line is dead.
+    let bench = try EngineBench(
+      directory: EngineBench.temporaryDirectory(), server: server, files: files, requestsMax: 25)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    let id = FileID(high: 1, low: 1)
+    let bytes = content(40_000, 5)
+    let snapshot = files.put(id, "a.mov", bytes)
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits { ($0.engine.status(of: id)?.chunks.done ?? 0) == 12 })
+    bench.transport.revive()
+    bench.engine.cancel(id)
+    #expect(bench.waits(for: id, .cancelled))
+    #expect(bench.waits { _ in server.state.withLock { $0.sessions.isEmpty } })
+    bench.engine.retry(id)
+    #expect(bench.waits(for: id, .complete))
+    #expect(server.state.withLock { $0.published } == ["a.mov": bytes])
+  }
+
+  @Test func draining_isToldWhenNothingIsLeft() throws {
+    let files = MemoryFiles()
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    let snapshot = files.put(FileID(high: 1, low: 1), "a", content(3000, 1))
+    bench.engine.handle(.opened(snapshot))
+    let timesTold = Mutex(0)
+    bench.engine.beginDraining { timesTold.withLock { $0 += 1 } }
+    #expect(timesTold.withLock { $0 } == 0 && !bench.engine.isDrained)
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits { _ in timesTold.withLock { $0 } == 1 })
+    #expect(bench.engine.isDrained)
+  }
+
   @Test func restart_sendsOnlyWhatTheServerDoesNotHold() throws {
     let directory = EngineBench.temporaryDirectory()
     let files = MemoryFiles()
