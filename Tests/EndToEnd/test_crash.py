@@ -3,6 +3,8 @@
 import subprocess
 import time
 
+import pytest
+
 from harness import sha256, still, wait_until, write_random
 from throttle import ThrottlingProxy
 
@@ -11,51 +13,50 @@ CHUNKS = 64
 IN_FLIGHT = 12
 
 
-def chunks_stored(receiver):
-    return receiver.stats()["chunks_stored"]
-
-
-def test_kill_of_the_mount_in_mid_upload(new_mount, receiver, folder):
+@pytest.fixture
+def under_way(new_mount, receiver, folder):
+    """The mount and the line of an upload of which twenty chunks are stored: folder / source becomes scan.mov."""
     source = write_random(folder / "source", CHUNKS * CHUNK)
     with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
         subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
-        wait_until(lambda: chunks_stored(receiver) >= 20, "20 chunks are stored")
-        mount.kill()
-        proxy.cut()
-        before = receiver.stats()
-        assert before["chunks_stored"] < CHUNKS, "the upload must not be over for this test to mean something"
+        wait_until(lambda: receiver.stats()["chunks_stored"] >= 20, "20 chunks are stored")
+        yield mount, proxy
 
-        proxy.rate = None
-        start = time.monotonic()
-        mount.start()
-        (mount.root / "new.txt").write_bytes(b"usable at once")
-        assert time.monotonic() - start < 10
-        mount.wait_for("scan.mov", "complete", timeout=120)
-        mount.wait_for("new.txt", "complete")
+
+def test_kill_of_the_mount_in_mid_upload(under_way, receiver, folder):
+    mount, proxy = under_way
+    mount.kill()
+    proxy.cut()
+    before = receiver.stats()
+    assert before["chunks_stored"] < CHUNKS, "the upload must not be over for this test to mean something"
+
+    proxy.rate = None
+    start = time.monotonic()
+    mount.start()
+    (mount.root / "new.txt").write_bytes(b"usable at once")
+    assert time.monotonic() - start < 10
+    mount.wait_for("scan.mov", "complete", timeout=120)
+    mount.wait_for("new.txt", "complete")
     after = receiver.stats()
-    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    assert sha256(receiver.files / "scan.mov") == sha256(folder / "source")
     sent_again = (after["chunks_received"]) - CHUNKS
     assert sent_again <= IN_FLIGHT, f"{sent_again} chunks were sent twice: {before} {after}"
 
 
-def test_kill_of_the_receiver_in_mid_upload(new_mount, receiver, folder):
-    source = write_random(folder / "source", CHUNKS * CHUNK)
-    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
-        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
-        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
-        wait_until(lambda: chunks_stored(receiver) >= 20, "20 chunks are stored")
-        # Nothing moves from here on, so the count is the one at the kill.
-        proxy.hold()
-        before = still(receiver.stats, lambda stats: stats["chunks_stored"])
-        receiver.kill()
-        proxy.cut()
-        proxy.rate = None
-        proxy.release()
-        receiver.start()
-        mount.wait_for("scan.mov", "complete", timeout=120)
+def test_kill_of_the_receiver_in_mid_upload(under_way, receiver, folder):
+    mount, proxy = under_way
+    # Nothing moves from here on, so the count is the one at the kill.
+    proxy.hold()
+    before = still(receiver.stats, lambda stats: stats["chunks_stored"])
+    receiver.kill()
+    proxy.cut()
+    proxy.rate = None
+    proxy.release()
+    receiver.start()
+    mount.wait_for("scan.mov", "complete", timeout=120)
     after = receiver.stats()
-    assert sha256(receiver.files / "scan.mov") == sha256(source)
+    assert sha256(receiver.files / "scan.mov") == sha256(folder / "source")
     # The second process counts from zero: it must only have been sent what the first had not stored.
     missing = CHUNKS - before["chunks_stored"]
     assert missing > 0
@@ -84,21 +85,17 @@ def test_files_of_before_the_crash_are_found_again(new_mount, receiver, folder):
     assert receiver.stats()["bytes_received"] == before
 
 
-def test_damaged_resume_record_never_blocks_the_capture(new_mount, receiver, folder):
-    source = write_random(folder / "source", CHUNKS * CHUNK)
-    with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
-        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
-        subprocess.run(["cp", source, mount.root / "scan.mov"], check=True)
-        wait_until(lambda: chunks_stored(receiver) >= 20, "20 chunks are stored")
-        mount.kill()
-        proxy.cut()
-        proxy.rate = None
-        records = [path for path in (mount.spool / ".state" / "resume").iterdir() if path.is_file()]
-        assert records, "there is a resume record by now"
-        for record in records:
-            data = bytearray(record.read_bytes())
-            data[len(data) // 2] ^= 1
-            record.write_bytes(data)
-        mount.start()
-        mount.wait_for("scan.mov", "complete", timeout=120)
-    assert sha256(receiver.files / "scan.mov") == sha256(source)
+def test_damaged_resume_record_never_blocks_the_capture(under_way, receiver, folder):
+    mount, proxy = under_way
+    mount.kill()
+    proxy.cut()
+    proxy.rate = None
+    records = [path for path in (mount.spool / ".state" / "resume").iterdir() if path.is_file()]
+    assert records, "there is a resume record by now"
+    for record in records:
+        data = bytearray(record.read_bytes())
+        data[len(data) // 2] ^= 1
+        record.write_bytes(data)
+    mount.start()
+    mount.wait_for("scan.mov", "complete", timeout=120)
+    assert sha256(receiver.files / "scan.mov") == sha256(folder / "source")

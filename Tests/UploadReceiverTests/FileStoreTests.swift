@@ -41,6 +41,12 @@ import Testing
     }
   }
 
+  /// Makes the session and writes all its chunks.
+  private func fill(_ store: FileStore, _ facts: SessionFacts) throws {
+    _ = try store.create(facts)
+    try write(store, facts)
+  }
+
   private func publication(
     _ name: String = "folder/a.bin", size: Int? = nil, ifExists: IfExists = .replace, id: String = "receipt"
   ) -> Publication {
@@ -58,8 +64,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
     }
     let store = try makeStore()
     let found = try store.recover()
@@ -71,8 +76,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
     }
     // As after a power cut: the journal reached the disk, the data of two chunks did not.
     folder.write(Array("0123xx67".utf8), to: ".uploads/sessions/abc/data")
@@ -84,8 +88,7 @@ import Testing
   @Test func replacedChunk_countsWithItsLastDigest() throws {
     let facts = session()
     let store = try makeStore()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     let patched = Array("ABCD".utf8)
     try store.write(patched, to: facts.sessionID, index: 0, offset: 0, facts: ChunkFacts(of: patched))
     #expect(try store.verify(facts.sessionID)[0] == ChunkFacts(of: patched))
@@ -95,8 +98,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
     }
     let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
     let headLength = 8 + JournalRecord.session(facts).bytes.count
@@ -123,8 +125,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore()
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
     }
     var journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
     journal[journal.count - 60] ^= 1
@@ -166,8 +167,7 @@ import Testing
   @Test func removedSession_leavesNothing() throws {
     let facts = session()
     let store = try makeStore()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     store.remove(facts.sessionID)
     #expect(!folder.exists(".uploads/sessions/abc"))
     #expect(throws: StoreFailure.self) { try write(store, facts) }
@@ -178,8 +178,7 @@ import Testing
   @Test func publication_hasContentModeAndTime() throws {
     let facts = session(size: 10)
     let store = try makeStore()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     // Something beyond the end is cut off.
     try store.write([7], to: facts.sessionID, index: 5, offset: 20, facts: ChunkFacts(of: [7]))
     _ = try store.publish(facts.sessionID, publication())
@@ -198,8 +197,7 @@ import Testing
     if isReplacing { folder.write([1], to: "files/folder/a.bin") }
     do {
       let store = try makeStore(stoppingAt: step)
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
     let store = try makeStore()
@@ -221,8 +219,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore(stoppingAt: .renamed)
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
     do { _ = try makeStore().recover() }
@@ -235,8 +232,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore(stoppingAt: .renamed)
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
       #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
     }
     folder.write(file, to: "files/folder/other")
@@ -297,8 +293,7 @@ import Testing
   @Test func refusedPublication_canBeRepeatedUnderAnotherName() throws {
     let facts = session()
     let store = try makeStore()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     folder.write([1], to: "files/taken")
     #expect(throws: StoreFailure.nameExists) {
       _ = try store.publish(facts.sessionID, publication("taken", ifExists: .fail))
@@ -376,8 +371,7 @@ import Testing
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
     let facts = session()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     #expect(recorder.take() == [.receiptsFolder], "nothing is synced in the way of a chunk")
     _ = try store.publish(facts.sessionID, publication("new/folders/a.bin"))
     // data, the way to the journal, the journal with the intent; rename; root, new, folders; where the data was.
@@ -429,8 +423,7 @@ import Testing
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
     let facts = session()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     _ = recorder.take()
     try store.syncWritten()
     #expect(recorder.take() == [.data, .sessionJournal, .sessionFolder, .sessionsFolder])
@@ -454,8 +447,7 @@ import Testing
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
     let facts = session()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     recorder.fail(.data)
     #expect(throws: StoreFailure.self) { try store.syncWritten() }
     // The next sync of the same bytes would succeed: the kernel says it once.
@@ -473,8 +465,7 @@ import Testing
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)
     let facts = session()
-    _ = try store.create(facts)
-    try write(store, facts)
+    try fill(store, facts)
     recorder.fail(subject)
     #expect(throws: StoreFailure.io("fsync: Input/output error")) {
       _ = try store.publish(facts.sessionID, publication())
@@ -563,8 +554,7 @@ import Testing
     let facts = session()
     do {
       let store = try makeStore(stoppingAt: .renamed)
-      _ = try store.create(facts)
-      try write(store, facts)
+      try fill(store, facts)
       #expect(throws: StoreFailure.self) {
         if isWholeFile {
           _ = try store.publish(file, record, publication())

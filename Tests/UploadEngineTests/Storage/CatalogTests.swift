@@ -305,7 +305,7 @@ import Testing
     let catalog = try Catalog(path: path)
     try catalog.upsert((0..<200).map { delivered($0) })
     catalog.close()
-    var generator = SplitMix(state: seed)
+    var generator = SplitMix64(state: seed)
     var bytes = try folder.read("catalog.sqlite")
     for _ in 0..<Int.random(in: 1...40, using: &generator) {
       let position = Int.random(in: 0..<bytes.count, using: &generator)
@@ -329,18 +329,5 @@ import Testing
     let queue = try DatabaseQueue(path: path)
     try queue.write { try $0.execute(sql: statement) }
     try queue.close()
-  }
-}
-
-/// A seeded generator for reproducible damage.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ (mixed >> 31)
   }
 }

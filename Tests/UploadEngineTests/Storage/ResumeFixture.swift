@@ -1,4 +1,5 @@
 import FileModel
+import Glibc
 import Integrity
 
 @testable import UploadEngine
@@ -40,5 +41,21 @@ enum ResumeFixture {
     state.acknowledged = []
     return ResumeSnapshot(
       record: state, changes: changes, mark: .init(sessionID: record.sessionID, changeCount: changeCount))
+  }
+}
+
+/// A folder for resume records and their key. Opening it again is what a restart does.
+struct ResumeFolder {
+  let folder: ScratchFolder
+  /// Where the record of ``ResumeFixture/id`` lies.
+  let fileName = "resume/\(ResumeFixture.id).resume"
+
+  init() throws {
+    folder = try ScratchFolder()
+    mkdir(folder("resume"), 0o700)
+  }
+
+  func open(_ effects: FileEffects = .system) throws -> ResumeStore {
+    try ResumeStore(directory: folder("resume"), masterKeyFile: folder("master.key"), effects: effects)
   }
 }

@@ -7,18 +7,12 @@ import Testing
 
 /// Records that grow by segments.
 @Suite struct ResumeLogTests {
-  private let folder: ScratchFolder
+  private let resume: ResumeFolder
   private let id = ResumeFixture.id
-  private var fileName: String { "resume/\(id).resume" }
+  private var folder: ScratchFolder { resume.folder }
+  private var fileName: String { resume.fileName }
 
-  init() throws {
-    folder = try ScratchFolder()
-    mkdir(folder("resume"), 0o700)
-  }
-
-  private func open(_ effects: FileEffects = .system) throws -> ResumeStore {
-    try ResumeStore(directory: folder("resume"), masterKeyFile: folder("master.key"), effects: effects)
-  }
+  init() throws { resume = try ResumeFolder() }
 
   private func change(_ index: Int) -> ResumeSnapshot.Change {
     .init(index: index, digest: ResumeFixture.digest(index))
@@ -30,7 +24,7 @@ import Testing
   }
 
   @Test func changesContinueTheRecordThatThisProcessWrote() throws {
-    let store = try open()
+    let store = try resume.open()
     let record = ResumeFixture.record(chunks: 0)
     #expect(store.mark(of: id) == nil)
     try store.save(record)
@@ -39,14 +33,14 @@ import Testing
       try store.save(ResumeFixture.snapshot(record, changes: [change(number)], changeCount: UInt64(number + 1)))
     }
     #expect(store.mark(of: id) == .init(sessionID: "s-1", changeCount: 20))
-    #expect(indices(try open().load(id)) == Array(0..<20))
+    #expect(indices(try resume.open().load(id)) == Array(0..<20))
     #expect(folder.names(in: "resume") == ["\(id).resume"])
   }
 
   @Test func changesToARecordOfAnotherRunOrSession_areRefusedUntilAWholeOneIsWritten() throws {
     let record = ResumeFixture.record(chunks: 1)
-    try open().save(record)
-    let store = try open()
+    try resume.open().save(record)
+    let store = try resume.open()
     #expect(store.mark(of: id) == nil)
     #expect(throws: StorageError.self) { try store.save(ResumeFixture.snapshot(record, changes: [change(5)])) }
     try store.save(record)
@@ -57,7 +51,7 @@ import Testing
   }
 
   @Test func aRecordThatWasRemoved_isBegunAgain() throws {
-    let store = try open()
+    let store = try resume.open()
     try store.save(ResumeFixture.record())
     store.remove(id)
     #expect(store.mark(of: id) == nil)
@@ -68,7 +62,7 @@ import Testing
   }
 
   @Test func aFileThatSomebodyElseChanged_isNotAppendedTo() throws {
-    let store = try open()
+    let store = try resume.open()
     let record = ResumeFixture.record()
     try store.save(record)
     try folder.write(try folder.read(fileName) + [1], to: fileName)
@@ -82,14 +76,14 @@ import Testing
   }
 
   @Test func aTornEndIsReportedAndTheRestIsUsed() throws {
-    let store = try open()
+    let store = try resume.open()
     let record = ResumeFixture.record()
     try store.save(record)
     let whole = try folder.read(fileName)
     try store.save(ResumeFixture.snapshot(record, changes: [change(5)]))
     let longer = try folder.read(fileName)
     try folder.write(Array(longer.dropLast(3)), to: fileName)
-    let restarted = try open()
+    let restarted = try resume.open()
     guard case .cutShort(let found, let warning) = restarted.load(id) else {
       Issue.record("the torn end was not noticed")
       return
@@ -101,11 +95,11 @@ import Testing
     #expect(warnings == [warning])
     // The next save is a whole one and mends the file.
     try restarted.save(record)
-    #expect(try open().load(id) == .record(record))
+    #expect(try resume.open().load(id) == .record(record))
   }
 
   @Test func theFileStaysInProportionToItsContent() throws {
-    let store = try open()
+    let store = try resume.open()
     var record = ResumeFixture.record(chunks: 0)
     try store.save(record)
     var longest = 0
@@ -123,7 +117,7 @@ import Testing
       before = bytes
       longest = max(longest, bytes)
     }
-    #expect(indices(try open().load(id)) == Array(0..<12_000))
+    #expect(indices(try resume.open().load(id)) == Array(0..<12_000))
     // 12,000 chunks of 41 bytes, the same again in segments, and the smallest bound.
     #expect(longest < 2 * 12_000 * 41 + (256 << 10) + 4096, "\(longest)")
     #expect((1...10).contains(compactions), "\(compactions)")
@@ -140,10 +134,10 @@ import Testing
   func whicheverEffectOfAnAppendFails_theOldOrTheNewRecordIsThere(forever: Bool) throws {
     let old = ResumeFixture.record(chunks: 2)
     // The key is there already. A whole save has four effects; the append comes after them.
-    _ = try open()
+    _ = try resume.open()
     for step in 5...10 {
       let failing = FailingEffects(failAt: step, forever: forever)
-      let store = try open(failing.effects)
+      let store = try resume.open(failing.effects)
       try store.save(old)
       var didFail = false
       do {
@@ -152,7 +146,7 @@ import Testing
         didFail = true
         #expect(error.kind == .full)
       }
-      let found = try open().load(id)
+      let found = try resume.open().load(id)
       guard didFail else {
         #expect(indices(found) == [0, 2, 9])
         #expect(step == 7, "write and fsync are the effects of an append")
@@ -166,7 +160,7 @@ import Testing
       }
       if !forever {
         try store.save(old)
-        #expect(try open().load(id) == .record(old))
+        #expect(try resume.open().load(id) == .record(old))
       }
     }
     Issue.record("an append has more than two effects")
@@ -178,11 +172,11 @@ import Testing
   /// after a save that did not fail is what was held.
   @Test(arguments: 1...8 as ClosedRange<UInt64>)
   func whatIsHeld_isWhatIsFoundAgain(seed: UInt64) throws {
-    var random = SplitMix(state: seed)
+    var random = SplitMix64(state: seed)
     let held = HeldChunks()
     var failAt = 50
     var failing = FailingEffects(failAt: failAt, forever: false)
-    var store = try open(failing.effects)
+    var store = try resume.open(failing.effects)
     var saves = 0
     for step in 0..<300 {
       change(held, &random, step)
@@ -193,11 +187,11 @@ import Testing
       } catch {
         failAt = Int.random(in: 1..<60, using: &random)
         failing = FailingEffects(failAt: failAt, forever: false)
-        if Bool.random(using: &random) { store = try open(failing.effects) }
+        if Bool.random(using: &random) { store = try resume.open(failing.effects) }
         continue
       }
       saves += 1
-      guard case .record(let record) = try open().load(id) else {
+      guard case .record(let record) = try resume.open().load(id) else {
         Issue.record("seed \(seed), step \(step): no record")
         return
       }
@@ -210,7 +204,7 @@ import Testing
     #expect(saves > 20)
   }
 
-  private func change(_ held: HeldChunks, _ random: inout SplitMix, _ step: Int) {
+  private func change(_ held: HeldChunks, _ random: inout SplitMix64, _ step: Int) {
     let index = Int.random(in: 0..<40, using: &random)
     switch Int.random(in: 0..<20, using: &random) {
     case 0: held.remove(index)

@@ -6,18 +6,12 @@ import Testing
 @testable import UploadEngine
 
 @Suite struct ResumeStoreTests {
-  private let folder: ScratchFolder
+  private let resume: ResumeFolder
   private let id = ResumeFixture.id
-  private var fileName: String { "resume/\(id).resume" }
+  private var folder: ScratchFolder { resume.folder }
+  private var fileName: String { resume.fileName }
 
-  init() throws {
-    folder = try ScratchFolder()
-    mkdir(folder("resume"), 0o700)
-  }
-
-  private func open(_ effects: FileEffects = .system) throws -> ResumeStore {
-    try ResumeStore(directory: folder("resume"), masterKeyFile: folder("master.key"), effects: effects)
-  }
+  init() throws { resume = try ResumeFolder() }
 
   private func record(chunks: Int = 3, session: String = "s-1") -> ResumeRecord {
     ResumeFixture.record(chunks: chunks, session: session)
@@ -26,10 +20,10 @@ import Testing
   // MARK: - Round trips
 
   @Test func aRecordComesBackAfterARestart() throws {
-    try open().save(record())
-    #expect(try open().load(id) == .record(record()))
-    #expect(try open().loadAll().records == [record()])
-    #expect(try open().loadAll().warnings.isEmpty)
+    try resume.open().save(record())
+    #expect(try resume.open().load(id) == .record(record()))
+    #expect(try resume.open().loadAll().records == [record()])
+    #expect(try resume.open().loadAll().warnings.isEmpty)
     #expect(folder.mode(of: fileName) == 0o600)
     #expect(folder.mode(of: "master.key") == 0o600)
     #expect(try folder.read("master.key").count == 32)
@@ -44,20 +38,20 @@ import Testing
     least.contiguousCount = 0
     least.merkle = MerkleAccumulator()
     least.estimator = nil
-    let store = try open()
+    let store = try resume.open()
     try store.save(least)
     #expect(store.load(id) == .record(least))
   }
 
   @Test func aRecordOfAHugeFileComesBack() throws {
-    let store = try open()
+    let store = try resume.open()
     let huge = record(chunks: 25_000)
     try store.save(huge)
     #expect(store.load(id) == .record(huge))
   }
 
   @Test func whatWasRemovedIsGone() throws {
-    let store = try open()
+    let store = try resume.open()
     try store.save(record())
     store.remove(id)
     store.remove(id)
@@ -66,7 +60,7 @@ import Testing
   }
 
   @Test func whatDoesNotFitTheFormatIsRefusedAndTheOldRecordStays() throws {
-    let store = try open()
+    let store = try resume.open()
     try store.save(record())
     var wrong = record()
     wrong.acknowledged[0].digest.sha256.removeLast()
@@ -82,7 +76,7 @@ import Testing
   @Test func nothingOfTheRecordCanBeReadOnDisk() throws {
     var secret = record()
     secret.path = RelativePath("patient-4711.dcm")
-    try open().save(secret)
+    try resume.open().save(secret)
     let bytes = try folder.read(fileName)
     let needle = Array("patient".utf8)
     #expect(!bytes.indices.contains { bytes[$0...].starts(with: needle) })
@@ -91,7 +85,7 @@ import Testing
   // MARK: - Damage
 
   @Test func aDamagedRecordIsPutAsideAndReportedOnce() throws {
-    let store = try open()
+    let store = try resume.open()
     try store.save(record())
     var bytes = try folder.read(fileName)
     bytes[bytes.count / 2] ^= 1
@@ -107,9 +101,9 @@ import Testing
   }
 
   @Test func aRecordOfAnotherKeyIsPutAside() throws {
-    try open().save(record())
+    try resume.open().save(record())
     unlink(folder("master.key"))
-    let store = try open()
+    let store = try resume.open()
     guard case .damaged = store.load(id) else {
       Issue.record("the record of another key was accepted")
       return
@@ -118,7 +112,7 @@ import Testing
   }
 
   @Test func aRecordUnderAnotherFilesNameIsPutAside() throws {
-    let store = try open()
+    let store = try resume.open()
     try store.save(record())
     let other = FileID(high: 5, low: 5)
     rename(folder(fileName), folder("resume/\(other).resume"))
@@ -130,17 +124,17 @@ import Testing
 
   @Test func aDamagedKeyIsReplacedAndReported() throws {
     try folder.write([1, 2, 3], to: "master.key")
-    let store = try open()
+    let store = try resume.open()
     #expect(store.loadAll().warnings.count == 1)
     try store.save(record())
-    #expect(try open().load(id) == .record(record()))
-    #expect(try open().loadAll().warnings.isEmpty)
+    #expect(try resume.open().load(id) == .record(record()))
+    #expect(try resume.open().loadAll().warnings.isEmpty)
     #expect(try folder.read("master.key.damaged") == [1, 2, 3])
   }
 
   @Test func aRecordThatIsAFolderStopsNothing() throws {
     mkdir(folder(fileName), 0o700)
-    let (records, warnings) = try open().loadAll()
+    let (records, warnings) = try resume.open().loadAll()
     #expect(records.isEmpty && warnings.count == 1)
   }
 
@@ -148,7 +142,7 @@ import Testing
     try folder.write([1], to: "\(fileName).tmp")
     try folder.write([1], to: "resume/notes.txt")
     try folder.write([1], to: "resume/xyz.resume")
-    #expect(try open().loadAll().warnings.isEmpty)
+    #expect(try resume.open().loadAll().warnings.isEmpty)
     #expect(folder.names(in: "resume") == ["notes.txt", "xyz.resume"])
   }
 
@@ -156,7 +150,7 @@ import Testing
     for number in 0..<130 {
       try folder.write([0], to: "resume/\(FileID(high: 0, low: UInt64(number))).resume")
     }
-    #expect(try open().loadAll().warnings.count == 130)
+    #expect(try resume.open().loadAll().warnings.count == 130)
     #expect(folder.names(in: "resume").count == 100)
   }
 
@@ -169,10 +163,10 @@ import Testing
     var sawOld = false
     var sawNewAfterFailure = false
     for step in 1...20 {
-      let store = try open()
+      let store = try resume.open()
       try store.save(old)
       let failing = FailingEffects(failAt: step, forever: forever)
-      let broken = try open(failing.effects)
+      let broken = try resume.open(failing.effects)
       var didFail = false
       do {
         try broken.save(new)
@@ -181,7 +175,7 @@ import Testing
         #expect(error.kind == .full)
       }
       // What a restart finds.
-      let found = try open().load(id)
+      let found = try resume.open().load(id)
       guard didFail else {
         #expect(found == .record(new), "effect \(step)")
         #expect(failing.count < step)
@@ -199,11 +193,11 @@ import Testing
 
   @Test(arguments: 1...4)
   func aKeyThatCannotBeMadeDurableIsReportedOrKept(step: Int) throws {
-    #expect(throws: StorageError.self) { _ = try open(FailingEffects(failAt: step, forever: true).effects) }
+    #expect(throws: StorageError.self) { _ = try resume.open(FailingEffects(failAt: step, forever: true).effects) }
     // The next start finds a whole key or none.
-    let store = try open()
+    let store = try resume.open()
     try store.save(record())
-    #expect(try open().load(id) == .record(record()))
-    #expect(try open().loadAll().warnings.isEmpty)
+    #expect(try resume.open().load(id) == .record(record()))
+    #expect(try resume.open().loadAll().warnings.isEmpty)
   }
 }
