@@ -53,6 +53,16 @@ import Testing
     #expect(try admitted(400, .lz4).take(block).plain == plain)
   }
 
+  @Test(arguments: [ChunkEncoding.identity, .lz4])
+  func moreThanAnnounced_isRefusedAsSoonAsItArrives(encoding: ChunkEncoding) throws {
+    let body = try admitted(400, encoding)
+    try body.check(arrivedBytes: 400)
+    #expect(throws: Refusal.self) { try body.check(arrivedBytes: 401) }
+    let shorter = try admitted(400, .lz4, contentLength: 100)
+    try shorter.check(arrivedBytes: 100)
+    #expect(throws: Refusal.self) { try shorter.check(arrivedBytes: 101) }
+  }
+
   @Test func flippedBits_neverGiveOtherBytesUnnoticed() throws {
     let plain = [UInt8](repeating: 7, count: 300) + Array(0..<100)
     let block = try compressed(plain)

@@ -1,5 +1,6 @@
-import Testing
+import ChunkProtocol
 import ReceiverCore
+import Testing
 
 @Suite struct CoreChunkTests {
   @Test func chunk_isAcknowledgedOnlyWhenItIsWritten() {
@@ -86,6 +87,11 @@ import ReceiverCore
     #expect(core.refusal(core.begin(id, 0, [])) == sizeField)
     #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4, 5])) == .tooLarge(limitBytes: 4))
     #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], length: 3)) == sizeField)
+    let encodingField = Refusal.Kind.badRequest(field: "X-Chunk-Encoding")
+    #expect(core.refusal(core.begin(id, 0, [1, 2, 3, 4], length: 5, encoding: .lz4)) == encodingField)
+    let shorter = core.begin(id, 0, [1, 2, 3, 4], length: 3, encoding: .lz4)
+    #expect(core.isAdmitted(shorter))
+    core.send(.chunkFailed(shorter, .bodyBrokeOff))
     let short = core.begin(id, 0, [1, 2, 3, 4], length: 4)
     core.send(.chunkArrived(short, CoreHarness.facts([1, 2, 3])))
     #expect(core.refusal(short) == sizeField)

@@ -113,7 +113,7 @@ final class CoreHarness {
 
   func begin(
     _ id: SessionID, _ index: UInt32, _ bytes: [UInt8], tag: [UInt8]? = nil, length: UInt64? = nil,
-    by credential: Credential? = nil, free: UInt64 = 1_000_000
+    encoding: ChunkEncoding = .identity, by credential: Credential? = nil, free: UInt64 = 1_000_000
   ) -> RequestID {
     let request = makeRequest()
     let sender = credential ?? self.credential
@@ -123,8 +123,9 @@ final class CoreHarness {
         request,
         ChunkHead(
           credential: sender.id, session: id, index: index,
-          announced: AnnouncedBytes(facts: CoreHarness.facts(bytes), tag: tag, contentLength: length), freeBytes: free))
-    )
+          announced: AnnouncedBytes(
+            facts: CoreHarness.facts(bytes), tag: tag, contentLength: length, encoding: encoding),
+          freeBytes: free)))
     return request
   }
 

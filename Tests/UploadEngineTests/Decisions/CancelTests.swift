@@ -115,8 +115,7 @@ import Testing
     let huge = ImaginaryFile(1, "huge", size: 1_000_000)
     harness.beginSending(huge)
     let other = ImaginaryFile(2, "other", size: 5000)
-    harness.handle(other.opened)
-    harness.handle(other.settled)
+    harness.write(other)
     harness.answer(.sessionOpened(id: "t", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
     harness.apply { $0.cancel(other.id, at: $1) }
     #expect(!harness.sent.contains { $0.order.isAbort })

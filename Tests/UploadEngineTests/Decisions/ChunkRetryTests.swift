@@ -143,12 +143,29 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  @Test func acknowledgementInAnEarlierSession_saysNothingAboutTheNewOne() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    var harness = sending(file)
+    harness.answerChunk(0, .refused(StepFailure(.sessionGone, "gone")))
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    // It was on its way when the receiver gave the session up.
+    harness.answerChunk(1, .chunkStored)
+    harness.answerReads()
+    let indices = harness.sent.compactMap { request -> Int? in
+      if case .chunk(let session, let index, _, _) = request.order, session.id == "s2" { return index }
+      return nil
+    }
+    #expect(indices.sorted() == [0, 1, 2, 3, 4])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+  }
+
   @Test func chunks_travelCompressed_onlyOnceTheReceiverSaysThatItDecodes() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
     let file = ImaginaryFile(1, "a.mov", size: 20_000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     #expect(harness.reads.allSatisfy { !$0.mayCompress })
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answer(
@@ -159,7 +176,25 @@ import Testing
     #expect(!harness.reads.isEmpty && harness.reads.allSatisfy { $0.mayCompress })
   }
 
-  @Test func clockThatJumps_changesNothing() {
+  @Test(arguments: [-3_600_000, 3_600_000] as [Int64])
+  func clockThatJumpsAnHour_movesNoDeadline(milliseconds: Int64) {
+    let file = ImaginaryFile(1, "a.mov", size: 2000)
+    var harness = sending(file)
+    harness.answerChunk(0, StepFailure.connection(.connectionLost))
+    let deadline = harness.schedule.nextDeadline
+    harness.now.wallMilliseconds += milliseconds
+    harness.apply { $0.woke(at: $1) }
+    harness.answerReads()
+    #expect(harness.schedule.nextDeadline == deadline)
+    #expect(!harness.chunkRequests.contains { $0.index == 0 }, "it still rests")
+    harness.advance(by: UploadConstants.retryBaseDelay)
+    harness.answerReads()
+    #expect(harness.chunkRequests.contains { $0.index == 0 })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func clockThatJumpsToAndFro_changesNothing() {
     let file = ImaginaryFile(1, "a.mov", size: 40_000)
     var harness = sending(file)
     for step in 0..<40 where harness.state(file.id) != .complete {

@@ -162,8 +162,7 @@ import Testing
     first.snapshot.names = [RelativePath("b.mov")]
     harness.handle(.namesChanged(first.snapshot))
     let second = ImaginaryFile(2, "a.mov", size: 10)
-    harness.handle(second.opened)
-    harness.handle(second.settled)
+    harness.write(second)
     harness.answerReads()
     #expect(!harness.sent.contains { $0.order.isWholeFile })
     harness.answer(Self.published(commit)) { $0.isCommit }

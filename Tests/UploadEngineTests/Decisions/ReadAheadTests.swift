@@ -13,8 +13,7 @@ import Testing
     limits.parallelChunks = parallel
     var harness = ScheduleHarness(limits: limits)
     harness.handle(.scanEnded)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     while let request = harness.sent.first(where: { !$0.order.isChunk }) {
       harness.answer(ScheduleHarness.success(of: request.order)) { $0 == request.order }
     }

@@ -34,6 +34,8 @@ struct ScheduleHarness {
   var others: [UploadAction] = []
   /// The address to which each request went.
   var endpoints: [HTTPRequestID: EndpointID] = [:]
+  /// Requests that have to go over a new connection.
+  var connectingAnew: Set<HTTPRequestID> = []
   var buffersMax = 0
   var chunkRequestsMax = 0
   /// After each event the sums are compared with a walk over all files: too slow for a thousand of them.
@@ -76,7 +78,10 @@ struct ScheduleHarness {
         smallBuffers.remove(read)
       case .send(let orders):
         sent += orders.map { ($0.id, $0.order) }
-        for order in orders { endpoints[order.id] = order.endpoint }
+        for order in orders {
+          endpoints[order.id] = order.endpoint
+          if order.opensConnection { connectingAnew.insert(order.id) }
+        }
       default:
         others.append(action)
       }
@@ -103,6 +108,12 @@ struct ScheduleHarness {
   }
 
   mutating func handle(_ event: FileEvent) { apply { $0.handle(event, at: $1) } }
+
+  /// A tool writes the file and closes it.
+  mutating func write(_ file: ImaginaryFile) {
+    handle(file.opened)
+    handle(file.settled)
+  }
 
   mutating func advance(by duration: Duration) {
     now.monotonic = now.monotonic + duration
@@ -131,11 +142,23 @@ struct ScheduleHarness {
   @discardableResult
   mutating func answer(_ outcome: StepOutcome, where matches: (SendOrder) -> Bool) -> SendOrder? {
     guard let index = sent.firstIndex(where: { matches($0.order) }) else { return nil }
+    return answer(outcome, at: index)
+  }
+
+  private mutating func answer(_ outcome: StepOutcome, at index: Int) -> SendOrder {
     let request = sent.remove(at: index)
     let facts = HTTPConnectionFacts(protocolName: "HTTP/1.1")
     let offers = offers
     apply { $0.requestCompleted(request.id, outcome: outcome, connection: facts, offers: offers, at: $1) }
     return request.order
+  }
+
+  /// Every request that was asked to end early has ended.
+  mutating func endCancelled() {
+    let cancelled = Set(cancelled)
+    while let index = sent.firstIndex(where: { cancelled.contains($0.id) }) {
+      _ = answer(StepFailure.connection(.cancelled), at: index)
+    }
   }
 
   /// Answers the chunk request of this index.
@@ -144,12 +167,16 @@ struct ScheduleHarness {
     #expect(order != nil, "chunk \(index) is not on its way")
   }
 
+  /// The server opens the session that is asked for.
+  mutating func openSession() {
+    answer(.sessionOpened(id: "s", chunkBytes: Self.chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
+  }
+
   /// A file of whole chunks whose session is open and whose chunks are on their way, as far as there are streams.
   mutating func beginSending(_ file: ImaginaryFile) {
-    handle(file.opened)
-    handle(file.settled)
+    write(file)
     answer(.warmed) { $0.isPrewarm }
-    answer(.sessionOpened(id: "s", chunkBytes: Self.chunkBytes, expiresAtSeconds: nil)) { $0.isOpenSession }
+    openSession()
     answerReads()
   }
 

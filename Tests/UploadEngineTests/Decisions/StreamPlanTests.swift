@@ -99,8 +99,7 @@ import Testing
     var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 1000)
     harness.handle(.scanEnded)
     let file = ImaginaryFile(1, "a.mov", size: 200 << 20)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answer(.sessionOpened(id: "s", chunkBytes: 1 << 20, expiresAtSeconds: nil)) { $0.isOpenSession }
     harness.answerReads()

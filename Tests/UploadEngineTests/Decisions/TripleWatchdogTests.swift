@@ -113,9 +113,51 @@ import Testing
     while harness.answer(StepFailure.connection(.cancelled), where: { $0.isChunk }) != nil {}
     harness.advance(by: .seconds(1))
     let held = [0: ScheduleHarness.digest(file: file.id, epoch: 1, offset: 0).sha256]
+    let query = harness.sent.first { $0.order.isQuery }
+    #expect(query.map { harness.connectingAnew.contains($0.id) } == true)
     #expect(harness.answer(.held(digests: held)) { $0.isQuery } != nil)
     harness.answerReads()
     #expect(harness.chunkRequests.map(\.index).sorted() == [1, 2], "what the server has is not sent again")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.buffers.isEmpty)
+  }
+
+  /// What was acknowledged before the receiver was started again, and did not survive that.
+  @Test func chunkThatIsGoneWhenTheServerIsAsked_isSentAgain() {
+    var (harness, file) = sending()
+    harness.answerChunk(0, .chunkStored)
+    for _ in 0..<70 { harness.advance(by: .seconds(1)) }
+    harness.endCancelled()
+    harness.advance(by: .seconds(1))
+    #expect(harness.answer(.held(digests: [:])) { $0.isQuery } != nil)
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2])
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// A line that lets questions through and swallows chunks.
+  @Test func nothingAcknowledgedFor300Seconds_connectsAllAnew_andTheSecondTimeInNewSessions() {
+    var (harness, file) = sending()
+    for second in 1...610 {
+      let before = Set(harness.sent.filter(\.order.isChunk).map(\.id)).subtracting(harness.cancelled)
+      harness.advance(by: .seconds(1))
+      let isNewSession = harness.sent.contains { $0.order.isOpenSession }
+      switch second {
+      case 300:
+        #expect(!before.isEmpty && before.isSubset(of: harness.cancelled))
+        #expect(!isNewSession, "the server is asked first")
+      case ..<600: #expect(!isNewSession, "after \(second) s")
+      default: break
+      }
+      if isNewSession { break }
+      harness.endCancelled()
+      while harness.answer(.held(digests: [:]), where: \.isQuery) != nil {}
+      harness.answerReads()
+    }
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+    harness.endCancelled()
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
     #expect(harness.buffers.isEmpty)

@@ -40,8 +40,7 @@ import Testing
   @Test func entryOfBeforeTheReceipt_doesNotMakeTheFileComplete() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 400)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answerReads()
     let early = harness.schedule.catalogEntry(of: file.id)
     #expect(early?.receipt == nil)
@@ -58,8 +57,7 @@ import Testing
   @Test func emptyFile_isPublishedWithoutReading() {
     var harness = scanned()
     let file = ImaginaryFile(1, "empty", size: 0)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     #expect(harness.reads.isEmpty)
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
@@ -68,10 +66,9 @@ import Testing
   @Test func largeFile_sendsTwelveChunksAtOnce_neverMore() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 100_500)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(ScheduleHarness.success(of: .prewarm)) { $0.isPrewarm }
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.answerReads()
     #expect(harness.chunkRequests.count == 12)
     #expect(harness.buffers.count == 15, "three chunks are read ahead")
@@ -85,20 +82,18 @@ import Testing
   @Test func reading_runsWhileTheSessionIsBeingOpened() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 5000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     #expect(harness.reads.count == 5)
     harness.answerReads()
     #expect(harness.chunkRequests.isEmpty)
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     #expect(harness.chunkRequests.count == 5)
   }
 
   @Test func commit_statesTheProofOverAllChunks() throws {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 2500)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     while !harness.sent.contains(where: { $0.order.isCommit }) {
       harness.answerReads()
       let order = try #require(harness.sent.first).order
@@ -158,7 +153,7 @@ import Testing
     harness.handle(file.opened)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.advance(by: .milliseconds(20))
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.handle(file.settled)
     harness.answerReads()
     // Regression: the abort took the one warm connection, and the file had to open another.
@@ -188,11 +183,10 @@ import Testing
   @Test func changeDuringUpload_isNeverCommitted_andReusesWhatIsTheSame() throws {
     var harness = scanned()
     var file = ImaginaryFile(1, "a.mov", size: 3000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.answer(.chunkStored) { $0.isChunk }
     harness.answer(.chunkStored) { $0.isChunk }
     // The third chunk is still on its way when a writer comes back.
@@ -220,8 +214,7 @@ import Testing
   @Test func changeDuringCommit_leavesAnOlderRevisionThere_andDeliversTheNext() {
     var harness = scanned()
     var file = ImaginaryFile(1, "a.mov", size: 400)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answerReads()
     file.snapshot.epoch = 2
     harness.handle(file.changed)
@@ -237,11 +230,10 @@ import Testing
   @Test func openingForWritingWithoutAChange_pausesTheCommitOnly() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 2000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.handle(file.opened)
     harness.answer(.chunkStored) { $0.isChunk }
     harness.answer(.chunkStored) { $0.isChunk }
@@ -253,8 +245,7 @@ import Testing
   @Test func contentWillChange_takesTheReceiptAwayBeforeTheChange() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a", size: 10)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.succeed()
     #expect(harness.schedule.catalogEntry(of: file.id)?.state == .complete)
     var mustRecord = false
@@ -269,8 +260,7 @@ import Testing
   @Test func readOfAnOtherEpoch_isTriedAgain_andNothingIsSent() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a", size: 10)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     let order = harness.reads.removeFirst()
     harness.apply { $0.chunkRead(order.id, result: .changed, at: $1) }
     #expect(harness.buffers.isEmpty)
@@ -285,8 +275,7 @@ import Testing
   @Test func temporaryName_isHeldUntilItIsRenamed() {
     var harness = scanned()
     var file = ImaginaryFile(1, "a.mov.part", size: 10)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     #expect(harness.state(file.id) == .held)
     #expect(harness.reads.isEmpty)
     #expect(harness.schedule.isIdle, "nobody waits for a held file")
@@ -300,11 +289,10 @@ import Testing
   @Test func nameIsResolvedAtTheCommit() throws {
     var harness = scanned()
     var file = ImaginaryFile(1, "old.mov", size: 2000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     file.snapshot.names = [RelativePath("new.mov")]
     harness.handle(.namesChanged(file.snapshot))
     harness.succeed()
@@ -315,8 +303,7 @@ import Testing
     var harness = scanned()
     var file = ImaginaryFile(1, "a.mov", size: 10)
     file.snapshot.names.append(RelativePath("b.mov"))
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
     #expect(
@@ -326,8 +313,7 @@ import Testing
   @Test func renameWhileTheOldNameIsBeingCommitted_publishesTheNewOneToo() {
     var harness = scanned()
     var file = ImaginaryFile(1, "a.mov", size: 10)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answerReads()
     file.snapshot.names = [RelativePath("b.mov")]
     harness.handle(.namesChanged(file.snapshot))
@@ -339,11 +325,10 @@ import Testing
   @Test func removal_cancelsWhatIsUnderWay_andEndsTheSession() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 3000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.handle(.removed(file.id))
     #expect(harness.state(file.id) == .cancelled)
     #expect(harness.others.filter { if case .cancel = $0 { true } else { false } }.count == 3)
@@ -359,8 +344,7 @@ import Testing
   @Test func unauthorized_failsAtOnce_keepsTheFile_andCanBeRetried() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 10)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
     harness.answer(.refused(StepFailure(.unauthorized, "The receiver refused the token."))) { $0.isWholeFile }
@@ -379,8 +363,7 @@ import Testing
     var harness = scanned()
     let files = (1...20).map { ImaginaryFile(UInt64($0), "f\($0)", size: 10) }
     for file in files {
-      harness.handle(file.opened)
-      harness.handle(file.settled)
+      harness.write(file)
     }
     harness.answerReads()
     while !harness.sent.isEmpty { harness.answer(StepFailure.connection(.connectFailed)) { _ in true } }
@@ -414,10 +397,9 @@ import Testing
   @Test func twelveConnectionsThatBreakTogether_areOneStepUpTheLadder() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 50_000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.answerReads()
     for request in harness.sent.filter({ $0.order.isChunk }) {
       harness.apply {
@@ -437,8 +419,7 @@ import Testing
   @Test func damagedChunk_isSentAgain_andFailsAfterSevenTimes() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 10)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     for attempt in 1...7 {
       harness.answerReads()
@@ -453,8 +434,7 @@ import Testing
   @Test func goneSession_isReplaced_withoutATightLoop() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 2000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     var opened = 0
     while harness.sent.contains(where: { $0.order.isOpenSession }) || !harness.reads.isEmpty {
@@ -476,8 +456,7 @@ import Testing
   @Test func incompleteCommit_sendsTheMissingChunksAgain() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 3000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     while !harness.sent.contains(where: { $0.order.isCommit }) {
       harness.answerReads()
       guard let order = harness.sent.first?.order else { break }
@@ -494,8 +473,7 @@ import Testing
   @Test func serverThatLowersTheChunkSize_isFollowed_andOneThatRaisesItBeyondTheBuffers_isNot() {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 3000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
     harness.answerReads()
     harness.answer(.sessionOpened(id: "s", chunkBytes: 500, expiresAtSeconds: nil)) { $0.isOpenSession }
@@ -517,10 +495,9 @@ import Testing
   private func uploadingFile() -> (harness: ScheduleHarness, file: ImaginaryFile) {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 5000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     harness.answer(.warmed) { $0.isPrewarm }
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.answerReads()
     harness.answer(.chunkStored) { $0.isChunk(0) }
     return (harness, file)
@@ -564,6 +541,21 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  @Test func resumeRecord_isWrittenAtEveryTenthAcknowledgement() {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 40_000)
+    harness.beginSending(file)
+    harness.others = []
+    var acknowledgements: [Int] = []
+    for count in 1...30 {
+      harness.answer(.chunkStored) { $0.isChunk }
+      harness.answerReads()
+      if harness.others.contains(.saveResume(file.id)) { acknowledgements.append(count) }
+      harness.others = []
+    }
+    #expect(acknowledgements == [10, 20, 30])
+  }
+
   /// Spec D5: not only at every tenth acknowledgement.
   @Test func resumeRecord_isWrittenWhenTheUploadChangesItsState() {
     let (uploading, file) = uploadingFile()
@@ -587,8 +579,7 @@ import Testing
   @Test func delivery_isRecordedBeforeTheResumeRecordGoes() throws {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 5000)
-    harness.handle(file.opened)
-    harness.handle(file.settled)
+    harness.write(file)
     while !harness.sent.contains(where: { $0.order.isCommit }), let request = harness.sent.first {
       harness.answer(ScheduleHarness.success(of: request.order)) { _ in true }
       harness.answerReads()
@@ -612,11 +603,28 @@ import Testing
       receipt: state == .complete ? ScheduleHarness.receipt(file.snapshot.names[0], 10, root: "", tip: "") : nil)
   }
 
-  @Test func restart_asksTheServer_andSendsOnlyWhatIsMissing() {
-    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
-    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
+  /// A file that was on its way when the run before ended, and was found again.
+  private func restarted(_ file: ImaginaryFile, with known: ResumeRecord? = nil) -> ScheduleHarness {
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [known ?? record(of: file)])
     harness.handle(file.found)
     harness.handle(.scanEnded)
+    return harness
+  }
+
+  @Test func restart_goesOnWithTheSpeedOfTheRunBefore() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var slow = record(of: file)
+    slow.estimator = SpeedEstimate.State(bytesPerSecond: 100_000, variance: 1e8, sampleCount: 40)
+    var harness = restarted(file, with: slow)
+    harness.answer(.held(digests: [:])) { $0.isQuery }
+    harness.answerReads()
+    harness.advance(by: UploadConstants.parallelismAdjustInterval)
+    #expect(harness.status(file.id)?.tier == "slow")
+  }
+
+  @Test func restart_asksTheServer_andSendsOnlyWhatIsMissing() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = restarted(file)
     #expect(harness.reads.isEmpty, "nothing is read before the server has answered")
     var held: [Int: [UInt8]] = [:]
     for index in [0, 1, 4] {
@@ -715,11 +723,7 @@ import Testing
     ] as [(Int64, Int64?, Bool)])
   func restart_doesNotGoOnWithASessionThatIsTooOld(openedAt: Int64, expiresAt: Int64?, isResumed: Bool) {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
-    var harness = scanned(
-      catalog: [entry(file, state: .pending)],
-      records: [record(of: file, openedAt: openedAt, expiresAt: expiresAt)])
-    harness.handle(file.found)
-    harness.handle(.scanEnded)
+    var harness = restarted(file, with: record(of: file, openedAt: openedAt, expiresAt: expiresAt))
     #expect(harness.sent.contains { $0.order.isQuery } == isResumed)
     #expect(harness.sent.contains { $0.order.isOpenSession } == !isResumed)
     #expect(
@@ -732,11 +736,7 @@ import Testing
 
   @Test func restart_doesNotGoOnWithChunksLargerThanItsBuffers() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
-    var harness = scanned(
-      catalog: [entry(file, state: .pending)],
-      records: [record(of: file, chunkBytes: ScheduleHarness.standardLimits.bufferBytes + 1)])
-    harness.handle(file.found)
-    harness.handle(.scanEnded)
+    var harness = restarted(file, with: record(of: file, chunkBytes: ScheduleHarness.standardLimits.bufferBytes + 1))
     #expect(harness.sent.contains { $0.order.isOpenSession })
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
@@ -744,9 +744,7 @@ import Testing
 
   @Test func restart_opensANewSession_whenTheServersChunksHaveAnotherSize() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
-    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
-    harness.handle(file.found)
-    harness.handle(.scanEnded)
+    var harness = restarted(file)
     let digest = ScheduleHarness.digest(file: file.id, epoch: 0, offset: 0).sha256
     harness.answer(.held(digests: [0: digest], chunkBytes: 999)) { $0.isQuery }
     #expect(harness.sent.contains { $0.order.isOpenSession })
@@ -760,9 +758,7 @@ import Testing
   /// Indices beyond the file, digests that are none: they match nothing, and everything is sent.
   @Test func restart_sendsEverything_whenTheServerHoldsNonsense() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
-    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
-    harness.handle(file.found)
-    harness.handle(.scanEnded)
+    var harness = restarted(file)
     var held: [Int: [UInt8]] = [-1: [], Int.max: [1], Int.min: [], 5: Array(repeating: 0, count: 32), 0: [], 1: [7]]
     for index in 1000..<3000 { held[index] = Array(repeating: 9, count: 32) }
     harness.answer(.held(digests: held, chunkBytes: 1000)) { $0.isQuery }
@@ -776,9 +772,7 @@ import Testing
   /// What was taken over from the server belongs in the next record as well.
   @Test func resumeSnapshot_hasWhatWasAcknowledgedAndWhatWasFoundAtTheServer() throws {
     let file = ImaginaryFile(1, "a.mov", size: 4000, epoch: 0)
-    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
-    harness.handle(file.found)
-    harness.handle(.scanEnded)
+    var harness = restarted(file)
     let digests = (0..<4).map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($0) * 1000) }
     harness.answer(.held(digests: [1: digests[1].sha256], chunkBytes: 1000, expiresAtSeconds: 1_700_000_500)) {
       $0.isQuery
@@ -839,18 +833,16 @@ import Testing
   @Test func smallNewFile_isNotHeldUpBehindAHugeOne() {
     var harness = scanned()
     let huge = ImaginaryFile(1, "huge", size: 10_000_000)
-    harness.handle(huge.opened)
-    harness.handle(huge.settled)
+    harness.write(huge)
     harness.answer(.warmed) { $0.isPrewarm }
-    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.openSession()
     harness.answerReads()
     for _ in 0..<100 {
       harness.answer(.chunkStored) { $0.isChunk }
       harness.answerReads()
     }
     let small = ImaginaryFile(2, "small", size: 10)
-    harness.handle(small.opened)
-    harness.handle(small.settled)
+    harness.write(small)
     var chunksBefore = 0
     while !harness.sent.contains(where: { $0.order.isWholeFile }) {
       harness.answer(.chunkStored) { $0.isChunk }
@@ -865,8 +857,7 @@ import Testing
     var harness = scanned()
     for number in 1...3 {
       let file = ImaginaryFile(UInt64(number), "f\(number)", size: 10)
-      harness.handle(file.opened)
-      harness.handle(file.settled)
+      harness.write(file)
       harness.succeed()
       harness.advance(by: .seconds(1))
     }
@@ -883,8 +874,7 @@ import Testing
   @Test func wait_isOverOnceEveryChangeBeforeItIsAcknowledged() {
     var harness = scanned()
     let first = ImaginaryFile(1, "first", size: 10)
-    harness.handle(first.opened)
-    harness.handle(first.settled)
+    harness.write(first)
     let barrier = harness.schedule.summary(at: harness.now).changeSequence
     let second = ImaginaryFile(2, "second", size: 10)
     harness.handle(second.opened)
