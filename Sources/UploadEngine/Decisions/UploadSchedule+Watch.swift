@@ -72,7 +72,9 @@ extension UploadSchedule {
       streamPlan.connectionsLost()
     case .global(let isRepeated):
       restartWholeFiles()
-      for id in activeMedium + activeLarge {
+      // Also those that rest at this moment: they would go on as before.
+      let resting = files.values.filter(\.isWaiting).map(\.id)
+      for id in activeMedium + activeLarge + resting {
         reconnect(id)
         // Asking has not helped for as long again: this session will not move any more.
         if isRepeated { restartSession(id, at: now) }

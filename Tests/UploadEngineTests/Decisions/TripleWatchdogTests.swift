@@ -140,7 +140,7 @@ import Testing
   /// A line that lets questions through and swallows chunks.
   @Test func nothingAcknowledgedFor300Seconds_connectsAllAnew_andTheSecondTimeInNewSessions() {
     var (harness, file) = sending()
-    for second in 1...610 {
+    for second in 1...630 {
       let before = Set(harness.sent.filter(\.order.isChunk).map(\.id)).subtracting(harness.cancelled)
       harness.advance(by: .seconds(1))
       let isNewSession = harness.sent.contains { $0.order.isOpenSession }
