@@ -71,7 +71,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
-    case .skipEpochCheck, .dropContentWillChange: .hasty
+    case .skipEpochCheck: .hasty
+    case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired:
       .calm

@@ -40,6 +40,7 @@ extension Scenario {
     $0.lostAnswers = 0.05
     $0.timeUnit = .seconds(3600)
     $0.overwrites = 0.5
+    $0.patches = 0.3
     $0.rewrites = 0.9
   }
 
@@ -76,7 +77,7 @@ extension Scenario {
   static let pressure = Scenario("pressure") {
     $0.memoryChanges = 20
     $0.compressible = 0.5
-    $0.writers = 4...10
+    $0.writers = 3...6
     $0.fileBytesMax = 2_000
     $0.latency = .milliseconds(5)...(.milliseconds(500))
     $0.cancels = 2

@@ -22,6 +22,8 @@ public struct Scenario: Hashable, Sendable {
   var attributes = 0.2
   /// Writes that leave the size as it is.
   var overwrites = 0.0
+  /// Files that are opened to write other bytes over all that they have, once.
+  var patches = 0.0
   /// Writes of bytes that repeat themselves.
   var compressible = 0.0
   /// Modification times of a filesystem that counts in this unit.

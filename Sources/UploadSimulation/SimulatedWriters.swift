@@ -87,6 +87,7 @@ final class SimulatedWriters {
     case world.random.happens(scenario.renames / 2): capture.rename(pick(Self.finalNames), to: name)
     case world.random.happens(0.03): capture.link(name, as: pick(Self.finalNames))
     case world.random.happens(0.1): truncateByName(name)
+    case world.random.happens(scenario.patches): patch(name)
     case world.random.happens(scenario.renames):
       let temporary = pick(Self.temporaryNames)
       write(temporary) { [self] in capture.rename(temporary, to: name) }
@@ -115,6 +116,22 @@ final class SimulatedWriters {
     guard capture.isMounted else { return }
     capture.truncate(file, to: Int.random(in: 0...(file.bytes.count + 40), using: &world.random))
     capture.endMutation(of: file)
+  }
+
+  /// The file stays as long as it was.
+  private func patch(_ name: RelativePath) {
+    guard capture.file(named: name) != nil else { return }
+    let mount = capture.mount
+    let file = capture.open(name)
+    guard capture.mount == mount else { return }
+    open.append((file, mount))
+    step(1) { [self] isLast in
+      if isLast { return close(file) }
+      capture.beginMutation(of: file)
+      guard capture.mount == mount else { return }
+      capture.write(file, content(file.bytes.count), at: 0)
+      capture.endMutation(of: file)
+    }
   }
 
   /// Opens, writes in pieces, closes, and then does the rest.
