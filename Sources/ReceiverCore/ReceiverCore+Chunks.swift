@@ -10,7 +10,7 @@ extension ReceiverCore {
     if let refusal = chunkRefusal(head, session) { return refuse(request, refusal) }
     stages[request] = .chunk(head)
     sessions[head.session]?.inFlightCount += 1
-    sessions[head.session]?.inFlightBytes &+= UInt64(head.announced.facts.sizeBytes)
+    sessions[head.session]?.inFlightBeyond &+= session.bytesBeyond(head.index, head.announced.facts.sizeBytes)
     reply(request, .bodyAdmitted)
   }
 
@@ -129,8 +129,8 @@ extension ReceiverCore {
     reply(request, answer)
     guard let session = sessions[head.session] else { return }
     sessions[head.session]?.inFlightCount -= 1
-    let bytes = UInt64(head.announced.facts.sizeBytes)
-    sessions[head.session]?.inFlightBytes -= min(session.inFlightBytes, bytes)
+    let bytes = session.bytesBeyond(head.index, head.announced.facts.sizeBytes)
+    sessions[head.session]?.inFlightBeyond -= min(session.inFlightBeyond, bytes)
     if case .committing = session.phase {
       restartGrace(head.session)
       evaluateCommit(head.session)

@@ -134,7 +134,7 @@ extension ReceiverCore {
       sessions[id]?.phase = .published(receipt)
       openSessions[session.facts.credentialID]?.remove(id)
       sessions[id]?.held = [:]
-      sessions[id]?.heldBytes = 0
+      sessions[id]?.heldBeyond = 0
       sessions[id]?.proof = nil
       sessions[id]?.lastChange = now
       finish(Key(credential: session.facts.credentialID, text: session.facts.idempotencyKey), at: now)
@@ -154,7 +154,7 @@ extension ReceiverCore {
   private mutating func distrust(_ id: SessionID, after failure: StoreFailure, chunkCount: UInt32) {
     guard let session = sessions[id] else { return }
     if case .io = failure {
-      sessions[id]?.unverifiedBytes = session.heldBytes
+      sessions[id]?.unverifiedBeyond = session.heldBeyond
       for index in session.held.keys { sessions[id]?.release(index) }
       sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
     } else {

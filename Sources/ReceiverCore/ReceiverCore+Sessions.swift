@@ -149,9 +149,14 @@ extension ReceiverCore {
 
 extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
-  public mutating func recover(open facts: SessionFacts, lastChange: Milliseconds, recordedBytes: UInt64 = 0) {
+  public mutating func recover(
+    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: [UInt32: UInt32] = [:]
+  ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
-    sessions[facts.sessionID]?.unverifiedBytes = recordedBytes
+    guard let session = sessions[facts.sessionID] else { return }
+    sessions[facts.sessionID]?.unverifiedBeyond = recordedChunks.reduce(0) {
+      $0 &+ session.bytesBeyond($1.key, $1.value)
+    }
   }
 
   /// Takes over a session that was published before the start.
@@ -199,7 +204,7 @@ extension ReceiverCore {
     switch result {
     case .success(let chunks):
       sessions[id]?.phase = .open
-      sessions[id]?.unverifiedBytes = 0
+      sessions[id]?.unverifiedBeyond = 0
       for (index, chunk) in chunks { sessions[id]?.hold(chunk, at: index) }
       for event in parked { dispatch(event.event) }
     case .failure(let failure):

@@ -55,15 +55,16 @@ struct UploadSession: Sendable {
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held: [UInt32: ChunkFacts] = [:]
-  var heldBytes: UInt64 = 0
-  /// On record, and not believed before it has been read: it takes its space all the same.
-  var unverifiedBytes: UInt64 = 0
+  /// Of what is held, the bytes that lie beyond the stated size.
+  var heldBeyond: UInt64 = 0
+  /// Likewise of what is on record and not believed before it has been read: it takes its space all the same.
+  var unverifiedBeyond: UInt64 = 0
   /// Of what is held; nil once a chunk was taken back, and after a restart.
   var proof: HeldProof?
   var writing: [UInt32: WriteQueue] = [:]
   /// Requests whose header was accepted and that are not yet answered.
   var inFlightCount = 0
-  var inFlightBytes: UInt64 = 0
+  var inFlightBeyond: UInt64 = 0
   var writesLeft: Int
   /// After a restart nobody knows, so it is not assumed.
   var reservation = SpaceReservation.none
@@ -85,7 +86,16 @@ struct UploadSession: Sendable {
 
   /// What the session counts for in its credential's quota.
   var footprintBytes: UInt64 {
-    max(facts.opening.sizeBytes ?? 0, heldBytes &+ inFlightBytes, unverifiedBytes)
+    (facts.opening.sizeBytes ?? 0) &+ heldBeyond &+ inFlightBeyond &+ unverifiedBeyond
+  }
+
+  /// How much of a chunk lies beyond the stated size, which is counted in any case.
+  func bytesBeyond(_ index: UInt32, _ sizeBytes: UInt32) -> UInt64 {
+    let start = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
+    guard !start.overflow else { return UInt64(sizeBytes) }
+    let stated = facts.opening.sizeBytes ?? 0
+    return stated > start.partialValue
+      ? UInt64(sizeBytes) - min(UInt64(sizeBytes), stated - start.partialValue) : UInt64(sizeBytes)
   }
 
   /// What is being published must not change any more.
@@ -125,7 +135,7 @@ struct UploadSession: Sendable {
   mutating func hold(_ chunk: ChunkFacts, at index: UInt32) {
     release(index)
     held[index] = chunk
-    heldBytes &+= UInt64(chunk.sizeBytes)
+    heldBeyond &+= bytesBeyond(index, chunk.sizeBytes)
     proof?.insert(chunk.sha256, at: index)
     generation &+= 1
   }
@@ -133,7 +143,7 @@ struct UploadSession: Sendable {
   /// What lies there is about to be overwritten and is believed no longer.
   mutating func release(_ index: UInt32) {
     guard let old = held.removeValue(forKey: index) else { return }
-    heldBytes -= min(heldBytes, UInt64(old.sizeBytes))
+    heldBeyond -= min(heldBeyond, bytesBeyond(index, old.sizeBytes))
     proof = nil
     generation &+= 1
   }

@@ -66,8 +66,8 @@ public protocol UploadStore: Sendable {
 
 /// What a store found at the start.
 public struct RecoveredState: Sendable {
-  /// Sessions that are not published, with the time of their last change and the bytes of the chunks on record.
-  public var open: [(facts: SessionFacts, lastChange: Milliseconds, recordedBytes: UInt64)] = []
+  /// Sessions that are not published, with the time of their last change and the sizes of the chunks on record.
+  public var open: [(facts: SessionFacts, lastChange: Milliseconds, recordedChunks: [UInt32: UInt32])] = []
   /// Sessions that are published.
   public var published: [(facts: SessionFacts, receipt: ReceiptFacts)] = []
   /// Whole files that are published, oldest first.
@@ -81,7 +81,7 @@ extension ReceiverCore {
   /// Takes over what the store found.
   public mutating func recover(_ state: RecoveredState) {
     for session in state.open {
-      recover(open: session.facts, lastChange: session.lastChange, recordedBytes: session.recordedBytes)
+      recover(open: session.facts, lastChange: session.lastChange, recordedChunks: session.recordedChunks)
     }
     for session in state.published { recover(published: session.facts, receipt: session.receipt) }
     for file in state.wholeFiles { recover(wholeFile: file.record, receipt: file.receipt) }

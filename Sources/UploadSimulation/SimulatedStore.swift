@@ -224,20 +224,19 @@ extension SimulatedStore {
     let records = records(in: journal)
     var committing: (ReceiptFacts, UInt64)?
     var isPublished = false
-    var chunkBytes: [UInt32: UInt32] = [:]
+    var chunks: [UInt32: UInt32] = [:]
     for record in records {
       switch record {
       case .committing(let receipt, let node): committing = (receipt, node)
       case .published: isPublished = true
-      case .chunk(let index, _, _, let size): chunkBytes[index] = size
+      case .chunk(let index, _, _, let size): chunks[index] = size
       default: break
       }
     }
     if isPublished, let committing {
       state.published.append((facts, committing.0))
     } else if disk.node(data) != nil {
-      let changedAt = disk.node(journal)?.modifiedMilliseconds ?? 0
-      state.open.append((facts, changedAt, chunkBytes.values.reduce(0) { $0 + UInt64($1) }))
+      state.open.append((facts, disk.node(journal)?.modifiedMilliseconds ?? 0, chunks))
     } else if let committing, isShown(committing.0, node: committing.1) {
       try? append(.published, to: journal)
       state.published.append((facts, committing.0))

@@ -21,13 +21,13 @@ extension FileStore {
     var facts: SessionFacts?
     var committing: JournalRecord.Committing?
     var isPublished = false
-    var chunkBytes: [UInt32: UInt32] = [:]
+    var chunks: [UInt32: UInt32] = [:]
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
       case .session(let found): facts = found
       case .committing(let found): committing = found
       case .published: isPublished = true
-      case .chunk(let index, let chunk): chunkBytes[index] = chunk.sizeBytes
+      case .chunk(let index, let chunk): chunks[index] = chunk.sizeBytes
       default: break
       }
     }
@@ -39,7 +39,7 @@ extension FileStore {
     var data = stat()
     if fstatat(directory.raw, "data", &data, AT_SYMLINK_NOFOLLOW) == 0 {
       let milliseconds = Milliseconds(lastChange.tv_sec) * 1000 + Milliseconds(lastChange.tv_nsec) / 1_000_000
-      state.open.append((facts, milliseconds, chunkBytes.values.reduce(0) { $0 + UInt64($1) }))
+      state.open.append((facts, milliseconds, chunks))
     } else if let committing, try isTarget(committing, of: facts) {
       // The crash came between the rename and the journal.
       try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
