@@ -68,7 +68,7 @@ import UploadReceiver
 
   /// Empty, small, and of several chunks.
   private static func content(_ writer: Int, _ number: Int) -> [UInt8] {
-    let count = number == 99 ? 3_000_001 : number * 13_001
+    let count = number == 99 ? 1_000_001 : number * 13_001
     return (0..<count).map { UInt8(truncatingIfNeeded: ($0 &* 31) ^ ($0 >> 8) &+ writer) }
   }
 }
