@@ -40,7 +40,7 @@ extension Scenario {
     $0.lostAnswers = 0.05
     $0.timeUnit = .seconds(3600)
     $0.overwrites = 0.5
-    $0.patches = 0.3
+    $0.patches = 0.5
     $0.rewrites = 0.9
   }
 
@@ -63,6 +63,22 @@ extension Scenario {
     $0.writeTime = .microseconds(50)...(.milliseconds(50))
     $0.timeUnit = .seconds(3600)
     $0.seconds = 2...15
+  }
+
+  /// Many small files, which share requests.
+  static let crowd = Scenario("crowd") {
+    $0.spoilNetwork(0.01)
+    $0.crash(perMinute: 2)
+    $0.damage = 0.01
+    $0.furtherNames = 40
+    $0.fileBytesMax = 40
+    $0.writers = 10...40
+    $0.rewrites = 0.9
+    $0.pauses = .microseconds(20)...(.milliseconds(500))
+    $0.rests = .milliseconds(1)...(.seconds(1))
+    $0.latency = .milliseconds(5)...(.milliseconds(300))
+    $0.compressible = 0.3
+    $0.legitimateFailures = ["digest-mismatch"]
   }
 
   /// Two addresses, each of which fails now and then, and bodies that can be compressed.
@@ -97,8 +113,8 @@ extension Scenario {
   static let ages = Scenario("ages") {
     $0.crash(perMinute: 3)
     $0.longSleeps = 4
-    $0.lostKeys = 0.2
-    $0.damagedRecords = 0.2
+    $0.lostKeys = 0.3
+    $0.damagedRecords = 0.5
     $0.evictions = 10
   }
 
@@ -137,7 +153,8 @@ extension Scenario {
 
   /// All that can be asked for by name; a seed without a name takes its turn among them.
   public static let all = [
-    calm, network, proxy, crashes, power, disk, clock, slow, hasty, addresses, pressure, hangs, ages, quota, everything,
+    calm, network, proxy, crashes, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages, quota,
+    everything,
   ]
 
   /// The one with this name.

@@ -7,6 +7,8 @@ public struct Scenario: Hashable, Sendable {
   var seconds: ClosedRange<Int64> = 5...60
   var writers = 1...6
   var fileBytesMax = 700
+  /// Names that writers choose from, beside a few that are always there.
+  var furtherNames = 0
   var chunkBytes = 64
   var wholeFileBytesMax = 96
 

@@ -10,6 +10,8 @@ final class SimulatedReceiver {
     fileprivate let request: WireRequest
     fileprivate var answer: ((Answer?) -> Void)?
     fileprivate var body: [UInt8]?
+    /// Of the body of a bundle's member, which is here and decoded before the core is asked.
+    fileprivate var taken: Result<ChunkFacts, Refusal>?
     fileprivate var isBroken = false
     fileprivate var wantsJSON = false
     fileprivate var bundle: BundleIntake?
@@ -186,7 +188,13 @@ final class SimulatedReceiver {
         let known = answers.compactMap(\.self)
         exchange.finish(known.count == answers.count ? .bundle(known) : nil)
       }
-      if case .plain(let bytes, _) = member.body { part.body = bytes } else { part.isBroken = true }
+      switch member.body {
+      case .plain(let bytes, let facts):
+        part.body = bytes
+        part.taken = .success(facts)
+      case .refused(let refusal): part.taken = .failure(refusal)
+      case .none, .encoded: part.isBroken = true
+      }
       switch member.plan {
       case .answer(let answer): part.finish(answer)
       case .ask(let question): ask(question, part)
@@ -210,7 +218,13 @@ final class SimulatedReceiver {
         exchange.finish(.refused(error))
       }
     } else if let admitted = exchange.admitted, let question = exchange.question, let id = exchange.id {
-      if exchange.isBroken {
+      if let taken = exchange.taken {
+        exchange.admitted = nil
+        switch taken {
+        case .success(let facts): handle(question.bodyArrived(id, facts))
+        case .failure(let refusal): handle(question.bodyFailed(id, refusal))
+        }
+      } else if exchange.isBroken {
         exchange.admitted = nil
         handle(question.bodyFailed(id, .bodyBrokeOff))
       } else if let body = exchange.body {

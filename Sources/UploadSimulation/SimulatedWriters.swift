@@ -3,17 +3,19 @@ import FileModel
 /// The programs that make captures: each does a few things to a name of its choice, with pauses, and ends when its mount
 /// does.
 final class SimulatedWriters {
-  private static let finalNames = ["a", "b", "c.mov", "day/d.dat", "day/e"].map { RelativePath($0) }
+  private static let fewNames = ["a", "b", "c.mov", "day/d.dat", "day/e"].map { RelativePath($0) }
   private static let temporaryNames = ["a.part", "c.mov.tmp", "day/d.dat~"].map { RelativePath($0) }
 
   private unowned let world: World
   private unowned let capture: SimulatedCapture
+  private let finalNames: [RelativePath]
   private var open: [(file: SimulatedCapture.File, mount: Int)] = []
   private var isEnded = false
 
   init(_ world: World, _ capture: SimulatedCapture) {
     self.world = world
     self.capture = capture
+    finalNames = Self.fewNames + (0..<world.scenario.furtherNames).map { RelativePath("small/\($0)") }
   }
 
   /// Spreads the programs' starts over the active time.
@@ -79,13 +81,13 @@ final class SimulatedWriters {
     guard !isEnded else { return }
     guard capture.isMounted else { return again() }
     let scenario = world.scenario
-    let name = pick(Self.finalNames)
+    let name = pick(finalNames)
     switch true {
-    case world.random.happens(scenario.unlinks): capture.unlink(pick(Self.finalNames + Self.temporaryNames))
+    case world.random.happens(scenario.unlinks): capture.unlink(pick(finalNames + Self.temporaryNames))
     case world.random.happens(scenario.attributes):
       capture.setAttributes(of: name, mode: UInt32.random(in: 0o400...0o777, using: &world.random))
-    case world.random.happens(scenario.renames / 2): capture.rename(pick(Self.finalNames), to: name)
-    case world.random.happens(0.03): capture.link(name, as: pick(Self.finalNames))
+    case world.random.happens(scenario.renames / 2): capture.rename(pick(finalNames), to: name)
+    case world.random.happens(0.03): capture.link(name, as: pick(finalNames))
     case world.random.happens(0.1): truncateByName(name)
     case world.random.happens(scenario.patches): patch(name)
     case world.random.happens(scenario.renames):

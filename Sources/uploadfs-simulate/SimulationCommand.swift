@@ -109,11 +109,11 @@ struct SimulationCommand {
   private func prove() throws -> Int32 {
     var isProven = true
     for bug in PlantedBug.allCases {
-      if let (seed, violation) = try bug.seedThatFinds(among: 1..<401) {
+      if let (seed, violation) = try bug.seedThatFinds(among: 1..<2001) {
         print("\(bug.rawValue): found with seed \(seed), scenario \(bug.scenario.name): \(violation.invariant)")
       } else {
         isProven = false
-        print("\(bug.rawValue): NOT FOUND with 400 seeds, scenario \(bug.scenario.name)")
+        print("\(bug.rawValue): NOT FOUND with 2000 seeds, scenario \(bug.scenario.name)")
       }
     }
     return isProven ? 0 : 1
