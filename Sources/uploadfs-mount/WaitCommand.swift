@@ -18,12 +18,14 @@ struct WaitCommand: ParsableCommand {
       let mount = try MountView(mountPoint)
       let deadline = timeout.map { ContinuousClock.now + $0.duration }
       let watch = try mount.watchSummary()
-      let start = try watch.read()
-      var summary = start
-      while !summary.hasDelivered(everythingUpTo: start.changeSequence) {
+      var summary = try watch.read()
+      // Files from before the start get their numbers as they are found: until all are, nobody knows what to wait for.
+      var goal = summary.scanned ? summary.changeSequence : nil
+      while !summary.hasDelivered(everythingUpTo: goal) {
         let left = deadline.map { $0 - ContinuousClock.now } ?? .seconds(1)
         guard left > .zero else { throw timedOut(summary) }
         summary = try watch.next(within: min(left, .seconds(1)))
+        if goal == nil, summary.scanned { goal = summary.changeSequence }
       }
       return try outcome(summary)
     }
@@ -60,9 +62,10 @@ struct TimeLimit: ExpressibleByArgument {
 }
 
 extension SummaryReading {
-  /// True once no change up to this number is on its way any more. Failed files are not on their way.
-  func hasDelivered(everythingUpTo sequence: UInt64) -> Bool {
-    guard scanned else { return false }
+  /// True once no change up to this number is on its way any more; never while the number is not known. Failed files are
+  /// not on their way.
+  func hasDelivered(everythingUpTo sequence: UInt64?) -> Bool {
+    guard scanned, let sequence else { return false }
     guard let oldest = oldestPendingSequence else { return true }
     return oldest > sequence
   }

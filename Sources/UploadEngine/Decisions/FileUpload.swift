@@ -54,25 +54,15 @@ struct FileUpload: Sendable {
   /// Names under which the present content is published.
   var publishedPaths: [RelativePath] = []
   @Rare var receipt: Receipt?
-  var merkleRoot: [UInt8]?
-  var chainTip: [UInt8]?
   /// The number of the latest content change, over all files.
   var changeSequence: UInt64
   /// Rounds of failures without progress: requests that were under way together fail together, and count once.
   var attempts = 0
-  /// When the latest round began.
-  var failedAt: MonotonicTime?
-  var previousDelay: Duration?
   @Rare var lastFailure: FileStatus.Failure?
   /// A write of the present content was refused: it is incomplete, and only delivered when somebody asks for it.
   @Rare var refusedWrite: FileStatus.Failure?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
-  var retriedChunks = 0
-  var reusedChunks = 0
-  var rate = RateMeter()
-  var protocolName = ""
-  var isPrewarmed = false
   /// A small file that is read or sent; the others are in the schedule's lists.
   var isSmallAtWork = false
   /// A request that carried it beside others was refused as a whole.
@@ -81,11 +71,33 @@ struct FileUpload: Sendable {
   var needsNewConnection = false
   var openedAt: Int64?
   var closedAt: Int64?
-  var startedAt: Int64?
   var completedAt: Int64?
   var isLocal = true
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
+
+  @Rare private var begun: Progress?
+  /// What there is to say of a file that has come to work. Most of those that wait have not, and there can be many.
+  var progress: Progress {
+    get { begun ?? Progress() }
+    set { begun = newValue == Progress() ? nil : newValue }
+  }
+
+  struct Progress: Hashable, Sendable {
+    /// When the first bytes of the file went out.
+    var startedAt: Int64?
+    /// Of the present content, once every chunk is known.
+    var merkleRoot: [UInt8]?
+    var chainTip: [UInt8]?
+    var retriedChunks = 0
+    var reusedChunks = 0
+    var rate = RateMeter()
+    var protocolName = ""
+    var isPrewarmed = false
+    /// When the latest round of failures began.
+    var failedAt: MonotonicTime?
+    var previousDelay: Duration?
+  }
 
   struct Publishing: Hashable, Sendable {
     var request: HTTPRequestID
@@ -116,6 +128,11 @@ struct FileUpload: Sendable {
 
   /// A commit of an earlier content is under way: the session belongs to that content until it is answered.
   var isPublishingOlderContent: Bool { publishing.map { $0.epoch != snapshot.epoch } ?? false }
+
+  /// The transfer of a file in one piece.
+  static func wholeTransfer(of sizeBytes: UInt64) -> ChunkTransfer {
+    ChunkTransfer(plan: ChunkPlan(sizeBytes: sizeBytes, chunkBytes: max(1, Int(clamping: sizeBytes))))
+  }
 
   /// A publication that is not of the present content in the present session.
   func isOutdated(_ publishing: Publishing) -> Bool {

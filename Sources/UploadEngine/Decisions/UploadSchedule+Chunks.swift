@@ -32,14 +32,14 @@ extension UploadSchedule {
       file.transfer?.set(.done(digest), at: index)
       let byteCount = file.transfer?.plan.byteCount(of: index) ?? 0
       acknowledgedBytes += UInt64(byteCount)
-      file.rate.add(byteCount, at: now.monotonic)
+      file.progress.rate.add(byteCount, at: now.monotonic)
       rate.add(byteCount, at: now.monotonic)
     } else if let transfer = file.transfer, transfer.states.indices.contains(index),
       case .read(let read, digest) = transfer.states[index]
     {
       // The present content has the same bytes here, and only waited for this request to end.
       transfer.set(.done(digest), at: index)
-      file.reusedChunks += 1
+      file.progress.reusedChunks += 1
       reusedChunks += 1
       release(read)
     }
@@ -55,7 +55,7 @@ extension UploadSchedule {
     _ id: FileID, _ index: Int, _ failure: StepFailure, sentAt: MonotonicTime, at now: Moment
   ) {
     guard let file = files[id], let transfer = file.transfer else { return }
-    files[id]?.retriedChunks += 1
+    files[id]?.progress.retriedChunks += 1
     retriedChunks += 1
     var retry = transfer.retries[index] ?? ChunkTransfer.Retry()
     guard case .retryStep = policy.verdict(on: failure.kind, attempts: retry.attempts + 1) else {
@@ -64,7 +64,7 @@ extension UploadSchedule {
       return
     }
     retry.attempts += 1
-    let isNewRound = file.failedAt.map { sentAt > $0 } ?? true
+    let isNewRound = file.progress.failedAt.map { sentAt > $0 } ?? true
     let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     guard retry.attempts < policy.attemptsMax else {
       transfer.retries[index] = nil
@@ -77,8 +77,8 @@ extension UploadSchedule {
     files[id]?.lastFailure = shown
     actions.append(.showStatus(id))
     guard isNewRound else { return }
-    if file.failedAt == nil {
-      files[id]?.failedAt = now.monotonic
+    if file.progress.failedAt == nil {
+      files[id]?.progress.failedAt = now.monotonic
       files[id]?.attempts += 1
     } else {
       pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)

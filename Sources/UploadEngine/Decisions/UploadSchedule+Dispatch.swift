@@ -34,12 +34,13 @@ extension UploadSchedule {
     let size = file.snapshot.sizeBytes
     let fitsOneRequest = abilities.wholeFileBytesMax > 0 && size <= UInt64(abilities.wholeFileBytesMax)
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
-    file.merkleRoot = nil
-    file.chainTip = nil
+    file.progress.merkleRoot = nil
+    file.progress.chainTip = nil
     file.isWholeFile = fitsOneRequest && !hasSentChunks
     if file.isWholeFile {
       abortSession(&file, at: now)
-      file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: max(1, Int(size))))
+      // A small one gets its transfer with its buffer: a hundred thousand may wait.
+      file.transfer = isSmall(file) ? nil : FileUpload.wholeTransfer(of: size)
       return
     }
     if let session = file.session, session.state == .wanted || session.isExpired(atMilliseconds: now.wallMilliseconds) {
@@ -279,8 +280,8 @@ extension UploadSchedule {
       file.publishing == nil, !file.isOpen, mayCommit(transfer),
       let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits.temporaryNames)
     else { return }
-    file.merkleRoot = proof.merkleRoot
-    file.chainTip = proof.chainTip
+    file.progress.merkleRoot = proof.merkleRoot
+    file.progress.chainTip = proof.chainTip
     if case .published(let receipt) = session.state {
       acceptEarlierPublication(receipt, of: &file, at: now)
       return
@@ -340,7 +341,7 @@ extension UploadSchedule {
         byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
       file.transfer?.set(.sending(request, read, digest), at: index)
       file.session?.chunksInFlight.insert(index)
-      if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
+      if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
     }
     files[id] = file
     actions.append(.showStatus(id))

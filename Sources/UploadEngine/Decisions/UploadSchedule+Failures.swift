@@ -5,8 +5,8 @@ extension UploadSchedule {
   /// Something moved: the next failure is the first of a new row.
   mutating func progressed(_ id: FileID) {
     files[id]?.attempts = 0
-    files[id]?.previousDelay = nil
-    files[id]?.failedAt = nil
+    files[id]?.progress.previousDelay = nil
+    files[id]?.progress.failedAt = nil
     files[id]?.needsNewConnection = false
   }
 
@@ -68,11 +68,11 @@ extension UploadSchedule {
     }
     checkpoint(&file)
     file.attempts += 1
-    file.failedAt = now.monotonic
-    let isFirst = file.previousDelay == nil
+    file.progress.failedAt = now.monotonic
+    let isFirst = file.progress.previousDelay == nil
     let isAtOnce = isFirst && isTooEarly && retryAfter == nil
-    let drawn = policy.delay(after: file.previousDelay, retryAfter: retryAfter, using: &random)
-    file.previousDelay = drawn
+    let drawn = policy.delay(after: file.progress.previousDelay, retryAfter: retryAfter, using: &random)
+    file.progress.previousDelay = drawn
     let delay = isAtOnce ? .zero : drawn
     if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {

@@ -78,12 +78,12 @@ extension UploadSchedule {
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []
     file.receipt = nil
-    file.merkleRoot = nil
-    file.chainTip = nil
+    file.progress.merkleRoot = nil
+    file.progress.chainTip = nil
     file.completedAt = nil
     file.lastFailure = nil
     file.attempts = 0
-    file.failedAt = nil
+    file.progress.failedAt = nil
     file.goesAlone = false
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
@@ -187,7 +187,7 @@ extension UploadSchedule {
     let message = "The upload was cancelled. The file is kept in the spool."
     file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
     file.attempts = 0
-    file.previousDelay = nil
+    file.progress.previousDelay = nil
     files[id] = file
     actions.append(.removeResume(id))
     actions.append(.record(id))

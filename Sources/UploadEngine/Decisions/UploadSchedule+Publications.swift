@@ -71,7 +71,7 @@ extension UploadSchedule {
     if file.isWholeFile || file.session?.id == nil {
       let bytes = Int(clamping: receipt.sizeBytes)
       acknowledgedBytes += receipt.sizeBytes
-      file.rate.add(bytes, at: now.monotonic)
+      file.progress.rate.add(bytes, at: now.monotonic)
       rate.add(bytes, at: now.monotonic)
     }
     let isSessionOver = file.session?.nonce == publishing.nonce
@@ -90,8 +90,8 @@ extension UploadSchedule {
     }
     leaveTransfer(&file)
     file.receipt = receipt
-    file.merkleRoot = Hex.decode(receipt.merkleRoot)
-    file.chainTip = Hex.decode(receipt.chainTip)
+    file.progress.merkleRoot = Hex.decode(receipt.merkleRoot)
+    file.progress.chainTip = Hex.decode(receipt.chainTip)
     if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
     file.attempts = 0
     file.needsNewConnection = false
@@ -103,8 +103,8 @@ extension UploadSchedule {
   /// The server had published the session before an earlier run could take note. If that was the present content under
   /// a name that the file has, it is delivered; otherwise it is sent anew.
   mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) {
-    if receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.merkleRoot.map(Hex.encode),
-      receipt.chainTip == file.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name)
+    if receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
+      receipt.chainTip == file.progress.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name)
     {
       let publishing = FileUpload.Publishing(
         request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])

@@ -20,7 +20,7 @@ extension UploadSchedule {
       if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {
         transfer.set(.done(digest), at: index)
         file.session?.held.acknowledge(digest, at: index)
-        files[id]?.reusedChunks += 1
+        files[id]?.progress.reusedChunks += 1
         reusedChunks += 1
         release(read)
         actions.append(.showStatus(id))
@@ -138,7 +138,7 @@ extension UploadSchedule {
     file.completedAt = file.completedAt ?? now.wallMilliseconds
     file.lastFailure = nil
     file.attempts = 0
-    file.previousDelay = nil
+    file.progress.previousDelay = nil
     files[id] = file
     actions.append(.showStatus(id))
     actions.append(.report(.delivered(id, file.path, receipt)))
@@ -240,10 +240,10 @@ extension UploadSchedule {
   mutating func noteWarmth(_ id: FileID, _ connection: HTTPConnectionFacts) {
     guard !connection.protocolName.isEmpty, let file = files.entry(id)?.file else { return }
     let isFirst = file.transfer?.doneCount == 0
-    guard isFirst || file.protocolName != connection.protocolName else { return }
+    guard isFirst || file.progress.protocolName != connection.protocolName else { return }
     files.update(id) {
-      $0.protocolName = connection.protocolName
-      if isFirst { $0.isPrewarmed = !connection.isNewConnection }
+      $0.progress.protocolName = connection.protocolName
+      if isFirst { $0.progress.isPrewarmed = !connection.isNewConnection }
     }
   }
 }

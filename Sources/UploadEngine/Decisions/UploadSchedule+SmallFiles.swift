@@ -29,11 +29,13 @@ extension UploadSchedule {
   /// when it has settled.
   mutating func readSmallFiles() {
     while smallBuffersInUse < smallBuffers, let id = smallQueue.popFirst() {
-      guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen,
-        let transfer = file.transfer
-      else { continue }
+      guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), !file.isOpen else { continue }
+      let transfer = file.transfer ?? FileUpload.wholeTransfer(of: file.snapshot.sizeBytes)
       guard transfer.states.isEmpty || transfer.nextPending() != nil else { continue }
-      files.update(id) { $0.isSmallAtWork = true }
+      files.update(id) {
+        $0.isSmallAtWork = true
+        $0.transfer = transfer
+      }
       if transfer.states.isEmpty { smallReady.append(id) } else { readChunk(of: id, isSmall: true) }
     }
   }
@@ -146,7 +148,7 @@ extension UploadSchedule {
         file.publishing = FileUpload.Publishing(
           request: request, path: order.path, epoch: order.epoch, nonce: order.nonce)
         if let read = order.read { file.transfer?.set(.sending(request, read, order.digest), at: 0) }
-        if file.startedAt == nil { file.startedAt = now.wallMilliseconds }
+        if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
       }
       actions.append(.showStatus(order.file))
     }

@@ -15,13 +15,13 @@ extension UploadSchedule {
     describeFailure(of: file, in: &status, at: now)
     status.sessionID = file.session?.id
     status.checkpointChunks = file.session?.recordedChunks ?? 0
-    status.merkleRoot = file.merkleRoot.map(Hex.encode)
-    status.chainTip = file.chainTip.map(Hex.encode)
-    status.protocolName = file.protocolName
-    status.isPrewarmed = file.isPrewarmed
+    status.merkleRoot = file.progress.merkleRoot.map(Hex.encode)
+    status.chainTip = file.progress.chainTip.map(Hex.encode)
+    status.protocolName = file.progress.protocolName
+    status.isPrewarmed = file.progress.isPrewarmed
     status.openedAtMilliseconds = file.openedAt
     status.closedAtMilliseconds = file.closedAt
-    status.startedAtMilliseconds = file.startedAt
+    status.startedAtMilliseconds = file.progress.startedAt
     status.completedAtMilliseconds = file.completedAt
     status.receipt = file.phase == .finishing ? nil : file.receipt
     status.isLocal = file.isLocal
@@ -151,7 +151,7 @@ extension UploadSchedule {
     status.chunkBytes = file.transfer?.plan.chunkBytes ?? file.session?.chunkBytes ?? limits.chunkBytes
     let isDelivered = file.receipt != nil
     status.acknowledgedBytes = isDelivered ? size : file.transfer?.doneBytes ?? 0
-    status.bytesPerSecond = isDelivered ? 0 : file.rate.rate(at: now.monotonic)
+    status.bytesPerSecond = isDelivered ? 0 : file.progress.rate.rate(at: now.monotonic)
     if status.bytesPerSecond > 0, size >= status.acknowledgedBytes {
       status.etaSeconds = Double(size - status.acknowledgedBytes) / status.bytesPerSecond
     }
@@ -159,8 +159,8 @@ extension UploadSchedule {
     status.chunks.total = plan.count
     status.chunks.done = isDelivered ? plan.count : file.transfer?.doneCount ?? 0
     status.chunks.inFlight = file.transfer?.sendingCount ?? 0
-    status.chunks.retried = file.retriedChunks
-    status.chunks.reused = file.reusedChunks
+    status.chunks.retried = file.progress.retriedChunks
+    status.chunks.reused = file.progress.reusedChunks
     status.streams = file.transfer?.sendingCount ?? 0
     status.tier = streamPlan.tier.rawValue
   }
