@@ -90,8 +90,9 @@ extension UploadSchedule {
     }
     leaveTransfer(&file)
     file.receipt = receipt
-    file.progress.merkleRoot = Hex.decode(receipt.merkleRoot)
-    file.progress.chainTip = Hex.decode(receipt.chainTip)
+    // The receipt holds them from now on.
+    file.progress.merkleRoot = nil
+    file.progress.chainTip = nil
     if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
     file.attempts = 0
     file.needsNewConnection = false

@@ -15,8 +15,8 @@ extension UploadSchedule {
     describeFailure(of: file, in: &status, at: now)
     status.sessionID = file.session?.id
     status.checkpointChunks = file.session?.recordedChunks ?? 0
-    status.merkleRoot = file.progress.merkleRoot.map(Hex.encode)
-    status.chainTip = file.progress.chainTip.map(Hex.encode)
+    status.merkleRoot = file.receipt?.merkleRoot ?? file.progress.merkleRoot.map(Hex.encode)
+    status.chainTip = file.receipt?.chainTip ?? file.progress.chainTip.map(Hex.encode)
     status.protocolName = file.progress.protocolName
     status.isPrewarmed = file.progress.isPrewarmed
     status.openedAtMilliseconds = file.openedAt
