@@ -28,6 +28,7 @@ struct DeadlineChecks {
   private var progress: [FileID: Int64] = [:]
   /// When a file came further than since its latest acknowledgement, or did something about not coming further.
   private var stillSince: [FileID: (at: Int64, sent: Int)] = [:]
+  private var lastEnd: [FileID: Int64] = [:]
   private var mustReconnect: Set<FileID> = []
 
   init(_ world: World, _ network: SimulatedNetwork) {
@@ -41,6 +42,7 @@ struct DeadlineChecks {
     failures = [:]
     progress = [:]
     stillSince = [:]
+    lastEnd = [:]
     mustReconnect = []
   }
 
@@ -59,6 +61,7 @@ struct DeadlineChecks {
     guard let first = places.first, order.order.isBody else { return }
     let now = world.time.nanoseconds
     for place in places {
+      forgetIdleTime(of: place.file)
       progress[place.file] = progress[place.file] ?? now
       stillSince[place.file] = stillSince[place.file] ?? (now, 0)
     }
@@ -69,6 +72,7 @@ struct DeadlineChecks {
   mutating func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
     bodies[order.id] = nil
     for (index, place) in places(of: order.order).enumerated() {
+      lastEnd[place.file] = world.time.nanoseconds
       switch outcome.ofMember(index) {
       case .chunkStored, .published:
         failures[place] = nil
@@ -78,6 +82,13 @@ struct DeadlineChecks {
       default: failures[place, default: 0] += 1
       }
     }
+  }
+
+  /// A file that has rested for longer than after a failure had nothing to send.
+  private mutating func forgetIdleTime(of file: FileID) {
+    let idle = world.time.nanoseconds - (lastEnd[file] ?? 0)
+    let rest = UploadConstants.retryMaxDelay.nanoseconds + Self.slack
+    if idle > rest, !bodies.values.contains(where: { $0.file == file }) { stillSince[file] = nil }
   }
 
   /// The file has made no progress for a minute.
