@@ -1,5 +1,5 @@
 import ChunkProtocol
-import Glibc
+import Dispatch
 import Logging
 import NIOPosix
 import Synchronization
@@ -11,18 +11,21 @@ import Testing
 @Suite struct PublicationQueueTests {
   /// A store that publishes nothing, keeps its callers until it is opened, and notes who came together.
   private final class GatedStore: UploadStore {
-    struct State {
-      var isOpen = false
-      var batches: [[String]] = []
-    }
-    let state = Mutex(State())
+    let batches = Mutex<[[String]]>([])
+    /// One for each batch that has come.
+    let arrivals = AsyncStream<Void>.makeStream()
+    private let gate = DispatchSemaphore(value: 0)
 
     func publish(_ files: [WholeFilePublication]) -> [Result<PublicationResult, StoreFailure>] {
-      state.withLock { $0.batches.append(files.map(\.publication.receipt.name)) }
-      let deadline = ContinuousClock.now + .seconds(60)
-      while !state.withLock({ $0.isOpen }), ContinuousClock.now < deadline { sched_yield() }
+      batches.withLock { $0.append(files.map(\.publication.receipt.name)) }
+      arrivals.continuation.yield()
+      gate.wait()
+      gate.signal()
       return files.map { _ in .success(PublicationResult()) }
     }
+
+    /// Everybody may go on, also those who are still to come.
+    func open() { gate.signal() }
 
     var freeBytes: UInt64 { 0 }
     func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation { .none }
@@ -54,49 +57,43 @@ import Testing
           credential: CredentialID("c"), modifiedNanoseconds: 0, mode: 0, ifExists: .replace)))
   }
 
-  private func waitUntil(_ what: String, _ happened: () -> Bool) async {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while !happened() {
-      guard ContinuousClock.now < deadline else { return #expect(Bool(false), "\(what) did not happen in time") }
-      await Task.yield()
-    }
-  }
-
-  @Test func files_gatherWhileTheDiskIsBusy_butLargeOnesGoAtOnce() async throws {
+  @Test(.timeLimit(.minutes(5))) func files_gatherWhileTheDiskIsBusy_butLargeOnesGoAtOnce() async throws {
     pool.start()
     let queue = PublicationQueue(pool, store, Logger(label: "test"))
-    let count = Counter()
+    let (answers, answered) = AsyncStream<Int>.makeStream()
+    var arrivals = store.arrivals.stream.makeAsyncIterator()
     for number in 0..<2 {
-      queue.add([item(number)]) { count.add($0.count) }
-      await waitUntil("job \(number)") { store.state.withLock { $0.batches.count } == number + 1 }
+      queue.add([item(number)]) { answered.yield($0.count) }
+      await arrivals.next()
     }
-    for number in 2..<150 { queue.add([item(number)]) { count.add($0.count) } }
-    queue.add([item(1000, bytes: (1 << 20) + 1)]) { count.add($0.count) }
-    await waitUntil("the large one") { store.state.withLock { $0.batches.count } == 3 }
-    store.state.withLock { $0.isOpen = true }
-    await waitUntil("all of them") { count.value == 151 }
-    let batches = store.state.withLock { $0.batches }
+    for number in 2..<150 { queue.add([item(number)]) { answered.yield($0.count) } }
+    queue.add([item(1000, bytes: (1 << 20) + 1)]) { answered.yield($0.count) }
+    await arrivals.next()
+    store.open()
+    await Self.count(answers, upTo: 151)
+    let batches = store.batches.withLock { $0 }
     #expect(Array(batches[..<3]) == [["0"], ["1"], ["1000"]])
     #expect(Set(batches[3...].map(\.count)) == [128, 20])
     #expect(Set(batches[3...].flatMap(\.self)) == Set((2..<150).map(String.init)))
     try await pool.shutdownGracefully()
   }
 
-  @Test func files_thatComeTooLate_fail() async throws {
+  private static func count(_ answers: AsyncStream<Int>, upTo wanted: Int) async {
+    var count = 0
+    for await number in answers {
+      count += number
+      if count >= wanted { return }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(5))) func files_thatComeTooLate_fail() async throws {
     pool.start()
     try await pool.shutdownGracefully()
-    let failed = Counter()
+    let (failures, failed) = AsyncStream<Int>.makeStream()
     PublicationQueue(pool, store, Logger(label: "test")).add([item(1), item(2), item(3, bytes: 2 << 20)]) { events in
-      for case .wholeFilePublished(_, .failure) in events { failed.add(1) }
+      for case .wholeFilePublished(_, .failure) in events { failed.yield(1) }
     }
-    await waitUntil("the refusals") { failed.value == 3 }
-    #expect(store.state.withLock { $0.batches.isEmpty })
+    await Self.count(failures, upTo: 3)
+    #expect(store.batches.withLock { $0.isEmpty })
   }
-}
-
-/// Counts on any thread.
-private final class Counter: Sendable {
-  private let count = Atomic(0)
-  var value: Int { count.load(ordering: .acquiring) }
-  func add(_ number: Int) { count.wrappingAdd(number, ordering: .acquiringAndReleasing) }
 }

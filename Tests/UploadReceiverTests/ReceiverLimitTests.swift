@@ -112,7 +112,7 @@ import Testing
       assert published() == set() and stats()["bundles_received"] == 0
       assert [m[0] for m in members_of(send_bundle(body))] == [201, 201]
       """#
-    ) { $0.connections.bodyIdle = .milliseconds(300) }
+    ) { $0.connections.bodyIdle = .seconds(2) }
   }
 
   @Test func moreBundlesThanMemory_waitForTheirTurn() async throws {
@@ -162,7 +162,7 @@ import Testing
       assert expect(s.open(), 201)["id"] != s.id
       until(lambda: s.id not in os.listdir(ROOT + "/.uploads/sessions"))
       """#
-    ) { $0.limits.sessionMaxAge = 1500 }
+    ) { $0.limits.sessionMaxAge = 5000 }
   }
 
   @Test func floodOfSessions_isRefusedAndLeavesTheOthersAlone() async throws {
