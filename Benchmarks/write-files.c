@@ -27,6 +27,9 @@ static void fail(const char *call, const char *path) {
   exit(1);
 }
 
+// What is written comes back after this many bytes only: far beyond the window of any compressor that is used here.
+enum { PERIOD_BYTES = 1 << 20 };
+
 static uint64_t *noise(size_t bytes) {
   uint64_t *words = malloc(bytes + sizeof *words);
   if (words == NULL) fail("malloc", "");
@@ -46,8 +49,9 @@ static double write_file(const char *path, uint64_t seed, uint64_t bytes, uint64
   if (file < 0) fail("open", path);
   for (uint64_t offset = 0; offset < bytes;) {
     size_t wanted = bytes - offset < block_bytes ? (size_t)(bytes - offset) : block_bytes;
-    block[0] = seed + offset;
-    ssize_t written = write(file, block, wanted);
+    uint64_t *from = block + offset % PERIOD_BYTES / sizeof *block;
+    from[0] = seed + offset;
+    ssize_t written = write(file, from, wanted);
     if (written < 0) fail("write", path);
     offset += (uint64_t)written;
   }
@@ -64,13 +68,13 @@ int main(int count, char **arguments) {
   double start, closing = 0;
   if (strcmp(arguments[1], "one") == 0) {
     size_t block_bytes = strtoull(arguments[4], NULL, 10);
-    uint64_t *block = noise(block_bytes);
+    uint64_t *block = noise(PERIOD_BYTES + block_bytes);
     start = now();
     closing = write_file(arguments[2], 0, strtoull(arguments[3], NULL, 10), block, block_bytes);
   } else {
     unsigned files = (unsigned)strtoul(arguments[3], NULL, 10);
     size_t bytes = strtoull(arguments[4], NULL, 10);
-    uint64_t *block = noise(bytes);
+    uint64_t *block = noise(PERIOD_BYTES + bytes);
     char path[4096];
     start = now();
     for (unsigned index = 0; index < files; index++) {

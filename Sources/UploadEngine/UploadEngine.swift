@@ -86,8 +86,10 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
+    // Counted for itself: the other count is of memory of a chunk's size.
     smallPool = ChunkBufferPool(
-      capacity: configuration.limits.smallBuffers, bufferBytes: configuration.limits.smallFileBytes, counters: counters)
+      capacity: configuration.limits.smallBuffers, bufferBytes: configuration.limits.smallFileBytes,
+      counters: PipelineCounters())
     state = Mutex(
       State(
         schedule: UploadSchedule(
