@@ -1,0 +1,92 @@
+import FileModel
+
+/// What is done for files while they are written: sessions for those that stay open, and warm connections for all.
+extension UploadSchedule {
+  /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
+  /// serves all of them: most files of a burst are closed long before their time.
+  mutating func planSession(_ id: FileID, at now: Moment) {
+    guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
+    let due = now.monotonic + limits.sessionOpenDelay
+    if plannedSessions.isEmpty { deadlines.insert(.openSessions, at: due) }
+    plannedSessions.append((id, due))
+  }
+
+  private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
+    guard let file = files.entry(id)?.file else { return false }
+    return file.phase == .writing && file.isOpen && file.session == nil
+  }
+
+  mutating func openPlannedSessions(at now: Moment) {
+    var next = 0
+    while next < plannedSessions.count {
+      let (id, due) = plannedSessions[next]
+      guard due <= now.monotonic || !wantsSessionWhileOpen(id) else { break }
+      if due <= now.monotonic { openSessionOfOpenFile(id, at: now) }
+      next += 1
+    }
+    plannedSessions.removeFirst(next)
+    if let first = plannedSessions.first { deadlines.insert(.openSessions, at: first.due) }
+  }
+
+  private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
+    guard gate == .open, controlRequests < limits.controlRequests, wantsSessionWhileOpen(id), var file = files[id]
+    else { return }
+    file.session = makeSession(for: file, at: now)
+    openSession(&file, at: now)
+    files[id] = file
+  }
+
+  /// The first writer warms a connection; as long as there is one, it is kept warm.
+  mutating func beginKeepingWarm(at now: Moment) {
+    if !isKeepingWarm {
+      isKeepingWarm = true
+      warmConnections = 0
+      deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
+    }
+    warmForOpenFiles(at: now)
+    scheduleMeasuring(at: now)
+  }
+
+  mutating func scheduleMeasuring(at now: Moment) {
+    guard !openFiles.isEmpty, !isMeasuring else { return }
+    isMeasuring = true
+    deadlines.insert(.measure, at: now.monotonic + limits.measureInterval)
+  }
+
+  mutating func keepWarm(at now: Moment) {
+    guard !openFiles.isEmpty else {
+      isKeepingWarm = false
+      warmConnections = 0
+      return
+    }
+    warmConnections = 0
+    warmAnswers = 0
+    warmForOpenFiles(at: now)
+    deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
+  }
+
+  /// Requests that are handed over together overlap, so that they cannot take turns on one connection.
+  private mutating func sendPrewarms(_ count: Int, at now: Moment) {
+    let ids = (0..<count).map { _ in makeRequestID() }
+    let endpoint = endpoints.choose(at: now.monotonic)
+    for request in ids {
+      requests[request] = Underway(purpose: .prewarm, sentAt: now.monotonic, endpoint: endpoint)
+    }
+    if case .closed = gate, let first = ids.first { gate = .probing(first) }
+    actions.append(.send(ids.map { RequestOrder(id: $0, order: .prewarm, endpoint: endpoint) }))
+  }
+
+  /// As many connections as the open files would use if they were closed now, and at least one. Requests that go out
+  /// together cannot share an HTTP/1.1 connection, so that many are opened; over HTTP/2 they share one.
+  mutating func warmForOpenFiles(at now: Moment) {
+    // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
+    var wanted = 0
+    for id in openFiles where wanted < pipeline.parallelism {
+      wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
+    }
+    wanted = min(pipeline.parallelism, max(1, wanted))
+    guard wanted > warmConnections, maySend(at: now) else { return }
+    warmConnections = wanted
+    sendPrewarms(gate == .open ? wanted : 1, at: now)
+  }
+}
