@@ -66,7 +66,7 @@ let package = Package(
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
-      dependencies: ["UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
+      dependencies: ["FileModel", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
       swiftSettings: strict),
     .executableTarget(
       name: "uploadfs-mount",
@@ -112,7 +112,8 @@ let package = Package(
 
     .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
     .testTarget(
-      name: "MountConfigurationTests", dependencies: ["MountConfiguration", "UploadEngine", "Destinations"],
+      name: "MountConfigurationTests",
+      dependencies: ["MountConfiguration", "FileModel", "UploadEngine", "Destinations"],
       swiftSettings: strict),
     .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: strict),
     .testTarget(

@@ -1,4 +1,5 @@
 public import Destinations
+public import FileModel
 import UploadEngine
 
 /// The settings of one mount, understood and checked: a value of this type can be used as it is (spec A4).
@@ -28,6 +29,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let tokenFile: String?
   /// PEM file with the certification authorities to trust instead of the system's.
   public let authorityFile: String?
+  /// How each file is treated, by its path.
+  public let rules: FileRules
   /// Bytes of a chunk, within the specification's bounds and a multiple of 4 KiB.
   public let chunkBytes: Int
   /// False when the chunk size was not given, and follows from the speed of the link and the size of each file.
@@ -66,7 +69,7 @@ public struct MountConfiguration: Hashable, Sendable {
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)
     authorityFile = try read.path(.ca)
-    try read.uploadMode()
+    rules = try read.rules()
     chunkBytes = try read.chunkBytes()
     isChunkSizeFixed = sources[.chunkSize] != nil
     parallel =
@@ -180,15 +183,36 @@ private struct SettingReader {
     }
   }
 
-  /// There is one mode in this version; the other one that people will have read of gets an answer of its own.
-  func uploadMode() throws(ConfigurationError) {
-    guard let given = sources[.upload] else { return }
-    switch given.text.lowercased() {
-    case "on-close": return
-    case "while-writing":
-      throw ConfigurationError(
-        "\(given.name(of: .upload)): this version uploads on close and cannot upload while writing yet; use on-close")
-    default: throw refusal(given, .upload, "use on-close")
+  /// What is ignored comes first, so that a rule can make an exception of it.
+  func rules() throws(ConfigurationError) -> FileRules {
+    var rules = FileRules()
+    // Only patterns keep files here: a mount that uploads nothing is a mistake.
+    if sources[.upload]?.text.lowercased() != FileSettings.Upload.never.rawValue {
+      rules.defaults.upload = try choice(.upload) ?? rules.defaults.upload
+    } else if let given = sources[.upload] {
+      throw refusal(given, .upload, "use while-writing or on-close; what is not to be uploaded is named by --ignore")
+    }
+    rules.defaults.interrupted = try choice(.interrupted) ?? rules.defaults.interrupted
+    try list(.ignore) { text throws(FileRuleProblem) in
+      var rule = FileRule(try Glob(checking: text))
+      rule.upload = .never
+      rules.rules.append(rule)
+    }
+    try list(.rule) { text throws(FileRuleProblem) in rules.rules.append(try FileRule(text)) }
+    return rules
+  }
+
+  /// Each of several values, with its blanks around it removed.
+  private func list(
+    _ setting: Setting, _ take: (String) throws(FileRuleProblem) -> Void
+  ) throws(ConfigurationError) {
+    guard let given = sources[setting] else { return }
+    for line in given.values {
+      do throws(FileRuleProblem) {
+        try take(line)
+      } catch {
+        throw ConfigurationError("\(given.name(of: setting)): \(error.message)")
+      }
     }
   }
 

@@ -7,6 +7,9 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case tokenFile = "token-file"
   case ca
   case upload
+  case interrupted
+  case ignore
+  case rule
   case chunkSize = "chunk-size"
   case parallel
   case reserve
@@ -30,6 +33,15 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   public var isPath: Bool {
     switch self {
     case .spool, .tokenFile, .ca: true
+    default: false
+    }
+  }
+
+  /// It takes several values: a flag that can be given more than once, a list in the configuration file, and anywhere values
+  /// with `;` or a line break between them.
+  public var isList: Bool {
+    switch self {
+    case .ignore, .rule: true
     default: false
     }
   }
@@ -69,5 +81,29 @@ public struct SettingText: Hashable, Sendable {
     case .environment: setting.environmentName
     case .file(let path): "“\(setting.rawValue)” in \(path)"
     }
+  }
+
+  /// The values of a setting that takes several: what stands between line breaks and `;`. One behind a backslash is part of
+  /// its value.
+  var values: [String] {
+    var values: [[UInt8]] = [[]]
+    var isEscaped = false
+    for byte in text.utf8 {
+      if !isEscaped, byte == UInt8(ascii: ";") || byte == UInt8(ascii: "\n") {
+        values.append([])
+      } else {
+        values[values.count - 1].append(byte)
+      }
+      isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+    }
+    return values.map { String(decoding: Self.trimmed($0), as: UTF8.self) }.filter { !$0.isEmpty }
+  }
+
+  /// Without blanks around it; one behind a backslash stays.
+  private static func trimmed(_ bytes: [UInt8]) -> ArraySlice<UInt8> {
+    let blanks: Set<UInt8> = [UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r")]
+    var rest = bytes.drop(while: blanks.contains)
+    while let last = rest.last, blanks.contains(last), rest.dropLast().last != UInt8(ascii: "\\") { rest.removeLast() }
+    return rest
   }
 }

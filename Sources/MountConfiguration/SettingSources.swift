@@ -31,16 +31,17 @@ public struct SettingSources: Sendable {
     }
   }
 
-  /// Adds a configuration file: one YAML mapping from settings to plain values.
+  /// Adds a configuration file: one YAML mapping from settings to plain values, or to lists where a setting takes several.
   ///
   /// - Parameter path: the file's path, for messages and as the start of relative paths in it.
   public mutating func add(file text: String, path: String) throws(ConfigurationError) {
-    for (key, value, line) in try SettingSources.pairs(in: text, path: path) {
+    for (key, values, line) in try SettingSources.pairs(in: text, path: path) {
       guard let setting = Setting(rawValue: key) else {
         throw ConfigurationError(
           "unknown setting “\(key)” in \(path), line \(line)"
             + SettingSources.hint(nearestName(to: key, among: Setting.allCases.map(\.rawValue))))
       }
+      let value = try SettingSources.text(of: values, for: setting, path: path, line: line)
       let isRelative = setting.isPath && !value.hasPrefix("/") && !value.isEmpty
       add(isRelative ? SettingSources.folder(of: path) + value : value, for: setting, from: .file(path: path))
     }
@@ -59,8 +60,8 @@ public struct SettingSources: Sendable {
     path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
   }
 
-  /// The mapping's pairs in the order in which they stand, all values as text.
-  private static func pairs(in text: String, path: String) throws(ConfigurationError) -> [(String, String, Int)] {
+  /// The mapping's pairs in the order in which they stand.
+  private static func pairs(in text: String, path: String) throws(ConfigurationError) -> [(String, Node, Int)] {
     let node: Node?
     do {
       node = try Yams.compose(yaml: text)
@@ -73,17 +74,31 @@ public struct SettingSources: Sendable {
     guard let mapping = node.mapping else {
       throw ConfigurationError("\(path) must hold lines of the form “setting: value”")
     }
-    var pairs: [(String, String, Int)] = []
+    var pairs: [(String, Node, Int)] = []
     for (key, value) in mapping {
       let line = key.mark?.line ?? 0
       guard let name = key.scalar?.string else {
         throw ConfigurationError("\(path), line \(line): a setting's name must be plain text")
       }
-      guard let scalar = value.scalar else {
-        throw ConfigurationError("\(path), line \(line): “\(name)” takes one plain value, not a list or a mapping")
-      }
-      pairs.append((name, scalar.string, line))
+      pairs.append((name, value, line))
     }
     return pairs
+  }
+
+  /// A value as text; a list as lines.
+  private static func text(
+    of value: Node, for setting: Setting, path: String, line: Int
+  ) throws(ConfigurationError) -> String {
+    if let scalar = value.scalar { return scalar.string }
+    guard setting.isList else {
+      throw ConfigurationError(
+        "\(path), line \(line): “\(setting.rawValue)” takes one plain value, not a list or a mapping")
+    }
+    let lines = value.sequence?.map { $0.scalar?.string } ?? [nil]
+    guard !lines.contains(nil) else {
+      throw ConfigurationError(
+        "\(path), line \(line): “\(setting.rawValue)” takes a plain value or a list of plain values")
+    }
+    return lines.compactMap { $0 }.joined(separator: "\n")
   }
 }

@@ -59,6 +59,7 @@ extension MountSession {
     settings.limits.buffers = configuration.parallel + UploadConstants.prefetchDepth
     settings.limits.chunkBytes = configuration.chunkBytes
     settings.limits.bufferBytes = configuration.chunkBytes
+    settings.limits.rules = configuration.rules
     settings.limits.adaptsChunkBytes = !configuration.isChunkSizeFixed
     return settings
   }

@@ -22,8 +22,20 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("YAML file with settings; flags and environment win over it.", valueName: "file"))
   var config: String?
 
-  @Option(help: ArgumentHelp("When files are uploaded: on-close.", valueName: "mode"))
+  @Option(help: ArgumentHelp("When files are uploaded: while-writing or on-close.", valueName: "mode"))
   var upload: String?
+
+  @Option(
+    help: ArgumentHelp("What becomes of files that were not finished: hold, publish or discard.", valueName: "policy"))
+  var interrupted: String?
+
+  @Option(help: ArgumentHelp("Never upload files that this describes; can be given more than once.", valueName: "glob"))
+  var ignore: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
+      "Settings for some files, such as '*.mov upload=on-close'; can be given more than once.", valueName: "rule"))
+  var rule: [String] = []
 
   @Option(help: ArgumentHelp("Bytes of a chunk, 256KiB to 32MiB (default 4MiB).", valueName: "size"))
   var chunkSize: String?
@@ -59,10 +71,16 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical.", valueName: "level"))
   var logLevel: String?
 
+  /// A flag that was given more than once, as one text.
+  private static func lines(_ values: [String]) -> String? {
+    values.isEmpty ? nil : values.joined(separator: "\n")
+  }
+
   /// The flags that were given.
   private var given: [Setting: String] {
     let texts: [Setting: String?] = [
-      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload, .chunkSize: chunkSize,
+      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload,
+      .interrupted: interrupted, .ignore: Self.lines(ignore), .rule: Self.lines(rule), .chunkSize: chunkSize,
       .parallel: parallel, .reserve: reserve, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,

@@ -1,4 +1,5 @@
 import Destinations
+import FileModel
 import Foundation
 import MountConfiguration
 import Testing
@@ -59,6 +60,8 @@ private func refusal(
     let values: [Setting: String] = [
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
       .tokenFile: "/t", .ca: "/c", .upload: "on-close",
+      .interrupted: "publish", .ignore: "*.log; scratch/**",
+      .rule: "*.mov close=wait; raw/** upload=never fsync=remote ",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .maxFileSize: "2GiB", .http: "1.1", .threads: "3",
       .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
     ]
@@ -73,6 +76,9 @@ private func refusal(
     #expect(fromFlags.destination.text == "https://a.example.org:8443/base")
     #expect(fromFlags.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
     #expect(fromFlags.chunkBytes == 1 << 20)
+    #expect(fromFlags.rules.defaults.upload == .onClose && fromFlags.rules.defaults.interrupted == .publish)
+    #expect(fromFlags.rules.rules.map(\.pattern.description) == ["*.log", "scratch/**", "*.mov", "raw/**"])
+    #expect(fromFlags.rules.settings(for: RelativePath("raw/a.mov")).fsync == .remote)
     #expect(fromFlags.reserveBytes == 1_000_000_000)
     #expect(fromFlags.fileBytesMax == 2 << 30)
     #expect(fromFlags.drainTimeout == .seconds(90))
@@ -108,7 +114,9 @@ private func refusal(
     (Setting.chunkSize, "4 MeB"), (.chunkSize, "128KiB"), (.chunkSize, "33MiB"), (.chunkSize, "1000001"),
     (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
     (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
-    (.logLevel, "loud"), (.upload, "later"), (.spool, ""), (.tokenFile, ""),
+    (.logLevel, "loud"), (.upload, "later"), (.interrupted, "keep"),
+    (.ignore, "a["), (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"), (.rule, "* fsync=remote; raw/ upload=never"),
+    (.spool, ""), (.tokenFile, ""),
     (.alsoTo, ""), (.alsoTo, "upload.example.org"), (.alsoTo, "https://a.example.org,http://b.example.org"),
     (.alsoTo, "https://upload.example.org"), (.alsoTo, "https://a.example.org,https://A.example.org/"),
     (.alsoTo, (0..<8).map { "https://h\($0).example.org" }.joined(separator: ",")),
@@ -122,9 +130,26 @@ private func refusal(
     #expect(fromEnvironment.hasPrefix(setting.environmentName), "\(setting) \(text)")
   }
 
-  @Test func uploadWhileWriting_saysWhatThisVersionDoes() {
-    let message = refusal(flags: least.merging([.upload: "while-writing"]) { $1 })
-    #expect(message.contains("this version uploads on close"))
+  @Test func uploadMode_isWhileWritingUnlessOneSaysOtherwise() throws {
+    #expect(try configuration(flags: least).rules == FileRules())
+    #expect(refusal(flags: least.merging([.upload: "never"]) { $1 }).contains("--ignore"))
+  }
+
+  @Test func rule_makesAnExceptionOfWhatIsIgnored() throws {
+    let flags = least.merging([.ignore: "*.log", .rule: "keep.log upload=on-close"]) { $1 }
+    let rules = try configuration(flags: flags).rules
+    #expect(rules.settings(for: RelativePath("a.log")).upload == .never)
+    #expect(rules.settings(for: RelativePath("keep.log")).upload == .onClose)
+  }
+
+  @Test func listInFile_isAListOfRules() throws {
+    let file = "ignore:\n  - '*.log'\n  - odd\\;name\nrule: ['*.mov upload=on-close', 'a\\ b close=wait']\n"
+    let rules = try configuration(flags: least, file: file).rules
+    #expect(rules.rules.map(\.pattern.description) == ["*.log", "odd\\;name", "*.mov", "a\\ b"])
+    #expect(rules.settings(for: RelativePath("odd;name")).upload == .never)
+    #expect(rules.settings(for: RelativePath("a b")).close == .wait)
+    #expect(refusal(file: "rule: {a: b}\n").contains("“rule” takes a plain value or a list"))
+    #expect(refusal(file: "parallel: [1]\n").contains("“parallel” takes one plain value"))
   }
 
   @Test func brokenFile_isOneLineThatNamesIt() {

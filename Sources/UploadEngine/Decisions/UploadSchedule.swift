@@ -32,6 +32,8 @@ public struct UploadLimits: Hashable, Sendable {
   public var sessionOpenDelay: Duration = .milliseconds(20)
   /// How often the sizes of open files are looked at, to keep as many connections warm as their chunks will need.
   public var measureInterval: Duration = .seconds(1)
+  /// How each file is treated, by its path.
+  public var rules = FileRules()
   /// Names that are kept back until they are renamed.
   public var temporaryNames = TemporaryNameRule.standard
   /// Removed and evicted files that stay visible in status.

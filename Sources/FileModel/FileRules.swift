@@ -1,0 +1,183 @@
+/// How one file is treated.
+public struct FileSettings: Hashable, Sendable {
+  /// When its bytes are sent.
+  public enum Upload: String, CaseIterable, Sendable {
+    /// What is written stays mostly as it is, so it is sent while the file grows, where the destination can replace chunks.
+    case whileWriting = "while-writing"
+    /// Once it is complete.
+    case onClose = "on-close"
+    /// It stays here.
+    case never
+  }
+
+  /// What becomes of a file whose writer did not finish it (spec H5).
+  public enum Interrupted: String, CaseIterable, Sendable {
+    /// It is kept, and delivered when somebody asks for it.
+    case hold
+    /// It is delivered like any other.
+    case publish
+    /// It is removed.
+    case discard
+  }
+
+  /// When close(2) returns.
+  public enum Close: String, CaseIterable, Sendable {
+    /// At once.
+    case `return`
+    /// When the content is delivered.
+    case wait
+  }
+
+  /// When fsync(2) returns.
+  public enum Fsync: String, CaseIterable, Sendable {
+    /// When the spool's disk has the content.
+    case local
+    /// When it is delivered.
+    case remote
+  }
+
+  /// When its bytes are sent.
+  public var upload = Upload.whileWriting
+  /// What becomes of it when its writer did not finish it.
+  public var interrupted = Interrupted.hold
+  /// When close(2) returns.
+  public var close = Close.return
+  /// When fsync(2) returns.
+  public var fsync = Fsync.local
+
+  /// What holds for files of which no rule says anything else.
+  public init() {}
+}
+
+/// Settings for the files that a pattern describes; those that it does not name are as without it.
+public struct FileRule: Hashable, Sendable {
+  /// The files.
+  public var pattern: Glob
+  /// When their bytes are sent.
+  public var upload: FileSettings.Upload?
+  /// What becomes of them when their writer did not finish them.
+  public var interrupted: FileSettings.Interrupted?
+  /// When close(2) of them returns.
+  public var close: FileSettings.Close?
+  /// When fsync(2) of them returns.
+  public var fsync: FileSettings.Fsync?
+
+  /// A rule that says nothing yet.
+  public init(_ pattern: Glob) {
+    self.pattern = pattern
+  }
+
+  fileprivate func apply(to settings: inout FileSettings) {
+    settings.upload = upload ?? settings.upload
+    settings.interrupted = interrupted ?? settings.interrupted
+    settings.close = close ?? settings.close
+    settings.fsync = fsync ?? settings.fsync
+  }
+}
+
+/// How every file is treated, by its path. A later rule wins over an earlier one, for each setting by itself.
+public struct FileRules: Hashable, Sendable {
+  /// What holds where no rule says anything else.
+  public var defaults: FileSettings
+  /// The rules, in order.
+  public var rules: [FileRule]
+
+  /// Rules over defaults.
+  public init(defaults: FileSettings = FileSettings(), rules: [FileRule] = []) {
+    self.defaults = defaults
+    self.rules = rules
+  }
+
+  /// The settings for a path below the mount. Takes time for each rule: ask when a name is new, not for each event.
+  public func settings(for path: RelativePath) -> FileSettings {
+    var settings = defaults
+    for rule in rules where rule.pattern.matches(path) { rule.apply(to: &settings) }
+    return settings
+  }
+}
+
+/// Why a text is no rule: a sentence without the setting's name.
+public struct FileRuleProblem: Error, Hashable, Sendable {
+  /// The sentence.
+  public let message: String
+
+  init(_ message: String) {
+    self.message = message
+  }
+}
+
+extension Glob {
+  /// A pattern that a user gave.
+  public init(checking text: String) throws(FileRuleProblem) {
+    do throws(Problem) {
+      try self.init(text)
+    } catch {
+      switch error {
+      case .empty: throw FileRuleProblem("the pattern is empty")
+      case .unclosedSet:
+        throw FileRuleProblem("the pattern “\(text)” has a “[” without “]”; write \\[ for the character")
+      case .endsWithBackslash: throw FileRuleProblem("the pattern “\(text)” ends with a backslash")
+      case .emptyComponent:
+        throw FileRuleProblem(
+          "the pattern “\(text)” has an empty folder name; for all that is in a folder use FOLDER/**")
+      }
+    }
+  }
+}
+
+extension FileRule {
+  /// The properties' names.
+  private static let properties = ["upload", "interrupted", "close", "fsync"]
+
+  /// Understands `GLOB key=value …`. A blank in the pattern is written as `\ ` or `?`.
+  public init(_ text: String) throws(FileRuleProblem) {
+    var words = Self.words(of: text)[...]
+    guard let pattern = words.popFirst() else { throw FileRuleProblem("the rule is empty") }
+    self.init(try Glob(checking: pattern))
+    guard !words.isEmpty else {
+      throw FileRuleProblem(
+        "the rule for “\(pattern)” says nothing; use PATTERN key=value, such as *.mov upload=on-close")
+    }
+    for word in words { try set(word) }
+  }
+
+  private mutating func set(_ word: String) throws(FileRuleProblem) {
+    let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 2 else {
+      throw FileRuleProblem("“\(word)” is no key=value; a blank in a pattern is written as “\\ ”")
+    }
+    switch parts[0] {
+    case "upload": upload = try Self.value(parts[1], of: parts[0])
+    case "interrupted": interrupted = try Self.value(parts[1], of: parts[0])
+    case "close": close = try Self.value(parts[1], of: parts[0])
+    case "fsync": fsync = try Self.value(parts[1], of: parts[0])
+    default:
+      throw FileRuleProblem("a rule has no “\(parts[0])”; use " + Self.properties.joined(separator: ", "))
+    }
+  }
+
+  private static func value<Value: RawRepresentable & CaseIterable>(
+    _ text: String, of key: String
+  ) throws(FileRuleProblem) -> Value where Value.RawValue == String {
+    guard let value = Value(rawValue: text) else {
+      let known = Value.allCases.map { "\(key)=\($0.rawValue)" }.joined(separator: ", ")
+      throw FileRuleProblem("“\(key)=\(text)” is not possible; use one of \(known)")
+    }
+    return value
+  }
+
+  /// The text's parts between blanks; a blank behind a backslash is no end.
+  private static func words(of text: String) -> [String] {
+    var words: [[UInt8]] = [[]]
+    var isEscaped = false
+    for byte in text.utf8 {
+      if !isEscaped, byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") {
+        words.append([])
+      } else {
+        words[words.count - 1].append(byte)
+      }
+      isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+    }
+    return words.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) }
+  }
+}
