@@ -8,7 +8,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
 
   /// The names of browsers, downloaders, editors and rsync.
   public static let standard = TemporaryNameRule(
-    suffixes: [".part", ".partial", ".crdownload", ".download", ".tmp", ".temp", ".swp", ".swx", "~"],
+    suffixes: [".part", ".partial", ".crdownload", ".download", ".tmp", ".temp", ".swp", ".swx", ".swpx", "~"],
     recognisesRsync: true)
 
   /// Recognises the given endings.

@@ -59,7 +59,8 @@ import Testing
 
 @Suite struct TemporaryNameRuleTests {
   @Test(arguments: [
-    "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".a.b.c.x1y2z3",
+    "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".notes.swpx",
+    ".a.b.c.x1y2z3",
   ])
   func recognised(_ name: String) { #expect(TemporaryNameRule.standard.matches(Array(name.utf8))) }
 
