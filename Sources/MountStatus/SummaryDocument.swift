@@ -80,6 +80,7 @@ extension FileStatus.State {
     switch self {
     case .writing: "writing"
     case .held: "held"
+    case .ignored: "ignored"
     case .queued: "queued"
     case .uploading: "uploading"
     case .waiting: "waiting"

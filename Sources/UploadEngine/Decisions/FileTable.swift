@@ -31,6 +31,7 @@ struct FileTable: Sendable {
   struct Counts: Hashable, Sendable {
     var writing = 0
     var held = 0
+    var ignored = 0
     var ready = 0
     var waiting = 0
     var finishing = 0
@@ -119,6 +120,7 @@ struct FileTable: Sendable {
     switch standing.phase {
     case .writing: counts.writing += step
     case .held: counts.held += step
+    case .ignored: counts.ignored += step
     case .ready:
       counts.ready += step
       if standing.isSmallAtWork { counts.smallAtWork += step }

@@ -20,6 +20,8 @@ struct FileUpload: Sendable {
     case writing
     /// Settled under a temporary name. Becomes `ready` at a rename, `writing` at a change.
     case held
+    /// By rule it is never sent, open or not. Becomes `writing` or `ready` when it gets another name.
+    case ignored
     /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing`, `waiting`, `failed`, `writing`.
     case ready
     /// A failure that may pass; tried again at this time. Becomes `ready`, `writing`.
@@ -121,9 +123,9 @@ struct FileUpload: Sendable {
     path = snapshot.names.first ?? .root
   }
 
-  /// The next name to publish: a name that the file has now, is not temporary and does not show this content yet.
-  func nextPath(_ rule: TemporaryNameRule) -> RelativePath? {
-    snapshot.names.first { !publishedPaths.contains($0) && !rule.matches($0.lastComponent) }
+  /// The next name to publish: one that the file has now, that is to be published and does not show this content yet.
+  func nextPath(_ limits: UploadLimits) -> RelativePath? {
+    snapshot.names.first { !publishedPaths.contains($0) && limits.publishes($0) }
   }
 
   /// A commit of an earlier content is under way: the session belongs to that content until it is answered.
@@ -145,7 +147,7 @@ struct FileUpload: Sendable {
   static func isPending(_ phase: Phase) -> Bool {
     switch phase {
     case .writing, .ready, .waiting, .finishing: true
-    case .held, .complete, .failed, .cancelled, .removed: false
+    case .held, .ignored, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

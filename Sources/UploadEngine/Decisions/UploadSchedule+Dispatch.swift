@@ -278,7 +278,7 @@ extension UploadSchedule {
   private mutating func publish(_ file: inout FileUpload, at now: Moment) {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
       file.publishing == nil, !file.isOpen, mayCommit(transfer),
-      let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits.temporaryNames)
+      let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits)
     else { return }
     file.progress.merkleRoot = proof.merkleRoot
     file.progress.chainTip = proof.chainTip
@@ -314,7 +314,7 @@ extension UploadSchedule {
       else { continue }
       let file = entry.file
       if file.isWholeFile {
-        guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits.temporaryNames),
+        guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits),
           !namesUnderWay.contains(path)
         else { continue }
       } else {
@@ -331,7 +331,7 @@ extension UploadSchedule {
   private mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) {
     guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return }
     if file.isWholeFile {
-      guard let path = file.nextPath(limits.temporaryNames) else { return }
+      guard let path = file.nextPath(limits) else { return }
       return sendWholeFiles([WholeFileTurn(id: id, path: path, digest: digest, read: read)], at: now)
     }
     if let identity = file.session?.identity {

@@ -92,7 +92,7 @@ extension FileUpload {
   fileprivate var isToBeDelivered: Bool {
     switch phase {
     case .writing, .held, .ready, .waiting: true
-    case .finishing, .complete, .failed, .cancelled, .removed: false
+    case .ignored, .finishing, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

@@ -46,7 +46,8 @@ extension UploadSchedule {
   }
 
   private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
-    openFiles.insert(snapshot.id)
+    let isIgnored = limits.ignores(snapshot.names)
+    if !isIgnored { openFiles.insert(snapshot.id) }
     if files[snapshot.id] == nil, inherited[snapshot.id] != nil {
       adopt(snapshot, at: now)
     }
@@ -57,14 +58,19 @@ extension UploadSchedule {
       files[snapshot.id] = file
     } else {
       var file = FileUpload(
-        snapshot: snapshot, phase: .writing, isOpen: true, changeSequence: makeChangeSequence())
+        snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: true, changeSequence: makeChangeSequence())
       file.openedAt = now.wallMilliseconds
       files[snapshot.id] = file
       actions.append(.showNames(snapshot.id))
     }
-    planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
+    guard !isIgnored else { return }
+    planSession(snapshot.id, at: now)
     beginKeepingWarm(at: now)
+  }
+
+  private func phaseWhileOpen(_ snapshot: FileSnapshot) -> FileUpload.Phase {
+    limits.ignores(snapshot.names) ? .ignored : .writing
   }
 
   private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
@@ -74,7 +80,7 @@ extension UploadSchedule {
     file.snapshot = snapshot
     leaveTransfer(&file)
     checkpoint(&file)
-    file.phase = .writing
+    file.phase = phaseWhileOpen(snapshot)
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []
     file.receipt = nil
@@ -104,7 +110,7 @@ extension UploadSchedule {
     file.path = snapshot.names.first ?? file.path
     files[snapshot.id] = file
     switch file.phase {
-    case .writing:
+    case .writing, .ignored:
       file.revision += 1
       files[snapshot.id] = file
       settleName(snapshot.id, at: now)
@@ -138,13 +144,42 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
+    case .writing, .ignored: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
-      if file.nextPath(limits.temporaryNames) == nil { settleName(snapshot.id, at: now) }
+      if file.nextPath(limits) == nil { settleName(snapshot.id, at: now) }
     case .complete:
-      if file.nextPath(limits.temporaryNames) != nil { makeReady(snapshot.id, at: now) }
+      if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
       actions.append(.record(snapshot.id))
-    case .writing, .finishing, .failed, .cancelled, .removed: break
+    case .finishing, .failed, .cancelled, .removed: break
     }
+  }
+
+  /// A file that is written, or ignored, has other names: it may be what is uploaded now, or no longer.
+  private mutating func openRenamed(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    if !file.isOpen, file.phase == .ignored { return settleName(id, at: now) }
+    let phase = phaseWhileOpen(file.snapshot)
+    guard phase != file.phase else { return }
+    if phase == .ignored {
+      openFiles.remove(id)
+      ignore(&file, at: now)
+      files[id] = file
+    } else {
+      file.phase = phase
+      files[id] = file
+      openFiles.insert(id)
+      planSession(id, at: now)
+      beginKeepingWarm(at: now)
+    }
+  }
+
+  /// By rule nothing of the file is sent; what was sent under another name is taken back.
+  private mutating func ignore(_ file: inout FileUpload, at now: Moment) {
+    giveUp(&file, at: now)
+    file.phase = .ignored
+    actions.append(.removeResume(file.id))
+    actions.append(.record(file.id))
+    actions.append(.showStatus(file.id))
   }
 
   private mutating func attributesChanged(_ snapshot: FileSnapshot) {
@@ -180,7 +215,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     switch file.phase {
     case .writing, .held, .ready, .waiting, .failed: break
-    case .finishing, .complete, .cancelled, .removed: return
+    case .ignored, .finishing, .complete, .cancelled, .removed: return
     }
     giveUp(&file, at: now)
     file.phase = .cancelled
@@ -200,7 +235,7 @@ extension UploadSchedule {
     guard let file = files[id] else { return }
     switch file.phase {
     case .failed, .waiting, .cancelled: break
-    case .writing, .held, .ready, .finishing, .complete, .removed: return
+    case .writing, .held, .ignored, .ready, .finishing, .complete, .removed: return
     }
     if file.isOpen {
       files[id]?.phase = .writing
@@ -258,7 +293,8 @@ extension UploadSchedule {
   private mutating func adopt(_ snapshot: FileSnapshot, at now: Moment) {
     let entry = inherited.removeValue(forKey: snapshot.id)
     var file = FileUpload(
-      snapshot: snapshot, phase: .writing, isOpen: snapshot.writableOpens > 0, changeSequence: makeChangeSequence())
+      snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: snapshot.writableOpens > 0,
+      changeSequence: makeChangeSequence())
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
     file.revision = max(1, entry?.revision ?? 1)
@@ -283,7 +319,7 @@ extension UploadSchedule {
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
-    case .complete: if file.nextPath(limits.temporaryNames) != nil { makeReady(snapshot.id, at: now) }
+    case .complete: if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
     case .cancelled: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }
@@ -345,20 +381,23 @@ extension UploadSchedule {
   /// A settled file goes to work, or is kept back when all its names are temporary.
   mutating func settleName(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
-    if let refused = file.refusedWrite {
+    if limits.ignores(file.snapshot.names), file.receipt == nil {
+      ignore(&file, at: now)
+      files[id] = file
+    } else if let refused = file.refusedWrite {
       leaveTransfer(&file)
       file.phase = .failed
       file.lastFailure = refused
       files[id] = file
       actions.append(.record(id))
       actions.append(.report(.failed(id, file.path, refused)))
-    } else if file.nextPath(limits.temporaryNames) == nil, file.publishedPaths.isEmpty {
+    } else if file.nextPath(limits) == nil, file.publishedPaths.isEmpty {
       leaveTransfer(&file)
       file.phase = .held
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
-    } else if file.nextPath(limits.temporaryNames) == nil, file.receipt != nil {
+    } else if file.nextPath(limits) == nil, file.receipt != nil {
       // The name that was still to be published is gone; the others show this content.
       leaveTransfer(&file)
       abortSession(&file, at: now)

@@ -142,7 +142,7 @@ extension UploadSchedule {
     files[id] = file
     actions.append(.showStatus(id))
     actions.append(.report(.delivered(id, file.path, receipt)))
-    if file.nextPath(limits.temporaryNames) != nil { makeReady(id, at: now) }
+    if file.nextPath(limits) != nil { makeReady(id, at: now) }
   }
 
   // MARK: - Budgets and the gate

@@ -104,7 +104,7 @@ extension UploadSchedule {
 
   /// Nil when it has no name to be published under.
   private func turn(of file: FileUpload, _ transfer: ChunkTransfer) -> WholeFileTurn? {
-    guard let path = file.nextPath(limits.temporaryNames) else { return nil }
+    guard let path = file.nextPath(limits) else { return nil }
     switch transfer.states.first {
     case nil: return WholeFileTurn(id: file.id, path: path, digest: CommitProof.emptyDigest, read: nil)
     case .read(let read, let digest): return WholeFileTurn(id: file.id, path: path, digest: digest, read: read)

@@ -39,7 +39,8 @@ extension UploadSchedule {
     let workingCount = working.count + counts.smallAtWork
     let isPaused = gateFailure != nil
     summary.filesByState = [
-      .writing: counts.writing, .held: counts.held, .complete: counts.complete, .failed: counts.failed,
+      .writing: counts.writing, .held: counts.held, .ignored: counts.ignored, .complete: counts.complete,
+      .failed: counts.failed,
       .cancelled: counts.cancelled,
       .queued: isPaused ? 0 : counts.ready - workingCount,
       .uploading: (isPaused ? 0 : workingCount) + counts.finishing,
@@ -76,7 +77,7 @@ extension UploadSchedule {
     switch file.phase {
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
     case .failed, .cancelled: state = .failed
-    case .writing, .held, .ready, .waiting, .removed: state = .pending
+    case .writing, .held, .ignored, .ready, .waiting, .removed: state = .pending
     }
     return CatalogEntry(
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
@@ -121,6 +122,7 @@ extension UploadSchedule {
     switch file.phase {
     case .writing: return .writing
     case .held: return .held
+    case .ignored: return .ignored
     case .waiting: return .waiting
     case .finishing: return .uploading
     case .complete: return .complete
@@ -138,6 +140,7 @@ extension UploadSchedule {
     switch file.phase {
     case .held:
       "The name looks like one that a program uses while it writes; the file is delivered once it is renamed."
+    case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
     case .cancelled: "The upload was cancelled; the file is kept in the spool."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
     case .writing, .ready, .waiting, .finishing, .complete, .failed: nil
@@ -175,7 +178,7 @@ extension UploadSchedule {
       status.lastFailure = gateFailure
       status.attempts = max(file.attempts, gateAttempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
-    case .writing, .held, .ready, .finishing, .complete, .failed, .cancelled, .removed: break
+    case .writing, .held, .ignored, .ready, .finishing, .complete, .failed, .cancelled, .removed: break
     }
   }
 

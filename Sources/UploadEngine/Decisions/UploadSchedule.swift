@@ -43,6 +43,14 @@ public struct UploadLimits: Hashable, Sendable {
 
   /// The specification's values.
   public init() {}
+
+  /// A file shows under this name what it holds once it is complete.
+  func publishes(_ path: RelativePath) -> Bool { !temporaryNames.matches(path.lastComponent) && !ignores(path) }
+
+  /// A file of these names is never sent.
+  func ignores(_ names: [RelativePath]) -> Bool { !names.isEmpty && names.allSatisfy(ignores) }
+
+  private func ignores(_ path: RelativePath) -> Bool { rules.settings(for: path).upload == .never }
 }
 
 /// All files and whose turn it is. Pure: events come in with the time, actions go out; it reads no clock, does no I/O and

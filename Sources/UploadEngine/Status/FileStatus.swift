@@ -8,6 +8,8 @@ public struct FileStatus: Hashable, Sendable {
     case writing
     /// Closed and safe in the spool, kept back; ``FileStatus/reason`` says why (a temporary name).
     case held
+    /// A rule says that it is never uploaded; it is kept in the spool.
+    case ignored
     /// Complete, its turn has not come.
     case queued
     /// Bytes are on their way.
@@ -66,7 +68,7 @@ public struct FileStatus: Hashable, Sendable {
   public var publishedName: String
   /// The state.
   public var state: State
-  /// Why it is held or cancelled; nil otherwise.
+  /// Why it is held, ignored or cancelled; nil otherwise.
   public var reason: String?
   /// Counts complete contents of this file: 1 for the first.
   public var revision: UInt64

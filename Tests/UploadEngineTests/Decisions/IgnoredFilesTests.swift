@@ -1,0 +1,82 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct IgnoredFilesTests {
+  private static func harness() throws -> ScheduleHarness {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules = FileRules(rules: [try FileRule("*.log upload=never")])
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  @Test(arguments: [0, 400, 3500] as [UInt64]) func ignoredFile_isNeverSentNorWaitedFor(size: UInt64) throws {
+    var harness = try Self.harness()
+    let file = ImaginaryFile(1, "a.log", size: size)
+    harness.handle(file.opened)
+    harness.handle(file.changed)
+    harness.advance(by: .seconds(1))
+    #expect(harness.state(file.id) == .ignored)
+    #expect(harness.schedule.isIdle, "nobody waits for an ignored file, also while it is open")
+    harness.handle(file.settled)
+    harness.apply { $0.retryAll(at: $1) }
+    harness.apply { $0.retry(file.id, at: $1) }
+    #expect(harness.sent.isEmpty && harness.reads.isEmpty, "not even a connection is warmed")
+    #expect(harness.state(file.id) == .ignored && harness.status(file.id)?.reason != nil)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
+  }
+
+  @Test func ignoredFileOfAnEarlierRun_staysIgnored() throws {
+    var harness = try Self.harness()
+    let file = ImaginaryFile(1, "day/a.log", size: 3500)
+    harness.handle(file.found)
+    #expect(harness.state(file.id) == .ignored && harness.sent.isEmpty)
+  }
+
+  @Test(arguments: [true, false]) func renamedToAnotherName_isDelivered(isOpen: Bool) throws {
+    var harness = try Self.harness()
+    var file = ImaginaryFile(1, "a.log", size: 3500)
+    harness.handle(file.opened)
+    harness.handle(file.changed)
+    if !isOpen { harness.handle(file.settled) }
+    file.snapshot.names = [RelativePath("a.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.state(file.id) == (isOpen ? .writing : .uploading))
+    if isOpen { harness.handle(file.settled) }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test(arguments: 0..<12) func renamedToAnIgnoredName_isGivenUpAtEveryStep(steps: Int) throws {
+    var harness = try Self.harness()
+    var file = ImaginaryFile(1, "a.mov", size: 3500)
+    harness.handle(file.opened)
+    harness.handle(file.changed)
+    harness.advance(by: .milliseconds(20))
+    if steps > 0 { harness.handle(file.settled) }
+    for _ in 0..<steps {
+      if let order = harness.sent.first?.order { harness.answer(ScheduleHarness.success(of: order)) { _ in true } }
+      harness.answerReads()
+    }
+    let isPublished = harness.schedule.files[file.id]?.receipt != nil
+    file.snapshot.names = [RelativePath("a.log")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.endCancelled()
+    harness.succeed()
+    harness.record()
+    #expect(harness.sent.isEmpty && harness.buffers.isEmpty && harness.schedule.isIdle)
+    #expect(harness.state(file.id) == (isPublished ? .complete : .ignored))
+  }
+
+  @Test func fileWithAnotherName_isDeliveredUnderThatOne() throws {
+    var harness = try Self.harness()
+    var file = ImaginaryFile(1, "a.log", size: 400)
+    file.snapshot.names = [RelativePath("a.log"), RelativePath("a.mov")]
+    harness.write(file)
+    harness.succeed()
+    #expect(harness.status(file.id)?.receipt?.name == "a.mov")
+    #expect(harness.state(file.id) == .complete)
+  }
+}
