@@ -563,10 +563,13 @@ def test_truncation_and_creation_flags_act_as_locally(both):
             file.seek(200)
             file.write(b"end")
         log.append(path.read_bytes())
-        for flags in [os.O_TRUNC | os.O_WRONLY, os.O_TRUNC | os.O_RDWR | os.O_CREAT, os.O_CREAT | os.O_RDONLY]:
+        for flags in [
+            os.O_TRUNC | os.O_WRONLY, os.O_TRUNC | os.O_RDWR | os.O_CREAT, os.O_CREAT | os.O_RDONLY,
+            os.O_TRUNC | os.O_RDONLY, os.O_TRUNC | os.O_CREAT | os.O_RDONLY,
+        ]:
             path.write_bytes(b"full")
             os.close(os.open(path, flags, 0o600))
-            log.append(path.read_bytes())
+            log.append((path.read_bytes(), path.stat().st_size))
         log.append(outcome(lambda _: opened(path, os.O_CREAT | os.O_EXCL | os.O_RDWR), d))
         os.close(os.open(d / "empty", os.O_CREAT | os.O_RDONLY, 0o640))
         os.close(os.open(d / "created", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o604))

@@ -23,12 +23,14 @@ extension Filesystem {
     guard let file = file(of: node) else { throw .stale }
     let access = flags & O_ACCMODE
     let writes = access == O_WRONLY || access == O_RDWR
-    let truncates = writes && flags & O_TRUNC != 0
-    if writes { try requireAccepting() }
+    let truncates = flags & O_TRUNC != 0
+    if writes || truncates { try requireAccepting() }
     let opened = try open(file, reads: access != O_WRONLY, writes: writes)
     guard truncates else { return opened }
     do throws(SystemError) {
-      try truncate(file, to: 0, through: try fileHandle(opened.handle).descriptor)
+      // O_RDONLY | O_TRUNC truncates as well, and the kernel takes the file for empty from here on.
+      let descriptor = try writes ? fileHandle(opened.handle).descriptor : descriptorForTruncation(of: node).descriptor
+      try truncate(file, to: 0, through: descriptor)
     } catch {
       release(opened.handle)
       throw error
