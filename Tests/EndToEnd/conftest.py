@@ -13,6 +13,12 @@ from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, un
 from tamper import TamperingProxy
 
 
+def pytest_addoption(parser):
+    group = parser.getgroup("uploadfs", "random tests (test_model.py, test_torment.py)")
+    group.addoption("--seed", type=int, help="play this seed only, instead of random ones")
+    group.addoption("--seconds", type=float, help="how long each random test draws new seeds")
+
+
 def pytest_configure(config):
     for tool in (MOUNT_TOOL, RECEIVER_TOOL):
         if not tool.exists():
