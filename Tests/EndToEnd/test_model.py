@@ -17,6 +17,7 @@ import pytest
 
 from model import (
     CHUNK, FOLDERS, NAMES, Difference, Processes, check, compare, data, described, look, operations, outcome, shown)
+from published import Published
 from throttle import ThrottlingProxy
 
 STEPS = 400
@@ -149,52 +150,14 @@ class History:
             if isinstance(content, bytes) and os.lstat(plain / path).st_ino not in open_inodes:
                 self.contents.setdefault(path, {}).setdefault(hashlib.sha256(content).digest(), len(content))
 
-    def check(self, path, content):
+    def check(self, path, found, size):
         if path.endswith(".part"):
             raise Difference(f"{path!r} is published, which is a temporary name")
-        if hashlib.sha256(content).digest() not in self.contents.get(path, {}):
+        held = self.contents.get(path, {})
+        if found not in held:
             raise Difference(
-                f"{path!r} is published with {len(content)} bytes that it never held while nobody was writing; it held "
-                f"{sorted(self.contents.get(path, {}).values())} bytes")
-
-
-class Published:
-    """Looks at the receiver's files all the time, and remembers each content that it sees."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.seen = {}
-        self._known = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self):
-        while not self._stop.wait(0.005):
-            self.look()
-
-    def look(self):
-        for folder, _, names in os.walk(self.folder):
-            for name in names:
-                path = os.path.join(folder, name)
-                try:
-                    with open(path, "rb") as file:
-                        status = os.fstat(file.fileno())
-                        key = status.st_ino, status.st_mtime_ns, status.st_size
-                        if self._known.get(path) == key:
-                            continue
-                        content = file.read()
-                except FileNotFoundError:
-                    continue
-                self._known[path] = key
-                self.seen[os.path.relpath(path, self.folder), hashlib.sha256(content).digest()] = content
+                f"{path!r} is published with {size} bytes that it never held while nobody was writing; it held "
+                f"{sorted(held.values())} bytes")
 
 
 class Deaths:
@@ -230,9 +193,8 @@ class Deaths:
             self.note(set())
             self.compare()
             self.finish()
-        published.look()
-        for (path, _), content in published.seen.items():
-            self.history.check(path, content)
+        for (path, found), size in published.seen.items():
+            self.history.check(path, found, size)
 
     def note(self, open_inodes):
         self.history.note(look(self.plain), self.plain, open_inodes)
