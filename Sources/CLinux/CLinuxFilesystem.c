@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 const int uploadfs_o_path = O_PATH;
@@ -57,4 +59,20 @@ int uploadfs_run(const char *program, const char *first, const char *second, con
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return 127;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int uploadfs_set_attribute(int fd, const char *name, const char *value, size_t length) {
+  return fsetxattr(fd, name, value, length, 0);
+}
+
+int uploadfs_remove_attribute(int fd, const char *name) { return fremovexattr(fd, name); }
+
+ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name, char *value, size_t capacity) {
+  char whole[PATH_MAX + 64];
+  int length = snprintf(whole, sizeof whole, "/proc/self/fd/%d/%s", directory, path);
+  if (length < 0 || (size_t)length >= sizeof whole) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  return lgetxattr(whole, name, value, capacity);
 }

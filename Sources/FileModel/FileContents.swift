@@ -25,6 +25,9 @@ public protocol FileContents: Sendable {
   /// Waits for an event of this file that is being delivered, and delivers one itself: never called while holding a lock
   /// that ``FileEventSink/handle(_:)`` takes.
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool
+
+  /// Somebody wants an interrupted file as it is: from now on, and after a restart, its content counts as whole.
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64)
 }
 
 /// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.

@@ -15,9 +15,8 @@ public enum FileEvent: Sendable, Hashable {
   case attributesChanged(FileSnapshot)
   /// The last name is gone. Its bytes may still be read through handles that are open.
   case removed(FileID)
-  /// A write went beyond the largest size that is taken and failed with EFBIG: what the file holds from now on is not what
-  /// its writer meant.
-  case writeRefused(FileID, limitBytes: UInt64)
+  /// A write failed: unless its writer makes it good, what the file holds is not what was meant.
+  case writeFailed(FileID, Interruption)
   /// The local copy of a delivered file was removed to make room; its status stays.
   case evicted(FileID)
   /// A file that lay in the spool when the daemon started, found by the scan. Nobody has it open.

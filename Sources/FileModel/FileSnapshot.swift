@@ -19,11 +19,13 @@ public struct FileSnapshot: Hashable, Sendable {
   public var writableOpens: Int
   /// Mutations whose system call has not returned yet.
   public var mutationsInFlight: Int
+  /// Why the content is not whole, as far as is known by now; nil when nothing speaks against it.
+  public var interruption: Interruption?
 
   /// Collects the facts of one instant.
   public init(
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
-    names: [RelativePath], writableOpens: Int, mutationsInFlight: Int
+    names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil
   ) {
     self.id = id
     self.epoch = epoch
@@ -34,6 +36,7 @@ public struct FileSnapshot: Hashable, Sendable {
     self.names = names
     self.writableOpens = writableOpens
     self.mutationsInFlight = mutationsInFlight
+    self.interruption = interruption
   }
 
   /// No writer has it open, no mutation is under way and it has a name: the file can be read as one consistent whole.

@@ -81,6 +81,7 @@ extension FileStatus.State {
     case .writing: "writing"
     case .held: "held"
     case .ignored: "ignored"
+    case .interrupted: "interrupted"
     case .queued: "queued"
     case .uploading: "uploading"
     case .waiting: "waiting"

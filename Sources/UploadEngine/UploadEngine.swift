@@ -130,6 +130,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         },
         tick: { [self] in
           evictExpired(contents)
+          obeySpoolOrders(contents)
           io.sweep()
           watchMemory(io, availableMemory)
         }))
@@ -456,6 +457,15 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     }
   }
 
+  private func obeySpoolOrders(_ contents: any FileContents) {
+    for order in state.withLock({ $0.schedule.takeSpoolOrders() }) {
+      switch order {
+      case .discard(let file): _ = contents.evict(file.id, ifUnchangedSince: file.epoch)
+      case .accept(let file): contents.accept(file.id, ifUnchangedSince: file.epoch)
+      }
+    }
+  }
+
   // MARK: - Log
 
   private func log(_ report: UploadReport) {
@@ -470,6 +480,14 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       logger.error(
         "not delivered; the file is kept in the spool",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .interrupted(_, let path, let failure):
+      logger.warning(
+        "not finished by its writer; the file is kept in the spool and not published",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .discarded(_, let path, let failure):
+      logger.warning(
+        "not finished by its writer; the file was removed from the spool by rule",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)"])
     case .destinationUnavailable(let failure):
       logger.warning(
         "the destination is not available; everything waits",

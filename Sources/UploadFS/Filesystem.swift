@@ -18,6 +18,9 @@ public final class Filesystem: Sendable, FileContents {
   let root: FileDescriptor
   let reservedNames: Set<EntryName>
   let isPrivileged: Bool
+  /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
+  /// a restart. Without, such a file counts as finished.
+  public let marksWriters: Bool
 
   /// Held shared while a path is used, alone while names change.
   let namespaceLock = ReadWriteLock()
@@ -66,6 +69,7 @@ public final class Filesystem: Sendable, FileContents {
     root = spool.captures
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
+    marksWriters = SpoolMark.areKept(in: spool.captures)
     nodes = Mutex(
       Namespace(
         table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))
@@ -204,6 +208,8 @@ public final class Filesystem: Sendable, FileContents {
 struct Caller: Hashable, Sendable {
   var user: uid_t
   var group: gid_t
+  /// The thread; 0 when it cannot be seen from here.
+  var thread: pid_t = 0
 }
 
 /// What a lookup found, counted once for the kernel.

@@ -118,7 +118,7 @@ final class Drain: Sendable {
 
   private func outcome(_ isDelivered: Bool) -> ExitStatus {
     let summary = engine.summary()
-    let failed = summary.filesByState[.failed] ?? 0
+    let failed = (summary.filesByState[.failed] ?? 0) + (summary.filesByState[.interrupted] ?? 0)
     if failed > 0 {
       let names = summary.failedPaths.prefix(10).map { Readable.line($0.displayText) }.joined(separator: ", ")
       StandardError.write("uploadfs-mount: \(Readable.count(failed, "file")) failed, kept in the spool: \(names)\n")

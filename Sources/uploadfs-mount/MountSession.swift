@@ -55,6 +55,11 @@ final class MountSession: Sendable {
     } catch {
       throw ToolFailure(error)
     }
+    if !filesystem.marksWriters {
+      logger.warning(
+        "the spool's filesystem has no user extended attributes: files that are being written when the mount dies will count as finished",
+        metadata: ["spool": "\(configuration.spool)"])
+    }
     drain = Drain(filesystem: filesystem, engine: engine, mount: mount, timeout: configuration.drainTimeout)
   }
 

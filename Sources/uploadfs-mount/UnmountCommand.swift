@@ -61,7 +61,7 @@ struct UnmountCommand: ParsableCommand {
     if let mount = try? MountView(mountPoint), (try? mount.summary().process.pid) == summary.process.pid {
       throw ToolFailure(.internalError, "the daemon has ended, but \(mountPoint) is still mounted")
     }
-    guard summary.count("failed") == 0 else { throw ToolFailure(.filesFailed, summary.failureSentence) }
+    guard summary.failedCount == 0 else { throw ToolFailure(.filesFailed, summary.failureSentence) }
     return .success
   }
 }

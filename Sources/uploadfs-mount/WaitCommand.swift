@@ -36,7 +36,7 @@ struct WaitCommand: ParsableCommand {
       StandardError.write(
         "uploadfs-mount: \(Readable.count(summary.count("held"), "file")) held back, not waited for\n")
     }
-    guard summary.count("failed") == 0 else {
+    guard summary.failedCount == 0 else {
       throw ToolFailure(.filesFailed, summary.failureSentence)
     }
     return .success
@@ -70,11 +70,14 @@ extension SummaryReading {
     return oldest > sequence
   }
 
+  /// Files that need somebody's help.
+  var failedCount: Int { count("failed") + count("interrupted") }
+
   /// Which files failed.
   var failureSentence: String {
     let names = failedPaths.prefix(10).map(Readable.line).joined(separator: ", ")
-    let more = count("failed") > 10 ? ", …" : ""
-    return "\(Readable.count(count("failed"), "file")) failed and kept in the spool: \(names)\(more); "
+    let more = failedCount > 10 ? ", …" : ""
+    return "\(Readable.count(failedCount, "file")) failed and kept in the spool: \(names)\(more); "
       + "why is in status/NAME.json"
   }
 }

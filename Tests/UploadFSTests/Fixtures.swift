@@ -52,7 +52,7 @@ final class RecordingSink: FileEventSink {
         if !snapshot.isSettled { state.problems.append("found while somebody writes: \(snapshot)") }
       case .removed(let id), .evicted(let id):
         if !state.gone.insert(id).inserted { state.problems.append("gone twice: \(id)") }
-      case .writeRefused, .scanEnded: break
+      case .writeFailed, .scanEnded: break
       }
     }
   }
@@ -99,7 +99,7 @@ final class RecordingSink: FileEventSink {
         case .event(.removed): "removed"
         case .event(.evicted): "evicted"
         case .event(.found): "found"
-        case .event(.writeRefused): "writeRefused"
+        case .event(.writeFailed): "writeFailed"
         case .event(.scanEnded): "scanEnded"
         }
       }
@@ -113,7 +113,7 @@ final class RecordingSink: FileEventSink {
       case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .namesChanged(let snapshot),
         .attributesChanged(let snapshot), .found(let snapshot):
         return snapshot
-      case .removed, .evicted, .writeRefused, .scanEnded: continue
+      case .removed, .evicted, .writeFailed, .scanEnded: continue
       }
     }
     return nil

@@ -3,6 +3,7 @@
 #ifndef UPLOADFS_CLINUX_FILESYSTEM_H
 #define UPLOADFS_CLINUX_FILESYSTEM_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,6 +25,12 @@ extern const int uploadfs_falloc_punch_hole;
 /// SEEK_DATA and SEEK_HOLE.
 extern const int uploadfs_seek_data;
 extern const int uploadfs_seek_hole;
+
+/// fsetxattr(2), fremovexattr(2) and lgetxattr(2), whose header is in no module. The last takes a directory, as openat(2)
+/// does.
+int uploadfs_set_attribute(int fd, const char *name, const char *value, size_t length);
+int uploadfs_remove_attribute(int fd, const char *name);
+ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name, char *value, size_t capacity);
 
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);

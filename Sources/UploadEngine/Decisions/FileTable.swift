@@ -32,6 +32,7 @@ struct FileTable: Sendable {
     var writing = 0
     var held = 0
     var ignored = 0
+    var interrupted = 0
     var ready = 0
     var waiting = 0
     var finishing = 0
@@ -121,6 +122,9 @@ struct FileTable: Sendable {
     case .writing: counts.writing += step
     case .held: counts.held += step
     case .ignored: counts.ignored += step
+    case .interrupted:
+      counts.interrupted += step
+      if step > 0 { failed.insert(id) } else { failed.remove(id) }
     case .ready:
       counts.ready += step
       if standing.isSmallAtWork { counts.smallAtWork += step }

@@ -22,6 +22,8 @@ struct FileUpload: Sendable {
     case held
     /// By rule it is never sent, open or not. Becomes `writing` or `ready` when it gets another name.
     case ignored
+    /// Settled, and not whole; kept until somebody asks for it. Becomes `ready` then, `writing` at a change.
+    case interrupted
     /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing`, `waiting`, `failed`, `writing`.
     case ready
     /// A failure that may pass; tried again at this time. Becomes `ready`, `writing`.
@@ -61,8 +63,6 @@ struct FileUpload: Sendable {
   /// Rounds of failures without progress: requests that were under way together fail together, and count once.
   var attempts = 0
   @Rare var lastFailure: FileStatus.Failure?
-  /// A write of the present content was refused: it is incomplete, and only delivered when somebody asks for it.
-  @Rare var refusedWrite: FileStatus.Failure?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   /// A small file that is read or sent; the others are in the schedule's lists.
@@ -111,8 +111,6 @@ struct FileUpload: Sendable {
 
   /// The `code` of a cancelled file in the catalog.
   static let cancelledCode = "cancelled"
-  /// The `code` of ``refusedWrite``.
-  static let refusedWriteCode = "write-refused"
 
   init(snapshot: FileSnapshot, phase: Phase, isOpen: Bool, changeSequence: UInt64) {
     id = snapshot.id
@@ -147,7 +145,7 @@ struct FileUpload: Sendable {
   static func isPending(_ phase: Phase) -> Bool {
     switch phase {
     case .writing, .ready, .waiting, .finishing: true
-    case .held, .ignored, .complete, .failed, .cancelled, .removed: false
+    case .held, .ignored, .interrupted, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

@@ -117,6 +117,10 @@ public enum UploadReport: Hashable, Sendable {
   case retrying(FileID, RelativePath, FileStatus.Failure)
   /// A file needs somebody's help; it is kept.
   case failed(FileID, RelativePath, FileStatus.Failure)
+  /// A file was not finished by its writer; it is kept.
+  case interrupted(FileID, RelativePath, FileStatus.Failure)
+  /// Such a file was removed from the spool, by rule.
+  case discarded(FileID, RelativePath, FileStatus.Failure)
   /// A file made no progress for a minute; it connects anew and asks the server.
   case stuck(FileID, RelativePath)
   /// The destination as a whole is not to be had; everything waits.

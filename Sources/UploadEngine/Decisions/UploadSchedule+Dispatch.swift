@@ -13,7 +13,6 @@ extension UploadSchedule {
   mutating func makeReady(_ id: FileID, at now: Moment) {
     guard var file = files[id], file.isLocal, file.phase != .removed else { return }
     let isResuming = file.transfer != nil
-    file.refusedWrite = nil
     file.phase = .ready
     file.isSmallAtWork = false
     if !isResuming { prepareTransfer(&file, at: now) }

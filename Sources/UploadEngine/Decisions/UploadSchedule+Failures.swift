@@ -92,7 +92,7 @@ extension FileUpload {
   fileprivate var isToBeDelivered: Bool {
     switch phase {
     case .writing, .held, .ready, .waiting: true
-    case .ignored, .finishing, .complete, .failed, .cancelled, .removed: false
+    case .ignored, .interrupted, .finishing, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

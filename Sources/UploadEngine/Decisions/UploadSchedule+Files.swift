@@ -11,8 +11,8 @@ extension UploadSchedule {
     case .namesChanged(let snapshot): namesChanged(snapshot, at: now)
     case .attributesChanged(let snapshot): attributesChanged(snapshot)
     case .removed(let id): removed(id, at: now)
-    case .evicted(let id): evicted(id)
-    case .writeRefused(let id, let limitBytes): writeRefused(id, limitBytes: limitBytes, at: now)
+    case .evicted(let id): evicted(id, at: now)
+    case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
     case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     case .scanEnded: scanEnded(at: now)
     }
@@ -53,7 +53,6 @@ extension UploadSchedule {
     }
     if var file = files[snapshot.id] {
       file.isOpen = true
-      file.refusedWrite = nil
       file.snapshot = snapshot
       files[snapshot.id] = file
     } else {
@@ -93,7 +92,6 @@ extension UploadSchedule {
     file.goesAlone = false
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
-    if !file.isOpen { file.refusedWrite = nil }
     files[snapshot.id] = file
     planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
@@ -106,7 +104,9 @@ extension UploadSchedule {
     file.isOpen = false
     file.closedAt = now.wallMilliseconds
     let isSameContent = file.snapshot.epoch == snapshot.epoch
+    let known = isSameContent ? file.snapshot.interruption : nil
     file.snapshot = snapshot
+    file.snapshot.interruption = snapshot.interruption ?? known
     file.path = snapshot.names.first ?? file.path
     files[snapshot.id] = file
     switch file.phase {
@@ -124,7 +124,7 @@ extension UploadSchedule {
         // It was passed over while it was open.
         if isSmall(file) { smallQueue.append(snapshot.id) }
       }
-    case .held, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
+    case .held, .interrupted, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
       break
     }
     actions.append(.showStatus(snapshot.id))
@@ -144,6 +144,7 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
+    case .interrupted: if interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
     case .writing, .ignored: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
       if file.nextPath(limits) == nil { settleName(snapshot.id, at: now) }
@@ -214,7 +215,7 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard var file = files[id] else { return }
     switch file.phase {
-    case .writing, .held, .ready, .waiting, .failed: break
+    case .writing, .held, .interrupted, .ready, .waiting, .failed: break
     case .ignored, .finishing, .complete, .cancelled, .removed: return
     }
     giveUp(&file, at: now)
@@ -235,13 +236,13 @@ extension UploadSchedule {
     guard let file = files[id] else { return }
     switch file.phase {
     case .failed, .waiting, .cancelled: break
+    case .interrupted: return accept(id, at: now)
     case .writing, .held, .ignored, .ready, .finishing, .complete, .removed: return
     }
     if file.isOpen {
       files[id]?.phase = .writing
       actions.append(.showStatus(id))
     } else {
-      files[id]?.refusedWrite = nil
       settleName(id, at: now)
     }
   }
@@ -257,19 +258,9 @@ extension UploadSchedule {
     abortSession(&file, at: now)
   }
 
-  private mutating func writeRefused(_ id: FileID, limitBytes: UInt64, at now: Moment) {
-    let message =
-      "A write beyond the largest size that is taken (\(limitBytes) bytes) was refused, so the file is incomplete and is "
-      + "not delivered. It is kept in the spool: raise --max-file-size and write it again, or deliver it as it is with "
-      + "SIGUSR1."
-    let refused = FileStatus.Failure(code: FileUpload.refusedWriteCode, message: message, at: now)
-    files[id]?.refusedWrite = refused
-    files[id]?.lastFailure = refused
-    actions.append(.showStatus(id))
-  }
-
-  private mutating func evicted(_ id: FileID) {
+  private mutating func evicted(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
+    guard file.phase != .interrupted else { return discarded(id, at: now) }
     file.isLocal = false
     file.snapshot.names = []
     files[id] = file
@@ -303,9 +294,8 @@ extension UploadSchedule {
       file.receipt = receipt
       file.publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
       file.completedAt = entry.completedAtMilliseconds
-    } else if let entry, entry.failureCode == FileUpload.refusedWriteCode, entry.describes(snapshot) {
-      file.refusedWrite = FileStatus.Failure(
-        code: FileUpload.refusedWriteCode, message: entry.failureMessage ?? "", at: now)
+    } else if let entry, entry.describes(snapshot), let known = entry.failureCode.flatMap({ Interruption($0) }) {
+      file.snapshot.interruption = snapshot.interruption ?? known
     } else if let entry, entry.failureCode == FileUpload.cancelledCode, entry.state == .failed,
       entry.describes(snapshot)
     {
@@ -384,13 +374,8 @@ extension UploadSchedule {
     if limits.ignores(file.snapshot.names), file.receipt == nil {
       ignore(&file, at: now)
       files[id] = file
-    } else if let refused = file.refusedWrite {
-      leaveTransfer(&file)
-      file.phase = .failed
-      file.lastFailure = refused
-      files[id] = file
-      actions.append(.record(id))
-      actions.append(.report(.failed(id, file.path, refused)))
+    } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish {
+      interrupted(id, interruption, at: now)
     } else if file.nextPath(limits) == nil, file.publishedPaths.isEmpty {
       leaveTransfer(&file)
       file.phase = .held

@@ -39,7 +39,8 @@ extension UploadSchedule {
     let workingCount = working.count + counts.smallAtWork
     let isPaused = gateFailure != nil
     summary.filesByState = [
-      .writing: counts.writing, .held: counts.held, .ignored: counts.ignored, .complete: counts.complete,
+      .writing: counts.writing, .held: counts.held, .ignored: counts.ignored, .interrupted: counts.interrupted,
+      .complete: counts.complete,
       .failed: counts.failed,
       .cancelled: counts.cancelled,
       .queued: isPaused ? 0 : counts.ready - workingCount,
@@ -76,7 +77,7 @@ extension UploadSchedule {
     let state: CatalogState
     switch file.phase {
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
-    case .failed, .cancelled: state = .failed
+    case .interrupted, .failed, .cancelled: state = .failed
     case .writing, .held, .ignored, .ready, .waiting, .removed: state = .pending
     }
     return CatalogEntry(
@@ -123,6 +124,7 @@ extension UploadSchedule {
     case .writing: return .writing
     case .held: return .held
     case .ignored: return .ignored
+    case .interrupted: return .interrupted
     case .waiting: return .waiting
     case .finishing: return .uploading
     case .complete: return .complete
@@ -141,6 +143,7 @@ extension UploadSchedule {
     case .held:
       "The name looks like one that a program uses while it writes; the file is delivered once it is renamed."
     case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
+    case .interrupted: "Its writer did not finish it, so it is not published; it is kept in the spool."
     case .cancelled: "The upload was cancelled; the file is kept in the spool."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
     case .writing, .ready, .waiting, .finishing, .complete, .failed: nil
@@ -178,7 +181,7 @@ extension UploadSchedule {
       status.lastFailure = gateFailure
       status.attempts = max(file.attempts, gateAttempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
-    case .writing, .held, .ignored, .ready, .finishing, .complete, .failed, .cancelled, .removed: break
+    case .writing, .held, .ignored, .interrupted, .ready, .finishing, .complete, .failed, .cancelled, .removed: break
     }
   }
 

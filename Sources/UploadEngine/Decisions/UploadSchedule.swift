@@ -203,6 +203,8 @@ public struct UploadSchedule: Sendable {
   var isScanned = false
   var isDraining = false
   var actions: [UploadAction] = []
+  /// What is to be done with files in the spool; see ``takeSpoolOrders()``.
+  var spoolOrders: [SpoolOrder] = []
 
   /// A schedule with nothing to do but what an earlier run left.
   public init(
@@ -285,6 +287,7 @@ public struct UploadSchedule: Sendable {
     for file in Array(files.values) {
       switch file.phase {
       case .failed, .waiting: makeReady(file.id, at: now)
+      case .interrupted: accept(file.id, at: now)
       case .ready: file.transfer?.endRests()
       default: break
       }

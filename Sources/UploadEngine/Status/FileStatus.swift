@@ -10,6 +10,8 @@ public struct FileStatus: Hashable, Sendable {
     case held
     /// A rule says that it is never uploaded; it is kept in the spool.
     case ignored
+    /// Its writer did not finish it: killed, a write failed, or the mount died. Kept, and not published.
+    case interrupted
     /// Complete, its turn has not come.
     case queued
     /// Bytes are on their way.
@@ -68,7 +70,7 @@ public struct FileStatus: Hashable, Sendable {
   public var publishedName: String
   /// The state.
   public var state: State
-  /// Why it is held, ignored or cancelled; nil otherwise.
+  /// Why it is held, ignored, interrupted or cancelled; nil otherwise.
   public var reason: String?
   /// Counts complete contents of this file: 1 for the first.
   public var revision: UInt64

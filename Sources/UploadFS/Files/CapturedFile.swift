@@ -20,6 +20,15 @@ final class CapturedFile: Sendable {
   struct State {
     var activity: WriterActivity
     var caching = CachingPolicy()
+    /// What became of the content in its writers' hands, now and when it was last settled.
+    var fate = ContentFate()
+    var settledFate = ContentFate()
+    /// What the spool file is marked with; nil until somebody has looked.
+    var mark: SpoolMark?
+    /// Writable handles of which a descriptor was closed and through which nothing was written since.
+    var restingWriters = 0
+    /// The disk has everything that was written.
+    var isSynchronized = false
     /// The open file that all handles share; present while there is a handle.
     var descriptor: FileDescriptor?
     /// Open handles, readers included.
@@ -43,7 +52,15 @@ final class CapturedFile: Sendable {
     self.id = id
     self.node = node
     self.key = key
-    state = Mutex(State(activity: isNew ? .created : .found, wasCreatedHere: isNew))
+    state = Mutex(
+      State(activity: isNew ? .created : .found, mark: isNew ? SpoolMark.none : nil, wasCreatedHere: isNew))
+  }
+}
+
+extension CapturedFile.State {
+  /// Nobody writes, and every writer has closed a descriptor since it last did.
+  var areWritersResting: Bool {
+    restingWriters == activity.writableOpens && activity.mutationsInFlight == 0
   }
 }
 

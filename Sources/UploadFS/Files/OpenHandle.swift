@@ -1,4 +1,5 @@
 import FileModel
+import Glibc
 import Synchronization
 
 /// What a handle number of the kernel stands for.
@@ -14,14 +15,19 @@ final class FileHandle: Sendable {
   let descriptor: FileDescriptor
   let writes: Bool
   let isDirect: Bool
-  /// A descriptor of it was closed and nothing was written since: it no longer counts as a direct writer.
+  /// The thread that opened it; 0 when it cannot be seen from here.
+  let opener: pid_t
+  /// Of the thread that closed a descriptor of it last; 0 when that one was not killed.
+  let killingSignal = Atomic<Int32>(0)
+  /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)
 
-  init(file: CapturedFile, descriptor: FileDescriptor, writes: Bool, isDirect: Bool) {
+  init(file: CapturedFile, descriptor: FileDescriptor, writes: Bool, isDirect: Bool, opener: pid_t) {
     self.file = file
     self.descriptor = descriptor
     self.writes = writes
     self.isDirect = isDirect
+    self.opener = opener
   }
 }
 

@@ -21,7 +21,7 @@ struct Call: ~Copyable {
 
   var caller: Caller {
     guard let context = fuse_req_ctx(rawRequest) else { return Caller(user: geteuid(), group: getegid()) }
-    return Caller(user: context.pointee.uid, group: context.pointee.gid)
+    return Caller(user: context.pointee.uid, group: context.pointee.gid, thread: context.pointee.pid)
   }
 
   /// Answers with what `body` returns, or with its error.

@@ -227,8 +227,9 @@ private func fuseStatistics(_ request: fuse_req_t?, _ node: fuse_ino_t) {
 private func fuseOpen(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
   guard let call = Call(request), let info else { return }
   let filesystem = call.filesystem
+  let opener = call.caller.thread
   call.answer { (filesystem) throws(SystemError) in
-    try filesystem.open(NodeID(node), flags: info.pointee.flags)
+    try filesystem.open(NodeID(node), flags: info.pointee.flags, by: opener)
   } _: { reply, opened in
     opened.fill(info)
     if !reply.opened(info) { filesystem.release(opened.handle) }
@@ -290,7 +291,8 @@ private func fuseWrite(
 private func fuseFlush(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
   guard let call = Call(request), let info else { return }
   let number = info.pointee.fh
-  call.answerDone { (filesystem) throws(SystemError) in filesystem.flush(number) }
+  let closer = call.caller.thread
+  call.answerDone { (filesystem) throws(SystemError) in filesystem.flush(number, closer: closer) }
 }
 
 private func fuseRelease(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {

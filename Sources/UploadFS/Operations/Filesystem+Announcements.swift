@@ -14,7 +14,7 @@ extension Filesystem {
     case found
     case removed
     case evicted
-    case writeRefused
+    case writeFailed(Interruption)
 
     init(_ announcement: WriterActivity.Announcement) {
       switch announcement {
@@ -68,7 +68,7 @@ extension Filesystem {
     case .found: .found(snapshot)
     case .removed: .removed(id)
     case .evicted: .evicted(id)
-    case .writeRefused: .writeRefused(id, limitBytes: configuration.fileBytesMax)
+    case .writeFailed(let cause): .writeFailed(id, cause)
     }
   }
 
@@ -80,7 +80,7 @@ extension Filesystem {
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: nodes.withLock { $0.table.paths(of: file.node) }, writableOpens: state.activity.writableOpens,
-      mutationsInFlight: state.activity.mutationsInFlight)
+      mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption)
   }
 
   private func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
@@ -102,10 +102,12 @@ extension Filesystem {
 
   // MARK: The bracket around a mutation of the content
 
-  /// Makes a mutation known before its system call. Every call is followed by ``endMutation(of:)``.
-  func beginMutation(of file: CapturedFile) {
+  /// Makes a mutation known before its system call on the descriptor. Every call is followed by
+  /// ``endMutation(of:through:_:)``.
+  func beginMutation(of file: CapturedFile, through descriptor: FileDescriptor) {
     let isBegun = file.state.withLock { state in
       guard !state.activity.needsNewRevision else { return false }
+      markWriting(&state, through: descriptor)
       _ = state.activity.beginMutation()
       return true
     }
@@ -113,18 +115,30 @@ extension Filesystem {
     file.order.withLock { _ in
       // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
       if file.state.withLock({ $0.activity.needsNewRevision }) { sink.contentWillChange(file.id) }
-      announceInOrder(file) { state in state.activity.beginMutation().map { Announcement($0) } }
+      announceInOrder(file) { state in
+        if state.activity.needsNewRevision { state.fate.revisionBegan() }
+        markWriting(&state, through: descriptor)
+        return state.activity.beginMutation().map { Announcement($0) }
+      }
     }
   }
 
-  /// After a mutation's system call, whatever came of it.
-  func endMutation(of file: CapturedFile) {
+  /// After a mutation's system call, whatever came of it; `note` says what did.
+  func endMutation(
+    of file: CapturedFile, through descriptor: FileDescriptor, _ note: (inout ContentFate) -> Void = { _ in }
+  ) {
     let isEnded = file.state.withLock { state in
+      note(&state.fate)
       guard state.activity.endsMutationsSilently else { return false }
       _ = state.activity.endMutation()
       return true
     }
     if isEnded { return }
-    announce(file) { state in state.activity.endMutation().map { Announcement($0) } }
+    announce(file) { state in
+      let hasRevision = state.activity.hasOpenRevision
+      let announcement = state.activity.endMutation()
+      noteSettled(announcement, hasRevision: hasRevision, &state, through: descriptor)
+      return announcement.map { Announcement($0) }
+    }
   }
 }

@@ -44,7 +44,7 @@ extension Filesystem {
     }
   }
 
-  private func file(of id: FileID) -> CapturedFile? {
+  func file(of id: FileID) -> CapturedFile? {
     nodes.withLock { namespace in
       namespace.table.node(of: id).flatMap { namespace.table[$0]?.file }
     }
@@ -77,7 +77,7 @@ extension Filesystem {
     }
   }
 
-  private func openByName(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
+  func openByName(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
     let place = try location(of: file.node)
     let number: Int32
     do throws(SystemError) {
@@ -175,6 +175,7 @@ extension Filesystem {
         return nil
       }
       state.foundAnnounced = true
+      readMark(of: file, &state)
       return .found
     }
   }

@@ -18,14 +18,14 @@ extension Filesystem {
 
   // MARK: Opening
 
-  func open(_ node: NodeID, flags: Int32) throws(SystemError) -> Opened {
+  func open(_ node: NodeID, flags: Int32, by opener: pid_t = 0) throws(SystemError) -> Opened {
     if node.isVirtual { return try openVirtual(node, flags: flags) }
     guard let file = file(of: node) else { throw .stale }
     let access = flags & O_ACCMODE
     let writes = access == O_WRONLY || access == O_RDWR
     let truncates = flags & O_TRUNC != 0
     if writes || truncates { try requireAccepting() }
-    let opened = try open(file, reads: access != O_WRONLY, writes: writes)
+    let opened = try open(file, reads: access != O_WRONLY, writes: writes, opener)
     guard truncates else { return opened }
     do throws(SystemError) {
       // O_RDONLY | O_TRUNC truncates as well, and the kernel takes the file for empty from here on.
@@ -38,17 +38,17 @@ extension Filesystem {
     return opened
   }
 
-  private func open(_ file: CapturedFile, reads: Bool, writes: Bool) throws(SystemError) -> Opened {
+  private func open(_ file: CapturedFile, reads: Bool, writes: Bool, _ opener: pid_t) throws(SystemError) -> Opened {
     guard writes else {
       return try namespaceLock.shared { () throws(SystemError) in
         try file.state.withLock { (state) throws(SystemError) in
-          try openLocked(file, &state, reads: reads, writes: false)
+          try openLocked(file, &state, reads: reads, writes: false, opener)
         }
       }
     }
     var opened: Opened?
     try announce(file) { (state) throws(SystemError) -> Announcement? in
-      opened = try openLocked(file, &state, reads: reads, writes: true)
+      opened = try openLocked(file, &state, reads: reads, writes: true, opener)
       return state.activity.openedForWriting().map { Announcement($0) }
     }
     guard let opened else { throw .inputOutput }
@@ -57,8 +57,9 @@ extension Filesystem {
 
   /// The namespace lock and the file's lock are held.
   private func openLocked(
-    _ file: CapturedFile, _ state: inout CapturedFile.State, reads: Bool, writes: Bool
+    _ file: CapturedFile, _ state: inout CapturedFile.State, reads: Bool, writes: Bool, _ opener: pid_t
   ) throws(SystemError) -> Opened {
+    readMark(of: file, &state)
     let descriptor: FileDescriptor
     if let shared = state.descriptor, shared.isReadable || !reads, shared.isWritable || !writes {
       descriptor = shared
@@ -66,18 +67,20 @@ extension Filesystem {
       descriptor = try openSpoolFile(file, current: state.descriptor, writes: writes)
       state.descriptor = descriptor
     }
-    return register(file, &state, descriptor, reads: reads, writes: writes)
+    return register(file, &state, descriptor, reads: reads, writes: writes, opener)
   }
 
   private func register(
-    _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, reads: Bool, writes: Bool
+    _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, reads: Bool, writes: Bool,
+    _ opener: pid_t
   ) -> Opened {
     state.handles += 1
     if writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
     let mode = (try? descriptor.status())?.st_mode ?? 0
     let choice = state.caching.opened(
       reads: reads, writes: writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
-    let handle = FileHandle(file: file, descriptor: descriptor, writes: writes, isDirect: choice.isDirect)
+    let handle = FileHandle(
+      file: file, descriptor: descriptor, writes: writes, isDirect: choice.isDirect, opener: opener)
     return Opened(
       handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.isDirect, keepsCache: choice.keepsCache,
       skipsFlush: !writes)
@@ -124,7 +127,7 @@ extension Filesystem {
     } catch  where error == .exists && flags & O_EXCL == 0 {
       guard let found = try lookup(entry) else { throw .stale }
       do throws(SystemError) {
-        return (found, try open(found.node, flags: flags))
+        return (found, try open(found.node, flags: flags, by: caller.thread))
       } catch {
         forget(found.node, count: 1)
         throw error
@@ -167,8 +170,12 @@ extension Filesystem {
       let opened = file.state.withLock { state in
         state.descriptor = descriptor
         // Sent once no lock is held, before anything else is said of this file.
-        if writes { state.owesOpened = state.activity.openedForWriting() != nil }
-        return register(file, &state, descriptor, reads: access != O_WRONLY, writes: writes)
+        if writes {
+          state.owesOpened = state.activity.openedForWriting() != nil
+          // Making it was its first change.
+          markWriting(&state, through: descriptor)
+        }
+        return register(file, &state, descriptor, reads: access != O_WRONLY, writes: writes, caller.thread)
       }
       return CreatedFile(found: FoundEntry(node: node, status: status), file: file, opened: opened, writes: writes)
     }
@@ -181,7 +188,7 @@ extension Filesystem {
     guard case .file(let handle)? = handles.withLock({ $0.remove(number) }) else { return }
     let file = handle.file
     if handle.writes {
-      announce(file) { state in state.activity.closedForWriting().map { Announcement($0) } }
+      announce(file) { state in closed(handle, &state) }
     }
     defer { if handle.writes { writerIsGone() } }
     let last = file.state.withLock { state -> FileDescriptor? in
@@ -194,21 +201,6 @@ extension Filesystem {
     }
     // Closed here, without the lock, unless a system call of another thread still uses it.
     _ = last
-  }
-
-  /// One descriptor of a handle was closed. Everything that was written is in the spool already, and only the release of
-  /// the last descriptor says that a writer has finished.
-  func flush(_ number: UInt64) {
-    guard case .file(let handle)? = try? handle(number), handle.isDirect, handle.writes else { return }
-    handle.file.state.withLock { state in
-      if !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) { state.caching.rested() }
-    }
-  }
-
-  private func resume(_ handle: FileHandle) {
-    handle.file.state.withLock { state in
-      if handle.isResting.exchange(false, ordering: .sequentiallyConsistent) { state.caching.resumed() }
-    }
   }
 
   // MARK: Reading and writing
@@ -245,18 +237,32 @@ extension Filesystem {
   func write(_ number: UInt64, at offset: Int64, _ bytes: UnsafeRawBufferPointer) throws(SystemError) -> Int {
     guard case .file(let handle) = try handle(number) else { throw .readOnly }
     guard let base = bytes.baseAddress, !bytes.isEmpty else { return 0 }
+    let file = handle.file
+    let count: UInt64
     do throws(SystemError) {
       try requireSize(offset: offset, length: Int64(bytes.count))
+      count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor, isPartEnough: true)
+      guard count > 0 else { throw .noSpace }
     } catch {
-      if error == .tooLarge { announce(handle.file) { _ in .writeRefused } }
+      if error != .invalid { writeFailed(file, at: offset, count: bytes.count, error) }
       throw error
     }
-    let count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor, isPartEnough: true)
-    guard count > 0 else { throw .noSpace }
     if handle.isResting.load(ordering: .relaxed) { resume(handle) }
-    beginMutation(of: handle.file)
-    defer { endMutation(of: handle.file) }
-    return try Self.writeFully(handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
+    beginMutation(of: file, through: handle.descriptor)
+    var written = 0
+    defer {
+      endMutation(of: file, through: handle.descriptor) { fate in
+        fate.wrote(UInt64(clamping: offset)..<(UInt64(clamping: offset) &+ UInt64(clamping: written)))
+      }
+    }
+    do throws(SystemError) {
+      written = try Self.writeFully(
+        handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
+    } catch {
+      writeFailed(file, at: offset, count: bytes.count, error)
+      throw error
+    }
+    return written
   }
 
   private static func writeFully(_ descriptor: FileDescriptor, at offset: Int64, _ bytes: UnsafeRawBufferPointer)
@@ -319,7 +325,7 @@ extension Filesystem {
   func synchronize(_ number: UInt64, dataOnly: Bool) throws(SystemError) {
     let descriptor: FileDescriptor
     switch try handle(number) {
-    case .file(let handle): descriptor = handle.descriptor
+    case .file(let handle): return try synchronize(handle, dataOnly: dataOnly)
     case .directory(let handle):
       guard let opened = handle.descriptor else { return }
       descriptor = opened
@@ -337,8 +343,8 @@ extension Filesystem {
       let bytes = UInt64(clamping: length)
       guard admit(bytes, at: offset, of: handle.descriptor, isPartEnough: false) == bytes else { throw .noSpace }
     }
-    beginMutation(of: handle.file)
-    defer { endMutation(of: handle.file) }
+    beginMutation(of: handle.file, through: handle.descriptor)
+    defer { endMutation(of: handle.file, through: handle.descriptor) }
     while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
       if errno != EINTR { throw .last }
     }
@@ -371,11 +377,15 @@ extension Filesystem {
   /// Changes a file's size through an open descriptor.
   func truncate(_ file: CapturedFile, to size: Int64, through descriptor: FileDescriptor) throws(SystemError) {
     try requireSize(offset: size, length: 0)
-    beginMutation(of: file)
-    defer { endMutation(of: file) }
+    beginMutation(of: file, through: descriptor)
+    var isDone = false
+    defer {
+      endMutation(of: file, through: descriptor) { fate in if isDone { fate.truncated(to: UInt64(clamping: size)) } }
+    }
     while ftruncate(descriptor.number, off_t(size)) != 0 {
       if errno != EINTR { throw .last }
     }
+    isDone = true
   }
 
   /// A descriptor for truncate(2), which comes without a handle.
@@ -383,7 +393,10 @@ extension Filesystem {
   {
     guard let file = file(of: node) else { throw .stale }
     let descriptor = try namespaceLock.shared { () throws(SystemError) -> FileDescriptor in
-      let current = file.state.withLock { $0.descriptor }
+      let current = file.state.withLock { state in
+        readMark(of: file, &state)
+        return state.descriptor
+      }
       if let current, current.isWritable { return current }
       return FileDescriptor(
         owning: try openSpoolFile(file, current: current, O_WRONLY), isReadable: false, isWritable: true)

@@ -802,32 +802,6 @@ import Testing
     #expect(harness.status(delivered.id)?.isLocal == false)
   }
 
-  @Test func refusedWrite_keepsTheFileBack_alsoOverARestart_untilSomebodyAsks() {
-    var harness = scanned()
-    let file = ImaginaryFile(1, "a.mov", size: 10)
-    harness.handle(file.opened)
-    harness.handle(.writeRefused(file.id, limitBytes: 10))
-    harness.handle(file.settled)
-    #expect(harness.state(file.id) == .failed)
-    #expect(harness.status(file.id)?.lastFailure?.code == "write-refused")
-    #expect(harness.reads.isEmpty)
-    guard let entry = harness.schedule.catalogEntry(of: file.id) else { return }
-
-    var restarted = scanned(catalog: [entry])
-    restarted.handle(file.found)
-    restarted.handle(.scanEnded)
-    #expect(restarted.state(file.id) == .failed)
-    restarted.apply { $0.retryAll(at: $1) }
-    restarted.succeed()
-    #expect(restarted.state(file.id) == .complete)
-
-    harness.handle(file.opened)
-    harness.handle(file.changed)
-    harness.handle(file.settled)
-    harness.succeed()
-    #expect(harness.state(file.id) == .complete, "written again, it is whole")
-  }
-
   // MARK: - Fairness and eviction
 
   @Test func smallNewFile_isNotHeldUpBehindAHugeOne() {

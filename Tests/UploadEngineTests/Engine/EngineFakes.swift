@@ -43,6 +43,8 @@ final class MemoryFiles: FileContents {
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
     files.withLock { $0.removeValue(forKey: id) } != nil
   }
+
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
 }
 
 /// A destination whose requests carry the step's number; its transport keeps the steps.

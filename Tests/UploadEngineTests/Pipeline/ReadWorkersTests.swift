@@ -233,6 +233,7 @@ private final class FakeContents: FileContents {
   }
 
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { false }
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
 }
 
 /// Holds a reader until the test opens it.

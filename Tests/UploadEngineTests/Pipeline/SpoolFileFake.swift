@@ -84,6 +84,7 @@ final class SpoolFileFake: FileContents {
   }
 
   func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { false }
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
 }
 
 private final class SpoolFileOpening: ReadableFile {

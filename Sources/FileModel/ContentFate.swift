@@ -1,0 +1,88 @@
+/// Whether a file holds what its writers meant it to hold, or something went wrong on the way. A pure value that the
+/// filesystem keeps under the file's lock beside ``WriterActivity``.
+///
+/// What failed is made good by writing to its place, by cutting it off, or by writing the file anew. A writer that died is
+/// made good by a later one that changes the file and finishes: it is the one to know.
+package struct ContentFate: Hashable, Sendable {
+  private struct Failed: Hashable, Sendable {
+    var range: Range<UInt64>
+    var cause: Interruption
+
+    static func anywhere(_ cause: Interruption) -> Failed { Failed(range: 0..<UInt64.max, cause: cause) }
+
+    /// Nobody knows what is missing: only when nothing is left of the content, nothing is.
+    var isAnywhere: Bool { range == 0..<UInt64.max }
+  }
+
+  /// Places that were to be written and were not; apart from each other, ascending.
+  private var failed: [Failed] = []
+  /// Of this revision, or of an earlier run.
+  private var death: Interruption?
+
+  /// More places than this are taken together: a writer that goes on and on after its writes fail.
+  private static let placesMax = 16
+
+  /// A file of which nothing bad is known.
+  package init() {}
+
+  /// A file of which an earlier run knew this.
+  package init(found interruption: Interruption?) {
+    death = interruption
+  }
+
+  /// Why the present content is not whole; nil when it is.
+  package var interruption: Interruption? { failed.first?.cause ?? death }
+
+  /// A writer begins to change a file that was settled: what becomes of it is in its hand now.
+  package mutating func revisionBegan() { death = nil }
+
+  /// Somebody wants the content as it is.
+  package mutating func accepted() {
+    failed = []
+    death = nil
+  }
+
+  /// A process that had it open for writing was killed.
+  package mutating func writerKilled(signal: Int32) { death = .writerKilled(signal: signal) }
+
+  /// A write of these bytes failed.
+  package mutating func writeFailed(_ range: Range<UInt64>, _ cause: Interruption) {
+    guard !range.isEmpty else { return }
+    wrote(range)
+    failed.append(Failed(range: range, cause: cause))
+    failed.sort { $0.range.lowerBound < $1.range.lowerBound }
+    guard failed.count > Self.placesMax, let first = failed.first, let last = failed.last else { return }
+    failed = [Failed(range: first.range.lowerBound..<last.range.upperBound, cause: first.cause)]
+  }
+
+  /// What was written earlier may not be on the disk, and nobody knows which part.
+  package mutating func lostContent(_ cause: Interruption) {
+    failed = [.anywhere(cause)]
+  }
+
+  /// Whether ``wrote(_:)`` and ``truncated(to:)`` could change anything.
+  package var hasFailedWrites: Bool { !failed.isEmpty }
+
+  /// These bytes were written.
+  package mutating func wrote(_ range: Range<UInt64>) {
+    guard hasFailedWrites else { return }
+    failed = failed.flatMap { place in
+      place.isAnywhere
+        ? [place]
+        : [
+          place.range.lowerBound..<max(place.range.lowerBound, min(place.range.upperBound, range.lowerBound)),
+          min(place.range.upperBound, max(place.range.lowerBound, range.upperBound))..<place.range.upperBound,
+        ].filter { !$0.isEmpty }.map { Failed(range: $0, cause: place.cause) }
+    }
+  }
+
+  /// The file has this size now.
+  package mutating func truncated(to sizeBytes: UInt64) {
+    failed = failed.compactMap { place in
+      guard place.range.lowerBound < sizeBytes else { return nil }
+      return place.isAnywhere
+        ? place : Failed(range: place.range.lowerBound..<min(place.range.upperBound, sizeBytes), cause: place.cause)
+    }
+    if sizeBytes == 0 { death = nil }
+  }
+}

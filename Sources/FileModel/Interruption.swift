@@ -1,0 +1,44 @@
+/// Why what a file holds is not what its writers meant it to hold (spec H5).
+public enum Interruption: Hashable, Sendable {
+  /// A write beyond the largest size that is taken was refused.
+  case writeRefused(limitBytes: UInt64)
+  /// A write failed with this errno, and nothing was written to its place afterwards.
+  case writeFailed(errno: Int32)
+  /// A process that had the file open for writing was ended by this signal.
+  case writerKilled(signal: Int32)
+  /// The mount ended while the file was being written.
+  case mountDied
+
+  /// The word for programs, in status files and in the catalog.
+  public var code: String {
+    switch self {
+    case .writeRefused: "write-refused"
+    case .writeFailed: "write-failed"
+    case .writerKilled: "writer-killed"
+    case .mountDied: "mount-died"
+    }
+  }
+
+  /// The word and its number, for a mark on the file.
+  public var text: String {
+    switch self {
+    case .writeRefused(let limitBytes): "\(code) \(limitBytes)"
+    case .writeFailed(let errno): "\(code) \(errno)"
+    case .writerKilled(let signal): "\(code) \(signal)"
+    case .mountDied: code
+    }
+  }
+
+  /// What ``text`` says; a number that is missing is 0. Nil for anything else.
+  public init?(_ text: String) {
+    let words = text.split(separator: " ", maxSplits: 1)
+    let number = words.count > 1 ? UInt64(words[1]) ?? 0 : 0
+    switch words.first {
+    case "write-refused": self = .writeRefused(limitBytes: number)
+    case "write-failed": self = .writeFailed(errno: Int32(clamping: number))
+    case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
+    case "mount-died": self = .mountDied
+    default: return nil
+    }
+  }
+}

@@ -1,0 +1,105 @@
+public import FileModel
+
+/// What is to be done with a file in the spool; done beside the events, because the filesystem must not be called while it
+/// reports one.
+public enum SpoolOrder: Hashable, Sendable {
+  /// Remove it, unless it was opened or has changed.
+  case discard(EvictionCandidate)
+  /// From now on its content counts as whole, unless it has changed.
+  case accept(EvictionCandidate)
+}
+
+/// Files that were not finished (spec H5): their writer was killed, a write failed, or the mount died.
+extension UploadSchedule {
+  /// Takes what has come up, in order. At most two for each file between two looks.
+  public mutating func takeSpoolOrders() -> [SpoolOrder] {
+    defer { spoolOrders.removeAll() }
+    return spoolOrders
+  }
+
+  func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
+    limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
+  }
+
+  /// A settled file is not whole, and is not to be published like that.
+  mutating func interrupted(_ id: FileID, _ interruption: Interruption, at now: Moment) {
+    guard var file = files[id] else { return }
+    leaveTransfer(&file)
+    checkpoint(&file)
+    file.phase = .interrupted
+    let failure = FileStatus.Failure(interruption, at: now)
+    file.lastFailure = failure
+    files[id] = file
+    actions.append(.record(id))
+    actions.append(.showStatus(id))
+    if interruptedPolicy(for: file) == .discard {
+      spoolOrders.append(.discard(EvictionCandidate(id: id, epoch: file.snapshot.epoch)))
+    } else {
+      actions.append(.report(.interrupted(id, file.path, failure)))
+    }
+  }
+
+  /// A write has failed; its writer may still make it good.
+  mutating func writeFailed(_ id: FileID, _ cause: Interruption, at now: Moment) {
+    files[id]?.lastFailure = FileStatus.Failure(cause, at: now)
+    actions.append(.showStatus(id))
+  }
+
+  /// Somebody wants it as it is.
+  mutating func accept(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    file.snapshot.interruption = nil
+    file.lastFailure = nil
+    files[id] = file
+    spoolOrders.append(.accept(EvictionCandidate(id: id, epoch: file.snapshot.epoch)))
+    if file.isOpen {
+      files[id]?.phase = .writing
+      actions.append(.showStatus(id))
+    } else {
+      settleName(id, at: now)
+    }
+  }
+
+  /// By rule the file is gone from the spool.
+  mutating func discarded(_ id: FileID, at now: Moment) {
+    guard let file = files[id], let failure = file.lastFailure else { return }
+    actions.append(.report(.discarded(id, file.path, failure)))
+    handle(.removed(id), at: now)
+    files[id]?.lastFailure = failure
+  }
+}
+
+extension FileStatus.Failure {
+  /// What people are told of an interruption.
+  init(_ interruption: Interruption, at now: Moment) {
+    self.init(code: interruption.code, message: Self.message(of: interruption), at: now)
+  }
+
+  private static func message(of interruption: Interruption) -> String {
+    let advice = "It is kept in the spool: write it again, or deliver it as it is with SIGUSR1."
+    switch interruption {
+    case .writeRefused(let limitBytes):
+      let limit = limitBytes > 0 ? " (\(limitBytes) bytes)" : ""
+      return "A write beyond the largest size that is taken\(limit) was refused, so the file is incomplete and is not "
+        + "delivered. It is kept in the spool: raise --max-file-size and write it again, or deliver it as it is with "
+        + "SIGUSR1."
+    case .writeFailed(let errno):
+      return "A write failed\(name(ofErrno: errno)) and was not made good, so the file is incomplete. \(advice)"
+    case .writerKilled(let signal):
+      let by = signal > 0 ? " by signal \(signal)" : ""
+      return "The program that wrote the file was killed\(by), so the file may be incomplete. \(advice)"
+    case .mountDied: return "The mount ended while the file was being written, so it may be incomplete. \(advice)"
+    }
+  }
+
+  /// Linux's numbers of what writes mostly fail with.
+  private static func name(ofErrno errno: Int32) -> String {
+    switch errno {
+    case 0: ""
+    case 5: " (EIO: the disk reports an error)"
+    case 28: " (ENOSPC: no space was left)"
+    case 122: " (EDQUOT: the disk quota was used up)"
+    default: " (errno \(errno))"
+    }
+  }
+}

@@ -1,0 +1,131 @@
+public import FileModel
+import Glibc
+import Synchronization
+
+/// What becomes of files whose writers do not finish them (spec H5).
+///
+/// Before the first change of a revision the spool file gets a mark, and loses it when its writers have closed it: a file
+/// that is found with one was being written when the mount ended. close(2) returns after FLUSH, and RELEASE comes later;
+/// so the mark goes at the FLUSH already when nobody is left who could write.
+extension Filesystem {
+  /// One descriptor of a handle was closed, by a living thread or by a dying one. Everything that was written is in the
+  /// spool already, and only the release of the last descriptor says that a writer has finished.
+  func flush(_ number: UInt64, closer: pid_t = 0) {
+    guard case .file(let handle)? = try? handle(number), handle.writes else { return }
+    // What nobody has changed is as whole as it was, whatever became of its writers.
+    let isChanged = handle.file.state.withLock { $0.activity.hasOpenRevision }
+    let fate = isChanged ? ProcessFate(of: closer) : .alive
+    let isOwner = isChanged && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
+    handle.file.state.withLock { state in
+      // The last descriptor that is closed decides.
+      handle.killingSignal.store(fate.signal, ordering: .relaxed)
+      if !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) {
+        state.restingWriters += 1
+        if handle.isDirect { state.caching.rested() }
+      }
+      guard isOwner, fate == .alive, state.areWritersResting else { return }
+      keepMark(of: &state, through: handle.descriptor)
+    }
+  }
+
+  /// Something is written through a handle of which a descriptor was closed.
+  func resume(_ handle: FileHandle) {
+    handle.file.state.withLock { state in
+      guard handle.isResting.exchange(false, ordering: .sequentiallyConsistent) else { return }
+      state.restingWriters -= 1
+      if handle.isDirect { state.caching.resumed() }
+    }
+  }
+
+  /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
+  func readMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard state.mark == nil else { return }
+    state.mark = SpoolMark.none
+    guard marksWriters, let place = try? location(of: file.node) else { return }
+    let mark = SpoolMark(at: place)
+    state.mark = mark
+    state.fate = ContentFate(found: mark.interruption)
+    state.settledFate = state.fate
+  }
+
+  /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.
+  func markWriting(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) {
+    state.isSynchronized = false
+    guard marksWriters, state.mark != .writing, state.activity.writableOpens > 0 else { return }
+    SpoolMark.writing.put(on: descriptor)
+    state.mark = .writing
+  }
+
+  /// The mark becomes what is known of the content now.
+  private func keepMark(of state: inout CapturedFile.State, through descriptor: FileDescriptor) {
+    let wanted = state.fate.interruption.map { SpoolMark.interrupted($0) } ?? .none
+    guard marksWriters, let mark = state.mark, mark != wanted else { return }
+    wanted.put(on: descriptor)
+    state.mark = wanted
+    // Whoever made the content durable must not find the file interrupted after a power cut.
+    if wanted == .none, state.isSynchronized { fsync(descriptor.number) }
+  }
+
+  /// A handle is released. The file's lock is held.
+  func closed(_ handle: FileHandle, _ state: inout CapturedFile.State) -> Announcement? {
+    let signal = handle.killingSignal.load(ordering: .relaxed)
+    if signal != 0, state.activity.hasOpenRevision { state.fate.writerKilled(signal: signal) }
+    if handle.isResting.load(ordering: .sequentiallyConsistent) { state.restingWriters -= 1 }
+    let hasRevision = state.activity.hasOpenRevision
+    let announcement = state.activity.closedForWriting()
+    noteSettled(announcement, hasRevision: hasRevision, &state, through: handle.descriptor)
+    return announcement.map { Announcement($0) }
+  }
+
+  /// The end of something may have been the last of a revision. The file's lock is held.
+  func noteSettled(
+    _ announcement: WriterActivity.Announcement?, hasRevision: Bool, _ state: inout CapturedFile.State,
+    through descriptor: FileDescriptor
+  ) {
+    guard announcement == .settled else { return }
+    // Without a change, what failed has left the content as it was.
+    if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
+    keepMark(of: &state, through: descriptor)
+  }
+
+  /// A write failed before or in its system call.
+  func writeFailed(_ file: CapturedFile, at offset: Int64, count: Int, _ error: SystemError) {
+    let start = UInt64(clamping: offset)
+    let cause: Interruption =
+      error == .tooLarge ? .writeRefused(limitBytes: configuration.fileBytesMax) : .writeFailed(errno: error.code)
+    announce(file) { state in
+      let known = state.fate.interruption
+      state.fate.writeFailed(start..<(start &+ UInt64(clamping: count)), cause)
+      return state.fate.interruption == known ? nil : .writeFailed(cause)
+    }
+  }
+
+  /// fsync(2) of a handle. When it fails, nobody knows what of the earlier writes is on the disk.
+  func synchronize(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
+    let file = handle.file
+    let epoch = file.state.withLock { $0.activity.epoch }
+    do throws(SystemError) {
+      try check(dataOnly ? fdatasync(handle.descriptor.number) : fsync(handle.descriptor.number))
+    } catch {
+      file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+      throw error
+    }
+    file.state.withLock { state in
+      state.isSynchronized = state.activity.epoch == epoch && state.activity.mutationsInFlight == 0
+    }
+  }
+
+  /// Somebody wants an interrupted file as it is.
+  public func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
+    guard let file = file(of: id) else { return }
+    namespaceLock.shared {
+      file.state.withLock { state in
+        guard state.activity.epoch == epoch, state.activity.isQuiet else { return }
+        state.fate.accepted()
+        state.settledFate = state.fate
+        guard let descriptor = try? state.descriptor ?? openByName(file) else { return }
+        keepMark(of: &state, through: descriptor)
+      }
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import CLinux
+import Glibc
+
+/// What the kernel says of a thread that closes a descriptor: whether it does so because it lives, or because it dies.
+struct ProcessFate: Hashable, Sendable {
+  /// The signal that ends it; 0 when it lives, ends by itself, or cannot be seen.
+  let signal: Int32
+
+  /// A thread that goes on.
+  static let alive = ProcessFate(signal: 0)
+
+  private init(signal: Int32) {
+    self.signal = signal
+  }
+
+  /// Of a thread as the kernel numbers it for this daemon; 0 is one that cannot be seen from here.
+  init(of thread: pid_t) {
+    // The way through task/ spares the kernel a sum over all threads of the process.
+    self = thread > 0 ? ProcessFate(statusLine: Self.read("/proc/\(thread)/task/\(thread)/stat")) : .alive
+  }
+
+  /// From a line of proc(5)'s `stat`.
+  ///
+  /// An exiting thread has its exit code before its descriptors are closed; the lower seven bits are the signal. PF_SIGNALED
+  /// would be wrong: the threads of a process that ends by itself have it too.
+  init(statusLine line: [UInt8]) {
+    // The name, in parentheses, can hold anything.
+    let fields =
+      line.lastIndex(of: UInt8(ascii: ")")).map { line[($0 + 1)...].split(separator: UInt8(ascii: " ")) } ?? []
+    guard fields.count > Self.exitCodeIndex, let flags = UInt64(Self.text(fields[Self.flagsIndex])),
+      let code = Int32(Self.text(fields[Self.exitCodeIndex]).filter { $0 != "\n" }), flags & Self.exiting != 0
+    else {
+      self = .alive
+      return
+    }
+    signal = code & 0x7f
+  }
+
+  /// Whether a thread that closes a descriptor belongs to the process whose thread opened it, or to one that has outlived it:
+  /// then nobody is left to write through it once it is closed.
+  static func isOwner(_ closer: pid_t, ofDescriptorOpenedBy opener: pid_t) -> Bool {
+    guard closer > 0, opener > 0, closer != opener else { return true }
+    return access("/proc/\(closer)/task/\(opener)", F_OK) == 0 || access("/proc/\(opener)", F_OK) != 0
+  }
+
+  /// Fields 9 and 52 of proc(5), counted from the one behind the name.
+  private static let flagsIndex = 6
+  private static let exitCodeIndex = 49
+  /// PF_EXITING.
+  private static let exiting: UInt64 = 4
+
+  private static func text(_ field: ArraySlice<UInt8>) -> String { String(decoding: field, as: UTF8.self) }
+
+  private static func read(_ path: String) -> [UInt8] {
+    let number = uploadfs_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0)
+    guard number >= 0 else { return [] }
+    defer { close(number) }
+    return [UInt8](unsafeUninitializedCapacity: 1024) { buffer, count in
+      count = max(0, Glibc.read(number, buffer.baseAddress, buffer.count))
+    }
+  }
+}

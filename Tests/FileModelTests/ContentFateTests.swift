@@ -1,0 +1,76 @@
+import FileModel
+import Testing
+
+@Suite struct ContentFateTests {
+  private static let full = Interruption.writeFailed(errno: 28)
+
+  @Test func failedWrite_isMadeGoodByWritingItsPlace() {
+    var fate = ContentFate()
+    fate.writeFailed(100..<200, Self.full)
+    #expect(fate.interruption == Self.full)
+    fate.wrote(0..<150)
+    fate.wrote(160..<300)
+    #expect(fate.interruption == Self.full, "150 to 160 are still missing")
+    fate.wrote(150..<160)
+    #expect(fate.interruption == nil)
+  }
+
+  @Test func failedWrite_isMadeGoodByCuttingItOff() {
+    var fate = ContentFate()
+    fate.writeFailed(100..<200, Self.full)
+    fate.truncated(to: 150)
+    #expect(fate.interruption == Self.full)
+    fate.truncated(to: 100)
+    #expect(fate.interruption == nil)
+  }
+
+  @Test func failedWrite_outlivesALaterWriterThatDoesNotTouchIt() {
+    var fate = ContentFate()
+    fate.writeFailed(100..<200, .writeRefused(limitBytes: 100))
+    fate.revisionBegan()
+    fate.wrote(0..<10)
+    #expect(fate.interruption == .writeRefused(limitBytes: 100))
+  }
+
+  @Test func manyFailedWrites_areOnePlace() {
+    var fate = ContentFate()
+    for index in 0..<1000 { fate.writeFailed(UInt64(index * 10)..<UInt64(index * 10 + 5), Self.full) }
+    fate.wrote(0..<9990)
+    #expect(fate.interruption == Self.full)
+    fate.wrote(9990..<9995)
+    #expect(fate.interruption == nil)
+  }
+
+  @Test func lostContent_isMadeGoodByWritingAnewOnly() {
+    var fate = ContentFate()
+    fate.lostContent(.writeFailed(errno: 5))
+    fate.wrote(0..<1000)
+    fate.truncated(to: 10)
+    fate.revisionBegan()
+    #expect(fate.interruption == .writeFailed(errno: 5))
+    fate.truncated(to: 0)
+    #expect(fate.interruption == nil)
+  }
+
+  @Test func deadWriter_isMadeGoodByALaterOne_orByWritingAnew() {
+    var fate = ContentFate()
+    fate.writerKilled(signal: 9)
+    fate.wrote(0..<1000)
+    #expect(fate.interruption == .writerKilled(signal: 9), "another writer of the same revision does not know")
+    var later = fate
+    later.revisionBegan()
+    #expect(later.interruption == nil)
+    fate.truncated(to: 0)
+    #expect(fate.interruption == nil)
+    #expect(ContentFate(found: .mountDied).interruption == .mountDied)
+  }
+
+  @Test func text_isReadAgain() {
+    let all: [Interruption] = [
+      .writeRefused(limitBytes: 7), .writeFailed(errno: 28), .writerKilled(signal: 9), .mountDied,
+    ]
+    for interruption in all { #expect(Interruption(interruption.text) == interruption) }
+    for interruption in all { #expect(Interruption(interruption.code)?.code == interruption.code) }
+    #expect(Interruption("writing") == nil && Interruption("") == nil)
+  }
+}

@@ -1,0 +1,155 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct InterruptedFilesTests {
+  private static let all: [Interruption] = [
+    .writeRefused(limitBytes: 10), .writeFailed(errno: 28), .writerKilled(signal: 9), .mountDied,
+  ]
+
+  private static func harness(_ rules: [String] = [], catalog: [CatalogEntry] = []) throws -> ScheduleHarness {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules = FileRules(rules: try rules.map { text throws(FileRuleProblem) in try FileRule(text) })
+    return ScheduleHarness(limits: limits, catalog: catalog)
+  }
+
+  private static func file(_ interruption: Interruption?, size: UInt64 = 3500) -> ImaginaryFile {
+    var file = ImaginaryFile(1, "a.mov", size: size, epoch: 2)
+    file.snapshot.interruption = interruption
+    return file
+  }
+
+  @Test(arguments: all, [10, 3500] as [UInt64])
+  func interruptedFile_isKeptBack_untilSomebodyAsks(why: Interruption, size: UInt64) throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    let file = Self.file(why, size: size)
+    harness.write(file)
+    harness.advance(by: .seconds(100))
+    #expect(harness.state(file.id) == .interrupted)
+    #expect(harness.status(file.id)?.lastFailure?.code == why.code && harness.status(file.id)?.reason != nil)
+    #expect(harness.reads.isEmpty && !harness.sent.contains { $0.order.carriesChunk || $0.order.isCommit })
+    #expect(harness.schedule.isIdle, "nobody waits for it")
+    #expect(harness.schedule.summary(at: harness.now).failedPaths == [RelativePath("a.mov")])
+    if size == 10 { harness.apply { $0.retryAll(at: $1) } } else { harness.apply { $0.retry(file.id, at: $1) } }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.lastFailure == nil)
+    let accepted = SpoolOrder.accept(EvictionCandidate(id: file.id, epoch: 2))
+    #expect(harness.schedule.takeSpoolOrders() == [accepted], "its mark in the spool has to go")
+  }
+
+  @Test(arguments: all) func interruptedFile_isKeptBackAfterARestart(why: Interruption) throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(why))
+    let entry = try #require(harness.schedule.catalogEntry(of: Self.file(why).id))
+    // The spool's filesystem may keep no marks.
+    for found in [why, nil] {
+      var restarted = try Self.harness(catalog: [entry])
+      restarted.handle(Self.file(found).found)
+      restarted.handle(.scanEnded)
+      #expect(restarted.state(entry.id) == .interrupted && restarted.status(entry.id)?.lastFailure?.code == why.code)
+      #expect(restarted.reads.isEmpty && restarted.sent.isEmpty)
+      restarted.apply { $0.retryAll(at: $1) }
+      restarted.succeed()
+      #expect(restarted.state(entry.id) == .complete)
+    }
+  }
+
+  @Test func markedFileThatWasDelivered_isDelivered() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(nil))
+    harness.succeed()
+    let entry = try #require(harness.schedule.catalogEntry(of: Self.file(nil).id))
+    var restarted = try Self.harness(catalog: [entry])
+    restarted.handle(Self.file(.writerKilled(signal: 9)).found)
+    #expect(restarted.state(entry.id) == .complete)
+  }
+
+  @Test func fileFoundWithAMark_isInterrupted() throws {
+    var harness = try Self.harness()
+    let file = Self.file(.mountDied)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    #expect(harness.state(file.id) == .interrupted && harness.sent.isEmpty)
+    // Somebody opens it and changes nothing.
+    harness.handle(file.opened)
+    harness.handle(file.settled)
+    #expect(harness.state(file.id) == .interrupted)
+  }
+
+  @Test func laterRevisionThatIsWhole_isDelivered() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(.writerKilled(signal: 9)))
+    var whole = Self.file(nil)
+    whole.snapshot.epoch = 5
+    harness.handle(whole.opened)
+    harness.handle(whole.changed)
+    harness.handle(whole.settled)
+    harness.succeed()
+    #expect(harness.state(whole.id) == .complete)
+  }
+
+  @Test func failedWriteThatWasMadeGood_leavesNothing() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    let file = Self.file(nil)
+    harness.handle(file.opened)
+    harness.handle(.writeFailed(file.id, .writeFailed(errno: 28)))
+    #expect(harness.status(file.id)?.lastFailure?.code == "write-failed", "people see it at once")
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func publishPolicy_deliversIt() throws {
+    var harness = try Self.harness(["*.mov interrupted=publish"])
+    harness.handle(.scanEnded)
+    harness.write(Self.file(.mountDied))
+    harness.succeed()
+    #expect(harness.state(Self.file(nil).id) == .complete)
+  }
+
+  @Test func discardPolicy_removesItAndNothingElse() throws {
+    var harness = try Self.harness(["*.mov interrupted=discard"])
+    harness.handle(.scanEnded)
+    let whole = ImaginaryFile(2, "whole.mov", size: 10)
+    harness.write(whole)
+    let file = Self.file(.writerKilled(signal: 11))
+    harness.write(file)
+    #expect(harness.schedule.takeSpoolOrders() == [.discard(EvictionCandidate(id: file.id, epoch: 2))])
+    #expect(harness.schedule.takeSpoolOrders().isEmpty)
+    harness.handle(.evicted(file.id))
+    #expect(harness.state(file.id) == .cancelled && harness.status(file.id)?.isLocal == false)
+    #expect(harness.status(file.id)?.lastFailure?.code == "writer-killed")
+    #expect(harness.schedule.catalogEntry(of: file.id) == nil)
+    harness.succeed()
+    #expect(harness.state(whole.id) == .complete)
+  }
+
+  @Test func newNameWithAnotherPolicy_decidesAnew() throws {
+    var harness = try Self.harness(["keep.mov interrupted=publish"])
+    harness.handle(.scanEnded)
+    var file = Self.file(.mountDied)
+    harness.write(file)
+    file.snapshot.names = [RelativePath("keep.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func temporaryNameOfADeadWriter_isInterruptedAlsoUnderItsFinalName() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    var file = Self.file(.writerKilled(signal: 15))
+    file.snapshot.names = [RelativePath("a.mov.part")]
+    harness.write(file)
+    #expect(harness.state(file.id) == .interrupted)
+    file.snapshot.names = [RelativePath("a.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.state(file.id) == .interrupted && harness.reads.isEmpty)
+  }
+}

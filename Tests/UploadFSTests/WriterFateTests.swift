@@ -1,0 +1,196 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+/// What becomes of files whose writers do not finish them. Holds docs/semantics.md S39 to S41.
+@Suite struct WriterFateTests {
+  /// What the spool file is marked with.
+  private static func mark(_ mounted: Mounted, _ name: String) -> String? {
+    var buffer = [CChar](repeating: 0, count: 64)
+    let count = uploadfs_attribute_at(
+      mounted.filesystem.root.number, name, "user.uploadfs.writing", &buffer, buffer.count)
+    return count > 0 ? String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+  }
+
+  /// The snapshot of a file as a restarted daemon finds it.
+  private static func found(_ folder: TemporaryFolder) throws -> FileSnapshot? {
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    return mounted.sink.lastSnapshot
+  }
+
+  @Test func markStands_fromTheFirstChangeToTheCloseOfTheLastWriter() throws {
+    let mounted = try Mounted()
+    let handle = try mounted.create("a")
+    #expect(Self.mark(mounted, "a") == "writing", "making it was a change")
+    try mounted.write(handle, [1])
+    mounted.filesystem.flush(handle)
+    #expect(Self.mark(mounted, "a") == nil, "close(2) returns now, the release comes later")
+    try mounted.write(handle, [2])
+    #expect(Self.mark(mounted, "a") == "writing", "a duplicate of the descriptor writes on")
+    mounted.filesystem.flush(handle)
+    mounted.filesystem.release(handle)
+    #expect(Self.mark(mounted, "a") == nil)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
+  }
+
+  @Test func closeOfOneOfTwoWriters_leavesTheMark() throws {
+    let mounted = try Mounted()
+    let one = try mounted.create("a")
+    let other = try mounted.open("a", flags: O_RDWR)
+    try mounted.write(one, [1])
+    mounted.filesystem.flush(one)
+    #expect(Self.mark(mounted, "a") == "writing")
+    mounted.filesystem.flush(other)
+    #expect(Self.mark(mounted, "a") == nil)
+    mounted.filesystem.release(one)
+    try mounted.write(other, [2])
+    #expect(Self.mark(mounted, "a") == "writing")
+    mounted.filesystem.release(other)
+    #expect(Self.mark(mounted, "a") == nil)
+  }
+
+  @Test func openingWithoutChange_marksNothing() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let handle = try mounted.open("a", flags: O_RDWR)
+    #expect(Self.mark(mounted, "a") == nil)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+
+  @Test func fileThatWasBeingWritten_isFoundInterrupted_untilSomebodyWritesItOn() throws {
+    let folder = try TemporaryFolder()
+    func die(_ isClosed: Bool) throws {
+      let mounted = try Mounted(folder: folder)
+      let handle = try mounted.create("a")
+      try mounted.write(handle, [1])
+      if isClosed { mounted.filesystem.flush(handle) }
+    }
+    try die(false)
+    #expect(try Self.found(folder)?.interruption == .mountDied)
+    #expect(try Self.found(folder)?.interruption == .mountDied, "also the next time")
+    do {
+      let mounted = try Mounted(folder: folder)
+      mounted.filesystem.release(try mounted.open("a", flags: O_WRONLY))
+      #expect(mounted.sink.lastSnapshot?.interruption == .mountDied, "it was opened and not changed")
+      let handle = try mounted.open("a", flags: O_WRONLY)
+      try mounted.write(handle, at: 1, [2])
+      mounted.filesystem.release(handle)
+      #expect(mounted.sink.lastSnapshot?.interruption == nil)
+    }
+    #expect(try Self.found(folder)?.interruption == nil)
+    unlink(folder.path + "/spool/captures/a")
+    try die(true)
+    #expect(try Self.found(folder)?.interruption == nil, "its close had returned")
+  }
+
+  @Test func killedWriter_leavesTheFileInterrupted_alsoOverARestart() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      let handle = try mounted.create("a")
+      try mounted.write(handle, [1])
+      try mounted.filesystem.fileHandle(handle).killingSignal.store(9, ordering: .relaxed)
+      mounted.filesystem.release(handle)
+      #expect(mounted.sink.lastSnapshot?.interruption == .writerKilled(signal: 9))
+      #expect(Self.mark(mounted, "a") == "writer-killed 9")
+    }
+    #expect(try Self.found(folder)?.interruption == .writerKilled(signal: 9))
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    let snapshot = try #require(mounted.sink.lastSnapshot)
+    mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch + 1)
+    #expect(Self.mark(mounted, "a") == "writer-killed 9")
+    mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch)
+    #expect(Self.mark(mounted, "a") == nil && mounted.filesystem.snapshot(of: snapshot.id)?.interruption == nil)
+  }
+
+  @Test func killedProcessThatChangedNothing_leavesTheFileWhole() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let handle = try mounted.open("a", flags: O_RDWR)
+    try mounted.filesystem.fileHandle(handle).killingSignal.store(9, ordering: .relaxed)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+
+  @Test func fileWrittenAnewAfterItsWriterDied_isWhole() throws {
+    let mounted = try Mounted()
+    let dead = try mounted.create("a")
+    try mounted.write(dead, [1])
+    try mounted.filesystem.fileHandle(dead).killingSignal.store(15, ordering: .relaxed)
+    let other = try mounted.open("a", flags: O_WRONLY)
+    mounted.filesystem.release(dead)
+    #expect(mounted.filesystem.snapshot(of: try #require(mounted.sink.lastSnapshot).id)?.interruption != nil)
+    let anew = try mounted.open("a", flags: O_WRONLY | O_TRUNC)
+    try mounted.write(anew, [2])
+    mounted.filesystem.release(anew)
+    mounted.filesystem.release(other)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+
+  @Test func failedWrite_isSaidOnce_andMadeGoodByWritingItsPlace() throws {
+    let mounted = try Mounted(source: nil) { $0.fileBytesMax = 100 }
+    let handle = try mounted.create("a")
+    try mounted.write(handle, [UInt8](repeating: 1, count: 90))
+    #expect(failure { try mounted.write(handle, at: 90, [UInt8](repeating: 1, count: 20)) } == EFBIG)
+    #expect(failure { try mounted.write(handle, at: 90, [UInt8](repeating: 1, count: 20)) } == EFBIG)
+    #expect(mounted.sink.takeNames().filter { $0 == "writeFailed" }.count == 1)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeRefused(limitBytes: 100))
+    #expect(Self.mark(mounted, "a") == "write-refused 100")
+    let again = try mounted.open("a", flags: O_WRONLY)
+    var changes = AttributeChanges()
+    changes.size = 90
+    _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: again)
+    mounted.filesystem.release(again)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && Self.mark(mounted, "a") == nil)
+  }
+
+  @Test func failedWriteOfAFileThatDidNotChange_leavesItWhole() throws {
+    let mounted = try Mounted(source: nil) { $0.fileBytesMax = 100 }
+    try mounted.make("a")
+    let handle = try mounted.open("a", flags: O_WRONLY)
+    #expect(failure { try mounted.write(handle, at: 100, [1]) } == EFBIG)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+}
+
+@Suite struct ProcessFateTests {
+  private static func line(flags: UInt64, exitCode: Int32, name: String = "a) R (b") -> [UInt8] {
+    var fields = [String](repeating: "0", count: 50)
+    fields[0] = "R"
+    fields[6] = "\(flags)"
+    fields[49] = "\(exitCode)"
+    return Array("17 (\(name)) \(fields.joined(separator: " "))\n".utf8)
+  }
+
+  @Test func signal_countsForAnExitingThreadOnly() {
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x40_0004, exitCode: 9)).signal == 9)
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x4, exitCode: 0x80 | 11)).signal == 11, "with a core dump")
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x4, exitCode: 1 << 8)) == .alive, "exit(1)")
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x40_0000, exitCode: 9)) == .alive)
+    // PF_SIGNALED of a thread whose process ends by itself.
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x404, exitCode: 0)) == .alive)
+  }
+
+  @Test func whatCannotBeRead_isAlive() {
+    for text in ["", "17 (a) R 1", "17 (a", "17 (a) \(String(repeating: "x ", count: 60))"] {
+      #expect(ProcessFate(statusLine: Array(text.utf8)) == .alive)
+    }
+    #expect(ProcessFate(of: 0) == .alive && ProcessFate(of: -1) == .alive && ProcessFate(of: getpid()) == .alive)
+  }
+
+  @Test func ownerOfADescriptor_isTheProcessThatOpenedIt_orWhoeverOutlivesIt() {
+    #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: getpid()))
+    #expect(ProcessFate.isOwner(0, ofDescriptorOpenedBy: 7) && ProcessFate.isOwner(7, ofDescriptorOpenedBy: 0))
+    #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: 0x7fff_fff0), "no such process any more")
+    #expect(!ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: getppid()))
+  }
+}
