@@ -68,6 +68,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What was edited by hand between two starts counts as delivered.
   case overlookHandEdits = "overlook-hand-edits"
 
+  /// Nobody knows after a restart that a file was being written when the mount died.
+  case forgetDeadWriters = "forget-dead-writers"
+
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
@@ -82,7 +85,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .forgetUsage: .quota
     case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
     case .publishUnverified: .proxy
-    case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests: .crashes
+    case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters:
+      .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
     }
   }

@@ -62,6 +62,7 @@ extension Scenario {
     $0.rests = .milliseconds(1)...(.milliseconds(100))
     $0.writeTime = .microseconds(50)...(.milliseconds(50))
     $0.timeUnit = .seconds(3600)
+    $0.kills = 0.1
     $0.seconds = 2...15
   }
 
@@ -148,6 +149,7 @@ extension Scenario {
     $0.damagedRecords = 0.05
     $0.evictions = 2
     $0.cancels = 0.5
+    $0.kills = 0.05
     $0.legitimateFailures = ["digest-mismatch"]
   }
 

@@ -36,6 +36,8 @@ public struct Scenario: Hashable, Sendable {
   var rests: ClosedRange<Duration> = .milliseconds(1)...(.seconds(20))
   /// How long a write takes in which half of it can be seen.
   var writeTime: ClosedRange<Duration> = .microseconds(5)...(.milliseconds(5))
+  /// Writers that are killed instead of closing their file.
+  var kills = 0.0
   /// Files that somebody edits while nothing is mounted.
   var handEdits = 0.0
 

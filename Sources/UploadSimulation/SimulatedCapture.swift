@@ -9,6 +9,8 @@ final class SimulatedCapture {
     fileprivate(set) var id: FileID
     fileprivate(set) var bytes: [UInt8] = []
     fileprivate(set) var activity: WriterActivity
+    /// What became of the content in its writers' hands; a mark in the spool says it to the next run.
+    fileprivate(set) var fate = ContentFate()
     fileprivate(set) var names: [RelativePath] = []
     fileprivate(set) var modifiedNanoseconds: Int64 = 0
     fileprivate(set) var mode: UInt32 = 0o644
@@ -25,7 +27,7 @@ final class SimulatedCapture {
       FileSnapshot(
         id: id, epoch: activity.epoch, sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds,
         mode: mode, inode: inode, names: names, writableOpens: activity.writableOpens,
-        mutationsInFlight: activity.mutationsInFlight)
+        mutationsInFlight: activity.mutationsInFlight, interruption: fate.interruption)
     }
   }
 
@@ -57,6 +59,9 @@ final class SimulatedCapture {
       if file.names.isEmpty {
         byInode[file.inode] = nil
       } else {
+        if file.activity.writableOpens > 0, file.activity.hasOpenRevision {
+          file.fate = ContentFate(found: file.fate.interruption ?? .mountDied)
+        }
         file.activity = .found
         file.isCreatedHere = false
         file.isFoundAnnounced = false
@@ -137,7 +142,9 @@ final class SimulatedCapture {
   private func announceFound(_ file: File) {
     guard !file.isFoundAnnounced, !file.isCreatedHere, !file.activity.isGone, file.activity.isQuiet else { return }
     file.isFoundAnnounced = true
-    sink?.handle(.found(file.snapshot))
+    var snapshot = file.snapshot
+    if world.bug == .forgetDeadWriters { snapshot.interruption = nil }
+    sink?.handle(.found(snapshot))
   }
 
   // MARK: What programs do
@@ -164,10 +171,32 @@ final class SimulatedCapture {
 
   func close(_ file: File) { tell(file, file.activity.closedForWriting()) }
 
+  /// The program that had it open is killed.
+  func kill(_ file: File) {
+    world.trace("writer of \(file.snapshot.brief) is killed")
+    if file.activity.hasOpenRevision { file.fate.writerKilled(signal: 9) }
+    close(file)
+  }
+
+  /// Somebody wants every interrupted file as it is: from now on its content may be published.
+  func wantAll() {
+    for file in byInode.values where file.activity.isQuiet && file.fate.interruption != nil {
+      world.oracle.settled(file.bytes, names: file.names)
+    }
+  }
+
+  /// As `Filesystem.accept`.
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
+    guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet else { return }
+    file.fate.accepted()
+    noteSettled(file)
+  }
+
   /// Announces a change; the content changes until ``endMutation(of:)``.
   func beginMutation(of file: File) {
     if file.activity.needsNewRevision, world.bug != .dropContentWillChange { sink?.contentWillChange(file.id) }
     guard isMounted else { return }
+    if file.activity.needsNewRevision { file.fate.revisionBegan() }
     if world.bug == .skipEpochCheck {
       _ = file.activity.beginMutation()
     } else {
@@ -187,6 +216,7 @@ final class SimulatedCapture {
     file.bytes =
       count <= file.bytes.count
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
+    file.fate.truncated(to: UInt64(count))
     touch(file)
   }
 
@@ -256,7 +286,8 @@ final class SimulatedCapture {
 
   private func noteSettled(_ file: File) {
     for name in file.names { world.oracle.taken(name) }
-    guard file.activity.isQuiet, !file.names.isEmpty else { return }
+    // What a dead writer left may not be published.
+    guard file.activity.isQuiet, !file.names.isEmpty, file.fate.interruption == nil else { return }
     world.oracle.settled(file.bytes, names: file.names)
   }
 }

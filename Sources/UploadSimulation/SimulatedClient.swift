@@ -121,7 +121,10 @@ final class SimulatedClient {
   }
 
   /// Tries everything that has failed again.
-  func retryAll() { apply { $0.retryAll(at: $1) } }
+  func retryAll() {
+    capture.wantAll()
+    apply { $0.retryAll(at: $1) }
+  }
 
   /// False when the effect fails, or when the machine goes down instead.
   func admits(_ kind: EffectKind) -> Bool {
@@ -281,6 +284,9 @@ extension SimulatedClient {
       guard self.life == life else { return }
       watchMemory()
       if world.strikes(world.scenario.evictions / 60) { evict() }
+      for case .accept(let file) in schedule?.takeSpoolOrders() ?? [] {
+        capture.accept(file.id, ifUnchangedSince: file.epoch)
+      }
       checks.checkDeadlines()
       tick()
     }

@@ -148,6 +148,7 @@ final class SimulatedWriters {
     var first = true
     step(pieces) { [self] isLast in
       if isLast {
+        if world.scenario.kills > 0, world.random.happens(world.scenario.kills) { return close(file, isKilled: true) }
         close(file)
         world.trace("writer closes \(name.displayText) with \(file.bytes.count) bytes")
         rest()
@@ -168,10 +169,10 @@ final class SimulatedWriters {
     }
   }
 
-  private func close(_ file: SimulatedCapture.File) {
+  private func close(_ file: SimulatedCapture.File, isKilled: Bool = false) {
     guard let index = open.firstIndex(where: { $0.file === file && $0.mount == capture.mount }) else { return }
     open.remove(at: index)
-    capture.close(file)
+    if isKilled { capture.kill(file) } else { capture.close(file) }
   }
 
   private func mutate(_ file: SimulatedCapture.File, mayTruncate: Bool) {

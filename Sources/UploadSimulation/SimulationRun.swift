@@ -140,6 +140,7 @@ final class SimulationRun {
       let (state, code) = client.explanation(of: file.id)
       if state == .failed, let code, legitimateFailures.contains(code) { continue }
       if state == .cancelled, cancelled.contains(file.id) { continue }
+      if state == .interrupted, file.fate.interruption != nil { continue }
       world.fail(
         "delivery",
         "\(name.displayText) (\(file.id.short)) is not published as it is: \(state.map { "\($0)" } ?? "unknown"), \(code ?? "no failure")"
