@@ -3,6 +3,10 @@
 
 #include <errno.h>
 #include <fuse_log.h>
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+#include <linux/fuse.h>
+#include <sys/ioctl.h>
+#endif
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,12 +109,45 @@ int uploadfs_session_loop(struct fuse_session *session, unsigned int threads) {
 }
 
 void uploadfs_set_open_answer(struct fuse_file_info *info, uint64_t handle, bool direct_io, bool keep_cache,
-                              bool no_flush) {
+                              bool no_flush, int32_t backing) {
   info->fh = handle;
   info->direct_io = direct_io;
   info->keep_cache = keep_cache;
   info->noflush = no_flush;
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+  info->backing_id = backing;
+#else
+  (void)backing;
+#endif
 }
+
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+bool uploadfs_has_passthrough(void) { return true; }
+
+int32_t uploadfs_backing_open(int connection, int fd) {
+  struct fuse_backing_map map = {.fd = fd};
+  const int backing = ioctl(connection, FUSE_DEV_IOC_BACKING_OPEN, &map);
+  return backing < 0 ? -errno : backing;
+}
+
+void uploadfs_backing_close(int connection, int32_t backing) {
+  const uint32_t number = (uint32_t)backing;
+  ioctl(connection, FUSE_DEV_IOC_BACKING_CLOSE, &number);
+}
+#else
+bool uploadfs_has_passthrough(void) { return false; }
+
+int32_t uploadfs_backing_open(int connection, int fd) {
+  (void)connection;
+  (void)fd;
+  return -ENOTSUP;
+}
+
+void uploadfs_backing_close(int connection, int32_t backing) {
+  (void)connection;
+  (void)backing;
+}
+#endif
 
 bool uploadfs_is_cache_write(const struct fuse_file_info *info) { return info->writepage != 0; }
 

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "CLinux.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -18,6 +20,15 @@ int uploadfs_renameat2(int from_directory, const char *from, int to_directory, c
 int uploadfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
 
 int uploadfs_begin_writing(int fd) { return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
+int uploadfs_is_open_for_writing(int fd) {
+  // Whoever opens the file meanwhile breaks the lease, which raises SIGIO in this process and by default ends it; SIGURG
+  // does nothing.
+  if (fcntl(fd, F_SETSIG, SIGURG) < 0) return -1;
+  if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0) return errno == EAGAIN ? 1 : -1;
+  fcntl(fd, F_SETLEASE, F_UNLCK);
+  return 0;
+}
 
 void uploadfs_explicit_bzero(void *bytes, size_t count) { explicit_bzero(bytes, count); }
 

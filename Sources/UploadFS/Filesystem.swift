@@ -29,6 +29,12 @@ public final class Filesystem: Sendable, FileContents {
   let handles = Mutex(HandleTable<OpenHandle>())
   let space: SpoolSpace
   let notices = NoticeQueue()
+  /// Set once the kernel has said that it reads and writes files of the spool itself.
+  let backingFiles = Mutex<(any BackingFiles)?>(nil)
+  /// This daemon, and so an earlier one, may have given files of the spool to the kernel.
+  let mayHaveLentFiles = Atomic<Bool>(false)
+  /// Files with writers of whose writes the daemon does not know, or with mappings that such writers may have left.
+  let unseenWriters = Mutex(UnseenWriters())
 
   let isDraining = Atomic<Bool>(false)
   let writableOpens = Atomic<Int>(0)

@@ -12,6 +12,8 @@ public struct FilesystemConfiguration: Sendable {
   public var reserveBytes: UInt64 = 205_000_000
   /// The largest file that may be written (spec B, maxFileSize: 100 GB).
   public var fileBytesMax: UInt64 = 100_000_000_000
+  /// How files are treated; here only whether somebody has to know which of their bytes are written, and when.
+  public var rules = FileRules()
   /// Threads that answer the kernel.
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.

@@ -71,6 +71,7 @@ extension MountSession {
     settings.allowOther = configuration.allowOther
     settings.reserveBytes = configuration.reserveBytes
     settings.fileBytesMax = configuration.fileBytesMax
+    settings.rules = configuration.rules
     settings.threadCount = configuration.threadCount
     settings.knownIdentities = knownIdentities
     return settings

@@ -296,49 +296,6 @@ struct WriterActivityTests {
   }
 }
 
-struct CachingPolicyTests {
-  /// Regression: RELEASE comes after close(2) has returned, and whoever opened the file in between could not map it shared.
-  @Test func writerThatHasClosed_doesNotMakeTheNextOpenDirect() {
-    var policy = CachingPolicy()
-    #expect(policy.opened(reads: false, writes: true).isDirect)
-    policy.rested()
-    let reader = policy.opened(reads: true, writes: false)
-    #expect(!reader.isDirect)
-    #expect(!reader.keepsCache, "what was written past the cache must be read again")
-    policy.closed(isDirect: true, writes: false)
-    #expect(policy.directWriters == 0)
-    policy.resumed()
-    #expect(policy.opened(reads: true, writes: false).isDirect)
-  }
-
-  @Test func aLoneWriterGoesPastTheCacheAndAReaderUsesIt() {
-    var policy = CachingPolicy()
-    #expect(policy.opened(reads: false, writes: true).isDirect == true)
-    policy.closed(isDirect: true, writes: true)
-    #expect(policy.opened(reads: true, writes: false) == .init(isDirect: false, keepsCache: false))
-    #expect(policy.opened(reads: true, writes: false) == .init(isDirect: false, keepsCache: true))
-    #expect(policy.opened(reads: true, writes: true).isDirect == false, "so that a shared mapping is possible")
-  }
-
-  @Test func aReaderBesideADirectWriterIsDirectSoThatItCannotSeeStalePages() {
-    var policy = CachingPolicy()
-    _ = policy.opened(reads: false, writes: true)
-    #expect(policy.opened(reads: true, writes: false).isDirect == true)
-    #expect(policy.opened(reads: true, writes: true).isDirect == true)
-  }
-
-  @Test func aWriterBesideACachedReaderUsesTheCache() {
-    var policy = CachingPolicy()
-    _ = policy.opened(reads: true, writes: false)
-    #expect(policy.opened(reads: false, writes: true).isDirect == false)
-  }
-
-  @Test func aFileWithSetIDBitsIsWrittenThroughTheCache() {
-    var policy = CachingPolicy()
-    #expect(policy.opened(reads: false, writes: true, hasSetIDBits: true).isDirect == false)
-  }
-}
-
 struct SpaceLedgerTests {
   @Test func theReserveIsNeverGivenOut() {
     var ledger = SpaceLedger(reserveBytes: 1000)

@@ -59,9 +59,18 @@ int uploadfs_session_process_one(struct fuse_session *session);
 /// 0 at the end, −errno when the loop failed.
 int uploadfs_session_loop(struct fuse_session *session, unsigned int threads);
 
-/// Fills in the answer to open and create. Bit-fields moved between versions.
+/// Fills in the answer to open and create. Bit-fields moved between versions, and `backing` (0 for none) came with 3.17.
 void uploadfs_set_open_answer(struct fuse_file_info *info, uint64_t handle, bool direct_io, bool keep_cache,
-                              bool no_flush);
+                              bool no_flush, int32_t backing);
+
+/// Whether this libfuse can answer an open with a file that the kernel is to use by itself (passthrough, 3.17).
+bool uploadfs_has_passthrough(void);
+
+/// Gives the kernel an open file to use, and returns its number; −errno when it does not take it. libfuse's own function
+/// needs a request and keeps the error to itself.
+int32_t uploadfs_backing_open(int connection, int fd);
+/// Takes it back; the handles that use it keep it.
+void uploadfs_backing_close(int connection, int32_t backing);
 
 /// True when a WRITE comes from the page cache (a shared mapping), not from write(2).
 bool uploadfs_is_cache_write(const struct fuse_file_info *info);

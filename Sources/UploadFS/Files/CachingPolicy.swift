@@ -1,40 +1,102 @@
-/// Which handles of one file go past the kernel's page cache.
+/// Which way the bytes of one file's handles go.
 ///
-/// Writers that only write gain by direct I/O (no second copy of the data in memory); everybody else needs the cache,
-/// because a shared mapping is possible only there. Both at once on one file would let a cached page go stale behind a
-/// direct write (kernels before 6.6 do not invalidate it, later ones leave a window), so the first to come decides.
+/// - Through the kernel's page cache: needed where a shared mapping may be made, which a direct handle refuses on libfuse
+///   before 3.17.
+/// - Directly to the daemon: writers that only write gain, because there is no second copy of the data in memory. Both at
+///   once on one file would let a cached page go stale behind a direct write (kernels before 6.6 do not invalidate it,
+///   later ones leave a window), so the first to come decides.
+/// - Past the daemon (passthrough): the kernel reads and writes the spool's file itself. All see the same pages, so direct
+///   writers may be there as well; but the kernel refuses a file that has cached handles, and as long as one handle passes it
+///   lets only such handles open the file.
 struct CachingPolicy: Hashable, Sendable {
   private(set) var cachedHandles = 0
   private(set) var directWriters = 0
+  /// Handles past the daemon, whether or not their reads and writes come to it all the same.
+  private(set) var passingHandles = 0
+  /// Mappings of the spool's file that outlive their handle. Cached pages would go stale behind them.
+  private(set) var mappingsLeft = 0
+  /// Direct handles of which a mapping may have been made, for which the kernel has then begun to cache.
+  private(set) var mappableDirectHandles = 0
   /// Something was written past the cache since the kernel last dropped its pages of this file.
   private(set) var mayHoldStalePages = false
 
-  /// How one handle is to be opened.
-  struct Choice: Hashable, Sendable {
-    var isDirect: Bool
-    /// The kernel may keep the pages that it has of this file.
-    var keepsCache: Bool
+  /// The way of one handle.
+  enum Route: Hashable, Sendable {
+    case cached
+    case direct
+    /// Reads, writes and mappings go to the spool's file.
+    case passing
+    /// Mappings go to the spool's file, reads and writes come to the daemon, which so knows what is written.
+    case passingMappings
+
+    var passes: Bool { self == .passing || self == .passingMappings }
+    /// The kernel keeps no pages of what is read or written by it.
+    var isDirect: Bool { self == .direct || self == .passingMappings }
   }
 
-  /// Decides for a new handle and counts it.
-  ///
-  /// Files with set-ID bits are written through the cache: the kernel takes the bits away before such a write of an
-  /// ordinary user, but leaves it to the daemon on a direct one, which libfuse does not tell.
-  mutating func opened(reads: Bool, writes: Bool, hasSetIDBits: Bool = false) -> Choice {
-    if writes, !reads {
-      guard cachedHandles > 0 || (hasSetIDBits && directWriters == 0) else {
-        directWriters += 1
-        mayHoldStalePages = true
-        return Choice(isDirect: true, keepsCache: false)
-      }
-    } else if directWriters > 0 {
-      if writes { directWriters += 1 }
-      return Choice(isDirect: true, keepsCache: false)
+  /// What a handle is wanted for.
+  struct Opening: Hashable, Sendable {
+    var reads: Bool
+    var writes: Bool
+    /// Files with set-ID bits are written through the cache, or past the daemon: the kernel takes the bits away before such
+    /// a write of an ordinary user, but leaves it to the daemon on a direct one, which libfuse does not tell.
+    var hasSetIDBits = false
+    /// The kernel may be given the spool's file.
+    var mayPass = false
+    /// Nobody has to know which parts of the file are written, and when.
+    var mayWriteUnseen = false
+  }
+
+  /// How one handle is to be opened.
+  struct Choice: Hashable, Sendable {
+    let opening: Opening
+    let route: Route
+    /// The kernel may keep the pages that it has of this file.
+    var keepsCache = false
+
+    /// The file may change through this handle without the daemon's knowledge.
+    var writesUnseen: Bool { opening.writes && (route == .passing || (route == .passingMappings && opening.reads)) }
+    /// A mapping that can be written may outlive the handle: of a passing handle the kernel maps the spool's file.
+    var mayLeaveMapping: Bool { opening.writes && opening.reads && route.passes }
+    /// Counts as a writer past the cache.
+    fileprivate var isDirectWriter: Bool { opening.writes && route == .direct }
+    fileprivate var isMappableDirect: Bool { opening.reads && route == .direct }
+  }
+
+  /// Decides for a new handle, which ``opened(_:)`` then counts.
+  func choice(for opening: Opening) -> Choice {
+    let route = route(for: opening)
+    return Choice(opening: opening, route: route, keepsCache: route == .cached && !mayHoldStalePages)
+  }
+
+  private func route(for opening: Opening) -> Route {
+    if passingHandles > 0 || (mappingsLeft > 0 && opening.mayPass && cachedHandles == 0) {
+      guard opening.writes else { return .passing }
+      return opening.hasSetIDBits || (opening.mayWriteUnseen && !opening.reads) ? .passing : .passingMappings
     }
-    cachedHandles += 1
-    let keeps = !mayHoldStalePages
-    mayHoldStalePages = false
-    return Choice(isDirect: false, keepsCache: keeps)
+    if cachedHandles == 0, mappableDirectHandles == 0, opening.mayPass {
+      if !opening.writes { return .passing }
+      // A handle that only writes cannot be mapped, so that its release says that it has ended.
+      if !opening.reads, opening.mayWriteUnseen { return .passing }
+    }
+    if opening.writes, !opening.reads {
+      return cachedHandles > 0 || (opening.hasSetIDBits && directWriters == 0) ? .cached : .direct
+    }
+    return directWriters > 0 ? .direct : .cached
+  }
+
+  /// Counts a handle.
+  mutating func opened(_ choice: Choice) {
+    switch choice.route {
+    case .cached:
+      cachedHandles += 1
+      mayHoldStalePages = false
+    case .direct: break
+    case .passing, .passingMappings: passingHandles += 1
+    }
+    if choice.isMappableDirect { mappableDirectHandles += 1 }
+    if choice.isDirectWriter { directWriters += 1 }
+    if choice.opening.writes, choice.route != .cached { mayHoldStalePages = true }
   }
 
   /// A descriptor of a direct writer was closed. RELEASE comes some time after close(2) has returned; whoever opens the
@@ -49,12 +111,20 @@ struct CachingPolicy: Hashable, Sendable {
     mayHoldStalePages = true
   }
 
+  /// A handle was released of which a mapping may be left, until ``mappingIsGone()``.
+  mutating func leftMapping() { mappingsLeft += 1 }
+
+  /// No mapping is left any more.
+  mutating func mappingIsGone() { mappingsLeft -= 1 }
+
   /// A handle was released.
-  mutating func closed(isDirect: Bool, writes: Bool) {
-    if !isDirect {
-      cachedHandles -= 1
-    } else if writes {
-      directWriters -= 1
+  mutating func closed(_ choice: Choice, isResting: Bool) {
+    switch choice.route {
+    case .cached: cachedHandles -= 1
+    case .direct: break
+    case .passing, .passingMappings: passingHandles -= 1
     }
+    if choice.isMappableDirect { mappableDirectHandles -= 1 }
+    if choice.isDirectWriter, !isResting { directWriters -= 1 }
   }
 }

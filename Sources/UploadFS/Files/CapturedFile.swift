@@ -31,6 +31,10 @@ final class CapturedFile: Sendable {
     var isSynchronized = false
     /// The open file that all handles share; present while there is a handle.
     var descriptor: FileDescriptor?
+    /// The same file as the kernel knows it; present while a handle passes the daemon.
+    var backing: BackingID?
+    /// Handles through which it may change without the daemon's knowledge, and mappings that they have left.
+    var unseenWriters = 0
     /// Open handles, readers included.
     var handles = 0
     /// `opened` of a created file is still to be sent; whoever sends the file's first event sends this before it.

@@ -13,8 +13,7 @@ enum OpenHandle: Sendable {
 final class FileHandle: Sendable {
   let file: CapturedFile
   let descriptor: FileDescriptor
-  let writes: Bool
-  let isDirect: Bool
+  let choice: CachingPolicy.Choice
   /// The thread that opened it; 0 when it cannot be seen from here.
   let opener: pid_t
   /// Of the thread that closed a descriptor of it last; 0 when that one was not killed.
@@ -22,11 +21,12 @@ final class FileHandle: Sendable {
   /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)
 
-  init(file: CapturedFile, descriptor: FileDescriptor, writes: Bool, isDirect: Bool, opener: pid_t) {
+  var writes: Bool { choice.opening.writes }
+
+  init(file: CapturedFile, descriptor: FileDescriptor, choice: CachingPolicy.Choice, opener: pid_t) {
     self.file = file
     self.descriptor = descriptor
-    self.writes = writes
-    self.isDirect = isDirect
+    self.choice = choice
     self.opener = opener
   }
 }

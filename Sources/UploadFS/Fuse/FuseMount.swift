@@ -41,6 +41,18 @@ public final class FuseMount: Sendable {
       throw Self.mountFailure(failure, line, mountPoint, configuration)
     }
     session.withLock { $0.pointer = pointer }
+    if uploadfs_has_passthrough(), filesystem.isPrivileged {
+      filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+    }
+  }
+
+  /// The kernel has agreed to read and write files of the spool by itself.
+  func lendFiles() {
+    guard filesystem.isPrivileged, let pointer = session.withLock({ Session(pointer: $0.pointer) }).pointer else {
+      return
+    }
+    let files = LentFiles(connection: fuse_session_fd(pointer))
+    filesystem.backingFiles.withLock { $0 = files }
   }
 
   deinit {
@@ -99,6 +111,11 @@ public final class FuseMount: Sendable {
             pointer, fuse_ino_t(removed.entry.directory.rawValue), fuse_ino_t(removed.node.rawValue), name.cString,
             name.bytes.count)
         }
+        for node in batch.changed {
+          // A negative offset: the attributes, not the pages.
+          fuse_lowlevel_notify_inval_inode(pointer, fuse_ino_t(node.rawValue), -1, 0)
+        }
+        if batch.isTimeToLook { mount.filesystem.lookAfterUnseenWriters() }
         if batch.hasVirtualChange {
           mount.polls.wake { number in (try? mount.filesystem.readyEvents(number)) ?? 0 != 0 }
         }

@@ -64,11 +64,14 @@ private func fuseInit(_ userdata: UnsafeMutableRawPointer?, _ connection: Unsafe
     UPLOADFS_CAPABILITY_DONT_MASK, UPLOADFS_CAPABILITY_SPLICE_READ, UPLOADFS_CAPABILITY_SPLICE_WRITE,
     UPLOADFS_CAPABILITY_SPLICE_MOVE, UPLOADFS_CAPABILITY_IOCTL_DIR, UPLOADFS_CAPABILITY_WRITEBACK_CACHE,
     UPLOADFS_CAPABILITY_POSIX_ACL, UPLOADFS_CAPABILITY_HANDLE_KILLPRIV, UPLOADFS_CAPABILITY_HANDLE_KILLPRIV_V2,
-    UPLOADFS_CAPABILITY_CACHE_SYMLINKS, UPLOADFS_CAPABILITY_EXPLICIT_INVAL_DATA, UPLOADFS_CAPABILITY_PASSTHROUGH,
-    UPLOADFS_CAPABILITY_OVER_IO_URING,
+    UPLOADFS_CAPABILITY_CACHE_SYMLINKS, UPLOADFS_CAPABILITY_EXPLICIT_INVAL_DATA, UPLOADFS_CAPABILITY_OVER_IO_URING,
   ]
   for capability in wanted { _ = uploadfs_want(connection, capability, true) }
   for capability in unwanted { _ = uploadfs_want(connection, capability, false) }
+  // Libfuse's userdata is the mount, as for every request.
+  if let userdata, uploadfs_has_passthrough(), uploadfs_want(connection, UPLOADFS_CAPABILITY_PASSTHROUGH, true) {
+    Unmanaged<FuseMount>.fromOpaque(userdata).takeUnretainedValue().lendFiles()
+  }
 }
 
 // MARK: Names
@@ -171,10 +174,11 @@ private func fuseGetAttributes(
 ) {
   guard let call = Call(request) else { return }
   let node = NodeID(node)
+  let filesystem = call.filesystem
   call.answer { (filesystem) throws(SystemError) in
     try filesystem.attributes(of: node, handle: info?.pointee.fh)
   } _: { reply, status in
-    reply.attributes(status, isVirtual: node.isVirtual)
+    reply.attributes(status, changesByItself: node.isVirtual || filesystem.changesUnseen(node))
   }
 }
 
@@ -185,10 +189,11 @@ private func fuseSetAttributes(
   guard let call = Call(request), let attributes else { return }
   let node = NodeID(node)
   let changes = AttributeChanges(attributes.pointee, toSet: toSet)
+  let filesystem = call.filesystem
   call.answer { (filesystem) throws(SystemError) in
     try filesystem.setAttributes(of: node, changes, handle: info?.pointee.fh)
   } _: { reply, status in
-    reply.attributes(status, isVirtual: node.isVirtual)
+    reply.attributes(status, changesByItself: node.isVirtual || filesystem.changesUnseen(node))
   }
 }
 
@@ -247,7 +252,7 @@ private func fuseCreate(
     try filesystem.create(DirectoryEntry(parent, name), mode: mode, flags: info.pointee.flags, caller: caller)
   } _: { reply, created in
     created.opened.fill(info)
-    if !reply.created(created.found, info) {
+    if !reply.created(created.found, info, changesUnseen: created.opened.changesUnseen) {
       filesystem.release(created.opened.handle)
       filesystem.forget(created.found.node, count: 1)
     }
@@ -256,7 +261,7 @@ private func fuseCreate(
 
 extension Filesystem.Opened {
   fileprivate func fill(_ info: UnsafeMutablePointer<fuse_file_info>) {
-    uploadfs_set_open_answer(info, handle, isDirect, keepsCache, skipsFlush)
+    uploadfs_set_open_answer(info, handle, isDirect, keepsCache, skipsFlush, backing?.rawValue ?? 0)
   }
 }
 

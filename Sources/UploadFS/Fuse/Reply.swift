@@ -23,8 +23,8 @@ struct Reply: ~Copyable {
     static let capture = 86400.0
     /// Virtual entries come and go by themselves …
     static let virtualEntry = 1.0
-    /// … and their attributes change all the time.
-    static let virtualAttributes = 0.0
+    /// … and their attributes change all the time, as do those of captures that are written past the daemon.
+    static let changingAttributes = 0.0
   }
 
   consuming func done() {
@@ -52,8 +52,11 @@ struct Reply: ~Copyable {
   }
 
   /// A created and opened file. False when the opener was interrupted: it will send no release and no forget.
-  consuming func created(_ found: FoundEntry, _ info: UnsafePointer<fuse_file_info>) -> Bool {
+  consuming func created(
+    _ found: FoundEntry, _ info: UnsafePointer<fuse_file_info>, changesUnseen: Bool
+  ) -> Bool {
     var parameters = Self.parameters(found, isVirtualPlace: false)
+    if changesUnseen { parameters.attr_timeout = Validity.changingAttributes }
     let result = fuse_reply_create(request, &parameters, info)
     discard self
     return result == 0
@@ -66,9 +69,9 @@ struct Reply: ~Copyable {
     return result == 0
   }
 
-  consuming func attributes(_ status: stat, isVirtual: Bool) {
+  consuming func attributes(_ status: stat, changesByItself: Bool) {
     var status = status
-    fuse_reply_attr(request, &status, isVirtual ? Validity.virtualAttributes : Validity.capture)
+    fuse_reply_attr(request, &status, changesByItself ? Validity.changingAttributes : Validity.capture)
     discard self
   }
 
@@ -116,7 +119,7 @@ struct Reply: ~Copyable {
     parameters.ino = fuse_ino_t(found.node.rawValue)
     parameters.generation = 1
     parameters.attr = found.status
-    parameters.attr_timeout = found.node.isVirtual ? Validity.virtualAttributes : Validity.capture
+    parameters.attr_timeout = found.node.isVirtual ? Validity.changingAttributes : Validity.capture
     parameters.entry_timeout = found.node.isVirtual ? Validity.virtualEntry : Validity.capture
     return parameters
   }

@@ -170,6 +170,7 @@ extension Filesystem {
   }
 
   private func announceFound(_ file: CapturedFile) {
+    if adoptSurvivingWriter(of: file) { return }
     announce(file) { state in
       guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet else {
         return nil

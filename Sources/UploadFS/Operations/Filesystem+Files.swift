@@ -14,6 +14,10 @@ extension Filesystem {
     var keepsCache: Bool
     /// Nothing has to be said when a descriptor of it is closed.
     var skipsFlush: Bool
+    /// The file of the spool that the kernel is to use.
+    var backing: BackingID?
+    /// The file may change without the daemon's knowledge, and the kernel has to ask how long it is.
+    var changesUnseen = false
   }
 
   // MARK: Opening
@@ -25,7 +29,8 @@ extension Filesystem {
     let writes = access == O_WRONLY || access == O_RDWR
     let truncates = flags & O_TRUNC != 0
     if writes || truncates { try requireAccepting() }
-    let opened = try open(file, reads: access != O_WRONLY, writes: writes, opener)
+    let opened = try open(
+      file, Request(reads: access != O_WRONLY, writes: writes, isNewContent: truncates, opener: opener))
     guard truncates else { return opened }
     do throws(SystemError) {
       // O_RDONLY | O_TRUNC truncates as well, and the kernel takes the file for empty from here on.
@@ -38,52 +43,66 @@ extension Filesystem {
     return opened
   }
 
-  private func open(_ file: CapturedFile, reads: Bool, writes: Bool, _ opener: pid_t) throws(SystemError) -> Opened {
-    guard writes else {
+  /// What a file is opened for, and by which thread.
+  struct Request {
+    var reads: Bool
+    var writes: Bool
+    /// It is made, or emptied.
+    var isNewContent: Bool
+    var opener: pid_t
+  }
+
+  private func open(_ file: CapturedFile, _ request: Request) throws(SystemError) -> Opened {
+    guard request.writes else {
       return try namespaceLock.shared { () throws(SystemError) in
         try file.state.withLock { (state) throws(SystemError) in
-          try openLocked(file, &state, reads: reads, writes: false, opener)
+          try openLocked(file, &state, request)
         }
       }
     }
     var opened: Opened?
     try announce(file) { (state) throws(SystemError) -> Announcement? in
-      opened = try openLocked(file, &state, reads: reads, writes: true, opener)
+      opened = try openLocked(file, &state, request)
       return state.activity.openedForWriting().map { Announcement($0) }
     }
     guard let opened else { throw .inputOutput }
+    if opened.changesUnseen { try beginUnseenWriting(opened.handle) }
     return opened
   }
 
   /// The namespace lock and the file's lock are held.
   private func openLocked(
-    _ file: CapturedFile, _ state: inout CapturedFile.State, reads: Bool, writes: Bool, _ opener: pid_t
+    _ file: CapturedFile, _ state: inout CapturedFile.State, _ request: Request
   ) throws(SystemError) -> Opened {
     readMark(of: file, &state)
     let descriptor: FileDescriptor
-    if let shared = state.descriptor, shared.isReadable || !reads, shared.isWritable || !writes {
+    if let shared = state.descriptor, shared.isReadable || !request.reads, shared.isWritable || !request.writes {
       descriptor = shared
     } else {
-      descriptor = try openSpoolFile(file, current: state.descriptor, writes: writes)
+      descriptor = try openSpoolFile(file, current: state.descriptor, writes: request.writes)
       state.descriptor = descriptor
     }
-    return register(file, &state, descriptor, reads: reads, writes: writes, opener)
+    let mode = (try? descriptor.status())?.st_mode ?? 0
+    return register(file, &state, descriptor, mode: mode, request)
   }
 
+  /// The namespace lock and the file's lock are held.
   private func register(
-    _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, reads: Bool, writes: Bool,
-    _ opener: pid_t
+    _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, mode: mode_t,
+    _ request: Request
   ) -> Opened {
     state.handles += 1
-    if writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
-    let mode = (try? descriptor.status())?.st_mode ?? 0
-    let choice = state.caching.opened(
-      reads: reads, writes: writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
-    let handle = FileHandle(
-      file: file, descriptor: descriptor, writes: writes, isDirect: choice.isDirect, opener: opener)
+    if request.writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
+    let opening = CachingPolicy.Opening(
+      reads: request.reads, writes: request.writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
+    let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
+    state.caching.opened(choice)
+    if choice.writesUnseen { state.unseenWriters += 1 }
+    let handle = FileHandle(file: file, descriptor: descriptor, choice: choice, opener: request.opener)
     return Opened(
-      handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.isDirect, keepsCache: choice.keepsCache,
-      skipsFlush: !writes)
+      handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.route.isDirect,
+      keepsCache: choice.keepsCache, skipsFlush: !request.writes, backing: choice.route.passes ? state.backing : nil,
+      changesUnseen: choice.writesUnseen)
   }
 
   /// Opens the spool's file for both directions if it lets us, so that every later handle can share the descriptor.
@@ -139,6 +158,7 @@ extension Filesystem {
     -> (found: FoundEntry, opened: Opened)
   {
     let created = try createUnannounced(entry, mode: mode, flags: flags, caller: caller)
+    if created.opened.changesUnseen { try beginUnseenWriting(created.opened.handle) }
     announce(created.file) { state in
       created.writes ? nil : state.activity.madeWithoutWriter().map { Announcement($0) }
     }
@@ -175,7 +195,8 @@ extension Filesystem {
           // Making it was its first change.
           markWriting(&state, through: descriptor)
         }
-        return register(file, &state, descriptor, reads: access != O_WRONLY, writes: writes, caller.thread)
+        let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)
+        return register(file, &state, descriptor, mode: status.st_mode, request)
       }
       return CreatedFile(found: FoundEntry(node: node, status: status), file: file, opened: opened, writes: writes)
     }
@@ -192,15 +213,17 @@ extension Filesystem {
     }
     defer { if handle.writes { writerIsGone() } }
     let last = file.state.withLock { state -> FileDescriptor? in
-      let isCounted = handle.writes && !handle.isResting.load(ordering: .sequentiallyConsistent)
-      state.caching.closed(isDirect: handle.isDirect, writes: isCounted)
+      state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
+      if handle.choice.mayLeaveMapping { state.caching.leftMapping() }
       state.handles -= 1
+      if state.caching.passingHandles == 0 { returnBacking(&state) }
       guard state.handles == 0 else { return nil }
       defer { state.descriptor = nil }
       return state.descriptor
     }
     // Closed here, without the lock, unless a system call of another thread still uses it.
     _ = last
+    if handle.choice.writesUnseen { endUnseenWriting(handle) }
   }
 
   // MARK: Reading and writing
@@ -306,13 +329,23 @@ extension Filesystem {
         }
         guard attainable >= bytes else { return }
       }
-      for candidate in candidates {
-        _ = evict(candidate.id, ifUnchangedSince: candidate.epoch)
-        if spareBytes() >= bytes { return }
-      }
+      evict(candidates) { spareBytes() >= bytes }
     }
     guard admitted < bytes else { return bytes }
     return isAllocated(bytes, at: offset, of: descriptor) ? bytes : admitted
+  }
+
+  private func evict(_ candidates: [EvictionCandidate], until isEnough: () -> Bool) {
+    for candidate in candidates {
+      _ = evict(candidate.id, ifUnchangedSince: candidate.epoch)
+      if isEnough() { return }
+    }
+  }
+
+  /// Removes delivered files until so much may be written, or none is left.
+  func makeRoom(for bytes: UInt64) {
+    guard space.spareBytes(refreshing: true) < bytes else { return }
+    evict(sink.evictionCandidates()) { space.spareBytes(refreshing: true) >= bytes }
   }
 
   /// Whether a range lies in a file without holes, so that writing it takes no space.

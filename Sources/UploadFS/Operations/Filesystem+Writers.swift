@@ -21,7 +21,7 @@ extension Filesystem {
       handle.killingSignal.store(fate.signal, ordering: .relaxed)
       if !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) {
         state.restingWriters += 1
-        if handle.isDirect { state.caching.rested() }
+        if handle.choice.route == .direct { state.caching.rested() }
       }
       guard isOwner, fate == .alive, state.areWritersResting else { return }
       keepMark(of: &state, through: handle.descriptor)
@@ -33,7 +33,7 @@ extension Filesystem {
     handle.file.state.withLock { state in
       guard handle.isResting.exchange(false, ordering: .sequentiallyConsistent) else { return }
       state.restingWriters -= 1
-      if handle.isDirect { state.caching.resumed() }
+      if handle.choice.route == .direct { state.caching.resumed() }
     }
   }
 

@@ -58,7 +58,8 @@ final class SpoolSpace: Sendable {
     }
   }
 
-  private func spareBytes(refreshing: Bool) -> UInt64 {
+  /// What may still be written before the reserve is touched.
+  func spareBytes(refreshing: Bool = false) -> UInt64 {
     ledger.withLock { ledger in
       refresh(&ledger, always: refreshing)
       return ledger.spareBytes

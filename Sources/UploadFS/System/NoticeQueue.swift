@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// What the kernel has to be told outside of any request, kept for the one thread that tells it.
@@ -10,7 +11,9 @@ final class NoticeQueue: @unchecked Sendable {
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
   private var removed: [RemovedEntry] = []
+  private var changed: [NodeID] = []
   private var hasVirtualChange = false
+  private var nextLook: timespec?
   private var isClosed = false
 
   static let capacity = 4096
@@ -24,14 +27,21 @@ final class NoticeQueue: @unchecked Sendable {
   /// What has come in since the last time.
   struct Batch: Sendable {
     var removed: [RemovedEntry]
+    /// Captures whose attributes are not what the kernel was told.
+    var changed: [NodeID]
     var hasVirtualChange: Bool
+    var isTimeToLook: Bool
   }
 
   init() {
     lock = .allocate(capacity: 1)
     arrival = .allocate(capacity: 1)
     pthread_mutex_init(lock, nil)
-    pthread_cond_init(arrival, nil)
+    var attributes = pthread_condattr_t()
+    pthread_condattr_init(&attributes)
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    pthread_cond_init(arrival, &attributes)
+    pthread_condattr_destroy(&attributes)
   }
 
   deinit {
@@ -43,6 +53,15 @@ final class NoticeQueue: @unchecked Sendable {
 
   func entryRemoved(_ removed: RemovedEntry) {
     post { if self.removed.count < Self.capacity { self.removed.append(removed) } }
+  }
+
+  func attributesChanged(of node: NodeID) {
+    post { if changed.count < Self.capacity { changed.append(node) } }
+  }
+
+  /// Whether ``next()`` comes back after a second at the latest, because something has to be looked at.
+  func lookEverySecond(_ looks: Bool) {
+    post { nextLook = looks ? nextLook ?? Self.inOneSecond : nil }
   }
 
   func virtualTreeChanged() {
@@ -58,13 +77,39 @@ final class NoticeQueue: @unchecked Sendable {
   func next() -> Batch? {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
-    while removed.isEmpty, !hasVirtualChange, !isClosed { pthread_cond_wait(arrival, lock) }
+    while removed.isEmpty, changed.isEmpty, !hasVirtualChange, !isClosed, !isTimeToLook {
+      if var due = nextLook {
+        pthread_cond_timedwait(arrival, lock, &due)
+      } else {
+        pthread_cond_wait(arrival, lock)
+      }
+    }
     guard !isClosed else { return nil }
+    let looks = isTimeToLook
+    if looks { nextLook = Self.inOneSecond }
     defer {
       removed = []
+      changed = []
       hasVirtualChange = false
     }
-    return Batch(removed: removed, hasVirtualChange: hasVirtualChange)
+    return Batch(removed: removed, changed: changed, hasVirtualChange: hasVirtualChange, isTimeToLook: looks)
+  }
+
+  private static var now: timespec {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now
+  }
+
+  private static var inOneSecond: timespec {
+    let now = now
+    return timespec(tv_sec: now.tv_sec + 1, tv_nsec: now.tv_nsec)
+  }
+
+  private var isTimeToLook: Bool {
+    guard let nextLook else { return false }
+    let now = Self.now
+    return (now.tv_sec, now.tv_nsec) >= (nextLook.tv_sec, nextLook.tv_nsec)
   }
 
   private func post(_ change: () -> Void) {

@@ -1,0 +1,171 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// The kernel's number for a file of the spool that it reads and writes by itself.
+struct BackingID: Hashable, Sendable {
+  let rawValue: Int32
+}
+
+/// Gives files of the spool to the kernel (passthrough). Called under a file's lock: never waits.
+protocol BackingFiles: Sendable {
+  /// The kernel's number for an open file; nil where it does not take it.
+  func lend(_ descriptor: FileDescriptor) -> BackingID?
+  /// The file's last handle is gone.
+  func takeBack(_ id: BackingID)
+}
+
+/// Files that may change without the daemon's knowledge.
+struct UnseenWriters: Sendable {
+  /// One for each handle that is open.
+  var open: [NodeID: Int] = [:]
+  /// Files that somebody may write whose handle is released, one entry for each such handle.
+  var left: [Left] = []
+
+  struct Left: Sendable {
+    let file: CapturedFile
+    /// Opened for reading only, so that it is no writer itself.
+    let descriptor: FileDescriptor
+  }
+
+  var isEmpty: Bool { open.isEmpty && left.isEmpty }
+}
+
+/// Opens that pass the daemon, and what it has to do because it does not see what they write.
+///
+/// For everybody else such a writer is one mutation that lasts from before its open is answered until it is released: the
+/// content counts as changing all the time, so that nothing of it is read as if it could be trusted.
+extension Filesystem {
+  /// Room that has to be there for a writer that nobody stops at the reserve: what a fast disk takes between two looks.
+  static let unseenSpareBytesMin: UInt64 = 4 << 30
+
+  /// Decides how a handle is opened, and gives the file to the kernel where it is to pass. The namespace lock and the
+  /// file's lock are held.
+  func chooseRoute(
+    of file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor,
+    _ wanted: CachingPolicy.Opening, isNewContent: Bool
+  ) -> CachingPolicy.Choice {
+    guard let backingFiles = backingFiles.withLock({ $0 }) else { return state.caching.choice(for: wanted) }
+    var opening = wanted
+    opening.mayPass = true
+    // A file that is only opened to be looked at or changed in places keeps its revision until something is written.
+    opening.mayWriteUnseen =
+      wanted.writes && (isNewContent || !state.activity.needsNewRevision) && nobodyFollows(file)
+      && space.spareBytes() >= Self.unseenSpareBytesMin
+    let choice = state.caching.choice(for: opening)
+    guard choice.route.passes, state.backing == nil else { return choice }
+    state.backing = backingFiles.lend(descriptor)
+    return state.backing == nil ? state.caching.choice(for: wanted) : choice
+  }
+
+  /// By every name that the file has, it is sent only once it is closed.
+  private func nobodyFollows(_ file: CapturedFile) -> Bool {
+    nodes.withLock { $0.table.paths(of: file.node) }
+      .allSatisfy { configuration.rules.settings(for: $0).upload != .whileWriting }
+  }
+
+  /// No handle passes any more. The file's lock is held.
+  func returnBacking(_ state: inout CapturedFile.State) {
+    guard let backing = state.backing else { return }
+    state.backing = nil
+    backingFiles.withLock { $0 }?.takeBack(backing)
+  }
+
+  /// Whether the kernel has to ask for a file's attributes each time. The namespace lock is not needed.
+  func changesUnseen(_ node: NodeID) -> Bool {
+    guard !node.isVirtual, unseenWriters.withLock({ !$0.isEmpty }) else { return false }
+    return file(of: node)?.state.withLock { $0.unseenWriters > 0 } ?? false
+  }
+
+  /// Before the open is answered: from now on the file may change at any time.
+  func beginUnseenWriting(_ number: UInt64) throws(SystemError) {
+    let handle = try fileHandle(number)
+    beginMutation(of: handle.file, through: handle.descriptor)
+    unseenWriters.withLock { $0.open[handle.file.node, default: 0] += 1 }
+    notices.lookEverySecond(true)
+  }
+
+  /// The handle is released, and with it every descriptor. What it wrote is only now held against the limits.
+  func endUnseenWriting(_ handle: FileHandle) {
+    let file = handle.file
+    let end = (try? handle.descriptor.status()).map { Int64($0.st_size) } ?? 0
+    if UInt64(clamping: end) > configuration.fileBytesMax { writeFailed(file, at: 0, count: Int(end), .tooLarge) }
+    var left: UnseenWriters.Left?
+    // Whether a mapping is left can be told when this handle's own descriptor is closed: at the next look.
+    if handle.choice.mayLeaveMapping, let reader = try? handle.descriptor.reopenedForReading() {
+      left = UnseenWriters.Left(file: file, descriptor: reader)
+    }
+    unseenWriters.withLock { [left] unseen in
+      let open = (unseen.open[file.node] ?? 1) - 1
+      unseen.open[file.node] = open == 0 ? nil : open
+      if let left { unseen.left.append(left) }
+    }
+    notices.attributesChanged(of: file.node)
+    guard left == nil else { return }
+    if handle.choice.mayLeaveMapping { file.state.withLock { $0.caching.mappingIsGone() } }
+    finishUnseenWriting(of: file, through: handle.descriptor)
+  }
+
+  private func finishUnseenWriting(of file: CapturedFile, through descriptor: FileDescriptor) {
+    file.state.withLock { $0.unseenWriters -= 1 }
+    endMutation(of: file, through: descriptor)
+  }
+
+  /// Once a second while there are such writers: makes room for them, and lets go of those of which nothing is left.
+  func lookAfterUnseenWriters() {
+    if unseenWriters.withLock({ !$0.open.isEmpty }) { makeRoom(for: Self.unseenSpareBytesMin) }
+    let gone = unseenWriters.withLock { unseen in
+      let gone = unseen.left.filter { !isWrittenByOthers($0.file, $0.descriptor) }
+      unseen.left.removeAll { left in gone.contains { $0.descriptor === left.descriptor } }
+      return gone
+    }
+    for left in gone {
+      left.file.state.withLock { $0.caching.mappingIsGone() }
+      finishUnseenWriting(of: left.file, through: left.descriptor)
+      notices.attributesChanged(of: left.file.node)
+    }
+    notices.lookEverySecond(unseenWriters.withLock { !$0.isEmpty })
+  }
+
+  /// Whether somebody else may write to the spool's file: by a mapping whose descriptors are closed, or by a descriptor that
+  /// was opened through a mount whose daemon has died, and which the kernel goes on serving.
+  ///
+  /// Can be told only while no handle is open; as long as one is, somebody may.
+  private func isWrittenByOthers(_ file: CapturedFile, _ reader: FileDescriptor) -> Bool {
+    file.state.withLock { state in state.handles > 0 || uploadfs_is_open_for_writing(reader.number) == 1 }
+  }
+
+  /// At the start: a file that somebody still writes through a mount whose daemon has died is open for writing until it is
+  /// let go of. True when it is.
+  func adoptSurvivingWriter(of file: CapturedFile) -> Bool {
+    guard mayHaveLentFiles.load(ordering: .relaxed) else { return false }
+    let isNew = file.state.withLock { state in
+      !state.foundAnnounced && !state.wasCreatedHere && !state.activity.isGone && state.activity.isQuiet
+    }
+    guard isNew, let reader = try? namespaceLock.shared({ () throws(SystemError) in try openByName(file) }),
+      isWrittenByOthers(file, reader)
+    else { return false }
+    namespaceLock.shared {
+      file.state.withLock { state in
+        readMark(of: file, &state)
+        state.foundAnnounced = true
+        state.unseenWriters += 1
+        state.caching.leftMapping()
+      }
+    }
+    beginMutation(of: file, through: reader)
+    unseenWriters.withLock { $0.left.append(UnseenWriters.Left(file: file, descriptor: reader)) }
+    notices.lookEverySecond(true)
+    return true
+  }
+}
+
+extension FileDescriptor {
+  /// Another description of the same file, which counts as no writer.
+  fileprivate func reopenedForReading() throws(SystemError) -> FileDescriptor {
+    FileDescriptor(
+      owning: try check(uploadfs_openat(AT_FDCWD, reopenPath, O_RDONLY | O_CLOEXEC, 0)), isReadable: true,
+      isWritable: false)
+  }
+}

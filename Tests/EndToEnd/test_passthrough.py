@@ -1,0 +1,187 @@
+"""Files that the kernel reads and writes past the daemon (libfuse 3.17 or later, as root): it is so, and nothing is lost by it.
+
+Whether a call passes the daemon shows while the daemon stands still (SIGSTOP): what passes works, all else would wait.
+"""
+
+import contextlib
+import hashlib
+import mmap
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from harness import MOUNT_TOOL, sha256, wait_until, write_random
+
+BLOCK = 1 << 16
+
+
+def _reason_against():
+    if os.geteuid() != 0:
+        return "needs root"
+    if tuple(map(int, platform.release().split(".")[:2])) < (6, 9):
+        return "needs Linux 6.9"
+    libraries = subprocess.run(["ldd", str(MOUNT_TOOL)], capture_output=True, text=True).stdout
+    return None if "libfuse3.so.4" in libraries else "no passthrough here: needs libfuse 3.17 (scripts/in-debian13 has it)"
+
+
+pytestmark = pytest.mark.skipif(_reason_against() is not None, reason=str(_reason_against()))
+ON_CLOSE = ("--rule", "*.raw upload=on-close")
+
+
+@pytest.fixture
+def mount(new_mount, receiver):
+    return new_mount(receiver, *ON_CLOSE)
+
+
+@contextlib.contextmanager
+def standing_still(mount):
+    """The daemon does nothing meanwhile."""
+    mount.program.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        mount.program.signal(signal.SIGCONT)
+
+
+def in_time(action, *arguments):
+    """What an action returns, in a thread of its own: a call that waits for the daemon is seen as one, and ends with it."""
+    result = []
+    thread = threading.Thread(target=lambda: result.append(action(*arguments)), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert result, f"{action.__name__} waits for the daemon"
+    return result[0]
+
+
+def digest_of(descriptor):
+    digest, offset = hashlib.sha256(), 0
+    while block := os.pread(descriptor, 1 << 20, offset):
+        digest.update(block)
+        offset += len(block)
+    return digest.hexdigest()
+
+
+def write_blocks(descriptor):
+    return sum(os.pwrite(descriptor, bytes([number]) * BLOCK, number * BLOCK) for number in range(64))
+
+
+WRITTEN = b"".join(bytes([number]) * BLOCK for number in range(64))
+
+
+def published(receiver, name):
+    path = receiver.files / name
+    return path.read_bytes() if path.exists() else None
+
+
+def test_reading_passes_the_daemon(mount, receiver):
+    """S50: also of a file that lies open for reading already, and gives the bytes that were written."""
+    write_random(mount.root / "scan.bin", 3_000_000)
+    mount.wait_for("scan.bin", "complete")
+    expected = sha256(receiver.files / "scan.bin")
+    with open(mount.root / "scan.bin", "rb") as first, open(mount.root / "scan.bin", "rb") as second:
+        with standing_still(mount):
+            assert in_time(digest_of, first.fileno()) == expected
+            assert in_time(digest_of, second.fileno()) == expected
+
+
+def test_on_close_writer_passes_the_daemon_and_is_delivered_whole(mount, receiver):
+    """S50: by its rule nobody has to know what of it is written when; its release settles it."""
+    descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
+    # Before the first write of a mount the kernel asks whether there are capabilities of files at all.
+    os.pwrite(descriptor, b"-", 0)
+    with standing_still(mount):
+        assert in_time(write_blocks, descriptor) == len(WRITTEN)
+    assert os.fstat(descriptor).st_size == len(WRITTEN)
+    assert os.stat(mount.root / "scan.raw").st_size == len(WRITTEN)
+    assert mount.status("scan.raw")["state"] == "writing"
+    os.ftruncate(descriptor, len(WRITTEN) - 1)
+    os.pwrite(descriptor, b"the end", len(WRITTEN) - 1)
+    os.close(descriptor)
+    mount.wait_for("scan.raw", "complete")
+    assert published(receiver, "scan.raw") == WRITTEN[:-1] + b"the end"
+
+
+def test_rewritten_file_is_delivered_again(mount, receiver):
+    """S50, S34: a receipt does not cover what a writer past the daemon has changed."""
+    path = mount.root / "scan.raw"
+    path.write_bytes(b"first")
+    mount.wait_for("scan.raw", "complete")
+    with open(path, "wb", buffering=0) as file:
+        file.write(b"second, longer")
+        assert mount.status("scan.raw")["state"] != "complete"
+    mount.wait_for("scan.raw", "complete")
+    assert published(receiver, "scan.raw") == b"second, longer"
+    assert path.read_bytes() == b"second, longer"
+
+
+def test_writers_of_followed_files_are_seen_beside_passing_readers(mount, receiver):
+    """S50: what is sent while it is written goes through the daemon, and its readers see it at once."""
+    path = mount.root / "scan.bin"
+    path.write_bytes(b"a" * BLOCK)
+    mount.wait_for("scan.bin", "complete")
+    with open(path, "rb", buffering=0) as reader, open(path, "ab", buffering=0) as writer:
+        writer.write(b"b" * BLOCK)
+        with standing_still(mount):
+            assert in_time(os.pread, reader.fileno(), 1, BLOCK) == b"b"
+        editor = os.open(path, os.O_RDWR)
+        os.pwrite(editor, b"c", 0)
+        assert os.pread(reader.fileno(), 1, 0) == b"c"
+        os.close(editor)
+    mount.wait_for("scan.bin", "complete")
+    assert published(receiver, "scan.bin") == b"c" + b"a" * (BLOCK - 1) + b"b" * BLOCK
+
+
+def test_mapping_that_outlives_its_descriptor_keeps_the_file_open(mount, receiver):
+    """S51: it is written until nothing of the mapping is left, and then delivered."""
+    path = mount.root / "scan.bin"
+    path.write_bytes(b"-" * BLOCK)
+    mount.wait_for("scan.bin", "complete")
+    # A reader first: the writer then has to pass the daemon, too.
+    with open(path, "rb"):
+        with open(path, "r+b") as file:
+            mapping = mmap.mmap(file.fileno(), 0)
+            mapping[0:5] = b"early"
+    os.stat(path)
+    mapping[100:104] = b"late"
+    assert mount.status("scan.bin")["state"] == "writing"
+    # Longer than the pause between two looks.
+    assert len(mount.readings("scan.bin", lambda reading: True)) == 1
+    mapping.flush()
+    mapping.close()
+    mount.wait_for("scan.bin", "complete")
+    assert published(receiver, "scan.bin")[:5] == b"early"
+    assert published(receiver, "scan.bin")[100:104] == b"late"
+
+
+def test_writer_that_survives_the_daemon_is_waited_for(mount, receiver):
+    """S51: the kernel goes on serving it, so the next mount does not take its file for finished."""
+    descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
+    os.write(descriptor, b"before the crash, ")
+    mount.kill()
+    os.write(descriptor, b"after it, ")
+    mount.start()
+    wait_until(lambda: mount.summary()["scanned"], "the scan ends")
+    assert mount.status("scan.raw")["state"] == "writing"
+    os.write(descriptor, b"and beside the next one")
+    # close(2) asks the daemon that is gone, and closes all the same.
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+    mount.wait_for("scan.raw", "complete", "interrupted")
+    mount.tool("wait", "--timeout", 30)
+    spool = next(pathlib.Path(mount.spool).rglob("scan.raw"))
+    assert spool.read_bytes() == b"before the crash, after it, and beside the next one"
+    assert published(receiver, "scan.raw") in (None, spool.read_bytes())
+
+
+def test_too_large_file_of_a_passing_writer_is_not_published(new_mount, receiver):
+    """S50: it cannot be refused while it is written, so it is when it is released."""
+    mount = new_mount(receiver, *ON_CLOSE, "--max-file-size", "1MB")
+    path = mount.root / "scan.raw"
+    path.write_bytes(b"x" * 2_000_000)
+    mount.wait_for("scan.raw", "interrupted")
+    assert published(receiver, "scan.raw") is None
