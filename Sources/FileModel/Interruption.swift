@@ -8,6 +8,8 @@ public enum Interruption: Hashable, Sendable {
   case writerKilled(signal: Int32)
   /// The mount ended while the file was being written.
   case mountDied
+  /// The machine stopped after the last close and before the disk had everything.
+  case notOnDisk
 
   /// The word for programs, in status files and in the catalog.
   public var code: String {
@@ -16,6 +18,7 @@ public enum Interruption: Hashable, Sendable {
     case .writeFailed: "write-failed"
     case .writerKilled: "writer-killed"
     case .mountDied: "mount-died"
+    case .notOnDisk: "not-on-disk"
     }
   }
 
@@ -25,7 +28,7 @@ public enum Interruption: Hashable, Sendable {
     case .writeRefused(let limitBytes): "\(code) \(limitBytes)"
     case .writeFailed(let errno): "\(code) \(errno)"
     case .writerKilled(let signal): "\(code) \(signal)"
-    case .mountDied: code
+    case .mountDied, .notOnDisk: code
     }
   }
 
@@ -38,6 +41,7 @@ public enum Interruption: Hashable, Sendable {
     case "write-failed": self = .writeFailed(errno: Int32(clamping: number))
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
+    case "not-on-disk": self = .notOnDisk
     default: return nil
     }
   }

@@ -29,12 +29,12 @@ import Testing
     #expect(Self.mark(mounted, "a") == "writing", "making it was a change")
     try mounted.write(handle, [1])
     mounted.filesystem.flush(handle)
-    #expect(Self.mark(mounted, "a") == nil, "close(2) returns now, the release comes later")
+    #expect(Self.mark(mounted, "a") == "closed 1", "close(2) returns now, the release comes later")
     try mounted.write(handle, [2])
     #expect(Self.mark(mounted, "a") == "writing", "a duplicate of the descriptor writes on")
     mounted.filesystem.flush(handle)
     mounted.filesystem.release(handle)
-    #expect(Self.mark(mounted, "a") == nil)
+    #expect(Self.mark(mounted, "a") == "closed 1")
     #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
   }
 
@@ -46,19 +46,19 @@ import Testing
     mounted.filesystem.flush(one)
     #expect(Self.mark(mounted, "a") == "writing")
     mounted.filesystem.flush(other)
-    #expect(Self.mark(mounted, "a") == nil)
+    #expect(Self.mark(mounted, "a") == "closed 1")
     mounted.filesystem.release(one)
     try mounted.write(other, [2])
     #expect(Self.mark(mounted, "a") == "writing")
     mounted.filesystem.release(other)
-    #expect(Self.mark(mounted, "a") == nil)
+    #expect(Self.mark(mounted, "a") == "closed 1")
   }
 
   @Test func openingWithoutChange_marksNothing() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let handle = try mounted.open("a", flags: O_RDWR)
-    #expect(Self.mark(mounted, "a") == nil)
+    #expect(Self.mark(mounted, "a") == "closed 7")
     mounted.filesystem.release(handle)
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
   }
@@ -89,6 +89,46 @@ import Testing
     #expect(try Self.found(folder)?.interruption == nil, "its close had returned")
   }
 
+  @Test func fileOfWhichThePowerCutLeftAPart_isFoundInterrupted() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/spool/captures/a"
+    do { try Mounted(folder: folder).make("a") }
+    #expect(try Self.found(folder)?.interruption == nil)
+    truncate(path, 3)
+    #expect(try Self.found(folder)?.interruption == .notOnDisk)
+    #expect(try Self.found(folder)?.interruption == .notOnDisk, "also the next time")
+    do {
+      let mounted = try Mounted(folder: folder)
+      let handle = try mounted.open("a", flags: O_WRONLY)
+      try mounted.write(handle, at: 3, [1])
+      mounted.filesystem.release(handle)
+      #expect(mounted.sink.lastSnapshot?.interruption == nil && Self.mark(mounted, "a") == "closed 4")
+    }
+    #expect(try Self.found(folder)?.interruption == nil)
+  }
+
+  @Test func truncationOfAClosedFile_isNoPowerCut_whereverTheMountDies() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      try mounted.make("a")
+      let (file, descriptor) = try mounted.filesystem.descriptorForTruncation(of: mounted.node("a"))
+      mounted.filesystem.beginMutation(of: file, through: descriptor)
+      #expect(Self.mark(mounted, "a") == nil)
+      ftruncate(descriptor.number, 3)
+    }
+    #expect(try Self.found(folder)?.interruption == nil)
+  }
+
+  @Test func fileThatWasMadeDurable_hasNoMark() throws {
+    let mounted = try Mounted()
+    let handle = try mounted.create("a")
+    try mounted.write(handle, [1])
+    try mounted.filesystem.synchronize(mounted.filesystem.fileHandle(handle), dataOnly: false)
+    mounted.filesystem.release(handle)
+    #expect(Self.mark(mounted, "a") == nil)
+  }
+
   @Test func killedWriter_leavesTheFileInterrupted_alsoOverARestart() throws {
     let folder = try TemporaryFolder()
     do {
@@ -107,7 +147,7 @@ import Testing
     mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch + 1)
     #expect(Self.mark(mounted, "a") == "writer-killed 9")
     mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch)
-    #expect(Self.mark(mounted, "a") == nil && mounted.filesystem.snapshot(of: snapshot.id)?.interruption == nil)
+    #expect(Self.mark(mounted, "a") == "closed 1" && mounted.filesystem.snapshot(of: snapshot.id)?.interruption == nil)
   }
 
   @Test func killedProcessThatChangedNothing_leavesTheFileWhole() throws {
@@ -149,7 +189,7 @@ import Testing
     changes.size = 90
     _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: again)
     mounted.filesystem.release(again)
-    #expect(mounted.sink.lastSnapshot?.interruption == nil && Self.mark(mounted, "a") == nil)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && Self.mark(mounted, "a") == "closed 90")
   }
 
   @Test func failedWriteOfAFileThatDidNotChange_leavesItWhole() throws {

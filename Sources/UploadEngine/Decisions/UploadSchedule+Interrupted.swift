@@ -89,6 +89,8 @@ extension FileStatus.Failure {
       let by = signal > 0 ? " by signal \(signal)" : ""
       return "The program that wrote the file was killed\(by), so the file may be incomplete. \(advice)"
     case .mountDied: return "The mount ended while the file was being written, so it may be incomplete. \(advice)"
+    case .notOnDisk:
+      return "The machine stopped before the disk had the whole file, so a part of it is missing. \(advice)"
     }
   }
 

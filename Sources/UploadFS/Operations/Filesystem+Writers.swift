@@ -1,3 +1,4 @@
+import CLinux
 public import FileModel
 import Glibc
 import Synchronization
@@ -44,22 +45,37 @@ extension Filesystem {
     guard marksWriters, let place = try? location(of: file.node) else { return }
     let mark = SpoolMark(at: place)
     state.mark = mark
-    state.fate = ContentFate(found: mark.interruption)
+    let sizeBytes = (try? place.status()).map { UInt64(clamping: $0.st_size) } ?? 0
+    state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes))
     state.settledFate = state.fate
   }
 
   /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.
   func markWriting(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) {
     state.isSynchronized = false
-    guard marksWriters, state.mark != .writing, state.activity.writableOpens > 0 else { return }
-    SpoolMark.writing.put(on: descriptor)
-    state.mark = .writing
+    guard marksWriters, state.mark != .writing else { return }
+    if state.activity.writableOpens > 0 {
+      SpoolMark.writing.put(on: descriptor)
+      state.mark = .writing
+    } else if case .closed? = state.mark {
+      // It is about to have another size.
+      SpoolMark.none.put(on: descriptor)
+      state.mark = SpoolMark.none
+    }
   }
 
   /// The mark becomes what is known of the content now.
   private func keepMark(of state: inout CapturedFile.State, through descriptor: FileDescriptor) {
-    let wanted = state.fate.interruption.map { SpoolMark.interrupted($0) } ?? .none
-    guard marksWriters, let mark = state.mark, mark != wanted else { return }
+    guard marksWriters, let mark = state.mark else { return }
+    let wanted: SpoolMark
+    if let interruption = state.fate.interruption {
+      wanted = .interrupted(interruption)
+    } else if !state.isSynchronized, let sizeBytes = (try? descriptor.status()).map({ UInt64(clamping: $0.st_size) }) {
+      wanted = .closed(sizeBytes: sizeBytes)
+    } else {
+      wanted = .none
+    }
+    guard mark != wanted else { return }
     wanted.put(on: descriptor)
     state.mark = wanted
     // Whoever made the content durable must not find the file interrupted after a power cut.
@@ -85,7 +101,7 @@ extension Filesystem {
     guard announcement == .settled else { return }
     // Without a change, what failed has left the content as it was.
     if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
-    keepMark(of: &state, through: descriptor)
+    if hasRevision || state.mark != SpoolMark.none { keepMark(of: &state, through: descriptor) }
   }
 
   /// A write failed before or in its system call.
