@@ -16,6 +16,7 @@ from tamper import TamperingProxy
 def pytest_addoption(parser):
     group = parser.getgroup("uploadfs", "random tests (test_model.py, test_torment.py)")
     group.addoption("--seed", type=int, help="play this seed only, instead of random ones")
+    group.addoption("--kills", type=int, help="how often test_torment.py kills; a tenth as many power cuts")
     group.addoption("--seconds", type=float, help="how long each random test draws new seeds")
 
 

@@ -1,0 +1,166 @@
+"""Many deaths in one spool, and power cuts: nothing that was closed is lost, nothing wrong is published, and what the
+receiver held is not sent again.
+
+    scripts/torment              a thousand deaths and a hundred power cuts, of a release build
+    scripts/torment --kills N    as many as one likes; --seed N plays one draw again
+"""
+
+import os
+import random
+import signal
+
+import pytest
+
+from conftest import needs_root
+from harness import unmount_lazily, wait_until
+from published import Published
+from throttle import ThrottlingProxy
+from torment import CopiedDisk, Disk, Writer
+
+CHUNK = 256 << 10
+IN_FLIGHT = 12
+
+
+@pytest.fixture
+def seed(request):
+    only = request.config.getoption("--seed")
+    seed = only if only is not None else random.SystemRandom().randrange(1 << 30)
+    print(f"again: /usr/bin/python3 -m pytest -p no:cacheprovider {request.node.nodeid} --seed {seed}")
+    return seed
+
+
+def times(request, otherwise):
+    return request.config.getoption("--kills") or otherwise
+
+
+@pytest.fixture
+def proxy(receiver):
+    with ThrottlingProxy(receiver.port, rate=15_000_000) as proxy:
+        yield proxy
+
+
+def settle(mount, proxy):
+    """Waits for all deliveries; the names of files that are kept back because nobody finished them."""
+    proxy.rate = None
+    done = mount.tool("wait", "--timeout", 300, timeout=400)
+    assert done.returncode in (0, 18), done.stderr + mount.program.describe()
+    states = {name: mount.status(name)["state"] for name in os.listdir(mount.root) if name not in ("status", ".uploadfs")}
+    assert set(states.values()) <= {"complete", "interrupted", "held"}, states
+    return {name for name, state in states.items() if state == "interrupted"}
+
+
+def test_many_deaths_in_one_spool(request, new_mount, receiver, proxy, seed):
+    mount = new_mount(receiver, "--chunk-size", str(CHUNK), to=f"https://127.0.0.1:{proxy.port}")
+    writer, draw = Writer(mount.root, seed), random.Random(f"deaths {seed}")
+    kills = times(request, 20)
+    with Published(receiver.files) as published:
+        for number in range(kills):
+            written = writer.files_written + draw.randrange(0, 12)
+            pause = draw.random() * 0.3
+            writer.start()
+            # Sometimes in mid-start, sometimes after a number of files, and then at no particular moment.
+            wait_until(lambda: writer.files_written >= written, "files are written")
+            signal.sigtimedwait([], pause)
+            mount.kill()
+            writer.join()
+            writer.take_stock(mount.spool / "captures")
+            mount.start()
+            writer.take_stock(mount.root)
+        kept_back = settle(mount, proxy)
+    writer.check_published(published.seen)
+    writer.check_delivered(receiver.files, kept_back)
+    stats = receiver.stats()
+    print(f"{kills} kills, {writer.files_written} files: {stats['duplicate_chunks']} of {stats['chunks_received']} chunks twice")
+    assert stats["duplicate_chunks"] <= kills, stats
+
+
+def test_a_large_file_survives_many_deaths(request, new_mount, receiver, proxy, seed):
+    """S8: every chunk travels once, whoever dies."""
+    draw, chunks = random.Random(seed), 400
+    content = draw.randbytes(chunks * CHUNK)
+    mount = new_mount(receiver, "--chunk-size", str(CHUNK), to=f"https://127.0.0.1:{proxy.port}")
+    (mount.root / "film.mov").write_bytes(content)
+    kills = min(times(request, 10), 30)
+    for number in range(kills):
+        goal = chunks * (number + 1) // (kills + 2)
+        wait_until(lambda: receiver.stats()["chunks_stored"] >= goal, lambda: f"{goal} chunks: {receiver.stats()}")
+        mount.kill()
+        assert "film.mov" not in receiver.published(), "the upload must not be over for this test to mean something"
+        mount.start()
+    settle(mount, proxy)
+    assert (receiver.files / "film.mov").read_bytes() == content
+    stats = receiver.stats()
+    print(f"{kills} kills: {stats['chunks_received']} chunk bodies for {chunks} chunks, {stats['duplicate_chunks']} twice")
+    assert stats["chunks_stored"] == chunks
+    # A body that is complete at the receiver when the daemon dies may be on its way to the disk when the next one asks.
+    assert stats["duplicate_chunks"] <= kills, stats
+
+
+@pytest.fixture(params=[Disk, CopiedDisk])
+def disk(request, folder):
+    try:
+        disk = request.param(folder)
+    except (OSError, FileNotFoundError) as error:
+        pytest.skip(f"needs loop devices, mkfs.ext4 and mkfs.xfs: {error}")
+    yield disk
+    disk.close()
+
+
+def cut_power(mount, disk, writer=None):
+    """The power goes, and comes back; the daemon is not started."""
+    durable = dict(writer.durable) if writer else {}
+    disk.cut(mount.program)
+    if writer:
+        writer.join()
+        # What was replaced or removed while the power went may be there or not.
+        writer.durable = {path: content for path, content in durable.items() if writer.durable.get(path) is content}
+    unmount_lazily(str(mount.root))
+    disk.power_up()
+
+
+@needs_root
+def test_power_cuts(request, new_mount, receiver, proxy, disk, seed):
+    """S15, S34: the spool's filesystem loses everything that was not synced, in the middle of whatever it does"""
+    mount = new_mount(
+        receiver, "--chunk-size", str(CHUNK), to=f"https://127.0.0.1:{proxy.port}", spool=disk.mount_point / "spool")
+    writer, draw = Writer(mount.root, seed), random.Random(f"cuts {seed}")
+    cuts = max(1, times(request, 50) // 10)
+    with Published(receiver.files) as published:
+        for number in range(cuts):
+            written = writer.files_written + draw.randrange(3, 25)
+            pause = draw.random() * 0.5
+            writer.start()
+            wait_until(lambda: writer.files_written >= written, "files are written")
+            signal.sigtimedwait([], pause)
+            cut_power(mount, disk, writer)
+            writer.take_stock_after_power_cut(mount.spool / "captures")
+            mount.start()
+        kept_back = settle(mount, proxy)
+    writer.check_published(published.seen)
+    writer.check_delivered(receiver.files, kept_back)
+    stats = receiver.stats()
+    print(f"{cuts} cuts, {writer.files_written} files: {stats['duplicate_chunks']} of {stats['chunks_received']} chunks twice")
+    assert stats["duplicate_chunks"] <= cuts * IN_FLIGHT, stats
+
+
+@needs_root
+def test_a_large_file_survives_power_cuts(new_mount, receiver, proxy, disk, seed):
+    """What the receiver has acknowledged travels once."""
+    chunks = 200
+    content = random.Random(seed).randbytes(chunks * CHUNK)
+    mount = new_mount(
+        receiver, "--chunk-size", str(CHUNK), to=f"https://127.0.0.1:{proxy.port}", spool=disk.mount_point / "spool")
+    with open(mount.root / "film.mov", "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    for goal in (20, 70, 130):
+        wait_until(lambda: receiver.stats()["chunks_stored"] >= goal, lambda: f"{goal} chunks: {receiver.stats()}")
+        cut_power(mount, disk)
+        assert "film.mov" not in receiver.published(), "the upload must not be over for this test to mean something"
+        mount.start()
+    settle(mount, proxy)
+    assert (receiver.files / "film.mov").read_bytes() == content
+    stats = receiver.stats()
+    print(f"{stats['chunks_received']} chunk bodies for {chunks} chunks, {stats['duplicate_chunks']} twice")
+    assert stats["chunks_stored"] == chunks and stats["duplicate_chunks"] <= 3, stats

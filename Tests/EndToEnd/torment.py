@@ -1,0 +1,276 @@
+"""A writer that never rests, and what may be asked of the mount after it died under it."""
+
+import fcntl
+import hashlib
+import os
+import random
+import signal
+import struct
+import subprocess
+import threading
+
+from harness import unmount_lazily
+
+# A filesystem that is shut down so drops everything that was not on the disk: data, names, and its own log.
+EXT4_IOC_SHUTDOWN, WITHOUT_LOG_FLUSH = 0x8004587D, 2
+
+
+def digest(content):
+    return hashlib.sha256(content).digest()
+
+
+class Writer:
+    """Makes, lengthens, renames, replaces and removes files until a call fails, and knows what each may be afterwards.
+
+    - `closed`: path → content of each file that is closed.
+    - `durable`: the same, for those of which file and folder were synced since.
+    - `history`: path → digests of what the name ever stood for while nobody was writing.
+    - `in_question`: paths that the call concerned which failed, each with what it may hold now (None: nothing).
+    """
+
+    def __init__(self, root, seed, large=3_000_000):
+        self.root, self.draw, self.large = root, random.Random(seed), large
+        self.closed, self.durable, self.history = {}, {}, {}
+        self.in_question = {}
+        # What was being written when the daemon died; it may be kept back.
+        self.cut_off = set()
+        self.count = 0
+        self.files_written = 0
+        self.error = None
+        self._thread = None
+
+    def start(self):
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def join(self):
+        self._stop.set()
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "a call on the mount does not return"
+        if self.error:
+            raise self.error
+
+    def _run(self):
+        try:
+            while not self._stop.is_set():
+                step = self.draw.choices(
+                    [self.make, self.lengthen, self.rename, self.replace, self.remove], [10, 2, 2, 2, 1])[0]
+                step()
+        except OSError:
+            # The daemon is dead; what was under way is in_question.
+            pass
+        except BaseException as error:
+            self.error = error
+
+    def _content(self):
+        size = self.draw.choice([0, 1, 5000, 60_000, 60_000, 300_000, 1_000_000, self.draw.randrange(1, self.large)])
+        return self.draw.randbytes(size)
+
+    def _old(self):
+        return self.draw.choice(sorted(self.closed)) if self.closed else None
+
+    def _may_hold(self, path, content):
+        self.history.setdefault(path, set()).add(digest(content))
+
+    def _write(self, path, flags, content, sync):
+        descriptor = os.open(self.root / path, os.O_WRONLY | flags, 0o644)
+        try:
+            for start in range(0, len(content), 70_000):
+                os.write(descriptor, content[start:start + 70_000])
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _sync_folder(self):
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _settled(self, path, content, sync):
+        self.closed[path] = content
+        if sync:
+            self._sync_folder()
+            self.durable[path] = content
+        self.in_question = {}
+        self.files_written += 1
+
+    def make(self):
+        self.count += 1
+        path, content, sync = f"{self.count:06}.raw", self._content(), self.draw.random() < 0.7
+        self._may_hold(path, content)
+        self.in_question = {path: [None, content]}
+        self._write(path, os.O_CREAT | os.O_EXCL, content, sync)
+        self._settled(path, content, sync)
+
+    def lengthen(self):
+        if path := self._old():
+            before, more = self.closed[path], self._content()
+            self._may_hold(path, before + more)
+            self.in_question = {path: [before, before + more]}
+            self.durable.pop(path, None)
+            self._write(path, os.O_APPEND, more, True)
+            self._settled(path, before + more, True)
+
+    def rename(self):
+        if path := self._old():
+            new, content = f"moved-{path}", self.closed[path]
+            if len(new) > 100:
+                return
+            self._may_hold(new, content)
+            self.in_question = {path: [content, None], new: [None, content]}
+            was_durable = self.durable.pop(path, None) is not None
+            os.rename(self.root / path, self.root / new)
+            del self.closed[path]
+            self._settled(new, content, was_durable)
+
+    def replace(self):
+        if path := self._old():
+            before, content, temporary = self.closed[path], self._content(), f".{path}.tmp"
+            self._may_hold(path, content)
+            self.in_question = {path: [before, content], temporary: [None, content]}
+            self.durable.pop(path, None)
+            self._write(temporary, os.O_CREAT | os.O_TRUNC, content, True)
+            os.rename(self.root / temporary, self.root / path)
+            self._settled(path, content, True)
+
+    def remove(self):
+        if path := self._old():
+            self.in_question = {path: [self.closed[path], None]}
+            self.durable.pop(path, None)
+            os.unlink(self.root / path)
+            del self.closed[path]
+            self._sync_folder()
+            self.in_question = {}
+
+    # After the death of the daemon.
+
+    def take_stock(self, folder):
+        """After kill -9: everything closed is in `folder`; what was under way is taken as it is found."""
+        doubtful, self.in_question = self.in_question, {}
+        present = set(os.listdir(folder)) - {"status", ".uploadfs"}
+        missing = self.closed.keys() - present - doubtful.keys()
+        assert not missing, f"closed, and not there any more: {sorted(missing)}"
+        extra = present - self.closed.keys() - doubtful.keys() - self.cut_off
+        assert not extra, f"there, and nobody made it: {sorted(extra)}"
+        for path, content in self.closed.items():
+            if path not in doubtful:
+                found = (folder / path).read_bytes()
+                assert found == content, f"{path}: {len(found)} bytes that differ from the {len(content)} that were written"
+        for path, candidates in doubtful.items():
+            self._resolve(path, candidates, folder / path)
+
+    def _resolve(self, path, candidates, file):
+        self.closed.pop(path, None)
+        self.durable.pop(path, None)
+        if not file.exists():
+            assert None in candidates, f"{path} is gone, which nothing asked for"
+            return
+        found = file.read_bytes()
+        before, after = candidates[0] or b"", candidates[-1] or b""
+        assert found in candidates or (found.startswith(before) and after.startswith(found)), (
+            f"{path}: {len(found)} bytes that nobody wrote so")
+        self._take(path, found)
+
+    def take_stock_after_power_cut(self, folder):
+        """What was synced is there; of the rest, only what is as it was written goes on."""
+        doubtful, self.in_question = self.in_question, {}
+        for path, content in self.durable.items():
+            found = (folder / path).read_bytes() if (folder / path).exists() else None
+            assert found == content, (
+                f"{path} was closed and synced: {len(content)} bytes; there are {'none' if found is None else len(found)}")
+        for path in list(self.closed) + list(doubtful):
+            if path in self.durable:
+                continue
+            self.closed.pop(path, None)
+            if (folder / path).exists():
+                self._take(path, (folder / path).read_bytes())
+
+    def _take(self, path, found):
+        self.cut_off.add(path)
+        if digest(found) in self.history.get(path, ()):
+            self.closed[path] = found
+
+    def check_published(self, seen):
+        """`seen`: (path, digest) → size of everything that was ever seen at the receiver."""
+        wrong = [(path, size) for (path, found), size in seen.items() if found not in self.history.get(path, ())]
+        assert not wrong, f"published, and nobody had closed it so (name, bytes): {sorted(wrong)}"
+
+    def check_delivered(self, files, kept_back):
+        """Everything that is closed is at the receiver, byte for byte, but what was cut off, which may be kept back."""
+        assert kept_back <= self.cut_off, f"kept back although nothing cut it off: {sorted(kept_back - self.cut_off)}"
+        for path, content in self.closed.items():
+            if path not in self.cut_off:
+                assert (files / path).exists(), f"{path} was not published"
+                assert (files / path).read_bytes() == content, f"{path} was published with other bytes"
+
+
+class Disk:
+    """A filesystem of its own, in a file, whose power can be cut: what was not on the disk is gone."""
+
+    def __init__(self, folder, size=1 << 30):
+        self.file, self.mount_point = folder / "disk.img", folder / "disk"
+        self.mount_point.mkdir(parents=True)
+        with open(self.file, "wb") as image:
+            image.truncate(size)
+        call_program("mkfs.ext4", "-q", "-F", "-m", "0", self.file)
+        self.attach()
+
+    def attach(self):
+        call_program("mount", "-o", "loop", self.file, self.mount_point)
+
+    def cut(self, program):
+        """Stops the program, so that it notices nothing, and then the filesystem in the middle of what the kernel does."""
+        program.signal(signal.SIGSTOP)
+        folder = os.open(self.mount_point, os.O_RDONLY)
+        try:
+            fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_LOG_FLUSH))
+        finally:
+            os.close(folder)
+        program.kill()
+        # Whoever copied the table of mounts meanwhile keeps the dead filesystem alive; so another file has to come back.
+        self.copy = self.file.with_name("copy.img")
+        call_program("cp", "--sparse=always", self.file, self.copy)
+
+    def power_up(self):
+        call_program("umount", self.mount_point)
+        os.replace(self.copy, self.file)
+        self.attach()
+
+    def close(self):
+        unmount_lazily(str(self.mount_point))
+
+
+class CopiedDisk(Disk):
+    """A disk whose file is copied, at one moment, while everything runs; the copy is what the power comes back to."""
+
+    def __init__(self, folder):
+        self.below = folder / "below"
+        self.below.mkdir()
+        with open(folder / "below.img", "wb") as image:
+            image.truncate(4 << 30)
+        call_program("mkfs.xfs", "-q", "-m", "reflink=1", folder / "below.img")
+        call_program("mount", "-o", "loop", folder / "below.img", self.below)
+        try:
+            super().__init__(self.below)
+        except BaseException:
+            unmount_lazily(str(self.below))
+            raise
+
+    def cut(self, program):
+        self.copy = self.file.with_name("copy.img")
+        call_program("cp", "--reflink=always", self.file, self.copy)
+        program.kill()
+
+    def close(self):
+        super().close()
+        unmount_lazily(str(self.below))
+
+
+def call_program(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise OSError(f"{command}: {done.stderr}")
