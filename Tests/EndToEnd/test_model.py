@@ -280,17 +280,17 @@ class Deaths:
     def finish(self):
         """Everything closed arrives; what was cut off does when somebody has written it to its end."""
         compare(look(self.mount.spool / "captures" / "work"), look(self.plain))
-        self.mount.wait_all()
+        self.mount.wait_all(interrupted=True)
         tree, _ = look(self.plain)
         files = {path: content for path, (_, content) in tree.items() if is_final(self.plain, path)}
         for path in files:
             if self.mount.status(f"work/{path}")["state"] == "interrupted":
                 if os.lstat(self.plain / path).st_ino not in self.cut_off:
                     raise Difference(f"{path!r} was closed, and counts as interrupted")
-                with open(self.work / path, "r+b") as file:
-                    os.utime(file.fileno())
-                    file.write(files[path][:1] or b"")
-        self.mount.wait_all()
+                with open(self.work / path, "r+b", buffering=0) as file:
+                    file.write(files[path][:1] or b"x")
+                    file.truncate(len(files[path]))
+        self.mount.wait_all(interrupted=True)
         for path, content in files.items():
             target = self.published / path
             if not target.exists():
@@ -322,6 +322,7 @@ def test_nothing_is_lost_and_nothing_wrong_is_published_while_the_daemon_dies(
                     + "\n  ".join(run.trace[-25:]) + f"\n{mount.program.describe()}\n\nagain: {again(request, seed)}",
                     pytrace=False)
             kills += run.kills
-            assert mount.stop() == 0
+            # 18: temporary names that nobody finished.
+            assert mount.stop() in (0, 18)
         assert receiver.close() == []
     print(f"{kills} kills")
