@@ -41,6 +41,49 @@ public protocol FileEventSink: Sendable {
   /// Files whose local copy may be removed now to make room, in the order in which to remove them (delivered, receipt
   /// durable, oldest first). Called when a write would go below the spool's reserve.
   func evictionCandidates() -> [EvictionCandidate]
+
+  /// Calls `whenKnown` once, on any thread and perhaps before it returns, when the content of this epoch or a later one has
+  /// been delivered, or will not be without somebody's help. Nothing is called after ``endWaiting(_:for:)``.
+  func awaitDelivery(
+    of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
+  ) -> DeliveryWait
+
+  /// Nobody waits any more; the delivery goes on.
+  func endWaiting(_ wait: DeliveryWait, for id: FileID)
+}
+
+extension FileEventSink {
+  /// A sink that delivers nothing keeps nobody waiting.
+  public func awaitDelivery(
+    of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
+  ) -> DeliveryWait {
+    whenKnown(.notToBeDelivered)
+    return DeliveryWait(number: 0)
+  }
+
+  /// Nobody waits.
+  public func endWaiting(_ wait: DeliveryWait, for id: FileID) {}
+}
+
+/// What somebody who waits for a delivery is told.
+public enum DeliveryOutcome: Hashable, Sendable {
+  /// There is a durable receipt.
+  case delivered
+  /// Nothing has failed, and there is nothing to wait for: a temporary name, or an ignored file.
+  case notToBeDelivered
+  /// It has failed for good, or the engine ends; the status says why.
+  case failed
+}
+
+/// Somebody who waits for a delivery.
+public struct DeliveryWait: Hashable, Sendable {
+  /// Differs from that of everybody else.
+  public var number: UInt64
+
+  /// One that waits.
+  public init(number: UInt64) {
+    self.number = number
+  }
 }
 
 /// A delivered file whose local copy may go.

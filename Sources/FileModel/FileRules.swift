@@ -88,6 +88,11 @@ public struct FileRules: Hashable, Sendable {
     self.rules = rules
   }
 
+  /// Whether somebody may have to wait for a delivery at all.
+  public var haveWaits: Bool {
+    defaults.close == .wait || defaults.fsync == .remote || rules.contains { $0.close == .wait || $0.fsync == .remote }
+  }
+
   /// The settings for a path below the mount. Takes time for each rule: ask when a name is new, not for each event.
   public func settings(for path: RelativePath) -> FileSettings {
     var settings = defaults

@@ -69,6 +69,15 @@ package struct WriterActivity: Hashable, Sendable {
     return settledIfQuiet()
   }
 
+  /// Whoever holds the only handles waits for the delivery of what was written, so that it has to be settled now: at a
+  /// close(2) that comes before the release, or at an fsync(2). A later change begins a new revision.
+  package mutating func settledForDelivery() -> Announcement? {
+    guard mutationsInFlight == 0, hasOpenRevision, !isGone else { return nil }
+    hasOpenRevision = false
+    isOpenedAnnounced = false
+    return .settled
+  }
+
   /// A file that was made without any handle (mknod, or created for reading only).
   package mutating func madeWithoutWriter() -> Announcement? {
     settledIfQuiet()
@@ -78,6 +87,9 @@ package struct WriterActivity: Hashable, Sendable {
   package mutating func lostLastName() {
     isGone = true
   }
+
+  /// Whether everything that there is to say of its writers is said, although some may still have it open.
+  package var isSettled: Bool { !hasOpenRevision && !isOpenedAnnounced && mutationsInFlight == 0 }
 
   /// Whether nobody writes and nothing is under way.
   package var isQuiet: Bool { writableOpens == 0 && mutationsInFlight == 0 }

@@ -57,6 +57,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
   private let sentCounters = Mutex<[HTTPRequestID: SentByteCounter]>([:])
+  private let waiters = DeliveryWaiters()
   private let alarm: Monitor<Alarm>
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
@@ -181,6 +182,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       return state.schedule.files.values.compactMap { $0.hasResumableSession ? $0.id : nil }
     }
     for id in uploads { journal.saveResume(id) }
+    waiters.endAll()
     alarm.withLock { alarm, signal in
       alarm.isStopping = true
       signal.broadcast()
@@ -206,6 +208,27 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// Delivered files whose local copy may go, oldest first.
   public func evictionCandidates() -> [EvictionCandidate] {
     state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
+  }
+
+  /// Calls back when the epoch or a later one is delivered, or will not be by itself.
+  public func awaitDelivery(
+    of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
+  ) -> DeliveryWait {
+    let wait = waiters.add(id, epoch: epoch, whenKnown)
+    // It may have been known before.
+    tellWaiters(of: id)
+    return wait
+  }
+
+  /// Nobody waits any more.
+  public func endWaiting(_ wait: DeliveryWait, for id: FileID) { waiters.remove(wait, for: id) }
+
+  private func tellWaiters(of id: FileID) {
+    guard waiters.isAwaited(id) else { return }
+    let known = state.withLock { state -> (epoch: UInt64, outcome: DeliveryOutcome)? in
+      state.isStopped ? (.max, .failed) : state.schedule.deliveryOutcome(of: id)
+    }
+    if let known { waiters.tell(id, upTo: known.epoch, known.outcome) }
   }
 
   // MARK: - StatusSource
@@ -286,7 +309,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .showNames(let id):
       let paths = state.withLock { $0.schedule.shownPaths(of: id) }
       if !paths.isEmpty { statusTree.update(id: id, paths: paths) }
-    case .showStatus(let id): statusTree.changed(id: id)
+    case .showStatus(let id):
+      statusTree.changed(id: id)
+      tellWaiters(of: id)
     case .hide(let id): statusTree.remove(id: id)
     case .report(let report): log(report)
     }

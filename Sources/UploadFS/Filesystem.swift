@@ -14,6 +14,8 @@ public final class Filesystem: Sendable, FileContents {
   let configuration: FilesystemConfiguration
   let sink: any FileEventSink
   let virtualTree: any VirtualTree
+  /// Some call may have to wait for a delivery.
+  let hasWaitingRules: Bool
   /// `captures/` of the spool.
   let root: FileDescriptor
   let reservedNames: Set<EntryName>
@@ -72,6 +74,7 @@ public final class Filesystem: Sendable, FileContents {
     self.configuration = configuration
     self.sink = sink
     self.virtualTree = virtualTree
+    hasWaitingRules = configuration.rules.haveWaits
     root = spool.captures
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0

@@ -12,7 +12,8 @@ public struct FilesystemConfiguration: Sendable {
   public var reserveBytes: UInt64 = 205_000_000
   /// The largest file that may be written (spec B, maxFileSize: 100 GB).
   public var fileBytesMax: UInt64 = 100_000_000_000
-  /// How files are treated; here only whether somebody has to know which of their bytes are written, and when.
+  /// How files are treated; here only whether somebody has to know which of their bytes are written, and when, and whose
+  /// close(2) and fsync(2) wait for the delivery.
   public var rules = FileRules()
   /// Threads that answer the kernel.
   public var threadCount = 6

@@ -59,6 +59,7 @@ final class Drain: Sendable {
     filesystem.stopAcceptingWriters { [news] in news.signal() }
     engine.beginDraining { [news] in news.signal() }
     let isDelivered = deliver()
+    mount.endWaitingCalls()
     if isMounted { unmount() }
     return outcome(isDelivered)
   }
@@ -68,6 +69,7 @@ final class Drain: Sendable {
   func leaveAtOnce() {
     let isDelivered = isDelivered
     StandardError.write("\nuploadfs-mount: left at once; what is pending is kept in the spool\n")
+    mount.endWaitingCalls()
     if isMounted { mount.unmountLazily() }
     _exit(isDelivered ? ExitStatus.success.rawValue : ExitStatus.leftWithPending.rawValue)
   }

@@ -28,11 +28,11 @@ import Testing
     let handle = try mounted.create("a")
     #expect(Self.mark(mounted, "a") == "writing", "making it was a change")
     try mounted.write(handle, [1])
-    mounted.filesystem.flush(handle)
+    _ = mounted.filesystem.flush(handle)
     #expect(Self.mark(mounted, "a") == "closed 1", "close(2) returns now, the release comes later")
     try mounted.write(handle, [2])
     #expect(Self.mark(mounted, "a") == "writing", "a duplicate of the descriptor writes on")
-    mounted.filesystem.flush(handle)
+    _ = mounted.filesystem.flush(handle)
     mounted.filesystem.release(handle)
     #expect(Self.mark(mounted, "a") == "closed 1")
     #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
@@ -43,9 +43,9 @@ import Testing
     let one = try mounted.create("a")
     let other = try mounted.open("a", flags: O_RDWR)
     try mounted.write(one, [1])
-    mounted.filesystem.flush(one)
+    _ = mounted.filesystem.flush(one)
     #expect(Self.mark(mounted, "a") == "writing")
-    mounted.filesystem.flush(other)
+    _ = mounted.filesystem.flush(other)
     #expect(Self.mark(mounted, "a") == "closed 1")
     mounted.filesystem.release(one)
     try mounted.write(other, [2])
@@ -69,7 +69,7 @@ import Testing
       let mounted = try Mounted(folder: folder)
       let handle = try mounted.create("a")
       try mounted.write(handle, [1])
-      if isClosed { mounted.filesystem.flush(handle) }
+      if isClosed { _ = mounted.filesystem.flush(handle) }
     }
     try die(false)
     #expect(try Self.found(folder)?.interruption == .mountDied)
@@ -124,7 +124,7 @@ import Testing
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     try mounted.write(handle, [1])
-    try mounted.filesystem.synchronize(mounted.filesystem.fileHandle(handle), dataOnly: false)
+    _ = try mounted.filesystem.synchronize(mounted.filesystem.fileHandle(handle), dataOnly: false)
     mounted.filesystem.release(handle)
     #expect(Self.mark(mounted, "a") == nil)
   }
@@ -202,6 +202,66 @@ import Testing
   }
 }
 
+/// What is to be waited for. Holds docs/semantics.md S42 and S43.
+@Suite struct AwaitedDeliveryTests {
+  private static func mounted(_ rule: String) throws -> Mounted {
+    let rules = FileRules(rules: [try FileRule(rule)])
+    return try Mounted(source: nil) { $0.rules = rules }
+  }
+
+  @Test func closeOfTheLastWriter_settlesWhatWasWritten_andTheReleaseHasNothingToSay() throws {
+    let mounted = try Self.mounted("* close=wait")
+    let handle = try mounted.create("a")
+    #expect(mounted.filesystem.flush(handle) == nil, "nothing was written yet")
+    try mounted.write(handle, [1])
+    let awaited = try #require(mounted.filesystem.flush(handle))
+    let snapshot = try #require(mounted.sink.lastSnapshot)
+    #expect(mounted.sink.takeNames() == ["opened", "settled"])
+    #expect(awaited == AwaitedDelivery(file: snapshot.id, epoch: snapshot.epoch) && snapshot.isSettled)
+    #expect(mounted.filesystem.flush(handle) == nil, "there is nothing new")
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.takeNames() == [] && mounted.sink.problems == [])
+  }
+
+  @Test func duplicateThatWritesLater_beginsANewRevision() throws {
+    let mounted = try Self.mounted("* close=wait")
+    let handle = try mounted.create("a")
+    try mounted.write(handle, [1])
+    let first = try #require(mounted.filesystem.flush(handle))
+    try mounted.write(handle, [2])
+    let second = try #require(mounted.filesystem.flush(handle))
+    #expect(second.epoch > first.epoch)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.takeNames() == ["opened", "settled", "willChange", "changed", "settled"])
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test func closeBesideAnotherWriter_doesNotWait() throws {
+    let mounted = try Self.mounted("* close=wait")
+    let one = try mounted.create("a")
+    let other = try mounted.open("a", flags: O_WRONLY)
+    try mounted.write(one, [1])
+    #expect(mounted.filesystem.flush(one) == nil)
+    try mounted.write(other, [2])
+    #expect(mounted.filesystem.flush(other) != nil, "now nobody is left who could write")
+  }
+
+  @Test func fsync_settlesWhatWasWritten_andTheFileStaysOpen() throws {
+    let mounted = try Self.mounted("*.log fsync=remote")
+    let handle = try mounted.create("a.log")
+    try mounted.write(handle, [1])
+    let first = try #require(try mounted.filesystem.synchronize(handle, dataOnly: true))
+    #expect(try mounted.filesystem.synchronize(handle, dataOnly: false) == first, "it may not be delivered yet")
+    try mounted.write(handle, at: 1, [2])
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.takeNames() == ["opened", "settled", "willChange", "changed", "settled"])
+    let elsewhere = try mounted.create("a.mov")
+    try mounted.write(elsewhere, [1])
+    #expect(try mounted.filesystem.synchronize(elsewhere, dataOnly: false) == nil)
+    #expect(mounted.filesystem.flush(elsewhere) == nil && mounted.sink.problems == [])
+  }
+}
+
 @Suite struct ProcessFateTests {
   private static func line(flags: UInt64, exitCode: Int32, name: String = "a) R (b") -> [UInt8] {
     var fields = [String](repeating: "0", count: 50)
@@ -214,10 +274,11 @@ import Testing
   @Test func signal_countsForAnExitingThreadOnly() {
     #expect(ProcessFate(statusLine: Self.line(flags: 0x40_0004, exitCode: 9)).signal == 9)
     #expect(ProcessFate(statusLine: Self.line(flags: 0x4, exitCode: 0x80 | 11)).signal == 11, "with a core dump")
-    #expect(ProcessFate(statusLine: Self.line(flags: 0x4, exitCode: 1 << 8)) == .alive, "exit(1)")
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x4, exitCode: 1 << 8)).signal == 0, "exit(1)")
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x4, exitCode: 1 << 8)).isEnding)
     #expect(ProcessFate(statusLine: Self.line(flags: 0x40_0000, exitCode: 9)) == .alive)
     // PF_SIGNALED of a thread whose process ends by itself.
-    #expect(ProcessFate(statusLine: Self.line(flags: 0x404, exitCode: 0)) == .alive)
+    #expect(ProcessFate(statusLine: Self.line(flags: 0x404, exitCode: 0)).signal == 0)
   }
 
   @Test func whatCannotBeRead_isAlive() {

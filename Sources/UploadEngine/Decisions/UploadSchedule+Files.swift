@@ -93,6 +93,8 @@ extension UploadSchedule {
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
+    // It may have been settled while it was open.
+    if file.isOpen, file.phase == .writing { openFiles.insert(snapshot.id) }
     planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
   }

@@ -88,6 +88,19 @@ extension UploadSchedule {
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
   }
 
+  /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
+  public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
+    // Nobody knows the file, so nobody will deliver it.
+    guard let file = files.entry(id)?.file else { return (.max, .failed) }
+    switch file.phase {
+    case .writing, .ready, .waiting, .finishing: return nil
+    case .complete: return (file.snapshot.epoch, .delivered)
+    case .held, .ignored: return (file.snapshot.epoch, .notToBeDelivered)
+    case .interrupted, .failed, .cancelled: return (file.snapshot.epoch, .failed)
+    case .removed: return (.max, file.wasDelivered ? .delivered : .failed)
+    }
+  }
+
   /// A delivery is only believed once the file's catalog entry is durable.
   public func isAwaitingRecord(of id: FileID) -> Bool { files[id]?.phase == .finishing }
 

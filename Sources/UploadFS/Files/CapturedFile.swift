@@ -64,7 +64,8 @@ final class CapturedFile: Sendable {
 extension CapturedFile.State {
   /// Nobody writes, and every writer has closed a descriptor since it last did.
   var areWritersResting: Bool {
-    restingWriters == activity.writableOpens && activity.mutationsInFlight == 0
+    // A writer that passes the daemon is one mutation as long as it has the file open.
+    restingWriters == activity.writableOpens && activity.mutationsInFlight == unseenWriters
   }
 }
 

@@ -18,6 +18,8 @@ final class FileHandle: Sendable {
   let opener: pid_t
   /// Of the thread that closed a descriptor of it last; 0 when that one was not killed.
   let killingSignal = Atomic<Int32>(0)
+  /// Something was written through it.
+  let hasWritten = Atomic<Bool>(false)
   /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)
 

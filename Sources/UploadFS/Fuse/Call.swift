@@ -54,6 +54,15 @@ extension Call {
     answer(body) { reply, _ in reply.done() }
   }
 
+  /// Answers that it was done; not before what `body` gives is delivered.
+  consuming func answerDelivered(_ body: (Filesystem) throws(SystemError) -> AwaitedDelivery?) {
+    let waitingCalls = mount.waitingCalls
+    answer(body) { reply, awaited in
+      guard let awaited else { return reply.done() }
+      waitingCalls.keep(reply.deferred(), until: awaited)
+    }
+  }
+
   /// For requests that take no answer.
   consuming func nothing() {
     reply.nothing()

@@ -9,6 +9,7 @@ public final class FuseMount: Sendable {
   let filesystem: Filesystem
   let polls = PollRegistry()
   let readBuffers: ReadBuffers
+  let waitingCalls: WaitingCalls
   private let mountPoint: MountPoint
   private let threadCount: UInt32
   private let session = Mutex(Session())
@@ -23,6 +24,7 @@ public final class FuseMount: Sendable {
   public init(filesystem: Filesystem, configuration: FilesystemConfiguration) throws(MountError) {
     self.filesystem = filesystem
     threadCount = UInt32(clamping: min(max(configuration.threadCount, 1), 64))
+    waitingCalls = WaitingCalls(sink: filesystem.sink)
     readBuffers = ReadBuffers(idleMax: max(configuration.threadCount, 1))
     mountPoint = try MountPoint(checking: configuration.mountPoint)
     var operations = makeFuseOperations()
@@ -75,8 +77,14 @@ public final class FuseMount: Sendable {
       onReady()
       _ = uploadfs_session_loop(pointer, threadCount)
     }
+    waitingCalls.endAll()
     filesystem.notices.close()
     if let notifier { pthread_join(notifier, nil) }
+  }
+
+  /// Calls that wait for a delivery fail with EIO, now and from now on. The files are kept, and delivered later.
+  public func endWaitingCalls() {
+    waitingCalls.endAll()
   }
 
   /// Unmounts; false while files of the mount are in use. ``run(onReady:)`` then returns.

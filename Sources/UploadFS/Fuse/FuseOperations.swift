@@ -297,7 +297,7 @@ private func fuseFlush(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: Unsaf
   guard let call = Call(request), let info else { return }
   let number = info.pointee.fh
   let closer = call.caller.thread
-  call.answerDone { (filesystem) throws(SystemError) in filesystem.flush(number, closer: closer) }
+  call.answerDelivered { (filesystem) throws(SystemError) in filesystem.flush(number, closer: closer) }
 }
 
 private func fuseRelease(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
@@ -311,7 +311,7 @@ private func fuseSynchronize(
   _ request: fuse_req_t?, _ node: fuse_ino_t, _ dataOnly: Int32, _ info: UnsafeMutablePointer<fuse_file_info>?
 ) {
   guard let call = Call(request), let info else { return }
-  call.answerDone { (filesystem) throws(SystemError) in
+  call.answerDelivered { (filesystem) throws(SystemError) in
     try filesystem.synchronize(info.pointee.fh, dataOnly: dataOnly != 0)
   }
 }

@@ -32,6 +32,13 @@ struct Reply: ~Copyable {
     discard self
   }
 
+  /// Somebody else answers it.
+  consuming func deferred() -> DeferredRequest {
+    let deferred = DeferredRequest(pointer: request)
+    discard self
+    return deferred
+  }
+
   consuming func failure(_ error: SystemError) {
     fuse_reply_err(request, error.code)
     discard self

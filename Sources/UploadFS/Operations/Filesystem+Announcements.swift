@@ -79,7 +79,8 @@ extension Filesystem {
     return FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
-      names: nodes.withLock { $0.table.paths(of: file.node) }, writableOpens: state.activity.writableOpens,
+      names: nodes.withLock { $0.table.paths(of: file.node) },
+      writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
       mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption)
   }
 

@@ -271,6 +271,7 @@ extension Filesystem {
       throw error
     }
     if handle.isResting.load(ordering: .relaxed) { resume(handle) }
+    if !handle.hasWritten.load(ordering: .relaxed) { handle.hasWritten.store(true, ordering: .relaxed) }
     beginMutation(of: file, through: handle.descriptor)
     var written = 0
     defer {
@@ -355,16 +356,18 @@ extension Filesystem {
     return !isOver && end <= status.st_size && Int64(status.st_blocks) >= Int64(status.st_size) / 512
   }
 
-  func synchronize(_ number: UInt64, dataOnly: Bool) throws(SystemError) {
+  /// fsync(2). What it gives is to be waited for.
+  func synchronize(_ number: UInt64, dataOnly: Bool) throws(SystemError) -> AwaitedDelivery? {
     let descriptor: FileDescriptor
     switch try handle(number) {
     case .file(let handle): return try synchronize(handle, dataOnly: dataOnly)
     case .directory(let handle):
-      guard let opened = handle.descriptor else { return }
+      guard let opened = handle.descriptor else { return nil }
       descriptor = opened
-    case .virtual: return
+    case .virtual: return nil
     }
     try check(dataOnly ? fdatasync(descriptor.number) : fsync(descriptor.number))
+    return nil
   }
 
   /// fallocate(2) with every mode that the spool's filesystem has.

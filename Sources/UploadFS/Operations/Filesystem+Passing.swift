@@ -59,10 +59,12 @@ extension Filesystem {
     return state.backing == nil ? state.caching.choice(for: wanted) : choice
   }
 
-  /// By every name that the file has, it is sent only once it is closed.
+  /// By every name that the file has, it is sent only once it is closed, and nobody waits for that.
   private func nobodyFollows(_ file: CapturedFile) -> Bool {
-    nodes.withLock { $0.table.paths(of: file.node) }
-      .allSatisfy { configuration.rules.settings(for: $0).upload != .whileWriting }
+    nodes.withLock { $0.table.paths(of: file.node) }.allSatisfy { path in
+      let settings = configuration.rules.settings(for: path)
+      return settings.upload != .whileWriting && settings.close == .return && settings.fsync == .local
+    }
   }
 
   /// No handle passes any more. The file's lock is held.

@@ -10,23 +10,35 @@ import Synchronization
 /// so the mark goes at the FLUSH already when nobody is left who could write.
 extension Filesystem {
   /// One descriptor of a handle was closed, by a living thread or by a dying one. Everything that was written is in the
-  /// spool already, and only the release of the last descriptor says that a writer has finished.
-  func flush(_ number: UInt64, closer: pid_t = 0) {
-    guard case .file(let handle)? = try? handle(number), handle.writes else { return }
+  /// spool already, and only the release of the last descriptor says that a writer has finished. What it gives is to be
+  /// waited for, by rule.
+  func flush(_ number: UInt64, closer: pid_t = 0) -> AwaitedDelivery? {
+    guard case .file(let handle)? = try? handle(number), handle.writes else { return nil }
     // What nobody has changed is as whole as it was, whatever became of its writers.
     let isChanged = handle.file.state.withLock { $0.activity.hasOpenRevision }
     let fate = isChanged ? ProcessFate(of: closer) : .alive
     let isOwner = isChanged && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
+    // Whoever opens a file only to pass the descriptor on closes it before anything is written.
+    if isOwner, fate == .alive, handle.hasWritten.load(ordering: .relaxed), settings(of: handle.file)?.close == .wait {
+      return settleForDelivery(handle.file, through: handle.descriptor) { state in
+        rest(handle, &state)
+        return state.areWritersResting
+      }
+    }
     handle.file.state.withLock { state in
       // The last descriptor that is closed decides.
       handle.killingSignal.store(fate.signal, ordering: .relaxed)
-      if !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) {
-        state.restingWriters += 1
-        if handle.choice.route == .direct { state.caching.rested() }
-      }
-      guard isOwner, fate == .alive, state.areWritersResting else { return }
+      rest(handle, &state)
+      guard isOwner, fate.signal == 0, state.areWritersResting else { return }
       keepMark(of: &state, through: handle.descriptor)
     }
+    return nil
+  }
+
+  private func rest(_ handle: FileHandle, _ state: inout CapturedFile.State) {
+    guard !handle.isResting.exchange(true, ordering: .sequentiallyConsistent) else { return }
+    state.restingWriters += 1
+    if handle.choice.route == .direct { state.caching.rested() }
   }
 
   /// Something is written through a handle of which a descriptor was closed.
@@ -116,8 +128,29 @@ extension Filesystem {
     }
   }
 
+  /// The rule for a file; nil when nobody has to wait, or the file has no name.
+  private func settings(of file: CapturedFile) -> FileSettings? {
+    guard hasWaitingRules else { return nil }
+    return nodes.withLock { $0.table.paths(of: file.node) }.first.map { configuration.rules.settings(for: $0) }
+  }
+
+  /// Settles what was written so far, before its last writer is gone, because that one waits for its delivery.
+  private func settleForDelivery(
+    _ file: CapturedFile, through descriptor: FileDescriptor, _ isPossible: (inout CapturedFile.State) -> Bool
+  ) -> AwaitedDelivery? {
+    var awaited: AwaitedDelivery?
+    announce(file) { state in
+      guard isPossible(&state) else { return nil }
+      awaited = AwaitedDelivery(file: file.id, epoch: state.activity.epoch)
+      let announcement = state.activity.settledForDelivery()
+      noteSettled(announcement, hasRevision: true, &state, through: descriptor)
+      return announcement.map { Announcement($0) }
+    }
+    return awaited
+  }
+
   /// fsync(2) of a handle. When it fails, nobody knows what of the earlier writes is on the disk.
-  func synchronize(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
+  func synchronize(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) -> AwaitedDelivery? {
     let file = handle.file
     let epoch = file.state.withLock { $0.activity.epoch }
     do throws(SystemError) {
@@ -128,6 +161,11 @@ extension Filesystem {
     }
     file.state.withLock { state in
       state.isSynchronized = state.activity.epoch == epoch && state.activity.mutationsInFlight == 0
+    }
+    guard settings(of: file)?.fsync == .remote else { return nil }
+    // A reader does not know whether what others write is whole.
+    return settleForDelivery(file, through: handle.descriptor) { state in
+      handle.writes || state.activity.writableOpens == 0
     }
   }
 
@@ -144,4 +182,10 @@ extension Filesystem {
       }
     }
   }
+}
+
+/// A content for whose delivery a call waits.
+struct AwaitedDelivery: Hashable, Sendable {
+  var file: FileID
+  var epoch: UInt64
 }

@@ -5,12 +5,15 @@ import Glibc
 struct ProcessFate: Hashable, Sendable {
   /// The signal that ends it; 0 when it lives, ends by itself, or cannot be seen.
   let signal: Int32
+  /// It closes the descriptor because it ends, for whatever reason.
+  let isEnding: Bool
 
   /// A thread that goes on.
-  static let alive = ProcessFate(signal: 0)
+  static let alive = ProcessFate(signal: 0, isEnding: false)
 
-  private init(signal: Int32) {
+  private init(signal: Int32, isEnding: Bool) {
     self.signal = signal
+    self.isEnding = isEnding
   }
 
   /// Of a thread as the kernel numbers it for this daemon; 0 is one that cannot be seen from here.
@@ -33,7 +36,7 @@ struct ProcessFate: Hashable, Sendable {
       self = .alive
       return
     }
-    signal = code & 0x7f
+    self.init(signal: code & 0x7f, isEnding: true)
   }
 
   /// Whether a thread that closes a descriptor belongs to the process whose thread opened it, or to one that has outlived it:

@@ -15,6 +15,8 @@ struct SystemError: Error, Hashable {
   static let notPermitted = SystemError(code: EPERM)
   static let notFound = SystemError(code: ENOENT)
   static let inputOutput = SystemError(code: EIO)
+  static let interrupted = SystemError(code: EINTR)
+  static let wouldBlock = SystemError(code: EAGAIN)
   static let badDescriptor = SystemError(code: EBADF)
   static let accessDenied = SystemError(code: EACCES)
   static let exists = SystemError(code: EEXIST)

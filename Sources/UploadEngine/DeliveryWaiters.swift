@@ -1,0 +1,58 @@
+import FileModel
+import Synchronization
+
+/// Who waits for the delivery of which file. They are called with no lock held, each once.
+final class DeliveryWaiters: Sendable {
+  private struct Waiter {
+    var wait: DeliveryWait
+    var epoch: UInt64
+    var whenKnown: @Sendable (DeliveryOutcome) -> Void
+  }
+
+  private struct State {
+    var waiters: [FileID: [Waiter]] = [:]
+    var lastNumber: UInt64 = 0
+  }
+
+  private let state = Mutex(State())
+
+  func add(
+    _ id: FileID, epoch: UInt64, _ whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
+  ) -> DeliveryWait {
+    state.withLock { state in
+      state.lastNumber += 1
+      let wait = DeliveryWait(number: state.lastNumber)
+      state.waiters[id, default: []].append(Waiter(wait: wait, epoch: epoch, whenKnown: whenKnown))
+      return wait
+    }
+  }
+
+  func remove(_ wait: DeliveryWait, for id: FileID) {
+    state.withLock { state in
+      state.waiters[id]?.removeAll { $0.wait == wait }
+      if state.waiters[id]?.isEmpty == true { state.waiters[id] = nil }
+    }
+  }
+
+  func isAwaited(_ id: FileID) -> Bool { state.withLock { $0.waiters[id] != nil } }
+
+  /// Calls those that wait for this epoch or an earlier one.
+  func tell(_ id: FileID, upTo epoch: UInt64, _ outcome: DeliveryOutcome) {
+    let told = state.withLock { state -> [Waiter] in
+      let waiting = state.waiters[id] ?? []
+      let rest = waiting.filter { $0.epoch > epoch }
+      state.waiters[id] = rest.isEmpty ? nil : rest
+      return waiting.filter { $0.epoch <= epoch }
+    }
+    for waiter in told { waiter.whenKnown(outcome) }
+  }
+
+  /// Nothing is delivered any more.
+  func endAll() {
+    let all = state.withLock { state -> [Waiter] in
+      defer { state.waiters = [:] }
+      return state.waiters.values.flatMap { $0 }
+    }
+    for waiter in all { waiter.whenKnown(.failed) }
+  }
+}
