@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import platform
 import re
 import selectors
 import signal
@@ -106,12 +107,12 @@ class Program:
         self.log.close()
 
 
-def build(options):
-    """The folder with the two programs of the product: built, unless BINARIES names it."""
+def build(options, products=("uploadfs-mount", "uploadfs-receiver")):
+    """The folder with the programs of the product: built, unless BINARIES names it."""
     if "BINARIES" in os.environ:
         return pathlib.Path(os.environ["BINARIES"])
     command = ["swift", "build", "--package-path", str(REPOSITORY), "-c", options.configuration]
-    for product in ("uploadfs-mount", "uploadfs-receiver"):
+    for product in products:
         note(f"building {product} ({options.configuration})")
         run_tool([*command, "--product", product])
     folder = run_tool([*command, "--show-bin-path"]).strip()
@@ -137,3 +138,13 @@ def run_tool(command):
 
 def run_json(command):
     return json.loads(run_tool([str(part) for part in command]))
+
+
+def describe_machine():
+    model = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    name = model[1] if model else platform.machine()
+    system = re.search(r'^PRETTY_NAME="?([^"\n]+)', pathlib.Path("/etc/os-release").read_text(), re.MULTILINE)
+    with contextlib.suppress(Failed):
+        libcurl = run_tool(["curl-config", "--version"]).strip()
+        return f"{name}, {os.cpu_count()} cores, {system[1] if system else 'Linux'}, kernel {platform.release()}, {libcurl}"
+    return f"{name}, {os.cpu_count()} cores, kernel {platform.release()}"

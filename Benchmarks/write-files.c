@@ -1,7 +1,10 @@
-// Writes like a capture tool: one large file in blocks of one size, or many small files.
+// Writes like a capture tool: one large file in blocks of one size, or many small files; or makes empty files, looks at them
+// and removes them again; or holds files open until its standard input ends.
 //
 //   write-files one PATH BYTES BLOCK_BYTES
 //   write-files many DIRECTORY COUNT BYTES
+//   write-files names DIRECTORY COUNT 0
+//   write-files hold DIRECTORY COUNT BYTES
 //
 // The bytes cannot be compressed, and no two blocks of a file are alike. Prints one line of JSON: `seconds` from the
 // first open to the end of the last close, `closing_at`, the monotonic clock just before the last close, and
@@ -13,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,13 +64,55 @@ static double write_file(const char *path, uint64_t seed, uint64_t bytes, uint64
   return closing;
 }
 
+// Each in a round of its own, as `cp -r`, `ls -l` and `rm -r` do it.
+static double make_look_remove(const char *folder, unsigned files) {
+  char path[4096];
+  struct stat status;
+  double made = 0;
+  for (int round = 0; round < 3; round++) {
+    for (unsigned index = 0; index < files; index++) {
+      snprintf(path, sizeof path, "%s/%06u.bin", folder, index);
+      if (round == 0) {
+        int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (file < 0 || close(file) != 0) fail("make", path);
+      } else if (round == 1) {
+        if (stat(path, &status) != 0) fail("stat", path);
+      } else if (unlink(path) != 0) {
+        fail("unlink", path);
+      }
+    }
+    if (round == 0) made = now();
+  }
+  return made;
+}
+
+static void hold(const char *folder, unsigned files, uint64_t *block, size_t bytes) {
+  char path[4096];
+  for (unsigned index = 0; index < files; index++) {
+    snprintf(path, sizeof path, "%s/%06u.bin", folder, index);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (file < 0) fail("open", path);
+    if (write(file, block, bytes) != (ssize_t)bytes) fail("write", path);
+  }
+  puts("held");
+  fflush(stdout);
+  while (getchar() != EOF) continue;
+}
+
 int main(int count, char **arguments) {
   if (count != 5) {
-    fputs("usage: write-files one PATH BYTES BLOCK_BYTES | write-files many DIRECTORY COUNT BYTES\n", stderr);
+    fputs("usage: write-files one PATH BYTES BLOCK_BYTES | write-files many|names|hold DIRECTORY COUNT BYTES\n", stderr);
     return 64;
   }
   double start, closing = 0;
-  if (strcmp(arguments[1], "one") == 0) {
+  if (strcmp(arguments[1], "names") == 0) {
+    start = now();
+    closing = make_look_remove(arguments[2], (unsigned)strtoul(arguments[3], NULL, 10));
+  } else if (strcmp(arguments[1], "hold") == 0) {
+    size_t bytes = strtoull(arguments[4], NULL, 10);
+    start = now();
+    hold(arguments[2], (unsigned)strtoul(arguments[3], NULL, 10), noise(bytes), bytes);
+  } else if (strcmp(arguments[1], "one") == 0) {
     size_t block_bytes = strtoull(arguments[4], NULL, 10);
     uint64_t *block = noise(PERIOD_BYTES + block_bytes);
     start = now();
