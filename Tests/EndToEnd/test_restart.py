@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pathlib
 import signal
 import time
 
@@ -10,6 +11,8 @@ import pytest
 from harness import Program, sha256, wait_until, write_random
 
 BACKLOG, FOLDERS = 100_000, 100
+# A debug build on a machine that does much else; a release build on one that does not is far below a second.
+ANSWER_SECONDS_MAX = 20
 # What a write on a mount may say whose daemon is gone.
 GONE = (errno.ENOTCONN, errno.ECONNABORTED, errno.ENODEV, errno.EIO, errno.ESHUTDOWN)
 
@@ -34,8 +37,8 @@ def backlog(request, new_mount, receiver, folder):
     return mount
 
 
-def start_and_measure(mount):
-    """Starts the daemon; seconds from its start until the mount answers, and until a first file is written."""
+def start_and_measure(mount, what):
+    """Starts the daemon; seconds from its start until a first file is written, and that file."""
     target = mount.root / f"first-{time.monotonic_ns()}.txt"
     begun = time.monotonic()
     mount.program = Program(mount.arguments, mount.folder / "mount.log", mount.environment, mount.prefix)
@@ -53,15 +56,19 @@ def start_and_measure(mount):
         assert time.monotonic() < deadline, mount.program.describe()
     answered = time.monotonic() - begun
     target.write_bytes(b"written at once")
-    return answered, time.monotonic() - begun, target
+    written = time.monotonic() - begun
+    state = pathlib.Path(f"/proc/{mount.program.process.pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(state[11]) + int(state[12])
+    print(f"\n{what}: answers after {answered:.3f} s, a file is written after {written:.3f} s, having used "
+          f"{ticks / os.sysconf('SC_CLK_TCK'):.2f} s of the processor")
+    return written, target
 
 
 def test_the_mount_answers_at_once_over_a_huge_backlog(backlog):
     """S35: also when it takes over the dead mount of a daemon that was killed, and knows all files from its catalog"""
     mount = backlog
-    answered, written, first = start_and_measure(mount)
-    print(f"{BACKLOG} files that nobody knows: answers after {answered:.3f} s, a file is written after {written:.3f} s")
-    assert written < 5
+    written, first = start_and_measure(mount, f"{BACKLOG} files that nobody knows")
+    assert written < ANSWER_SECONDS_MAX
     wait_until(lambda: mount.summary()["scanned"], "all files are found", timeout=180)
     files = mount.summary()["files"]
     assert sum(files.values()) == BACKLOG + 1, files
@@ -69,9 +76,8 @@ def test_the_mount_answers_at_once_over_a_huge_backlog(backlog):
     with pytest.raises(OSError) as failure:
         os.listdir(mount.root)
     assert failure.value.errno == errno.ENOTCONN
-    answered, written, second = start_and_measure(mount)
-    print(f"{BACKLOG} files after a kill: answers after {answered:.3f} s, a file is written after {written:.3f} s")
-    assert written < 5
+    written, second = start_and_measure(mount, f"{BACKLOG} files after a kill")
+    assert written < ANSWER_SECONDS_MAX
     assert first.read_bytes() == second.read_bytes() == b"written at once"
     wait_until(lambda: mount.summary()["scanned"], "all files are found", timeout=180)
     assert sum(mount.summary()["files"].values()) == BACKLOG + 2
