@@ -18,6 +18,8 @@ extension UploadSchedule {
       // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
       // again: under its key the server may hold an opening that says something else.
       file.session = file.transfer == nil ? nil : makeSession(for: file, at: now)
+      // Its chunks are cut and partly read already; by now the link, or the size, may suggest others.
+      if let plan = file.transfer?.plan, !file.isWholeFile { file.session?.chunkBytes = plan.chunkBytes }
       files[id] = file
       failed(id, outcome, at: now)
       return
