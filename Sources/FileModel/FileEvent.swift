@@ -42,6 +42,10 @@ public protocol FileEventSink: Sendable {
   /// durable, oldest first). Called when a write would go below the spool's reserve.
   func evictionCandidates() -> [EvictionCandidate]
 
+  /// Whether a delivery is under way whose end may let something be removed: then a writer is given a moment before it is
+  /// told that no space is left.
+  var mayFreeSpace: Bool { get }
+
   /// Calls `whenKnown` once, on any thread and perhaps before it returns, when the content of this epoch or a later one has
   /// been delivered, or will not be without somebody's help. Nothing is called after ``endWaiting(_:for:)``.
   func awaitDelivery(
@@ -53,6 +57,9 @@ public protocol FileEventSink: Sendable {
 }
 
 extension FileEventSink {
+  /// Nothing becomes free by itself.
+  public var mayFreeSpace: Bool { false }
+
   /// A sink that delivers nothing keeps nobody waiting.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void

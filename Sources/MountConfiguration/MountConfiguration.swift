@@ -39,6 +39,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let parallel: Int
   /// Free space that is kept on the spool's filesystem.
   public let reserveBytes: UInt64
+  /// How long a delivered file is kept in the spool; nil: until its space is needed.
+  public let keepDelivered: Duration?
   /// A file cannot grow beyond this.
   public let fileBytesMax: UInt64
   /// HTTP versions that may be used.
@@ -80,7 +82,8 @@ public struct MountConfiguration: Hashable, Sendable {
     httpVersion = try read.choice(.http) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
     allowOther = try read.boolean(.allowOther) ?? false
-    drainTimeout = try read.drainTimeout()
+    drainTimeout = try read.duration(.drainTimeout)
+    keepDelivered = try read.duration(.keep)
     logLevel = try read.choice(.logLevel) ?? .info
   }
 }
@@ -228,10 +231,10 @@ private struct SettingReader {
     return Int(bytes)
   }
 
-  func drainTimeout() throws(ConfigurationError) -> Duration? {
-    guard let given = sources[.drainTimeout], given.text.lowercased() != "none" else { return nil }
+  func duration(_ setting: Setting) throws(ConfigurationError) -> Duration? {
+    guard let given = sources[setting], given.text.lowercased() != "none" else { return nil }
     guard let duration = Units.duration(given.text) else {
-      throw refusal(given, .drainTimeout, "use a duration such as 90s, 10m or 2h, or none")
+      throw refusal(given, setting, "use a duration such as 90s, 10m or 2h, or none")
     }
     return duration
   }

@@ -13,6 +13,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case chunkSize = "chunk-size"
   case parallel
   case reserve
+  case keep
   case maxFileSize = "max-file-size"
   case http
   case threads

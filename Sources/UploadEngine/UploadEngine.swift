@@ -210,6 +210,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
   }
 
+  /// Whether a delivery is under way whose end may let something be removed.
+  public var mayFreeSpace: Bool { state.withLock { $0.schedule.mayFreeSpace } }
+
   /// Calls back when the epoch or a later one is delivered, or will not be by itself.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void

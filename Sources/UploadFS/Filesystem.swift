@@ -31,6 +31,7 @@ public final class Filesystem: Sendable, FileContents {
   let handles = Mutex(HandleTable<OpenHandle>())
   let space: SpoolSpace
   let notices = NoticeQueue()
+  let pauseTurns: PauseTurns
   /// Set once the kernel has said that it reads and writes files of the spool itself.
   let backingFiles = Mutex<(any BackingFiles)?>(nil)
   /// This daemon, and so an earlier one, may have given files of the spool to the kernel.
@@ -78,6 +79,7 @@ public final class Filesystem: Sendable, FileContents {
     root = spool.captures
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
+    pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2))
     marksWriters = SpoolMark.areKept(in: spool.captures)
     nodes = Mutex(
       Namespace(

@@ -46,6 +46,10 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Space kept free on the spool's disk (default 205MB).", valueName: "size"))
   var reserve: String?
 
+  @Option(
+    help: ArgumentHelp("Remove delivered files from the spool after this long (default none).", valueName: "duration"))
+  var keep: String?
+
   @Option(help: ArgumentHelp("The largest file that can be written (default 100GB).", valueName: "size"))
   var maxFileSize: String?
 
@@ -81,7 +85,7 @@ struct SettingOptions: ParsableArguments {
     let texts: [Setting: String?] = [
       .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload,
       .interrupted: interrupted, .ignore: Self.lines(ignore), .rule: Self.lines(rule), .chunkSize: chunkSize,
-      .parallel: parallel, .reserve: reserve, .maxFileSize: maxFileSize, .http: http, .threads: threads,
+      .parallel: parallel, .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,
     ]

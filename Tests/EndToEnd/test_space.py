@@ -68,3 +68,12 @@ def test_reserve_larger_than_the_disk_refuses_writes_not_the_mount(new_mount, re
     with pytest.raises(OSError) as raised:
         (mount.root / "a.bin").write_bytes(b"x" * MB)
     assert raised.value.errno == errno.ENOSPC
+
+
+def test_delivered_files_go_by_age(new_mount, receiver):
+    mount = new_mount(receiver, "--keep", "1s")
+    (mount.root / "a.mov").write_bytes(b"x" * 1000)
+    mount.wait_for("a.mov", "complete")
+    wait_until(lambda: not (mount.root / "a.mov").exists(), "the local copy goes")
+    assert mount.status("a.mov")["local"] is False and receiver.published() == {"a.mov": 1000}
+    assert os.listdir(mount.spool / "captures") == []

@@ -62,7 +62,8 @@ private func refusal(
       .tokenFile: "/t", .ca: "/c", .upload: "on-close",
       .interrupted: "publish", .ignore: "*.log; scratch/**",
       .rule: "*.mov close=wait; raw/** upload=never fsync=remote ",
-      .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .maxFileSize: "2GiB", .http: "1.1", .threads: "3",
+      .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
+      .threads: "3",
       .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
     ]
     #expect(Set(values.keys) == Set(Setting.allCases), "a new setting needs a value in this test")
@@ -82,6 +83,7 @@ private func refusal(
     #expect(fromFlags.reserveBytes == 1_000_000_000)
     #expect(fromFlags.fileBytesMax == 2 << 30)
     #expect(fromFlags.drainTimeout == .seconds(90))
+    #expect(fromFlags.keepDelivered == .seconds(172_800))
     #expect(fromFlags.logLevel == .debug)
   }
 
@@ -114,6 +116,7 @@ private func refusal(
     (Setting.chunkSize, "4 MeB"), (.chunkSize, "128KiB"), (.chunkSize, "33MiB"), (.chunkSize, "1000001"),
     (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
     (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
+    (.keep, "-1"),
     (.logLevel, "loud"), (.upload, "later"), (.interrupted, "keep"),
     (.ignore, "a["), (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"), (.rule, "* fsync=remote; raw/ upload=never"),
     (.spool, ""), (.tokenFile, ""),

@@ -81,6 +81,10 @@ final class RecordingSink: FileEventSink {
     state.withLock { $0.candidates = candidates }
   }
 
+  /// What the sink says about deliveries under way.
+  let isDelivering = Atomic<Bool>(false)
+  var mayFreeSpace: Bool { isDelivering.load(ordering: .relaxed) }
+
   var records: [Record] { state.withLock { $0.records } }
   var problems: [String] { state.withLock { $0.problems } }
 

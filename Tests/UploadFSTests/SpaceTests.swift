@@ -178,6 +178,53 @@ struct SpaceTests {
     #expect(try mounted.filesystem.statistics().f_bfree == 0)
   }
 
+  /// A spool that has no space for so many questions, and then plenty.
+  private static func filling(for questions: Int) -> (source: SpoolSpace.Source, asked: Atomic<Int>.Box) {
+    let asked = Atomic<Int>.Box()
+    return (
+      {
+        var numbers = statvfs()
+        numbers.f_frsize = 4096
+        numbers.f_bavail = asked.value.add(1, ordering: .relaxed).newValue > questions ? 1000 : 0
+        return numbers
+      }, asked
+    )
+  }
+
+  @Test func writerIsSlowedDown_whileADeliveryMayFreeSpace() throws {
+    let mounted = try Mounted(source: Self.filling(for: 20).source)
+    mounted.sink.isDelivering.store(true, ordering: .relaxed)
+    let handle = try mounted.create("a")
+    #expect(try mounted.write(handle, [1, 2, 3]) == 3, "space became free while it paused")
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+
+  @Test func writerIsRefusedInTheEnd_andAtOnceWhenNothingIsUnderWay() throws {
+    let (source, asked) = Self.filling(for: .max)
+    let mounted = try Mounted(source: source)
+    let handle = try mounted.create("a")
+    #expect(failure { try mounted.write(handle, [1]) } == ENOSPC)
+    let askedAtOnce = asked.value.load(ordering: .relaxed)
+    mounted.sink.isDelivering.store(true, ordering: .relaxed)
+    #expect(failure { try mounted.write(handle, [1]) } == ENOSPC)
+    let askedInPauses = asked.value.load(ordering: .relaxed) - askedAtOnce
+    #expect(askedInPauses > 20 && askedInPauses < 40 * askedAtOnce, "its pauses have an end")
+    mounted.filesystem.release(handle)
+  }
+
+  @Test func onlyAPartOfTheThreadsPauses() {
+    let turns = PauseTurns(atOnceMax: 1)
+    var one = WriterPauses(turns: turns)
+    var hasPaused = [one.take()]
+    do {
+      var other = WriterPauses(turns: turns)
+      hasPaused.append(other.take())
+    }
+    hasPaused.append(one.take())
+    #expect(hasPaused == [true, false, true])
+  }
+
   @Test func beyondTheLargestSizeNothingIsWritten() throws {
     let mounted = try Mounted(source: nil) { $0.fileBytesMax = 1000 }
     let handle = try mounted.create("a")
@@ -201,5 +248,12 @@ extension Mounted {
   /// The identity of the file at a name.
   func candidate(_ name: String) throws -> FileID? {
     filesystem.file(of: try node(name))?.id
+  }
+}
+
+extension Atomic<Int> {
+  /// A counter that a closure can hold.
+  final class Box: Sendable {
+    let value = Atomic<Int>(0)
   }
 }

@@ -27,6 +27,11 @@ struct FileTable: Sendable {
   /// to the top.
   private var sequences = MinimumHeap<UInt64, FileID>()
 
+  /// Local copies of what was delivered, by the time of the delivery; entries whose file has moved on are dropped when they
+  /// come to the top, and all of them when they are the most.
+  private var delivered = MinimumHeap<Int64, FileID>()
+  private var deliveredCount = 0
+
   /// How many files are in each phase.
   struct Counts: Hashable, Sendable {
     var writing = 0
@@ -83,6 +88,34 @@ struct FileTable: Sendable {
     return nil
   }
 
+  /// Files that nobody has open and whose local copy is not needed any more, oldest delivery first; those that were delivered
+  /// by then. Takes time for each of these only.
+  mutating func oldestDelivered(countMax: Int, by time: Int64 = .max) -> [FileUpload] {
+    var found: [FileUpload] = []
+    var kept: [FileID: Int64] = [:]
+    while found.count < countMax, let first = delivered.first, first.key <= time {
+      delivered.removeFirst()
+      guard let file = entries[first.value]?.file, Standing.deliveredAt(file) == first.key,
+        kept.updateValue(first.key, forKey: first.value) == nil
+      else { continue }
+      if !file.isOpen { found.append(file) }
+    }
+    for (id, time) in kept { delivered.insert(id, at: time) }
+    return found
+  }
+
+  private mutating func noteDelivered(_ id: FileID, _ before: Int64?, _ after: Int64?) {
+    guard before != after else { return }
+    deliveredCount += (after == nil ? 0 : 1) - (before == nil ? 0 : 1)
+    guard let after else { return }
+    delivered.insert(id, at: after)
+    guard delivered.count > 2 * deliveredCount + 64 else { return }
+    delivered = MinimumHeap()
+    for (id, entry) in entries {
+      if let time = Standing.deliveredAt(entry.file) { delivered.insert(id, at: time) }
+    }
+  }
+
   /// What the sums are made of.
   private struct Standing: Equatable {
     let phase: FileUpload.Phase
@@ -91,6 +124,7 @@ struct FileTable: Sendable {
     let wasDelivered: Bool
     let sizeBytes: UInt64
     let changeSequence: UInt64
+    let deliveredAt: Int64?
 
     init(_ file: FileUpload) {
       phase = file.phase
@@ -99,6 +133,12 @@ struct FileTable: Sendable {
       wasDelivered = file.wasDelivered
       sizeBytes = file.snapshot.sizeBytes
       changeSequence = file.changeSequence
+      deliveredAt = Self.deliveredAt(file)
+    }
+
+    /// When the content that lies here was delivered; nil when it was not, or lies here no longer.
+    static func deliveredAt(_ file: FileUpload) -> Int64? {
+      file.phase == .complete && file.isLocal && file.receipt != nil ? file.completedAt ?? 0 : nil
     }
 
     var isPending: Bool { FileUpload.isPending(phase) }
@@ -108,6 +148,7 @@ struct FileTable: Sendable {
     guard before != after else { return }
     if let before { count(before, of: id, by: -1) }
     if let after { count(after, of: id, by: 1) }
+    noteDelivered(id, before?.deliveredAt, after?.deliveredAt)
     if (before?.phase == .ready) != (after?.phase == .ready) || before?.isWholeFile != after?.isWholeFile {
       readyChanges += 1
     }

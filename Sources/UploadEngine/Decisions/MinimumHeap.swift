@@ -3,6 +3,9 @@
 struct MinimumHeap<Key: Comparable & Sendable, Value: Sendable>: Sendable {
   private var heap: [(key: Key, value: Value)] = []
 
+  /// How many entries there are, those included that no longer matter.
+  var count: Int { heap.count }
+
   /// The entry with the lowest key.
   var first: (key: Key, value: Value)? { heap.first }
 

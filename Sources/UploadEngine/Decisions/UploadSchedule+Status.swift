@@ -117,19 +117,22 @@ extension UploadSchedule {
   }
 
   /// Delivered files whose local copy may go, oldest delivery first, at most `countMax`.
-  public func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
-    let delivered = files.values.filter { $0.phase == .complete && $0.isLocal && !$0.isOpen && $0.receipt != nil }
-    return delivered.sorted { ($0.completedAt ?? 0) < ($1.completedAt ?? 0) }
-      .prefix(countMax).map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+  public mutating func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
+    files.oldestDelivered(countMax: countMax).map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
   }
 
-  /// Delivered files whose local copy has been kept long enough.
-  public func expired(at now: Moment) -> [EvictionCandidate] {
+  /// Delivered files whose local copy has been kept long enough; at most so many at once.
+  public mutating func expired(at now: Moment, countMax: Int = 256) -> [EvictionCandidate] {
     guard let keep = limits.keepDelivered else { return [] }
     let before = now.wallMilliseconds &- keep.wholeNanoseconds / 1_000_000
-    return files.values.filter {
-      $0.phase == .complete && $0.isLocal && !$0.isOpen && ($0.completedAt ?? .max) <= before
-    }.map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+    return files.oldestDelivered(countMax: countMax, by: before)
+      .map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+  }
+
+  /// Something is being delivered, so that space may become free within a moment.
+  public var mayFreeSpace: Bool {
+    guard gate == .open else { return false }
+    return files.counts.finishing > 0 || chunkRequests > 0
   }
 
   private func state(of file: FileUpload) -> FileStatus.State {

@@ -316,8 +316,21 @@ extension Filesystem {
 
   /// How many of `bytes` may be written, making room if need be. When a part is no use, nothing is removed unless all of
   /// it can be had.
+  ///
+  /// While deliveries are under way that may free some, a writer is slowed down before it is refused: by pauses that have an
+  /// end, whatever the network does.
   private func admit(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor, isPartEnough: Bool) -> UInt64 {
-    let admitted = space.admit(bytes) { spareBytes in
+    var admitted = admitAtOnce(bytes, isPartEnough: isPartEnough)
+    if admitted < bytes, isAllocated(bytes, at: offset, of: descriptor) { return bytes }
+    var pauses = WriterPauses(turns: pauseTurns)
+    while isPartEnough ? admitted == 0 : admitted < bytes, sink.mayFreeSpace, pauses.take() {
+      admitted = admitAtOnce(bytes, isPartEnough: isPartEnough)
+    }
+    return admitted
+  }
+
+  private func admitAtOnce(_ bytes: UInt64, isPartEnough: Bool) -> UInt64 {
+    space.admit(bytes) { spareBytes in
       // Replaced files that the kernel might still open are worth less than a write.
       withNodes { $0.table.unpinFiles() }
       let spare = spareBytes()
@@ -332,8 +345,6 @@ extension Filesystem {
       }
       evict(candidates) { spareBytes() >= bytes }
     }
-    guard admitted < bytes else { return bytes }
-    return isAllocated(bytes, at: offset, of: descriptor) ? bytes : admitted
   }
 
   private func evict(_ candidates: [EvictionCandidate], until isEnough: () -> Bool) {

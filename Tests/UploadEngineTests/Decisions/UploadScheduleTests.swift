@@ -838,11 +838,61 @@ import Testing
     let pending = ImaginaryFile(4, "pending", size: 10)
     harness.handle(pending.opened)
     harness.handle(ImaginaryFile(2, "f2", size: 10).opened)
-    #expect(harness.schedule.evictionCandidates(countMax: 10).map(\.id.low) == [1, 3])
+    var candidates = harness.schedule.evictionCandidates(countMax: 10)
+    #expect(candidates.map(\.id.low) == [1, 3])
     harness.handle(.evicted(FileID(high: 0, low: 1)))
-    #expect(harness.schedule.evictionCandidates(countMax: 10).map(\.id.low) == [3])
+    candidates = harness.schedule.evictionCandidates(countMax: 10)
+    #expect(candidates.map(\.id.low) == [3])
     #expect(harness.state(FileID(high: 0, low: 1)) == .complete)
     #expect(harness.schedule.catalogEntry(of: FileID(high: 0, low: 1))?.state == .evicted)
+  }
+
+  @Test func expiredFiles_areThoseThatWereDeliveredLongAgo() {
+    var limits = ScheduleHarness.standardLimits
+    limits.keepDelivered = .seconds(60)
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    for number in 1...2 {
+      harness.write(ImaginaryFile(UInt64(number), "f\(number)", size: 10))
+      harness.succeed()
+      harness.advance(by: .seconds(40))
+    }
+    var expired = harness.schedule.expired(at: harness.now)
+    #expect(expired.map(\.id.low) == [1])
+    // Nobody could remove it; it is asked for again.
+    expired = harness.schedule.expired(at: harness.now)
+    #expect(expired.map(\.id.low) == [1])
+    harness.handle(.evicted(FileID(high: 0, low: 1)))
+    expired = harness.schedule.expired(at: harness.now)
+    #expect(expired.isEmpty)
+    harness.advance(by: .seconds(40))
+    expired = harness.schedule.expired(at: harness.now)
+    #expect(expired.map(\.id.low) == [2])
+  }
+
+  @Test func fileThatIsDeliveredAgainAndAgain_isOneCandidate() {
+    var harness = scanned()
+    for epoch in 1...300 {
+      harness.write(ImaginaryFile(1, "again", size: 10, epoch: UInt64(epoch)))
+      harness.handle(ImaginaryFile(1, "again", size: 10, epoch: UInt64(epoch)).changed)
+      harness.handle(ImaginaryFile(1, "again", size: 10, epoch: UInt64(epoch)).settled)
+      harness.succeed()
+      harness.advance(by: .milliseconds(1))
+    }
+    let candidates = harness.schedule.evictionCandidates(countMax: 10)
+    #expect(candidates == [EvictionCandidate(id: FileID(high: 0, low: 1), epoch: 300)])
+  }
+
+  @Test func mayFreeSpace_whileSomethingIsOnItsWay() {
+    var harness = scanned()
+    #expect(!harness.schedule.mayFreeSpace)
+    let file = ImaginaryFile(1, "a", size: 10)
+    harness.write(file)
+    harness.answerReads()
+    #expect(harness.schedule.mayFreeSpace)
+    harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile }
+    harness.succeed()
+    #expect(harness.state(file.id) != .complete || !harness.schedule.mayFreeSpace)
   }
 
   @Test func wait_isOverOnceEveryChangeBeforeItIsAcknowledged() {

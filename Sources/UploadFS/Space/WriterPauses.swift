@@ -1,0 +1,46 @@
+import Glibc
+import Synchronization
+
+/// How many writers may be made to pause at the same time: each keeps a thread that the kernel's other calls need.
+final class PauseTurns: Sendable {
+  private let free: Atomic<Int>
+
+  init(atOnceMax: Int) {
+    free = Atomic(atOnceMax)
+  }
+
+  fileprivate func take() -> Bool {
+    if free.subtract(1, ordering: .relaxed).newValue >= 0 { return true }
+    giveBack()
+    return false
+  }
+
+  fileprivate func giveBack() { free.add(1, ordering: .relaxed) }
+}
+
+/// The short pauses of one call for which there is no space yet. Their sum is bounded.
+struct WriterPauses: ~Copyable {
+  static let pauseMicroseconds: UInt32 = 50_000
+  static let countMax = 20
+
+  private let turns: PauseTurns
+  private var count = 0
+  private var hasTurn = false
+
+  init(turns: PauseTurns) {
+    self.turns = turns
+  }
+
+  deinit {
+    if hasTurn { turns.giveBack() }
+  }
+
+  /// Pauses once; false when the call has paused enough, or too many others pause.
+  mutating func take() -> Bool {
+    if !hasTurn { hasTurn = turns.take() }
+    guard hasTurn, count < Self.countMax else { return false }
+    count += 1
+    usleep(Self.pauseMicroseconds)
+    return true
+  }
+}
