@@ -45,6 +45,9 @@ public struct FileSettings: Hashable, Sendable {
   /// When fsync(2) returns.
   public var fsync = Fsync.local
 
+  /// Somebody may have to wait for its delivery.
+  public var waits: Bool { close == .wait || fsync == .remote }
+
   /// What holds for files of which no rule says anything else.
   public init() {}
 }

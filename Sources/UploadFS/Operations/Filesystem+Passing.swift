@@ -46,7 +46,10 @@ extension Filesystem {
     of file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor,
     _ wanted: CachingPolicy.Opening, isNewContent: Bool
   ) -> CachingPolicy.Choice {
-    guard let backingFiles = backingFiles.withLock({ $0 }) else { return state.caching.choice(for: wanted) }
+    // Where a close waits for the delivery, it has to be known what was written until then.
+    guard let backingFiles = backingFiles.withLock({ $0 }), settings(of: file).map({ !$0.waits }) ?? true else {
+      return state.caching.choice(for: wanted)
+    }
     var opening = wanted
     opening.mayPass = true
     // A file that is only opened to be looked at or changed in places keeps its revision until something is written.
@@ -63,7 +66,7 @@ extension Filesystem {
   private func nobodyFollows(_ file: CapturedFile) -> Bool {
     nodes.withLock { $0.table.paths(of: file.node) }.allSatisfy { path in
       let settings = configuration.rules.settings(for: path)
-      return settings.upload != .whileWriting && settings.close == .return && settings.fsync == .local
+      return settings.upload != .whileWriting && !settings.waits
     }
   }
 

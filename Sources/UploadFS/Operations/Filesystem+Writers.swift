@@ -129,7 +129,7 @@ extension Filesystem {
   }
 
   /// The rule for a file; nil when nobody has to wait, or the file has no name.
-  private func settings(of file: CapturedFile) -> FileSettings? {
+  func settings(of file: CapturedFile) -> FileSettings? {
     guard hasWaitingRules else { return nil }
     return nodes.withLock { $0.table.paths(of: file.node) }.first.map { configuration.rules.settings(for: $0) }
   }
@@ -140,7 +140,8 @@ extension Filesystem {
   ) -> AwaitedDelivery? {
     var awaited: AwaitedDelivery?
     announce(file) { state in
-      guard isPossible(&state) else { return nil }
+      // Who writes past the daemon has done so only when its handle is released, which comes after its close.
+      guard isPossible(&state), state.unseenWriters == 0 else { return nil }
       awaited = AwaitedDelivery(file: file.id, epoch: state.activity.epoch)
       let announcement = state.activity.settledForDelivery()
       noteSettled(announcement, hasRevision: true, &state, through: descriptor)
