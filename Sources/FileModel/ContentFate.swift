@@ -63,6 +63,16 @@ package struct ContentFate: Hashable, Sendable {
   /// Whether ``wrote(_:)`` and ``truncated(to:)`` could change anything.
   package var hasFailedWrites: Bool { !failed.isEmpty }
 
+  /// A mutation has been carried out.
+  package mutating func ended(_ mutation: ContentMutation, writtenBytes: UInt64) {
+    switch mutation.extent {
+    case .blocks: break
+    case .size(let sizeBytes): truncated(to: sizeBytes)
+    case .bytes(let range):
+      wrote(range.lowerBound..<(range.lowerBound + min(writtenBytes, UInt64(range.count))))
+    }
+  }
+
   /// These bytes were written.
   package mutating func wrote(_ range: Range<UInt64>) {
     guard hasFailedWrites else { return }

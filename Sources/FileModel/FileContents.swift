@@ -13,6 +13,19 @@ public protocol FileContents: Sendable {
   /// The file as it is now; nil when it no longer exists.
   func snapshot(of id: FileID) -> FileSnapshot?
 
+  /// What has happened to the chunks of a file that is open for writing since this was last asked; from the first time on
+  /// they are followed. Nil when nobody has it open for writing, or it cannot be followed. `anew` forgets what was asked
+  /// before: the answer then names every chunk.
+  ///
+  /// Takes no lock but the file's own, so that it may also be asked from within ``FileEventSink/handle(_:)``.
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport?
+
+  /// The epoch of the last mutation that touched the chunk at an offset of a file whose chunks are followed. Nil while one
+  /// is under way, and when it is not known.
+  ///
+  /// Equal epochs before and after reading a chunk mean that its bytes did not change in between.
+  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64?
+
   /// Opens the file for reading. The caller keeps it open only while it reads: an open file's blocks are not given back
   /// when it is evicted or unlinked.
   ///

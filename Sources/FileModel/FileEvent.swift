@@ -6,6 +6,9 @@ public enum FileEvent: Sendable, Hashable {
   case opened(FileSnapshot)
   /// The first mutation since the file was last settled is about to happen: what was read of it before is stale.
   case changed(FileSnapshot)
+  /// What happened to the chunks of a file that is about to be settled, if they were followed
+  /// (``FileContents/growth(of:chunkBytes:anew:)``): complete up to the epoch of the `settled` that follows at once.
+  case grown(GrowthReport)
   /// The last writable handle was released, nothing is in flight and the file has a name (spec H2, without the rule on
   /// temporary names). Also sent for a file that was truncated by path or made by mknod, without any handle.
   case settled(FileSnapshot)
@@ -28,7 +31,7 @@ public enum FileEvent: Sendable, Hashable {
 /// Receives ``FileEvent``s on the filesystem's own threads.
 ///
 /// - Important: both methods run inside a filesystem call of the capture tool. They must be quick, must not block on the
-///   network, must not call back into the filesystem, and cannot fail.
+///   network, must not call back into the filesystem (but for ``FileContents/growth(of:chunkBytes:anew:)``), and cannot fail.
 public protocol FileEventSink: Sendable {
   /// Takes one event.
   func handle(_ event: FileEvent)

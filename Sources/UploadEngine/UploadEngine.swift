@@ -308,6 +308,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .saveResume(let id): journal.saveResume(id)
     case .removeResume(let id): journal.removeResume(id)
     case .measure(let id): journal.measure(id)
+    case .lookAtGrowth(let id, let chunkBytes, let anew):
+      let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)
+      apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
     case .showNames(let id):
       let paths = state.withLock { $0.schedule.shownPaths(of: id) }
@@ -331,7 +334,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     }
     held.withLock { $0[order.id] = HeldChunk(buffer: buffer, plainBytes: order.byteCount) }
     let job = ReadJob(
-      id: order.id.value, file: order.file, epoch: order.epoch, offset: order.offset, byteCount: order.byteCount,
+      id: order.id.value, file: order.file, epoch: order.epoch, isOfGrowingFile: order.isOfGrowingFile,
+      offset: order.offset, byteCount: order.byteCount,
       buffer: buffer, mayCompress: order.mayCompress)
     if !workers.submit(job) {
       apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }

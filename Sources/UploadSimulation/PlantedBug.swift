@@ -5,6 +5,8 @@ public import Destinations
 public enum PlantedBug: String, CaseIterable, Sendable {
   /// A change is not announced, and a read counts although the file changed meanwhile.
   case skipEpochCheck = "skip-epoch-check"
+  /// Bytes that are written once more are not made known to those who follow the file's chunks.
+  case hideRewrites = "hide-rewrites"
   /// The receiver says that a chunk is stored before it is.
   case acknowledgeBeforeWrite = "acknowledge-before-write"
   /// After a restart the digests of the resume record stand for the bytes in the spool.
@@ -75,6 +77,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   public var scenario: Scenario {
     switch self {
     case .skipEpochCheck: .hasty
+    case .hideRewrites: .recorders
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
       .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired:

@@ -22,6 +22,19 @@ extension Scenario {
 
   static let crashes = Scenario("crashes") { $0.crash(perMinute: 4) }
 
+  /// Large files that grow slowly, some of which are patched where they have been sent.
+  static let recorders = Scenario("recorders") {
+    $0.fileBytesMax = 1_500
+    $0.pauses = .milliseconds(5)...(.milliseconds(600))
+    $0.writeTime = .microseconds(5)...(.milliseconds(50))
+    $0.lostAnswers = 0.02
+    $0.clientCrashes = 2
+    $0.receiverCrashes = 1
+    $0.forgottenSessions = 0.005
+    $0.pieces = 1...40
+    $0.largePieceBytes = 90
+  }
+
   static let power = Scenario("power") {
     $0.crash(perMinute: 4)
     $0.powerCuts = 0.7
@@ -155,7 +168,8 @@ extension Scenario {
 
   /// All that can be asked for by name; a seed without a name takes its turn among them.
   public static let all = [
-    calm, network, proxy, crashes, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages, quota,
+    calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages,
+    quota,
     everything,
   ]
 

@@ -7,6 +7,10 @@ public struct Scenario: Hashable, Sendable {
   var seconds: ClosedRange<Int64> = 5...60
   var writers = 1...6
   var fileBytesMax = 700
+  /// Changes of a file before it is closed.
+  var pieces = 0...5
+  /// The longest write; nil when only the largest file bounds it.
+  var largePieceBytes: Int?
   /// Names that writers choose from, beside a few that are always there.
   var furtherNames = 0
   var chunkBytes = 64

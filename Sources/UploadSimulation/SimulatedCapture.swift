@@ -14,6 +14,9 @@ final class SimulatedCapture {
     fileprivate(set) var names: [RelativePath] = []
     fileprivate(set) var modifiedNanoseconds: Int64 = 0
     fileprivate(set) var mode: UInt32 = 0o644
+    fileprivate var chunks: ChunkActivity?
+    /// Epochs of mutations that the planted mistake of `hideRewrites` has kept from ``chunks``.
+    fileprivate var hiddenEpochs: Set<UInt64> = []
     fileprivate var isFoundAnnounced = false
     fileprivate var isCreatedHere = true
 
@@ -22,6 +25,9 @@ final class SimulatedCapture {
       self.id = id
       self.activity = activity
     }
+
+    /// As `Filesystem.quietEpoch`.
+    func quietEpoch(at offset: UInt64) -> UInt64? { chunks?.quietEpoch(at: offset) }
 
     var snapshot: FileSnapshot {
       FileSnapshot(
@@ -63,6 +69,7 @@ final class SimulatedCapture {
           file.fate = ContentFate(found: file.fate.interruption ?? .mountDied)
         }
         file.activity = .found
+        file.chunks = nil
         file.isCreatedHere = false
         file.isFoundAnnounced = false
         noteSettled(file)
@@ -192,16 +199,20 @@ final class SimulatedCapture {
     noteSettled(file)
   }
 
-  /// Announces a change; the content changes until ``endMutation(of:)``.
-  func beginMutation(of file: File) {
+  /// Announces a change; the content changes until ``endMutation(_:of:writtenBytes:)``.
+  func beginMutation(of file: File, _ extent: ContentExtent) -> ContentMutation {
     if file.activity.needsNewRevision, world.bug != .dropContentWillChange { sink?.contentWillChange(file.id) }
-    guard isMounted else { return }
+    guard isMounted else { return ContentMutation(extent, epoch: 0) }
     if file.activity.needsNewRevision { file.fate.revisionBegan() }
-    if world.bug == .skipEpochCheck {
-      _ = file.activity.beginMutation()
+    let announcement = file.activity.beginMutation()
+    let mutation = ContentMutation(extent, epoch: file.activity.epoch)
+    if world.bug == .hideRewrites, case .bytes(let range) = extent, range.lowerBound < UInt64(file.bytes.count) {
+      file.hiddenEpochs.insert(mutation.epoch)
     } else {
-      tell(file, file.activity.beginMutation())
+      file.chunks?.begin(mutation)
     }
+    if world.bug != .skipEpochCheck { tell(file, announcement) }
+    return mutation
   }
 
   func write(_ file: File, _ bytes: [UInt8], at offset: Int) {
@@ -220,7 +231,25 @@ final class SimulatedCapture {
     touch(file)
   }
 
-  func endMutation(of file: File) { tell(file, file.activity.endMutation()) }
+  func endMutation(_ mutation: ContentMutation, of file: File, writtenBytes: Int = 0) {
+    if file.hiddenEpochs.remove(mutation.epoch) == nil {
+      file.chunks?.end(mutation, writtenBytes: UInt64(writtenBytes))
+    }
+    tell(file, file.activity.endMutation())
+  }
+
+  // MARK: What an uploader asks
+
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
+    guard let file = byID[id], file.activity.writableOpens > 0, !file.activity.isGone else { return nil }
+    if anew || file.chunks?.chunkBytes != chunkBytes {
+      file.chunks = ChunkActivity(
+        chunkBytes: chunkBytes, written: file.bytes.isEmpty ? [] : [0..<UInt64(file.bytes.count)],
+        epoch: file.activity.epoch,
+        mutationsInFlight: file.activity.mutationsInFlight)
+    }
+    return file.chunks?.takeReport(of: id, sizeBytes: UInt64(file.bytes.count))
+  }
 
   func setAttributes(of name: RelativePath, mode: UInt32) {
     guard let file = byName[name] else { return }
@@ -275,12 +304,21 @@ final class SimulatedCapture {
   private func tell(_ file: File, _ announcement: WriterActivity.Announcement?) {
     if file.activity.isGone, file.activity.isQuiet { byInode[file.inode] = nil }
     noteSettled(file)
-    guard let announcement, !file.names.isEmpty else { return }
+    guard let announcement, !file.names.isEmpty else {
+      if announcement == .settled { file.chunks = nil }
+      return
+    }
     let snapshot = file.snapshot
     switch announcement {
     case .opened: sink?.handle(.opened(snapshot))
     case .changed: sink?.handle(.changed(snapshot))
-    case .settled: sink?.handle(.settled(snapshot))
+    case .settled:
+      var chunks = file.chunks.take()
+      if let report = chunks?.takeReport(of: file.id, sizeBytes: snapshot.sizeBytes) {
+        sink?.handle(.grown(report))
+      }
+      guard isMounted else { return }
+      sink?.handle(.settled(snapshot))
     }
   }
 

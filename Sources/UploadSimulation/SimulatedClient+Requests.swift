@@ -17,7 +17,7 @@ extension SimulatedClient {
       return readEnded(order, .failed(.gone), after: .microseconds(10))
     }
     let isTrusting = world.bug == .skipEpochCheck
-    let isCurrent = file.activity.epoch == order.epoch && file.activity.mutationsInFlight == 0
+    let isCurrent = order.isCurrent(file)
     guard isCurrent || isTrusting else { return readEnded(order, .changed, after: .microseconds(10)) }
     // A read is not one moment: half of it is read before the other.
     let middle = Int(order.offset) + order.byteCount / 2
@@ -26,7 +26,7 @@ extension SimulatedClient {
     world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(20)))) { [self] in
       guard self.life == life else { return }
       let bytes = first + file.piece(middle..<Int(order.offset) + order.byteCount)
-      let isStill = file.activity.epoch == order.epoch && file.activity.mutationsInFlight == 0
+      let isStill = order.isCurrent(file)
       guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
       let mayCompress = order.mayCompress || world.bug == .compressUnasked
       buffers[order.id] = SimulatedBuffer(bytes, mayCompress: mayCompress)
@@ -207,5 +207,13 @@ extension SimulatedCapture.File {
   fileprivate func piece(_ range: Range<Int>) -> [UInt8] {
     let end = min(range.upperBound, bytes.count)
     return range.lowerBound < end ? Array(bytes[range.lowerBound..<end]) : []
+  }
+}
+
+extension ReadOrder {
+  /// As `ChunkReader` checks it.
+  fileprivate func isCurrent(_ capture: SimulatedCapture.File) -> Bool {
+    guard !isOfGrowingFile else { return capture.quietEpoch(at: offset) == epoch }
+    return capture.activity.epoch == epoch && capture.activity.mutationsInFlight == 0
   }
 }

@@ -233,6 +233,9 @@ final class SimulatedClient {
     case .saveResume(let id): journal?.saveResume(id)
     case .removeResume(let id): journal?.removeResume(id)
     case .measure(let id): journal?.measure(id)
+    case .lookAtGrowth(let id, let chunkBytes, let anew):
+      let report = capture.growth(of: id, chunkBytes: chunkBytes, anew: anew)
+      apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
     case .showNames, .showStatus, .hide, .resizeBuffers: break
     case .report(let report): note(report)

@@ -47,11 +47,10 @@ final class SimulatedWriters {
       let mount = capture.mount
       let file = capture.open(name)
       guard capture.mount == mount else { return }
-      capture.beginMutation(of: file)
+      let bytes = content(count)
+      change(file, .size(0)) { self.capture.truncate(file, to: 0) }
       guard capture.mount == mount else { return }
-      capture.truncate(file, to: 0)
-      capture.write(file, content(count), at: 0)
-      capture.endMutation(of: file)
+      change(file, .bytes(at: 0, count)) { self.capture.write(file, bytes, at: 0) }
       if capture.mount == mount { capture.close(file) }
     }
   }
@@ -60,9 +59,8 @@ final class SimulatedWriters {
   func writeProbe(_ name: RelativePath, _ count: Int, closed: @escaping () -> Void) {
     let file = capture.open(name)
     let mount = capture.mount
-    capture.beginMutation(of: file)
-    capture.write(file, content(count), at: 0)
-    capture.endMutation(of: file)
+    let bytes = content(count)
+    change(file, .bytes(at: 0, count)) { self.capture.write(file, bytes, at: 0) }
     world.time.after(world.random.duration(.microseconds(20)...(.seconds(2)))) { [self] in
       guard capture.mount == mount, capture.isMounted else { return }
       capture.close(file)
@@ -114,10 +112,8 @@ final class SimulatedWriters {
 
   private func truncateByName(_ name: RelativePath) {
     guard let file = capture.file(named: name) else { return }
-    capture.beginMutation(of: file)
-    guard capture.isMounted else { return }
-    capture.truncate(file, to: Int.random(in: 0...(file.bytes.count + 40), using: &world.random))
-    capture.endMutation(of: file)
+    let count = Int.random(in: 0...(file.bytes.count + 40), using: &world.random)
+    change(file, .size(UInt64(count))) { self.capture.truncate(file, to: count) }
   }
 
   /// The file stays as long as it was.
@@ -129,10 +125,8 @@ final class SimulatedWriters {
     open.append((file, mount))
     step(1) { [self] isLast in
       if isLast { return close(file) }
-      capture.beginMutation(of: file)
-      guard capture.mount == mount else { return }
-      capture.write(file, content(file.bytes.count), at: 0)
-      capture.endMutation(of: file)
+      let bytes = content(file.bytes.count)
+      change(file, .bytes(at: 0, bytes.count)) { self.capture.write(file, bytes, at: 0) }
     }
   }
 
@@ -144,7 +138,7 @@ final class SimulatedWriters {
     // The daemon may have crashed over it.
     guard capture.mount == mount else { return }
     open.append((file, mount))
-    let pieces = Int.random(in: 0...5, using: &world.random)
+    let pieces = Int.random(in: world.scenario.pieces, using: &world.random)
     var first = true
     step(pieces) { [self] isLast in
       if isLast {
@@ -175,29 +169,48 @@ final class SimulatedWriters {
     if isKilled { capture.kill(file) } else { capture.close(file) }
   }
 
-  private func mutate(_ file: SimulatedCapture.File, mayTruncate: Bool) {
-    capture.beginMutation(of: file)
+  /// One change in no time.
+  private func change(_ file: SimulatedCapture.File, _ extent: ContentExtent, _ body: () -> Void) {
     let mount = capture.mount
-    guard capture.isMounted else { return }
+    let mutation = capture.beginMutation(of: file, extent)
+    // The daemon may have crashed over it.
+    guard capture.mount == mount, capture.isMounted else { return }
+    body()
+    if case .bytes(let range) = extent {
+      capture.endMutation(mutation, of: file, writtenBytes: range.count)
+    } else {
+      capture.endMutation(mutation, of: file)
+    }
+  }
+
+  private func mutate(_ file: SimulatedCapture.File, mayTruncate: Bool) {
     if mayTruncate, world.random.happens(0.4) {
-      capture.truncate(file, to: 0)
-      return capture.endMutation(of: file)
+      return change(file, .size(0)) { capture.truncate(file, to: 0) }
     }
     let limit = world.scenario.fileBytesMax
     let offset =
       world.random.happens(0.6) ? file.bytes.count : Int.random(in: 0...file.bytes.count, using: &world.random)
     if world.scenario.overwrites > 0, !file.bytes.isEmpty, world.random.happens(world.scenario.overwrites) {
-      capture.write(file, content(file.bytes.count), at: 0)
-      return capture.endMutation(of: file)
+      let bytes = content(file.bytes.count)
+      return change(file, .bytes(at: 0, bytes.count)) { capture.write(file, bytes, at: 0) }
     }
-    let room = max(0, limit - offset)
+    let room = min(max(0, limit - offset), world.scenario.largePieceBytes ?? .max)
     let bytes = content(Int.random(in: 0...room, using: &world.random))
+    let mount = capture.mount
+    let mutation = capture.beginMutation(of: file, .bytes(at: offset, bytes.count))
+    guard capture.mount == mount, capture.isMounted else { return }
     // A write is not one moment: half of it can be seen before the other.
     capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
     world.time.after(world.random.duration(world.scenario.writeTime)) { [self] in
       guard capture.mount == mount, capture.isMounted else { return }
       capture.write(file, Array(bytes[(bytes.count / 2)...]), at: offset + bytes.count / 2)
-      capture.endMutation(of: file)
+      capture.endMutation(mutation, of: file, writtenBytes: bytes.count)
     }
+  }
+}
+
+extension ContentExtent {
+  fileprivate static func bytes(at offset: Int, _ count: Int) -> ContentExtent {
+    .bytes(UInt64(offset)..<UInt64(offset + count))
   }
 }

@@ -8,6 +8,7 @@ extension FileEvent {
     switch self {
     case .opened(let file): "opened \(file.brief)"
     case .changed(let file): "changed \(file.brief)"
+    case .grown(let report): "grown \(report.file.short) to \(report.sizeBytes)"
     case .settled(let file): "settled \(file.brief)"
     case .namesChanged(let file): "names changed \(file.brief)"
     case .attributesChanged(let file): "attributes changed \(file.brief)"

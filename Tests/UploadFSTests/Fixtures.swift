@@ -41,6 +41,8 @@ final class RecordingSink: FileEventSink {
         if state.prepared.remove(snapshot.id) == nil { state.problems.append("changed without contentWillChange") }
         if snapshot.mutationsInFlight < 1 { state.problems.append("changed without a mutation: \(snapshot)") }
         state.unsettled.insert(snapshot.id)
+      case .grown(let report):
+        if !state.unsettled.contains(report.file) { state.problems.append("grown while nobody writes: \(report)") }
       case .settled(let snapshot):
         Self.check(snapshot, &state, "settled")
         if !snapshot.isSettled { state.problems.append("settled while it is not: \(snapshot)") }
@@ -97,6 +99,7 @@ final class RecordingSink: FileEventSink {
         case .willChange: "willChange"
         case .event(.opened): "opened"
         case .event(.changed): "changed"
+        case .event(.grown): "grown"
         case .event(.settled): "settled"
         case .event(.namesChanged): "namesChanged"
         case .event(.attributesChanged): "attributesChanged"
@@ -117,7 +120,7 @@ final class RecordingSink: FileEventSink {
       case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .namesChanged(let snapshot),
         .attributesChanged(let snapshot), .found(let snapshot):
         return snapshot
-      case .removed, .evicted, .writeFailed, .scanEnded: continue
+      case .grown, .removed, .evicted, .writeFailed, .scanEnded: continue
       }
     }
     return nil

@@ -113,7 +113,7 @@ import Testing
       let mounted = try Mounted(folder: folder)
       try mounted.make("a")
       let (file, descriptor) = try mounted.filesystem.descriptorForTruncation(of: mounted.node("a"))
-      mounted.filesystem.beginMutation(of: file, through: descriptor)
+      _ = mounted.filesystem.beginMutation(of: file, .size(3), through: descriptor)
       #expect(Self.mark(mounted, "a") == nil)
       ftruncate(descriptor.number, 3)
     }

@@ -15,6 +15,9 @@ public struct ReadID: Hashable, Sendable {
 final class ChunkTransfer: @unchecked Sendable {
   /// A chunk goes from `pending` to `done`; every failure takes it back to `pending`, most of them after a rest.
   enum State: Hashable, Sendable {
+    /// Of a file that is being written: its bytes are expected to change. Becomes `pending` when they no longer are, or
+    /// when the file is complete.
+    case unsealed
     /// To be read. Becomes `reading` when a buffer is free.
     case pending
     /// Failed, and read again at this time. Becomes `pending`.
@@ -32,7 +35,7 @@ final class ChunkTransfer: @unchecked Sendable {
     /// What is known of its bytes.
     var digest: ChunkDigest? {
       switch self {
-      case .pending, .resting, .reading: nil
+      case .unsealed, .pending, .resting, .reading: nil
       case .read(_, let digest), .sending(_, _, let digest), .done(let digest): digest
       }
     }
@@ -44,7 +47,7 @@ final class ChunkTransfer: @unchecked Sendable {
     var previousDelay: Duration?
   }
 
-  let plan: ChunkPlan
+  private(set) var plan: ChunkPlan
   private(set) var states: [State]
   private(set) var doneCount = 0
   private(set) var doneBytes: UInt64 = 0
@@ -69,7 +72,30 @@ final class ChunkTransfer: @unchecked Sendable {
     states = Array(repeating: .pending, count: plan.count)
   }
 
+  /// A transfer of a file that is being written: nothing of it is sealed.
+  init(growingBy chunkBytes: Int) {
+    plan = ChunkPlan(sizeBytes: 0, chunkBytes: chunkBytes)
+    states = []
+  }
+
   var isDone: Bool { doneCount == states.count }
+
+  /// Anything was read or sent of it.
+  var hasBegun: Bool { doneCount + sendingCount + readingCount + readIndices.count > 0 }
+
+  /// The file that is being written has another size. Chunks beyond the end are to be unsealed by then.
+  func resize(to sizeBytes: UInt64) {
+    plan = ChunkPlan(sizeBytes: sizeBytes, chunkBytes: plan.chunkBytes)
+    let count = plan.count
+    if count < states.count { states.removeLast(states.count - count) }
+    cursor = min(cursor, count)
+    if count > states.count { states.append(contentsOf: repeatElement(.unsealed, count: count - states.count)) }
+  }
+
+  /// The file is complete: what was not sealed is to be read now.
+  func sealAll() {
+    for index in states.indices where states[index] == .unsealed { set(.pending, at: index) }
+  }
 
   /// The next chunk to read; lowest index first.
   func nextPending() -> Int? {
@@ -114,7 +140,7 @@ final class ChunkTransfer: @unchecked Sendable {
 
   private func count(_ state: State, at index: Int, by step: Int) {
     switch state {
-    case .pending: break
+    case .unsealed, .pending: break
     case .resting: if step > 0 { restingIndices.insert(index) } else { restingIndices.remove(index) }
     case .reading: readingCount += step
     case .read:

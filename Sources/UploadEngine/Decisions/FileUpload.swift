@@ -51,6 +51,8 @@ struct FileUpload: Sendable {
   var revision: UInt64 = 0
   @Rare var session: UploadSession?
   var transfer: ChunkTransfer?
+  /// While it is written and chunks of it may be sent already.
+  var growth: FileGrowth?
   /// The present content goes in one request, not through a session.
   var isWholeFile = false
   /// The commit, or the whole-file request of an empty file, under way; with the name that it publishes.
@@ -98,6 +100,10 @@ struct FileUpload: Sendable {
     var isPrewarmed = false
     /// When the latest round of failures began.
     var failedAt: MonotonicTime?
+    /// Nothing more is sent of it before this time, or before it is complete.
+    var earlyRest: MonotonicTime?
+    /// Nothing more is sent of it before it is complete.
+    var isLeftForTheEnd = false
     var previousDelay: Duration?
   }
 
@@ -137,6 +143,15 @@ struct FileUpload: Sendable {
   /// A publication that is not of the present content in the present session.
   func isOutdated(_ publishing: Publishing) -> Bool {
     publishing.epoch != snapshot.epoch || publishing.nonce != session?.nonce
+  }
+
+  /// Its chunks may be sent although it is not to be published yet: it is being written, or has a temporary name.
+  var isEarly: Bool {
+    switch phase {
+    case .writing: growth != nil
+    case .held: transfer != nil
+    case .ignored, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled, .removed: false
+    }
   }
 
   /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.

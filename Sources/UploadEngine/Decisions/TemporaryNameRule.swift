@@ -26,6 +26,16 @@ public struct TemporaryNameRule: Hashable, Sendable {
     return recognisesRsync && Self.isRsyncName(Array(name))
   }
 
+  /// The name that a file with a temporary one will probably get; nil when it is not temporary.
+  public func finalName(of name: some Collection<UInt8>) -> [UInt8]? {
+    guard matches(name) else { return nil }
+    let bytes = Array(name)
+    if recognisesRsync, Self.isRsyncName(bytes) { return Array(bytes.dropFirst().dropLast(7)) }
+    let lowercased = bytes.map { $0 >= 0x41 && $0 <= 0x5a ? $0 | 0x20 : $0 }
+    let suffix = suffixes.filter { lowercased.suffix($0.utf8.count).elementsEqual($0.utf8) }.map(\.utf8.count).max()
+    return Array(bytes.dropLast(suffix ?? 0))
+  }
+
   /// `.NAME.XXXXXX` with six letters or digits drawn from 62 characters. A word such as `.bashrc.backup` has the same
   /// shape: only a mixture of cases, or of letters and digits, counts, which rsync's draw is in 99 of 100 names.
   private static func isRsyncName(_ name: [UInt8]) -> Bool {

@@ -24,6 +24,9 @@ public enum UploadAction: Hashable, Sendable {
   case removeResume(FileID)
   /// Look at an open file's size; answer with ``UploadSchedule/measured(_:at:)``.
   case measure(FileID)
+  /// See what has happened to the chunks of a file that is being written; answer with
+  /// ``UploadSchedule/grew(_:_:at:)``. `anew` asks for every chunk.
+  case lookAtGrowth(FileID, chunkBytes: Int, anew: Bool)
   /// Look at how far the requests have come; answer with ``UploadSchedule/progressed(_:at:)``.
   case lookAtProgress
   /// The file's names, for the status tree, are new.
@@ -44,6 +47,8 @@ public struct ReadOrder: Hashable, Sendable {
   public var file: FileID
   /// The epoch whose bytes are wanted; with any other the read has failed.
   public var epoch: UInt64
+  /// The epoch is the chunk's own: the rest of the file may change.
+  public var isOfGrowingFile = false
   /// Where the chunk starts.
   public var offset: UInt64
   /// How long it is; at least 1.

@@ -67,6 +67,7 @@ extension UploadSchedule {
   /// Gives up the present content's transfer: what was read is released, what is being sent goes on (its
   /// acknowledgement still tells what the server holds).
   mutating func leaveTransfer(_ file: inout FileUpload) {
+    file.growth = nil
     guard let transfer = file.transfer else { return }
     for index in transfer.readIndices {
       if case .read(let read, _) = transfer.states[index] { release(read) }
@@ -122,10 +123,15 @@ extension UploadSchedule {
   mutating func pump(at now: Moment) {
     admit()
     for id in activeLarge { sendControl(id, at: now) }
+    askForEarlyFiles(at: now)
     sendSmallFiles(at: now)
     sendChunks(at: now)
     readSmallFiles()
     while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id, isSmall: false) }
+    // What is complete comes first: somebody waits for it.
+    while pipeline.mayRead(inUse: buffersInUse), let id = nextEarlyFileToRead(at: now) {
+      readChunk(of: id, isSmall: false)
+    }
     // An empty file is ready without a read, and behind the last chunk that has gone out just now its commit follows.
     sendSmallFiles(at: now)
     for id in activeLarge { sendControl(id, at: now) }
@@ -141,7 +147,9 @@ extension UploadSchedule {
   /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
   /// the link carries.
   private mutating func sendChunks(at now: Moment) {
-    while maySend(at: now), let (id, index) = nextChunkToSend(), startsNow(at: now) { sendChunk(id, index, at: now) }
+    while maySend(at: now), let (id, index) = nextChunkToSend() ?? nextEarlyChunkToSend(at: now), startsNow(at: now) {
+      sendChunk(id, index, at: now)
+    }
   }
 
   /// One more request with bytes may go out now; when the ramp allows it only later, that is seen to.
@@ -263,7 +271,7 @@ extension UploadSchedule {
     file.session = session
   }
 
-  private mutating func querySession(_ file: inout FileUpload, at now: Moment) {
+  mutating func querySession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session, let identity = session.identity else { return }
     session.state = .querying(
       send(
@@ -276,7 +284,7 @@ extension UploadSchedule {
   /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk.
   private mutating func publish(_ file: inout FileUpload, at now: Moment) {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
-      file.publishing == nil, !file.isOpen, mayCommit(transfer),
+      file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),
       let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits)
     else { return }
     file.progress.merkleRoot = proof.merkleRoot
@@ -372,20 +380,25 @@ extension UploadSchedule {
     }
     let read = makeReadID()
     let byteCount = transfer.plan.byteCount(of: index)
+    let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }
     transfer.set(.reading(read), at: index)
     if isSmall {
       smallBuffersInUse += 1
       smallReads.insert(read)
     } else {
-      virtualTime = max(virtualTime, entry.file.virtualTime)
-      files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
       buffersInUse += 1
+      // What is sent early costs a file nothing: its turn begins when it is complete.
+      if entry.file.phase == .ready {
+        virtualTime = max(virtualTime, entry.file.virtualTime)
+        files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
+      }
     }
-    reads[read] = (id, index)
+    reads[read] = (id, index, chunkEpoch != nil)
     actions.append(
       .read(
         ReadOrder(
-          id: read, file: id, epoch: entry.file.snapshot.epoch, offset: transfer.plan.offset(of: index),
+          id: read, file: id, epoch: chunkEpoch ?? entry.file.snapshot.epoch, isOfGrowingFile: chunkEpoch != nil,
+          offset: transfer.plan.offset(of: index),
           byteCount: byteCount, mayCompress: encodings.contains(.lz4), isSmall: isSmall)))
   }
 

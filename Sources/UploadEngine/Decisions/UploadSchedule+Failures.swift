@@ -50,6 +50,10 @@ extension UploadSchedule {
       actions.append(.record(id))
       actions.append(.showStatus(id))
       actions.append(.report(.failed(id, file.path, failure)))
+    } else if file.isEarly {
+      leaveTransfer(&file)
+      file.progress.isLeftForTheEnd = true
+      actions.append(.showStatus(id))
     }
     files[id] = file
   }
@@ -79,6 +83,10 @@ extension UploadSchedule {
       let until = now.monotonic + delay
       file.phase = .waiting(until: until)
       if delay >= UploadConstants.watchdogSession { watchdog.forget(id) }
+      deadlines.insert(.file(id), at: until)
+    } else if file.isEarly {
+      let until = now.monotonic + max(delay, policy.baseDelay)
+      file.progress.earlyRest = until
       deadlines.insert(.file(id), at: until)
     }
     files[id] = file

@@ -10,6 +10,7 @@ extension UploadSchedule {
     case .settled(let snapshot): settled(snapshot, at: now)
     case .namesChanged(let snapshot): namesChanged(snapshot, at: now)
     case .attributesChanged(let snapshot): attributesChanged(snapshot)
+    case .grown(let report): takeGrowth(report, at: now)
     case .removed(let id): removed(id, at: now)
     case .evicted(let id): evicted(id, at: now)
     case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
@@ -90,6 +91,8 @@ extension UploadSchedule {
     file.attempts = 0
     file.progress.failedAt = nil
     file.goesAlone = false
+    file.progress.earlyRest = nil
+    file.progress.isLeftForTheEnd = false
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
@@ -114,6 +117,7 @@ extension UploadSchedule {
     switch file.phase {
     case .writing, .ignored:
       file.revision += 1
+      endGrowth(&file)
       files[snapshot.id] = file
       settleName(snapshot.id, at: now)
     case .ready:
@@ -162,8 +166,12 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     if !file.isOpen, file.phase == .ignored { return settleName(id, at: now) }
     let phase = phaseWhileOpen(file.snapshot)
-    guard phase != file.phase else { return }
-    if phase == .ignored {
+    if phase == file.phase {
+      // Under its new name it may have to wait for its end.
+      guard file.growth != nil, !mayGrow(file) else { return }
+      leaveTransfer(&file)
+      files[id] = file
+    } else if phase == .ignored {
       openFiles.remove(id)
       ignore(&file, at: now)
       files[id] = file
@@ -379,8 +387,8 @@ extension UploadSchedule {
     } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish {
       interrupted(id, interruption, at: now)
     } else if file.nextPath(limits) == nil, file.publishedPaths.isEmpty {
-      leaveTransfer(&file)
       file.phase = .held
+      sendHeld(&file, at: now)
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))

@@ -13,7 +13,8 @@ extension UploadSchedule {
 
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
     guard let file = files.entry(id)?.file else { return false }
-    return file.phase == .writing && file.isOpen && file.session == nil
+    guard file.phase == .writing, file.isOpen else { return false }
+    return file.session == nil || (file.growth == nil && mayGrow(file))
   }
 
   mutating func openPlannedSessions(at now: Moment) {
@@ -31,6 +32,7 @@ extension UploadSchedule {
   private mutating func openSessionOfOpenFile(_ id: FileID, at now: Moment) {
     guard gate == .open, controlRequests < limits.controlRequests, wantsSessionWhileOpen(id), var file = files[id]
     else { return }
+    guard file.session == nil else { return beginGrowth(id) }
     file.session = makeSession(for: file, at: now)
     openSession(&file, at: now)
     files[id] = file

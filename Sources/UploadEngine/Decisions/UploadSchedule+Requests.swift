@@ -6,7 +6,7 @@ extension UploadSchedule {
   /// A read has ended.
   public mutating func chunkRead(_ read: ReadID, result: ReadOutcome, at now: Moment) {
     defer { pump(at: now) }
-    guard let (id, index) = reads.removeValue(forKey: read) else { return }
+    guard let (id, index, isOfGrowingFile) = reads.removeValue(forKey: read) else { return }
     guard let file = files[id], let transfer = file.transfer, transfer.states.indices.contains(index),
       transfer.states[index] == .reading(read)
     else {
@@ -27,6 +27,10 @@ extension UploadSchedule {
       } else {
         transfer.set(.read(read, digest), at: index)
       }
+    case .changed where isOfGrowingFile:
+      release(read)
+      transfer.set(file.growth == nil ? .pending : .unsealed, at: index)
+      file.growth?.unseal(index, at: now.monotonic)
     case .changed:
       // `changed` is on its way, or was handled and the file has settled again at another epoch.
       transfer.set(.pending, at: index)

@@ -37,10 +37,12 @@ extension UploadSchedule {
       }
     }
     file.session = session
+    if file.phase == .held { sendHeld(&file, at: now) }
     files[id] = file
     actions.append(.record(id))
     actions.append(.saveResume(id))
     actions.append(.showStatus(id))
+    beginGrowth(id)
   }
 
   mutating func sessionQueryEnded(
@@ -97,5 +99,6 @@ extension UploadSchedule {
     files[id] = file
     actions.append(.removeResume(id))
     if file.phase == .ready { makeReady(id, at: now) }
+    if file.phase == .writing { planSession(id, at: now) }
   }
 }

@@ -48,7 +48,8 @@ extension UploadSchedule {
       .waiting: counts.waiting + (isPaused ? counts.ready : 0),
     ]
     summary.failedPaths = files.failed.prefix(100).compactMap { files[$0]?.path }.sorted()
-    let acknowledged = working.reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
+    let early = earlyFiles.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
+    let acknowledged = (working + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
     summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged)
     summary.oldestPendingSequence = files.oldestPendingSequence()
     summary.acknowledgedBytes = acknowledgedBytes

@@ -66,7 +66,7 @@ extension UploadSchedule {
       requests[request]?.isGivenUp = true
       actions.append(.cancel(request))
     case .session(let id):
-      guard files[id]?.phase == .ready else { return }
+      guard let file = files.entry(id)?.file, file.phase == .ready || file.isEarly else { return }
       actions.append(.report(.stuck(id, files[id]?.path ?? .root)))
       reconnect(id)
       streamPlan.connectionsLost()
@@ -74,7 +74,7 @@ extension UploadSchedule {
       restartWholeFiles()
       // Also those that rest at this moment: they would go on as before.
       let resting = files.values.filter(\.isWaiting).map(\.id)
-      for id in activeMedium + activeLarge + resting {
+      for id in activeMedium + activeLarge + earlyFiles + resting {
         reconnect(id)
         // Asking has not helped for as long again: this session will not move any more.
         if isRepeated { restartSession(id, at: now) }

@@ -34,6 +34,10 @@ public struct UploadLimits: Hashable, Sendable {
   public var measureInterval: Duration = .seconds(1)
   /// How each file is treated, by its path.
   public var rules = FileRules()
+  /// A chunk that has not been touched for so long is not expected to be, once the file goes on behind it.
+  public var sealDelay: Duration = .milliseconds(100)
+  /// How often growing files are looked at; less often while none of them grows.
+  public var growthInterval: Duration = .milliseconds(50)
   /// Names that are kept back until they are renamed.
   public var temporaryNames = TemporaryNameRule.standard
   /// Removed and evicted files that stay visible in status.
@@ -116,6 +120,7 @@ public struct UploadSchedule: Sendable {
     case openSessions
     case keepWarm
     case measure
+    case growth
   }
 
   let limits: UploadLimits
@@ -140,6 +145,13 @@ public struct UploadSchedule: Sendable {
   var largeQueue = FileQueue()
   var activeMedium: [FileID] = []
   var activeLarge: [FileID] = []
+  /// Files of which chunks are sent before they are complete, next turn first.
+  var earlyFiles: [FileID] = []
+  var isLookingAtGrowth = false
+  /// How long growing files are left alone; longer while none of them grows.
+  var growthPause: Duration = .zero
+  /// A look since the last round has found something.
+  var hasGrown = false
   /// ``FileTable/readyChanges`` when places were last given away.
   var admittedChanges: UInt64 = 0
   /// Where the file stood that was last given a chunk's buffer: what was given to each, counted from a common start.
@@ -151,7 +163,7 @@ public struct UploadSchedule: Sendable {
   /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
   /// the name would show what it no longer is.
   var namesUnderWay: Set<RelativePath> = []
-  var reads: [ReadID: (file: FileID, index: Int)] = [:]
+  var reads: [ReadID: (file: FileID, index: Int, isOfGrowingFile: Bool)] = [:]
   /// Reads that hold a small buffer.
   var smallReads: Set<ReadID> = []
   /// Chunks and whole files in flight.
@@ -258,6 +270,8 @@ public struct UploadSchedule: Sendable {
         openPlannedSessions(at: now)
       case .keepWarm:
         keepWarm(at: now)
+      case .growth:
+        lookAtGrowth(at: now)
       case .measure:
         isMeasuring = false
         for id in openFiles { actions.append(.measure(id)) }

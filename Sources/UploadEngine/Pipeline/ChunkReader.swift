@@ -29,7 +29,8 @@ struct ChunkReader {
 
   /// Reads a chunk and answers whether all of it is of the job's epoch: the epoch counts mutations, and each mutation
   /// raises it before its system call, so equal epochs and nothing in flight at both ends mean that nothing was written
-  /// in between. What changes the spool's file without the filesystem's knowledge shows in its identity.
+  /// in between. What changes the spool's file without the filesystem's knowledge shows in its identity. Of a growing file
+  /// this holds for the chunk alone, and size and time say nothing.
   mutating func read(_ job: ReadJob) -> ReadResult {
     for _ in 0..<Self.passesMax {
       do throws(ChunkPass.Failure) {
@@ -143,7 +144,7 @@ struct ChunkPass {
   /// Opens the file and checks that it is the one that was asked for.
   init(_ job: ReadJob, contents: any FileContents, io: HybridIOEngine, scratch: ScratchBlock?) throws(Failure) {
     guard let before = contents.snapshot(of: job.file) else { throw .contents(.gone) }
-    guard before.isOf(job.epoch) else { throw .changed }
+    guard job.isCurrent(before, contents) else { throw .changed }
     guard job.byteCount >= 0, job.buffer.map({ job.byteCount <= $0.capacity }) ?? true,
       let target = job.buffer?.mutableBytes(count: job.byteCount) ?? scratch?.bytes
     else { throw .contents(.system(errno: EINVAL)) }
@@ -151,14 +152,15 @@ struct ChunkPass {
     guard !overflow else { throw .changed }
     self.job = job
     self.target = target
-    isLastChunk = end >= before.sizeBytes
+    // A growing file is another one with each write, so that there is no use in keeping it open.
+    isLastChunk = end >= before.sizeBytes || job.isOfGrowingFile
     do throws(FileContentsError) {
-      file = try io.begin(job.file, isKept: !(isLastChunk && job.offset == 0))
+      file = try io.begin(job.file, isKept: !isLastChunk || (job.offset != 0 && !job.isOfGrowingFile))
     } catch {
       throw .contents(error)
     }
     identity = file.opened
-    guard identity.inode == before.inode, identity.sizeBytes == before.sizeBytes else {
+    guard identity.inode == before.inode, job.isOfGrowingFile || identity.sizeBytes == before.sizeBytes else {
       io.end(file, isLastChunk: true)
       throw .changed
     }
@@ -195,10 +197,10 @@ struct ChunkPass {
       throw .contents(error)
     }
     guard let after = contents.snapshot(of: job.file) else { throw .contents(.gone) }
-    guard after.isOf(job.epoch), now.inode == identity.inode, now.sizeBytes == identity.sizeBytes else {
-      throw .changed
-    }
-    guard now == identity else { throw .timesChanged }
+    guard job.isCurrent(after, contents), now.inode == identity.inode,
+      job.isOfGrowingFile || now.sizeBytes == identity.sizeBytes
+    else { throw .changed }
+    guard job.isOfGrowingFile || now == identity else { throw .timesChanged }
   }
 
   func end(_ io: HybridIOEngine) {
@@ -206,6 +208,10 @@ struct ChunkPass {
   }
 }
 
-extension FileSnapshot {
-  fileprivate func isOf(_ wanted: UInt64) -> Bool { epoch == wanted && mutationsInFlight == 0 }
+extension ReadJob {
+  /// What is to be read has the epoch that was asked for, and nothing is writing to it.
+  fileprivate func isCurrent(_ snapshot: FileSnapshot, _ contents: any FileContents) -> Bool {
+    guard !isOfGrowingFile else { return contents.quietEpoch(of: file, at: offset) == epoch }
+    return snapshot.epoch == epoch && snapshot.mutationsInFlight == 0
+  }
 }

@@ -9,6 +9,8 @@ public struct ReadJob: Sendable {
   public var file: FileID
   /// The epoch that the bytes must be of.
   public var epoch: UInt64
+  /// The epoch is the chunk's own: the rest of the file may change meanwhile.
+  public var isOfGrowingFile: Bool
   /// Where the chunk starts.
   public var offset: UInt64
   /// How many bytes it has.
@@ -20,9 +22,10 @@ public struct ReadJob: Sendable {
 
   /// A chunk of a file at an epoch.
   public init(
-    id: UInt64, file: FileID, epoch: UInt64, offset: UInt64, byteCount: Int, buffer: ChunkBuffer?,
-    mayCompress: Bool = false
+    id: UInt64, file: FileID, epoch: UInt64, isOfGrowingFile: Bool = false, offset: UInt64, byteCount: Int,
+    buffer: ChunkBuffer?, mayCompress: Bool = false
   ) {
+    self.isOfGrowingFile = isOfGrowingFile
     self.id = id
     self.file = file
     self.epoch = epoch

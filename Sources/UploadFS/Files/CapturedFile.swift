@@ -29,6 +29,8 @@ final class CapturedFile: Sendable {
     var restingWriters = 0
     /// The disk has everything that was written.
     var isSynchronized = false
+    /// Where its chunks stand, once somebody follows them; until it is settled.
+    var chunks: ChunkActivity?
     /// The open file that all handles share; present while there is a handle.
     var descriptor: FileDescriptor?
     /// The same file as the kernel knows it; present while a handle passes the daemon.

@@ -40,22 +40,35 @@ extension Filesystem {
   func announceInOrder<Failure: Error>(
     _ file: CapturedFile, _ decide: (inout CapturedFile.State) throws(Failure) -> Announcement?
   ) throws(Failure) {
-    let events = try namespaceLock.shared { () throws(Failure) -> (first: FileEvent?, second: FileEvent?) in
-      try file.state.withLock { (state) throws(Failure) -> (first: FileEvent?, second: FileEvent?) in
+    let events = try namespaceLock.shared { () throws(Failure) -> Events in
+      try file.state.withLock { (state) throws(Failure) -> Events in
         let announcement = try decide(&state)
         let owesOpened = state.owesOpened
         state.owesOpened = false
-        guard owesOpened || announcement != nil else { return (nil, nil) }
+        var chunks: ChunkActivity?
+        if announcement == .settled { chunks = state.chunks.take() }
+        guard owesOpened || announcement != nil else { return Events() }
         let snapshot = snapshotLocked(of: file, &state)
         // The last name was taken away a moment ago, and whoever did it is about to say so.
-        if snapshot.names.isEmpty, announcement != .removed { return (nil, nil) }
+        if snapshot.names.isEmpty, announcement != .removed { return Events() }
         // A file that lost its name before its first event was said never had one for the sink.
         let opens = owesOpened && !snapshot.names.isEmpty
-        return (opens ? .opened(snapshot) : nil, announcement.map { event($0, file.id, snapshot) })
+        return Events(
+          opened: opens ? .opened(snapshot) : nil,
+          grown: chunks?.takeReport(of: file.id, sizeBytes: snapshot.sizeBytes).map { .grown($0) },
+          announced: announcement.map { event($0, file.id, snapshot) })
       }
     }
-    if let first = events.first { sink.handle(first) }
-    if let second = events.second { sink.handle(second) }
+    if let opened = events.opened { sink.handle(opened) }
+    if let grown = events.grown { sink.handle(grown) }
+    if let announced = events.announced { sink.handle(announced) }
+  }
+
+  /// What one decision has to say, in this order.
+  private struct Events {
+    var opened: FileEvent?
+    var grown: FileEvent?
+    var announced: FileEvent?
   }
 
   private func event(_ announcement: Announcement, _ id: FileID, _ snapshot: FileSnapshot) -> FileEvent {
@@ -104,32 +117,38 @@ extension Filesystem {
   // MARK: The bracket around a mutation of the content
 
   /// Makes a mutation known before its system call on the descriptor. Every call is followed by
-  /// ``endMutation(of:through:_:)``.
-  func beginMutation(of file: CapturedFile, through descriptor: FileDescriptor) {
-    let isBegun = file.state.withLock { state in
-      guard !state.activity.needsNewRevision else { return false }
+  /// ``endMutation(_:of:through:writtenBytes:)``.
+  func beginMutation(
+    of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor
+  ) -> ContentMutation {
+    let begun = file.state.withLock { state -> ContentMutation? in
+      guard !state.activity.needsNewRevision else { return nil }
       markWriting(&state, through: descriptor)
-      _ = state.activity.beginMutation()
-      return true
+      return state.beginMutation(extent).mutation
     }
-    if isBegun { return }
-    file.order.withLock { _ in
+    if let begun { return begun }
+    return file.order.withLock { _ in
       // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
       if file.state.withLock({ $0.activity.needsNewRevision }) { sink.contentWillChange(file.id) }
+      var mutation = ContentMutation(extent, epoch: 0)
       announceInOrder(file) { state in
         if state.activity.needsNewRevision { state.fate.revisionBegan() }
         markWriting(&state, through: descriptor)
-        return state.activity.beginMutation().map { Announcement($0) }
+        let announcement: WriterActivity.Announcement?
+        (mutation, announcement) = state.beginMutation(extent)
+        return announcement.map { Announcement($0) }
       }
+      return mutation
     }
   }
 
-  /// After a mutation's system call, whatever came of it; `note` says what did.
+  /// After a mutation's system call; `writtenBytes` is nil when it failed.
   func endMutation(
-    of file: CapturedFile, through descriptor: FileDescriptor, _ note: (inout ContentFate) -> Void = { _ in }
+    _ mutation: ContentMutation, of file: CapturedFile, through descriptor: FileDescriptor, writtenBytes: UInt64?
   ) {
     let isEnded = file.state.withLock { state in
-      note(&state.fate)
+      state.chunks?.end(mutation, writtenBytes: writtenBytes)
+      if let writtenBytes { state.fate.ended(mutation, writtenBytes: writtenBytes) }
       guard state.activity.endsMutationsSilently else { return false }
       _ = state.activity.endMutation()
       return true
@@ -141,5 +160,16 @@ extension Filesystem {
       noteSettled(announcement, hasRevision: hasRevision, &state, through: descriptor)
       return announcement.map { Announcement($0) }
     }
+  }
+}
+
+extension CapturedFile.State {
+  fileprivate mutating func beginMutation(
+    _ extent: ContentExtent
+  ) -> (mutation: ContentMutation, announcement: WriterActivity.Announcement?) {
+    let announcement = activity.beginMutation()
+    let mutation = ContentMutation(extent, epoch: activity.epoch)
+    chunks?.begin(mutation)
+    return (mutation, announcement)
   }
 }

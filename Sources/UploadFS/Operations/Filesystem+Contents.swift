@@ -16,6 +16,48 @@ extension Filesystem {
     }
   }
 
+  /// What has happened to the chunks of a file that is open for writing since this was last asked.
+  public func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
+    guard let file = file(of: id) else { return nil }
+    return file.state.withLock { state in
+      guard state.activity.writableOpens > 0, state.unseenWriters == 0, !state.activity.isGone,
+        let status = try? state.descriptor?.status()
+      else {
+        return nil
+      }
+      let sizeBytes = UInt64(clamping: status.st_size)
+      if anew || state.chunks?.chunkBytes != chunkBytes {
+        state.chunks = ChunkActivity(
+          chunkBytes: chunkBytes, written: Self.dataRanges(of: state.descriptor, sizeBytes: sizeBytes),
+          epoch: state.activity.epoch, mutationsInFlight: state.activity.mutationsInFlight)
+      }
+      return state.chunks?.takeReport(of: id, sizeBytes: sizeBytes)
+    }
+  }
+
+  /// Where the spool's file has data. Behind so many pieces that it would take long the rest counts as not written.
+  private static func dataRanges(of descriptor: FileDescriptor?, sizeBytes: UInt64) -> [Range<UInt64>] {
+    guard let number = descriptor?.number else { return [] }
+    var ranges: [Range<UInt64>] = []
+    var end: UInt64 = 0
+    while end < sizeBytes, ranges.count < 256 {
+      // Reads and writes state their offsets, so that nobody needs the descriptor's own.
+      let data = lseek(number, off_t(end), uploadfs_seek_data)
+      guard data >= 0 else { break }
+      let hole = lseek(number, data, uploadfs_seek_hole)
+      guard hole > data else { break }
+      end = min(UInt64(hole), sizeBytes)
+      guard UInt64(data) < end else { break }
+      ranges.append(UInt64(data)..<end)
+    }
+    return ranges
+  }
+
+  /// The epoch of the last mutation that touched the chunk at an offset; nil while one is under way.
+  public func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
+    file(of: id)?.state.withLock { $0.chunks?.quietEpoch(at: offset) }
+  }
+
   /// Opens the file for reading. Access times stay as they are where the system allows it.
   public func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     guard let file = file(of: id) else { throw .gone }

@@ -272,21 +272,21 @@ extension Filesystem {
     }
     if handle.isResting.load(ordering: .relaxed) { resume(handle) }
     if !handle.hasWritten.load(ordering: .relaxed) { handle.hasWritten.store(true, ordering: .relaxed) }
-    beginMutation(of: file, through: handle.descriptor)
-    var written = 0
+    let start = UInt64(offset)
+    let mutation = beginMutation(of: file, .bytes(start..<(start + count)), through: handle.descriptor)
+    var written: Int?
     defer {
-      endMutation(of: file, through: handle.descriptor) { fate in
-        fate.wrote(UInt64(clamping: offset)..<(UInt64(clamping: offset) &+ UInt64(clamping: written)))
-      }
+      endMutation(mutation, of: file, through: handle.descriptor, writtenBytes: written.map { UInt64($0) })
     }
     do throws(SystemError) {
-      written = try Self.writeFully(
+      let taken = try Self.writeFully(
         handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
+      written = taken
+      return taken
     } catch {
       writeFailed(file, at: offset, count: bytes.count, error)
       throw error
     }
-    return written
   }
 
   private static func writeFully(_ descriptor: FileDescriptor, at offset: Int64, _ bytes: UnsafeRawBufferPointer)
@@ -390,8 +390,10 @@ extension Filesystem {
       let bytes = UInt64(clamping: length)
       guard admit(bytes, at: offset, of: handle.descriptor, isPartEnough: false) == bytes else { throw .noSpace }
     }
-    beginMutation(of: handle.file, through: handle.descriptor)
-    defer { endMutation(of: handle.file, through: handle.descriptor) }
+    guard offset >= 0, length > 0, offset <= Int64.max - length else { throw .invalid }
+    let extent = ContentExtent.blocks(UInt64(offset)..<UInt64(offset + length))
+    let mutation = beginMutation(of: handle.file, extent, through: handle.descriptor)
+    defer { endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: nil) }
     while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
       if errno != EINTR { throw .last }
     }
@@ -424,11 +426,9 @@ extension Filesystem {
   /// Changes a file's size through an open descriptor.
   func truncate(_ file: CapturedFile, to size: Int64, through descriptor: FileDescriptor) throws(SystemError) {
     try requireSize(offset: size, length: 0)
-    beginMutation(of: file, through: descriptor)
+    let mutation = beginMutation(of: file, .size(UInt64(size)), through: descriptor)
     var isDone = false
-    defer {
-      endMutation(of: file, through: descriptor) { fate in if isDone { fate.truncated(to: UInt64(clamping: size)) } }
-    }
+    defer { endMutation(mutation, of: file, through: descriptor, writtenBytes: isDone ? 0 : nil) }
     while ftruncate(descriptor.number, off_t(size)) != 0 {
       if errno != EINTR { throw .last }
     }

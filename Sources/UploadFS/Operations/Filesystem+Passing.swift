@@ -86,9 +86,15 @@ extension Filesystem {
   /// Before the open is answered: from now on the file may change at any time.
   func beginUnseenWriting(_ number: UInt64) throws(SystemError) {
     let handle = try fileHandle(number)
-    beginMutation(of: handle.file, through: handle.descriptor)
+    beginUnseenMutation(of: handle.file, through: handle.descriptor)
     unseenWriters.withLock { $0.open[handle.file.node, default: 0] += 1 }
     notices.lookEverySecond(true)
+  }
+
+  /// Its chunks can no longer be followed: whoever asks is told so as long as there is an unseen writer.
+  private func beginUnseenMutation(of file: CapturedFile, through descriptor: FileDescriptor) {
+    _ = beginMutation(of: file, .size(0), through: descriptor)
+    file.state.withLock { $0.chunks = nil }
   }
 
   /// The handle is released, and with it every descriptor. What it wrote is only now held against the limits.
@@ -114,7 +120,7 @@ extension Filesystem {
 
   private func finishUnseenWriting(of file: CapturedFile, through descriptor: FileDescriptor) {
     file.state.withLock { $0.unseenWriters -= 1 }
-    endMutation(of: file, through: descriptor)
+    endMutation(.unseen, of: file, through: descriptor, writtenBytes: nil)
   }
 
   /// Once a second while there are such writers: makes room for them, and lets go of those of which nothing is left.
@@ -159,7 +165,7 @@ extension Filesystem {
         state.caching.leftMapping()
       }
     }
-    beginMutation(of: file, through: reader)
+    beginUnseenMutation(of: file, through: reader)
     unseenWriters.withLock { $0.left.append(UnseenWriters.Left(file: file, descriptor: reader)) }
     notices.lookEverySecond(true)
     return true

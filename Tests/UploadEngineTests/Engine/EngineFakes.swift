@@ -31,6 +31,9 @@ final class MemoryFiles: FileContents {
 
   func snapshot(of id: FileID) -> FileSnapshot? { files.withLock { $0[id]?.snapshot } }
 
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
+  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
+
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     guard files.withLock({ $0[id] != nil }) else { throw .gone }
     return FakeFile { [self] in

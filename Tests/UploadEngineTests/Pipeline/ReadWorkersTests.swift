@@ -217,6 +217,9 @@ private final class FakeContents: FileContents {
     }
   }
 
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
+  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
+
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     FakeFile { [self] in
       snapshot(of: Self.id)

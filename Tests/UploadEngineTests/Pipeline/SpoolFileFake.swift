@@ -73,6 +73,9 @@ final class SpoolFileFake: FileContents {
       inode: UInt64(status.st_ino), names: [RelativePath("capture")], writableOpens: 0, mutationsInFlight: 0)
   }
 
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
+  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
+
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     let number = id == Self.id ? open(path, O_RDONLY | O_CLOEXEC) : -1
     guard number >= 0 else { throw .gone }

@@ -1,0 +1,94 @@
+import FileModel
+
+/// What is known of the chunks of a file that is being written, and which of them may be sent before it is complete (spec
+/// H3). Pure: reports come in with the time, indices go out.
+///
+/// A chunk is sealed once it is fully written, nothing is writing to it, the file has been written one chunk further, and
+/// nothing has touched it for a moment. The first chunk waits for the end: many formats write their sizes there last. A
+/// sealed chunk that is touched after all is sent again; a file that keeps doing this is left alone until it is complete.
+///
+/// A class, because a recording has tens of thousands of chunks and a value would be copied at each event. `@unchecked
+/// Sendable` is sound for the same reason as with ``ChunkTransfer``.
+final class FileGrowth: @unchecked Sendable {
+  private struct Chunk {
+    var epoch: UInt64 = 0
+    var isCovered = false
+    var isQuiet = false
+    var since = MonotonicTime(nanoseconds: 0)
+  }
+
+  /// Chunks at the beginning that wait for the end.
+  static let headChunks = 1
+  /// Chunks that must have been begun behind a sealed one.
+  static let guardChunks = 1
+  /// A file is left alone once more of its sealed chunks than this, and than a twentieth of them, were touched again.
+  static let rewrittenMax = 2
+
+  let chunkBytes: Int
+  /// Everything up to this epoch has been reported.
+  private(set) var epoch: UInt64 = 0
+  /// It keeps rewriting what was sent.
+  private(set) var isDemoted = false
+  private var chunks: [Chunk] = []
+  private var writtenEndBytes: UInt64 = 0
+  /// Covered and quiet chunks that are not sealed.
+  private var candidates: Set<Int> = []
+  private var sealedCount = 0
+  private var rewrittenCount = 0
+
+  init(chunkBytes: Int) {
+    self.chunkBytes = chunkBytes
+  }
+
+  /// Takes a report and returns the chunks whose bytes may no longer be what they were.
+  func take(_ report: GrowthReport, at now: MonotonicTime) -> [Int] {
+    epoch = report.epoch
+    writtenEndBytes = report.writtenEndBytes
+    var touched: [Int] = []
+    for change in report.changes where change.index >= 0 && change.index < ChunkActivity.countMax {
+      while chunks.count <= change.index { chunks.append(Chunk()) }
+      if report.isFirst || chunks[change.index].epoch != change.epoch { touched.append(change.index) }
+      chunks[change.index] = Chunk(
+        epoch: change.epoch, isCovered: change.isCovered, isQuiet: change.isQuiet, since: now)
+      if change.isCovered, change.isQuiet {
+        candidates.insert(change.index)
+      } else {
+        candidates.remove(change.index)
+      }
+    }
+    return touched
+  }
+
+  /// The chunks that may be read now, in their order, each once; a read has to find the chunk at ``epoch(of:)``.
+  func seal(quietFor quietTime: Duration, at now: MonotonicTime) -> [Int] {
+    guard !isDemoted else { return [] }
+    let ready = candidates.filter { isSealed($0, quietFor: quietTime, at: now) }.sorted()
+    candidates.subtract(ready)
+    sealedCount += ready.count
+    return ready
+  }
+
+  /// The last mutation of a chunk that was reported.
+  func epoch(of index: Int) -> UInt64? {
+    chunks.indices.contains(index) ? chunks[index].epoch : nil
+  }
+
+  /// A sealed chunk could not be read as it was: it waits for its next report, or to be sealed again.
+  func unseal(_ index: Int, at now: MonotonicTime) {
+    guard chunks.indices.contains(index) else { return }
+    sealedCount -= 1
+    chunks[index].since = now
+    if chunks[index].isCovered, chunks[index].isQuiet { candidates.insert(index) }
+  }
+
+  /// A sealed chunk was touched.
+  func noteRewritten() {
+    rewrittenCount += 1
+    if rewrittenCount > max(Self.rewrittenMax, sealedCount / 20) { isDemoted = true }
+  }
+
+  private func isSealed(_ index: Int, quietFor quietTime: Duration, at now: MonotonicTime) -> Bool {
+    let end = UInt64(index + 1 + Self.guardChunks) * UInt64(chunkBytes)
+    return index >= Self.headChunks && end <= writtenEndBytes && chunks[index].since + quietTime <= now
+  }
+}

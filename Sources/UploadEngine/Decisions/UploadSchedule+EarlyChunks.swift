@@ -1,0 +1,184 @@
+public import FileModel
+
+/// Chunks that are sent before their file may be published: while it is written (spec H3), and while it has a temporary
+/// name (spec H4). They go into the session that the file will be published from, so that little is left for its end.
+extension UploadSchedule {
+  private static let growthPauseMax: Duration = .milliseconds(800)
+
+  /// What has happened to the chunks of a file that is being written; answers ``UploadAction/lookAtGrowth(_:chunkBytes:anew:)``.
+  /// Nil when it cannot be followed: then nothing more of it is sent before it is complete.
+  public mutating func grew(_ id: FileID, _ report: GrowthReport?, at now: Moment) {
+    defer { pump(at: now) }
+    if let report { return takeGrowth(report, at: now) }
+    guard var file = files[id], file.phase == .writing, file.growth != nil else { return }
+    leaveTransfer(&file)
+    file.progress.isLeftForTheEnd = true
+    files[id] = file
+  }
+
+  /// Its chunks may be sent before it is to be published.
+  private func maySendEarly(_ file: FileUpload) -> Bool {
+    abilities.replaceableChunks && abilities.unknownLength && file.snapshot.interruption == nil
+      && !file.progress.isLeftForTheEnd
+  }
+
+  /// Its chunks may be sent while it is written. A temporary name is judged by the one that it will probably get.
+  func mayGrow(_ file: FileUpload) -> Bool {
+    guard maySendEarly(file) else { return false }
+    return file.snapshot.names.allSatisfy { path in
+      let name = limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) } ?? path
+      return limits.rules.settings(for: name).upload == .whileWriting
+    }
+  }
+
+  /// A file that is being written has a session: from now on its chunks are followed.
+  mutating func beginGrowth(_ id: FileID) {
+    guard var file = files[id], file.phase == .writing, file.isOpen, file.growth == nil, file.transfer == nil,
+      let session = file.session, session.id != nil, mayGrow(file)
+    else { return }
+    file.isWholeFile = false
+    file.growth = FileGrowth(chunkBytes: session.chunkBytes)
+    file.transfer = ChunkTransfer(growingBy: session.chunkBytes)
+    files[id] = file
+    joinEarlyFiles(id)
+    hasGrown = true
+    actions.append(.lookAtGrowth(id, chunkBytes: session.chunkBytes, anew: true))
+  }
+
+  /// The file is complete. What was sent of it and is still the same stays as it is; the rest is to be read now.
+  mutating func endGrowth(_ file: inout FileUpload) {
+    guard let growth = file.growth, let transfer = file.transfer else { return }
+    // Without a report that goes up to this epoch, nobody knows what of it is still the same.
+    guard growth.epoch == file.snapshot.epoch, transfer.hasBegun, transfer.plan.sizeBytes == file.snapshot.sizeBytes
+    else { return leaveTransfer(&file) }
+    file.growth = nil
+    file.progress.earlyRest = nil
+    transfer.sealAll()
+  }
+
+  /// A complete file with a temporary name is sent, but for its commit. A small one waits for its name: it goes in one
+  /// request, which publishes it.
+  mutating func sendHeld(_ file: inout FileUpload, at now: Moment) {
+    let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, abilities.wholeFileBytesMax))
+    guard maySendEarly(file), file.session != nil || !isSmall else { return leaveTransfer(&file) }
+    let session = file.session ?? makeSession(for: file, at: now)
+    file.session = session
+    if file.transfer == nil {
+      file.isWholeFile = false
+      file.transfer = ChunkTransfer(
+        plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes))
+    }
+    joinEarlyFiles(file.id)
+  }
+
+  mutating func takeGrowth(_ report: GrowthReport, at now: Moment) {
+    guard let file = files[report.file], file.phase == .writing, let growth = file.growth,
+      let transfer = file.transfer, growth.chunkBytes == report.chunkBytes
+    else { return }
+    if !report.changes.isEmpty { hasGrown = true }
+    let count = ChunkPlan(sizeBytes: report.sizeBytes, chunkBytes: report.chunkBytes).count
+    for index in growth.take(report, at: now.monotonic) where takeBack(index, of: transfer) && index < count {
+      growth.noteRewritten()
+    }
+    for index in stride(from: transfer.states.count - 1, through: count, by: -1) { _ = takeBack(index, of: transfer) }
+    transfer.resize(to: report.sizeBytes)
+    for index in growth.seal(quietFor: limits.sealDelay, at: now.monotonic)
+    where transfer.states.indices.contains(index) {
+      if transfer.states[index] == .unsealed { transfer.set(.pending, at: index) }
+    }
+    if file.snapshot.sizeBytes != report.sizeBytes {
+      files[report.file]?.snapshot.sizeBytes = report.sizeBytes
+      actions.append(.showStatus(report.file))
+      warmForOpenFiles(at: now)
+    }
+  }
+
+  /// The bytes of a chunk may be others than those that were read or sent; true when any were.
+  private mutating func takeBack(_ index: Int, of transfer: ChunkTransfer) -> Bool {
+    guard transfer.states.indices.contains(index) else { return false }
+    let state = transfer.states[index]
+    transfer.set(.unsealed, at: index)
+    switch state {
+    case .unsealed, .pending, .resting, .reading: return false
+    case .sending, .done: return true
+    case .read(let read, _):
+      release(read)
+      return true
+    }
+  }
+
+  // MARK: - Turns
+
+  private mutating func joinEarlyFiles(_ id: FileID) {
+    if !earlyFiles.contains(id) { earlyFiles.append(id) }
+  }
+
+  /// Looks at all growing files, and again after a while.
+  mutating func lookAtGrowth(at now: Moment) {
+    isLookingAtGrowth = false
+    for id in earlyFiles {
+      guard let growth = files.entry(id)?.file.growth else { continue }
+      actions.append(.lookAtGrowth(id, chunkBytes: growth.chunkBytes, anew: false))
+    }
+  }
+
+  /// Files that are no longer early leave; sessions that are in doubt are asked about; and the next look is planned.
+  mutating func askForEarlyFiles(at now: Moment) {
+    guard !earlyFiles.isEmpty else { return }
+    var isGrowing = false
+    earlyFiles.removeAll { id in
+      guard let file = files.entry(id)?.file, file.isEarly else { return true }
+      if file.growth != nil { isGrowing = true }
+      return false
+    }
+    for id in earlyFiles where controlRequests < limits.controlRequests && maySend(at: now) {
+      guard let state = files.entry(id)?.file.session?.state, isRested(id, at: now), var file = files[id] else {
+        continue
+      }
+      switch state {
+      case .wanted: openSession(&file, at: now)
+      case .unconfirmed: querySession(&file, at: now)
+      case .opening, .querying, .open, .published: continue
+      }
+      files[id] = file
+    }
+    guard isGrowing, !isLookingAtGrowth else { return }
+    growthPause = hasGrown ? limits.growthInterval : min(growthPause * 2, Self.growthPauseMax)
+    growthPause = max(growthPause, limits.growthInterval * max(1, earlyFiles.count / 16))
+    hasGrown = false
+    isLookingAtGrowth = true
+    deadlines.insert(.growth, at: now.monotonic + growthPause)
+  }
+
+  /// The next early file to read from; each has its turn.
+  mutating func nextEarlyFileToRead(at now: Moment) -> FileID? {
+    guard gate == .open else { return nil }
+    let place = earlyFiles.firstIndex { id in
+      guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
+        return false
+      }
+      return file.transfer?.nextPending() != nil
+    }
+    guard let place else { return nil }
+    let id = earlyFiles.remove(at: place)
+    earlyFiles.append(id)
+    return id
+  }
+
+  /// A chunk of an early file whose bytes are in a buffer.
+  func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
+    guard buffersInUse > 0, sessionChunks < streamPlan.streams else { return nil }
+    for id in earlyFiles {
+      guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
+        session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now),
+        let index = transfer.readIndices.first(where: { !session.chunksInFlight.contains($0) })
+      else { continue }
+      return (id, index)
+    }
+    return nil
+  }
+
+  private func isRested(_ id: FileID, at now: Moment) -> Bool {
+    files.entry(id)?.file.progress.earlyRest.map { $0 <= now.monotonic } ?? true
+  }
+}

@@ -1,0 +1,367 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// A file that a tool writes piece by piece, and the schedule that follows it. Chunks have 1000 bytes.
+private struct Recording {
+  var harness: ScheduleHarness
+  var file: ImaginaryFile
+  private var activity: ChunkActivity?
+
+  /// The file is open, and so is its session.
+  init(named name: String = "take.mov", limits: UploadLimits = ScheduleHarness.standardLimits) {
+    harness = ScheduleHarness(limits: limits)
+    file = ImaginaryFile(1, name, size: 0)
+    harness.handle(.scanEnded)
+    harness.handle(file.opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.advance(by: .milliseconds(20))
+    harness.openSession()
+    look()
+  }
+
+  mutating func write(_ range: Range<UInt64>) {
+    file.snapshot.epoch += 1
+    let mutation = ContentMutation(.bytes(range), epoch: file.snapshot.epoch)
+    activity?.begin(mutation)
+    file.snapshot.sizeBytes = max(file.snapshot.sizeBytes, range.upperBound)
+    activity?.end(mutation, writtenBytes: UInt64(range.count))
+  }
+
+  mutating func truncate(to sizeBytes: UInt64) {
+    file.snapshot.epoch += 1
+    let mutation = ContentMutation(.size(sizeBytes), epoch: file.snapshot.epoch)
+    activity?.begin(mutation)
+    file.snapshot.sizeBytes = sizeBytes
+    activity?.end(mutation, writtenBytes: 0)
+  }
+
+  /// Answers what the schedule wants to know; true when it wanted anything.
+  @discardableResult
+  mutating func look(canFollow: Bool = true) -> Bool {
+    var looks: [(FileID, Int, Bool)] = []
+    harness.others.removeAll { action in
+      guard case .lookAtGrowth(let id, let chunkBytes, let anew) = action else { return false }
+      looks.append((id, chunkBytes, anew))
+      return true
+    }
+    for (id, chunkBytes, anew) in looks {
+      if anew || activity == nil {
+        activity = ChunkActivity(
+          chunkBytes: chunkBytes, written: file.snapshot.sizeBytes == 0 ? [] : [0..<file.snapshot.sizeBytes],
+          epoch: file.snapshot.epoch, mutationsInFlight: 0)
+      }
+      let report = canFollow ? activity?.takeReport(of: id, sizeBytes: file.snapshot.sizeBytes) : nil
+      harness.apply { $0.grew(id, report, at: $1) }
+    }
+    return !looks.isEmpty
+  }
+
+  /// Long enough for chunks to be sealed.
+  mutating func wait() {
+    for _ in 0..<40 {
+      harness.advance(by: .milliseconds(60))
+      look()
+    }
+  }
+
+  /// Everything that may be sent is read and sent, and the server takes it.
+  mutating func send() -> [Int] {
+    wait()
+    var indices: [Int] = []
+    while true {
+      harness.answerReads()
+      let sent = harness.chunkRequests.map(\.index)
+      guard !sent.isEmpty else { return indices.sorted() }
+      for index in sent { harness.answerChunk(index, .chunkStored) }
+      indices += sent
+    }
+  }
+
+  mutating func close() {
+    if let report = activity?.takeReport(of: file.id, sizeBytes: file.snapshot.sizeBytes) {
+      harness.handle(.grown(report))
+    }
+    activity = nil
+    harness.handle(file.settled)
+  }
+
+  mutating func rename(to name: String) {
+    file.snapshot.names = [RelativePath(name)]
+    harness.handle(.namesChanged(file.snapshot))
+  }
+}
+
+@Suite struct GrowingFileTests {
+  @Test func whatIsFullyWrittenGoesOut_butForTheFirstAndTheLastChunks() {
+    var recording = Recording()
+    recording.write(0..<5500)
+    #expect(recording.send() == [1, 2, 3])
+    recording.write(5500..<7000)
+    #expect(recording.send() == [4, 5])
+    #expect(recording.harness.commits.isEmpty, "nobody publishes a file that is being written")
+    #expect(recording.harness.status(recording.file.id)?.acknowledgedBytes == 5000)
+  }
+
+  @Test func afterTheClose_onlyTheRestIsReadAndSent() throws {
+    var recording = Recording()
+    recording.write(0..<7500)
+    _ = recording.send()
+    recording.close()
+    #expect(recording.harness.reads.map(\.offset).sorted() == [0, 6000, 7000])
+    recording.harness.answerReads()
+    #expect(recording.harness.chunkRequests.map(\.index).sorted() == [0, 6, 7])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+
+  @Test func aChunkIsNotSentBeforeItHasBeenQuietForAMoment() {
+    var recording = Recording()
+    recording.write(0..<5000)
+    recording.harness.advance(by: .milliseconds(60))
+    recording.look()
+    #expect(recording.harness.reads.isEmpty)
+    recording.write(1500..<1600)
+    recording.harness.advance(by: .milliseconds(60))
+    recording.look()
+    recording.harness.advance(by: .milliseconds(60))
+    recording.look()
+    #expect(recording.harness.reads.map(\.offset) == [2000, 3000], "the touched one has to be quiet for as long again")
+  }
+
+  @Test func roomThatWasReservedIsNotSent() {
+    var recording = Recording()
+    recording.truncate(to: 50_000)
+    recording.write(0..<3000)
+    #expect(recording.send() == [1])
+  }
+
+  @Test func aChunkThatIsRewritten_isSentAgain_andTheOthersAreNot() {
+    var recording = Recording()
+    recording.write(0..<9000)
+    #expect(recording.send() == [1, 2, 3, 4, 5, 6, 7])
+    recording.write(3100..<3200)
+    #expect(recording.send() == [3])
+    recording.write(5100..<5200)
+    recording.close()
+    #expect(recording.harness.reads.map(\.offset).sorted() == [0, 5000, 8000])
+  }
+
+  @Test func aChunkThatIsRewrittenWhileItIsRead_doesNotCount() throws {
+    var recording = Recording()
+    recording.write(0..<4000)
+    recording.wait()
+    let read = try #require(recording.harness.reads.first { $0.offset == 1000 })
+    #expect(read.isOfGrowingFile)
+    recording.harness.reads.removeAll { $0.id == read.id }
+    recording.harness.apply { $0.chunkRead(read.id, result: .changed, at: $1) }
+    #expect(recording.harness.schedule.files[recording.file.id]?.lastFailure == nil)
+    #expect(recording.send() == [1, 2], "it is read once more")
+  }
+
+  @Test func aChunkThatIsRewrittenWhileItIsSent_isSentAgainAfterwards() throws {
+    var recording = Recording()
+    recording.write(0..<4000)
+    recording.wait()
+    recording.harness.answerReads()
+    recording.write(1500..<1600)
+    recording.wait()
+    #expect(recording.harness.reads.map(\.offset) == [1000])
+    recording.harness.answerReads()
+    #expect(
+      recording.harness.chunkRequests.map(\.index).sorted() == [1, 2], "two requests for it could overtake each other")
+    recording.harness.answerChunk(1, .chunkStored)
+    #expect(recording.harness.chunkRequests.map(\.index).sorted() == [1, 2])
+  }
+
+  @Test func aFileThatKeepsRewriting_isLeftAloneUntilItIsComplete() {
+    var recording = Recording()
+    recording.write(0..<9000)
+    _ = recording.send()
+    for index: UInt64 in 1...4 { recording.write(index * 1000..<index * 1000 + 10) }
+    #expect(recording.send() == [])
+    recording.write(9000..<20_000)
+    #expect(recording.send() == [])
+    recording.close()
+    #expect(recording.harness.reads.count == 15)
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+
+  @Test func aFileThatShrinks_dropsWhatLiesBeyond() {
+    var recording = Recording()
+    recording.write(0..<9000)
+    _ = recording.send()
+    recording.truncate(to: 2500)
+    #expect(recording.send() == [])
+    recording.write(2500..<5000)
+    #expect(recording.send() == [2, 3])
+    recording.close()
+    #expect(recording.harness.reads.map(\.offset).sorted() == [0, 4000])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+
+  @Test func withoutALastReport_everyChunkIsReadAgain() {
+    var recording = Recording()
+    recording.write(0..<6000)
+    _ = recording.send()
+    recording.write(1000..<1010)
+    recording.harness.handle(recording.file.settled)
+    #expect(recording.harness.reads.count == 6)
+  }
+
+  @Test func aFileThatCannotBeFollowed_isSentAfterTheClose() {
+    var recording = Recording()
+    recording.write(0..<6000)
+    recording.harness.advance(by: .milliseconds(60))
+    recording.look(canFollow: false)
+    recording.wait()
+    #expect(recording.harness.reads.isEmpty)
+    recording.close()
+    #expect(recording.harness.reads.count == 6)
+  }
+
+  @Test func aSmallFileOfWhichNothingWasSent_goesInOneRequest() {
+    var recording = Recording()
+    recording.write(0..<900)
+    recording.wait()
+    recording.close()
+    recording.harness.answerReads()
+    #expect(recording.harness.sent.contains { $0.order.isWholeFile })
+  }
+
+  @Test(arguments: ["take.mov", "take.mov.part", ".take.mov.aB3xY9"])
+  func whereARuleSaysSo_nothingGoesOutBeforeTheClose(name: String) throws {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules = FileRules(rules: [try FileRule("*.mov upload=on-close")])
+    var recording = Recording(named: name, limits: limits)
+    recording.write(0..<9000)
+    #expect(recording.send() == [])
+    recording.close()
+    #expect(recording.harness.reads.count == 9)
+  }
+
+  @Test func anotherCompleteFileComesFirst() {
+    var recording = Recording()
+    recording.write(0..<30_000)
+    recording.wait()
+    recording.harness.answerReads()
+    let other = ImaginaryFile(2, "other.mov", size: 4000)
+    recording.harness.write(other)
+    recording.harness.openSession()
+    recording.harness.answerChunk(1, .chunkStored)
+    recording.harness.answerChunk(2, .chunkStored)
+    #expect(Set(recording.harness.reads.suffix(2).map(\.file)) == [other.id])
+  }
+
+  @Test func aFailureOfAChunkDoesNotHoldUpTheFile() {
+    var recording = Recording()
+    recording.write(0..<4000)
+    recording.wait()
+    recording.harness.answerReads()
+    recording.harness.answerChunk(1, StepFailure.connection(.connectionLost))
+    recording.harness.answerChunk(2, .chunkStored)
+    #expect(recording.harness.state(recording.file.id) == .writing)
+    recording.harness.advance(by: .seconds(2))
+    recording.look()
+    recording.harness.answerReads()
+    #expect(recording.harness.chunkRequests.map(\.index) == [1])
+  }
+
+  @Test func aRefusalEndsTheEarlySending_andTheFileIsTriedOnceItIsComplete() {
+    var recording = Recording()
+    recording.write(0..<4000)
+    recording.wait()
+    recording.harness.answerReads()
+    recording.harness.answerChunk(1, .refused(StepFailure(.tooLarge(limitBytes: 3000), "too large")))
+    recording.harness.answerChunk(2, .refused(StepFailure(.tooLarge(limitBytes: 3000), "too large")))
+    recording.write(4000..<9000)
+    #expect(recording.send() == [])
+    #expect(recording.harness.state(recording.file.id) == .writing)
+    recording.close()
+    #expect(recording.harness.reads.count == 9)
+  }
+
+  @Test func aSessionThatIsGone_isBegunAnewWhileTheFileGrows() {
+    var recording = Recording()
+    recording.write(0..<4000)
+    recording.wait()
+    recording.harness.answerReads()
+    recording.harness.answerChunk(1, .refused(StepFailure(.sessionGone, "gone")))
+    recording.harness.answerChunk(2, .refused(StepFailure(.sessionGone, "gone")))
+    recording.harness.advance(by: .milliseconds(30))
+    recording.harness.openSession()
+    recording.look()
+    #expect(recording.send() == [1, 2])
+  }
+}
+
+@Suite struct HeldFileTests {
+  @Test func aTemporaryFileThatWasClosedBeforeItHadASession_getsOne() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "take.mov.part", size: 5500)
+    harness.write(file)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.openSession()
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index) == [0, 1, 2, 3, 4, 5])
+    #expect(harness.state(file.id) == .held)
+  }
+
+  @Test func aSmallTemporaryFile_waitsForItsName() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(ImaginaryFile(1, "take.mov.part", size: 900))
+    #expect(!harness.sent.contains { $0.order.isOpenSession } && harness.reads.isEmpty)
+  }
+
+  @Test func aTemporaryFileIsSentWhole_andPublishedOnceItIsRenamed() {
+    var recording = Recording(named: "take.mov.part")
+    recording.write(0..<5500)
+    #expect(recording.send() == [1, 2, 3])
+    recording.close()
+    #expect(recording.harness.state(recording.file.id) == .held)
+    #expect(recording.send() == [0, 4, 5])
+    #expect(recording.harness.commits.isEmpty)
+    recording.rename(to: "take.mov")
+    #expect(recording.harness.reads.isEmpty && recording.harness.chunkRequests.isEmpty, "nothing is sent twice")
+    #expect(recording.harness.commits.map(\.path) == [RelativePath("take.mov")])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+
+  @Test func aTemporaryFileThatIsHeldCountsForNobodyWhoWaits() {
+    var recording = Recording(named: "take.mov.part")
+    recording.write(0..<5500)
+    recording.close()
+    #expect(recording.harness.schedule.isIdle)
+  }
+
+  @Test func aTemporaryFileThatIsWrittenAgain_isNotTakenForWhatItWas() {
+    var recording = Recording(named: "take.mov.part")
+    recording.write(0..<5500)
+    _ = recording.send()
+    recording.close()
+    _ = recording.send()
+    recording.file.snapshot.epoch += 1
+    recording.harness.handle(recording.file.changed)
+    recording.harness.handle(recording.file.settled)
+    recording.rename(to: "take.mov")
+    #expect(recording.harness.reads.count == 6, "each chunk is compared with what the server holds")
+  }
+
+  @Test func aRenameWhileTheRestIsOnItsWay_sendsTheRestAndCommits() {
+    var recording = Recording(named: "take.mov.part")
+    recording.write(0..<5500)
+    _ = recording.send()
+    recording.close()
+    recording.harness.answerReads()
+    recording.rename(to: "take.mov")
+    #expect(recording.harness.chunkRequests.map(\.index).sorted() == [0, 4, 5])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+}
