@@ -59,5 +59,5 @@ require_swift() {
 packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev pkg-config)
 packages_to_test=(
-  attr e2fsprogs ffmpeg openssl procps python3 python3-jsonschema python3-pytest rsync sqlite3 util-linux vim-tiny
+  attr e2fsprogs ffmpeg openssl patch procps python3 python3-jsonschema python3-pytest rsync sqlite3 util-linux vim-tiny
   xfsprogs)
