@@ -492,7 +492,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private func obeySpoolOrders(_ contents: any FileContents) {
     for order in state.withLock({ $0.schedule.takeSpoolOrders() }) {
       switch order {
-      case .discard(let file): _ = contents.evict(file.id, ifUnchangedSince: file.epoch)
+      case .discard(let file):
+        if contents.evict(file.id, ifUnchangedSince: file.epoch) { continue }
+        state.withLock { $0.schedule.notDiscarded(file) }
       case .accept(let file): contents.accept(file.id, ifUnchangedSince: file.epoch)
       }
     }

@@ -188,6 +188,7 @@ def test_s39_however_a_killed_writer_held_it(mount, receiver, how):
 def test_s39_policies(new_mount, receiver):
     """S39"""
     mount = new_mount(receiver, "--interrupted", "discard", "--rule", "keep/** interrupted=publish; *.hold interrupted=hold")
+    opened = []
     (mount.root / "keep").mkdir()
     (mount.root / "whole").write_bytes(b"whole")
     mount.wait_for("whole", "complete")
@@ -196,6 +197,12 @@ def test_s39_policies(new_mount, receiver):
     mount.wait_for("keep/take", "complete")
     mount.wait_for("take.hold", "interrupted")
     wait_until(lambda: not (mount.root / "gone").exists(), "the file is discarded")
+    read = mount.root / "read"
+    run_writer(RECORDER, read, number=signal.SIGKILL, until=lambda: opened.append(open(read, "rb")))
+    mount.wait_for("read", "interrupted")
+    assert opened[0].read() == b"half of it"
+    opened[0].close()
+    wait_until(lambda: not read.exists(), "the file is discarded once nobody reads it")
     assert mount.status("gone")["local"] is False and "removed from the spool by rule" in mount.program.log
     assert sorted(os.listdir(mount.spool / "captures")) == ["keep", "take.hold", "whole"]
     assert sorted(receiver.published()) == ["keep/take", "whole"]

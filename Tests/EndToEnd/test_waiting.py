@@ -161,6 +161,16 @@ def test_s42_stopping_ends_the_wait(waiting, receiver, folder):
     waiting.wait_for("ready/a.mov", "complete")
 
 
+def test_s42_a_drain_that_gives_up_ends_the_wait(new_mount, receiver, folder):
+    """S42"""
+    mount = new_mount(receiver, "--rule", "* close=wait", "--drain-timeout", "1s")
+    receiver.kill()
+    process = start_copy(write_random(folder / "source", 100_000), mount.root / "a.mov")
+    mount.wait_for("a.mov", "queued", "uploading", "waiting")
+    assert mount.stop() == 17, "it does not hang"
+    assert "Input/output error" in end_copy(process) and process.returncode == 1
+
+
 def test_s43_fsync_returns_when_the_receiver_has_what_was_written(waiting, receiver):
     """S43"""
     path = waiting.root / "synced" / "log"

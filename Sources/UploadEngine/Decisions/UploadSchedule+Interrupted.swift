@@ -17,6 +17,14 @@ extension UploadSchedule {
     return spoolOrders
   }
 
+  /// The file could not be removed: somebody reads it, or has changed it. In the first case it is tried again.
+  public mutating func notDiscarded(_ candidate: EvictionCandidate) {
+    guard let file = files[candidate.id], file.phase == .interrupted, file.snapshot.epoch == candidate.epoch else {
+      return
+    }
+    spoolOrders.append(.discard(candidate))
+  }
+
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
     limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }

@@ -122,6 +122,10 @@ import Testing
     harness.write(file)
     #expect(harness.schedule.takeSpoolOrders() == [.discard(EvictionCandidate(id: file.id, epoch: 2))])
     #expect(harness.schedule.takeSpoolOrders().isEmpty)
+    let candidate = EvictionCandidate(id: file.id, epoch: 2)
+    harness.apply { schedule, _ in schedule.notDiscarded(candidate) }
+    harness.apply { schedule, _ in schedule.notDiscarded(EvictionCandidate(id: file.id, epoch: 1)) }
+    #expect(harness.schedule.takeSpoolOrders() == [.discard(candidate)], "somebody was reading it")
     harness.handle(.evicted(file.id))
     #expect(harness.state(file.id) == .cancelled && harness.status(file.id)?.isLocal == false)
     #expect(harness.status(file.id)?.lastFailure?.code == "writer-killed")
