@@ -313,8 +313,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
     case .showNames(let id):
-      let paths = state.withLock { $0.schedule.shownPaths(of: id) }
-      if !paths.isEmpty { statusTree.update(id: id, paths: paths) }
+      let shown = state.withLock { $0.schedule.shownPaths(of: id) }
+      if !shown.paths.isEmpty { statusTree.update(id: id, paths: shown.paths, areFormer: shown.areFormer) }
     case .showStatus(let id):
       statusTree.changed(id: id)
       tellWaiters(of: id)

@@ -163,12 +163,19 @@ class Half:
     def read(self, slot, size):
         return os.read(self._file(slot), size), os.lseek(self._file(slot), 0, os.SEEK_CUR)
 
+    def _regular_file(self, slot):
+        """Positions in a folder are the filesystem's affair."""
+        if stat.S_ISDIR(os.fstat(self._file(slot)).st_mode):
+            raise OSError(errno.EISDIR, "a folder")
+        return self._file(slot)
+
     def lseek(self, slot, offset, whence):
-        return os.lseek(self._file(slot), offset, whence)
+        return os.lseek(self._regular_file(slot), offset, whence)
 
     def seek_hole(self, slot, offset):
         """Where holes lie is the filesystem's affair; that they lie where there is nothing is checked."""
-        descriptor, size = self._file(slot), os.fstat(self._file(slot)).st_size
+        descriptor = self._regular_file(slot)
+        size = os.fstat(descriptor).st_size
         position = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
             start = os.lseek(descriptor, offset, os.SEEK_DATA)

@@ -99,3 +99,21 @@ def test_damaged_resume_record_never_blocks_the_capture(under_way, receiver, fol
     mount.start()
     mount.wait_for("scan.mov", "complete", timeout=120)
     assert sha256(receiver.files / "scan.mov") == sha256(folder / "source")
+
+
+def test_status_is_that_of_the_file_which_has_the_name_now(new_mount, receiver):
+    """A delivered file was replaced while nothing was mounted: what is known of it does not hide the new one."""
+    mount = new_mount(receiver)
+    (mount.root / "scan.mov").write_bytes(b"first")
+    mount.wait_for("scan.mov", "complete")
+    assert mount.stop() == 0
+    receiver.stop()
+    (mount.spool / "captures" / "fresh").write_bytes(b"the second")
+    (mount.spool / "captures" / "fresh").rename(mount.spool / "captures" / "scan.mov")
+    mount.start()
+    wait_until(lambda: mount.summary()["scanned"], "all files are found")
+    reading = mount.status("scan.mov")
+    assert reading["state"] != "complete" and reading["bytes"]["total"] == 10, reading
+    receiver.start()
+    mount.wait_for("scan.mov", "complete")
+    assert (receiver.files / "scan.mov").read_bytes() == b"the second"

@@ -272,8 +272,9 @@ class Deaths:
         new = next((at for at in range(min(len(found), len(after))) if found[at] != after[at]), min(len(found), len(after)))
         if found[new:] != before[new:] or len(found) != max(len(before), min(len(found), len(after))):
             raise Difference(f"{path!r}: neither what it held nor what was written: {described(found, before)}")
-        with open(self.plain / path, "r+b" if isinstance(self.torn_before, bytes) else "wb") as file:
-            file.write(found)
+        if found != self.torn_before:
+            with open(self.plain / path, "r+b" if isinstance(self.torn_before, bytes) else "wb") as file:
+                file.write(found)
         os.chmod(self.plain / path, os.stat(self.work / path).st_mode & 0o7777)
         self.cut_off.add(os.stat(self.plain / path).st_ino)
 
@@ -284,19 +285,24 @@ class Deaths:
         tree, _ = look(self.plain)
         files = {path: content for path, (_, content) in tree.items() if is_final(self.plain, path)}
         for path in files:
-            if self.mount.status(f"work/{path}")["state"] == "interrupted":
+            if self.status(path)["state"] == "interrupted":
                 if os.lstat(self.plain / path).st_ino not in self.cut_off:
                     raise Difference(f"{path!r} was closed, and counts as interrupted")
+                for side in (self.work, self.plain):
+                    os.chmod(side / path, 0o600)
                 with open(self.work / path, "r+b", buffering=0) as file:
                     file.write(files[path][:1] or b"x")
                     file.truncate(len(files[path]))
         self.mount.wait_all(interrupted=True)
         for path, content in files.items():
             target = self.published / path
-            if not target.exists():
-                raise Difference(f"{path!r} is not published: {self.mount.status('work/' + path)}")
-            if target.read_bytes() != content:
-                raise Difference(f"{path!r} is published wrongly: {described(target.read_bytes(), content)}")
+            found = target.read_bytes() if target.exists() else None
+            if found != content:
+                raise Difference(f"{path!r} is published wrongly: {described(found, content)}; {self.status(path)}")
+
+
+    def status(self, path):
+        return self.mount.status(f"work/{path}")
 
 
 def is_final(plain, path):

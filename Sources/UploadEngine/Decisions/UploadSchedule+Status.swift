@@ -112,9 +112,18 @@ extension UploadSchedule {
   }
 
   /// The names under which a file is shown: those that it has, or the last that it had.
-  public func shownPaths(of id: FileID) -> [RelativePath] {
-    guard let file = files[id] else { return [] }
-    return file.snapshot.names.isEmpty ? [file.path] : file.snapshot.names
+  public func shownPaths(of id: FileID) -> ShownPaths {
+    guard let file = files[id] else { return ShownPaths(paths: [], areFormer: true) }
+    let names = file.snapshot.names
+    return names.isEmpty ? ShownPaths(paths: [file.path], areFormer: true) : ShownPaths(paths: names, areFormer: false)
+  }
+
+  /// Where a file's status stands.
+  public struct ShownPaths: Hashable, Sendable {
+    /// Its names, or the last that it had.
+    public var paths: [RelativePath]
+    /// It has none any more: a file that has the name now goes before it.
+    public var areFormer: Bool
   }
 
   /// Delivered files whose local copy may go, oldest delivery first, at most `countMax`.

@@ -23,7 +23,7 @@ struct StatusIndex {
   private struct Slot {
     var directory: Directory?
     /// Files that have, or had last, this name. The last one is shown; a file that took the name of another one, as an
-    /// editor's rename does, covers it until it goes.
+    /// editor's rename does, covers it until it goes. One of which only the past is known covers none.
     var files: [FileID] = []
 
     var isEmpty: Bool { directory == nil && files.isEmpty }
@@ -46,12 +46,12 @@ struct StatusIndex {
 
   func contains(_ id: FileID) -> Bool { pathsByFile[id] != nil }
 
-  /// States all names of a file; with none it is removed.
-  mutating func update(_ id: FileID, _ paths: [RelativePath]) {
+  /// States all names of a file, or its former ones; with none it is removed.
+  mutating func update(_ id: FileID, _ paths: [RelativePath], areFormer: Bool = false) {
     let old = pathsByFile[id] ?? []
     guard old != paths else { return }
     for path in old where !paths.contains(path) { removeName(path, of: id) }
-    for path in paths where !old.contains(path) { addName(path, of: id) }
+    for path in paths where !old.contains(path) { addName(path, of: id, isFormer: areFormer) }
     pathsByFile[id] = paths.isEmpty ? nil : paths
   }
 
@@ -146,7 +146,7 @@ struct StatusIndex {
 
   // MARK: - Names
 
-  private mutating func addName(_ path: RelativePath, of id: FileID) {
+  private mutating func addName(_ path: RelativePath, of id: FileID, isFormer: Bool) {
     let components = path.components
     guard let last = components.last else { return }
     var directory = root
@@ -162,6 +162,10 @@ struct StatusIndex {
       }
     }
     let covered = directory.slots[last]?.files.last
+    if isFormer, covered != nil {
+      directory.slots[last]?.files.insert(id, at: 0)
+      return
+    }
     directory.slots[Array(last)[...], default: Slot()].files.append(id)
     directory.listing = nil
     if let covered { removeStem(of: path, covered) }

@@ -75,11 +75,11 @@ public final class StatusTree: VirtualTree {
   // MARK: - Files
 
   /// States every name of a file, the first of which is the one that its document is about. Without any name the file is
-  /// removed; a file that lost its last name and should stay visible is stated with that name.
-  public func update(id: FileID, paths: [RelativePath]) {
+  /// removed; a file that lost its last name and should stay visible is stated with that name, which is a former one.
+  public func update(id: FileID, paths: [RelativePath], areFormer: Bool = false) {
     guard !paths.isEmpty else { return remove(id: id) }
     state.withLock { state in
-      state.index.update(id, paths)
+      state.index.update(id, paths, areFormer: areFormer)
       state.bump(id)
     }
     notifier.note()

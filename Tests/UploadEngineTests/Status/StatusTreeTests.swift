@@ -62,6 +62,21 @@ import Testing
     #expect(node("status/a.mov") == nil && node("status/a.mov.json/x") == nil && node("status/day 1.json") == nil)
   }
 
+  @Test func fileOfWhichOnlyThePastIsKnown_coversNoneThatHasItsName() throws {
+    add(1, "a.mov")
+    source.set(id(2), path: RelativePath("a.mov"))
+    tree.update(id: id(2), paths: [RelativePath("a.mov")], areFormer: true)
+    #expect(try about("status/a.mov.json") == id(1).description)
+    #expect(names("status") == ["a.mov.json"])
+    tree.remove(id: id(1))
+    #expect(try about("status/a.mov.json") == id(2).description)
+    add(3, "a.mov")
+    #expect(try about("status/a.mov.json") == id(3).description)
+    tree.remove(id: id(2))
+    tree.remove(id: id(3))
+    #expect(node("status/a.mov.json") == nil && names("status").isEmpty)
+  }
+
   @Test func sizeIsThatOfTheContents() throws {
     add(1, "a.mov")
     for reasonLength in [0, 500, 3000] {
