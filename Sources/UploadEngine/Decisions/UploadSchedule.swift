@@ -35,9 +35,9 @@ public struct UploadLimits: Hashable, Sendable {
   /// How each file is treated, by its path.
   public var rules = FileRules()
   /// A chunk that has not been touched for so long is not expected to be, once the file goes on behind it.
-  public var sealDelay: Duration = .milliseconds(100)
+  public var sealDelay: Duration = .milliseconds(40)
   /// How often growing files are looked at; less often while none of them grows.
-  public var growthInterval: Duration = .milliseconds(50)
+  public var growthInterval: Duration = .milliseconds(20)
   /// Names that are kept back until they are renamed.
   public var temporaryNames = TemporaryNameRule.standard
   /// Removed and evicted files that stay visible in status.

@@ -11,6 +11,9 @@ private struct Recording {
 
   /// The file is open, and so is its session.
   init(named name: String = "take.mov", limits: UploadLimits = ScheduleHarness.standardLimits) {
+    var limits = limits
+    limits.sealDelay = .milliseconds(100)
+    limits.growthInterval = .milliseconds(50)
     harness = ScheduleHarness(limits: limits)
     file = ImaginaryFile(1, name, size: 0)
     harness.handle(.scanEnded)
