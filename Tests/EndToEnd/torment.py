@@ -76,7 +76,13 @@ class Writer:
         self.history.setdefault(path, set()).add(digest(content))
 
     def _write(self, path, flags, content, sync):
-        descriptor = os.open(self.root / path, os.O_WRONLY | flags, 0o644)
+        try:
+            descriptor = os.open(self.root / path, os.O_WRONLY | flags, 0o644)
+        except OSError:
+            # An empty file that the daemon made and could not tell anybody of.
+            if flags & os.O_CREAT:
+                self._may_hold(path, b"")
+            raise
         try:
             for start in range(0, len(content), 70_000):
                 os.write(descriptor, content[start:start + 70_000])

@@ -183,6 +183,9 @@ extension Filesystem {
       let place = try location(of: entry)
       let descriptor = FileDescriptor(
         owning: try place.open(O_RDWR | O_CREAT | O_EXCL, mode: mode & 0o7777), isReadable: true, isWritable: true)
+      // Before anything else: making it was its first change, and the mount may die at any moment.
+      let isMarked = writes && marksWriters
+      if isMarked { SpoolMark.writing.put(on: descriptor) }
       try giveToCaller(place, in: entry.directory, caller)
       let status = try descriptor.status()
       let node = adopt(status, at: entry, isNew: true, counting: true)
@@ -192,8 +195,7 @@ extension Filesystem {
         // Sent once no lock is held, before anything else is said of this file.
         if writes {
           state.owesOpened = state.activity.openedForWriting() != nil
-          // Making it was its first change.
-          markWriting(&state, through: descriptor)
+          if isMarked { state.mark = .writing }
         }
         let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)
         return register(file, &state, descriptor, mode: status.st_mode, request)
