@@ -119,7 +119,10 @@ def test_authority_file_missing_or_nonsense(stopped, folder):
     [
         ("--chunk-size", "7 bananas", "--chunk-size"),
         ("--parallel", "99", "--parallel"),
-        ("--upload", "while-writing", "this version uploads on close"),
+        ("--upload", "later", "while-writing"),
+        ("--upload", "never", "--ignore"),
+        ("--ignore", "raw/", "FOLDER/**"),
+        ("--rule", "*.mov close=soon", "close=wait"),
         ("--http", "3", "--http"),
         ("--to", "ftp://example.org", "--to"),
         ("--to", "http://example.org", "--allow-plain-http"),

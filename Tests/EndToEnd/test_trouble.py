@@ -47,7 +47,7 @@ def test_spool_edited_by_hand_between_two_starts(cut_off, receiver, folder):
         # In the middle of a chunk that the receiver holds already; size and name stay the same.
         capture.seek(3 * CHUNK + 1000)
         capture.write(b"edited by hand")
-    (captures / "done.txt").write_bytes(b"another content")
+    (captures / "done.txt").write_bytes(b"another content, longer than it was")
     (captures / "new folder").mkdir()
     (captures / "new folder" / "put here.txt").write_bytes(b"put into the spool by hand")
     cut_off.start()

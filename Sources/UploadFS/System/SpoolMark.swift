@@ -20,7 +20,7 @@ enum SpoolMark: Hashable, Sendable {
     switch self {
     case .none: nil
     case .writing: .mountDied
-    case .closed(let closedBytes): closedBytes == sizeBytes ? nil : .notOnDisk
+    case .closed(let closedBytes): sizeBytes < closedBytes ? .notOnDisk : nil
     case .interrupted(let interruption): interruption
     }
   }
