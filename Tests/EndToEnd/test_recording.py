@@ -3,9 +3,11 @@
 What crosses the wire is counted by a proxy; the bytes are incompressible, so that it is what was written.
 """
 
+import contextlib
 import mmap
 import os
 import random
+import signal
 import time
 
 import pytest
@@ -153,6 +155,27 @@ def test_an_outage_in_mid_recording_costs_no_second_sending(mount, receiver, pro
     mount.wait_for("take.mov", "complete")
     # What was on its way when the line was cut may go again.
     assert proxy.bytes_up < 36 * CHUNK
+    assert sha256(receiver.files / "take.mov") == sha256(mount.root / "take.mov")
+
+
+def test_a_recording_that_the_mount_died_over_is_not_sent_again__S40(mount, receiver, proxy):
+    """Regression: after a second restart the session of a file that is held back was forgotten."""
+    descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    os.write(descriptor, os.urandom(20 * CHUNK))
+    acknowledged(mount, "take.mov", 18 * CHUNK)
+    mount.kill()
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+    for _ in range(2):
+        mount.start()
+        mount.wait_for("take.mov", "interrupted")
+        assert mount.stop() == 0
+    mount.start()
+    mount.wait_for("take.mov", "interrupted")
+    mount.program.signal(signal.SIGUSR1)
+    mount.wait_for("take.mov", "complete")
+    # The last acknowledgements may not have been written down.
+    assert proxy.bytes_up < 32 * CHUNK
     assert sha256(receiver.files / "take.mov") == sha256(mount.root / "take.mov")
 
 

@@ -304,16 +304,20 @@ extension UploadSchedule {
       file.receipt = receipt
       file.publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
       file.completedAt = entry.completedAtMilliseconds
-    } else if let entry, entry.describes(snapshot), let known = entry.failureCode.flatMap({ Interruption($0) }) {
-      file.snapshot.interruption = snapshot.interruption ?? known
     } else if let entry, entry.failureCode == FileUpload.cancelledCode, entry.state == .failed,
       entry.describes(snapshot)
     {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
-    } else if let record = inheritedRecords.removeValue(forKey: snapshot.id) {
-      file.session = resumedSession(record, of: file, at: now)
+    } else {
+      if let entry, entry.describes(snapshot), let known = entry.failureCode.flatMap({ Interruption($0) }) {
+        file.snapshot.interruption = snapshot.interruption ?? known
+      }
+      // Also of one that is held back: somebody may want it as it is.
+      if let record = inheritedRecords.removeValue(forKey: snapshot.id) {
+        file.session = resumedSession(record, of: file, at: now)
+      }
     }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))

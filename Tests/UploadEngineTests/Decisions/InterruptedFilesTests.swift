@@ -57,6 +57,25 @@ import Testing
     }
   }
 
+  /// Regression: the record was dropped, and all of it was sent again once somebody wanted it.
+  @Test func interruptedFile_keepsItsSessionOverRestarts() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    let file = Self.file(.mountDied)
+    harness.write(file)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    let record = ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: ScheduleHarness.chunkBytes,
+      epochRevision: 1, path: file.snapshot.names[0], sizeBytes: file.snapshot.sizeBytes,
+      openedAtSeconds: 1_699_999_000, expiresAtSeconds: nil, acknowledged: [])
+    var restarted = ScheduleHarness(catalog: [entry], records: [record])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    #expect(restarted.state(file.id) == .interrupted && !restarted.others.contains(.removeResume(file.id)))
+    restarted.apply { $0.retryAll(at: $1) }
+    #expect(restarted.sent.contains { $0.order.isQuery })
+  }
+
   @Test func markedFileThatWasDelivered_isDelivered() throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
