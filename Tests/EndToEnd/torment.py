@@ -118,7 +118,8 @@ class Writer:
 
     def lengthen(self):
         if path := self._old():
-            before, more = self.closed[path], self._content()
+            # Something at least: whoever changes nothing does not finish what another one left.
+            before, more = self.closed[path], self._content() or b"x"
             self._may_hold(path, before + more)
             self.in_question = {path: [before, before + more]}
             self.durable.pop(path, None)
