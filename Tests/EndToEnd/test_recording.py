@@ -48,7 +48,8 @@ def published(receiver):
     return sorted(str(path.relative_to(receiver.files)) for path in receiver.files.rglob("*") if path.is_file())
 
 
-def test_after_the_close_only_the_ends_are_left_to_send__S60(mount, receiver, proxy):
+def test_after_the_close_only_the_ends_are_left_to_send(mount, receiver, proxy):
+    """S60."""
     bytes_written = os.urandom(40 * CHUNK + 12_345)
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
         file.write(bytes_written)
@@ -62,8 +63,8 @@ def test_after_the_close_only_the_ends_are_left_to_send__S60(mount, receiver, pr
     assert (receiver.files / "take.mov").read_bytes() == bytes_written
 
 
-def test_a_beginning_that_is_patched_at_the_end_goes_with_the_tail__S60(mount, receiver, proxy):
-    """As a recorder does that writes an MP4's sizes at the end, and patches a chunk in the middle."""
+def test_a_beginning_that_is_patched_at_the_end_goes_with_the_tail(mount, receiver, proxy):
+    """S60: As a recorder does that writes an MP4's sizes at the end, and patches a chunk in the middle."""
     with open(mount.root / "take.mp4", "wb", buffering=0) as file:
         file.write(os.urandom(30 * CHUNK))
         acknowledged(mount, "take.mp4", 28 * CHUNK)
@@ -76,8 +77,8 @@ def test_a_beginning_that_is_patched_at_the_end_goes_with_the_tail__S60(mount, r
     assert sha256(receiver.files / "take.mp4") == sha256(mount.root / "take.mp4")
 
 
-def test_a_second_pass_over_the_whole_file_is_still_right__S61(mount, receiver):
-    """As ffmpeg does with +faststart: what is there moves back, and an index goes before it."""
+def test_a_second_pass_over_the_whole_file_is_still_right(mount, receiver):
+    """S61: As ffmpeg does with +faststart: what is there moves back, and an index goes before it."""
     first = os.urandom(20 * CHUNK)
     with open(mount.root / "take.mp4", "w+b", buffering=0) as file:
         file.write(first)
@@ -94,7 +95,8 @@ def test_a_second_pass_over_the_whole_file_is_still_right__S61(mount, receiver):
     assert (receiver.files / "take.mp4").read_bytes() == index + first
 
 
-def test_by_rule_nothing_goes_out_before_the_close__S60(mount, receiver, proxy):
+def test_by_rule_nothing_goes_out_before_the_close(mount, receiver, proxy):
+    """S60."""
     os.mkdir(mount.root / "late")
     with open(mount.root / "late" / "take.mov", "wb", buffering=0) as late, \
             open(mount.root / "take.mov", "wb", buffering=0) as early:
@@ -108,7 +110,8 @@ def test_by_rule_nothing_goes_out_before_the_close__S60(mount, receiver, proxy):
 
 
 @pytest.mark.parametrize("temporary", ["take.mov.part", ".take.mov.aB3xY9", "take.mov.crdownload"])
-def test_a_temporary_name_is_sent_and_published_after_the_rename__S62(mount, receiver, proxy, temporary):
+def test_a_temporary_name_is_sent_and_published_after_the_rename(mount, receiver, proxy, temporary):
+    """S62."""
     content = os.urandom(12 * CHUNK + 99)
     (mount.root / temporary).write_bytes(content)
     acknowledged(mount, temporary, len(content))
@@ -124,7 +127,8 @@ def test_a_temporary_name_is_sent_and_published_after_the_rename__S62(mount, rec
     assert (receiver.files / "take.mov").read_bytes() == content
 
 
-def test_stores_through_a_mapping_count_as_writes__S60(mount, receiver):
+def test_stores_through_a_mapping_count_as_writes(mount, receiver):
+    """S60."""
     path = mount.root / "mapped"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     os.ftruncate(descriptor, 16 * CHUNK)
@@ -158,8 +162,8 @@ def test_an_outage_in_mid_recording_costs_no_second_sending(mount, receiver, pro
     assert sha256(receiver.files / "take.mov") == sha256(mount.root / "take.mov")
 
 
-def test_a_recording_that_the_mount_died_over_is_not_sent_again__S40(mount, receiver, proxy):
-    """Regression: after a second restart the session of a file that is held back was forgotten."""
+def test_a_recording_that_the_mount_died_over_is_not_sent_again(mount, receiver, proxy):
+    """S40: Regression: after a second restart the session of a file that is held back was forgotten."""
     descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
     os.write(descriptor, os.urandom(20 * CHUNK))
     acknowledged(mount, "take.mov", 18 * CHUNK)
@@ -180,8 +184,8 @@ def test_a_recording_that_the_mount_died_over_is_not_sent_again__S40(mount, rece
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_is_written_where_the_end_is_published__S61(mount, receiver, seed):
-    """Random writes, truncations and pauses over files that are sent meanwhile."""
+def test_whatever_is_written_where_the_end_is_published(mount, receiver, seed):
+    """S61: Random writes, truncations and pauses over files that are sent meanwhile."""
     draw = random.Random(seed)
     names = [f"take-{seed}-{number}" for number in range(3)]
     files = {name: open(mount.root / name, "w+b", buffering=0) for name in names}
