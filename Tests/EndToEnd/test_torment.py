@@ -74,7 +74,7 @@ def test_many_deaths_in_one_spool(request, new_mount, receiver, proxy, seed):
     writer.check_delivered(receiver.files, kept_back)
     stats = receiver.stats()
     print(f"{kills} kills, {writer.files_written} files: {sent_twice(stats)}")
-    assert stats["duplicate_chunks"] <= kills, stats
+    assert stats["duplicate_chunks"] <= kills * IN_FLIGHT, stats
 
 
 def test_a_large_file_survives_many_deaths(request, new_mount, receiver, proxy, seed):
@@ -95,8 +95,9 @@ def test_a_large_file_survives_many_deaths(request, new_mount, receiver, proxy, 
     stats = receiver.stats()
     print(f"{kills} kills: {sent_twice(stats)}")
     assert stats["chunks_stored"] == chunks
-    # A body that is complete at the receiver when the daemon dies may be on its way to the disk when the next one asks.
-    assert stats["duplicate_chunks"] <= kills, stats
+    # Bodies that had left when the daemon died, and were not acknowledged, may still be on their way to the receiver's disk
+    # when the next one asks what is there.
+    assert stats["duplicate_chunks"] <= kills * IN_FLIGHT, stats
 
 
 @pytest.fixture(params=[Disk, CopiedDisk])
@@ -166,4 +167,4 @@ def test_a_large_file_survives_power_cuts(new_mount, receiver, proxy, disk, seed
     assert (receiver.files / "film.mov").read_bytes() == content
     stats = receiver.stats()
     print(f"3 cuts: {sent_twice(stats)}")
-    assert stats["chunks_stored"] == chunks and stats["duplicate_chunks"] <= 3, stats
+    assert stats["chunks_stored"] == chunks and stats["duplicate_chunks"] <= 3 * IN_FLIGHT, stats
