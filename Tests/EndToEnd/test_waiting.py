@@ -24,8 +24,9 @@ def waiting(new_mount, receiver):
 
 
 def start_copy(source, target):
+    # Whoever was started in the background by a shell without job control ignores SIGINT, and so do its children.
     return subprocess.Popen(
-        ["cp", source, target], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"LC_ALL": "C"})
+        ["env", "--default-signal=INT", "cp", source, target], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"LC_ALL": "C"})
 
 
 def end_copy(process):
