@@ -22,6 +22,8 @@ final class FileHandle: Sendable {
   let hasWritten = Atomic<Bool>(false)
   /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)
+  /// It writes past pages that others have.
+  let writesBehindPages = Atomic<Bool>(false)
 
   var writes: Bool { choice.opening.writes }
 

@@ -123,6 +123,10 @@ public final class FuseMount: Sendable {
           // A negative offset: the attributes, not the pages.
           fuse_lowlevel_notify_inval_inode(pointer, fuse_ino_t(node.rawValue), -1, 0)
         }
+        for node in batch.stale {
+          // From the beginning to the end, whatever the length.
+          fuse_lowlevel_notify_inval_inode(pointer, fuse_ino_t(node.rawValue), 0, 0)
+        }
         if batch.isTimeToLook { mount.filesystem.lookAfterUnseenWriters() }
         if batch.hasVirtualChange {
           mount.polls.wake { number in (try? mount.filesystem.readyEvents(number)) ?? 0 != 0 }

@@ -279,6 +279,8 @@ extension Filesystem {
     var written: Int?
     defer {
       endMutation(mutation, of: file, through: handle.descriptor, writtenBytes: written.map { UInt64($0) })
+      // Kernels from 6.6 drop the pages themselves.
+      if handle.writesBehindPages.load(ordering: .relaxed) { notices.pagesBecameStale(of: file.node) }
     }
     do throws(SystemError) {
       let taken = try Self.writeFully(

@@ -46,7 +46,9 @@ extension Filesystem {
     handle.file.state.withLock { state in
       guard handle.isResting.exchange(false, ordering: .sequentiallyConsistent) else { return }
       state.restingWriters -= 1
-      if handle.choice.route == .direct { state.caching.resumed() }
+      guard handle.choice.route == .direct else { return }
+      if state.caching.cachedHandles > 0 { handle.writesBehindPages.store(true, ordering: .relaxed) }
+      state.caching.resumed()
     }
   }
 

@@ -12,6 +12,7 @@ final class NoticeQueue: @unchecked Sendable {
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
   private var removed: [RemovedEntry] = []
   private var changed: [NodeID] = []
+  private var stale: Set<NodeID> = []
   private var hasVirtualChange = false
   private var nextLook: timespec?
   private var isClosed = false
@@ -29,6 +30,8 @@ final class NoticeQueue: @unchecked Sendable {
     var removed: [RemovedEntry]
     /// Captures whose attributes are not what the kernel was told.
     var changed: [NodeID]
+    /// Captures of which the kernel may hold pages that are not what was written.
+    var stale: Set<NodeID>
     var hasVirtualChange: Bool
     var isTimeToLook: Bool
   }
@@ -59,6 +62,10 @@ final class NoticeQueue: @unchecked Sendable {
     post { if changed.count < Self.capacity { changed.append(node) } }
   }
 
+  func pagesBecameStale(of node: NodeID) {
+    post { if stale.count < Self.capacity { stale.insert(node) } }
+  }
+
   /// Whether ``next()`` comes back after a second at the latest, because something has to be looked at.
   func lookEverySecond(_ looks: Bool) {
     post { nextLook = looks ? nextLook ?? Self.inOneSecond : nil }
@@ -77,7 +84,7 @@ final class NoticeQueue: @unchecked Sendable {
   func next() -> Batch? {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
-    while removed.isEmpty, changed.isEmpty, !hasVirtualChange, !isClosed, !isTimeToLook {
+    while removed.isEmpty, changed.isEmpty, stale.isEmpty, !hasVirtualChange, !isClosed, !isTimeToLook {
       if var due = nextLook {
         pthread_cond_timedwait(arrival, lock, &due)
       } else {
@@ -90,9 +97,11 @@ final class NoticeQueue: @unchecked Sendable {
     defer {
       removed = []
       changed = []
+      stale = []
       hasVirtualChange = false
     }
-    return Batch(removed: removed, changed: changed, hasVirtualChange: hasVirtualChange, isTimeToLook: looks)
+    return Batch(
+      removed: removed, changed: changed, stale: stale, hasVirtualChange: hasVirtualChange, isTimeToLook: looks)
   }
 
   private static var now: timespec {
