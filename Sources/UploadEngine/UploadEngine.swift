@@ -11,6 +11,8 @@ import Synchronization
 public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private struct State: Sendable {
     var schedule: UploadSchedule
+    /// What was reported so far; nil once earlier runs are known.
+    var early: EarlyEvents? = EarlyEvents()
     var outbox: [UploadAction] = []
     /// A thread is carrying out actions; others add to the outbox and go.
     var isActing = false
@@ -41,12 +43,15 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     var io: HybridIOEngine?
     var workers: ReadWorkers?
     var timer: WorkerThread?
+    var loader: WorkerThread?
   }
 
   private let configuration: EngineConfiguration
   private let destination: any Destination
   private let transport: any HTTPTransport
   private let statusTree: StatusTree
+  private let catalog: Catalog
+  private let resumeStore: ResumeStore
   private let journal: EngineJournal
   private let logger: Logger
   private let pool: ChunkBufferPool
@@ -59,6 +64,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let sentCounters = Mutex<[HTTPRequestID: SentByteCounter]>([:])
   private let waiters = DeliveryWaiters()
   private let alarm: Monitor<Alarm>
+  /// Earlier runs are known, or nobody wants to know any more.
+  private let isLoaded = Monitor(false)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
 
@@ -67,7 +74,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     var isStopping = false
   }
 
-  /// An engine over a catalog and the resume records of earlier runs. It does nothing before ``start()``.
+  /// An engine over a catalog and the resume records of earlier runs. It does nothing before ``start()``; of the catalog
+  /// only the identities are read before that.
   public init(
     configuration: EngineConfiguration, destination: any Destination, transport: any HTTPTransport, catalog: Catalog,
     resumeStore: ResumeStore, statusTree: StatusTree, logger: Logger
@@ -77,13 +85,10 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     self.transport = transport
     self.statusTree = statusTree
     self.logger = logger
-    let entries = try catalog.loadAll()
+    self.catalog = catalog
+    self.resumeStore = resumeStore
+    knownIdentities = try catalog.identities()
     if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
-    let (records, warnings) = resumeStore.loadAll()
-    for warning in warnings { logger.warning("\(warning)") }
-    var identities: [UInt64: FileID] = [:]
-    for entry in entries where entry.state != .removed && entry.state != .evicted { identities[entry.inode] = entry.id }
-    knownIdentities = identities
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
@@ -94,8 +99,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     state = Mutex(
       State(
         schedule: UploadSchedule(
-          limits: configuration.limits, abilities: destination.abilities, catalog: entries, records: records,
-          endpointCount: destination.endpointCount,
+          limits: configuration.limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
           publishedName: { destination.publishedName(for: $0) }, random: configuration.random)))
     parts = Mutex(Parts())
     held = Mutex([:])
@@ -108,7 +112,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     parts.withLock { $0.contents = contents }
   }
 
-  /// Starts the engine's threads.
+  /// Starts the engine's threads. One of them reads what earlier runs left, and ends; until it has, what is reported waits.
   public func start() {
     guard let contents = parts.withLock({ $0.contents }) else {
       preconditionFailure("attach(contents:) comes before start()")
@@ -140,7 +144,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       queueCapacity: configuration.limits.buffers + configuration.limits.smallBuffers
     ) { [weak self] job, result in self?.readEnded(job, result) }
     let timer = WorkerThread { [self] in runTimer() }
+    let loader = WorkerThread { [self] in loadEarlierRuns() }
     parts.withLock {
+      $0.loader = loader
       $0.io = io
       $0.workers = workers
       $0.timer = timer
@@ -183,11 +189,13 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     }
     for id in uploads { journal.saveResume(id) }
     waiters.endAll()
+    setLoaded()
     alarm.withLock { alarm, signal in
       alarm.isStopping = true
       signal.broadcast()
     }
-    let (workers, timer) = parts.withLock { ($0.workers.take(), $0.timer.take()) }
+    let (workers, timer, loader) = parts.withLock { ($0.workers.take(), $0.timer.take(), $0.loader.take()) }
+    loader?.join()
     timer?.join()
     workers?.stop()
     journal.stop()
@@ -196,10 +204,15 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   // MARK: - FileEventSink
 
   /// Takes one event of the filesystem.
-  public func handle(_ event: FileEvent) { apply { $0.handle(event, at: $1) } }
+  public func handle(_ event: FileEvent) {
+    if waitsForEarlierRuns(.reported(event)) { return }
+    apply { $0.handle(event, at: $1) }
+  }
 
   /// Makes durable that an earlier receipt no longer covers the file.
   public func contentWillChange(_ id: FileID) {
+    // Whether the catalog has a receipt is not known yet; from now on it has none.
+    if waitsForEarlierRuns(.contentWillChange(id)) { return journal.markChanged(id) }
     var mustRecord = false
     apply { schedule, _ in mustRecord = schedule.contentWillChange(id) }
     if mustRecord { journal.markChanged(id) }
@@ -211,12 +224,14 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   /// Whether a delivery is under way whose end may let something be removed.
-  public var mayFreeSpace: Bool { state.withLock { $0.schedule.mayFreeSpace } }
+  public var mayFreeSpace: Bool { state.withLock { $0.early != nil || $0.schedule.mayFreeSpace } }
 
   /// Calls back when the epoch or a later one is delivered, or will not be by itself.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait {
+    // Who does not know the file yet must not say that nobody will deliver it.
+    waitUntilLoaded()
     let wait = waiters.add(id, epoch: epoch, whenKnown)
     // It may have been known before.
     tellWaiters(of: id)
@@ -232,6 +247,54 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       state.isStopped ? (.max, .failed) : state.schedule.deliveryOutcome(of: id)
     }
     if let known { waiters.tell(id, upTo: known.epoch, known.outcome) }
+  }
+
+  // MARK: - Earlier runs
+
+  /// Returns once what earlier runs left is known: from then on files that they knew may be reported as found, however many
+  /// there are.
+  public func waitUntilLoaded() { isLoaded.wait { $0 ? .done(()) : .again } }
+
+  private func setLoaded() {
+    isLoaded.withLock { isLoaded, signal in
+      isLoaded = true
+      signal.broadcast()
+    }
+  }
+
+  /// True when an event is kept until earlier runs are known. Where too many are kept already, the caller waits.
+  private func waitsForEarlierRuns(_ event: EarlyEvents.Event) -> Bool {
+    switch state.withLock({ $0.isStopped ? nil : $0.early?.keep(event) }) {
+    case nil: return false
+    case true?: return true
+    case false?:
+      waitUntilLoaded()
+      return false
+    }
+  }
+
+  /// Reading takes time for every file of the catalog, and the mount is there meanwhile.
+  private func loadEarlierRuns() {
+    let (records, warnings) = resumeStore.loadAll()
+    for warning in warnings { logger.warning("\(warning)") }
+    var entries: [CatalogEntry] = []
+    do throws(StorageError) {
+      entries = try catalog.loadAll()
+    } catch {
+      // Nothing is lost by it: what is not known to be delivered is delivered again.
+      logger.error("cannot read the catalog; what is in the spool is delivered again", metadata: ["error": "\(error)"])
+    }
+    let inheritance = Inheritance(catalog: entries, records: records)
+    change { state, now in
+      state.schedule.inherit(inheritance)
+      for event in state.early.take()?.events ?? [] {
+        switch event {
+        case .reported(let event): state.schedule.handle(event, at: now)
+        case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
+        }
+      }
+    }
+    setLoaded()
   }
 
   // MARK: - StatusSource
@@ -266,10 +329,14 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
 
   /// Lock, ask, unlock, act.
   private func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+    change { event(&$0.schedule, $1) }
+  }
+
+  private func change(_ event: (inout State, Moment) -> Void) {
     let now = configuration.clock.now()
     let (isMine, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
-      event(&state.schedule, now)
+      event(&state, now)
       state.outbox.append(contentsOf: state.schedule.takeActions())
       let isMine = !state.isActing && !state.outbox.isEmpty
       if isMine { state.isActing = true }

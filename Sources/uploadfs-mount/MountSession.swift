@@ -109,7 +109,11 @@ final class MountSession: Sendable {
     StandardOutput.line("mounted \(mountPoint)")
     ServiceNotification.ready(status: "mounted \(mountPoint)")
     // The mount is usable whatever the backlog: it is searched for beside it.
-    if !DedicatedThread.start({ [self] in filesystem.scanSpool() }) { filesystem.scanSpool() }
+    let search: @Sendable () -> Void = { [self] in
+      engine.waitUntilLoaded()
+      filesystem.scanSpool()
+    }
+    if !DedicatedThread.start(search) { search() }
   }
 
   private func signalled(_ ordinal: Int) {

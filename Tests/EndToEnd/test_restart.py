@@ -11,8 +11,9 @@ import pytest
 from harness import Program, sha256, wait_until, write_random
 
 BACKLOG, FOLDERS = 100_000, 100
-# A debug build on a machine that does much else; a release build on one that does not is far below a second.
-ANSWER_SECONDS_MAX = 20
+# What 100,000 entries in the catalog may cost of the processor before the mount answers, also in a debug build. Not by the
+# clock: how long that takes depends on what else the machine does.
+PROCESSOR_SECONDS_MAX = 1
 # What a write on a mount may say whose daemon is gone.
 GONE = (errno.ENOTCONN, errno.ECONNABORTED, errno.ENODEV, errno.EIO, errno.ESHUTDOWN)
 
@@ -38,7 +39,7 @@ def backlog(request, new_mount, receiver, folder):
 
 
 def start_and_measure(mount, what):
-    """Starts the daemon; seconds from its start until a first file is written, and that file."""
+    """Starts the daemon; seconds of the processor that it has used when it answers, and a file that was written at once."""
     target = mount.root / f"first-{time.monotonic_ns()}.txt"
     begun = time.monotonic()
     mount.program = Program(mount.arguments, mount.folder / "mount.log", mount.environment, mount.prefix)
@@ -55,20 +56,19 @@ def start_and_measure(mount, what):
     while not answers():
         assert time.monotonic() < deadline, mount.program.describe()
     answered = time.monotonic() - begun
+    state = pathlib.Path(f"/proc/{mount.program.process.pid}/stat").read_text().rpartition(")")[2].split()
+    used = (int(state[11]) + int(state[12])) / os.sysconf("SC_CLK_TCK")
     target.write_bytes(b"written at once")
     written = time.monotonic() - begun
-    state = pathlib.Path(f"/proc/{mount.program.process.pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = int(state[11]) + int(state[12])
-    print(f"\n{what}: answers after {answered:.3f} s, a file is written after {written:.3f} s, having used "
-          f"{ticks / os.sysconf('SC_CLK_TCK'):.2f} s of the processor")
-    return written, target
+    print(f"\n{what}: answers after {answered:.3f} s, having used {used:.2f} s of the processor; a file is written after "
+          f"{written:.3f} s")
+    return used, target
 
 
 def test_the_mount_answers_at_once_over_a_huge_backlog(backlog):
     """S35: also when it takes over the dead mount of a daemon that was killed, and knows all files from its catalog"""
     mount = backlog
-    written, first = start_and_measure(mount, f"{BACKLOG} files that nobody knows")
-    assert written < ANSWER_SECONDS_MAX
+    without_catalog, first = start_and_measure(mount, f"{BACKLOG} files that nobody knows")
     wait_until(lambda: mount.summary()["scanned"], "all files are found", timeout=180)
     files = mount.summary()["files"]
     assert sum(files.values()) == BACKLOG + 1, files
@@ -76,8 +76,8 @@ def test_the_mount_answers_at_once_over_a_huge_backlog(backlog):
     with pytest.raises(OSError) as failure:
         os.listdir(mount.root)
     assert failure.value.errno == errno.ENOTCONN
-    written, second = start_and_measure(mount, f"{BACKLOG} files after a kill")
-    assert written < ANSWER_SECONDS_MAX
+    with_catalog, second = start_and_measure(mount, f"{BACKLOG} files after a kill")
+    assert with_catalog - without_catalog < PROCESSOR_SECONDS_MAX
     assert first.read_bytes() == second.read_bytes() == b"written at once"
     wait_until(lambda: mount.summary()["scanned"], "all files are found", timeout=180)
     assert sum(mount.summary()["files"].values()) == BACKLOG + 2

@@ -220,7 +220,7 @@ public struct UploadSchedule: Sendable {
 
   /// A schedule with nothing to do but what an earlier run left.
   public init(
-    limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry], records: [ResumeRecord],
+    limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry] = [], records: [ResumeRecord] = [],
     endpointCount: Int = 1, publishedName: (@Sendable (RelativePath) -> String)? = nil,
     random: any RandomNumberGenerator & Sendable
   ) {
@@ -230,9 +230,15 @@ public struct UploadSchedule: Sendable {
     self.random = random
     endpoints = EndpointTable(count: endpointCount)
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)
-    estimate = SpeedEstimate(records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount })
-    for entry in catalog { inherited[entry.id] = entry }
-    for record in records { inheritedRecords[record.fileID] = record }
+    estimate = SpeedEstimate(nil)
+    inherit(Inheritance(catalog: catalog, records: records))
+  }
+
+  /// Learns what earlier runs left, before any event.
+  public mutating func inherit(_ inheritance: Inheritance) {
+    inherited = inheritance.entries
+    inheritedRecords = inheritance.records
+    estimate = SpeedEstimate(inheritance.estimator)
   }
 
   /// When ``woke(at:)`` is to be called; nil when nothing is waited for.

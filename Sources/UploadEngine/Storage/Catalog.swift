@@ -33,9 +33,22 @@ public final class Catalog: Sendable {
   /// all is well.
   public var openedDamaged: String? { state.withLock { $0.damage } }
 
-  /// Every entry, in no order.
+  /// Every entry, in no order. Others may use the catalog meanwhile: it is read page by page.
   public func loadAll() throws(StorageError) -> [CatalogEntry] {
-    try use { try $0.read { try CatalogRows.all($0) } }
+    var entries: [CatalogEntry] = []
+    var next: CatalogRows.PageStart? = .first
+    while let start = next {
+      let page = try use { try $0.read { try CatalogRows.page(from: start, $0) } }
+      entries += page.entries
+      next = page.next
+    }
+    return entries
+  }
+
+  /// Inode numbers and identities of the files that were in the spool: all that has to be known of them before the mount is
+  /// there.
+  public func identities() throws(StorageError) -> [UInt64: FileID] {
+    try use { try $0.read { try CatalogRows.identities($0) } }
   }
 
   /// Inserts or replaces entries, all of them or none. The oldest history beyond 10,000 files is dropped.

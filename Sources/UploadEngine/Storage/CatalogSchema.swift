@@ -82,9 +82,15 @@ enum CatalogSchema {
 /// Entries as rows. Unsigned numbers are stored as the signed ones with the same bits: they are compared for equality
 /// only, and SQLite knows no others.
 enum CatalogRows {
+  /// Rows that are read at once: some ten milliseconds.
+  private static let pageRowsMax = 2048
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms FROM file
+    """
+  private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
+  private static let selectIdentities = """
+    SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
@@ -107,14 +113,30 @@ enum CatalogRows {
 
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
-    for sql in [selectFiles, upsertFile, clearDelivery] { _ = try database.cachedStatement(sql: sql) }
+    for sql in [selectPage, selectIdentities, upsertFile, clearDelivery] { _ = try database.cachedStatement(sql: sql) }
   }
 
-  static func all(_ database: Database) throws -> [CatalogEntry] {
+  /// Where a page begins: after this identity, which may be none.
+  struct PageStart: Sendable {
+    let lastID: Data
+
+    /// Every blob comes after the empty one, and what is no blob is no identity.
+    static let first = PageStart(lastID: Data())
+  }
+
+  /// Entries in the order of their identities, and where the next page begins; nil after the last.
+  static func page(
+    from start: PageStart, _ database: Database
+  ) throws -> (entries: [CatalogEntry], next: PageStart?) {
     var entries: [CatalogEntry] = []
-    let rows = try Row.fetchCursor(database, sql: selectFiles)
+    var count = 0
+    var last = start
+    let rows = try Row.fetchCursor(
+      database.cachedStatement(sql: selectPage), arguments: [start.lastID, pageRowsMax])
     while let row = try rows.next() {
       let columns = Columns(row)
+      count += 1
+      last = columns.data(0).map { PageStart(lastID: $0) } ?? last
       // A row that cannot be understood counts as not there: the file is found in the spool, and uploaded again.
       guard var entry = entry(columns) else { continue }
       entry.publishedPaths = columns.paths(12)
@@ -123,7 +145,19 @@ enum CatalogRows {
       if entry.state == .complete, entry.receipt == nil { entry.state = .pending }
       entries.append(entry)
     }
-    return entries
+    return (entries, count < pageRowsMax ? nil : last)
+  }
+
+  /// Of several files with the same number the youngest has it.
+  static func identities(_ database: Database) throws -> [UInt64: FileID] {
+    var identities: [UInt64: FileID] = [:]
+    let rows = try Row.fetchCursor(database.cachedStatement(sql: selectIdentities))
+    while let row = try rows.next() {
+      let columns = Columns(row)
+      guard let id = columns.fileID(0), let inode = columns.integer(1) else { continue }
+      identities[UInt64(bitPattern: inode)] = id
+    }
+    return identities
   }
 
   static func upsert(_ entry: CatalogEntry, _ database: Database) throws {
@@ -190,6 +224,11 @@ private struct Columns {
   func integer(_ index: Int) -> Int64? {
     guard case .int64(let number) = storage(index) else { return nil }
     return number
+  }
+
+  func data(_ index: Int) -> Data? {
+    guard case .blob(let data) = storage(index) else { return nil }
+    return data
   }
 
   func text(_ index: Int) -> String? {

@@ -212,7 +212,7 @@ final class EngineBench {
   let catalog: Catalog
 
   init(
-    directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max,
+    directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max, starts: Bool = true,
     configure: (inout EngineConfiguration) -> Void = { _ in }
   ) throws {
     transport = MemoryTransport(requestsMax: requestsMax)
@@ -230,7 +230,9 @@ final class EngineBench {
       configuration: configuration, destination: LabelledDestination(server: server), transport: transport,
       catalog: catalog, resumeStore: resume, statusTree: tree, logger: Logger(label: "test"))
     engine.attach(contents: files)
+    guard starts else { return }
     engine.start()
+    engine.waitUntilLoaded()
   }
 
   /// Waits for a state by asking again; the deadline only ends a test that has failed.

@@ -103,6 +103,61 @@ import Testing
     #expect(server.state.withLock { $0.chunkRequests } - sentBefore == 40 - heldBefore)
   }
 
+  /// H7: the mount is there before the catalog is read. What is reported until then keeps its order, no receipt outlives
+  /// the content that it is of, and what was delivered is not delivered again.
+  @Test func whatIsReportedBeforeTheCatalogIsRead_waitsForIt() throws {
+    let directory = EngineBench.temporaryDirectory()
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let same = FileID(high: 1, low: 1)
+    let changed = FileID(high: 1, low: 2)
+    let new = FileID(high: 1, low: 3)
+    let first = try EngineBench(directory: directory, server: server, files: files)
+    for (id, name) in [(same, "same"), (changed, "changed")] {
+      first.engine.handle(.settled(files.put(id, name, content(800, id.low))))
+      #expect(first.waits(for: id, .complete))
+    }
+    let before = try #require(files.snapshot(of: changed))
+    first.stop()
+
+    let second = try EngineBench(directory: directory, server: server, files: files, starts: false)
+    defer { second.stop() }
+    second.engine.handle(.opened(before))
+    second.engine.contentWillChange(changed)
+    #expect(try second.catalog.loadAll().first { $0.id == changed }?.receipt == nil)
+    second.engine.handle(.changed(before))
+    second.engine.handle(.settled(files.put(changed, "changed", content(900, 9))))
+    second.engine.handle(.settled(files.put(new, "new", content(700, 7))))
+    #expect(second.engine.mayFreeSpace)
+    server.state.withLock { $0.published["same"] = nil }
+    second.engine.start()
+    second.engine.waitUntilLoaded()
+    second.engine.handle(.found(try #require(files.snapshot(of: same))))
+    second.engine.handle(.scanEnded)
+    #expect(second.waits(for: changed, .complete) && second.waits(for: new, .complete))
+    #expect(second.engine.status(of: same)?.state == .complete)
+    let expected = ["changed": content(900, 9), "new": content(700, 7)]
+    #expect(server.state.withLock { $0.published } == expected)
+  }
+
+  @Test func tooManyEventsBeforeTheCatalogIsRead_haveTheirCallersWait() throws {
+    let bench = try EngineBench(
+      directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: MemoryFiles(), starts: false)
+    defer { bench.stop() }
+    let handled = Mutex(0)
+    let engine = bench.engine
+    let caller = WorkerThread {
+      for number in 0...EarlyEvents.countMax {
+        engine.handle(.removed(FileID(high: 1, low: UInt64(number))))
+        handled.withLock { $0 += 1 }
+      }
+    }
+    #expect(bench.waits { _ in handled.withLock { $0 } == EarlyEvents.countMax })
+    bench.engine.start()
+    caller.join()
+    #expect(handled.withLock { $0 } == EarlyEvents.countMax + 1)
+  }
+
   /// A2: short memory makes the pipeline small and never stops it, and nothing of a chunk's size is allocated in the loop.
   @Test func withoutMemory_filesStillArrive_throughAFewBuffers() throws {
     let files = MemoryFiles()

@@ -192,6 +192,26 @@ import Testing
     try reopened.upsert([delivered(1)])
   }
 
+  @Test func moreEntriesThanAPageAreAllRead_alsoPastIdentitiesThatAreNone() throws {
+    let catalog = try Catalog(path: path)
+    let entries = (UInt64(1)...5000).map { entry($0) }
+    try catalog.upsert(entries)
+    catalog.close()
+    try sql("UPDATE file SET id = substr(id, 1, 15) || x'00' || substr(id, 16) WHERE inode BETWEEN 1 AND 3000")
+    try sql("UPDATE file SET id = 'a text' WHERE inode = 4000")
+    let reopened = try Catalog(path: path)
+    #expect(try sorted(reopened.loadAll()) == entries.filter { $0.inode > 3000 && $0.inode != 4000 })
+  }
+
+  @Test func identitiesAreOfTheFilesInTheSpool_andOfTheYoungestThatHasANumber() throws {
+    let catalog = try Catalog(path: path)
+    var older = entry(6)
+    older.inode = 7
+    try catalog.upsert([delivered(1), entry(2, .failed), entry(3, .evicted), entry(4, .removed), older, entry(7)])
+    let expected = Dictionary(uniqueKeysWithValues: [1, 2, 7].map { ($0, FileID(high: 7, low: $0)) })
+    #expect(try catalog.identities() == expected)
+  }
+
   @Test func rowsThatMakeNoSenseAreSkipped() throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1), delivered(2), delivered(3), delivered(4)])
