@@ -450,19 +450,38 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     var request = destination.request(for: step, at: order.endpoint)
     request.opensConnection = order.opensConnection
     if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
+    return pending(request, order, step) { [self] responses in
+      guard let response = responses.first else { return }
+      let outcome = destination.outcome(of: step, responses: responses)
+      if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
+      completed(id, outcome, response.connection, destination.offers(in: response))
+    }
+  }
+
+  /// A request whose step may need others after it; they go by its name, so that whoever ends the step ends them.
+  private func pending(
+    _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
+    whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
+  ) -> PendingHTTPRequest {
+    let id = order.id
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
       sentCounters.withLock { _ = $0.removeValue(forKey: id) }
       switch result {
       case .success(let response):
-        let outcome = destination.outcome(of: step, response: response)
-        if let trace, case .chunkStored = outcome { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
-        completed(id, outcome, response.connection, destination.offers(in: response))
+        let responses = earlier + [response]
+        guard responses.count <= Self.followUpsMax,
+          let next = destination.followUp(of: step, after: responses, at: order.endpoint)
+        else { return whenAnswered(responses) }
+        transport.start([pending(next, order, step, after: responses, whenAnswered: whenAnswered)])
       case .failure(let error):
         completed(id, .refused(StepFailure(.transport(error.kind), error.message)))
       }
     }
   }
+
+  /// Pages of the longest list that a destination has, and some.
+  private static let followUpsMax = 16
 
   private func lookAtProgress() {
     let sent = sentCounters.withLock { $0.mapValues(\.value) }

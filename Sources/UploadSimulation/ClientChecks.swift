@@ -92,7 +92,7 @@ final class ClientChecks {
     deadlines.ended(order, outcome)
     addresses.ended(order.endpoint, outcome)
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings): takesLZ4 = encodings.contains(.lz4)
+    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _): takesLZ4 = encodings.contains(.lz4)
     default: break
     }
     switch (order.order, outcome) {
@@ -100,7 +100,7 @@ final class ClientChecks {
       acknowledged[ChunkPlace(session: session.id, index: index)] = digest
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
-    case (.querySession(let session), .held(let digests, _, _, _)):
+    case (.querySession(let session), .held(let digests, _, _, _, _)):
       acknowledged = acknowledged.filter { place, digest in
         place.session != session.id || digests[place.index] == digest.sha256
       }

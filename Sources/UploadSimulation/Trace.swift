@@ -54,7 +54,7 @@ extension StepOutcome {
     switch self {
     case .published(let receipt): "published \(receipt.name), receipt \(receipt.id)"
     case .refused(let failure): "refused, \(failure.kind)"
-    case .held(let digests, _, _, _): "held \(digests.keys.sorted())"
+    case .held(let digests, _, _, _, _): "held \(digests.keys.sorted())"
     default: "\(self)"
     }
   }

@@ -19,11 +19,14 @@ extension FileUpload {
     let commitment = held.commitment(sessionID: sessionID)
     var record = ResumeRecord(
       fileID: id, sessionID: sessionID, nonce: session.nonce, chunkBytes: session.chunkBytes,
-      epochRevision: revision, path: path, sizeBytes: snapshot.sizeBytes, openedAtSeconds: session.openedAtSeconds,
+      epochRevision: revision, path: session.boundPath ?? path, sizeBytes: snapshot.sizeBytes,
+      openedAtSeconds: session.openedAtSeconds,
       expiresAtSeconds: session.expiresAtSeconds, acknowledged: [], merkle: commitment.merkle,
       chainTip: commitment.chainTip, contiguousCount: commitment.contiguousCount, estimator: estimator)
     if changes == nil {
-      record.acknowledged = held.acknowledged.map { .init(index: $0.key, digest: $0.value) }
+      record.acknowledged = held.acknowledged.map {
+        .init(index: $0.key, digest: $0.value, token: held.token(of: $0.key))
+      }
     }
     return ResumeSnapshot(
       record: record, changes: changes, mark: .init(sessionID: sessionID, changeCount: held.changeCount))
@@ -44,11 +47,12 @@ extension UploadSchedule {
 extension UploadSession {
   /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
   /// the same digests.
-  init(_ record: ResumeRecord) {
+  init(_ record: ResumeRecord, bindsName: Bool) {
     self.init(
       state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
       openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds,
       held: HeldChunks(acknowledged: record.acknowledged))
     recordedChunks = record.acknowledged.count
+    boundPath = bindsName ? record.path : nil
   }
 }

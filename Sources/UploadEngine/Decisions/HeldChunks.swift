@@ -30,6 +30,8 @@ final class HeldChunks: @unchecked Sendable {
   private(set) var acknowledged: [Int: ChunkDigest] = [:]
   /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
   private var reported: [Int: [UInt8]] = [:]
+  /// By what the server knows its chunks, where it gives them names.
+  private var tokens: [Int: String] = [:]
   /// Nil until it is asked for, and after a chunk was replaced or taken out: neither can be undone in a tree or a chain.
   private var commitment: Commitment?
   /// Indices in the order in which they changed, from change number ``firstChange`` on.
@@ -38,7 +40,10 @@ final class HeldChunks: @unchecked Sendable {
 
   /// Nothing is known to be held; or what an earlier run knew, until the server is asked.
   init(acknowledged: [ResumeRecord.AcknowledgedChunk] = []) {
-    for chunk in acknowledged { self.acknowledged[chunk.index] = chunk.digest }
+    for chunk in acknowledged {
+      self.acknowledged[chunk.index] = chunk.digest
+      tokens[chunk.index] = chunk.token
+    }
   }
 
   var isEmpty: Bool { acknowledged.isEmpty && reported.isEmpty }
@@ -49,23 +54,37 @@ final class HeldChunks: @unchecked Sendable {
     return reported[index] == digest.sha256
   }
 
-  func acknowledge(_ digest: ChunkDigest, at index: Int) {
+  /// The name by which the server knows a chunk.
+  func token(of index: Int) -> String? { tokens[index] }
+
+  /// Without a token, the one that is known stays.
+  func acknowledge(_ digest: ChunkDigest, at index: Int, token: String? = nil) {
     let known = acknowledged.updateValue(digest, forKey: index)
-    guard known != digest else { return }
+    let isRenamed = token != nil && token != tokens[index]
+    if let token { tokens[index] = token }
+    guard known != digest else {
+      if isRenamed { noteChange(of: index) }
+      return
+    }
     if known == nil { commitment?.insert(digest, at: index) } else { commitment = nil }
     noteChange(of: index)
   }
 
-  /// The server's own word replaces whatever was believed.
-  func replace(with digests: [Int: [UInt8]]) {
-    acknowledged = acknowledged.filter { digests[$0.key] == $0.value.sha256 }
+  /// The server's own word replaces whatever was believed. What it names by the token that it gave for it is what it took.
+  func replace(with digests: [Int: [UInt8]], tokens: [Int: String] = [:]) {
+    acknowledged = acknowledged.filter { index, digest in
+      if let sha256 = digests[index] { return sha256 == digest.sha256 }
+      return tokens[index].map { $0 == self.tokens[index] } ?? false
+    }
     reported = digests
+    self.tokens = tokens
     commitment = nil
     forgetChanges()
   }
 
   func remove(_ index: Int) {
     reported[index] = nil
+    tokens[index] = nil
     guard acknowledged.removeValue(forKey: index) != nil else { return }
     commitment = nil
     noteChange(of: index)
@@ -82,7 +101,7 @@ final class HeldChunks: @unchecked Sendable {
     guard count >= firstChange, count <= changeCount else { return nil }
     changes.removeFirst(Int(count - firstChange))
     firstChange = count
-    return Set(changes).sorted().map { ResumeSnapshot.Change(index: $0, digest: acknowledged[$0]) }
+    return Set(changes).sorted().map { ResumeSnapshot.Change(index: $0, digest: acknowledged[$0], token: tokens[$0]) }
   }
 
   /// Merkle tree, tip and number of chunks without a gap, over what is acknowledged.

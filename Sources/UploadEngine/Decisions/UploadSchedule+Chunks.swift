@@ -18,7 +18,7 @@ extension UploadSchedule {
       isCurrent = false  // the content has changed since; the acknowledgement still says what the server holds
     }
     files[id] = file
-    guard case .chunkStored = outcome else {
+    guard outcome.isChunkStored else {
       if isCurrent {
         chunkFailed(id, index, StepFailure(outcome), sentAt: sentAt, at: now)
       } else if file.isPublishingOlderContent {
@@ -26,7 +26,7 @@ extension UploadSchedule {
       }
       return
     }
-    file.session?.held.acknowledge(digest, at: index)
+    file.session?.held.acknowledge(digest, at: index, token: outcome.chunkToken)
     file.session?.acknowledgedSinceRecord += 1
     if isCurrent {
       file.transfer?.set(.done(digest), at: index)

@@ -12,6 +12,10 @@ extension UploadSchedule {
   /// A settled file with a final name is to be delivered, from the beginning or again.
   mutating func makeReady(_ id: FileID, at now: Moment) {
     guard var file = files[id], file.isLocal, file.phase != .removed else { return }
+    if isBoundElsewhere(file) {
+      leaveTransfer(&file)
+      abortSession(&file, at: now)
+    }
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
@@ -35,7 +39,7 @@ extension UploadSchedule {
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
-    file.isWholeFile = fitsOneRequest && !hasSentChunks
+    file.isWholeFile = fitsOneRequest && (!hasSentChunks || size == 0 && abilities.needsChunks)
     if file.isWholeFile {
       abortSession(&file, at: now)
       // A small one gets its transfer with its buffer: a hundred thousand may wait.
@@ -51,16 +55,27 @@ extension UploadSchedule {
     file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: chunkBytes))
   }
 
+  /// Another session, and every chunk again.
+  mutating func beginSession(of file: inout FileUpload, at now: Moment) {
+    let session = makeSession(for: file, at: now)
+    file.session = session
+    file.transfer = ChunkTransfer(
+      plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes))
+  }
+
   /// A session that is still to be opened.
   mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
+    let sizeBytes = file.isOpen ? nil : file.snapshot.sizeBytes
     let chunkBytes =
       limits.adaptsChunkBytes
       ? streamPlan.tier.chunkBytes(
-        forFileOf: file.isOpen ? nil : file.snapshot.sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams),
+        forFileOf: sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams),
         bufferBytes: limits.bufferBytes)
       : limits.chunkBytes
     return UploadSession(
-      state: .wanted, id: nil, nonce: makeNonce(), chunkBytes: chunkBytes, epoch: file.snapshot.epoch,
+      state: .wanted, id: nil, nonce: makeNonce(),
+      chunkBytes: min(limits.bufferBytes, max(chunkBytes, abilities.chunkBytesLeast(forFileOf: sizeBytes))),
+      epoch: file.snapshot.epoch,
       openedAtSeconds: now.wallMilliseconds / 1000)
   }
 
@@ -263,8 +278,10 @@ extension UploadSchedule {
 
   mutating func openSession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session else { return }
+    let path = openingPath(of: file) ?? file.path
+    if abilities.bindsNameAtOpening { session.boundPath = path }
     let opening = SessionOpening(
-      fileID: file.id, revision: session.epoch, nonce: session.nonce, path: file.path,
+      fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
       sizeBytes: file.isOpen ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
     session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
@@ -287,6 +304,12 @@ extension UploadSchedule {
       file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),
       let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits)
     else { return }
+    guard session.boundPath.map({ $0 == path }) ?? true else {
+      leaveTransfer(&file)
+      abortSession(&file, at: now)
+      beginSession(of: &file, at: now)
+      return
+    }
     file.progress.merkleRoot = proof.merkleRoot
     file.progress.chainTip = proof.chainTip
     if case .published(let receipt) = session.state {
@@ -294,13 +317,30 @@ extension UploadSchedule {
       return
     }
     guard !namesUnderWay.contains(path) else { return }
+    guard let chunks = committedChunks(of: session, transfer) else {
+      // The server is to say by which names it knows what it holds.
+      file.session?.state = .unconfirmed
+      return
+    }
     let commit = SessionCommit(
       session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
       merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
-      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks)
     let request = send(.commit(commit), purpose: .commit(file.id), at: now)
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+  }
+
+  /// Empty where the destination does not ask for them; nil while one of them has no token.
+  private func committedChunks(of session: UploadSession, _ transfer: ChunkTransfer) -> [CommittedChunk]? {
+    guard abilities.commitListsChunks else { return [] }
+    var chunks: [CommittedChunk] = []
+    chunks.reserveCapacity(transfer.states.count)
+    for (index, state) in transfer.states.enumerated() {
+      guard let digest = state.digest, let token = session.held.token(of: index) else { return nil }
+      chunks.append(CommittedChunk(digest: digest, token: token))
+    }
+    return chunks
   }
 
   private func mayCommit(_ transfer: ChunkTransfer) -> Bool {

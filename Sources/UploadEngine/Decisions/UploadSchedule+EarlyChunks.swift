@@ -19,7 +19,7 @@ extension UploadSchedule {
   /// Its chunks may be sent before it is to be published.
   private func maySendEarly(_ file: FileUpload) -> Bool {
     abilities.replaceableChunks && abilities.unknownLength && file.snapshot.interruption == nil
-      && !file.progress.isLeftForTheEnd
+      && !file.progress.isLeftForTheEnd && (!abilities.bindsNameAtOpening || openingPath(of: file) != nil)
   }
 
   /// Its chunks may be sent while it is written. A temporary name is judged by the one that it will probably get.
@@ -60,6 +60,10 @@ extension UploadSchedule {
   /// request, which publishes it.
   mutating func sendHeld(_ file: inout FileUpload, at now: Moment) {
     let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, abilities.wholeFileBytesMax))
+    if isBoundElsewhere(file) {
+      leaveTransfer(&file)
+      abortSession(&file, at: now)
+    }
     guard maySendEarly(file), file.session != nil || !isSmall else { return leaveTransfer(&file) }
     let session = file.session ?? makeSession(for: file, at: now)
     file.session = session

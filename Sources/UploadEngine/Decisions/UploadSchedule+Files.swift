@@ -28,6 +28,8 @@ extension UploadSchedule {
     files[snapshot.id] = file
     actions.append(.showStatus(snapshot.id))
     warmForOpenFiles(at: now)
+    // It may be large enough by now to be worth a session.
+    if abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
   /// The content of a settled file is about to change. True when the catalog has to be told first, because it may hold a
@@ -153,7 +155,14 @@ extension UploadSchedule {
     case .interrupted: if interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
     case .writing, .ignored: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
-      if file.nextPath(limits) == nil { settleName(snapshot.id, at: now) }
+      if file.nextPath(limits) == nil {
+        settleName(snapshot.id, at: now)
+      } else if isBoundElsewhere(file) {
+        leaveTransfer(&file)
+        abortSession(&file, at: now)
+        files[snapshot.id] = file
+        if file.phase == .ready { makeReady(snapshot.id, at: now) }
+      }
     case .complete:
       if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
       actions.append(.record(snapshot.id))
@@ -167,10 +176,13 @@ extension UploadSchedule {
     if !file.isOpen, file.phase == .ignored { return settleName(id, at: now) }
     let phase = phaseWhileOpen(file.snapshot)
     if phase == file.phase {
-      // Under its new name it may have to wait for its end.
-      guard file.growth != nil, !mayGrow(file) else { return }
+      // Under its new name it may have to wait for its end, or need another session.
+      let isBoundElsewhere = isBoundElsewhere(file)
+      guard isBoundElsewhere || file.growth != nil && !mayGrow(file) else { return }
       leaveTransfer(&file)
+      if isBoundElsewhere { abortSession(&file, at: now) }
       files[id] = file
+      planSession(id, at: now)
     } else if phase == .ignored {
       openFiles.remove(id)
       ignore(&file, at: now)
@@ -332,7 +344,7 @@ extension UploadSchedule {
   /// The session that a record names; nil when it cannot be gone on with. A clock that was set back makes a session look
   /// younger than it is; then the server says that it is gone.
   private mutating func resumedSession(_ record: ResumeRecord, of file: FileUpload, at now: Moment) -> UploadSession? {
-    let session = UploadSession(record)
+    let session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
     let reason: String
     if session.isExpired(atMilliseconds: now.wallMilliseconds) {
       reason = "The upload session is older than a server keeps it."

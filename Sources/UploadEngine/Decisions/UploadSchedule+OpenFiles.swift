@@ -14,6 +14,12 @@ extension UploadSchedule {
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
     guard let file = files.entry(id)?.file else { return false }
     guard file.phase == .writing, file.isOpen else { return false }
+    if abilities.bindsNameAtOpening {
+      // Such a session is of no use to a file that will go in one request, nor to one whose name is not known yet.
+      guard file.snapshot.sizeBytes > UInt64(max(0, abilities.wholeFileBytesMax)), openingPath(of: file) != nil else {
+        return false
+      }
+    }
     return file.session == nil || (file.growth == nil && mayGrow(file))
   }
 

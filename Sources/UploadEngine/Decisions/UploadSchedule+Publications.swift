@@ -113,10 +113,7 @@ extension UploadSchedule {
       return
     }
     leaveTransfer(&file)
-    file.session = makeSession(for: file, at: now)
-    file.transfer = ChunkTransfer(
-      plan: ChunkPlan(
-        sizeBytes: file.snapshot.sizeBytes, chunkBytes: file.session?.chunkBytes ?? limits.chunkBytes))
+    beginSession(of: &file, at: now)
     actions.append(.removeResume(file.id))
   }
 

@@ -103,8 +103,8 @@ extension UploadSchedule {
   /// What the receiver decodes; remembered for all files, and its latest word counts.
   private mutating func learnEncodings(from outcome: StepOutcome) {
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings): self.encodings = encodings
-    case .warmed, .chunkStored, .published, .incomplete, .each, .ended, .refused: break
+    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _): self.encodings = encodings
+    case .warmed, .chunkStored, .chunkStoredAs, .published, .incomplete, .each, .ended, .refused: break
     }
   }
 
@@ -249,6 +249,21 @@ extension UploadSchedule {
       $0.progress.protocolName = connection.protocolName
       if isFirst { $0.progress.isPrewarmed = !connection.isNewConnection }
     }
+  }
+}
+
+extension StepOutcome {
+  /// The server holds the chunk that was sent.
+  var isChunkStored: Bool {
+    switch self {
+    case .chunkStored, .chunkStoredAs: true
+    default: false
+    }
+  }
+
+  /// The name that the server gave the chunk.
+  var chunkToken: String? {
+    if case .chunkStoredAs(let token) = self { token } else { nil }
   }
 }
 

@@ -50,14 +50,14 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], file.session?.state == .querying(request) else { return }
     switch outcome {
-    case .held(_, let chunkBytes?, _, _) where chunkBytes != file.session?.chunkBytes:
+    case .held(_, let chunkBytes?, _, _, _) where chunkBytes != file.session?.chunkBytes:
       // Its chunks lie elsewhere than ours: nothing that it holds is of use.
       restartSession(id, at: now)
-    case .held(let digests, _, let expiresAt, _):
+    case .held(let digests, _, let expiresAt, _, let tokens):
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
-      file.session?.held.replace(with: digests)
+      file.session?.held.replace(with: digests, tokens: tokens)
       file.session?.state = .open
-      if let transfer = file.transfer { takeBackDenied(of: transfer, holding: digests) }
+      if let transfer = file.transfer, let held = file.session?.held { takeBackDenied(of: transfer, notIn: held) }
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))
@@ -84,11 +84,27 @@ extension UploadSchedule {
   }
 
   /// What was acknowledged and is not there any more (the server may have lost it in a crash) is sent again.
-  private func takeBackDenied(of transfer: ChunkTransfer, holding digests: [Int: [UInt8]]) {
+  private func takeBackDenied(of transfer: ChunkTransfer, notIn held: HeldChunks) {
     guard transfer.doneCount > 0 else { return }
     for (index, state) in transfer.states.enumerated() {
-      if case .done(let digest) = state, digests[index] != digest.sha256 { _ = transfer.deny(index) }
+      if case .done(let digest) = state, !held.holds(digest, at: index) { _ = transfer.deny(index) }
     }
+  }
+
+  /// The name that a session of a file is opened with: the next one to publish, or what a temporary name will probably
+  /// become. Nil when that cannot be told.
+  func openingPath(of file: FileUpload) -> RelativePath? {
+    guard abilities.bindsNameAtOpening else { return file.path }
+    if let path = file.nextPath(limits) { return path }
+    return file.snapshot.names.lazy.compactMap { path in
+      limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) }
+    }.first
+  }
+
+  /// The session publishes under a name that the file is not, or no longer, to be published under.
+  func isBoundElsewhere(_ file: FileUpload) -> Bool {
+    guard let bound = file.session?.boundPath, file.publishing == nil else { return false }
+    return bound != openingPath(of: file)
   }
 
   /// The server has forgotten the session: another one, and every chunk again.

@@ -30,7 +30,7 @@ extension UploadSchedule {
   mutating func unwatch(_ request: HTTPRequestID, _ byteCount: Int, _ outcome: StepOutcome, at now: Moment) {
     let isAcknowledged: Bool
     switch outcome {
-    case .chunkStored, .published, .each: isAcknowledged = true
+    case .chunkStored, .chunkStoredAs, .published, .each: isAcknowledged = true
     default: isAcknowledged = false
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {

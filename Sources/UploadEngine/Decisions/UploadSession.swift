@@ -1,3 +1,5 @@
+import FileModel
+
 /// One upload session at the server, as far as the client knows it. It outlives revisions: what was sent of an earlier
 /// content and is still the same need not be sent again.
 struct UploadSession: Sendable {
@@ -22,6 +24,8 @@ struct UploadSession: Sendable {
   let nonce: [UInt8]
   var chunkBytes: Int
   let epoch: UInt64
+  /// The name under which it publishes, where that is fixed when it is opened.
+  var boundPath: RelativePath?
   var openedAtSeconds: Int64
   var expiresAtSeconds: Int64?
   var held = HeldChunks()

@@ -12,6 +12,13 @@ struct ResumeBody {
   private static let digestBytes = 32 + 4
   private static let nodeBytes = 1 + 4 + 32
 
+  /// What there is of a chunk in a change.
+  private enum Presence: UInt8 {
+    case absent = 0
+    case digest = 1
+    case digestAndToken = 2
+  }
+
   // MARK: - Writing
 
   static func encode(_ record: ResumeRecord, _ changes: [ResumeSnapshot.Change]) throws(StorageError) -> [UInt8] {
@@ -23,13 +30,16 @@ struct ResumeBody {
     try writer.append(count: changes.count, as: UInt32.self)
     for change in changes {
       try writer.append(count: change.index, as: UInt32.self)
-      writer.append(UInt8(change.digest == nil ? 0 : 1))
+      let presence: Presence =
+        change.digest == nil ? .absent : change.token == nil ? .digest : .digestAndToken
+      writer.append(presence.rawValue)
       guard let digest = change.digest else { continue }
       guard let sha256 = Digest32(digest.sha256) else {
         throw StorageError(.invalid, "chunk \(change.index) has a SHA-256 of \(digest.sha256.count) bytes")
       }
       writer.append(sha256)
       writer.append(digest.crc32c)
+      if let token = change.token { try writer.appendCounted(Array(token.utf8), as: UInt16.self) }
     }
     return writer.bytes
   }
@@ -85,10 +95,12 @@ struct ResumeBody {
 
   /// What is acknowledged after some changes.
   static func applying(
-    _ changes: [ResumeSnapshot.Change], to chunks: [Int: ChunkDigest]
-  ) -> [Int: ChunkDigest] {
+    _ changes: [ResumeSnapshot.Change], to chunks: [Int: ResumeRecord.AcknowledgedChunk]
+  ) -> [Int: ResumeRecord.AcknowledgedChunk] {
     var chunks = chunks
-    for change in changes { chunks[change.index] = change.digest }
+    for change in changes {
+      chunks[change.index] = change.digest.map { .init(index: change.index, digest: $0, token: change.token) }
+    }
     return chunks
   }
 
@@ -135,15 +147,19 @@ struct ResumeBody {
     var changes: [ResumeSnapshot.Change] = []
     changes.reserveCapacity(Int(count))
     for _ in 0..<count {
-      guard let index = reader.take(UInt32.self), let isThere = reader.take(UInt8.self), isThere <= 1 else {
-        return nil
+      guard let index = reader.take(UInt32.self),
+        let presence = reader.take(UInt8.self).flatMap({ Presence(rawValue: $0) })
+      else { return nil }
+      var change = ResumeSnapshot.Change(index: Int(index), digest: nil)
+      if presence != .absent {
+        change.digest = Self.digest(&reader)
+        guard change.digest != nil else { return nil }
       }
-      var digest: ChunkDigest?
-      if isThere == 1 {
-        digest = Self.digest(&reader)
-        guard digest != nil else { return nil }
+      if presence == .digestAndToken {
+        change.token = reader.takeCounted(as: UInt16.self).flatMap { String(validating: $0, as: UTF8.self) }
+        guard change.token != nil else { return nil }
       }
-      changes.append(.init(index: Int(index), digest: digest))
+      changes.append(change)
     }
     return changes
   }

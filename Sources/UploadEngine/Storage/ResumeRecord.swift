@@ -9,11 +9,14 @@ public struct ResumeRecord: Sendable, Hashable {
     public var index: Int
     /// What was acknowledged.
     public var digest: ChunkDigest
+    /// The name by which the server knows it, where it gives one.
+    public var token: String?
 
     /// A chunk and its digests.
-    public init(index: Int, digest: ChunkDigest) {
+    public init(index: Int, digest: ChunkDigest, token: String? = nil) {
       self.index = index
       self.digest = digest
+      self.token = token
     }
   }
 
@@ -102,11 +105,14 @@ public struct ResumeSnapshot: Sendable, Hashable {
     public var index: Int
     /// What is acknowledged now.
     public var digest: ChunkDigest?
+    /// The name by which the server knows it, where it gives one.
+    public var token: String?
 
     /// A chunk and what is acknowledged of it now.
-    public init(index: Int, digest: ChunkDigest?) {
+    public init(index: Int, digest: ChunkDigest?, token: String? = nil) {
       self.index = index
       self.digest = digest
+      self.token = token
     }
   }
 

@@ -54,7 +54,9 @@ package enum ResumeRecordCoding {
 
   /// A record's whole file.
   package static func encode(_ record: ResumeRecord, in envelope: Envelope) throws(StorageError) -> [UInt8] {
-    let chunks = record.acknowledged.map { ResumeSnapshot.Change(index: $0.index, digest: $0.digest) }
+    let chunks = record.acknowledged.map {
+      ResumeSnapshot.Change(index: $0.index, digest: $0.digest, token: $0.token)
+    }
     return envelope.header + (try segment(0, of: record, chunks, in: envelope))
   }
 
@@ -120,7 +122,7 @@ package enum ResumeRecordCoding {
       end = reader.position
     }
     var record = body.record
-    record.acknowledged = chunks.sorted { $0.key < $1.key }.map { .init(index: $0.key, digest: $0.value) }
+    record.acknowledged = chunks.values.sorted { $0.index < $1.index }
     return Reading(record: record, unreadableBytes: reader.count - end)
   }
 

@@ -15,6 +15,11 @@ public protocol Destination: Sendable {
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest
   /// What a response to a step means.
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome
+  /// A further request that a step needs before it can be said what became of it: the next page of a list, or a look at
+  /// what is published. Nil when the responses so far, oldest first and at least one, are enough.
+  func followUp(of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest?
+  /// What the response to a step means, with those to its follow-ups.
+  func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome
   /// What a response says about the server, whatever the step was.
   func offers(in response: HTTPResponse) -> DestinationOffers
   /// The name under which a file's path will be published; tells people when it differs from the path.
@@ -24,6 +29,19 @@ public protocol Destination: Sendable {
 extension Destination {
   /// One address.
   public var endpointCount: Int { 1 }
+
+  /// Every step is one request.
+  public func followUp(
+    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
+  ) -> HTTPRequest? { nil }
+
+  /// Only the step's own response counts.
+  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+    guard let first = responses.first else {
+      return .refused(StepFailure(.unexpectedAnswer, "There is no answer."))
+    }
+    return outcome(of: step, response: first)
+  }
 
   /// Nothing beyond the abilities.
   public func offers(in response: HTTPResponse) -> DestinationOffers { DestinationOffers() }
@@ -46,6 +64,16 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var fileBytesMax: UInt64?
   /// A commit may be sent while chunks are on their way: the server waits for them.
   public var commitWaitsForChunks: Bool
+  /// A session publishes under the name that it was opened with; another name needs another session.
+  public var bindsNameAtOpening = false
+  /// A commit names every chunk by its digest and the token with which it was acknowledged.
+  public var commitListsChunks = false
+  /// A session without a chunk cannot be published: an empty file goes as a whole file.
+  public var needsChunks = false
+  /// Every chunk but the last is at least so long.
+  public var chunkBytesMin = 1
+  /// A session has no more chunks than this.
+  public var chunkCountMax = Int.max
 
   /// States the abilities.
   public init(
@@ -58,6 +86,18 @@ public struct DestinationAbilities: Hashable, Sendable {
     self.unknownLength = unknownLength
     self.wholeFileBytesMax = wholeFileBytesMax
     self.fileBytesMax = fileBytesMax
+  }
+}
+
+extension DestinationAbilities {
+  /// The shortest chunk with which a file of this size fits into one session; nil is a size that is not known yet.
+  public func chunkBytesLeast(forFileOf sizeBytes: UInt64?) -> Int {
+    guard let sizeBytes = sizeBytes ?? fileBytesMax, chunkCountMax < .max else { return chunkBytesMin }
+    let count = UInt64(max(1, chunkCountMax))
+    let least = Int(clamping: sizeBytes / count + (sizeBytes.isMultiple(of: count) ? 0 : 1))
+    let step = 64 << 10
+    guard least < .max - step else { return least }
+    return max(chunkBytesMin, (least + step - 1) / step * step)
   }
 }
 
@@ -216,12 +256,15 @@ public struct SessionCommit: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
+  /// Every chunk, in order; empty where the destination does not ask for them.
+  public var chunks: [CommittedChunk]
 
   /// Collects what a commit states.
   public init(
     session: SessionIdentity, sizeBytes: UInt64, chunkCount: Int, merkleRoot: [UInt8], chainTip: [UInt8],
-    path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32
+    path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32, chunks: [CommittedChunk] = []
   ) {
+    self.chunks = chunks
     self.session = session
     self.sizeBytes = sizeBytes
     self.chunkCount = chunkCount
@@ -230,6 +273,20 @@ public struct SessionCommit: Hashable, Sendable {
     self.path = path
     self.modifiedNanoseconds = modifiedNanoseconds
     self.mode = mode
+  }
+}
+
+/// A chunk as a commit names it.
+public struct CommittedChunk: Hashable, Sendable {
+  /// Digests of its bytes.
+  public var digest: ChunkDigest
+  /// What the server acknowledged it with.
+  public var token: String
+
+  /// A chunk with its digests and its token.
+  public init(digest: ChunkDigest, token: String) {
+    self.digest = digest
+    self.token = token
   }
 }
 
@@ -287,12 +344,14 @@ public enum StepOutcome: Hashable, Sendable {
   case sessionOpened(
     id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: Set<ChunkEncoding> = [.identity])
   /// What the server holds: SHA-256 by chunk index; with the session's facts as the server sees them now, as far as it
-  /// says so.
+  /// says so. A server that knows no SHA-256 names what it holds by the tokens with which it acknowledged it.
   case held(
     digests: [Int: [UInt8]], chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
-    encodings: Set<ChunkEncoding> = [.identity])
+    encodings: Set<ChunkEncoding> = [.identity], tokens: [Int: String] = [:])
   /// The chunk is stored and its digests were checked.
   case chunkStored
+  /// Likewise; from now on the server knows it by this token.
+  case chunkStoredAs(token: String)
   /// Published and verified.
   case published(Receipt)
   /// The server lacks these chunks or holds other bytes for them.

@@ -53,11 +53,13 @@ struct ScheduleHarness {
 
   init(
     limits: UploadLimits = standardLimits, wholeFileBytesMax: Int = chunkBytes, catalog: [CatalogEntry] = [],
-    records: [ResumeRecord] = [], commitWaitsForChunks: Bool = false, endpointCount: Int = 1
+    records: [ResumeRecord] = [], commitWaitsForChunks: Bool = false, endpointCount: Int = 1,
+    abilities change: (inout DestinationAbilities) -> Void = { _ in }
   ) {
-    let abilities = DestinationAbilities(
+    var abilities = DestinationAbilities(
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
       fileBytesMax: nil, commitWaitsForChunks: commitWaitsForChunks)
+    change(&abilities)
     schedule = UploadSchedule(
       limits: limits, abilities: abilities, catalog: catalog, records: records, endpointCount: endpointCount,
       random: SplitMix64(state: 7))

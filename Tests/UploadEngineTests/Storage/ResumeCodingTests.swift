@@ -85,6 +85,19 @@ import Testing
     }
   }
 
+  @Test func tokensOfChunks_comeBack_andGoWithTheirChunk() throws {
+    var record = ResumeFixture.record()
+    for index in record.acknowledged.indices where index > 0 { record.acknowledged[index].token = "\"e-\(index)\"" }
+    let last = try #require(record.acknowledged.last)
+    let segment = try ResumeRecordCoding.segment(
+      1, of: record, [.init(index: 0, digest: last.digest, token: "new"), .init(index: last.index, digest: nil)],
+      in: envelope)
+    let file = try ResumeRecordCoding.encode(record, in: envelope)
+    #expect(try decode(file).record.acknowledged == record.acknowledged)
+    let changed = [.init(index: 0, digest: last.digest, token: "new")] + record.acknowledged.dropFirst().dropLast()
+    #expect(try decode(file + segment).record.acknowledged == changed)
+  }
+
   @Test func segmentsOutOfPlace_areNotAccepted() throws {
     let first = Array(files[1][files[0].count...])
     let second = Array(files[2][files[1].count...])
