@@ -64,7 +64,7 @@ extension ChunkProtocolDestination {
     return request(
       .put, .chunk(id: sending.session.id, index: index),
       headers: headers.fields + [(HeaderName.contentType, MediaType.octets)], body: .pinned(sending.body),
-      limits: bodyLimits(sending.body.bytes.count), sentBytes: sending.sentBytes)
+      limits: HTTPRequestLimits.forBody(of: sending.body.bytes.count), sentBytes: sending.sentBytes)
   }
 
   private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {
@@ -82,7 +82,8 @@ extension ChunkProtocolDestination {
   private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
     request(
       .put, .file(name: publishedName(for: sending.path)), headers: wholeFileFields(sending),
-      body: sending.body.map { .pinned($0) } ?? .bytes([]), limits: bodyLimits(sending.body?.bytes.count ?? 0),
+      body: sending.body.map { .pinned($0) } ?? .bytes([]),
+      limits: HTTPRequestLimits.forBody(of: sending.body?.bytes.count ?? 0),
       sentBytes: sending.sentBytes)
   }
 
@@ -97,7 +98,8 @@ extension ChunkProtocolDestination {
     }
     return request(
       .post, .files, headers: [(HeaderName.contentType, MediaType.bundle)], body: .pieces(pieces),
-      limits: bodyLimits(pieces.reduce(0) { $0 + $1.byteCount }), sentBytes: sendings.first?.sentBytes)
+      limits: HTTPRequestLimits.forBody(of: pieces.reduce(0) { $0 + $1.byteCount }),
+      sentBytes: sendings.first?.sentBytes)
   }
 
   private func wholeFileFields(_ sending: WholeFileSending) -> [(name: String, value: String)] {
@@ -153,13 +155,5 @@ extension ChunkProtocolDestination {
       tag: ChunkTag.tag(
         key: key, index: index, sizeBytes: sizeBytes, chunkSHA256: digest.sha256, sessionID: sessionID, nonce: nonce),
       contentSHA256: nil)
-  }
-
-  /// A body that keeps above the stall limit is given the time that it needs, twice; the stall check ends the others.
-  private func bodyLimits(_ byteCount: Int) -> HTTPRequestLimits {
-    let seconds = 2 * UInt64(byteCount) / UInt64(UploadConstants.stallBytesPerSecond)
-    let total = max(UploadConstants.chunkTimeoutBase, .seconds(Int64(clamping: seconds)))
-    return HTTPRequestLimits(
-      total: min(total, UploadConstants.resourceTimeout), stall: UploadConstants.stallDetection)
   }
 }

@@ -1,0 +1,134 @@
+import UploadEngine
+
+/// What a response of an S3 server says of a failure, and the failures' meaning
+/// (https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html).
+struct S3Answer {
+  let response: HTTPResponse
+  /// The body's root, where it is XML.
+  let root: XMLElement?
+  /// The error's name; nil for a success, and for a refusal without a body.
+  let code: String?
+
+  var status: Int { response.status }
+  var isSuccess: Bool { (200..<300).contains(status) }
+  /// The response's own ETag, with its quotes.
+  var entityTag: String? { Self.entityTag(response.header("etag")) }
+
+  private static let entityTagBytesMax = 256
+  private static let messageCharactersMax = 200
+
+  init(_ response: HTTPResponse) {
+    self.response = response
+    root = response.body.isEmpty ? nil : XMLElement(response.body)
+    code = root?.name == "Error" ? root?.child("Code")?.text : nil
+  }
+
+  /// An ETag that can be kept and sent back.
+  static func entityTag(_ text: String?) -> String? {
+    guard let text, !text.isEmpty, text.utf8.count <= entityTagBytesMax,
+      text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+    else { return nil }
+    return text
+  }
+
+  /// The upload is not there any more, or the key is taken: perhaps by what an earlier try has published.
+  var mayMeanPublished: Bool {
+    code == "NoSuchUpload" || code == "PreconditionFailed" || status == 412 || status == 404 && code == nil
+  }
+
+  /// What went wrong, for decisions and for people.
+  func failure(at address: String, region: String, hasTemporaryCredentials: Bool) -> StepFailure {
+    let code = code ?? codeOfStatus
+    let said = "The S3 server at \(address) answered \(code)\(message)"
+    let retryAfter = RetryAfter.duration(of: response)
+    switch code {
+    case "NoSuchUpload": return StepFailure(.sessionGone, "\(said): it no longer knows the upload, which begins anew.")
+    case "InvalidPart", "InvalidPartOrder", "OperationAborted", "ConditionalRequestConflict":
+      return StepFailure(.conflict, "\(said); it will be asked which parts it holds.", retryAfter: retryAfter)
+    case "RequestTimeout", "RequestTimeoutException":
+      return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
+    case "SlowDown", "ServiceUnavailable", "Throttling", "ThrottlingException", "RequestLimitExceeded",
+      "BandwidthLimitExceeded", "TooManyRequests", "PriorRequestNotComplete", "XMinioServerNotInitialized":
+      return StepFailure(.busy, "\(said): it asks for a pause.", retryAfter: retryAfter)
+    case "InternalError": return StepFailure(.serverError, "\(said).", retryAfter: retryAfter)
+    case "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "IncompleteBody":
+      return StepFailure(.digestMismatch, "\(said): the bytes were damaged on the way.")
+    case "EntityTooLarge": return StepFailure(.tooLarge(limitBytes: maximumBytes), "\(said): the file is too large.")
+    case "KeyTooLongError": return StepFailure(.nameRefused, "\(said): with its prefix the name is too long.")
+    case "PreconditionFailed":
+      return StepFailure(.nameRefused, "\(said): there is an object of this name, and it is not to be replaced.")
+    case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":
+      return StepFailure(.insufficientStorage, "\(said): its storage or the quota is full.", retryAfter: retryAfter)
+    default: return accessFailure(code, said, region, hasTemporaryCredentials)
+    }
+  }
+
+  /// Failures for which somebody has to look at the settings, and what the status alone says.
+  private func accessFailure(
+    _ code: String, _ said: String, _ region: String, _ hasTemporaryCredentials: Bool
+  ) -> StepFailure {
+    switch code {
+    case "ExpiredToken", "TokenRefreshRequired", "InvalidToken":
+      // Others are on their way.
+      guard !hasTemporaryCredentials else { return StepFailure(.busy, "\(said): newer credentials are awaited.") }
+      return StepFailure(.unauthorized, "\(said): the credentials have expired; provide others and start again.")
+    case "RequestTimeTooSkewed":
+      return StepFailure(.busy, "\(said): the clocks of this machine and the server differ; set this machine's clock.")
+    case "InvalidAccessKeyId", "SignatureDoesNotMatch":
+      return StepFailure(.unauthorized, "\(said): check the access key, its secret and the region (\(region)).")
+    case "AccessDenied", "AllAccessDisabled", "AccountProblem":
+      return StepFailure(.forbidden, "\(said): the credentials may not write to this bucket.")
+    case "NoSuchBucket": return StepFailure(.badRequest, "\(said): there is no such bucket; make it, or correct --to.")
+    case "PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException",
+      "InvalidRegion":
+      let right = response.header("x-amz-bucket-region") ?? root?.child("Region")?.text
+      let advice = right.map { "set --s3-region \(Self.printable($0))" } ?? "set --s3-region and the right endpoint"
+      return StepFailure(.badRequest, "\(said): the bucket is not in the region \(region); \(advice).")
+    case "EntityTooSmall":
+      return StepFailure(.badRequest, "\(said): it wants larger parts; set --chunk-size to a larger size.")
+    default: return statusFailure(said)
+    }
+  }
+
+  private func statusFailure(_ said: String) -> StepFailure {
+    let retryAfter = RetryAfter.duration(of: response)
+    switch status {
+    case 401: return StepFailure(.unauthorized, "\(said).")
+    case 403: return StepFailure(.forbidden, "\(said).")
+    case 404: return StepFailure(.badRequest, "\(said): nothing answers there.")
+    case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
+    case 409: return StepFailure(.conflict, "\(said).", retryAfter: retryAfter)
+    case 413: return StepFailure(.tooLarge(limitBytes: nil), "\(said): a request is larger than it takes.")
+    case 429, 503: return StepFailure(.busy, "\(said).", retryAfter: retryAfter)
+    case 500...599: return StepFailure(.serverError, "\(said).", retryAfter: retryAfter)
+    case 400..<500: return StepFailure(.badRequest, "\(said).")
+    default: return StepFailure(.unexpectedAnswer, "\(said), which is not expected.")
+    }
+  }
+
+  /// A refusal without a name, as HEAD gives.
+  private var codeOfStatus: String {
+    switch status {
+    case 301: "PermanentRedirect"
+    case 307: "TemporaryRedirect"
+    case 412: "PreconditionFailed"
+    case 507: "InsufficientStorage"
+    default: "HTTP status \(status)"
+    }
+  }
+
+  private var maximumBytes: UInt64? { root?.child("MaxSizeAllowed").flatMap { UInt64($0.text) } }
+
+  private var message: String {
+    guard let text = root?.child("Message")?.text, !text.isEmpty else { return "" }
+    return " (“\(Self.printable(text))”)"
+  }
+
+  /// Nothing of a server's text may move a terminal's cursor, or fill a log.
+  private static func printable(_ text: String) -> String {
+    String(
+      text.prefix(messageCharactersMax).map {
+        $0.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f } ? $0 : " "
+      })
+  }
+}

@@ -1,0 +1,164 @@
+import Integrity
+public import UploadEngine
+
+extension S3Destination {
+  /// What the response to a step means, where it needs no other.
+  public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+    outcome(of: step, responses: [response])
+  }
+
+  /// What the responses to a step and its follow-ups mean. Whatever they hold, this returns.
+  public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+    guard let response = responses.first else { return unexpected("did not answer") }
+    let answer = S3Answer(response)
+    switch step {
+    case .prewarm:
+      // A key that may only write is refused here, and the connection is warm all the same.
+      return response.status < 500 ? .warmed : refused(answer)
+    case .openSession(let opening): return opened(opening, answer)
+    case .querySession: return held(responses)
+    case .sendChunk: return stored(answer)
+    case .commit(let commit): return committed(commit, answer, object: responses.dropFirst().first)
+    case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)
+    case .sendWholeFile(let sending): return published(sending, answer, object: responses.dropFirst().first)
+    case .sendBundle: return unexpected("was sent several files in one request, which it never offered to take")
+    }
+  }
+
+  private func opened(_ opening: SessionOpening, _ answer: S3Answer) -> StepOutcome {
+    guard answer.isSuccess else { return refused(answer) }
+    guard answer.root?.name == "InitiateMultipartUploadResult",
+      let upload = S3Upload(
+        key: publishedName(for: opening.path), uploadID: answer.root?.child("UploadId")?.text ?? "")
+    else { return unexpected("began an upload, but its answer is not understood") }
+    return .sessionOpened(
+      id: upload.sessionID, chunkBytes: opening.chunkBytes,
+      expiresAtSeconds: answer.response.header("x-amz-abort-date").flatMap(HTTPDate.seconds))
+  }
+
+  private func stored(_ answer: S3Answer) -> StepOutcome {
+    guard answer.isSuccess else { return refused(answer) }
+    guard let tag = answer.entityTag else { return unexpected("took a part, but did not name it by an ETag") }
+    return .chunkStoredAs(token: tag)
+  }
+
+  /// Parts are recognised by their ETags, and by their SHA-256 where the server keeps it.
+  private func held(_ responses: [HTTPResponse]) -> StepOutcome {
+    var tokens: [Int: String] = [:]
+    var digests: [Int: [UInt8]] = [:]
+    for response in responses {
+      let answer = S3Answer(response)
+      guard answer.isSuccess else { return refused(answer) }
+      guard let list = S3PartList(response) else { return unexpected("listed parts in a way that is not understood") }
+      for part in list.parts {
+        tokens[part.number - 1] = part.entityTag
+        digests[part.number - 1] = part.sha256
+      }
+    }
+    if let last = responses.last, S3PartList(last)?.next != nil { return unexpected("has no end of its list of parts") }
+    return .held(digests: digests, tokens: tokens)
+  }
+
+  private func committed(_ commit: SessionCommit, _ answer: S3Answer, object: HTTPResponse?) -> StepOutcome {
+    let receipt = { (id: String) in
+      Receipt(
+        id: id, name: publishedName(for: commit.path), sizeBytes: commit.sizeBytes,
+        merkleRoot: Hex.encode(commit.merkleRoot), chainTip: Hex.encode(commit.chainTip),
+        publishedAtMilliseconds: publicationTime(answer.response))
+    }
+    if let id = earlierPublication(object, nonce: commit.session.nonce, sizeBytes: commit.sizeBytes) {
+      return .published(receipt(id))
+    }
+    // A status of 200 was sent before it was known how this would end.
+    guard answer.isSuccess, answer.code == nil else { return refused(answer) }
+    guard answer.root?.name == "CompleteMultipartUploadResult",
+      let tag = S3Answer.entityTag(answer.root?.child("ETag")?.text)
+    else { return unexpected("completed an upload, but its answer is not understood") }
+    return .published(receipt(publicationID(answer.response, tag)))
+  }
+
+  private func published(_ sending: WholeFileSending, _ answer: S3Answer, object: HTTPResponse?) -> StepOutcome {
+    let size = UInt64(clamping: sending.body?.bytes.count ?? 0)
+    let proof = wholeFileProof(sending)
+    let receipt = { (id: String) in
+      Receipt(
+        id: id, name: publishedName(for: sending.path), sizeBytes: size, merkleRoot: Hex.encode(proof.merkleRoot),
+        chainTip: Hex.encode(proof.chainTip), publishedAtMilliseconds: publicationTime(answer.response))
+    }
+    if let id = earlierPublication(object, nonce: sending.nonce, sizeBytes: size) { return .published(receipt(id)) }
+    guard answer.isSuccess else { return refused(answer) }
+    guard let tag = answer.entityTag else { return unexpected("took a file, but did not name it by an ETag") }
+    return .published(receipt(publicationID(answer.response, tag)))
+  }
+
+  /// The id of an object that this very session has made, in an answer that never reached us.
+  private func earlierPublication(_ object: HTTPResponse?, nonce: [UInt8], sizeBytes: UInt64) -> String? {
+    guard let object, object.status == 200, !nonce.isEmpty, object.header(S3Metadata.session) == Hex.encode(nonce),
+      object.header("content-length") == String(sizeBytes), let tag = S3Answer(object).entityTag
+    else { return nil }
+    return publicationID(object, tag)
+  }
+
+  private func publicationID(_ response: HTTPResponse, _ entityTag: String) -> String {
+    response.header("x-amz-version-id") ?? entityTag.replacing("\"", with: "")
+  }
+
+  private func publicationTime(_ response: HTTPResponse) -> Int64 {
+    (response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()) * 1000
+  }
+
+  /// Over the file's one chunk.
+  func wholeFileProof(_ sending: WholeFileSending) -> (merkleRoot: [UInt8], chainTip: [UInt8]) {
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: Hex.encode(sending.nonce))
+    if sending.body != nil {
+      tree.append(chunkSHA256: sending.digest.sha256)
+      chain.extend(with: sending.digest.sha256)
+    }
+    return (tree.root, chain.tip)
+  }
+
+  private func refused(_ answer: S3Answer) -> StepOutcome {
+    .refused(
+      answer.failure(
+        at: address.text, region: signature.region, hasTemporaryCredentials: credentials().expiresAtSeconds != nil))
+  }
+
+  private func unexpected(_ what: String) -> StepOutcome {
+    .refused(
+      StepFailure(.unexpectedAnswer, "The server at \(address.text) \(what). Check that it is an S3 endpoint."))
+  }
+}
+
+/// One page of an answer to ListParts.
+struct S3PartList {
+  struct Part {
+    var number: Int
+    var entityTag: String
+    var sha256: [UInt8]?
+  }
+
+  private(set) var parts: [Part] = []
+  /// The number of the last part of this page; nil when there is no further page.
+  private(set) var next: Int?
+
+  /// Nil for anything else.
+  init?(_ response: HTTPResponse) {
+    guard response.status == 200, let root = XMLElement(response.body), root.name == "ListPartsResult" else {
+      return nil
+    }
+    for element in root.children where element.name == "Part" {
+      guard let number = element.child("PartNumber").flatMap({ Int($0.text) }),
+        (1...S3Limits.partCountMax).contains(number), let tag = S3Answer.entityTag(element.child("ETag")?.text)
+      else { return nil }
+      let sha256 = element.child("ChecksumSHA256").flatMap { Base64.decode($0.text) }
+      parts.append(Part(number: number, entityTag: tag, sha256: sha256.flatMap { $0.count == 32 ? $0 : nil }))
+    }
+    guard root.child("IsTruncated")?.text == "true" else { return }
+    // A page that does not go on would be asked for for ever.
+    guard let last = parts.last?.number, root.child("NextPartNumberMarker").map({ $0.text == "\(last)" }) ?? true else {
+      return nil
+    }
+    next = last
+  }
+}

@@ -1,0 +1,177 @@
+import FileModel
+import Integrity
+public import UploadEngine
+
+extension S3Destination {
+  /// The request that carries out a step. There is one address.
+  public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+    switch step {
+    case .prewarm: request(.head, key: nil)
+    case .openSession(let opening): openingRequest(opening)
+    case .querySession(let session): listRequest(session, after: 0)
+    case .sendChunk(let sending): partRequest(sending)
+    case .commit(let commit): completionRequest(commit)
+    case .abort(let session): uploadRequest(.delete, session)
+    case .sendWholeFile(let sending): wholeFileRequest(sending)
+    case .sendBundle(let sendings):
+      // Never asked for: several files in one request have to be offered.
+      sendings.first.map(wholeFileRequest) ?? request(.head, key: nil)
+    }
+  }
+
+  /// The rest of a list of parts, and a look at the object after an answer that may mean that it is there already.
+  public func followUp(
+    of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
+  ) -> HTTPRequest? {
+    guard let last = responses.last else { return nil }
+    switch step {
+    case .querySession(let session):
+      return S3PartList(last)?.next.map { listRequest(session, after: $0) }
+    case .commit(let commit):
+      guard responses.count == 1, S3Answer(last).mayMeanPublished,
+        let upload = S3Upload(sessionID: commit.session.id)
+      else { return nil }
+      return request(.head, key: upload.key)
+    case .sendWholeFile(let sending):
+      guard responses.count == 1, S3Answer(last).mayMeanPublished else { return nil }
+      return request(.head, key: publishedName(for: sending.path))
+    case .prewarm, .openSession, .sendChunk, .abort, .sendBundle:
+      return nil
+    }
+  }
+
+  /// A complete answer may take minutes, while the server sends white space.
+  private static let completionTimeout: Duration = .seconds(600)
+
+  // MARK: - Steps
+
+  private func openingRequest(_ opening: SessionOpening) -> HTTPRequest {
+    var headers = facts(opening.fileID, opening.nonce, opening.modifiedNanoseconds)
+    if options.checksum != .none {
+      headers.append(("x-amz-checksum-algorithm", options.checksum.rawValue.uppercased()))
+    }
+    return request(
+      .post, key: publishedName(for: opening.path), query: [("uploads", "")], headers: headers, body: .bytes([]))
+  }
+
+  private func partRequest(_ sending: ChunkSending) -> HTTPRequest {
+    uploadRequest(
+      .put, sending.session, query: [("partNumber", "\(sending.index &+ 1)")],
+      headers: checksumHeaders(sending.digest), body: .pinned(sending.body), sha256: sending.digest.sha256,
+      limits: .forBody(of: sending.body.bytes.count), sentBytes: sending.sentBytes)
+  }
+
+  private func listRequest(_ session: SessionIdentity, after marker: Int) -> HTTPRequest {
+    uploadRequest(.get, session, query: marker == 0 ? [] : [("part-number-marker", "\(marker)")])
+  }
+
+  private func completionRequest(_ commit: SessionCommit) -> HTTPRequest {
+    let parts = commit.chunks.enumerated().map { index, chunk in
+      "<Part>\(checksumElement(chunk.digest))<ETag>\(XMLElement.escape(chunk.token))</ETag>"
+        + "<PartNumber>\(index + 1)</PartNumber></Part>"
+    }
+    let body = Array(
+      ("<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">" + parts.joined()
+        + "</CompleteMultipartUpload>").utf8)
+    return uploadRequest(
+      .post, commit.session,
+      headers: [("content-type", "application/xml"), ("x-amz-mp-object-size", "\(commit.sizeBytes)")] + condition,
+      body: .bytes(body), sha256: sha256(body), limits: HTTPRequestLimits(total: Self.completionTimeout))
+  }
+
+  private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
+    let root = Hex.encode(wholeFileProof(sending).merkleRoot)
+    return request(
+      .put, key: publishedName(for: sending.path),
+      headers: facts(sending.fileID, sending.nonce, sending.modifiedNanoseconds)
+        + [(S3Metadata.merkleRoot, root)] + checksumHeaders(sending.digest) + condition,
+      body: sending.body.map { .pinned($0) } ?? .bytes([]),
+      sha256: sending.body == nil ? sha256([]) : sending.digest.sha256,
+      limits: .forBody(of: sending.body?.bytes.count ?? 0), sentBytes: sending.sentBytes)
+  }
+
+  // MARK: - Parts of requests
+
+  /// What is kept with an object.
+  private func facts(_ file: FileID, _ nonce: [UInt8], _ modifiedNanoseconds: Int64) -> [(String, String)] {
+    [
+      ("content-type", "application/octet-stream"),
+      (S3Metadata.modified, S3Metadata.seconds(ofNanoseconds: modifiedNanoseconds)),
+      (S3Metadata.file, file.description), (S3Metadata.session, Hex.encode(nonce)),
+    ]
+  }
+
+  private var condition: [(String, String)] { options.ifExists == .refuse ? [("if-none-match", "*")] : [] }
+
+  private func checksum(_ digest: ChunkDigest) -> String? {
+    switch options.checksum {
+    case .none: nil
+    case .crc32c: Base64.encode(withUnsafeBytes(of: digest.crc32c.bigEndian) { Array($0) })
+    case .sha256: Base64.encode(digest.sha256)
+    }
+  }
+
+  private func checksumHeaders(_ digest: ChunkDigest) -> [(String, String)] {
+    checksum(digest).map { [("x-amz-checksum-\(options.checksum.rawValue)", $0)] } ?? []
+  }
+
+  private func checksumElement(_ digest: ChunkDigest) -> String {
+    let name = "Checksum\(options.checksum.rawValue.uppercased())"
+    return checksum(digest).map { "<\(name)>\($0)</\(name)>" } ?? ""
+  }
+
+  /// A request that is about a multipart upload. One whose id is none of ours is for an upload that cannot be.
+  private func uploadRequest(
+    _ method: HTTPRequest.Method, _ session: SessionIdentity, query: [(String, String)] = [],
+    headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,
+    limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
+  ) -> HTTPRequest {
+    let upload = S3Upload(sessionID: session.id)
+    return request(
+      method, key: upload?.key ?? "", query: query + [("uploadId", upload?.uploadID ?? session.id)], headers: headers,
+      body: body, sha256: payload, limits: limits, sentBytes: sentBytes)
+  }
+
+  private func request(
+    _ method: HTTPRequest.Method, key: String?, query items: [(String, String)] = [],
+    headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,
+    limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil
+  ) -> HTTPRequest {
+    let path = pathStart + "/" + (key.map { PercentEncoding.encode($0, keepsSlashes: true) } ?? "")
+    let query = S3Query(items.map { (name: $0.0, value: $0.1) })
+    let credentials = credentials()
+    let time = SigningTime(secondsSince1970: secondsSince1970())
+    let payloadSHA256 = Hex.encode(payload ?? Integrity.sha256([]))
+    var fields = headers.map { (name: $0.0, value: $0.1) }
+    fields.append((name: "x-amz-content-sha256", value: payloadSHA256))
+    fields.append((name: "x-amz-date", value: time.timestamp))
+    if let token = credentials.sessionToken { fields.append((name: "x-amz-security-token", value: token)) }
+    let authorization = signature.authorization(
+      for: SignatureV4.Request(
+        method: method.rawValue, path: path, query: query, headers: fields + [(name: "host", value: host)],
+        payloadSHA256: payloadSHA256),
+      at: time, with: credentials)
+    let url = urlStart + path + (query.canonicalText.isEmpty ? "" : "?" + query.canonicalText)
+    return HTTPRequest(
+      method, url, headers: fields.map { HTTPHeader($0.name, $0.value) } + [HTTPHeader("authorization", authorization)],
+      body: body, limits: limits, sentBytes: sentBytes)
+  }
+}
+
+/// The names under which facts are kept with an object.
+enum S3Metadata {
+  /// Seconds since 1970 with nine decimals, as rclone and s3fs read it.
+  static let modified = "x-amz-meta-mtime"
+  static let file = "x-amz-meta-uploadfs-file"
+  /// The nonce of the session that made the object: proof that it is ours.
+  static let session = "x-amz-meta-uploadfs-session"
+  /// Of objects that were sent in one request; of others it is only known when their facts can no longer be changed.
+  static let merkleRoot = "x-amz-meta-uploadfs-merkle-root"
+
+  static func seconds(ofNanoseconds nanoseconds: Int64) -> String {
+    let (seconds, rest) = nanoseconds.magnitude.quotientAndRemainder(dividingBy: 1_000_000_000)
+    let decimals = String(rest)
+    return (nanoseconds < 0 ? "-" : "") + "\(seconds)."
+      + String(repeating: "0", count: 9 - decimals.utf8.count) + decimals
+  }
+}

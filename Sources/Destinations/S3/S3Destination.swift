@@ -1,0 +1,145 @@
+import ChunkProtocol
+public import FileModel
+import Integrity
+public import UploadEngine
+
+/// What can be chosen about an S3 destination.
+public struct S3Options: Hashable, Sendable {
+  /// A checksum that the server keeps with each part and each object. What is sent is signed with its SHA-256 in any case.
+  public enum Checksum: String, CaseIterable, Sendable {
+    /// None: some servers refuse fields that they do not know.
+    case none
+    case crc32c
+    case sha256
+  }
+
+  /// What to do when the key is taken.
+  public enum IfExists: String, CaseIterable, Sendable {
+    /// A capture that was changed and closed again is published again under its key.
+    case replace
+    /// `If-None-Match: *`, for servers that know it.
+    case refuse
+  }
+
+  /// The region that requests are signed for; nil for what the address says.
+  public var region: String?
+  /// How requests name the bucket; nil for what is usual at the address.
+  public var style: S3Address.Style?
+  /// A checksum that the server keeps.
+  public var checksum = Checksum.none
+  /// What to do when the key is taken.
+  public var ifExists = IfExists.replace
+  /// Part requests in flight for one upload.
+  public var parallelChunks = UploadConstants.maxParallelChunkUploads
+  /// A file of at most this size goes in one request.
+  public var wholeFileBytesMax = S3Limits.partBytesMin
+  /// The largest file.
+  public var fileBytesMax = UploadConstants.fileBytesMax
+
+  /// The defaults.
+  public init() {}
+}
+
+/// Bounds that S3 sets.
+public enum S3Limits {
+  /// Every part but the last is at least so long.
+  public static let partBytesMin = 5 << 20
+  /// A multipart upload has no more parts.
+  public static let partCountMax = 10_000
+}
+
+/// An S3 bucket (spec G3): one multipart upload for each session, one PUT for a small file, everything signed.
+///
+/// A session's id is what a request needs to name it: the key and the server's id of the upload, both percent-encoded,
+/// with a `?` between them.
+public struct S3Destination: Destination {
+  /// What S3 can do.
+  public let abilities: DestinationAbilities
+  /// The bucket's address, without credentials.
+  public var displayURL: String { address.text }
+
+  let address: S3Address
+  let options: S3Options
+  let signature: SignatureV4
+  let credentials: @Sendable () -> S3Credentials
+  let secondsSince1970: @Sendable () -> Int64
+  /// In front of a percent-encoded key: the URL's start, and the path's start, which is signed.
+  let urlStart: String
+  let pathStart: String
+  /// As the transport sends it.
+  let host: String
+
+  /// A destination whose credentials and time are asked for at each request; both must be quick.
+  public init(
+    address: S3Address, options: S3Options = S3Options(),
+    credentials: @escaping @Sendable () -> S3Credentials, secondsSince1970: @escaping @Sendable () -> Int64
+  ) throws(DestinationError) {
+    self.address = address
+    self.options = options
+    self.credentials = credentials
+    self.secondsSince1970 = secondsSince1970
+    let region = options.region ?? address.usualRegion
+    let isRegion = region.utf8.allSatisfy {
+      PercentEncoding.encode(String(UnicodeScalar($0))).utf8.count == 1
+    }
+    guard !region.isEmpty, isRegion, options.parallelChunks > 0, options.wholeFileBytesMax > 0 else {
+      throw DestinationError(
+        .invalidOption, "The S3 region holds other characters than letters, digits and hyphens, or a limit is 0.")
+    }
+    signature = SignatureV4(region: region)
+    let base = address.endpoint.text
+    let schemeEnd = base.firstRange(of: "://")?.upperBound ?? base.startIndex
+    var authority = String(base[schemeEnd...])
+    for suffix in address.endpoint.isEncrypted ? [":443"] : [":80"] where authority.hasSuffix(suffix) {
+      authority.removeLast(suffix.count)
+    }
+    switch options.style ?? address.usualStyle {
+    case .path:
+      host = authority
+      pathStart = "/\(PercentEncoding.encode(address.bucket))"
+    case .virtualHost:
+      host = "\(address.bucket).\(authority)"
+      pathStart = ""
+    }
+    urlStart = "\(base[..<schemeEnd])\(host)"
+    var abilities = DestinationAbilities(
+      parallelChunks: options.parallelChunks, replaceableChunks: true, unknownLength: true,
+      wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax)
+    abilities.bindsNameAtOpening = true
+    abilities.commitListsChunks = true
+    abilities.needsChunks = true
+    abilities.chunkBytesMin = S3Limits.partBytesMin
+    abilities.chunkCountMax = S3Limits.partCountMax
+    self.abilities = abilities
+  }
+
+  /// The key: the prefix and the path, with bytes that a key should not have written as %XX.
+  public func publishedName(for path: RelativePath) -> String {
+    address.prefix + PublishedName.encode(path.bytes)
+  }
+}
+
+/// What a session's id says.
+struct S3Upload: Hashable {
+  var key: String
+  var uploadID: String
+
+  private static let uploadIDBytesMax = 4096
+
+  init?(key: String, uploadID: String) {
+    guard !uploadID.isEmpty, uploadID.utf8.count <= Self.uploadIDBytesMax else { return nil }
+    self.key = key
+    self.uploadID = uploadID
+  }
+
+  init?(sessionID: String) {
+    let parts = sessionID.split(separator: "?", omittingEmptySubsequences: false)
+    guard parts.count == 2, let key = PercentEncoding.decode(parts[0]), let id = PercentEncoding.decode(parts[1])
+    else { return nil }
+    self.init(key: key, uploadID: id)
+  }
+
+  var sessionID: String {
+    "\(PercentEncoding.encode(key, keepsSlashes: true))?\(PercentEncoding.encode(uploadID))"
+  }
+}

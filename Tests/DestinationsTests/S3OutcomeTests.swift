@@ -1,0 +1,260 @@
+import FileModel
+import Integrity
+import Testing
+import UploadEngine
+
+@testable import Destinations
+
+@Suite struct S3OutcomeTests {
+  private let destination: S3Destination
+  private let query = UploadStep.querySession(S3Fixture.session)
+
+  init() throws { destination = try S3Fixture.destination() }
+
+  private func afterwards(_ step: UploadStep, _ responses: HTTPResponse...) -> HTTPRequest? {
+    destination.followUp(of: step, after: responses, at: .first)
+  }
+
+  private func receipt(id: String) -> Receipt {
+    let commit = S3Fixture.commit()
+    return Receipt(
+      id: id, name: "day 1/a.mov", sizeBytes: commit.sizeBytes, merkleRoot: Hex.encode(commit.merkleRoot),
+      chainTip: Hex.encode(commit.chainTip), publishedAtMilliseconds: S3Fixture.now * 1000)
+  }
+
+  // MARK: - Sessions
+
+  @Test func opening_givesASessionThatNamesKeyAndUpload() throws {
+    let answer = Fixture.answer(
+      200,
+      text:
+        "<InitiateMultipartUploadResult><Bucket>b</Bucket><UploadId>2~x+/=</UploadId></InitiateMultipartUploadResult>",
+      headers: [HTTPHeader("x-amz-abort-date", "Sun, 06 Nov 1994 08:49:37 GMT")])
+    let outcome = destination.outcome(of: .openSession(Fixture.opening(path: "ä?.mov")), response: answer)
+    guard case .sessionOpened(let id, let chunkBytes, let expires, let encodings) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(chunkBytes == Fixture.opening().chunkBytes)
+    #expect(expires == 784_111_777)
+    #expect(encodings == [.identity])
+    #expect(S3Upload(sessionID: id) == S3Upload(key: "day 1/ä?.mov", uploadID: "2~x+/="))
+  }
+
+  @Test(arguments: ["", "<Error/>", "<InitiateMultipartUploadResult/>", "<a><UploadId>x</UploadId></a>"])
+  func openingThatNamesNoUpload_isUnexpected(text: String) {
+    let outcome = destination.outcome(
+      of: .openSession(Fixture.opening()), response: Fixture.answer(200, text: text))
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test func part_isKnownByItsTag() {
+    let answer = Fixture.answer(200, headers: [HTTPHeader("etag", "\"abc-1\"")])
+    #expect(
+      destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer) == .chunkStoredAs(token: "\"abc-1\""))
+    for tag in [nil, "", "a b", String(repeating: "x", count: 300)] {
+      let answer = Fixture.answer(200, headers: tag.map { [HTTPHeader("etag", $0)] } ?? [])
+      #expect(
+        destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure?.kind == .unexpectedAnswer)
+    }
+  }
+
+  // MARK: - Lists of parts
+
+  @Test func list_isAskedForPageByPage() throws {
+    let first = S3Fixture.page(1...3, isTruncated: true, next: 3)
+    let next = try #require(afterwards(query, first))
+    #expect(next.url.hasSuffix("/day%201/a.mov?part-number-marker=3&uploadId=up%2Fload%2B1"))
+    let second = S3Fixture.page(5...6)
+    #expect(afterwards(query, first, second) == nil)
+    #expect(
+      destination.outcome(of: query, responses: [first, second])
+        == .held(digests: [:], tokens: [0: "\"e1\"", 1: "\"e2\"", 2: "\"e3\"", 4: "\"e5\"", 5: "\"e6\""]))
+  }
+
+  @Test func list_givesTheDigestsThatTheServerKeeps() {
+    let digest = sha256([7])
+    let answer = Fixture.answer(
+      200,
+      text: "<ListPartsResult><Part><PartNumber>2</PartNumber><ETag>e</ETag><ChecksumSHA256>\(Base64.encode(digest))"
+        + "</ChecksumSHA256></Part></ListPartsResult>")
+    #expect(destination.outcome(of: query, responses: [answer]) == .held(digests: [1: digest], tokens: [1: "e"]))
+  }
+
+  @Test func listThatDoesNotGoOn_isAskedForOnce() {
+    for page in [
+      S3Fixture.page(1...3, isTruncated: true, next: 2),
+      Fixture.answer(200, text: "<ListPartsResult><IsTruncated>true</IsTruncated></ListPartsResult>"),
+      Fixture.answer(
+        200, text: "<ListPartsResult><Part><PartNumber>0</PartNumber><ETag>e</ETag></Part></ListPartsResult>"),
+      Fixture.answer(
+        200, text: "<ListPartsResult><Part><PartNumber>10001</PartNumber><ETag>e</ETag></Part></ListPartsResult>"),
+      Fixture.answer(200, text: "nonsense"),
+    ] {
+      #expect(afterwards(query, page) == nil)
+      #expect(destination.outcome(of: query, responses: [page]).failure?.kind == .unexpectedAnswer)
+    }
+  }
+
+  @Test func listOfAnUploadThatIsGone_beginsAnew() {
+    #expect(
+      destination.outcome(of: query, response: S3Fixture.error(404, "NoSuchUpload")).failure?.kind == .sessionGone)
+  }
+
+  // MARK: - Publication
+
+  @Test func completion_givesTheReceipt() {
+    let step = UploadStep.commit(S3Fixture.commit())
+    #expect(destination.outcome(of: step, response: S3Fixture.published()) == .published(receipt(id: "e-2")))
+    let versioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "v7")])
+    #expect(destination.outcome(of: step, response: versioned) == .published(receipt(id: "v7")))
+  }
+
+  /// S3 sends its status before it knows how the completion ends.
+  @Test(arguments: [
+    ("InternalError", StepFailure.Kind.serverError), ("InvalidPart", .conflict), ("SlowDown", .busy),
+    ("EntityTooSmall", .badRequest),
+  ])
+  func errorInA200_isAFailure(code: String, kind: StepFailure.Kind) {
+    let step = UploadStep.commit(S3Fixture.commit())
+    #expect(destination.outcome(of: step, response: S3Fixture.error(200, code)).failure?.kind == kind)
+    #expect(destination.outcome(of: step, response: Fixture.answer(200)).failure?.kind == .unexpectedAnswer)
+  }
+
+  /// The answer to the first try was lost: the upload is gone because it is published.
+  @Test func completionAfterALostAnswer_findsItsOwnObject() throws {
+    let step = UploadStep.commit(S3Fixture.commit())
+    let gone = S3Fixture.error(404, "NoSuchUpload")
+    let look = try #require(afterwards(step, gone))
+    #expect((look.method, look.url) == (.head, "https://s3.example.org:9000/captures/day%201/a.mov"))
+    #expect(afterwards(step, gone, S3Fixture.object()) == nil)
+    #expect(destination.outcome(of: step, responses: [gone, S3Fixture.object()]) == .published(receipt(id: "o-2")))
+  }
+
+  @Test func objectOfSomebodyElse_isNotOurs() {
+    let step = UploadStep.commit(S3Fixture.commit())
+    let gone = S3Fixture.error(404, "NoSuchUpload")
+    for object in [S3Fixture.object(size: 9), S3Fixture.object(nonce: [1]), Fixture.answer(404), Fixture.answer(403)] {
+      #expect(destination.outcome(of: step, responses: [gone, object]).failure?.kind == .sessionGone)
+    }
+  }
+
+  @Test func keyThatIsTaken_isRefused_unlessOurOwnEarlierTryTookIt() throws {
+    let file = Fixture.wholeFile()
+    let taken = S3Fixture.error(412, "PreconditionFailed")
+    #expect(afterwards(.sendWholeFile(file), taken)?.method == .head)
+    #expect(
+      destination.outcome(of: .sendWholeFile(file), responses: [taken, S3Fixture.object(size: 3)]).failure?.kind
+        == .nameRefused)
+    guard
+      case .published = destination.outcome(
+        of: .sendWholeFile(file), responses: [taken, S3Fixture.object(size: 9, nonce: file.nonce)])
+    else {
+      Issue.record("not recognised")
+      return
+    }
+  }
+
+  @Test func wholeFile_givesTheReceipt() throws {
+    let answer = Fixture.answer(
+      200, headers: [HTTPHeader("etag", "\"w\""), HTTPHeader("date", "Sun, 06 Nov 1994 08:49:37 GMT")])
+    guard case .published(let receipt) = destination.outcome(of: .sendWholeFile(Fixture.wholeFile()), response: answer)
+    else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.id == "w" && receipt.sizeBytes == 9 && receipt.name == "day 1/a b/c.txt")
+    #expect(receipt.publishedAtMilliseconds == 784_111_777_000)
+  }
+
+  // MARK: - Failures
+
+  @Test(arguments: [
+    (400, "RequestTimeout", StepFailure.Kind.transport(.timedOut)), (503, "SlowDown", .busy),
+    (500, "InternalError", .serverError),
+    (403, "AccessDenied", .forbidden), (403, "SignatureDoesNotMatch", .unauthorized),
+    (403, "InvalidAccessKeyId", .unauthorized), (403, "RequestTimeTooSkewed", .busy),
+    (404, "NoSuchBucket", .badRequest),
+    (400, "ExpiredToken", .unauthorized), (400, "EntityTooLarge", .tooLarge(limitBytes: nil)),
+    (400, "KeyTooLongError", .nameRefused), (400, "XAmzContentSHA256Mismatch", .digestMismatch),
+    (400, "BadDigest", .digestMismatch), (507, "XMinioStorageFull", .insufficientStorage),
+    (404, "NoSuchUpload", .sessionGone), (400, "InvalidPart", .conflict), (418, "Teapot", .badRequest),
+    (501, "NotImplemented", .serverError), (302, "Odd", .unexpectedAnswer),
+  ])
+  func errors_haveTheirMeaning(status: Int, code: String, kind: StepFailure.Kind) {
+    let failure = destination.outcome(
+      of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(status, code)
+    ).failure
+    #expect(failure?.kind == kind)
+    #expect(failure?.message.contains(code) == true)
+    #expect(failure?.message.contains("\n") == false)
+  }
+
+  @Test func credentialsThatEndByThemselves_areAwaited() throws {
+    let destination = try S3Fixture.destination(token: "t", expiresAtSeconds: S3Fixture.now + 60)
+    let failure = destination.outcome(
+      of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(400, "ExpiredToken")
+    ).failure
+    #expect(failure?.kind == .busy)
+  }
+
+  @Test func wrongRegion_isNamed() {
+    for answer in [
+      S3Fixture.error(301, "PermanentRedirect", headers: [HTTPHeader("x-amz-bucket-region", "eu-west-3")]),
+      S3Fixture.error(400, "AuthorizationHeaderMalformed", more: "<Region>eu-west-3</Region>"),
+    ] {
+      let failure = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure
+      #expect(failure?.kind == .badRequest)
+      #expect(failure?.message.contains("--s3-region eu-west-3") == true)
+    }
+  }
+
+  @Test func refusalsWithoutABody_goByTheirStatus() {
+    for (status, kind) in [
+      (503, StepFailure.Kind.busy), (403, .forbidden), (507, .insufficientStorage), (408, .transport(.timedOut)),
+    ] {
+      let answer = Fixture.answer(status, headers: [HTTPHeader("retry-after", "7")])
+      #expect(destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure?.kind == kind)
+    }
+    let busy = Fixture.answer(503, headers: [HTTPHeader("retry-after", "7")])
+    #expect(destination.outcome(of: .sendChunk(S3Fixture.sending()), response: busy).failure?.retryAfter == .seconds(7))
+  }
+
+  @Test func warmingAndEnding_takeWhatSaysThatNothingIsThere() {
+    for status in [200, 403, 404] {
+      #expect(destination.outcome(of: .prewarm, response: Fixture.answer(status)) == .warmed)
+    }
+    #expect(destination.outcome(of: .prewarm, response: Fixture.answer(503)).failure?.kind == .busy)
+    #expect(destination.outcome(of: .abort(S3Fixture.session), response: Fixture.answer(204)) == .ended)
+    #expect(
+      destination.outcome(of: .abort(S3Fixture.session), response: S3Fixture.error(404, "NoSuchUpload")) == .ended)
+  }
+
+  /// Whatever a server answers, nothing traps and nothing is believed that was not said.
+  @Test func nonsense_isNeverBelieved() {
+    let bodies: [[UInt8]] = [[], [0], Array("<".utf8), Array("{}".utf8), Array("<Error></Error>".utf8), [0xff, 0xfe]]
+    for step in Fixture.steps {
+      for status in [-1, 0, 100, 200, 204, 299, 304, 400, 404, 409, 412, 500, 999] {
+        for body in bodies {
+          let answer = HTTPResponse(status: status, body: body)
+          let responses = [answer, answer, answer]
+          _ = destination.followUp(of: step, after: responses, at: .first)
+          switch destination.outcome(of: step, responses: responses) {
+          case .published, .chunkStored, .chunkStoredAs, .sessionOpened, .held, .incomplete, .each:
+            Issue.record("\(step) was believed for \(status) \(body)")
+          case .warmed, .ended, .refused: break
+          }
+        }
+      }
+    }
+  }
+
+  @Test func abilities_sayWhatS3Can() {
+    #expect(destination.abilities.bindsNameAtOpening && destination.abilities.commitListsChunks)
+    #expect(!destination.abilities.commitWaitsForChunks)
+    #expect(destination.abilities.chunkBytesLeast(forFileOf: 1) == 5 << 20)
+    #expect(destination.abilities.chunkBytesLeast(forFileOf: 100_000_000_000) == 10_027_008)
+    // A file of unknown size may become as large as any.
+    #expect(destination.abilities.chunkBytesLeast(forFileOf: nil) == 10_027_008)
+  }
+}
