@@ -24,6 +24,13 @@ const int uploadfs_falloc_punch_hole = FALLOC_FL_PUNCH_HOLE;
 const int uploadfs_seek_data = SEEK_DATA;
 const int uploadfs_seek_hole = SEEK_HOLE;
 
+uint64_t uploadfs_unique_mount_id(int fd) {
+  const unsigned int unique = 0x4000U;
+  struct statx status;
+  if (statx(fd, "", AT_EMPTY_PATH, unique, &status) != 0 || !(status.stx_mask & unique)) return 0;
+  return status.stx_mnt_id;
+}
+
 int uploadfs_syncfs(int fd) { return syncfs(fd); }
 
 static int spawn_one(pid_t *child, const char *program, char *const arguments[]) {

@@ -23,6 +23,7 @@ public final class Filesystem: Sendable, FileContents {
   /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
   /// a restart. Without, such a file counts as finished.
   public let marksWriters: Bool
+  let instance: SpoolInstance
 
   /// Held shared while a path is used, alone while names change.
   let namespaceLock = ReadWriteLock()
@@ -31,6 +32,7 @@ public final class Filesystem: Sendable, FileContents {
   let handles = Mutex(HandleTable<OpenHandle>())
   let space: SpoolSpace
   let notices = NoticeQueue()
+  let flushes = FlushQueue()
   let pauseTurns: PauseTurns
   /// Set once the kernel has said that it reads and writes files of the spool itself.
   let backingFiles = Mutex<(any BackingFiles)?>(nil)
@@ -63,13 +65,14 @@ public final class Filesystem: Sendable, FileContents {
   public convenience init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree
   ) throws(MountError) {
-    try self.init(configuration: configuration, sink: sink, virtualTree: virtualTree, spaceSource: nil)
+    try self.init(
+      configuration: configuration, sink: sink, virtualTree: virtualTree, spaceSource: nil, instance: nil)
   }
 
-  /// `spaceSource` stands in for statvfs(2) of the spool in tests.
+  /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
-    spaceSource: SpoolSpace.Source?
+    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
@@ -81,6 +84,7 @@ public final class Filesystem: Sendable, FileContents {
     isPrivileged = geteuid() == 0
     pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2))
     marksWriters = SpoolMark.areKept(in: spool.captures)
+    self.instance = instance ?? SpoolInstance(of: spool.captures)
     nodes = Mutex(
       Namespace(
         table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))

@@ -70,6 +70,7 @@ final class MountSession: Sendable {
     engine.start()
     let hasThreads =
       Signals.watch(stop: { [self] in signalled($0) }, retry: { [self] in engine.retryAll() })
+      && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
       && DedicatedThread.start { [self] in
         let status = drain.runWhenAsked()
         // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
@@ -99,6 +100,7 @@ final class MountSession: Sendable {
   }
 
   private func stop() {
+    filesystem.stopFlushing()
     engine.stop()
     transport.stop()
     statusTree.stop()

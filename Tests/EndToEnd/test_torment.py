@@ -156,6 +156,28 @@ def test_power_cuts(request, new_mount, receiver, proxy, disk, seed):
 
 
 @needs_root
+@pytest.mark.parametrize("count", [3, 100], ids=["few", "many"])
+def test_s44_what_was_closed_a_moment_ago_survives_a_power_cut_without_an_fsync(new_mount, receiver, disk, count):
+    """S44: also where the files are not delivered yet, and in folders that nobody has synced"""
+    mount = new_mount(receiver, spool=disk.mount_point / "spool")
+    receiver.stop()
+    contents = {f"day-{number % 3}/take {number}": random.Random(number).randbytes(50_000) for number in range(count)}
+    for name, content in contents.items():
+        (mount.root / name).parent.mkdir(exist_ok=True)
+        (mount.root / name).write_bytes(content)
+    captures = mount.spool / "captures"
+    wait_until(
+        lambda: not any("user.uploadfs.writing" in os.listxattr(captures / name) for name in contents), "all is flushed")
+    cut_power(mount, disk)
+    assert {name: (captures / name).read_bytes() for name in contents} == contents
+    receiver.start()
+    mount.start()
+    for name in contents:
+        mount.wait_for(name, "complete")
+    assert receiver.published() == {name: len(content) for name, content in contents.items()}
+
+
+@needs_root
 def test_a_large_file_survives_power_cuts(new_mount, receiver, proxy, disk, seed):
     """What the receiver has acknowledged travels once."""
     chunks = 200

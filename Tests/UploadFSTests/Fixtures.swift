@@ -189,6 +189,7 @@ final class Mounted {
 
   init(
     folder: TemporaryFolder? = nil, known: [UInt64: FileID] = [:], source: SpoolSpace.Source? = nil,
+    instance: SpoolInstance? = nil,
     _ change: (inout FilesystemConfiguration) -> Void = { _ in }
   ) throws {
     self.folder = try folder ?? TemporaryFolder()
@@ -198,7 +199,7 @@ final class Mounted {
     configuration.knownIdentities = known
     change(&configuration)
     filesystem = try Filesystem(
-      configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source)
+      configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance)
   }
 
   var captures: String { folder.path + "/spool/captures" }

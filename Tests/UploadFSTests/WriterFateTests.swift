@@ -8,17 +8,22 @@ import Testing
 
 /// What becomes of files whose writers do not finish them. Holds docs/semantics.md S39 to S41.
 @Suite struct WriterFateTests {
-  /// What the spool file is marked with.
-  private static func mark(_ mounted: Mounted, _ name: String) -> String? {
+  /// What the spool file is marked with, without the instance of the spool.
+  private static func mark(_ mounted: Mounted, _ name: String) -> String? { mark(mounted.filesystem, name) }
+
+  private static func mark(_ filesystem: Filesystem, _ name: String) -> String? {
     var buffer = [CChar](repeating: 0, count: 64)
-    let count = uploadfs_attribute_at(
-      mounted.filesystem.root.number, name, "user.uploadfs.writing", &buffer, buffer.count)
-    return count > 0 ? String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+    let count = uploadfs_attribute_at(filesystem.root.number, name, "user.uploadfs.writing", &buffer, buffer.count)
+    guard count > 0 else { return nil }
+    let text = String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return text.split(separator: " ").prefix(2).joined(separator: " ")
   }
 
-  /// The snapshot of a file as a restarted daemon finds it.
-  private static func found(_ folder: TemporaryFolder) throws -> FileSnapshot? {
-    let mounted = try Mounted(folder: folder)
+  /// The snapshot of a file as a restarted daemon finds it; by default after the machine was started again.
+  private static func found(
+    _ folder: TemporaryFolder, in instance: SpoolInstance? = SpoolInstance(name: "later")
+  ) throws -> FileSnapshot? {
+    let mounted = try Mounted(folder: folder, instance: instance)
     mounted.filesystem.scanSpool()
     return mounted.sink.lastSnapshot
   }
@@ -105,6 +110,68 @@ import Testing
       #expect(mounted.sink.lastSnapshot?.interruption == nil && Self.mark(mounted, "a") == "closed 4")
     }
     #expect(try Self.found(folder)?.interruption == nil)
+  }
+
+  @Test func fileMadeShorterByHand_isNoPowerCut_asLongAsTheSpoolIsTheSame() throws {
+    let folder = try TemporaryFolder()
+    do { try Mounted(folder: folder, instance: SpoolInstance(name: "now")).make("a") }
+    truncate(folder.path + "/spool/captures/a", 3)
+    #expect(try Self.found(folder, in: SpoolInstance(name: "now"))?.interruption == nil)
+    #expect(try Self.found(folder)?.interruption == .notOnDisk)
+    let real = try Mounted()
+    let name = SpoolInstance(of: real.filesystem.root).name
+    #expect(real.filesystem.instance.name == name && name?.isEmpty != true)
+  }
+
+  @Test func spoolThatCannotBeToldFromALaterOne_isAnotherOne() throws {
+    let folder = try TemporaryFolder()
+    do { try Mounted(folder: folder, instance: SpoolInstance(name: nil)).make("a") }
+    truncate(folder.path + "/spool/captures/a", 3)
+    #expect(try Self.found(folder, in: SpoolInstance(name: nil))?.interruption == .notOnDisk)
+  }
+
+  /// S44
+  @Test(arguments: [1, Filesystem.filesFlushedAloneMax + 1])
+  func flushedFiles_haveNoMark_unlessTheyChangeAgain(count: Int) throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      try mounted.makeDirectory("sub")
+      let names = (0..<count).map { "sub/a\($0)" }
+      for name in names { try mounted.make(name) }
+      try mounted.make("changed")
+      let handle = try mounted.open("changed", flags: O_WRONLY)
+      try mounted.write(handle, [1])
+      let files = mounted.filesystem.flushes.takeAll()
+      #expect(files.count == count + 1)
+      mounted.filesystem.flush(files)
+      #expect(names.allSatisfy { Self.mark(mounted, $0) == nil })
+      #expect(Self.mark(mounted, "changed") == "writing")
+      mounted.filesystem.release(handle)
+      #expect(Self.mark(mounted, "changed") == "closed 7")
+    }
+    // What was not flushed when the mount ended is flushed by the next one.
+    let next = try Mounted(folder: folder, instance: SpoolInstance(name: "later"))
+    next.filesystem.scanSpool()
+    let files = next.filesystem.flushes.takeAll()
+    #expect(files.count == 1)
+    next.filesystem.flush(files)
+    #expect(Self.mark(next, "changed") == nil)
+    // Opened and not changed, it is as durable as it was.
+    next.filesystem.release(try next.open("changed", flags: O_RDWR))
+    #expect(Self.mark(next, "changed") == nil && next.filesystem.flushes.takeAll().isEmpty)
+  }
+
+  @Test func flushThread_takesWhatWasClosed_andEndsWhenItIsTold() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    Concurrently(mounted.filesystem).run(threads: 2) { filesystem, thread in
+      if thread == 0 { return filesystem.flushClosedFiles() }
+      let deadline = ContinuousClock.now + .seconds(20)
+      while Self.mark(filesystem, "a") != nil, ContinuousClock.now < deadline { sched_yield() }
+      filesystem.stopFlushing()
+    }
+    #expect(Self.mark(mounted, "a") == nil)
   }
 
   @Test func truncationOfAClosedFile_isNoPowerCut_whereverTheMountDies() throws {

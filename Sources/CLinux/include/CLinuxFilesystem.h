@@ -32,6 +32,10 @@ int uploadfs_set_attribute(int fd, const char *name, const char *value, size_t l
 int uploadfs_remove_attribute(int fd, const char *name);
 ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name, char *value, size_t capacity);
 
+/// statx(2) with STATX_MNT_ID_UNIQUE (Linux 6.8), which older headers lack: a number of the mount that a file is seen through
+/// which no other mount gets until the machine is started again; 0 where the kernel has none.
+uint64_t uploadfs_unique_mount_id(int fd);
+
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);
 /// Runs a program (found through PATH, then /usr/bin and /bin) with up to three arguments, its output discarded, waits

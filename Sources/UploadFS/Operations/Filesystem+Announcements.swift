@@ -157,7 +157,7 @@ extension Filesystem {
     announce(file) { state in
       let hasRevision = state.activity.hasOpenRevision
       let announcement = state.activity.endMutation()
-      noteSettled(announcement, hasRevision: hasRevision, &state, through: descriptor)
+      noteSettled(file, announcement, hasRevision: hasRevision, &state, through: descriptor)
       return announcement.map { Announcement($0) }
     }
   }

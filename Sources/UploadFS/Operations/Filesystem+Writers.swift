@@ -30,7 +30,7 @@ extension Filesystem {
       handle.killingSignal.store(fate.signal, ordering: .relaxed)
       rest(handle, &state)
       guard isOwner, fate.signal == 0, state.areWritersResting else { return }
-      keepMark(of: &state, through: handle.descriptor)
+      keepMark(of: handle.file, &state, through: handle.descriptor)
     }
     return nil
   }
@@ -60,8 +60,9 @@ extension Filesystem {
     let mark = SpoolMark(at: place)
     state.mark = mark
     let sizeBytes = (try? place.status()).map { UInt64(clamping: $0.st_size) } ?? 0
-    state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes))
+    state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
     state.settledFate = state.fate
+    if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
   }
 
   /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.
@@ -79,19 +80,25 @@ extension Filesystem {
   }
 
   /// The mark becomes what is known of the content now.
-  private func keepMark(of state: inout CapturedFile.State, through descriptor: FileDescriptor) {
-    guard marksWriters, let mark = state.mark else { return }
+  private func keepMark(
+    of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
+  ) {
+    guard marksWriters, let mark = state.mark else {
+      if !state.isSynchronized { flushes.add(file) }
+      return
+    }
     let wanted: SpoolMark
     if let interruption = state.fate.interruption {
       wanted = .interrupted(interruption)
     } else if !state.isSynchronized, let sizeBytes = (try? descriptor.status()).map({ UInt64(clamping: $0.st_size) }) {
-      wanted = .closed(sizeBytes: sizeBytes)
+      wanted = .closed(sizeBytes: sizeBytes, in: instance)
     } else {
       wanted = .none
     }
     guard mark != wanted else { return }
     wanted.put(on: descriptor)
     state.mark = wanted
+    if case .closed = wanted { flushes.add(file) }
     // Whoever made the content durable must not find the file interrupted after a power cut.
     if wanted == .none, state.isSynchronized { fsync(descriptor.number) }
   }
@@ -103,19 +110,19 @@ extension Filesystem {
     if handle.isResting.load(ordering: .sequentiallyConsistent) { state.restingWriters -= 1 }
     let hasRevision = state.activity.hasOpenRevision
     let announcement = state.activity.closedForWriting()
-    noteSettled(announcement, hasRevision: hasRevision, &state, through: handle.descriptor)
+    noteSettled(handle.file, announcement, hasRevision: hasRevision, &state, through: handle.descriptor)
     return announcement.map { Announcement($0) }
   }
 
   /// The end of something may have been the last of a revision. The file's lock is held.
   func noteSettled(
-    _ announcement: WriterActivity.Announcement?, hasRevision: Bool, _ state: inout CapturedFile.State,
-    through descriptor: FileDescriptor
+    _ file: CapturedFile, _ announcement: WriterActivity.Announcement?, hasRevision: Bool,
+    _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
     guard announcement == .settled else { return }
     // Without a change, what failed has left the content as it was.
     if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
-    if hasRevision || state.mark != SpoolMark.none { keepMark(of: &state, through: descriptor) }
+    if hasRevision || state.mark != SpoolMark.none { keepMark(of: file, &state, through: descriptor) }
   }
 
   /// A write failed before or in its system call.
@@ -146,7 +153,7 @@ extension Filesystem {
       guard isPossible(&state), state.unseenWriters == 0 else { return nil }
       awaited = AwaitedDelivery(file: file.id, epoch: state.activity.epoch)
       let announcement = state.activity.settledForDelivery()
-      noteSettled(announcement, hasRevision: true, &state, through: descriptor)
+      noteSettled(file, announcement, hasRevision: true, &state, through: descriptor)
       return announcement.map { Announcement($0) }
     }
     return awaited
@@ -181,7 +188,7 @@ extension Filesystem {
         state.fate.accepted()
         state.settledFate = state.fate
         guard let descriptor = try? state.descriptor ?? openByName(file) else { return }
-        keepMark(of: &state, through: descriptor)
+        keepMark(of: file, &state, through: descriptor)
       }
     }
   }

@@ -8,26 +8,29 @@ enum SpoolMark: Hashable, Sendable {
   case none
   case writing
   /// Finished with this size. The disk learns of the mark no later than of the content: if the power is cut in between, the
-  /// file is shorter than that.
-  case closed(sizeBytes: UInt64)
+  /// file is shorter than that when it is found in another instance of the spool.
+  case closed(sizeBytes: UInt64, in: SpoolInstance)
   case interrupted(Interruption)
 
   private static let name = "user.uploadfs.writing"
   private static let closedPrefix = "closed "
 
   /// What follows for whoever finds it on a file of this size.
-  func interruption(sizeBytes: UInt64) -> Interruption? {
+  func interruption(sizeBytes: UInt64, in instance: SpoolInstance) -> Interruption? {
     switch self {
     case .none: nil
     case .writing: .mountDied
-    case .closed(let closedBytes): sizeBytes < closedBytes ? .notOnDisk : nil
+    // Within one instance nothing can be lost: somebody made it shorter by hand.
+    case .closed(let closedBytes, let known):
+      sizeBytes < closedBytes && (known.name == nil || known != instance) ? .notOnDisk : nil
     case .interrupted(let interruption): interruption
     }
   }
 
   private init(_ text: String) {
-    if text.hasPrefix(Self.closedPrefix), let sizeBytes = UInt64(text.dropFirst(Self.closedPrefix.count)) {
-      self = .closed(sizeBytes: sizeBytes)
+    let parts = text.split(separator: " ")
+    if text.hasPrefix(Self.closedPrefix), parts.count >= 2, let sizeBytes = UInt64(parts[1]) {
+      self = .closed(sizeBytes: sizeBytes, in: SpoolInstance(name: parts.count == 3 ? String(parts[2]) : nil))
     } else {
       self = Interruption(text).map { .interrupted($0) } ?? .writing
     }
@@ -52,7 +55,8 @@ enum SpoolMark: Hashable, Sendable {
     switch self {
     case .none: return uploadfs_remove_attribute(descriptor.number, Self.name) == 0
     case .writing: text = "writing"
-    case .closed(let sizeBytes): text = "\(Self.closedPrefix)\(sizeBytes)"
+    case .closed(let sizeBytes, let instance):
+      text = "\(Self.closedPrefix)\(sizeBytes)" + (instance.name.map { " \($0)" } ?? "")
     case .interrupted(let interruption): text = interruption.text
     }
     return uploadfs_set_attribute(descriptor.number, Self.name, text, text.utf8.count) == 0

@@ -1,0 +1,73 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// Makes durable what was closed without an fsync(2), about a second later and beside everything else: a power cut after that
+/// costs nothing. Uploading does not wait for it.
+///
+/// Delivered files are flushed as well: a part of one that a power cut left would look like a later content.
+extension Filesystem {
+  /// Up to so many files are flushed one by one. With more, writing back all of the spool's filesystem is cheaper, although
+  /// that takes what others are still writing along.
+  static let filesFlushedAloneMax = 32
+
+  /// Flushes until ``stopFlushing()``. For a thread of its own: it waits for the disk.
+  public func flushClosedFiles() {
+    while let files = flushes.next() { flush(files) }
+  }
+
+  /// Ends ``flushClosedFiles()``. What is not flushed yet keeps its mark, and is flushed after the next start.
+  public func stopFlushing() { flushes.close() }
+
+  func flush(_ files: [CapturedFile]) {
+    let closed = files.compactMap { file in closedEpoch(of: file).map { (file: file, epoch: $0) } }
+    if closed.count > Self.filesFlushedAloneMax {
+      // When it fails the marks stay and say what there should be.
+      guard uploadfs_syncfs(root.number) == 0 else { return }
+      for (file, epoch) in closed { removeMark(of: file, ifUnchangedSince: epoch) }
+    } else {
+      for (file, epoch) in closed where flushAlone(file) { removeMark(of: file, ifUnchangedSince: epoch) }
+    }
+  }
+
+  /// The epoch of a file that was closed and is not durable; nil for all others.
+  private func closedEpoch(of file: CapturedFile) -> UInt64? {
+    file.state.withLock { state in
+      let isClosed = if case .closed? = state.mark { true } else { !marksWriters && !state.activity.hasOpenRevision }
+      return isClosed && !state.isSynchronized ? state.activity.epoch : nil
+    }
+  }
+
+  /// The content, and the names under which it is found.
+  private func flushAlone(_ file: CapturedFile) -> Bool {
+    do throws(SystemError) {
+      let descriptor = try namespaceLock.shared { () throws(SystemError) in try openByName(file) }
+      try check(fdatasync(descriptor.number))
+      for folder in Set(nodes.withLock { $0.table[file.node]?.names.map(\.directory) ?? [] }) {
+        let number = try namespaceLock.shared { () throws(SystemError) in
+          try location(of: folder).open(O_RDONLY | O_DIRECTORY)
+        }
+        let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
+        try check(fsync(descriptor.number))
+      }
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /// What is on the disk needs no mark. That it is gone need not be durable: it says what is true.
+  private func removeMark(of file: CapturedFile, ifUnchangedSince epoch: UInt64) {
+    namespaceLock.shared {
+      file.state.withLock { state in
+        guard state.activity.epoch == epoch else { return }
+        state.isSynchronized = true
+        guard case .closed? = state.mark, let descriptor = try? state.descriptor ?? openByName(file),
+          SpoolMark.none.put(on: descriptor)
+        else { return }
+        state.mark = SpoolMark.none
+      }
+    }
+  }
+}

@@ -1,0 +1,89 @@
+import CLinux
+import Glibc
+
+/// Files that were closed without an fsync(2), until the one thread that makes them durable takes them.
+///
+/// Each is there once, however often it is closed. When the queue is full a file is not taken: it keeps its mark, so that
+/// it is looked at after the next start.
+final class FlushQueue: @unchecked Sendable {
+  // Sound because everything below the lock is touched only while it is held, and the two C objects stay at one address
+  // until nobody can reach this object any more.
+  private let lock: UnsafeMutablePointer<pthread_mutex_t>
+  private let arrival: UnsafeMutablePointer<pthread_cond_t>
+  private var files: [ObjectIdentifier: CapturedFile] = [:]
+  private var due: timespec?
+  private var isClosed = false
+
+  /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what nobody has
+  /// synced.
+  static let delaySeconds = 1
+  static let capacity = 65_536
+
+  init() {
+    lock = .allocate(capacity: 1)
+    arrival = .allocate(capacity: 1)
+    pthread_mutex_init(lock, nil)
+    var attributes = pthread_condattr_t()
+    pthread_condattr_init(&attributes)
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    pthread_cond_init(arrival, &attributes)
+    pthread_condattr_destroy(&attributes)
+  }
+
+  deinit {
+    pthread_cond_destroy(arrival)
+    pthread_mutex_destroy(lock)
+    arrival.deallocate()
+    lock.deallocate()
+  }
+
+  /// Called under a file's lock: never waits for the disk.
+  func add(_ file: CapturedFile) {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    guard files.count < Self.capacity, !isClosed else { return }
+    files[ObjectIdentifier(file)] = file
+    guard due == nil else { return }
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    due = timespec(tv_sec: now.tv_sec + Self.delaySeconds, tv_nsec: now.tv_nsec)
+    pthread_cond_signal(arrival)
+  }
+
+  /// Ends the thread that waits in ``next()``.
+  func close() {
+    pthread_mutex_lock(lock)
+    isClosed = true
+    pthread_cond_signal(arrival)
+    pthread_mutex_unlock(lock)
+  }
+
+  /// Waits until the time of the first file has come, and takes all; nil once the queue is closed.
+  func next() -> [CapturedFile]? {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    while !isClosed {
+      if var due {
+        if pthread_cond_timedwait(arrival, lock, &due) == ETIMEDOUT { return takeAllLocked() }
+      } else {
+        pthread_cond_wait(arrival, lock)
+      }
+    }
+    return nil
+  }
+
+  /// Takes all, whatever the time is.
+  func takeAll() -> [CapturedFile] {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    return takeAllLocked()
+  }
+
+  private func takeAllLocked() -> [CapturedFile] {
+    defer {
+      files = [:]
+      due = nil
+    }
+    return Array(files.values)
+  }
+}
