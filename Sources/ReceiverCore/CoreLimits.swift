@@ -21,8 +21,11 @@ public struct CoreLimits: Hashable, Sendable {
   public var commitGrace: Milliseconds = 2000
   /// How long a request waits while its session's stored chunks are hashed after a restart.
   public var verificationWaitMax: Milliseconds = 15_000
-  /// Sessions of one credential that are not yet published; one more is refused with 429.
+  /// Sessions of one credential that are not yet published; one more ends the one that is idle for longest, or is refused
+  /// with 429.
   public var openSessionsPerCredential = 1000
+  /// Nobody's work is ended for a new session before it was left alone for so long.
+  public var idleSessionAgeMin: Milliseconds = 600_000
   /// Published sessions and whole-file receipts that can be asked for again; beyond, the oldest is forgotten.
   public var receiptsMax = 50_000
   /// Expired sessions that are told apart from those that never were; beyond, the oldest is forgotten.

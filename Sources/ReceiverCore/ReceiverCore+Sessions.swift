@@ -8,6 +8,10 @@ extension ReceiverCore {
     if let use = keys[key] { return openAgain(request, asked, use) }
     guard let credential = credentials[asked.credential] else { return refuse(request, .sessionGone) }
     if let refusal = openingRefusal(asked) { return refuse(request, refusal) }
+    guard makePlace(for: asked.credential) else {
+      return refuse(
+        request, .tooManySessions, "too many upload sessions are open; commit or delete some of them first")
+    }
 
     var opening = asked.opening
     opening.chunkBytes = min(opening.chunkBytes, limits.chunkBytesMax)
@@ -46,11 +50,19 @@ extension ReceiverCore {
     }
     let limit = fileBytesMax(chunkBytes: UInt64(asked.opening.chunkBytes))
     if let size = asked.opening.sizeBytes, size > limit { return .fileTooLarge(limit) }
-    let openCount = openSessions[asked.credential]?.count ?? 0
-    if openCount >= limits.openSessionsPerCredential {
-      return Refusal(.tooManySessions, "\(openCount) upload sessions are open; commit or delete some of them first")
-    }
     return spaceRefusal(asked.opening.sizeBytes ?? 0, for: asked.credential, freeBytes: asked.freeBytes)
+  }
+
+  /// A client that dies may leave a session behind that it never heard of. These add up until they expire, and then nothing of
+  /// that client would get through any more; so of too many the one goes that nobody has touched for longest.
+  private mutating func makePlace(for credential: CredentialID) -> Bool {
+    guard let open = openSessions[credential], open.count >= limits.openSessionsPerCredential else { return true }
+    let idle = open.compactMap { sessions[$0] }.filter { $0.isIdle && now - $0.lastChange >= limits.idleSessionAgeMin }
+    guard let oldest = idle.min(by: { ($0.lastChange, $0.facts.id) < ($1.lastChange, $1.facts.id) }) else {
+      return false
+    }
+    remove(oldest, because: .sessionGone)
+    return true
   }
 
   /// The same key again: the same session, unless the key was for something else.

@@ -50,6 +50,16 @@ struct UploadSession: Sendable {
     var waiting: [RequestID] = []
   }
 
+  /// Nothing of it is under way.
+  var isIdle: Bool {
+    guard inFlightCount == 0, writing.isEmpty else { return false }
+    switch phase {
+    case .open: return true
+    case .recovered(let parked, let isVerifying): return parked.isEmpty && !isVerifying
+    case .creating, .committing, .publishing, .published: return false
+    }
+  }
+
   let facts: SessionFacts
   let tagKey: [UInt8]
   var phase: Phase

@@ -178,6 +178,36 @@ import ReceiverCore
     #expect(core.refusal(core.open(key: "3")) == nil)
   }
 
+  /// Regression: each death of a client could leave a session of which it never heard. After a thousand of them it got 429 for
+  /// the rest of their seven days.
+  @Test func sessionThatNobodyTouched_givesWayToANewOne() {
+    let core = CoreHarness {
+      $0.openSessionsPerCredential = 2
+      $0.idleSessionAgeMin = 1000
+    }
+    let orphan = core.opened(key: "1")
+    core.tick(after: 500)
+    let used = core.opened(key: "2")
+    core.tick(after: 500)
+    _ = core.put(used, 0, [1, 2, 3, 4])
+    core.runEffects()
+    #expect(core.refusal(core.open(key: "3")) == nil)
+    core.runEffects()
+    #expect(core.heldIndices(orphan) == nil && core.heldIndices(used) == [0])
+    #expect(core.refusal(core.open(key: "4")) == .tooManySessions, "all others were in use a moment ago")
+  }
+
+  @Test func sessionWithARequestUnderWay_givesWayToNoOther() {
+    let core = CoreHarness {
+      $0.openSessionsPerCredential = 1
+      $0.idleSessionAgeMin = 1000
+    }
+    let id = core.opened(key: "1")
+    #expect(core.isAdmitted(core.begin(id, 0, [1, 2, 3, 4])))
+    core.tick(after: 5000)
+    #expect(core.refusal(core.open(key: "2")) == .tooManySessions)
+  }
+
   @Test func expiry_countsFromTheLastChange() {
     let core = CoreHarness { $0.sessionMaxAge = 100_000 }
     let id = core.opened()
