@@ -373,7 +373,15 @@ extension UploadSchedule {
       }
     }
     inherited = [:]
-    for id in inheritedRecords.keys { actions.append(.removeResume(id)) }
+    // In an order, so that a run can be played again.
+    for record in inheritedRecords.values.sorted(by: {
+      ($0.fileID.high, $0.fileID.low) < ($1.fileID.high, $1.fileID.low)
+    }) {
+      actions.append(.removeResume(record.fileID))
+      // Of a file that is gone: nobody else will end it. That of a delivered one is published.
+      guard files[record.fileID]?.receipt == nil else { continue }
+      discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
+    }
     inheritedRecords = [:]
   }
 

@@ -611,6 +611,15 @@ import Testing
     return harness
   }
 
+  /// Regression: nobody ended it, and the receiver kept it for seven days.
+  @Test func sessionOfAFileThatIsGone_isEndedAfterARestart() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = scanned(catalog: [entry(file, state: .pending)], records: [record(of: file)])
+    harness.handle(.scanEnded)
+    harness.advance(by: .seconds(60))
+    #expect(harness.sent.contains { $0.order.isAbort })
+  }
+
   @Test func restart_goesOnWithTheSpeedOfTheRunBefore() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
     var slow = record(of: file)
