@@ -24,6 +24,9 @@ public enum ProtocolPath: Hashable, Sendable {
   /// Asks `GET /v1/uploads/{id}` for digests.
   public static let digestsQuery = "digests=1"
 
+  /// Has `GET /v1/uploads/{id}` answer for what is on the server's disk, once it is there.
+  public static let durableQuery = "durable=1"
+
   /// The path, percent-encoded.
   public var text: String {
     switch self {
@@ -79,9 +82,14 @@ public enum ProtocolPath: Hashable, Sendable {
   }
 
   /// Whether a request target asks for digests.
-  public static func wantsDigests(target: String) -> Bool {
+  public static func wantsDigests(target: String) -> Bool { asks(digestsQuery, target) }
+
+  /// Whether a request target asks for what outlives a power cut.
+  public static func wantsDurability(target: String) -> Bool { asks(durableQuery, target) }
+
+  private static func asks(_ word: String, _ target: String) -> Bool {
     guard let mark = target.firstIndex(of: "?") else { return false }
-    return target[target.index(after: mark)...].split(separator: "&").contains { $0 == digestsQuery }
+    return target[target.index(after: mark)...].split(separator: "&").contains { $0 == word }
   }
 
   /// Session ids are 1 to 128 letters, digits, `-` and `_`: they stand in paths as they are.

@@ -156,6 +156,8 @@ public struct HeldResponse: Hashable, Sendable, Codable {
   public var receipt: ReceiptBody?
   /// As in ``SessionResponse/encodings``: a session that is gone on with was opened by an earlier run.
   public var encodings: [String]?
+  /// True when everything that is listed is on the server's disk; only with `?durable=1`.
+  public var isDurable: Bool?
 
   enum CodingKeys: String, CodingKey {
     case id
@@ -167,12 +169,14 @@ public struct HeldResponse: Hashable, Sendable, Codable {
     case expiresAtSeconds = "expires_at"
     case receipt
     case encodings
+    case isDurable = "durable"
   }
 
   /// States what is held.
   public init(
     id: String, state: State, chunkBytes: Int, held: [ChunkIndexRange], digests: [String: String]?,
-    chainTip: String, expiresAtSeconds: Int64, receipt: ReceiptBody? = nil, encodings: [String]? = nil
+    chainTip: String, expiresAtSeconds: Int64, receipt: ReceiptBody? = nil, encodings: [String]? = nil,
+    isDurable: Bool? = nil
   ) {
     self.id = id
     self.state = state
@@ -183,5 +187,6 @@ public struct HeldResponse: Hashable, Sendable, Codable {
     self.expiresAtSeconds = expiresAtSeconds
     self.receipt = receipt
     self.encodings = encodings
+    self.isDurable = isDurable
   }
 }

@@ -53,6 +53,8 @@ package struct ChunkActivity: Hashable, Sendable {
   private var resizesInFlight = 0
   private var lastEpoch: UInt64
   private var isFirstReport = true
+  /// It was made empty since the last report: what was before says nothing of what is written now.
+  private var wasEmptied = false
   /// A chunk beyond ``countMax`` was touched: nothing can be said any more.
   private var isLost = false
 
@@ -108,7 +110,7 @@ package struct ChunkActivity: Hashable, Sendable {
     guard !isLost else { return nil }
     var report = GrowthReport(
       file: file, chunkBytes: chunkBytes, epoch: lastEpoch, sizeBytes: sizeBytes, writtenEndBytes: writtenEndBytes,
-      isFirst: isFirstReport)
+      isFirst: isFirstReport, wasEmptied: wasEmptied)
     report.changes.reserveCapacity(news.count)
     for index in news {
       chunks[index].isNews = false
@@ -120,6 +122,7 @@ package struct ChunkActivity: Hashable, Sendable {
     }
     news.removeAll(keepingCapacity: true)
     isFirstReport = false
+    wasEmptied = false
     return report
   }
 
@@ -158,6 +161,7 @@ package struct ChunkActivity: Hashable, Sendable {
   /// What lay beyond the new end is gone; should the file grow again, it is not written there.
   private mutating func cut(at sizeBytes: UInt64) {
     writtenEndBytes = min(writtenEndBytes, sizeBytes)
+    if sizeBytes == 0 { wasEmptied = true }
     for index in indices(from: sizeBytes) {
       let start = UInt64(index) * UInt64(chunkBytes)
       let left = sizeBytes > start ? UInt32(min(sizeBytes - start, UInt64(chunkBytes))) : 0
@@ -216,13 +220,17 @@ public struct GrowthReport: Hashable, Sendable {
   public var writtenEndBytes: UInt64
   /// Nothing that was reported before counts any more: this one names every chunk.
   public var isFirst: Bool
+  /// It was made empty in between: its writer begins anew.
+  public var wasEmptied: Bool
   /// Each chunk that was touched, once.
   public var changes: [ChunkChange] = []
 
   /// A report without changes.
   public init(
-    file: FileID, chunkBytes: Int, epoch: UInt64, sizeBytes: UInt64, writtenEndBytes: UInt64, isFirst: Bool
+    file: FileID, chunkBytes: Int, epoch: UInt64, sizeBytes: UInt64, writtenEndBytes: UInt64, isFirst: Bool,
+    wasEmptied: Bool = false
   ) {
+    self.wasEmptied = wasEmptied
     self.file = file
     self.chunkBytes = chunkBytes
     self.epoch = epoch

@@ -2,6 +2,8 @@
 public enum FileContentsError: Error, Hashable, Sendable {
   /// No such file any more: unlinked, evicted or never known.
   case gone
+  /// These bytes were given back to the disk because a server held them.
+  case released
   /// Another program holds an exclusive lock on the spool's file.
   case locked
   /// The system call failed with this errno.
@@ -26,6 +28,9 @@ public protocol FileContents: Sendable {
   /// Equal epochs before and after reading a chunk mean that its bytes did not change in between.
   func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64?
 
+  /// Whether any byte of a range was given back to the disk, so that zeros are read in its place. Asked after reading.
+  func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool
+
   /// Opens the file for reading. The caller keeps it open only while it reads: an open file's blocks are not given back
   /// when it is evicted or unlinked.
   ///
@@ -41,6 +46,11 @@ public protocol FileContents: Sendable {
 
   /// Somebody wants an interrupted file as it is: from now on, and after a restart, its content counts as whole.
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64)
+}
+
+extension FileContents {
+  /// Everything is there.
+  public func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
 }
 
 /// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.

@@ -45,6 +45,11 @@ public protocol FileEventSink: Sendable {
   /// durable, oldest first). Called when a write would go below the spool's reserve.
   func evictionCandidates() -> [EvictionCandidate]
 
+  /// Chunks of files that are not delivered yet which the destination holds for certain, so that their place on the disk may
+  /// be given back (by rule); at most so many bytes, and nothing that was named before. Called when removing files was not
+  /// enough.
+  func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate]
+
   /// Whether a delivery is under way whose end may let something be removed: then a writer is given a moment before it is
   /// told that no space is left.
   var mayFreeSpace: Bool { get }
@@ -60,6 +65,9 @@ public protocol FileEventSink: Sendable {
 }
 
 extension FileEventSink {
+  /// Every byte stays.
+  public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] { [] }
+
   /// Nothing becomes free by itself.
   public var mayFreeSpace: Bool { false }
 

@@ -20,6 +20,14 @@ public struct FileSettings: Hashable, Sendable {
     case discard
   }
 
+  /// What happens when a file that is being written needs more space than the disk has.
+  public enum WhenFull: String, CaseIterable, Sendable {
+    /// Its writer is told so.
+    case refuse
+    /// What the server holds of it is given up here.
+    case release
+  }
+
   /// When close(2) returns.
   public enum Close: String, CaseIterable, Sendable {
     /// At once.
@@ -40,6 +48,8 @@ public struct FileSettings: Hashable, Sendable {
   public var upload = Upload.whileWriting
   /// What becomes of it when its writer did not finish it.
   public var interrupted = Interrupted.hold
+  /// What happens when the disk is full while it is being written.
+  public var whenFull = WhenFull.refuse
   /// When close(2) returns.
   public var close = Close.return
   /// When fsync(2) returns.
@@ -60,6 +70,8 @@ public struct FileRule: Hashable, Sendable {
   public var upload: FileSettings.Upload?
   /// What becomes of them when their writer did not finish them.
   public var interrupted: FileSettings.Interrupted?
+  /// What happens when the disk is full while they are being written.
+  public var whenFull: FileSettings.WhenFull?
   /// When close(2) of them returns.
   public var close: FileSettings.Close?
   /// When fsync(2) of them returns.
@@ -73,6 +85,7 @@ public struct FileRule: Hashable, Sendable {
   fileprivate func apply(to settings: inout FileSettings) {
     settings.upload = upload ?? settings.upload
     settings.interrupted = interrupted ?? settings.interrupted
+    settings.whenFull = whenFull ?? settings.whenFull
     settings.close = close ?? settings.close
     settings.fsync = fsync ?? settings.fsync
   }
@@ -90,6 +103,9 @@ public struct FileRules: Hashable, Sendable {
     self.defaults = defaults
     self.rules = rules
   }
+
+  /// Whether anything may be given up here before it is published.
+  public var haveReleases: Bool { defaults.whenFull == .release || rules.contains { $0.whenFull == .release } }
 
   /// Whether somebody may have to wait for a delivery at all.
   public var haveWaits: Bool {
@@ -135,7 +151,7 @@ extension Glob {
 
 extension FileRule {
   /// The properties' names.
-  private static let properties = ["upload", "interrupted", "close", "fsync"]
+  private static let properties = ["upload", "interrupted", "when-full", "close", "fsync"]
 
   /// Understands `GLOB key=value …`. A blank in the pattern is written as `\ ` or `?`.
   public init(_ text: String) throws(FileRuleProblem) {
@@ -157,6 +173,7 @@ extension FileRule {
     switch parts[0] {
     case "upload": upload = try Self.value(parts[1], of: parts[0])
     case "interrupted": interrupted = try Self.value(parts[1], of: parts[0])
+    case "when-full": whenFull = try Self.value(parts[1], of: parts[0])
     case "close": close = try Self.value(parts[1], of: parts[0])
     case "fsync": fsync = try Self.value(parts[1], of: parts[0])
     default:

@@ -21,11 +21,14 @@ public struct FileSnapshot: Hashable, Sendable {
   public var mutationsInFlight: Int
   /// Why the content is not whole, as far as is known by now; nil when nothing speaks against it.
   public var interruption: Interruption?
+  /// Parts of it are no longer in the spool.
+  public var isPartlyReleased: Bool
 
   /// Collects the facts of one instant.
   public init(
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
-    names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil
+    names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil,
+    isPartlyReleased: Bool = false
   ) {
     self.id = id
     self.epoch = epoch
@@ -37,6 +40,7 @@ public struct FileSnapshot: Hashable, Sendable {
     self.writableOpens = writableOpens
     self.mutationsInFlight = mutationsInFlight
     self.interruption = interruption
+    self.isPartlyReleased = isPartlyReleased
   }
 
   /// No writer has it open, no mutation is under way and it has a name: the file can be read as one consistent whole.

@@ -4,6 +4,8 @@ public enum Interruption: Hashable, Sendable {
   case writeRefused(limitBytes: UInt64)
   /// A write failed with this errno, and nothing was written to its place afterwards.
   case writeFailed(errno: Int32)
+  /// A change was refused because it needed bytes that are only at the server.
+  case changeRefused
   /// A process that had the file open for writing was ended by this signal.
   case writerKilled(signal: Int32)
   /// The mount ended while the file was being written.
@@ -16,6 +18,7 @@ public enum Interruption: Hashable, Sendable {
     switch self {
     case .writeRefused: "write-refused"
     case .writeFailed: "write-failed"
+    case .changeRefused: "change-refused"
     case .writerKilled: "writer-killed"
     case .mountDied: "mount-died"
     case .notOnDisk: "not-on-disk"
@@ -28,7 +31,7 @@ public enum Interruption: Hashable, Sendable {
     case .writeRefused(let limitBytes): "\(code) \(limitBytes)"
     case .writeFailed(let errno): "\(code) \(errno)"
     case .writerKilled(let signal): "\(code) \(signal)"
-    case .mountDied, .notOnDisk: code
+    case .changeRefused, .mountDied, .notOnDisk: code
     }
   }
 
@@ -39,6 +42,7 @@ public enum Interruption: Hashable, Sendable {
     switch words.first {
     case "write-refused": self = .writeRefused(limitBytes: number)
     case "write-failed": self = .writeFailed(errno: Int32(clamping: number))
+    case "change-refused": self = .changeRefused
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
     case "not-on-disk": self = .notOnDisk

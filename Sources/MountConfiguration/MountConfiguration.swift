@@ -196,6 +196,7 @@ private struct SettingReader {
       throw refusal(given, .upload, "use while-writing or on-close; what is not to be uploaded is named by --ignore")
     }
     rules.defaults.interrupted = try choice(.interrupted) ?? rules.defaults.interrupted
+    rules.defaults.whenFull = try choice(.whenFull) ?? rules.defaults.whenFull
     try list(.ignore) { text throws(FileRuleProblem) in
       var rule = FileRule(try Glob(checking: text))
       rule.upload = .never

@@ -8,6 +8,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case ca
   case upload
   case interrupted
+  case whenFull = "when-full"
   case ignore
   case rule
   case chunkSize = "chunk-size"

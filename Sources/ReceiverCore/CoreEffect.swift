@@ -10,6 +10,8 @@ public enum CoreEffect: Sendable {
   case createSession(SessionFacts)
   /// Write the request's body at the offset, then record it.
   case writeChunk(RequestID, SessionID, index: UInt32, offset: UInt64, ChunkFacts)
+  /// Bring to the disk what was written to the session before.
+  case secureSession(RequestID, SessionID)
   /// Read the session's data and compare it with the journal.
   case verifySession(SessionID)
   /// Compute the commit's verdict; pure, but too long for the core's lock when a file has many chunks.
@@ -62,6 +64,8 @@ public struct HeldChunks: Sendable {
   public var expiresAt: Milliseconds
   /// Its receipt, once it is published; the chunks are then forgotten.
   public var receipt: ReceiptFacts?
+  /// All of it is on the disk.
+  public var isDurable = false
   /// The tip, where it need not be computed.
   var knownChainTip: [UInt8]?
 

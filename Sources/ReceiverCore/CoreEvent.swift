@@ -15,6 +15,10 @@ public enum CoreEvent: Sendable {
   case chunkWritten(RequestID, StoreFailure?)
   /// A client asks what is held.
   case querySession(RequestID, CredentialID, SessionID)
+  /// A client asks what a session holds on the disk, where it outlives a power cut.
+  case secureSession(RequestID, CredentialID, SessionID)
+  /// What was written to the session before it was asked is on the disk, or could not be brought there.
+  case sessionSecured(RequestID, SessionID, StoreFailure?)
   /// A client asks for publication.
   case commit(RequestID, CredentialID, SessionID, CommitFacts, receiptID: String)
   /// The digests were compared with the commit; the generation says which digests.

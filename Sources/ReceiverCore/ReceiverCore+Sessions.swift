@@ -105,14 +105,39 @@ extension ReceiverCore {
   mutating func querySession(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
     guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
     guard !park(.querySession(request, credential, id), request, session) else { return }
+    reply(request, .held(heldChunks(of: session)))
+  }
+
+  private func heldChunks(of session: UploadSession) -> HeldChunks {
     var receipt: ReceiptFacts?
     if case .published(let facts) = session.phase { receipt = facts }
-    reply(
-      request,
-      .held(
-        HeldChunks(
-          facts: session.facts, chunks: session.held, expiresAt: expiry(of: session), receipt: receipt,
-          knownChainTip: session.proof?.chainTip)))
+    return HeldChunks(
+      facts: session.facts, chunks: session.held, expiresAt: expiry(of: session), receipt: receipt,
+      knownChainTip: session.proof?.chainTip)
+  }
+
+  /// What is published is on the disk already.
+  mutating func secureSession(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
+    guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
+    guard !park(.secureSession(request, credential, id), request, session) else { return }
+    if case .published = session.phase { return reply(request, .held(heldChunks(of: session))) }
+    guard securing.count < limits.parkedRequestsMax else {
+      return refuse(request, .busy, "other sessions are being brought to the disk; come back")
+    }
+    securing[request] = session.held
+    effects.append(.secureSession(request, id))
+  }
+
+  /// Chunks that came or were replaced meanwhile are not among what is answered.
+  mutating func sessionSecured(_ request: RequestID, _ id: SessionID, _ failure: StoreFailure?) {
+    guard let secured = securing.removeValue(forKey: request) else { return }
+    if let failure { return refuse(request, failure.refusal) }
+    guard let session = sessions[id] else { return refuse(request, .sessionGone) }
+    var held = heldChunks(of: session)
+    held.chunks = secured.filter { session.held[$0.key] == $0.value }
+    held.isDurable = true
+    held.knownChainTip = nil
+    reply(request, .held(held))
   }
 
   mutating func abort(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {

@@ -49,6 +49,8 @@ public struct ReceiverCore: Sendable {
   var publishedBytes: [CredentialID: UInt64] = [:]
   /// Sessions with something that runs out: waiting commits and parked requests.
   var waitingSessions: Set<SessionID> = []
+  /// What was held when somebody asked for it to be on the disk; as many as may be parked.
+  var securing: [RequestID: [UInt32: ChunkFacts]] = [:]
   /// Names that the store is publishing, each with the publications that wait for it.
   var publishing: [NameKey: [WaitingPublication]] = [:]
   var now: Milliseconds = 0
@@ -83,6 +85,8 @@ public struct ReceiverCore: Sendable {
     case .chunkFailed(let request, let refusal): chunkFailed(request, refusal)
     case .chunkWritten(let request, let failure): chunkWritten(request, failure)
     case .querySession(let request, let credential, let id): querySession(request, credential, id)
+    case .secureSession(let request, let credential, let id): secureSession(request, credential, id)
+    case .sessionSecured(let request, let id, let failure): sessionSecured(request, id, failure)
     case .commit(let request, let credential, let id, let facts, let receiptID):
       commit(request, credential, id, facts, receiptID: receiptID)
     case .commitChecked(let id, let generation, let verdict): commitChecked(id, generation, verdict)

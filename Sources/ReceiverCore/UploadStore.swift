@@ -50,6 +50,8 @@ public protocol UploadStore: Sendable {
   ) throws(StoreFailure)
   /// Brings to the disk what was written before the call; called about once a second.
   func syncWritten() throws(StoreFailure)
+  /// Brings to the disk what was written to a session before the call.
+  func secure(_ session: SessionID) throws(StoreFailure)
   /// The recorded chunks whose bytes are really there.
   func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts]
   /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.

@@ -126,6 +126,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           state.withLock { state in ids.compactMap { state.schedule.catalogEntry(of: $0) } }
         },
         resumeSnapshot: { [self] id, mark in state.withLock { $0.schedule.resumeSnapshot(of: id, since: mark) } },
+        resumeSaved: { [self] id, mark in state.withLock { $0.schedule.resumeSaved(id, mark) } },
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
         },
@@ -221,6 +222,13 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// Delivered files whose local copy may go, oldest first.
   public func evictionCandidates() -> [EvictionCandidate] {
     state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
+  }
+
+  /// Chunks of files that are not delivered yet whose place on the disk may be given back.
+  public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] {
+    var candidates: [ReleaseCandidate] = []
+    apply { candidates = $0.releaseCandidates(bytesMax: bytesMax, at: $1) }
+    return candidates
   }
 
   /// Whether a delivery is under way whose end may let something be removed.
@@ -506,6 +514,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .prewarm: return .prewarm
     case .openSession(let opening): return .openSession(opening)
     case .querySession(let session): return .querySession(session)
+    case .secureSession(let session): return .secureSession(session)
     case .commit(let commit): return .commit(commit)
     case .abort(let session): return .abort(session)
     case .chunk(let session, let index, let digest, let read):
@@ -600,6 +609,10 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       logger.error(
         "not delivered; the file is kept in the spool",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .releasing(_, let path):
+      logger.notice(
+        "the disk is full: parts of a file that the server holds are given up here",
+        metadata: ["path": "\(path.displayText)"])
     case .interrupted(_, let path, let failure):
       logger.warning(
         "not finished by its writer; the file is kept in the spool and not published",

@@ -14,8 +14,10 @@ public final class Filesystem: Sendable, FileContents {
   let configuration: FilesystemConfiguration
   let sink: any FileEventSink
   let virtualTree: any VirtualTree
-  /// Some call may have to wait for a delivery.
-  let hasWaitingRules: Bool
+  /// Rules say more than when a file is sent, so that they are looked up when it is opened, closed or synchronised.
+  let looksUpRules: Bool
+  /// By some rule chunks may be given back, and the spool's filesystem has not refused that so far.
+  let canRelease: Atomic<Bool>
   /// `captures/` of the spool.
   let root: FileDescriptor
   let reservedNames: Set<EntryName>
@@ -78,13 +80,14 @@ public final class Filesystem: Sendable, FileContents {
     self.configuration = configuration
     self.sink = sink
     self.virtualTree = virtualTree
-    hasWaitingRules = configuration.rules.haveWaits
+    looksUpRules = configuration.rules.haveWaits || configuration.rules.haveReleases
     root = spool.captures
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
     pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2))
     marksWriters = SpoolMark.areKept(in: spool.captures)
     self.instance = instance ?? SpoolInstance(of: spool.captures)
+    canRelease = Atomic(marksWriters && configuration.rules.haveReleases)
     nodes = Mutex(
       Namespace(
         table: NodeTable(root: spool.key), knownIdentities: configuration.knownIdentities, device: spool.key.device))

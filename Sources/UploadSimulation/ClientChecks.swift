@@ -92,7 +92,7 @@ final class ClientChecks {
     deadlines.ended(order, outcome)
     addresses.ended(order.endpoint, outcome)
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _): takesLZ4 = encodings.contains(.lz4)
+    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _, _): takesLZ4 = encodings.contains(.lz4)
     default: break
     }
     switch (order.order, outcome) {
@@ -100,7 +100,7 @@ final class ClientChecks {
       acknowledged[ChunkPlace(session: session.id, index: index)] = digest
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
-    case (.querySession(let session), .held(let digests, _, _, _, _)):
+    case (.querySession(let session), .held(let digests, _, _, _, _, _)):
       acknowledged = acknowledged.filter { place, digest in
         place.session != session.id || digests[place.index] == digest.sha256
       }
@@ -149,7 +149,7 @@ extension SendOrder {
 
   fileprivate var isControl: Bool {
     switch self {
-    case .openSession, .querySession, .commit: true
+    case .openSession, .querySession, .secureSession, .commit: true
     default: false
     }
   }
@@ -161,7 +161,7 @@ extension SendOrder {
     switch self {
     case .wholeFile(let file): [file]
     case .bundle(let files): files
-    case .prewarm, .openSession, .querySession, .chunk, .commit, .abort: []
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .commit, .abort: []
     }
   }
 }

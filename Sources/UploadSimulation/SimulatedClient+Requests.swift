@@ -139,6 +139,7 @@ extension SimulatedClient {
       firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)
+    case .secureSession(let session): return .secureSession(session)
     case .commit(var commit):
       if world.bug == .wrongChain { commit.chainTip.reverse() }
       if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }

@@ -292,6 +292,8 @@ extension SimulatedReceiver {
         return perform(store.write(body, session, index, Int(offset), facts)) { _ in }
       }
       perform(store.write(body, session, index, Int(offset), facts)) { [self] in handle(.chunkWritten(id, $0)) }
+    case .secureSession(let id, let session):
+      perform(store.secure(session)) { [self] in handle(.sessionSecured(id, session, $0)) }
     case .verifySession(let session):
       perform([]) { [self] _ in handle(.sessionVerified(session, .success(store.verify(session)))) }
     case .checkCommit(let check):

@@ -80,6 +80,11 @@ final class SimulatedStore {
     return steps
   }
 
+  func secure(_ session: SessionID) -> [Step] {
+    [Self.paths(session).data, Self.paths(session).journal].map { path in { try self.disk.sync(path) } }
+      + [{ try self.disk.syncNames() }]
+  }
+
   /// The recorded chunks whose bytes are really there.
   func verify(_ session: SessionID) -> [UInt32: ChunkFacts] {
     let (data, journal) = Self.paths(session)

@@ -38,6 +38,7 @@ extension SendOrder {
     case .openSession(let opening):
       "open session for \(opening.fileID.short) \(opening.path.displayText) revision \(opening.revision)"
     case .querySession(let session): "query \(session.id.prefix(6))"
+    case .secureSession(let session): "secure \(session.id.prefix(6))"
     case .chunk(let session, let index, let digest, _):
       "chunk \(index) of \(session.id.prefix(6)) sha \(digest.sha256.prefix(3))"
     case .commit(let commit):
@@ -54,7 +55,7 @@ extension StepOutcome {
     switch self {
     case .published(let receipt): "published \(receipt.name), receipt \(receipt.id)"
     case .refused(let failure): "refused, \(failure.kind)"
-    case .held(let digests, _, _, _, _): "held \(digests.keys.sorted())"
+    case .held(let digests, _, _, _, _, _): "held \(digests.keys.sorted())"
     default: "\(self)"
     }
   }
@@ -71,6 +72,7 @@ extension UploadReport {
     case .interrupted(let id, _, let failure): "interrupted \(id.short) \(failure.code)"
     case .discarded(let id, _, let failure): "discarded \(id.short) \(failure.code)"
     case .notResumed(let id, let path, let reason): "not resumed \(id.short) \(path.displayText): \(reason)"
+    case .releasing(let id, let path): "releasing \(id.short) \(path.displayText)"
     case .stuck(let id, let path): "stuck \(id.short) \(path.displayText)"
     case .missingFromSpool(let id, let path): "missing \(id.short) \(path.displayText)"
     }

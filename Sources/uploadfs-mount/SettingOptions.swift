@@ -29,6 +29,12 @@ struct SettingOptions: ParsableArguments {
     help: ArgumentHelp("What becomes of files that were not finished: hold, publish or discard.", valueName: "policy"))
   var interrupted: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "When the disk is full while a file is written: refuse, or release what the server has of it.",
+      valueName: "policy"))
+  var whenFull: String?
+
   @Option(help: ArgumentHelp("Never upload files that this describes; can be given more than once.", valueName: "glob"))
   var ignore: [String] = []
 
@@ -84,7 +90,8 @@ struct SettingOptions: ParsableArguments {
   private var given: [Setting: String] {
     let texts: [Setting: String?] = [
       .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload,
-      .interrupted: interrupted, .ignore: Self.lines(ignore), .rule: Self.lines(rule), .chunkSize: chunkSize,
+      .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore), .rule: Self.lines(rule),
+      .chunkSize: chunkSize,
       .parallel: parallel, .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,

@@ -63,6 +63,7 @@ final class CoreHarness {
     case .checkCommit(let check): send(.commitChecked(check.session, generation: check.generation, check.verdict))
     case .publish(let id, _): send(.published(id, .success(PublicationResult())))
     case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
+    case .secureSession(let request, let id): send(.sessionSecured(request, id, nil))
     case .verifySession(let id): send(.sessionVerified(id, .success([:])))
     case .reply, .removeSession, .forgetReceipts, .measureUsage: break
     }
@@ -179,6 +180,18 @@ final class CoreHarness {
     let request = makeRequest()
     send(.querySession(request, (credential ?? self.credential).id, id))
     return request
+  }
+
+  func secure(_ id: SessionID) -> RequestID {
+    let request = makeRequest()
+    send(.secureSession(request, credential.id, id))
+    return request
+  }
+
+  /// What was said to be on the disk.
+  func secured(_ request: RequestID) -> [UInt32]? {
+    guard case .held(let held)? = replies[request]?.last, held.isDurable else { return nil }
+    return held.chunks.keys.sorted()
   }
 
   func beginFile(_ bytes: [UInt8], name: String = "small.txt", key: String = "file-key") -> RequestID {

@@ -25,6 +25,45 @@ import ReceiverCore
     #expect(core.replies[first]?.count == 1 && core.replies[second]?.count == 1)
   }
 
+  @Test func durabilityIsOnlySaidOfWhatWasThereBeforeTheDiskWasAsked() {
+    let core = CoreHarness()
+    let id = core.opened()
+    _ = core.put(id, 0, [1, 2, 3, 4])
+    _ = core.put(id, 1, [5, 6, 7, 8])
+    core.runEffects()
+    let request = core.secure(id)
+    #expect(core.replies[request] == nil, "the disk has not answered yet")
+    let secure = core.pending
+    core.pending = []
+    _ = core.put(id, 1, [9, 9, 9, 9])
+    _ = core.put(id, 2, [1, 1, 1, 1])
+    core.runEffects()
+    core.pending = secure
+    core.runEffects()
+    #expect(core.secured(request) == [0])
+  }
+
+  @Test func aDiskThatFails_isNoDurability() {
+    let core = CoreHarness()
+    let id = core.opened()
+    _ = core.put(id, 0, [1, 2, 3, 4])
+    core.runEffects()
+    let request = core.secure(id)
+    core.pending = []
+    core.send(.sessionSecured(request, id, .full))
+    #expect(core.refusal(request) == .insufficientStorage)
+    #expect(core.refusal(core.secure(SessionID("never"))) == .sessionGone)
+  }
+
+  @Test func asManyAskForDurabilityAsMayWait() {
+    let core = CoreHarness()
+    let id = core.opened()
+    let requests = (0...CoreLimits().parkedRequestsMax).map { _ in core.secure(id) }
+    #expect(core.refusal(requests[requests.count - 1]) == .busy)
+    core.runEffects()
+    #expect(requests.dropLast().allSatisfy { core.secured($0) == [] })
+  }
+
   @Test func sameKeyForSomethingElse_isRefused() {
     let core = CoreHarness()
     _ = core.opened()

@@ -17,6 +17,8 @@ final class RecordingSink: FileEventSink {
   private struct State {
     var records: [Record] = []
     var candidates: [EvictionCandidate] = []
+    var chunks: [ReleaseCandidate] = []
+    var chunksAskedFor = 0
     var problems: [String] = []
     var epochs: [FileID: UInt64] = [:]
     var gone: Set<FileID> = []
@@ -78,6 +80,19 @@ final class RecordingSink: FileEventSink {
   func evictionCandidates() -> [EvictionCandidate] {
     state.withLock { $0.candidates }
   }
+
+  func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] {
+    state.withLock { state in
+      state.chunksAskedFor += 1
+      defer { state.chunks = [] }
+      return state.chunks
+    }
+  }
+
+  /// What is named once when chunks are asked for.
+  func offerChunks(_ candidates: [ReleaseCandidate]) { state.withLock { $0.chunks = candidates } }
+
+  var chunksAskedFor: Int { state.withLock { $0.chunksAskedFor } }
 
   func offer(_ candidates: [EvictionCandidate]) {
     state.withLock { $0.candidates = candidates }

@@ -33,6 +33,7 @@ import Testing
       _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
     ) throws(StoreFailure) {}
     func syncWritten() throws(StoreFailure) {}
+    func secure(_ session: SessionID) throws(StoreFailure) {}
     func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts] { [:] }
     func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult {
       PublicationResult()

@@ -129,7 +129,7 @@ struct ChunkProtocolAnswer {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle:
       StepFailure(
         .unexpectedAnswer, "There is no uploadfs receiver at \(endpoint.text) (\(status)). Check the address.")
-    case .querySession, .sendChunk, .commit, .abort:
+    case .querySession, .secureSession, .sendChunk, .commit, .abort:
       StepFailure(
         .sessionGone, "The upload session at \(endpoint.text) has ended; the file is sent again in a new one.")
     }

@@ -8,7 +8,7 @@ extension ChunkProtocolDestination {
     switch (step, response.status) {
     case (.prewarm, 200..<300): .warmed
     case (.openSession, 200), (.openSession, 201): opened(response)
-    case (.querySession(let session), 200): held(session, response)
+    case (.querySession(let session), 200), (.secureSession(let session), 200): held(session, response)
     case (.sendChunk, 200), (.sendChunk, 201), (.sendChunk, 204): .chunkStored
     case (.commit(let commit), 200), (.commit(let commit), 201): published(response, as: expectation(commit))
     case (.abort, 200..<300), (.abort, 404), (.abort, 410): .ended
@@ -130,7 +130,7 @@ extension ChunkProtocolDestination {
     }
     return .held(
       digests: held, chunkBytes: body.chunkBytes, expiresAtSeconds: body.expiresAtSeconds,
-      encodings: encodings(body.encodings))
+      encodings: encodings(body.encodings), isDurable: body.isDurable ?? false)
   }
 
   /// What a receipt has to say.

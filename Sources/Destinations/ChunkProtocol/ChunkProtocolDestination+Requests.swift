@@ -18,6 +18,10 @@ extension ChunkProtocolDestination {
     case .openSession(let opening): openingRequest(opening)
     case .querySession(let session):
       request(.get, .upload(id: session.id), query: ProtocolPath.digestsQuery)
+    case .secureSession(let session):
+      request(
+        .get, .upload(id: session.id), query: ProtocolPath.digestsQuery + "&" + ProtocolPath.durableQuery,
+        limits: HTTPRequestLimits(total: ChunkProtocolDestination.commitTimeout))
     case .sendChunk(let sending): chunkRequest(sending)
     case .commit(let commit): commitRequest(commit)
     case .abort(let session): request(.delete, .upload(id: session.id))

@@ -66,7 +66,7 @@ public struct ChunkProtocolDestination: Destination {
     abilities = DestinationAbilities(
       parallelChunks: options.parallelChunks, replaceableChunks: true, unknownLength: true,
       wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax,
-      commitWaitsForChunks: true)
+      commitWaitsForChunks: true, durableChunks: true)
   }
 
   /// The path's bytes as a name that the protocol accepts; see ``ChunkProtocol/PublishedName/encode(_:)``.

@@ -16,7 +16,7 @@ extension S3Destination {
       // A key that may only write is refused here, and the connection is warm all the same.
       return response.status < 500 ? .warmed : refused(answer)
     case .openSession(let opening): return opened(opening, answer)
-    case .querySession: return held(responses)
+    case .querySession, .secureSession: return held(responses)
     case .sendChunk: return stored(answer)
     case .commit(let commit): return committed(commit, answer, object: responses.dropFirst().first)
     case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)

@@ -8,7 +8,7 @@ extension S3Destination {
     switch step {
     case .prewarm: request(.head, key: nil)
     case .openSession(let opening): openingRequest(opening)
-    case .querySession(let session): listRequest(session, after: 0)
+    case .querySession(let session), .secureSession(let session): listRequest(session, after: 0)
     case .sendChunk(let sending): partRequest(sending)
     case .commit(let commit): completionRequest(commit)
     case .abort(let session): uploadRequest(.delete, session)
@@ -25,7 +25,7 @@ extension S3Destination {
   ) -> HTTPRequest? {
     guard let last = responses.last else { return nil }
     switch step {
-    case .querySession(let session):
+    case .querySession(let session), .secureSession(let session):
       return S3PartList(last)?.next.map { listRequest(session, after: $0) }
     case .commit(let commit):
       guard responses.count == 1, S3Answer(last).mayMeanPublished,

@@ -6,7 +6,7 @@ public enum CoreQuestion: Sendable {
   /// A session for a file.
   case openSession(CredentialID, idempotencyKey: String, OpeningFacts)
   /// What a session holds.
-  case query(CredentialID, SessionID, withDigests: Bool)
+  case query(CredentialID, SessionID, withDigests: Bool, isDurable: Bool)
   /// A session's publication.
   case commit(CredentialID, SessionID, CommitFacts)
   /// A session's end.
@@ -34,7 +34,8 @@ public enum CoreQuestion: Sendable {
         SessionOpeningRequest(
           credential: credential, idempotencyKey: key, opening: opening, candidateID: SessionID(freshID),
           freeBytes: freeBytes))
-    case .query(let credential, let id, _): .querySession(request, credential, id)
+    case .query(let credential, let id, _, isDurable: false): .querySession(request, credential, id)
+    case .query(let credential, let id, _, isDurable: true): .secureSession(request, credential, id)
     case .commit(let credential, let id, let facts): .commit(request, credential, id, facts, receiptID: freshID)
     case .abort(let credential, let id): .abort(request, credential, id)
     case .chunk(let credential, let id, let index, let announced):
@@ -69,7 +70,7 @@ public enum CoreQuestion: Sendable {
           encodings: Capabilities.encodingsUnderstood),
         status: isNew ? 201 : 200
       ).withAbilities
-    case (.query(_, _, let withDigests), .held(let held)): .json(HeldResponse(held, withDigests: withDigests))
+    case (.query(_, _, let withDigests, _), .held(let held)): .json(HeldResponse(held, withDigests: withDigests))
     case (.commit, .receipt(let receipt)): .receipt(receipt, status: 200)
     case (.abort, .ended): .noContent
     case (.chunk, .chunkStored(let wasHeld)): Answer(status: wasHeld ? 200 : 201)
@@ -103,6 +104,7 @@ extension HeldResponse {
           uniquingKeysWith: { first, _ in first })
         : nil,
       chainTip: Hex.encode(held.chainTip), expiresAtSeconds: held.expiresAt / 1000,
-      receipt: held.receipt.map(ReceiptBody.init), encodings: Capabilities.encodingsUnderstood)
+      receipt: held.receipt.map(ReceiptBody.init), encodings: Capabilities.encodingsUnderstood,
+      isDurable: held.isDurable ? true : nil)
   }
 }

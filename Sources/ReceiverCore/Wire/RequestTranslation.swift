@@ -63,7 +63,9 @@ public struct RequestTranslation: Sendable {
     case (.uploads, "POST"): return try openSession(request, credential, json)
     case (.upload(let id), "GET"):
       return .ask(
-        .query(credential, SessionID(id), withDigests: ProtocolPath.wantsDigests(target: request.target)))
+        .query(
+          credential, SessionID(id), withDigests: ProtocolPath.wantsDigests(target: request.target),
+          isDurable: ProtocolPath.wantsDurability(target: request.target)))
     case (.upload(let id), "DELETE"): return .ask(.abort(credential, SessionID(id)))
     case (.commit(let id), "POST"): return try commit(credential, SessionID(id), json)
     case (.chunk(let id, let index), "PUT"):

@@ -66,6 +66,8 @@ final class ChunkTransfer: @unchecked Sendable {
   /// No chunk below this is pending.
   private var cursor = 0
   private var proof: CommitProof?
+  /// What of it may be given up in the spool.
+  var releasable = ReleasableChunks()
 
   init(plan: ChunkPlan) {
     self.plan = plan
@@ -148,6 +150,7 @@ final class ChunkTransfer: @unchecked Sendable {
     case .sending: sendingCount += step
     case .done:
       retries[index] = nil
+      if step < 0 { releasable.forget(index) }
       doneCount += step
       let bytes = UInt64(plan.byteCount(of: index))
       doneBytes = step > 0 ? doneBytes + bytes : doneBytes - bytes

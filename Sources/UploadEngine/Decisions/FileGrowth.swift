@@ -43,6 +43,10 @@ final class FileGrowth: @unchecked Sendable {
   /// Takes a report and returns the chunks whose bytes may no longer be what they were.
   func take(_ report: GrowthReport, at now: MonotonicTime) -> [Int] {
     epoch = report.epoch
+    if report.wasEmptied {
+      sealedCount = 0
+      rewrittenCount = 0
+    }
     writtenEndBytes = report.writtenEndBytes
     var touched: [Int] = []
     for change in report.changes where change.index >= 0 && change.index < ChunkActivity.countMax {

@@ -55,6 +55,8 @@ struct FileUpload: Sendable {
   var growth: FileGrowth?
   /// The present content goes in one request, not through a session.
   var isWholeFile = false
+  /// Parts of the present content were named to be given up in the spool.
+  var mayLackParts = false
   /// The commit, or the whole-file request of an empty file, under way; with the name that it publishes.
   @Rare var publishing: Publishing?
   /// Names under which the present content is published.

@@ -76,6 +76,7 @@ public enum SendOrder: Hashable, Sendable {
   case prewarm
   case openSession(SessionOpening)
   case querySession(SessionIdentity)
+  case secureSession(SessionIdentity)
   case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID)
   case commit(SessionCommit)
   case abort(SessionIdentity)
@@ -128,6 +129,8 @@ public enum UploadReport: Hashable, Sendable {
   case discarded(FileID, RelativePath, FileStatus.Failure)
   /// A file made no progress for a minute; it connects anew and asks the server.
   case stuck(FileID, RelativePath)
+  /// The disk is full: parts of a file that the server holds are given up in the spool, by rule.
+  case releasing(FileID, RelativePath)
   /// The destination as a whole is not to be had; everything waits.
   case destinationUnavailable(FileStatus.Failure)
   /// It is back.

@@ -139,6 +139,7 @@ extension UploadSchedule {
     admit()
     for id in activeLarge { sendControl(id, at: now) }
     askForEarlyFiles(at: now)
+    askForDurability(at: now)
     sendSmallFiles(at: now)
     sendChunks(at: now)
     readSmallFiles()
@@ -250,7 +251,7 @@ extension UploadSchedule {
       }
       let attempts = turns.map { files.entry($0.id)?.file.attempts ?? 0 }.max() ?? 0
       watch(request, of: purpose.file, byteCount, attempts: attempts, at: now)
-    case .openSession, .querySession, .commit: controlRequests += 1
+    case .openSession, .querySession, .secureSession, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
     actions.append(
@@ -455,7 +456,7 @@ extension SendOrder {
     case .commit(let commit): [commit.path]
     case .wholeFile(let file): [file.path]
     case .bundle(let files): files.map(\.path)
-    case .prewarm, .openSession, .querySession, .chunk, .abort: []
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: []
     }
   }
 }

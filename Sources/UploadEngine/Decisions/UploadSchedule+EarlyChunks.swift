@@ -81,8 +81,9 @@ extension UploadSchedule {
     else { return }
     if !report.changes.isEmpty { hasGrown = true }
     let count = ChunkPlan(sizeBytes: report.sizeBytes, chunkBytes: report.chunkBytes).count
-    for index in growth.take(report, at: now.monotonic) where takeBack(index, of: transfer) && index < count {
-      growth.noteRewritten()
+    for index in growth.take(report, at: now.monotonic) {
+      // What was thrown away as a whole is not rewritten in places.
+      if takeBack(index, of: transfer), index < count, !report.wasEmptied { growth.noteRewritten() }
     }
     for index in stride(from: transfer.states.count - 1, through: count, by: -1) { _ = takeBack(index, of: transfer) }
     transfer.resize(to: report.sizeBytes)

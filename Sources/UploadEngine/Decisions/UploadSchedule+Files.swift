@@ -82,6 +82,7 @@ extension UploadSchedule {
     file.snapshot = snapshot
     leaveTransfer(&file)
     checkpoint(&file)
+    file.mayLackParts = snapshot.isPartlyReleased
     file.phase = phaseWhileOpen(snapshot)
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []
@@ -198,9 +199,9 @@ extension UploadSchedule {
 
   /// By rule nothing of the file is sent; what was sent under another name is taken back.
   private mutating func ignore(_ file: inout FileUpload, at now: Moment) {
-    giveUp(&file, at: now)
+    giveUp(&file, keepsParts: true, at: now)
     file.phase = .ignored
-    actions.append(.removeResume(file.id))
+    if !file.lacksParts { actions.append(.removeResume(file.id)) }
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))
   }
@@ -240,14 +241,14 @@ extension UploadSchedule {
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
     case .ignored, .finishing, .complete, .cancelled, .removed: return
     }
-    giveUp(&file, at: now)
+    giveUp(&file, keepsParts: true, at: now)
     file.phase = .cancelled
     let message = "The upload was cancelled. The file is kept in the spool."
     file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
     file.attempts = 0
     file.progress.previousDelay = nil
     files[id] = file
-    actions.append(.removeResume(id))
+    if !file.lacksParts { actions.append(.removeResume(id)) }
     actions.append(.record(id))
     actions.append(.showStatus(id))
   }
@@ -270,14 +271,15 @@ extension UploadSchedule {
   }
 
   /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that
-  /// is still being opened is ended when the answer says what its name is.
-  private mutating func giveUp(_ file: inout FileUpload, at now: Moment) {
+  /// is still being opened is ended when the answer says what its name is. A session that holds what is no longer in the
+  /// spool is kept where the file is.
+  private mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: Moment) {
     leaveTransfer(&file)
     for (request, underway) in requests where underway.purpose.file == file.id {
       if case .openSession = underway.purpose { continue }
       actions.append(.cancel(request))
     }
-    abortSession(&file, at: now)
+    if !keepsParts || !file.lacksParts { abortSession(&file, at: now) }
   }
 
   private mutating func evicted(_ id: FileID, at now: Moment) {
@@ -335,7 +337,8 @@ extension UploadSchedule {
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
-    case .complete: if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
+    case .complete:
+      if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) } else { dropDeliveredParts(snapshot.id) }
     case .cancelled: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }

@@ -3,7 +3,8 @@ public import FileModel
 /// What is to be done with a file in the spool; done beside the events, because the filesystem must not be called while it
 /// reports one.
 public enum SpoolOrder: Hashable, Sendable {
-  /// Remove it, unless it was opened or has changed.
+  /// Remove it, unless it was opened or has changed: an unfinished one by rule, a delivered one because parts of it are no
+  /// longer there.
   case discard(EvictionCandidate)
   /// From now on its content counts as whole, unless it has changed.
   case accept(EvictionCandidate)
@@ -19,9 +20,9 @@ extension UploadSchedule {
 
   /// The file could not be removed: somebody reads it, or has changed it. In the first case it is tried again.
   public mutating func notDiscarded(_ candidate: EvictionCandidate) {
-    guard let file = files[candidate.id], file.phase == .interrupted, file.snapshot.epoch == candidate.epoch else {
-      return
-    }
+    guard let file = files[candidate.id], file.snapshot.epoch == candidate.epoch,
+      file.phase == .interrupted || (file.phase == .complete && file.isLocal && file.lacksParts)
+    else { return }
     spoolOrders.append(.discard(candidate))
   }
 
@@ -93,6 +94,10 @@ extension FileStatus.Failure {
         + "SIGUSR1."
     case .writeFailed(let errno):
       return "A write failed\(name(ofErrno: errno)) and was not made good, so the file is incomplete. \(advice)"
+    case .changeRefused:
+      return
+        "A change was refused because it needed bytes that are only at the server (when-full=release), so the file is "
+        + "not what its writer meant. \(advice)"
     case .writerKilled(let signal):
       let by = signal > 0 ? " by signal \(signal)" : ""
       return "The program that wrote the file was killed\(by), so the file may be incomplete. \(advice)"

@@ -36,6 +36,9 @@ extension UploadSchedule {
       transfer.set(.pending, at: index)
       release(read)
       pauseFile(id, failure: .init(code: "changed", message: "The file changed while it was read.", at: now), at: now)
+    case .failed(.released):
+      release(read)
+      chunkIsReleased(id, index, at: now)
     case .failed(let error):
       transfer.set(.pending, at: index)
       release(read)
@@ -66,7 +69,7 @@ extension UploadSchedule {
     settleBudget(of: underway)
     switch purpose {
     case .chunk, .wholeFiles: unwatch(request, underway.byteCount, outcome, at: now)
-    case .prewarm, .openSession, .querySession, .commit, .abort: break
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: break
     }
     let sign = signOfHealth(in: outcome)
     noteHealth(of: underway.endpoint, sign, at: now)
@@ -82,6 +85,8 @@ extension UploadSchedule {
       sessionOpenEnded(id, request, outcome, at: now)
     case .querySession(let id):
       sessionQueryEnded(id, request, outcome, at: now)
+    case .secureSession(let id, let session):
+      secureEnded(id, session, outcome, at: now)
     case .chunk(let id, let index, let digest, let read, let session):
       release(read)
       noteWarmth(id, connection)
@@ -103,7 +108,7 @@ extension UploadSchedule {
   /// What the receiver decodes; remembered for all files, and its latest word counts.
   private mutating func learnEncodings(from outcome: StepOutcome) {
     switch outcome {
-    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _): self.encodings = encodings
+    case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _, _): self.encodings = encodings
     case .warmed, .chunkStored, .chunkStoredAs, .published, .incomplete, .each, .ended, .refused: break
     }
   }
@@ -146,7 +151,7 @@ extension UploadSchedule {
     files[id] = file
     actions.append(.showStatus(id))
     actions.append(.report(.delivered(id, file.path, receipt)))
-    if file.nextPath(limits) != nil { makeReady(id, at: now) }
+    if file.nextPath(limits) != nil { makeReady(id, at: now) } else { dropDeliveredParts(id) }
   }
 
   // MARK: - Budgets and the gate
@@ -159,7 +164,7 @@ extension UploadSchedule {
     case .wholeFiles:
       chunkRequests -= 1
       if underway.carriesSmallFiles { smallRequests -= 1 }
-    case .openSession, .querySession, .commit: controlRequests -= 1
+    case .openSession, .querySession, .secureSession, .commit: controlRequests -= 1
     case .prewarm, .abort: break
     }
   }
@@ -273,6 +278,7 @@ extension UploadSchedule.Purpose {
     switch self {
     case .prewarm, .abort: nil
     case .openSession(let id), .querySession(let id), .commit(let id): id
+    case .secureSession(let id, _): id
     case .chunk(let id, _, _, _, _): id
     case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
     }
@@ -307,6 +313,7 @@ extension FileContentsError {
   var explanation: String {
     switch self {
     case .gone: "it is gone"
+    case .released: "its bytes are only at the server"
     case .locked: "another program has locked it there"
     case .system(let errno): "errno \(errno), check the disk that holds the spool"
     }

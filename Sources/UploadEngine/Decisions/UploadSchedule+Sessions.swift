@@ -50,10 +50,10 @@ extension UploadSchedule {
   ) {
     guard var file = files[id], file.session?.state == .querying(request) else { return }
     switch outcome {
-    case .held(_, let chunkBytes?, _, _, _) where chunkBytes != file.session?.chunkBytes:
+    case .held(_, let chunkBytes?, _, _, _, _) where chunkBytes != file.session?.chunkBytes:
       // Its chunks lie elsewhere than ours: nothing that it holds is of use.
       restartSession(id, at: now)
-    case .held(let digests, _, let expiresAt, _, let tokens):
+    case .held(let digests, _, let expiresAt, _, let tokens, _):
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
       file.session?.held.replace(with: digests, tokens: tokens)
       file.session?.state = .open

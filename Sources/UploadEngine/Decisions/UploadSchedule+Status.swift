@@ -142,7 +142,7 @@ extension UploadSchedule {
   /// Something is being delivered, so that space may become free within a moment.
   public var mayFreeSpace: Bool {
     guard gate == .open else { return false }
-    return files.counts.finishing > 0 || chunkRequests > 0
+    return files.counts.finishing > 0 || chunkRequests > 0 || mayRelease
   }
 
   private func state(of file: FileUpload) -> FileStatus.State {
@@ -172,7 +172,10 @@ extension UploadSchedule {
     case .interrupted: "Its writer did not finish it, so it is not published; it is kept in the spool."
     case .cancelled: "The upload was cancelled; the file is kept in the spool."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
-    case .writing, .ready, .waiting, .finishing, .complete, .failed: nil
+    case .writing, .ready, .waiting, .finishing:
+      file.lacksParts
+        ? "The disk was full: parts of the file are at the server alone, and cannot be read here." : nil
+    case .complete, .failed: nil
     }
   }
 

@@ -76,8 +76,9 @@ extension UploadSchedule {
       let resting = files.values.filter(\.isWaiting).map(\.id)
       for id in activeMedium + activeLarge + earlyFiles + resting {
         reconnect(id)
-        // Asking has not helped for as long again: this session will not move any more.
-        if isRepeated { restartSession(id, at: now) }
+        // Asking has not helped for as long again: this session will not move any more. One that holds what is nowhere
+        // else is worth waiting for.
+        if isRepeated, files.entry(id)?.file.lacksParts == false { restartSession(id, at: now) }
       }
       streamPlan.connectionsLost()
       warmConnections = 0

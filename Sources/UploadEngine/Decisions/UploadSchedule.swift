@@ -84,6 +84,7 @@ public struct UploadSchedule: Sendable {
     case prewarm
     case openSession(FileID)
     case querySession(FileID)
+    case secureSession(FileID, session: String)
     case chunk(FileID, index: Int, digest: ChunkDigest, read: ReadID, session: String)
     case commit(FileID)
     case abort(Discarded)
@@ -147,6 +148,8 @@ public struct UploadSchedule: Sendable {
   var activeLarge: [FileID] = []
   /// Files of which chunks are sent before they are complete, next turn first.
   var earlyFiles: [FileID] = []
+  /// A writer has found no space a moment ago.
+  var spaceIsShortUntil: MonotonicTime?
   var isLookingAtGrowth = false
   /// How long growing files are left alone; longer while none of them grows.
   var growthPause: Duration = .zero

@@ -34,6 +34,12 @@ struct UploadSession: Sendable {
   /// Acknowledgements since the last resume record.
   var acknowledgedSinceRecord = 0
   var recordedChunks = 0
+  /// The change of ``held`` up to which the resume record on the disk goes.
+  var recordedChange: UInt64?
+  /// The server was asked to bring what it holds to its disk.
+  var isSecuring = false
+  /// It could not, and is asked again at this time.
+  var securingRest: MonotonicTime?
 
   var identity: SessionIdentity? { id.map { SessionIdentity(id: $0, nonce: nonce) } }
 

@@ -190,6 +190,8 @@ struct ChunkPass {
 
   /// After the last block: it still is the file that it was before the first.
   func check(_ contents: any FileContents) throws(Failure) {
+    // First, because giving bytes back touches the file's times for a moment.
+    if contents.isReleased(job.file, job.offset..<(job.offset + UInt64(job.byteCount))) { throw .contents(.released) }
     let now: FileIdentity
     do throws(FileContentsError) {
       now = try file.file.identity()

@@ -17,6 +17,8 @@ final class EngineJournal: Sendable {
     var catalogEntries: @Sendable ([FileID]) -> [CatalogEntry]
     /// The state of an upload, or what has changed since the mark.
     var resumeSnapshot: @Sendable (FileID, ResumeSnapshot.Mark?) -> ResumeSnapshot?
+    /// A resume record is durable as it was at this mark.
+    var resumeSaved: @Sendable (FileID, ResumeSnapshot.Mark) -> Void
     /// Receipts that are durable now.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.
@@ -200,6 +202,7 @@ final class EngineJournal: Sendable {
       guard let snapshot = source.resumeSnapshot(id, resumeStore.mark(of: id)) else { return }
       do throws(StorageError) {
         try resumeStore.save(snapshot)
+        source.resumeSaved(id, snapshot.mark)
       } catch {
         // The upload goes on; after a crash the server would be asked anyway. The next record is a whole one.
         logger.warning("cannot save a resume record", metadata: ["error": "\(error)"])

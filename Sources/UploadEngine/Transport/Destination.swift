@@ -74,12 +74,15 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var chunkBytesMin = 1
   /// A session has no more chunks than this.
   public var chunkCountMax = Int.max
+  /// The server can be asked to bring chunks to its disk before the commit.
+  public var durableChunks: Bool
 
   /// States the abilities.
   public init(
     parallelChunks: Int, replaceableChunks: Bool, unknownLength: Bool, wholeFileBytesMax: Int, fileBytesMax: UInt64?,
-    commitWaitsForChunks: Bool = false
+    commitWaitsForChunks: Bool = false, durableChunks: Bool = false
   ) {
+    self.durableChunks = durableChunks
     self.commitWaitsForChunks = commitWaitsForChunks
     self.parallelChunks = parallelChunks
     self.replaceableChunks = replaceableChunks
@@ -109,6 +112,8 @@ public enum UploadStep: Sendable {
   case openSession(SessionOpening)
   /// Ask which chunks the server holds, with their digests (spec D6).
   case querySession(SessionIdentity)
+  /// Ask which chunks the server holds on its disk, where they outlive a power cut; it may take a while.
+  case secureSession(SessionIdentity)
   /// Send one chunk.
   case sendChunk(ChunkSending)
   /// Publish the file.
@@ -344,10 +349,11 @@ public enum StepOutcome: Hashable, Sendable {
   case sessionOpened(
     id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: Set<ChunkEncoding> = [.identity])
   /// What the server holds: SHA-256 by chunk index; with the session's facts as the server sees them now, as far as it
-  /// says so. A server that knows no SHA-256 names what it holds by the tokens with which it acknowledged it.
+  /// says so, and whether all of it is on its disk. A server that knows no SHA-256 names what it holds by the tokens with
+  /// which it acknowledged it.
   case held(
     digests: [Int: [UInt8]], chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
-    encodings: Set<ChunkEncoding> = [.identity], tokens: [Int: String] = [:])
+    encodings: Set<ChunkEncoding> = [.identity], tokens: [Int: String] = [:], isDurable: Bool = false)
   /// The chunk is stored and its digests were checked.
   case chunkStored
   /// Likewise; from now on the server knows it by this token.

@@ -16,6 +16,8 @@ final class CapturedFile: Sendable {
   /// Held while an event is decided and delivered.
   let order = Mutex<Void>(())
   let state: Mutex<State>
+  /// ``State/released`` is not nil; asked by each read.
+  let isPartlyReleased = Atomic<Bool>(false)
 
   struct State {
     var activity: WriterActivity
@@ -31,6 +33,8 @@ final class CapturedFile: Sendable {
     var isSynchronized = false
     /// Where its chunks stand, once somebody follows them; until it is settled.
     var chunks: ChunkActivity?
+    /// What is no longer in the spool.
+    var released: ReleasedChunks?
     /// The open file that all handles share; present while there is a handle.
     var descriptor: FileDescriptor?
     /// The same file as the kernel knows it; present while a handle passes the daemon.

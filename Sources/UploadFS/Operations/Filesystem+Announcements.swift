@@ -94,7 +94,8 @@ extension Filesystem {
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: nodes.withLock { $0.table.paths(of: file.node) },
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
-      mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption)
+      mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption,
+      isPartlyReleased: state.released != nil)
   }
 
   private func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
@@ -149,6 +150,9 @@ extension Filesystem {
     let isEnded = file.state.withLock { state in
       state.chunks?.end(mutation, writtenBytes: writtenBytes)
       if let writtenBytes { state.fate.ended(mutation, writtenBytes: writtenBytes) }
+      if writtenBytes != nil, case .size(let sizeBytes) = mutation.extent {
+        cutReleased(of: file, &state, at: sizeBytes, through: descriptor)
+      }
       guard state.activity.endsMutationsSilently else { return false }
       _ = state.activity.endMutation()
       return true

@@ -232,8 +232,12 @@ extension Filesystem {
 
   func read(_ number: UInt64, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
     switch try handle(number) {
-    case .file(let handle): try Self.readFully(handle.descriptor, at: offset, into: buffer)
-    case .virtual(let handle): readVirtual(handle, at: offset, into: buffer)
+    case .file(let handle):
+      let count = try Self.readFully(handle.descriptor, at: offset, into: buffer)
+      let start = UInt64(clamping: offset)
+      try requirePresent(start..<(start + UInt64(count)), of: handle.file)
+      return count
+    case .virtual(let handle): return readVirtual(handle, at: offset, into: buffer)
     case .directory: throw .isDirectory
     }
   }
@@ -266,7 +270,7 @@ extension Filesystem {
     let count: UInt64
     do throws(SystemError) {
       try requireSize(offset: offset, length: Int64(bytes.count))
-      count = admit(UInt64(bytes.count), at: offset, of: handle.descriptor, isPartEnough: true)
+      count = admit(UInt64(bytes.count), at: offset, through: handle, isPartEnough: true)
       guard count > 0 else { throw .noSpace }
     } catch {
       if error != .invalid { writeFailed(file, at: offset, count: bytes.count, error) }
@@ -283,9 +287,12 @@ extension Filesystem {
       if handle.writesBehindPages.load(ordering: .relaxed) { notices.pagesBecameStale(of: file.node) }
     }
     do throws(SystemError) {
+      try requirePresent(mutation.extent, of: file)
       let taken = try Self.writeFully(
         handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
       written = taken
+      // Kernels from 6.6 drop the pages themselves.
+      if handle.writesBehindPages.load(ordering: .relaxed) { notices.pagesBecameStale(of: file.node) }
       return taken
     } catch {
       writeFailed(file, at: offset, count: bytes.count, error)
@@ -323,10 +330,12 @@ extension Filesystem {
   ///
   /// While deliveries are under way that may free some, a writer is slowed down before it is refused: by pauses that have an
   /// end, whatever the network does.
-  private func admit(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor, isPartEnough: Bool) -> UInt64 {
+  private func admit(_ bytes: UInt64, at offset: Int64, through handle: FileHandle, isPartEnough: Bool) -> UInt64 {
     var admitted = admitAtOnce(bytes, isPartEnough: isPartEnough)
-    if admitted < bytes, isAllocated(bytes, at: offset, of: descriptor) { return bytes }
-    var pauses = WriterPauses(turns: pauseTurns)
+    if admitted == bytes || isAllocated(bytes, at: offset, of: handle.descriptor) { return bytes }
+    let isReleasing = canRelease.load(ordering: .relaxed) && settings(of: handle.file)?.whenFull == .release
+    var pauses = WriterPauses(
+      turns: pauseTurns, countMax: isReleasing ? WriterPauses.countMaxWhileReleasing : WriterPauses.countMax)
     while isPartEnough ? admitted == 0 : admitted < bytes, sink.mayFreeSpace, pauses.take() {
       admitted = admitAtOnce(bytes, isPartEnough: isPartEnough)
     }
@@ -348,6 +357,7 @@ extension Filesystem {
         guard attainable >= bytes else { return }
       }
       evict(candidates) { spareBytes() >= bytes }
+      if spareBytes() < bytes { releaseChunks(for: bytes) }
     }
   }
 
@@ -392,12 +402,13 @@ extension Filesystem {
     if !punches {
       try requireSize(offset: offset, length: length)
       let bytes = UInt64(clamping: length)
-      guard admit(bytes, at: offset, of: handle.descriptor, isPartEnough: false) == bytes else { throw .noSpace }
+      guard admit(bytes, at: offset, through: handle, isPartEnough: false) == bytes else { throw .noSpace }
     }
     guard offset >= 0, length > 0, offset <= Int64.max - length else { throw .invalid }
     let extent = ContentExtent.blocks(UInt64(offset)..<UInt64(offset + length))
     let mutation = beginMutation(of: handle.file, extent, through: handle.descriptor)
     defer { endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: nil) }
+    try requirePresent(extent, of: handle.file)
     while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
       if errno != EINTR { throw .last }
     }
@@ -415,6 +426,11 @@ extension Filesystem {
   func seek(_ number: UInt64, offset: Int64, whence: Int32) throws(SystemError) -> Int64 {
     guard whence == uploadfs_seek_data || whence == uploadfs_seek_hole else { throw .invalid }
     switch try handle(number) {
+    case .file(let handle) where handle.file.isPartlyReleased.load(ordering: .sequentiallyConsistent):
+      // What is gone from the spool is no hole for whoever wrote it.
+      let size = Int64(try handle.descriptor.status().st_size)
+      guard offset >= 0, offset < size else { throw .outOfRange }
+      return whence == uploadfs_seek_data ? offset : size
     case .file(let handle):
       let found = lseek(handle.descriptor.number, off_t(offset), whence)
       guard found >= 0 else { throw .last }
@@ -433,6 +449,7 @@ extension Filesystem {
     let mutation = beginMutation(of: file, .size(UInt64(size)), through: descriptor)
     var isDone = false
     defer { endMutation(mutation, of: file, through: descriptor, writtenBytes: isDone ? 0 : nil) }
+    try requirePresent(mutation.extent, of: file)
     while ftruncate(descriptor.number, off_t(size)) != 0 {
       if errno != EINTR { throw .last }
     }

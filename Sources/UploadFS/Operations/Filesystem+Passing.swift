@@ -46,10 +46,11 @@ extension Filesystem {
     of file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor,
     _ wanted: CachingPolicy.Opening, isNewContent: Bool
   ) -> CachingPolicy.Choice {
-    // Where a close waits for the delivery, it has to be known what was written until then.
-    guard let backingFiles = backingFiles.withLock({ $0 }), settings(of: file).map({ !$0.waits }) ?? true else {
-      return state.caching.choice(for: wanted)
-    }
+    // Where a close waits for the delivery, it has to be known what was written until then; and whoever reads a file of
+    // which parts may be given back has to be told so.
+    guard let backingFiles = backingFiles.withLock({ $0 }), state.released == nil,
+      settings(of: file).map({ !$0.waits && $0.whenFull == .refuse }) ?? true
+    else { return state.caching.choice(for: wanted) }
     var opening = wanted
     opening.mayPass = true
     // A file that is only opened to be looked at or changed in places keeps its revision until something is written.

@@ -63,6 +63,11 @@ extension Filesystem {
     state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
     state.settledFate = state.fate
     if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
+    guard var released = ReleaseMark.read(at: place) else { return }
+    released.cut(at: sizeBytes)
+    guard !released.isEmpty else { return }
+    state.released = released
+    file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
   }
 
   /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.
@@ -137,9 +142,9 @@ extension Filesystem {
     }
   }
 
-  /// The rule for a file; nil when nobody has to wait, or the file has no name.
+  /// The rule for a file; nil when no rule needs to be looked up, or the file has no name.
   func settings(of file: CapturedFile) -> FileSettings? {
-    guard hasWaitingRules else { return nil }
+    guard looksUpRules else { return nil }
     return nodes.withLock { $0.table.paths(of: file.node) }.first.map { configuration.rules.settings(for: $0) }
   }
 

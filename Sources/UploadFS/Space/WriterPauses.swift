@@ -22,13 +22,17 @@ final class PauseTurns: Sendable {
 struct WriterPauses: ~Copyable {
   static let pauseMicroseconds: UInt32 = 50_000
   static let countMax = 20
+  /// Of a writer whose file may give chunks back as soon as the server has them: ten seconds.
+  static let countMaxWhileReleasing = 200
 
   private let turns: PauseTurns
+  private let countMax: Int
   private var count = 0
   private var hasTurn = false
 
-  init(turns: PauseTurns) {
+  init(turns: PauseTurns, countMax: Int = WriterPauses.countMax) {
     self.turns = turns
+    self.countMax = countMax
   }
 
   deinit {
@@ -38,7 +42,7 @@ struct WriterPauses: ~Copyable {
   /// Pauses once; false when the call has paused enough, or too many others pause.
   mutating func take() -> Bool {
     if !hasTurn { hasTurn = turns.take() }
-    guard hasTurn, count < Self.countMax else { return false }
+    guard hasTurn, count < countMax else { return false }
     count += 1
     usleep(Self.pauseMicroseconds)
     return true

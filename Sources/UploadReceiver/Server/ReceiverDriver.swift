@@ -232,6 +232,12 @@ final class ReceiverDriver: Sendable {
       } then: {
         .chunkWritten(request, $0.failure)
       }
+    case .secureSession(let request, let session):
+      perform(on: publishers) { () throws(StoreFailure) in
+        try store.secure(session)
+      } then: {
+        .sessionSecured(request, session, $0.failure)
+      }
     case .verifySession(let session):
       perform(on: publishers) { () throws(StoreFailure) in
         try store.verify(session)

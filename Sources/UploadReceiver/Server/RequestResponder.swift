@@ -242,7 +242,7 @@ extension RequestResponder {
     switch (question, reply) {
     case (.openSession, .sessionOpened(let facts, _, _)):
       statistics.uploadRequested(facts.id, name: facts.opening.name)
-    case (.query(_, let id, _), .held(let held)): statistics.uploadRequested(id.text, name: held.facts.opening.name)
+    case (.query(_, let id, _, _), .held(let held)): statistics.uploadRequested(id.text, name: held.facts.opening.name)
     case (.chunk(_, let id, _, _), .bodyAdmitted): statistics.uploadRequested(id.text, name: "")
     case (.commit(_, let id, _), .receipt(let receipt)):
       statistics.uploadRequested(id.text, name: receipt.name)

@@ -339,6 +339,12 @@ public final class FileStore: UploadStore {
     if let failure { throw failure }
   }
 
+  /// Whatever ``syncWritten()`` is doing meanwhile, this returns only when the disk has it.
+  public func secure(_ session: SessionID) throws(StoreFailure) {
+    try sync(try files(of: session), session)
+    if openFiles.withLock({ $0.failed.contains(session) }) { throw .io("an earlier write did not reach the disk") }
+  }
+
   private func sync(_ files: SessionFiles, _ id: SessionID) throws(StoreFailure) {
     do throws(StoreFailure) {
       try beforeSync(.data)

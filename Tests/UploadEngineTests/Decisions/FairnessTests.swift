@@ -131,7 +131,7 @@ extension ScheduleHarness {
     case .chunk(let session, _, _, _): FileID(session.id)
     case .wholeFile(let whole): whole.file
     case .bundle: nil
-    case .prewarm, .openSession, .querySession, .commit, .abort: nil
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: nil
     }
   }
 }

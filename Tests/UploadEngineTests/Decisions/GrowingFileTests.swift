@@ -4,7 +4,7 @@ import Testing
 @testable import UploadEngine
 
 /// A file that a tool writes piece by piece, and the schedule that follows it. Chunks have 1000 bytes.
-private struct Recording {
+struct Recording {
   var harness: ScheduleHarness
   var file: ImaginaryFile
   private var activity: ChunkActivity?

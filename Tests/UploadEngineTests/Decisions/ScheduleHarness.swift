@@ -58,7 +58,7 @@ struct ScheduleHarness {
   ) {
     var abilities = DestinationAbilities(
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
-      fileBytesMax: nil, commitWaitsForChunks: commitWaitsForChunks)
+      fileBytesMax: nil, commitWaitsForChunks: commitWaitsForChunks, durableChunks: true)
     change(&abilities)
     schedule = UploadSchedule(
       limits: limits, abilities: abilities, catalog: catalog, records: records, endpointCount: endpointCount,
@@ -225,7 +225,7 @@ struct ScheduleHarness {
     case .prewarm: return .warmed
     case .openSession(let opening):
       return .sessionOpened(id: "s", chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
-    case .querySession: return .held(digests: [:])
+    case .querySession, .secureSession: return .held(digests: [:])
     case .chunk: return .chunkStored
     case .abort: return .ended
     case .commit(let commit):
@@ -266,7 +266,7 @@ extension SendOrder {
   var carriesChunk: Bool {
     switch self {
     case .chunk, .wholeFile, .bundle: true
-    case .prewarm, .openSession, .querySession, .commit, .abort: false
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: false
     }
   }
   var isChunk: Bool { if case .chunk = self { true } else { false } }
@@ -274,6 +274,7 @@ extension SendOrder {
   var isCommit: Bool { if case .commit = self { true } else { false } }
   var isOpenSession: Bool { if case .openSession = self { true } else { false } }
   var isQuery: Bool { if case .querySession = self { true } else { false } }
+  var isSecuring: Bool { if case .secureSession = self { true } else { false } }
   var isWholeFile: Bool { if case .wholeFile = self { true } else { false } }
   var isPrewarm: Bool { if case .prewarm = self { true } else { false } }
   var isAbort: Bool { if case .abort = self { true } else { false } }

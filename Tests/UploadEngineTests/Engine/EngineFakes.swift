@@ -92,7 +92,7 @@ final class MemoryServer: Sendable {
         let id = "session-\(state.sessions.count)"
         state.sessions[id] = [:]
         return .sessionOpened(id: id, chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
-      case .querySession(let session):
+      case .querySession(let session), .secureSession(let session):
         guard let held = state.sessions[session.id] else { return .refused(StepFailure(.sessionGone, "gone")) }
         return .held(digests: held.mapValues { $0.1 })
       case .sendChunk(let chunk):

@@ -56,6 +56,7 @@ import Testing
           asked.note("resume record after \(known) entries")
           return nil
         },
+        resumeSaved: { _, _ in },
         recorded: { [asked] _ in asked.note("recorded") }, measure: { [asked] _ in asked.note("measured") },
         tick: {}))
     return journal

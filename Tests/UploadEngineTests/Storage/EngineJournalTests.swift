@@ -1,6 +1,7 @@
 import FileModel
 import Glibc
 import Logging
+import Synchronization
 import Testing
 
 @testable import UploadEngine
@@ -10,12 +11,21 @@ import Testing
   private let catalog: Catalog
   private let store: ResumeStore
   private let journal: EngineJournal
+  private let saved: Saved
+
+  /// The changes up to which records were said to go.
+  private final class Saved: Sendable {
+    private let changes = Mutex<[UInt64]>([])
+    func withLock(_ body: (inout sending [UInt64]) -> Void) { changes.withLock { body(&$0) } }
+    var all: [UInt64] { changes.withLock { $0 } }
+  }
 
   init() throws {
     folder = try ScratchFolder()
     mkdir(folder("resume"), 0o700)
     catalog = try Catalog(path: folder("catalog.sqlite"))
     store = try ResumeStore(directory: folder("resume"), masterKeyFile: folder("master.key"))
+    saved = Saved()
     journal = EngineJournal(catalog: catalog, resumeStore: store, logger: Logger(label: "test"))
   }
 
@@ -36,6 +46,10 @@ import Testing
           }
           let change = ResumeSnapshot.Change(index: 1, digest: ResumeFixture.digest(1))
           return ResumeFixture.snapshot(record, changes: [change], changeCount: mark.changeCount + 1)
+        },
+        // What was said to be on the disk is there.
+        resumeSaved: { [saved, store] id, mark in
+          if case .record = store.load(id) { saved.withLock { $0.append(mark.changeCount) } }
         }, recorded: { _ in }, measure: { _ in }, tick: {}))
   }
 
@@ -67,6 +81,7 @@ import Testing
     start()
     journal.stop()
     #expect(store.mark(of: ResumeFixture.id)?.changeCount == 1)
+    #expect(saved.all == [1])
     guard case .record(let record) = store.load(ResumeFixture.id) else {
       Issue.record("there is no record")
       return

@@ -1,0 +1,122 @@
+/// Parts of a file whose bytes are no longer in the spool, because a server holds them and the disk was full (spec H6):
+/// whole chunks, given back as holes.
+///
+/// A pure value; the filesystem keeps it under the file's lock, and as an extended attribute of the spool's file, which is
+/// written before the hole is made.
+package struct ReleasedChunks: Hashable, Sendable {
+  /// More separate runs than this are not kept track of: their text still fits into an extended attribute.
+  package static let runsMax = 128
+
+  package let chunkBytes: Int
+  /// Chunk indices, in their order, never touching each other.
+  private(set) var runs: [Range<UInt64>] = []
+
+  package init(chunkBytes: Int) {
+    self.chunkBytes = max(1, chunkBytes)
+  }
+
+  package var isEmpty: Bool { runs.isEmpty }
+
+  /// Takes a chunk in; false when there are too many separate runs already.
+  package mutating func insert(_ index: Int) -> Bool {
+    guard index >= 0, index < ChunkActivity.countMax else { return false }
+    let chunk = UInt64(index)
+    if runs.contains(where: { $0.contains(chunk) }) { return true }
+    let place = runs.firstIndex { $0.lowerBound > chunk } ?? runs.count
+    let joinsNext = place < runs.count && runs[place].lowerBound == chunk + 1
+    if place > 0, runs[place - 1].upperBound == chunk {
+      runs[place - 1] = runs[place - 1].lowerBound..<(joinsNext ? runs[place].upperBound : chunk + 1)
+      if joinsNext { runs.remove(at: place) }
+    } else if joinsNext {
+      runs[place] = chunk..<runs[place].upperBound
+    } else {
+      guard runs.count < Self.runsMax else { return false }
+      runs.insert(chunk..<(chunk + 1), at: place)
+    }
+    return true
+  }
+
+  /// Whether any byte of a range is missing.
+  package func intersects(_ bytes: Range<UInt64>) -> Bool {
+    guard !bytes.isEmpty else { return false }
+    let size = UInt64(chunkBytes)
+    let first = bytes.lowerBound / size
+    let last = (bytes.upperBound - 1) / size
+    return runs.contains { $0.lowerBound <= last && first < $0.upperBound }
+  }
+
+  /// Whether a mutation needs bytes that are missing: it would leave a chunk of which only a part is known.
+  package func isNeeded(for extent: ContentExtent) -> Bool {
+    switch extent {
+    case .bytes(let range), .blocks(let range): intersects(range)
+    case .size(let bytes): bytes % UInt64(chunkBytes) != 0 && intersects(bytes..<(bytes + 1))
+    }
+  }
+
+  /// The file gets another size: what lies behind it is no longer missing.
+  package mutating func cut(at sizeBytes: UInt64) {
+    let end = sizeBytes / UInt64(chunkBytes) + (sizeBytes % UInt64(chunkBytes) == 0 ? 0 : 1)
+    runs = runs.compactMap { run in
+      let left = run.clamped(to: 0..<end)
+      return left.isEmpty ? nil : left
+    }
+  }
+
+  // MARK: - As text
+
+  /// The length of a chunk and the runs: `4194304 1-57 60-60`.
+  package var text: String {
+    ([String(chunkBytes)] + runs.map { "\($0.lowerBound)-\($0.upperBound - 1)" }).joined(separator: " ")
+  }
+
+  /// What ``text`` says; nil for anything else.
+  package init?(_ text: String) {
+    let words = text.split(separator: " ")
+    guard let first = words.first, let chunkBytes = Int(first), chunkBytes > 0, words.count <= Self.runsMax + 1 else {
+      return nil
+    }
+    self.init(chunkBytes: chunkBytes)
+    for word in words.dropFirst() {
+      let ends = word.split(separator: "-", omittingEmptySubsequences: false).map { UInt64($0) }
+      guard ends.count == 2, let start = ends[0], let last = ends[1], start <= last,
+        last < UInt64(ChunkActivity.countMax), runs.last.map({ $0.upperBound < start }) ?? true
+      else { return nil }
+      runs.append(start..<(last + 1))
+    }
+  }
+}
+
+/// Chunks of one file that a server holds and that may be given back to the disk.
+public struct ReleaseCandidate: Hashable, Sendable {
+  /// The file.
+  public var id: FileID
+  /// The length of a chunk, by which indices count.
+  public var chunkBytes: Int
+  /// Which, in their order, each with the epoch at which it was sent: with any other it must stay. Of a file that is being
+  /// written this is the chunk's own epoch (``FileContents/quietEpoch(of:at:)``), else the file's.
+  public var chunks: [Chunk]
+  /// The file is being written.
+  public var isGrowing: Bool
+
+  /// One chunk.
+  public struct Chunk: Hashable, Sendable {
+    /// Its place in the file, counted in chunks.
+    public var index: Int
+    /// The epoch that was sent.
+    public var epoch: UInt64
+
+    /// Names one chunk at one epoch.
+    public init(index: Int, epoch: UInt64) {
+      self.index = index
+      self.epoch = epoch
+    }
+  }
+
+  /// Names chunks of a file.
+  public init(id: FileID, chunkBytes: Int, chunks: [Chunk], isGrowing: Bool) {
+    self.id = id
+    self.chunkBytes = chunkBytes
+    self.chunks = chunks
+    self.isGrowing = isGrowing
+  }
+}

@@ -1,0 +1,55 @@
+/// Which chunks of a transfer the server has on its disk, and which of them were given back to ours already.
+struct ReleasableChunks: Sendable {
+  /// Acknowledged chunks that are safe at the server and may be given back.
+  private(set) var secured: Set<Int> = []
+  /// Chunks that were offered, or found gone.
+  private(set) var released: Set<Int> = []
+  /// A resume record of this change or a later one knows all of ``secured``.
+  private(set) var securedAt: UInt64 = 0
+
+  var count: Int { secured.count + released.count }
+
+  mutating func secure(_ index: Int) { if !released.contains(index) { secured.insert(index) } }
+
+  mutating func secured(at change: UInt64) { securedAt = change }
+
+  /// The lowest ones first: what was recorded last is most likely to be looked at.
+  mutating func take(countMax: Int, but last: Int) -> [Int] {
+    let taken = secured.filter { $0 != last }.sorted().prefix(countMax)
+    secured.subtract(taken)
+    released.formUnion(taken)
+    return Array(taken)
+  }
+
+  mutating func noteReleased(_ index: Int) {
+    secured.remove(index)
+    released.insert(index)
+  }
+
+  /// Its bytes are no longer what was sent.
+  mutating func forget(_ index: Int) {
+    secured.remove(index)
+    released.remove(index)
+  }
+}
+
+extension ChunkTransfer {
+  /// Chunks were acknowledged that the server may have in memory only.
+  var hasUnsecured: Bool { doneCount > releasable.count }
+
+  /// The server has these on its disk; a resume record of this change or a later one knows them.
+  func secure(_ digests: [Int: [UInt8]], knownAt change: UInt64) {
+    for (index, digest) in digests where states.indices.contains(index) {
+      if case .done(let known) = states[index], known.sha256 == digest { releasable.secure(index) }
+    }
+    releasable.secured(at: change)
+  }
+
+  /// Takes chunks that may be given back. The last one stays: it changes its length when the file grows.
+  func takeSecured(bytesMax: UInt64) -> [Int] {
+    let count = max(1, Int(clamping: bytesMax / UInt64(plan.chunkBytes)))
+    return releasable.take(countMax: count, but: states.count - 1)
+  }
+
+  func noteReleased(_ index: Int) { releasable.noteReleased(index) }
+}

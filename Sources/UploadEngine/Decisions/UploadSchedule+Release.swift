@@ -1,0 +1,142 @@
+public import FileModel
+
+/// Chunks that are given up in the spool because the disk is full (spec H6): of files that are not delivered yet, by rule.
+///
+/// What is given up exists at the server alone. So the server has to say first that it is on its disk, and then the resume
+/// record, which alone knows what was sent, has to be on ours. From then on the server's digest stands for the bytes: a read
+/// that finds them gone counts as done as long as the session is the one that holds them, and no session is ended while it
+/// holds what nobody else has.
+extension UploadSchedule {
+  /// For so long after a writer found no space it is seen to that some can be given back.
+  private static let shortageTime: Duration = .seconds(10)
+  /// The server is asked again when fewer chunks than this could be given back.
+  private static let securedMin = 8
+  private static let securingRest: Duration = .seconds(1)
+
+  /// No space is left for a writer: what may be given back, and from now on it is seen to that there will be more.
+  public mutating func releaseCandidates(bytesMax: UInt64, at now: Moment) -> [ReleaseCandidate] {
+    guard abilities.durableChunks, limits.rules.haveReleases else { return [] }
+    defer { pump(at: now) }
+    spaceIsShortUntil = now.monotonic + Self.shortageTime
+    var candidates: [ReleaseCandidate] = []
+    var leftBytes = bytesMax
+    for id in earlyFiles + activeLarge where leftBytes > 0 {
+      guard let file = files.entry(id)?.file, releases(file), let transfer = file.transfer, let session = file.session,
+        session.isOpen, let known = session.recordedChange, known >= transfer.releasable.securedAt
+      else { continue }
+      let chunks = transfer.takeSecured(bytesMax: leftBytes).compactMap { index in
+        (file.growth.map { $0.epoch(of: index) } ?? file.snapshot.epoch).map {
+          ReleaseCandidate.Chunk(index: index, epoch: $0)
+        }
+      }
+      guard !chunks.isEmpty else { continue }
+      let bytes = UInt64(chunks.count) * UInt64(transfer.plan.chunkBytes)
+      leftBytes -= min(leftBytes, bytes)
+      candidates.append(
+        ReleaseCandidate(
+          id: id, chunkBytes: transfer.plan.chunkBytes, chunks: chunks, isGrowing: file.growth != nil))
+      noteReleased(id)
+    }
+    return candidates
+  }
+
+  /// A resume record is on the disk, as it was at this mark.
+  public mutating func resumeSaved(_ id: FileID, _ mark: ResumeSnapshot.Mark) {
+    guard files[id]?.session?.id == mark.sessionID else { return }
+    files[id]?.session?.recordedChange = mark.changeCount
+  }
+
+  /// By rule; the name that a temporary one will probably become counts as well.
+  func releases(_ file: FileUpload) -> Bool {
+    let path = file.snapshot.names.first ?? file.path
+    let final = limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) }
+    return limits.rules.settings(for: final ?? path).whenFull == .release
+  }
+
+  /// A file that is being sent may get room for its writer within a moment.
+  var mayRelease: Bool {
+    guard abilities.durableChunks, limits.rules.haveReleases else { return false }
+    return earlyFiles.contains { id in files.entry(id).map { releases($0.file) } ?? false }
+  }
+
+  private mutating func noteReleased(_ id: FileID) {
+    guard files[id]?.mayLackParts == false else { return }
+    files[id]?.mayLackParts = true
+    actions.append(.report(.releasing(id, files[id]?.path ?? .root)))
+    actions.append(.showStatus(id))
+  }
+
+  // MARK: - At the server
+
+  /// While space is short the server is asked to bring to its disk what it has.
+  mutating func askForDurability(at now: Moment) {
+    guard let until = spaceIsShortUntil else { return }
+    guard until > now.monotonic else {
+      spaceIsShortUntil = nil
+      return
+    }
+    for id in earlyFiles + activeLarge where controlRequests < limits.controlRequests && maySend(at: now) {
+      guard let file = files.entry(id)?.file, let transfer = file.transfer, let session = file.session, session.isOpen,
+        !session.isSecuring, let identity = session.identity, session.securingRest.map({ $0 <= now.monotonic }) ?? true,
+        transfer.releasable.secured.count < Self.securedMin, transfer.hasUnsecured, releases(file)
+      else { continue }
+      files[id]?.session?.isSecuring = true
+      send(.secureSession(identity), purpose: .secureSession(id, session: identity.id), at: now)
+    }
+  }
+
+  mutating func secureEnded(_ id: FileID, _ sessionID: String, _ outcome: StepOutcome, at now: Moment) {
+    guard let session = files[id]?.session, session.id == sessionID else { return }
+    files[id]?.session?.isSecuring = false
+    switch outcome {
+    case .held(let digests, _, _, _, _, isDurable: true):
+      guard let transfer = files[id]?.transfer else { return }
+      transfer.secure(digests, knownAt: session.held.changeCount)
+      // What the record lacks is as good as not sent.
+      if session.recordedChange.map({ $0 < session.held.changeCount }) ?? true {
+        files[id]?.session?.acknowledgedSinceRecord = 0
+        files[id]?.session?.recordedChunks = session.held.acknowledged.count
+        actions.append(.saveResume(id))
+      }
+    case .refused(let failure) where failure.kind == .sessionGone:
+      restartSession(id, at: now)
+    default:
+      files[id]?.session?.securingRest = now.monotonic + Self.securingRest
+    }
+  }
+
+  // MARK: - Reading
+
+  /// The bytes are no longer in the spool. Those at the server count as long as they belong to this file's session.
+  mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: Moment) {
+    guard let file = files[id], let transfer = file.transfer else { return }
+    files[id]?.mayLackParts = true
+    if let digest = file.session?.held.acknowledged[index] {
+      transfer.set(.done(digest), at: index)
+      transfer.noteReleased(index)
+      files[id]?.progress.reusedChunks += 1
+      reusedChunks += 1
+      actions.append(.showStatus(id))
+      return
+    }
+    transfer.set(.pending, at: index)
+    failForGood(
+      id,
+      FileStatus.Failure(
+        code: "released-part-lost",
+        message:
+          "The disk was full and parts of the file were given up here, and the server no longer holds them. What is "
+          + "left of the file is kept in the spool.", at: now), at: now)
+  }
+
+  /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.
+  mutating func dropDeliveredParts(_ id: FileID) {
+    guard let file = files[id], file.phase == .complete, file.isLocal, file.lacksParts else { return }
+    spoolOrders.append(.discard(EvictionCandidate(id: id, epoch: file.snapshot.epoch)))
+  }
+}
+
+extension FileUpload {
+  /// Parts of it may be at the server alone.
+  var lacksParts: Bool { mayLackParts || snapshot.isPartlyReleased }
+}

@@ -1,0 +1,127 @@
+import CLinux
+public import FileModel
+import Glibc
+import Synchronization
+
+/// Files that are larger than the disk (spec H6): what a server holds of a file that is not delivered yet may be given back
+/// to the disk, by rule. The file keeps its size; reading what is gone fails with EIO, as does a change that would need it,
+/// and the uploader is told that it is gone instead of being given zeros.
+extension Filesystem {
+  /// So much is released at once where there is so much, because each look at the disk costs time.
+  static let releaseBytesMin: UInt64 = 32 << 20
+
+  /// Gives chunks back, so that so much may be written.
+  func releaseChunks(for bytes: UInt64) {
+    guard canRelease.load(ordering: .relaxed) else { return }
+    for candidate in sink.releaseCandidates(bytesMax: max(bytes, Self.releaseBytesMin)) {
+      guard let file = file(of: candidate.id) else { continue }
+      release(candidate, of: file)
+    }
+  }
+
+  private func release(_ candidate: ReleaseCandidate, of file: CapturedFile) {
+    namespaceLock.shared {
+      file.state.withLock { state in
+        readMark(of: file, &state)
+        guard !state.activity.isGone, state.unseenWriters == 0, state.backing == nil,
+          let descriptor = writableDescriptor(of: file, state)
+        else { return }
+        for chunk in candidate.chunks where state.isStill(chunk, of: candidate) {
+          guard release(chunk.index, of: candidate.chunkBytes, file, &state, descriptor) else { return }
+        }
+      }
+    }
+  }
+
+  /// One chunk that nobody is writing to, and nobody can begin to as long as the file's lock is held.
+  private func release(
+    _ index: Int, of chunkBytes: Int, _ file: CapturedFile, _ state: inout CapturedFile.State,
+    _ descriptor: FileDescriptor
+  ) -> Bool {
+    let offset = UInt64(index) * UInt64(chunkBytes)
+    guard let status = try? descriptor.status(), offset + UInt64(chunkBytes) <= UInt64(clamping: status.st_size) else {
+      return false
+    }
+    let known = state.released
+    var released = known ?? ReleasedChunks(chunkBytes: chunkBytes)
+    guard released.chunkBytes == chunkBytes, released.insert(index) else { return false }
+    guard ReleaseMark.put(released, on: descriptor) else {
+      canRelease.store(false, ordering: .relaxed)
+      return false
+    }
+    state.released = released
+    // Whoever has read zeros out of the hole looks at this afterwards.
+    file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
+    let mode = uploadfs_falloc_punch_hole | uploadfs_falloc_keep_size
+    guard uploadfs_fallocate(descriptor.number, mode, off_t(offset), off_t(chunkBytes)) == 0 else {
+      let isPassing = errno == EINTR
+      state.released = known
+      _ = ReleaseMark.put(known, on: descriptor)
+      file.isPartlyReleased.store(known != nil, ordering: .sequentiallyConsistent)
+      if !isPassing { canRelease.store(false, ordering: .relaxed) }
+      return false
+    }
+    // For its writer nothing has changed.
+    var times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), status.st_mtim]
+    futimens(descriptor.number, &times)
+    return true
+  }
+
+  /// The namespace lock is held.
+  private func writableDescriptor(of file: CapturedFile, _ state: CapturedFile.State) -> FileDescriptor? {
+    if let shared = state.descriptor, shared.isWritable { return shared }
+    guard let number = try? location(of: file.node).open(O_WRONLY) else { return nil }
+    let opened = FileDescriptor(owning: number, isReadable: false, isWritable: true)
+    return (try? opened.status())?.key == file.key ? opened : nil
+  }
+
+  /// Between a mutation's begin and its system call: one that needs what is gone cannot be carried out. What it concerns
+  /// can no longer be released by then. A writer learns that its file will not be whole.
+  func requirePresent(_ extent: ContentExtent, of file: CapturedFile) throws(SystemError) {
+    guard file.isPartlyReleased.load(ordering: .sequentiallyConsistent),
+      file.state.withLock({ $0.released?.isNeeded(for: extent) ?? false })
+    else { return }
+    announce(file) { state in
+      let known = state.fate.interruption
+      state.fate.lostContent(.changeRefused)
+      return state.fate.interruption == known ? nil : .writeFailed(.changeRefused)
+    }
+    throw .inputOutput
+  }
+
+  /// After a read: zeros that nobody wrote are no answer.
+  func requirePresent(_ range: Range<UInt64>, of file: CapturedFile) throws(SystemError) {
+    if isReleased(file, range) { throw .inputOutput }
+  }
+
+  /// Whether any byte of a range is gone from the spool.
+  public func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool {
+    file(of: id).map { isReleased($0, range) } ?? false
+  }
+
+  private func isReleased(_ file: CapturedFile, _ range: Range<UInt64>) -> Bool {
+    guard file.isPartlyReleased.load(ordering: .sequentiallyConsistent) else { return false }
+    return file.state.withLock { $0.released?.intersects(range) ?? false }
+  }
+
+  /// A mutation has given the file another size. The file's lock is held.
+  func cutReleased(
+    of file: CapturedFile, _ state: inout CapturedFile.State, at sizeBytes: UInt64, through descriptor: FileDescriptor
+  ) {
+    guard var released = state.released else { return }
+    released.cut(at: sizeBytes)
+    guard released != state.released else { return }
+    state.released = released.isEmpty ? nil : released
+    _ = ReleaseMark.put(state.released, on: descriptor)
+    file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
+  }
+}
+
+extension CapturedFile.State {
+  /// The chunk is what was sent of it, and nothing is writing to it.
+  fileprivate func isStill(_ chunk: ReleaseCandidate.Chunk, of candidate: ReleaseCandidate) -> Bool {
+    guard candidate.isGrowing else { return activity.epoch == chunk.epoch && activity.isQuiet }
+    return chunks?.chunkBytes == candidate.chunkBytes
+      && chunks?.quietEpoch(at: UInt64(chunk.index) * UInt64(candidate.chunkBytes)) == chunk.epoch
+  }
+}

@@ -1,0 +1,24 @@
+import CLinux
+import FileModel
+
+/// An extended attribute of a spool file that says which parts of it are no longer there. It is put before the hole is made:
+/// filesystems with a journal keep that order over a power cut, so that no hole is ever taken for zeros that somebody wrote.
+enum ReleaseMark {
+  private static let name = "user.uploadfs.released"
+  private static let bytesMax = 4096
+
+  /// What a file at a place lacks; nil when it is whole.
+  static func read(at place: borrowing SpoolLocation) -> ReleasedChunks? {
+    var buffer = [CChar](repeating: 0, count: bytesMax)
+    let count = uploadfs_attribute_at(place.directory, place.path, name, &buffer, buffer.count)
+    guard count > 0 else { return nil }
+    let text = String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return ReleasedChunks(text).flatMap { $0.isEmpty ? nil : $0 }
+  }
+
+  /// False when the spool cannot keep it: then nothing may be released.
+  static func put(_ released: ReleasedChunks?, on descriptor: FileDescriptor) -> Bool {
+    guard let text = released?.text else { return uploadfs_remove_attribute(descriptor.number, name) == 0 }
+    return uploadfs_set_attribute(descriptor.number, name, text, text.utf8.count) == 0
+  }
+}

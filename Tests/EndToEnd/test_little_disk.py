@@ -1,0 +1,150 @@
+"""Recordings that are larger than the disk (docs/semantics.md, S70 to S72): what the server has is given up in the spool."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import signal
+
+import pytest
+
+from conftest import needs_root
+from harness import sha256, wait_until
+
+CHUNK = 1 << 20
+DISK = 64 << 20
+pytestmark = needs_root
+
+
+@pytest.fixture
+def spool(tmpfs):
+    return tmpfs("spool-disk", DISK) / "spool"
+
+
+@pytest.fixture
+def mount(new_mount, receiver, spool):
+    return new_mount(
+        receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release", spool=spool)
+
+
+def record(file, chunks, seed=0):
+    """Writes incompressible chunks, each different; the digest of all."""
+    digest = hashlib.sha256()
+    for number in range(chunks):
+        block = hashlib.shake_256(f"{seed} {number}".encode()).digest(CHUNK)
+        digest.update(block)
+        view = memoryview(block)
+        while view:
+            view = view[file.write(view):]
+    return digest.hexdigest()
+
+
+def given_up(spool, name):
+    """Bytes of a file that the spool no longer has."""
+    facts = (spool / "captures" / name).stat()
+    return facts.st_size - facts.st_blocks * 512
+
+
+def test_a_recording_larger_than_the_disk_goes_through(mount, receiver, spool):
+    """S70"""
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        written = record(file, 200)
+        assert given_up(spool, "take.mov") > 200 * CHUNK - DISK
+        reading = mount.status("take.mov")
+        assert reading["state"] == "writing" and "at the server alone" in reading["reason"]
+        assert receiver.published() == {}
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+    # What is left of it is no whole file, and goes.
+    wait_until(lambda: not (mount.root / "take.mov").exists(), "the rest of the local copy goes")
+    assert mount.status("take.mov")["local"] is False
+
+
+def test_without_the_rule_the_writer_is_refused(mount):
+    """S70"""
+    with open(mount.root / "take.raw", "wb", buffering=0) as file:
+        with pytest.raises(OSError) as raised:
+            record(file, 200)
+    assert raised.value.errno == errno.ENOSPC
+
+
+def test_what_is_given_up_cannot_be_read_or_changed(mount, receiver, spool):
+    """S71"""
+    path = mount.root / "take.mov"
+    with open(path, "wb", buffering=0) as file:
+        record(file, 100)
+        given = given_up(spool, "take.mov")
+        assert given > 20 * CHUNK
+        fresh = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            os.posix_fadvise(fresh, 0, 0, os.POSIX_FADV_DONTNEED)
+            with pytest.raises(OSError) as raised:
+                os.pread(fresh, CHUNK, 2 * CHUNK)
+            assert raised.value.errno == errno.EIO
+            # It is no hole, and the file is as long as it was.
+            assert os.fstat(fresh).st_size == 100 * CHUNK
+            assert os.lseek(fresh, 2 * CHUNK, os.SEEK_DATA) == 2 * CHUNK
+            assert os.lseek(fresh, 0, os.SEEK_HOLE) == 100 * CHUNK
+            end = os.pread(fresh, CHUNK, 99 * CHUNK)
+            assert end == hashlib.shake_256(b"0 99").digest(CHUNK)
+        finally:
+            os.close(fresh)
+    mount.wait_for("take.mov", "complete")
+
+    with open(mount.root / "changed.mov", "wb", buffering=0) as file:
+        record(file, 100, seed=1)
+        for change in (
+            lambda: os.pwrite(file.fileno(), b"x", 2 * CHUNK),
+            lambda: os.ftruncate(file.fileno(), 2 * CHUNK + 1),
+            lambda: os.posix_fallocate(file.fileno(), 2 * CHUNK, CHUNK),
+        ):
+            with pytest.raises(OSError) as raised:
+                change()
+            assert raised.value.errno == errno.EIO
+    assert mount.wait_for("changed.mov", "interrupted")["last_error"]["code"] == "change-refused"
+    assert "changed.mov" not in receiver.published()
+
+
+def test_written_anew_it_is_a_whole_file_again(mount, receiver):
+    """S71"""
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        record(file, 100)
+        os.ftruncate(file.fileno(), 0)
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        written = record(file, 90, seed=1)
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
+def test_deaths_of_both_sides_lose_nothing_that_was_given_up(mount, receiver, spool):
+    """S72"""
+    descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    with open(descriptor, "wb", buffering=0, closefd=False) as file:
+        written = record(file, 120)
+    assert given_up(spool, "take.mov") > 40 * CHUNK
+    mount.kill()
+    receiver.kill()
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+    receiver.start()
+    mount.start()
+    mount.wait_for("take.mov", "interrupted")
+    mount.program.signal(signal.SIGUSR1)
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
+def test_a_server_that_forgets_what_was_given_up_is_told_on(mount, receiver, spool):
+    """S72"""
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        record(file, 100)
+        receiver.kill()
+        for session in (receiver.root / ".uploads" / "sessions").iterdir():
+            shutil.rmtree(session)
+        receiver.start()
+        file.write(b"end")
+    failure = mount.wait_for("take.mov", "failed")["last_error"]
+    assert failure["code"] == "released-part-lost" and "no longer holds" in failure["message"]
+    assert receiver.published() == {}
+    assert (spool / "captures" / "take.mov").exists()

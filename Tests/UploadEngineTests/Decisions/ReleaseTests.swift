@@ -1,0 +1,159 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// What is given up in the spool while a file is being written. Chunks have 1000 bytes.
+@Suite struct ReleaseTests {
+  private static var limits: UploadLimits {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules.defaults.whenFull = .release
+    return limits
+  }
+
+  /// Chunks 1 to 5 of a file that is being written are acknowledged.
+  private func recorded(_ limits: UploadLimits = limits) -> Recording {
+    var recording = Recording(limits: limits)
+    recording.write(0..<7500)
+    #expect(recording.send() == [1, 2, 3, 4, 5])
+    return recording
+  }
+
+  @Test func nothingIsGivenUpBeforeTheServersDiskAndTheRecordHaveIt() {
+    var recording = recorded()
+    #expect(recording.candidates() == [])
+    #expect(recording.harness.sent.contains { $0.order.isSecuring })
+    recording.secure([1, 2, 3])
+    #expect(recording.candidates() == [], "the record does not know of them yet")
+    recording.saveRecord()
+    #expect(recording.candidates() == [1, 2, 3])
+    #expect(recording.candidates() == [], "nothing is named twice")
+  }
+
+  @Test func aServerThatDoesNotSayThatItIsOnItsDiskReleasesNothing() {
+    var recording = recorded()
+    _ = recording.candidates()
+    recording.harness.answer(.held(digests: recording.digests([1, 2, 3]))) { $0.isSecuring }
+    recording.saveRecord()
+    #expect(recording.candidates() == [])
+    #expect(!recording.harness.sent.contains { $0.order.isSecuring }, "not again at once")
+    recording.harness.advance(by: .seconds(2))
+    #expect(recording.candidates() == [])
+    #expect(recording.harness.sent.contains { $0.order.isSecuring })
+  }
+
+  @Test func whatWasWrittenAgainStays() {
+    var recording = recorded()
+    _ = recording.candidates()
+    recording.write(2100..<2200)
+    recording.wait()
+    recording.secure([1, 2, 3])
+    recording.saveRecord()
+    #expect(recording.candidates() == [1, 3])
+  }
+
+  @Test func asManyBytesAsAreWanted() {
+    var recording = recorded()
+    _ = recording.candidates()
+    recording.secure([1, 2, 3, 4, 5])
+    recording.saveRecord()
+    #expect(recording.candidates(bytesMax: 2500) == [1, 2])
+    #expect(recording.candidates(bytesMax: 1) == [3])
+  }
+
+  @Test func withoutTheRuleNothingIsGivenUpOrAskedFor() {
+    var recording = recorded(ScheduleHarness.standardLimits)
+    #expect(recording.candidates() == [])
+    #expect(!recording.harness.sent.contains { $0.order.isSecuring })
+    #expect(!recording.harness.schedule.mayRelease)
+  }
+
+  @Test func atTheCloseTheServersDigestsStandForWhatIsGone_andTheLocalRestGoes() {
+    var recording = recorded()
+    recording.giveUp([1, 2, 3, 4, 5])
+    // The filesystem could not follow it to its end, so that everything is to be read.
+    recording.write(7500..<7600)
+    recording.harness.handle(recording.file.settled)
+    #expect(recording.harness.reads.count > 3)
+    recording.answerReads(released: [1, 2, 3, 4, 5])
+    #expect(Set(recording.harness.chunkRequests.map(\.index)) == [0, 6, 7])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+    let orders = recording.harness.schedule.takeSpoolOrders()
+    let whole = EvictionCandidate(id: recording.file.id, epoch: recording.file.snapshot.epoch)
+    #expect(orders == [.discard(whole)])
+  }
+
+  @Test func aServerThatNoLongerHasItIsFinal_andNothingIsPublished() throws {
+    var recording = recorded()
+    recording.giveUp([1, 2, 3])
+    recording.harness.handle(recording.file.settled)
+    recording.answerReads(released: [1, 2, 3])
+    recording.harness.answerChunk(0, .refused(StepFailure(.sessionGone, "gone")))
+    recording.harness.openSession()
+    recording.answerReads(released: [1, 2, 3])
+    let status = try #require(recording.harness.status(recording.file.id))
+    #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
+    #expect(recording.harness.commits.isEmpty)
+  }
+
+  @Test func cancelledOrIgnored_theSessionThatHoldsTheRestIsKept() {
+    var recording = recorded()
+    recording.giveUp([1, 2, 3])
+    recording.harness.apply { $0.cancel(recording.file.id, at: $1) }
+    recording.harness.advance(by: .seconds(10))
+    #expect(!recording.harness.sent.contains { $0.order.isAbort })
+    #expect(!recording.harness.others.contains(.removeResume(recording.file.id)))
+    recording.harness.handle(.removed(recording.file.id))
+    recording.harness.advance(by: .seconds(10))
+    #expect(recording.harness.sent.contains { $0.order.isAbort }, "removed, nobody wants it any more")
+  }
+
+  @Test func statusSaysWhereItIs() {
+    var recording = recorded()
+    #expect(recording.harness.status(recording.file.id)?.reason == nil)
+    recording.giveUp([1])
+    #expect(recording.harness.status(recording.file.id)?.reason?.contains("server alone") == true)
+  }
+}
+
+extension Recording {
+  fileprivate mutating func candidates(bytesMax: UInt64 = .max) -> [Int] {
+    var found: [ReleaseCandidate] = []
+    harness.apply { found = $0.releaseCandidates(bytesMax: bytesMax, at: $1) }
+    return found.flatMap { $0.chunks.map(\.index) }
+  }
+
+  fileprivate func digests(_ indices: [Int]) -> [Int: [UInt8]] {
+    let held = harness.schedule.files[file.id]?.session?.held.acknowledged ?? [:]
+    return held.filter { indices.contains($0.key) }.mapValues(\.sha256)
+  }
+
+  fileprivate mutating func secure(_ indices: [Int]) {
+    let order = harness.answer(.held(digests: digests(indices), isDurable: true)) { $0.isSecuring }
+    #expect(order != nil, "nobody asked")
+  }
+
+  /// The record is written as it is now.
+  fileprivate mutating func saveRecord() {
+    guard let mark = harness.schedule.resumeSnapshot(of: file.id, since: nil)?.mark else { return }
+    harness.apply { schedule, _ in schedule.resumeSaved(file.id, mark) }
+  }
+
+  fileprivate mutating func giveUp(_ indices: [Int]) {
+    _ = candidates()
+    secure(indices)
+    saveRecord()
+    #expect(candidates() == indices)
+  }
+
+  fileprivate mutating func answerReads(released: Set<Int>) {
+    while !harness.reads.isEmpty {
+      let order = harness.reads.removeFirst()
+      let isGone = released.contains(Int(order.offset) / ScheduleHarness.chunkBytes)
+      harness.apply {
+        $0.chunkRead(order.id, result: isGone ? .failed(.released) : .success(ScheduleHarness.digest(order)), at: $1)
+      }
+    }
+  }
+}

@@ -1,0 +1,151 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+/// Chunks that are given back to a full disk. Holds docs/semantics.md S70 and S71.
+struct ReleaseTests {
+  static let chunk = 64 << 10
+
+  /// A disk that has room for ten chunks each time that it is asked, until it is full.
+  private final class Disk: Sendable {
+    let isFull = Atomic<Bool>(false)
+
+    var source: SpoolSpace.Source {
+      { () throws(SystemError) in
+        var numbers = statvfs()
+        numbers.f_frsize = 4096
+        numbers.f_bsize = 4096
+        numbers.f_blocks = 1 << 30
+        let free: UInt = self.isFull.load(ordering: .relaxed) ? 0 : UInt(10 * ReleaseTests.chunk / 4096)
+        numbers.f_bfree = free
+        numbers.f_bavail = free
+        return numbers
+      }
+    }
+  }
+
+  private struct Recorded {
+    let disk = Disk()
+    let mounted: Mounted
+    let handle: UInt64
+    let id: FileID
+
+    /// A file of ten chunks that is being written, on a disk that is full from now on; its chunks are followed.
+    init(folder: TemporaryFolder? = nil) throws {
+      mounted = try Mounted(folder: folder, source: disk.source) { $0.rules.defaults.whenFull = .release }
+      handle = try mounted.create("a.mov", flags: O_RDWR)
+      id = try #require(mounted.filesystem.file(of: mounted.node("a.mov"))).id
+      _ = mounted.filesystem.growth(of: id, chunkBytes: ReleaseTests.chunk, anew: true)
+      for index in 0..<10 {
+        try mounted.write(
+          handle, at: Int64(index * ReleaseTests.chunk), [UInt8](repeating: UInt8(index + 1), count: ReleaseTests.chunk)
+        )
+      }
+      disk.isFull.store(true, ordering: .relaxed)
+    }
+
+    var spoolBytes: Int {
+      var status = stat()
+      return stat(mounted.captures + "/a.mov", &status) == 0 ? Int(status.st_blocks) * 512 : -1
+    }
+
+    func candidate(_ indices: [Int]) -> ReleaseCandidate {
+      ReleaseCandidate(
+        id: id, chunkBytes: ReleaseTests.chunk,
+        chunks: indices.map { index in
+          .init(
+            index: index, epoch: mounted.filesystem.quietEpoch(of: id, at: UInt64(index * ReleaseTests.chunk)) ?? .max)
+        }, isGrowing: true)
+    }
+
+    /// A write that finds no space has chunks given back.
+    func release(_ indices: [Int]) throws {
+      mounted.sink.offerChunks([candidate(indices)])
+      #expect(failure { try mounted.write(handle, at: Int64(10 * ReleaseTests.chunk), [1]) } == ENOSPC)
+    }
+  }
+
+  @Test func onlyWhatIsOfferedAndStillTheSameIsGivenBack() throws {
+    let recorded = try Recorded()
+    let old = recorded.candidate([1, 2, 3])
+    try recorded.mounted.write(recorded.handle, at: Int64(2 * Self.chunk), [9])
+    recorded.mounted.sink.offerChunks([old])
+    #expect(failure { try recorded.mounted.write(recorded.handle, at: Int64(10 * Self.chunk), [1]) } == ENOSPC)
+    #expect(recorded.spoolBytes == 8 * Self.chunk)
+    #expect(recorded.mounted.filesystem.isReleased(recorded.id, 0..<UInt64(Self.chunk)) == false)
+    #expect(recorded.mounted.filesystem.isReleased(recorded.id, UInt64(Self.chunk)..<UInt64(Self.chunk + 1)))
+    #expect(try recorded.mounted.read(recorded.handle, at: Int64(2 * Self.chunk), count: 2) == [9, 3])
+    #expect(recorded.mounted.sink.problems == [])
+  }
+
+  @Test func neitherReadsNorChangesArePretended() throws {
+    let recorded = try Recorded()
+    try recorded.release([1, 2, 3])
+    let (mounted, handle) = (recorded.mounted, recorded.handle)
+    #expect(failure { _ = try mounted.read(handle, at: Int64(3 * Self.chunk), count: 1) } == EIO)
+    #expect(failure { _ = try mounted.read(handle, at: 0, count: Self.chunk + 1) } == EIO)
+    #expect(try mounted.read(handle, at: 0, count: 4) == [1, 1, 1, 1])
+    #expect(failure { try mounted.write(handle, at: Int64(Self.chunk), [1]) } == EIO)
+    #expect(
+      failure { try mounted.filesystem.allocate(handle, mode: 0, offset: Int64(Self.chunk), length: 1) } == EIO)
+    #expect(try mounted.filesystem.seek(handle, offset: Int64(Self.chunk), whence: 3) == Int64(Self.chunk))
+    #expect(try mounted.filesystem.seek(handle, offset: 0, whence: 4) == Int64(10 * Self.chunk))
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .changeRefused)
+    #expect(mounted.sink.lastSnapshot?.isPartlyReleased == true)
+  }
+
+  @Test func cutOffItIsNoLongerMissing() throws {
+    let recorded = try Recorded()
+    try recorded.release([1, 2, 3])
+    recorded.disk.isFull.store(false, ordering: .relaxed)
+    let file = try #require(recorded.mounted.filesystem.file(of: recorded.mounted.node("a.mov")))
+    let descriptor = try #require(file.state.withLock { $0.descriptor })
+    #expect(
+      failure { try recorded.mounted.filesystem.truncate(file, to: Int64(2 * Self.chunk + 1), through: descriptor) }
+        == EIO)
+    try recorded.mounted.filesystem.truncate(file, to: Int64(2 * Self.chunk), through: descriptor)
+    #expect(failure { _ = try recorded.mounted.read(recorded.handle, at: Int64(Self.chunk), count: 1) } == EIO)
+    try recorded.mounted.write(recorded.handle, at: Int64(2 * Self.chunk), [7])
+    #expect(try recorded.mounted.read(recorded.handle, at: Int64(2 * Self.chunk), count: 4) == [7])
+    try recorded.mounted.filesystem.truncate(file, to: 0, through: descriptor)
+    #expect(!recorded.mounted.filesystem.isReleased(recorded.id, 0..<UInt64(10 * Self.chunk)))
+  }
+
+  @Test func theNextRunKnowsWhatIsMissing_andTheTimeIsTheWriters() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let recorded = try Recorded(folder: folder)
+      var before = stat()
+      #expect(stat(recorded.mounted.captures + "/a.mov", &before) == 0)
+      try recorded.release([4, 5])
+      var after = stat()
+      #expect(stat(recorded.mounted.captures + "/a.mov", &after) == 0)
+      #expect(before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec)
+      recorded.mounted.filesystem.release(recorded.handle)
+    }
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    let snapshot = try #require(mounted.sink.lastSnapshot)
+    #expect(snapshot.isPartlyReleased)
+    #expect(mounted.filesystem.isReleased(snapshot.id, UInt64(5 * Self.chunk)..<UInt64(6 * Self.chunk)))
+    let handle = try mounted.open("a.mov", flags: O_RDONLY)
+    #expect(failure { _ = try mounted.read(handle, at: Int64(4 * Self.chunk), count: 1) } == EIO)
+    mounted.filesystem.release(handle)
+  }
+
+  @Test func withoutARuleNobodyIsAsked() throws {
+    let disk = Disk()
+    let mounted = try Mounted(source: disk.source)
+    let handle = try mounted.create("a.mov")
+    try mounted.write(handle, [UInt8](repeating: 1, count: 10 * Self.chunk))
+    disk.isFull.store(true, ordering: .relaxed)
+    #expect(failure { try mounted.write(handle, at: 1 << 20, [1]) } == ENOSPC)
+    #expect(mounted.sink.chunksAskedFor == 0)
+    mounted.filesystem.release(handle)
+  }
+}
