@@ -12,7 +12,7 @@ import UploadEngine
       destination.abilities
         == DestinationAbilities(
           parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 123, fileBytesMax: nil,
-          commitWaitsForChunks: true))
+          commitWaitsForChunks: true, durableChunks: true))
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)
     #expect(destination.displayURL == Fixture.base)
     #expect(destination.publishedName(for: RelativePath(bytes: [0x61, 0xff])) == "a%FF")

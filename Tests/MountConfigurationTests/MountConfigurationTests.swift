@@ -60,7 +60,7 @@ private func refusal(
     let values: [Setting: String] = [
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
       .tokenFile: "/t", .ca: "/c", .upload: "on-close",
-      .interrupted: "publish", .ignore: "*.log; scratch/**",
+      .interrupted: "publish", .whenFull: "release", .ignore: "*.log; scratch/**",
       .rule: "*.mov close=wait; raw/** upload=never fsync=remote ",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
       .threads: "3",

@@ -270,6 +270,8 @@ extension Filesystem {
     let count: UInt64
     do throws(SystemError) {
       try requireSize(offset: offset, length: Int64(bytes.count))
+      // Before it waits for space in vain.
+      try requirePresent(.bytes(UInt64(offset)..<UInt64(offset) + UInt64(bytes.count)), of: file)
       count = admit(UInt64(bytes.count), at: offset, through: handle, isPartEnough: true)
       guard count > 0 else { throw .noSpace }
     } catch {
@@ -402,6 +404,7 @@ extension Filesystem {
     if !punches {
       try requireSize(offset: offset, length: length)
       let bytes = UInt64(clamping: length)
+      try requirePresent(.blocks(UInt64(offset)..<UInt64(offset) + bytes), of: handle.file)
       guard admit(bytes, at: offset, through: handle, isPartEnough: false) == bytes else { throw .noSpace }
     }
     guard offset >= 0, length > 0, offset <= Int64.max - length else { throw .invalid }
