@@ -190,13 +190,18 @@ class Writer:
         self._take(path, found)
 
     def take_stock_after_power_cut(self, folder):
-        """What was synced is there; of the rest, only what is as it was written goes on."""
+        """What was synced is there; of the rest, only what is as it was written goes on.
+
+        The disk may come back as it was a moment before the last calls returned: with a file, and what was being done to it,
+        that was renamed or removed since.
+        """
         doubtful, self.in_question = self.in_question, {}
         for path, content in self.durable.items():
             found = (folder / path).read_bytes() if (folder / path).exists() else None
             assert found == content, (
                 f"{path} was closed and synced: {len(content)} bytes; there are {'none' if found is None else len(found)}")
-        for path in list(self.closed) + list(doubtful):
+        present = set(os.listdir(folder)) - {"status", ".uploadfs"}
+        for path in sorted(present | self.closed.keys() | doubtful.keys()):
             if path in self.durable:
                 continue
             self.closed.pop(path, None)
