@@ -46,7 +46,7 @@ enum HTTPDate {
   }
 
   /// Gregorian calendar, counted in years that begin in March, so that the leap day comes last.
-  private static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
+  static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
     let shifted = month > 2 ? year : year - 1
     let era = (shifted >= 0 ? shifted : shifted - 399) / 400
     let yearOfEra = shifted - era * 400

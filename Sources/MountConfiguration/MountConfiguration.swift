@@ -19,8 +19,10 @@ public struct MountConfiguration: Hashable, Sendable {
     case trace, debug, info, notice, warning, error, critical
   }
 
-  /// Where captures go.
+  /// Where captures go; of S3, the server.
   public let destination: EndpointURL
+  /// What is to be known of a destination that is S3; nil for a receiver.
+  public let s3: S3Settings?
   /// Further addresses of the same receiver.
   public let alternatives: [EndpointURL]
   /// Holds captures until they are delivered; as given, not empty.
@@ -66,19 +68,24 @@ public struct MountConfiguration: Hashable, Sendable {
   public init(_ sources: SettingSources) throws(ConfigurationError) {
     let read = SettingReader(sources)
     allowPlainHTTP = try read.boolean(.allowPlainHTTP) ?? false
-    destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
+    fileBytesMax = try read.bytes(.maxFileSize, atLeast: 1) ?? UploadConstants.fileBytesMax
+    s3 = try read.s3(allowPlainHTTP: allowPlainHTTP)
+    if let s3 {
+      destination = s3.address.endpoint
+    } else {
+      destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
+    }
     alternatives = try read.alternatives(to: destination, allowPlainHTTP: allowPlainHTTP)
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)
     authorityFile = try read.path(.ca)
     rules = try read.rules()
-    chunkBytes = try read.chunkBytes()
+    chunkBytes = try s3 == nil ? read.chunkBytes() : read.partBytes(fileBytesMax: fileBytesMax)
     isChunkSizeFixed = sources[.chunkSize] != nil
     parallel =
       try read.integer(.parallel, in: 1...UploadConstants.maxParallelChunkUploads)
       ?? UploadConstants.maxParallelChunkUploads
     reserveBytes = try read.bytes(.reserve) ?? MountConfiguration.reserveBytesDefault
-    fileBytesMax = try read.bytes(.maxFileSize, atLeast: 1) ?? UploadConstants.fileBytesMax
     httpVersion = try read.choice(.http) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
     allowOther = try read.boolean(.allowOther) ?? false
@@ -86,6 +93,22 @@ public struct MountConfiguration: Hashable, Sendable {
     keepDelivered = try read.duration(.keep)
     logLevel = try read.choice(.logLevel) ?? .info
   }
+}
+
+/// A bucket and how it is used.
+public struct S3Settings: Hashable, Sendable {
+  /// Where it is.
+  public var address: S3Address
+  /// The region to sign for; nil for what follows from the address or the environment.
+  public var region: String?
+  /// The profile whose credentials are used; nil for those of the environment, or the default profile's.
+  public var profile: String?
+  /// How requests name the bucket; nil for what is usual there.
+  public var style: S3Address.Style?
+  /// The checksum that the server keeps.
+  public var checksum: S3Options.Checksum
+  /// What to do when a key is taken.
+  public var ifExists: S3Options.IfExists
 }
 
 /// Turns the text of one setting into its value; each error names the setting as the user wrote it.
@@ -151,6 +174,55 @@ private struct SettingReader {
     return try endpoint(text, of: .to, allowPlainHTTP: allowPlainHTTP)
   }
 
+  /// The bucket and how it is used; nil when the destination is something else.
+  func s3(allowPlainHTTP: Bool) throws(ConfigurationError) -> S3Settings? {
+    let own: [Setting] = [.s3Region, .s3Profile, .s3Style, .s3Checksum, .s3IfExists]
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard S3Address.isOne(text) else {
+      for setting in own {
+        guard let given = sources[setting] else { continue }
+        throw ConfigurationError("\(given.name(of: setting)) is for a destination of s3+https:// only")
+      }
+      return nil
+    }
+    for setting in [Setting.tokenFile, .alsoTo] {
+      guard let given = sources[setting] else { continue }
+      throw ConfigurationError("\(given.name(of: setting)) is not for S3; see docs/destinations.md")
+    }
+    let address: S3Address
+    do {
+      address = try S3Address(text, allowPlainHTTP: allowPlainHTTP)
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    }
+    return S3Settings(
+      address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: try choice(.s3Style),
+      checksum: try choice(.s3Checksum) ?? .none, ifExists: try choice(.s3IfExists) ?? .replace)
+  }
+
+  /// Parts are as long as the largest file needs them, because a file that is being written may become that.
+  func partBytes(fileBytesMax: UInt64) throws(ConfigurationError) -> Int {
+    var abilities = DestinationAbilities(
+      parallelChunks: 1, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 0,
+      fileBytesMax: fileBytesMax)
+    abilities.chunkBytesMin = S3Limits.partBytesMin
+    abilities.chunkCountMax = S3Limits.partCountMax
+    let least = abilities.chunkBytesLeast(forFileOf: nil)
+    let given = sources[.chunkSize] == nil ? least : try chunkBytes()
+    guard given >= least, given <= UploadConstants.chunkBytesMax else {
+      let most = UInt64(S3Limits.partCountMax) * UInt64(min(given, UploadConstants.chunkBytesMax))
+      let advice =
+        given < S3Limits.partBytesMin
+        ? "S3 wants parts of \(Units.text(bytes: UInt64(S3Limits.partBytesMin))) at least; use a larger "
+          + Setting.chunkSize.flag
+        : "S3 takes \(S3Limits.partCountMax) parts, so that files of up to \(most) bytes fit; use a larger "
+          + "\(Setting.chunkSize.flag) (32MiB at most) or a smaller \(Setting.maxFileSize.flag)"
+      throw ConfigurationError("parts of \(given) bytes are not possible with S3: \(advice)")
+    }
+    return given
+  }
+
   /// In the order given; the same address twice would count its health twice.
   func alternatives(to first: EndpointURL, allowPlainHTTP: Bool) throws(ConfigurationError) -> [EndpointURL] {
     guard let given = sources[.alsoTo] else { return [] }
@@ -173,10 +245,14 @@ private struct SettingReader {
     _ text: String, of setting: Setting, allowPlainHTTP: Bool
   ) throws(ConfigurationError) -> EndpointURL {
     let name = sources[setting]?.name(of: setting) ?? setting.flag
-    for scheme in ["tus+https", "tus+http", "s3+https", "s3+http", "form+https", "form+http"]
+    for scheme in ["tus+https", "tus+http", "form+https", "form+http"]
     where text.lowercased().hasPrefix("\(scheme)://") {
       throw ConfigurationError(
-        "\(name): this version cannot upload to \(scheme):// yet; use the https:// address of an uploadfs-receiver")
+        "\(name): this version cannot upload to \(scheme):// yet; use the https:// address of an uploadfs-receiver, or "
+          + "s3+https://")
+    }
+    if S3Address.isOne(text) {
+      throw ConfigurationError("\(name): an S3 server has one address, which \(Setting.to.flag) takes")
     }
     do {
       return try EndpointURL(text, allowPlainHTTP: allowPlainHTTP)

@@ -5,6 +5,11 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case alsoTo = "also-to"
   case spool
   case tokenFile = "token-file"
+  case s3Region = "s3-region"
+  case s3Profile = "s3-profile"
+  case s3Style = "s3-style"
+  case s3Checksum = "s3-checksum"
+  case s3IfExists = "s3-if-exists"
   case ca
   case upload
   case interrupted

@@ -1,6 +1,7 @@
 import CurlTransport
 import Destinations
 import FileModel
+import FoundationEssentials
 import Glibc
 import Logging
 import MountConfiguration
@@ -36,21 +37,58 @@ extension MountSession {
     }
   }
 
+  /// S3's credentials; nil for other destinations.
+  static func credentialSource(
+    _ configuration: MountConfiguration, logger: Logger
+  ) throws(ToolFailure) -> S3CredentialSource? {
+    guard let s3 = configuration.s3 else { return nil }
+    return try S3CredentialSource(
+      profile: s3.profile, environment: ProcessInfo.processInfo.environment, logger: logger)
+  }
+
   static func destination(
+    _ configuration: MountConfiguration, token: String?, s3Credentials: S3CredentialSource?
+  ) throws(ToolFailure) -> any Destination {
+    do {
+      if let s3 = configuration.s3, let s3Credentials {
+        return try S3Destination(
+          address: s3.address, options: options(of: s3, configuration, renewsCredentials: s3Credentials.renews),
+          credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) })
+      }
+      return try receiver(configuration, token: token)
+    } catch {
+      throw ToolFailure(.destinationUnusable, error.message)
+    }
+  }
+
+  private static func options(
+    of s3: S3Settings, _ configuration: MountConfiguration, renewsCredentials: Bool
+  ) -> S3Options {
+    let environment = ProcessInfo.processInfo.environment
+    var options = S3Options()
+    options.region =
+      s3.region ?? s3.address.regionOfHost ?? environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"]
+    options.style = s3.style
+    options.checksum = s3.checksum
+    options.ifExists = s3.ifExists
+    options.renewsCredentials = renewsCredentials
+    options.parallelChunks = configuration.parallel
+    options.wholeFileBytesMax = configuration.chunkBytes
+    options.fileBytesMax = configuration.fileBytesMax
+    return options
+  }
+
+  private static func receiver(
     _ configuration: MountConfiguration, token: String?
-  ) throws(ToolFailure) -> ChunkProtocolDestination {
+  ) throws(DestinationError) -> ChunkProtocolDestination {
     var options = ChunkProtocolOptions()
     options.parallelChunks = configuration.parallel
     options.chunkBytesMax = configuration.chunkBytes
     options.wholeFileBytesMax = configuration.chunkBytes
     options.allowPlainHTTP = configuration.allowPlainHTTP
-    do {
-      return try ChunkProtocolDestination(
-        baseURL: configuration.destination.text, alternatives: configuration.alternatives.map(\.text),
-        credential: token.map { .bearer($0) }, options: options)
-    } catch {
-      throw ToolFailure(.destinationUnusable, error.message)
-    }
+    return try ChunkProtocolDestination(
+      baseURL: configuration.destination.text, alternatives: configuration.alternatives.map(\.text),
+      credential: token.map { .bearer($0) }, options: options)
   }
 
   static func engineConfiguration(_ configuration: MountConfiguration) -> EngineConfiguration {

@@ -15,6 +15,7 @@ final class MountSession: Sendable {
   private let logger: Logger
   private let state: StateDirectory
   private let transport: CurlTransport
+  private let s3Credentials: S3CredentialSource?
   private let statusTree: StatusTree
   private let engine: UploadEngine
   private let filesystem: Filesystem
@@ -30,7 +31,8 @@ final class MountSession: Sendable {
       try TokenFile.read(path, logger: logger)
     }
     transport = try Self.transport(configuration)
-    let destination = try Self.destination(configuration, token: token)
+    s3Credentials = try Self.credentialSource(configuration, logger: logger)
+    let destination = try Self.destination(configuration, token: token, s3Credentials: s3Credentials)
     try Spool.make(configuration.spool)
     let source = AttachedStatus()
     do throws(StorageError) {
@@ -71,6 +73,7 @@ final class MountSession: Sendable {
     let hasThreads =
       Signals.watch(stop: { [self] in signalled($0) }, retry: { [self] in engine.retryAll() })
       && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
+      && s3Credentials?.start() ?? true
       && DedicatedThread.start { [self] in
         let status = drain.runWhenAsked()
         // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
@@ -103,6 +106,7 @@ final class MountSession: Sendable {
     filesystem.stopFlushing()
     engine.stop()
     transport.stop()
+    s3Credentials?.stop()
     statusTree.stop()
     logger.info("stopped", metadata: ["mount": "\(mountPoint)"])
   }

@@ -3,7 +3,9 @@ import MountConfiguration
 
 /// The flags of every setting, as texts; what they mean is decided in one place, whatever the text's origin.
 struct SettingOptions: ParsableArguments {
-  @Option(help: ArgumentHelp("Upload to this address (https://host[:port][/path]).", valueName: "url"))
+  @Option(
+    help: ArgumentHelp(
+      "Upload to this address: https://host[:port][/path], or s3+https://host/bucket[/prefix].", valueName: "url"))
   var to: String?
 
   @Option(
@@ -15,6 +17,21 @@ struct SettingOptions: ParsableArguments {
 
   @Option(help: ArgumentHelp("File whose first line is the bearer token.", valueName: "file"))
   var tokenFile: String?
+
+  @Option(help: ArgumentHelp("Region of the S3 bucket (default by address).", valueName: "name"))
+  var s3Region: String?
+
+  @Option(help: ArgumentHelp("Profile of the AWS credentials file to use.", valueName: "name"))
+  var s3Profile: String?
+
+  @Option(help: ArgumentHelp("How S3 requests name the bucket: path or virtual-host.", valueName: "style"))
+  var s3Style: String?
+
+  @Option(help: ArgumentHelp("Checksum kept by the S3 server: none, crc32c or sha256.", valueName: "name"))
+  var s3Checksum: String?
+
+  @Option(help: ArgumentHelp("When an S3 object exists: replace or refuse (default replace).", valueName: "policy"))
+  var s3IfExists: String?
 
   @Option(help: ArgumentHelp("PEM file of the certification authorities to trust.", valueName: "file"))
   var ca: String?
@@ -89,9 +106,10 @@ struct SettingOptions: ParsableArguments {
   /// The flags that were given.
   private var given: [Setting: String] {
     let texts: [Setting: String?] = [
-      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .ca: ca, .upload: upload,
-      .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore), .rule: Self.lines(rule),
-      .chunkSize: chunkSize,
+      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .s3Region: s3Region,
+      .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists, .ca: ca,
+      .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
+      .rule: Self.lines(rule), .chunkSize: chunkSize,
       .parallel: parallel, .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,

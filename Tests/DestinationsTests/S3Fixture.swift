@@ -11,12 +11,12 @@ enum S3Fixture {
 
   static func destination(
     _ address: String = "s3+https://s3.example.org:9000/captures/day%201",
-    token: String? = nil, expiresAtSeconds: Int64? = nil, _ change: (inout S3Options) -> Void = { _ in }
+    token: String? = nil, _ change: (inout S3Options) -> Void = { _ in }
   ) throws -> S3Destination {
     var options = S3Options()
     change(&options)
     let credentials = try S3Credentials(
-      accessKeyID: "AKID", secretAccessKey: "secret", sessionToken: token, expiresAtSeconds: expiresAtSeconds)
+      accessKeyID: "AKID", secretAccessKey: "secret", sessionToken: token)
     return try S3Destination(
       address: try S3Address(address, allowPlainHTTP: false), options: options, credentials: { credentials },
       secondsSince1970: { now })

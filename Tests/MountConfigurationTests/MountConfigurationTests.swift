@@ -66,7 +66,8 @@ private func refusal(
       .threads: "3",
       .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
     ]
-    #expect(Set(values.keys) == Set(Setting.allCases), "a new setting needs a value in this test")
+    #expect(
+      Set(values.keys).union(Self.s3Values.keys) == Set(Setting.allCases), "a new setting needs a value in this test")
     let fromFlags = try configuration(flags: values)
     let fromEnvironment = try configuration(
       environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) }))
@@ -85,6 +86,53 @@ private func refusal(
     #expect(fromFlags.drainTimeout == .seconds(90))
     #expect(fromFlags.keepDelivered == .seconds(172_800))
     #expect(fromFlags.logLevel == .debug)
+  }
+
+  private static let s3Values: [Setting: String] = [
+    .to: "s3+https://s3.example.org:9000/captures/day%201/", .spool: "/s", .s3Region: "nl-1", .s3Profile: "archive",
+    .s3Style: "virtual-host", .s3Checksum: "sha256", .s3IfExists: "refuse",
+  ]
+
+  @Test func everySettingOfS3_canBeGivenInEachPlace() throws {
+    let values = Self.s3Values
+    let fromFlags = try configuration(flags: values)
+    #expect(
+      try fromFlags
+        == configuration(
+          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
+    #expect(
+      try fromFlags
+        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
+    let s3 = try #require(fromFlags.s3)
+    #expect(fromFlags.destination.text == "https://s3.example.org:9000")
+    #expect(s3.address.bucket == "captures" && s3.address.prefix == "day 1/")
+    #expect(s3.region == "nl-1" && s3.profile == "archive" && s3.style == .virtualHost)
+    #expect(s3.checksum == .sha256 && s3.ifExists == .refuse)
+  }
+
+  /// A file that is being written may become as large as any, and a multipart upload has 10,000 parts.
+  @Test func partsOfS3_holdTheLargestFile() throws {
+    let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]
+    #expect(try configuration(flags: bucket).chunkBytes == 10_027_008)
+    #expect(try configuration(flags: bucket.merging([.maxFileSize: "1GB"]) { $1 }).chunkBytes == 5 << 20)
+    #expect(try configuration(flags: bucket.merging([.chunkSize: "16MiB"]) { $1 }).chunkBytes == 16 << 20)
+    for (values, advice) in [
+      ([Setting.chunkSize: "8MiB"], "--max-file-size"), ([.maxFileSize: "1TB"], "--max-file-size"),
+      ([.chunkSize: "4MiB", .maxFileSize: "1GB"], "5 MiB"),
+    ] {
+      let message = refusal(flags: bucket.merging(values) { $1 })
+      #expect(message.contains(advice), "\(message)")
+    }
+  }
+
+  @Test func settingsOfAnotherDestination_areRefused() {
+    for setting in [Setting.s3Region, .s3Profile, .s3Style, .s3Checksum, .s3IfExists] {
+      #expect(refusal(flags: least.merging([setting: "path"]) { $1 }).contains("s3+https:// only"), "\(setting)")
+    }
+    let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]
+    #expect(refusal(flags: bucket.merging([.tokenFile: "/t"]) { $1 }).contains("not for S3"))
+    #expect(refusal(flags: bucket.merging([.alsoTo: "https://b.example.org"]) { $1 }).contains("not for S3"))
+    #expect(refusal(flags: least.merging([.alsoTo: bucket[.to] ?? ""]) { $1 }).contains("one address"))
   }
 
   @Test func relativePathInFile_startsAtTheFilesFolder() throws {
@@ -177,7 +225,9 @@ private func refusal(
   }
 
   @Test(arguments: [
-    ("upload.example.org", "no URL"), ("ftp://h", "not ftp://"), ("s3+https://h/b", "cannot upload to s3+https://"),
+    ("upload.example.org", "no URL"), ("ftp://h", "not ftp://"), ("tus+https://h/b", "cannot upload to tus+https://"),
+    ("s3+https://h/b", "valid bucket"), ("s3+https://h", "names no bucket"),
+    ("s3+http://h/bucket", "--allow-plain-http"),
     ("https://", "valid host"), ("https://h:0", "port"), ("https://h:70000", "port"), ("https://a:b@h", "--token-file"),
     ("https://h/?x=1", "query"), ("https://h/a b", "percent-encoding"), ("https://[::1", "valid host"),
   ])

@@ -53,13 +53,16 @@ public struct S3Address: Hashable, Sendable {
   /// AWS wants the bucket in the host's name, where a certificate covers it; others are asked in the path.
   public var usualStyle: Style { isAWS && !bucket.contains(".") ? .virtualHost : .path }
 
-  /// What the host's name says of the region; `us-east-1`, which most servers take, when it says nothing.
-  public var usualRegion: String {
+  /// What most servers take that know no regions.
+  public static let regionDefault = "us-east-1"
+
+  /// What the host's name says of the region; nil when it says nothing.
+  public var regionOfHost: String? {
     if endpoint.host.hasSuffix(".r2.cloudflarestorage.com") { return "auto" }
     let knowsRegions = isAWS || [".backblazeb2.com", ".wasabisys.com"].contains { endpoint.host.hasSuffix($0) }
     let labels = endpoint.host.split(separator: ".").filter { $0 != "dualstack" }
     // s3.REGION.provider.tld
-    return knowsRegions && labels.count >= 4 && labels[0] == "s3" ? String(labels[1]) : "us-east-1"
+    return knowsRegions && labels.count >= 4 && labels[0] == "s3" ? String(labels[1]) : nil
   }
 
   private var isAWS: Bool {

@@ -37,7 +37,7 @@ struct S3Answer {
   }
 
   /// What went wrong, for decisions and for people.
-  func failure(at address: String, region: String, hasTemporaryCredentials: Bool) -> StepFailure {
+  func failure(at address: String, region: String, renewsCredentials: Bool) -> StepFailure {
     let code = code ?? codeOfStatus
     let said = "The S3 server at \(address) answered \(code)\(message)"
     let retryAfter = RetryAfter.duration(of: response)
@@ -50,7 +50,7 @@ struct S3Answer {
     case "SlowDown", "ServiceUnavailable", "Throttling", "ThrottlingException", "RequestLimitExceeded",
       "BandwidthLimitExceeded", "TooManyRequests", "PriorRequestNotComplete", "XMinioServerNotInitialized":
       return StepFailure(.busy, "\(said): it asks for a pause.", retryAfter: retryAfter)
-    case "InternalError": return StepFailure(.serverError, "\(said).", retryAfter: retryAfter)
+    case "InternalError": return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)
     case "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "IncompleteBody":
       return StepFailure(.digestMismatch, "\(said): the bytes were damaged on the way.")
     case "EntityTooLarge": return StepFailure(.tooLarge(limitBytes: maximumBytes), "\(said): the file is too large.")
@@ -59,18 +59,18 @@ struct S3Answer {
       return StepFailure(.nameRefused, "\(said): there is an object of this name, and it is not to be replaced.")
     case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":
       return StepFailure(.insufficientStorage, "\(said): its storage or the quota is full.", retryAfter: retryAfter)
-    default: return accessFailure(code, said, region, hasTemporaryCredentials)
+    default: return accessFailure(code, said, region, renewsCredentials)
     }
   }
 
   /// Failures for which somebody has to look at the settings, and what the status alone says.
   private func accessFailure(
-    _ code: String, _ said: String, _ region: String, _ hasTemporaryCredentials: Bool
+    _ code: String, _ said: String, _ region: String, _ renewsCredentials: Bool
   ) -> StepFailure {
     switch code {
     case "ExpiredToken", "TokenRefreshRequired", "InvalidToken":
       // Others are on their way.
-      guard !hasTemporaryCredentials else { return StepFailure(.busy, "\(said): newer credentials are awaited.") }
+      guard !renewsCredentials else { return StepFailure(.busy, "\(said): newer credentials are awaited.") }
       return StepFailure(.unauthorized, "\(said): the credentials have expired; provide others and start again.")
     case "RequestTimeTooSkewed":
       return StepFailure(.busy, "\(said): the clocks of this machine and the server differ; set this machine's clock.")
@@ -100,7 +100,8 @@ struct S3Answer {
     case 409: return StepFailure(.conflict, "\(said).", retryAfter: retryAfter)
     case 413: return StepFailure(.tooLarge(limitBytes: nil), "\(said): a request is larger than it takes.")
     case 429, 503: return StepFailure(.busy, "\(said).", retryAfter: retryAfter)
-    case 500...599: return StepFailure(.serverError, "\(said).", retryAfter: retryAfter)
+    // S3 fails single requests in this way while it takes others: nothing else is to wait for this one.
+    case 500...599: return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)
     case 400..<500: return StepFailure(.badRequest, "\(said).")
     default: return StepFailure(.unexpectedAnswer, "\(said), which is not expected.")
     }

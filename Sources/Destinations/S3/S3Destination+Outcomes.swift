@@ -27,7 +27,8 @@ extension S3Destination {
 
   private func opened(_ opening: SessionOpening, _ answer: S3Answer) -> StepOutcome {
     guard answer.isSuccess else { return refused(answer) }
-    guard answer.root?.name == "InitiateMultipartUploadResult",
+    // rclone calls it InitiateMultipartUpload.
+    guard answer.root?.name.hasPrefix("InitiateMultipartUpload") == true,
       let upload = S3Upload(
         key: publishedName(for: opening.path), uploadID: answer.root?.child("UploadId")?.text ?? "")
     else { return unexpected("began an upload, but its answer is not understood") }
@@ -71,7 +72,7 @@ extension S3Destination {
     }
     // A status of 200 was sent before it was known how this would end.
     guard answer.isSuccess, answer.code == nil else { return refused(answer) }
-    guard answer.root?.name == "CompleteMultipartUploadResult",
+    guard answer.root?.name.hasPrefix("CompleteMultipartUpload") == true,
       let tag = S3Answer.entityTag(answer.root?.child("ETag")?.text)
     else { return unexpected("completed an upload, but its answer is not understood") }
     return .published(receipt(publicationID(answer.response, tag)))
@@ -121,7 +122,7 @@ extension S3Destination {
   private func refused(_ answer: S3Answer) -> StepOutcome {
     .refused(
       answer.failure(
-        at: address.text, region: signature.region, hasTemporaryCredentials: credentials().expiresAtSeconds != nil))
+        at: address.text, region: signature.region, renewsCredentials: options.renewsCredentials))
   }
 
   private func unexpected(_ what: String) -> StepOutcome {
@@ -144,7 +145,8 @@ struct S3PartList {
 
   /// Nil for anything else.
   init?(_ response: HTTPResponse) {
-    guard response.status == 200, let root = XMLElement(response.body), root.name == "ListPartsResult" else {
+    // AWS calls it ListPartsResult, others ListPartsResponse.
+    guard response.status == 200, let root = XMLElement(response.body), root.name.hasPrefix("ListParts") else {
       return nil
     }
     for element in root.children where element.name == "Part" {

@@ -29,6 +29,8 @@ public struct S3Options: Hashable, Sendable {
   public var checksum = Checksum.none
   /// What to do when the key is taken.
   public var ifExists = IfExists.replace
+  /// Credentials that have expired are replaced without anybody's help.
+  public var renewsCredentials = false
   /// Part requests in flight for one upload.
   public var parallelChunks = UploadConstants.maxParallelChunkUploads
   /// A file of at most this size goes in one request.
@@ -78,7 +80,7 @@ public struct S3Destination: Destination {
     self.options = options
     self.credentials = credentials
     self.secondsSince1970 = secondsSince1970
-    let region = options.region ?? address.usualRegion
+    let region = options.region ?? address.regionOfHost ?? S3Address.regionDefault
     let isRegion = region.utf8.allSatisfy {
       PercentEncoding.encode(String(UnicodeScalar($0))).utf8.count == 1
     }

@@ -1,0 +1,158 @@
+"""S3 servers of other people, from PyPI: `rclone serve s3`, which checks signatures and keeps objects as files, and `moto`,
+which checks neither but knows parts, conditions and checksums as AWS does."""
+
+import html
+import http.client
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import urllib.parse
+
+from harness import REPOSITORY, SOON, Program, clean_environment, wait_until
+
+PROGRAMS = pathlib.Path(os.environ.get("TEST_SERVERS", REPOSITORY / ".build" / "test-servers")) / "bin"
+KEY, SECRET = "AKIDENDTOEND", "end-to-end-secret-end-to-end-secret"
+BUCKET = "captures"
+
+
+def credentials(**more):
+    """An environment with the credentials that the servers know, and nothing else of AWS."""
+    kept = {name: value for name, value in clean_environment().items() if not name.startswith("AWS_")}
+    return kept | {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET} | more
+
+
+class S3Server:
+    """A server on a free loopback port, which stays the same over restarts."""
+
+    name = None
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = 0
+        self.program = None
+        self._starts = 0
+
+    @classmethod
+    def is_there(cls):
+        return (PROGRAMS / cls.program_name).exists()
+
+    def start(self):
+        # A log of its own for each start: the port is read from it.
+        self._starts += 1
+        log = self.folder.parent / f"{self.folder.name}.{self._starts}.log"
+        self.program = Program(self.arguments, log, credentials())
+        self.port = wait_until(lambda: self._port(), self.program.describe)
+        self.prepare()
+        return self
+
+    def _port(self):
+        assert self.program.is_running, self.program.describe()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.program.log)
+        return int(found[1]) if found else None
+
+    def url(self, prefix="", port=None):
+        return f"s3+http://127.0.0.1:{port or self.port}/{BUCKET}{prefix and '/' + prefix}"
+
+    def kill(self):
+        self.program.kill()
+
+    def close(self):
+        if not self.program:
+            return []
+        if self.program.is_running:
+            self.program.signal(signal.SIGTERM)
+            try:
+                self.program.process.wait(SOON)
+            except subprocess.TimeoutExpired:
+                pass
+        return self.program.close()
+
+
+class Rclone(S3Server):
+    """Uploads under way are lost when it ends."""
+
+    program_name = "rclone"
+
+    @property
+    def arguments(self):
+        return [
+            PROGRAMS / "rclone", "serve", "s3", "--config", "/dev/null", "--addr", f"127.0.0.1:{self.port}", "--auth-key",
+            f"{KEY},{SECRET}", "-v", self.folder]
+
+    def prepare(self):
+        (self.folder / BUCKET).mkdir(exist_ok=True)
+
+    def object(self, key):
+        path = self.folder / BUCKET / key
+        return path.read_bytes() if path.is_file() else None
+
+    def keys(self):
+        bucket = self.folder / BUCKET
+        return sorted(str(path.relative_to(bucket)) for path in bucket.rglob("*") if path.is_file())
+
+
+class Moto(S3Server):
+    """Everything is lost when it ends."""
+
+    # It wants to see a signature, and does not check it.
+    SIGNED = {
+        "Authorization": f"AWS4-HMAC-SHA256 Credential={KEY}/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, "
+        "Signature=0"}
+
+    program_name = "moto_server"
+
+    @property
+    def arguments(self):
+        return [PROGRAMS / "moto_server", "-H", "127.0.0.1", "-p", str(self.port)]
+
+    def prepare(self):
+        wait_until(lambda: self._request("PUT", "") is not None, self.program.describe)
+
+    def _request(self, method, path, body=None, headers=()):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        try:
+            connection.request(method, f"/{BUCKET}{path}", body=body, headers=self.SIGNED | dict(headers))
+            response = connection.getresponse()
+            return response, response.read()
+        except ConnectionRefusedError:
+            return None
+        finally:
+            connection.close()
+
+    def head(self, key):
+        response, _ = self._request("HEAD", "/" + urllib.parse.quote(key), headers={"x-amz-checksum-mode": "ENABLED"})
+        return {name.lower(): value for name, value in response.getheaders()}
+
+    def put(self, key, content):
+        response, _ = self._request("PUT", "/" + urllib.parse.quote(key), body=content)
+        assert response.status == 200
+
+    def object(self, key):
+        response, body = self._request("GET", "/" + urllib.parse.quote(key))
+        return body if response.status == 200 else None
+
+    def keys(self):
+        _, body = self._request("GET", "?list-type=2")
+        return sorted(html.unescape(key) for key in re.findall(r"<Key>([^<]*)</Key>", body.decode()))
+
+    def _upload_ids(self):
+        """Uploads under way: key → id."""
+        _, body = self._request("GET", "?uploads")
+        uploads = re.findall(r"<Upload>.*?</Upload>", body.decode(), re.DOTALL)
+        return {
+            re.search("<Key>([^<]*)<", upload)[1]: re.search("<UploadId>([^<]*)<", upload)[1] for upload in uploads}
+
+    def uploads(self):
+        """Keys with an upload under way."""
+        return sorted(self._upload_ids())
+
+    def parts(self, key):
+        """How many parts the upload under way has."""
+        upload = self._upload_ids().get(key)
+        if upload is None:
+            return 0
+        _, body = self._request("GET", f"/{urllib.parse.quote(key)}?uploadId={urllib.parse.quote(upload)}")
+        return body.count(b"<PartNumber>")

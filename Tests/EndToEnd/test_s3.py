@@ -1,0 +1,267 @@
+"""Delivery to S3 (spec G3): whole, while it is written, and interrupted. Contents are compared at the server."""
+
+import os
+
+import pytest
+
+from harness import wait_until, write_random
+from s3_servers import KEY, PROGRAMS, SECRET, Moto, Rclone, credentials
+from throttle import ThrottlingProxy
+
+# So that a file has several parts without being large: parts have 5 MiB at least.
+SMALL_PARTS = ("--max-file-size", "1GB")
+PART = 5 << 20
+
+
+@pytest.fixture
+def new_s3(folder):
+    made = []
+
+    def make(kind):
+        if not kind.is_there():
+            pytest.skip(f"{PROGRAMS / kind.program_name} is missing; scripts/test installs it")
+        made.append(kind(folder / kind.program_name))
+        return made[-1].start()
+
+    yield make
+    left = [problem for server in made for problem in server.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture(params=[Rclone, Moto], ids=["rclone", "moto"])
+def s3(request, new_s3):
+    return new_s3(request.param)
+
+
+@pytest.fixture
+def moto(new_s3):
+    return new_s3(Moto)
+
+
+@pytest.fixture
+def rclone(new_s3):
+    return new_s3(Rclone)
+
+
+@pytest.fixture
+def new_s3_mount(new_s3, new_mount):
+    """Mounts on S3 servers; asks for `new_s3` so that mounts end before the servers do."""
+
+    def make(to, *options, environment=None, **more):
+        return new_mount(None, *SMALL_PARTS, *options, to=to, environment=environment or credentials(), **more)
+
+    return make
+
+
+def test_files_of_every_size_arrive(s3, new_s3_mount):
+    mount = new_s3_mount(s3.url("day%201"))
+    sizes = {
+        "empty": 0, "one": 1, "small.txt": 70_000, "one part": PART, "two parts": PART + 1, "deep/er/ü+&=.mov": 17_000_000}
+    for name, size in sizes.items():
+        (mount.root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_random(mount.root / name, size, seed=size)
+    mount.wait_all()
+    assert s3.keys() == sorted(f"day 1/{name}" for name in sizes)
+    for name in sizes:
+        assert s3.object(f"day 1/{name}") == (mount.root / name).read_bytes(), name
+        status = mount.status(name)
+        assert status["state"] == "complete"
+        assert status["receipt"]["name"] == f"day 1/{name}"
+
+
+def test_parts_are_sent_while_the_file_is_written(moto, new_s3_mount):
+    mount = new_s3_mount(moto.url())
+    content = os.urandom(5 * PART + 1000)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        # Those at the beginning and at the end are expected to change.
+        wait_until(lambda: moto.parts("take.mov") >= 3, "the parts between are there before the close")
+        assert moto.object("take.mov") is None
+        file.seek(2 * PART + 10)
+        file.write(b"changed")
+    mount.wait_all()
+    begin = 2 * PART + 10
+    assert moto.object("take.mov") == content[:begin] + b"changed" + content[begin + 7:]
+    assert moto.uploads() == []
+
+
+def test_what_is_written_again_replaces_the_object(s3, new_s3_mount):
+    mount = new_s3_mount(s3.url())
+    for round in range(2):
+        write_random(mount.root / "a.mov", 2 * PART + round, seed=round)
+        mount.wait_all()
+        assert s3.object("a.mov") == (mount.root / "a.mov").read_bytes()
+    assert s3.keys() == ["a.mov"]
+
+
+def test_a_killed_daemon_goes_on_where_it_was(s3, new_s3_mount):
+    with ThrottlingProxy(s3.port, rate=12_000_000) as proxy:
+        mount = new_s3_mount(s3.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 24 * PART)
+        # Records of what was acknowledged are written at every tenth part.
+        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+        mount.kill()
+    mount.to = s3.url()
+    mount.start()
+    mount.wait_all()
+    assert s3.object("a.mov") == (mount.root / "a.mov").read_bytes()
+    assert mount.status("a.mov")["chunks"]["reused"] >= 10
+
+
+def test_a_restarted_server_that_has_lost_the_upload_gets_it_again(rclone, new_s3_mount):
+    # Not moto: it answers 500 for an upload that it does not know.
+    s3 = rclone
+    with ThrottlingProxy(s3.port, rate=12_000_000) as proxy:
+        mount = new_s3_mount(s3.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 6 * PART)
+        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 3)
+        s3.kill()
+        proxy.cut()
+        mount.readings("a.mov", lambda status: status.get("last_error"))
+        s3.start()
+        mount.wait_all()
+    assert s3.object("a.mov") == (mount.root / "a.mov").read_bytes()
+
+
+def test_connections_that_break_cost_only_what_was_on_its_way(s3, new_s3_mount):
+    with ThrottlingProxy(s3.port, rate=20_000_000) as proxy:
+        mount = new_s3_mount(s3.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 8 * PART)
+        for part in (1, 3, 5):
+            mount.readings("a.mov", lambda status: status["chunks"]["done"] >= part)
+            proxy.cut()
+        mount.wait_all()
+    assert s3.object("a.mov") == (mount.root / "a.mov").read_bytes()
+
+
+def test_a_renamed_file_has_one_object_and_no_upload_is_left(moto, new_s3_mount):
+    with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
+        mount = new_s3_mount(moto.url(port=proxy.port))
+        content = os.urandom(4 * PART)
+        (mount.root / "a.mov").write_bytes(content)
+        wait_until(lambda: moto.parts("a.mov") >= 1, "a part is there")
+        (mount.root / "a.mov").rename(mount.root / "b.mov")
+        mount.wait_all()
+    assert moto.keys() == ["b.mov"]
+    assert moto.object("b.mov") == content
+    wait_until(lambda: moto.uploads() == [], "the first upload is ended")
+
+
+def test_a_temporary_name_costs_nothing(moto, new_s3_mount):
+    mount = new_s3_mount(moto.url())
+    content = os.urandom(3 * PART)
+    (mount.root / "a.mov.part").write_bytes(content)
+    wait_until(lambda: moto.parts("a.mov") == 3, "its parts are sent under the name that it will get")
+    assert moto.keys() == []
+    (mount.root / "a.mov.part").rename(mount.root / "a.mov")
+    mount.wait_all()
+    assert moto.object("a.mov") == content
+    assert moto.uploads() == []
+
+
+def test_a_removed_file_leaves_no_upload(moto, new_s3_mount):
+    with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
+        mount = new_s3_mount(moto.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 6 * PART)
+        wait_until(lambda: moto.parts("a.mov") >= 1, "a part is there")
+        (mount.root / "a.mov").unlink()
+        wait_until(lambda: moto.uploads() == [], "the upload is ended")
+    assert moto.keys() == []
+
+
+@pytest.mark.parametrize("checksum", ["crc32c", "sha256"])
+def test_checksums_are_kept_and_used_to_go_on(moto, new_s3_mount, checksum):
+    with ThrottlingProxy(moto.port, rate=12_000_000) as proxy:
+        mount = new_s3_mount(moto.url(port=proxy.port), "--s3-checksum", checksum)
+        (mount.root / "small").write_bytes(b"small")
+        write_random(mount.root / "a.mov", 24 * PART)
+        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+        mount.kill()
+    mount.to = moto.url()
+    mount.start()
+    mount.wait_all()
+    assert moto.object("a.mov") == (mount.root / "a.mov").read_bytes()
+    assert mount.status("a.mov")["chunks"]["reused"] >= 10
+    assert moto.object("small") == b"small"
+
+
+def test_objects_tell_where_they_came_from(moto, new_s3_mount):
+    mount = new_s3_mount(moto.url())
+    for name, size in (("a.mov", 2 * PART), ("small", 5)):
+        write_random(mount.root / name, size)
+    mount.wait_all()
+    for name in ("a.mov", "small"):
+        head, status = moto.head(name), mount.status(name)
+        assert head["x-amz-meta-uploadfs-file"] == status["file_id"]
+        assert abs(float(head["x-amz-meta-mtime"]) - (mount.root / name).stat().st_mtime) < 60
+    assert moto.head("small")["x-amz-meta-uploadfs-merkle-root"] == mount.status("small")["receipt"]["merkle_root"]
+
+
+def test_an_object_that_must_not_be_replaced_is_kept(moto, new_s3_mount):
+    moto.put("small", b"first")
+    moto.put("a.mov", b"first")
+    mount = new_s3_mount(moto.url(), "--s3-if-exists", "refuse")
+    (mount.root / "small").write_bytes(b"second")
+    write_random(mount.root / "a.mov", 2 * PART)
+    (mount.root / "other").write_bytes(b"second")
+    for name in ("small", "a.mov"):
+        assert mount.wait_for(name, "failed")["last_error"]["code"] == "name-refused"
+    mount.wait_for("other", "complete")
+    assert moto.object("small") == moto.object("a.mov") == b"first"
+
+
+def test_wrong_credentials_are_named_and_never_shown(rclone, new_s3_mount):
+    mount = new_s3_mount(
+        rclone.url(), "--log-level", "trace", environment=credentials(AWS_SECRET_ACCESS_KEY="not-the-secret-of-anybody"))
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.wait_for("a", "failed")["last_error"]
+    assert error["code"] == "unauthorized"
+    assert "SignatureDoesNotMatch" in error["message"]
+    assert "not-the-secret" not in mount.program.log + str(error)
+
+
+def test_credentials_come_from_a_profile_or_its_command(rclone, new_s3_mount, folder):
+    (folder / "credentials").write_text(f"[keys]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
+    runs = folder / "runs"
+    (folder / "answer").write_text(f'{{"Version": 1, "AccessKeyId": "{KEY}", "SecretAccessKey": "{SECRET}"}}')
+    (folder / "config").write_text(
+        f"[profile command]\ncredential_process = echo run >>{runs}; cat '{folder}/answer'\n")
+    environment = {name: value for name, value in credentials().items() if not name.startswith("AWS_")}
+    environment |= {
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "credentials"), "AWS_CONFIG_FILE": str(folder / "config")}
+    for profile in ("keys", "command"):
+        mount = new_s3_mount(rclone.url(), "--s3-profile", profile, environment=environment, name=profile)
+        (mount.root / profile).write_bytes(profile.encode())
+        mount.wait_all()
+        assert rclone.object(profile) == profile.encode()
+    assert runs.read_text() == "run\n"
+    for profile, expected in (("none", "no profile"), ("default", "no profile")):
+        mount = new_s3_mount(
+            rclone.url(), "--s3-profile", profile, environment=environment, name=profile, start=False)
+        code, message = mount.start_and_fail()
+        assert code != 0
+        assert expected in message, message
+
+
+def test_a_start_without_credentials_says_what_to_do(rclone, new_s3_mount, folder):
+    environment = {name: value for name, value in credentials().items() if not name.startswith("AWS_")}
+    mount = new_s3_mount(rclone.url(), environment=environment | {"HOME": str(folder)}, start=False)
+    code, message = mount.start_and_fail()
+    assert code != 0
+    assert "AWS_ACCESS_KEY_ID" in message
+
+
+def test_a_bucket_that_is_not_there_is_named(moto, new_s3_mount):
+    mount = new_s3_mount(moto.url().replace("/captures", "/no-such-bucket"))
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.wait_for("a", "failed")["last_error"]
+    assert "NoSuchBucket" in error["message"]
+
+
+def test_many_small_files_arrive(s3, new_s3_mount):
+    mount = new_s3_mount(s3.url())
+    for number in range(200):
+        (mount.root / f"shot-{number:03}").write_bytes(b"%d" % number)
+    mount.wait_all()
+    assert len(s3.keys()) == 200
+    assert s3.object("shot-123") == b"123"
