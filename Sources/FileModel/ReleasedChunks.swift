@@ -9,7 +9,7 @@ package struct ReleasedChunks: Hashable, Sendable {
 
   package let chunkBytes: Int
   /// Chunk indices, in their order, never touching each other.
-  private(set) var runs: [Range<UInt64>] = []
+  package private(set) var runs: [Range<UInt64>] = []
 
   package init(chunkBytes: Int) {
     self.chunkBytes = max(1, chunkBytes)
@@ -60,6 +60,14 @@ package struct ReleasedChunks: Hashable, Sendable {
       let left = run.clamped(to: 0..<end)
       return left.isEmpty ? nil : left
     }
+  }
+
+  /// A chunk is there after all.
+  package mutating func remove(_ index: UInt64) {
+    guard let place = runs.firstIndex(where: { $0.contains(index) }) else { return }
+    let run = runs.remove(at: place)
+    let rest = [run.lowerBound..<index, index + 1..<run.upperBound].filter { !$0.isEmpty }
+    runs.insert(contentsOf: rest, at: place)
   }
 
   // MARK: - As text

@@ -73,6 +73,13 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// Nobody knows after a restart that a file was being written when the mount died.
   case forgetDeadWriters = "forget-dead-writers"
 
+  /// What the receiver has in memory only is given up in the spool.
+  case releaseUnsecured = "release-unsecured"
+  /// What no resume record knows is given up in the spool.
+  case releaseUnrecorded = "release-unrecorded"
+  /// What was given up is read as zeros.
+  case readHoles = "read-holes"
+
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
@@ -86,6 +93,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .pressure
     case .dropCancels, .hideProgress, .pretendProgress: .hangs
     case .forgetUsage: .quota
+    case .releaseUnsecured, .releaseUnrecorded, .readHoles: .shortage
     case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters:

@@ -35,6 +35,21 @@ extension Scenario {
     $0.largePieceBytes = 90
   }
 
+  /// Recordings that are larger than the disk, and machines that die over them.
+  static let shortage = Scenario("shortage") {
+    $0.fileBytesMax = 1_500
+    $0.pauses = .milliseconds(5)...(.milliseconds(600))
+    $0.pieces = 1...40
+    $0.largePieceBytes = 90
+    $0.lostAnswers = 0.02
+    $0.crash(perMinute: 3)
+    $0.powerCuts = 0.7
+    $0.syncsWhatIsWritten = true
+    $0.shortages = 20
+    // What is changed by hand while parts of it are missing can rightly not be delivered any more.
+    $0.handEdits = 0
+  }
+
   static let power = Scenario("power") {
     $0.crash(perMinute: 4)
     $0.powerCuts = 0.7
@@ -169,7 +184,7 @@ extension Scenario {
   /// All that can be asked for by name; a seed without a name takes its turn among them.
   public static let all = [
     calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages,
-    quota,
+    quota, shortage,
     everything,
   ]
 

@@ -1,3 +1,4 @@
+import FileModel
 import UploadEngine
 
 /// What is simulated, as knobs: how much is written, how likely each trouble is, and how small everything is.
@@ -96,6 +97,9 @@ public struct Scenario: Hashable, Sendable {
   var longSleeps = 0.0
   /// Local copies that are removed to make room, for each virtual minute.
   var evictions = 0.0
+  /// Times in which writers find the spool's disk full, for each virtual minute; by rule, what the receiver has on its disk of
+  /// their files is then given up.
+  var shortages = 0.0
   /// Starts of the client that find another master key.
   var lostKeys = 0.0
   /// Resume records that are damaged between two starts.
@@ -113,6 +117,7 @@ public struct Scenario: Hashable, Sendable {
     limits.smallFileBytes = wholeFileBytesMax / 2
     limits.smallBuffers = 4
     limits.parallelSmallRequests = 2
+    if shortages > 0 { limits.rules.defaults.whenFull = .release }
     return limits
   }
 

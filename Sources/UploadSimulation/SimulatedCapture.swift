@@ -15,6 +15,9 @@ final class SimulatedCapture {
     fileprivate(set) var modifiedNanoseconds: Int64 = 0
     fileprivate(set) var mode: UInt32 = 0o644
     fileprivate var chunks: ChunkActivity?
+    /// What the spool no longer has.
+    fileprivate(set) var released: ReleasedChunks?
+    fileprivate(set) var isPartlyDelivered = false
     /// Epochs of mutations that the planted mistake of `hideRewrites` has kept from ``chunks``.
     fileprivate var hiddenEpochs: Set<UInt64> = []
     fileprivate var isFoundAnnounced = false
@@ -33,7 +36,8 @@ final class SimulatedCapture {
       FileSnapshot(
         id: id, epoch: activity.epoch, sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds,
         mode: mode, inode: inode, names: names, writableOpens: activity.writableOpens,
-        mutationsInFlight: activity.mutationsInFlight, interruption: fate.interruption)
+        mutationsInFlight: activity.mutationsInFlight, interruption: fate.interruption,
+        isPartlyReleased: released != nil)
     }
   }
 
@@ -88,7 +92,9 @@ final class SimulatedCapture {
       case 0: unlink(name)
       case 1: rename(name, to: RelativePath("by hand \(file.inode)"))
       case 2: file.bytes += world.random.bytes(Int.random(in: 1...200, using: &world.random))
-      default: file.bytes = world.random.bytes(file.bytes.count)
+      default:
+        file.bytes = world.random.bytes(file.bytes.count)
+        file.released = nil
       }
       if file.bytes != before {
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
@@ -107,9 +113,9 @@ final class SimulatedCapture {
   }
 
   /// As `Filesystem.evict`: not what was opened or changed since.
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) {
+  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
     guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet, !file.activity.isGone else {
-      return
+      return false
     }
     world.trace("evicts \(file.snapshot.brief)")
     world.oracle.evicted(file.bytes, names: file.names)
@@ -119,6 +125,36 @@ final class SimulatedCapture {
     byID[id] = nil
     byInode[file.inode] = nil
     sink?.handle(.evicted(id))
+    return true
+  }
+
+  /// As `Filesystem` gives chunks back to the disk. The bytes stay here as what the file ought to hold; nobody reads them.
+  func release(_ candidate: ReleaseCandidate) {
+    guard let file = byID[candidate.id], !file.activity.isGone else { return }
+    for chunk in candidate.chunks {
+      let offset = UInt64(chunk.index) * UInt64(candidate.chunkBytes)
+      let isStill =
+        candidate.isGrowing
+        ? file.chunks?.chunkBytes == candidate.chunkBytes && file.quietEpoch(at: offset) == chunk.epoch
+        : file.activity.epoch == chunk.epoch && file.activity.isQuiet
+      var released = file.released ?? ReleasedChunks(chunkBytes: candidate.chunkBytes)
+      guard isStill, released.chunkBytes == candidate.chunkBytes, released.insert(chunk.index) else { continue }
+      world.trace("gives up chunk \(chunk.index) of \(file.snapshot.brief)")
+      file.released = released
+    }
+  }
+
+  /// What was given up belongs to a published file now, and to no session any more.
+  func delivered(_ id: FileID) {
+    if let file = byID[id], file.released != nil { file.isPartlyDelivered = true }
+  }
+
+  /// Whether a change needs what was given up; its writer is told so.
+  func refuses(_ extent: ContentExtent, of file: File) -> Bool {
+    guard file.released?.isNeeded(for: extent) == true else { return false }
+    file.fate.lostContent(.changeRefused)
+    sink?.handle(.writeFailed(file.id, .changeRefused))
+    return true
   }
 
   /// A daemon has mounted; `identities` are those that it remembers.
@@ -228,6 +264,11 @@ final class SimulatedCapture {
       count <= file.bytes.count
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
     file.fate.truncated(to: UInt64(count))
+    file.released?.cut(at: UInt64(count))
+    if file.released?.isEmpty == true {
+      file.released = nil
+      file.isPartlyDelivered = false
+    }
     touch(file)
   }
 

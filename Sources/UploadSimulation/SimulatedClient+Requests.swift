@@ -27,6 +27,13 @@ extension SimulatedClient {
       guard self.life == life else { return }
       let bytes = first + file.piece(middle..<Int(order.offset) + order.byteCount)
       let isStill = order.isCurrent(file)
+      let range = order.offset..<order.offset + UInt64(order.byteCount)
+      if file.released?.intersects(range) == true {
+        guard world.bug == .readHoles else { return readEnded(order, .failed(.released)) }
+        let zeros = [UInt8](repeating: 0, count: order.byteCount)
+        buffers[order.id] = SimulatedBuffer(zeros, mayCompress: false)
+        return readEnded(order, .success(digest(zeros, order)))
+      }
       guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
       let mayCompress = order.mayCompress || world.bug == .compressUnasked
       buffers[order.id] = SimulatedBuffer(bytes, mayCompress: mayCompress)
@@ -107,6 +114,12 @@ extension SimulatedClient {
   private func completed(
     _ order: RequestOrder, _ outcome: StepOutcome, _ offers: DestinationOffers = DestinationOffers()
   ) {
+    var outcome = outcome
+    if world.bug == .releaseUnsecured, case .secureSession = order.order,
+      case .held(let digests, _, _, _, _, _) = outcome
+    {
+      outcome = .held(digests: digests, isDurable: true)
+    }
     world.trace("request \(order.id.value): \(outcome.brief)")
     checks.ended(order, outcome)
     checks.offered(offers)
@@ -139,7 +152,8 @@ extension SimulatedClient {
       firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)
-    case .secureSession(let session): return .secureSession(session)
+    case .secureSession(let session):
+      return world.bug == .releaseUnsecured ? .querySession(session) : .secureSession(session)
     case .commit(var commit):
       if world.bug == .wrongChain { commit.chainTip.reverse() }
       if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }

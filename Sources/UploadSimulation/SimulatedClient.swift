@@ -156,6 +156,10 @@ final class SimulatedClient {
     schedule?.resumeSnapshot(of: id, since: mark)
   }
 
+  func resumeSaved(_ id: FileID, _ mark: ResumeSnapshot.Mark) {
+    apply { schedule, _ in schedule.resumeSaved(id, mark) }
+  }
+
   func measure(_ id: FileID) {
     guard let snapshot = capture.file(id)?.snapshot else { return }
     apply { $0.measured(snapshot, at: $1) }
@@ -251,6 +255,7 @@ final class SimulatedClient {
     }
     guard case .delivered(let id, let path, let receipt) = report else { return }
     world.oracle.delivered(path, at: world.time.nanoseconds)
+    capture.delivered(id)
     if storage.catalog[id]?.receipt != receipt {
       world.fail("durability", "\(path.displayText) is complete before its receipt is in the catalog")
     }
@@ -287,11 +292,41 @@ extension SimulatedClient {
       guard self.life == life else { return }
       watchMemory()
       if world.strikes(world.scenario.evictions / 60) { evict() }
-      for case .accept(let file) in schedule?.takeSpoolOrders() ?? [] {
-        capture.accept(file.id, ifUnchangedSince: file.epoch)
-      }
+      if world.strikes(world.scenario.shortages / 60) { findNoSpace(times: 20) }
+      obeySpoolOrders()
+      guard self.life == life else { return }
       checks.checkDeadlines()
       tick()
+    }
+  }
+
+  private func obeySpoolOrders() {
+    for order in schedule?.takeSpoolOrders() ?? [] {
+      switch order {
+      case .accept(let file): capture.accept(file.id, ifUnchangedSince: file.epoch)
+      case .discard(let file):
+        if !capture.evict(file.id, ifUnchangedSince: file.epoch) { schedule?.notDiscarded(file) }
+      }
+    }
+  }
+
+  /// A writer pauses and asks again, as the filesystem lets it.
+  private func findNoSpace(times: Int) {
+    if world.bug == .releaseUnrecorded { pretendRecords() }
+    var candidates: [ReleaseCandidate] = []
+    apply { candidates = $0.releaseCandidates(bytesMax: 1000, at: $1) }
+    for candidate in candidates { capture.release(candidate) }
+    let life = life
+    guard times > 0 else { return }
+    world.time.after(.milliseconds(50)) { [self] in
+      if self.life == life { findNoSpace(times: times - 1) }
+    }
+  }
+
+  /// The planted mistake of `releaseUnrecorded`.
+  private func pretendRecords() {
+    for id in capture.names.compactMap({ capture.file(named: $0)?.id }) {
+      if let mark = resumeSnapshot(of: id, since: nil)?.mark { resumeSaved(id, mark) }
     }
   }
 
@@ -308,9 +343,10 @@ extension SimulatedClient {
   private func evict() {
     if world.bug == .evictUndelivered, let file = capture.names.lazy.compactMap({ self.capture.file(named: $0) }).first
     {
-      return capture.evict(file.id, ifUnchangedSince: file.activity.epoch)
+      _ = capture.evict(file.id, ifUnchangedSince: file.activity.epoch)
+      return
     }
     guard let candidate = schedule?.evictionCandidates(countMax: 64).first else { return }
-    capture.evict(candidate.id, ifUnchangedSince: candidate.epoch)
+    _ = capture.evict(candidate.id, ifUnchangedSince: candidate.epoch)
   }
 }

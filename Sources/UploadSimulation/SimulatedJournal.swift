@@ -57,6 +57,8 @@ final class SimulatedJournal {
   private var isRunning = false
   private var isDead = false
   /// Entries that were read and are about to be written.
+  /// Of which the entries are to be written again.
+  private var refusedWindows = 0
   private var window: (entries: [CatalogEntry], forgotten: [FileID])?
 
   init(_ world: World, _ client: SimulatedClient, _ storage: Storage) {
@@ -113,7 +115,10 @@ final class SimulatedJournal {
       measures = []
       for id in ids { client.measure(id) }
     }
-    if let work = resume.first {
+    // The catalog first: a record is of no use without the entry that says whose it is.
+    if !catalog.isEmpty {
+      return readWindow()
+    } else if let work = resume.first {
       resume.removeFirst()
       switch work.work {
       case .remove:
@@ -121,8 +126,6 @@ final class SimulatedJournal {
         storage.disk.unlink(Self.path(work.id))
       case .save: return save(work.id)
       }
-    } else if !catalog.isEmpty {
-      return readWindow()
     }
     finishStep()
   }
@@ -165,13 +168,14 @@ final class SimulatedJournal {
       log.segmentCount += 1
       log.mark = snapshot.mark
       let next = log
-      return [{ try disk.append(path, bytes) }, { try disk.sync(path) }, { self.logs[id] = next }]
+      return [{ try disk.append(path, bytes) }, { try disk.sync(path) }, noting(next, id)]
     }
     let envelope = try ResumeRecordCoding.makeEnvelope(
       sessionID: snapshot.record.sessionID, masterKey: storage.masterKey)
     let bytes = try ResumeRecordCoding.encode(snapshot.record, in: envelope)
     let next = Log(mark: snapshot.mark, envelope: envelope, segmentCount: 1)
     let temporary = path + ".tmp"
+    let saved = noting(next, id)
     return [
       {
         disk.unlink(temporary)
@@ -181,8 +185,15 @@ final class SimulatedJournal {
       { try disk.sync(temporary) },
       { try disk.rename(temporary, to: path) },
       { try disk.syncNames() },
-      { self.logs[id] = next },
+      saved,
     ]
+  }
+
+  private func noting(_ log: Log, _ id: FileID) -> SimulatedStore.Step {
+    { [self] in
+      logs[id] = log
+      if refusedWindows == 0 { client.resumeSaved(id, log.mark) }
+    }
   }
 
   private func write(_ steps: ArraySlice<SimulatedStore.Step>, of id: FileID) {
@@ -238,8 +249,10 @@ final class SimulatedJournal {
   /// What is new by then takes the place of what could not be written.
   private func retry(_ entries: [CatalogEntry], _ forgotten: [FileID]) {
     world.trace("client: the catalog cannot be written")
+    refusedWindows += 1
     world.time.after(.seconds(1)) { [self] in
       guard !isDead else { return }
+      refusedWindows -= 1
       for entry in entries where !catalog.contains(where: { $0.id == entry.id }) { record(entry.id) }
       for id in forgotten where !catalog.contains(where: { $0.id == id }) { forget(id) }
     }

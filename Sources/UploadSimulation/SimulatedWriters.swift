@@ -175,6 +175,7 @@ final class SimulatedWriters {
     let mutation = capture.beginMutation(of: file, extent)
     // The daemon may have crashed over it.
     guard capture.mount == mount, capture.isMounted else { return }
+    guard !capture.refuses(extent, of: file) else { return capture.endMutation(mutation, of: file) }
     body()
     if case .bytes(let range) = extent {
       capture.endMutation(mutation, of: file, writtenBytes: range.count)
@@ -197,8 +198,10 @@ final class SimulatedWriters {
     let room = min(max(0, limit - offset), world.scenario.largePieceBytes ?? .max)
     let bytes = content(Int.random(in: 0...room, using: &world.random))
     let mount = capture.mount
-    let mutation = capture.beginMutation(of: file, .bytes(at: offset, bytes.count))
+    let extent = ContentExtent.bytes(at: offset, bytes.count)
+    let mutation = capture.beginMutation(of: file, extent)
     guard capture.mount == mount, capture.isMounted else { return }
+    guard !capture.refuses(extent, of: file) else { return capture.endMutation(mutation, of: file) }
     // A write is not one moment: half of it can be seen before the other.
     capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
     world.time.after(world.random.duration(world.scenario.writeTime)) { [self] in

@@ -43,6 +43,13 @@ import Testing
     #expect(released.text == text)
   }
 
+  @Test(arguments: [(1, "10 2-3 8-8"), (2, "10 1-1 3-3 8-8"), (8, "10 1-3"), (5, "10 1-3 8-8")])
+  func whatIsThereAfterAllIsNotMissing(index: UInt64, text: String) {
+    var released = released([1, 2, 3, 8])
+    released.remove(index)
+    #expect(released.text == text)
+  }
+
   @Test(arguments: ["10", "10 1-3", "4194304 1-57 60-60 99-1000"])
   func textIsUnderstood(text: String) {
     #expect(ReleasedChunks(text)?.text == text)

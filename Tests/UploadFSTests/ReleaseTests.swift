@@ -128,13 +128,19 @@ struct ReleaseTests {
       #expect(before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec)
       recorded.mounted.filesystem.release(recorded.handle)
     }
+    // Somebody puts one of the chunks back by hand.
+    let number = Glibc.open(folder.path + "/spool/captures/a.mov", O_WRONLY)
+    #expect(pwrite(number, [UInt8]([1, 2, 3]), 3, off_t(4 * Self.chunk)) == 3)
+    close(number)
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()
     let snapshot = try #require(mounted.sink.lastSnapshot)
     #expect(snapshot.isPartlyReleased)
     #expect(mounted.filesystem.isReleased(snapshot.id, UInt64(5 * Self.chunk)..<UInt64(6 * Self.chunk)))
     let handle = try mounted.open("a.mov", flags: O_RDONLY)
-    #expect(failure { _ = try mounted.read(handle, at: Int64(4 * Self.chunk), count: 1) } == EIO)
+    #expect(failure { _ = try mounted.read(handle, at: Int64(5 * Self.chunk), count: 1) } == EIO)
+    let there = try mounted.read(handle, at: Int64(4 * Self.chunk), count: 4)
+    #expect(there == [1, 2, 3, 0])
     mounted.filesystem.release(handle)
   }
 

@@ -15,14 +15,21 @@ extension UploadSchedule {
   /// Takes what has come up, in order. At most two for each file between two looks.
   public mutating func takeSpoolOrders() -> [SpoolOrder] {
     defer { spoolOrders.removeAll() }
-    return spoolOrders
+    return spoolOrders.filter { order in
+      // It may have got another name meanwhile, which is to be delivered, too.
+      guard case .discard(let candidate) = order else { return true }
+      return isToBeDiscarded(candidate)
+    }
+  }
+
+  private func isToBeDiscarded(_ candidate: EvictionCandidate) -> Bool {
+    guard let file = files.entry(candidate.id)?.file, file.snapshot.epoch == candidate.epoch else { return false }
+    return file.phase == .interrupted || (file.phase == .complete && file.isLocal && file.lacksParts)
   }
 
   /// The file could not be removed: somebody reads it, or has changed it. In the first case it is tried again.
   public mutating func notDiscarded(_ candidate: EvictionCandidate) {
-    guard let file = files[candidate.id], file.snapshot.epoch == candidate.epoch,
-      file.phase == .interrupted || (file.phase == .complete && file.isLocal && file.lacksParts)
-    else { return }
+    guard isToBeDiscarded(candidate) else { return }
     spoolOrders.append(.discard(candidate))
   }
 

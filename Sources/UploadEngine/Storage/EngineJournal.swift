@@ -17,7 +17,7 @@ final class EngineJournal: Sendable {
     var catalogEntries: @Sendable ([FileID]) -> [CatalogEntry]
     /// The state of an upload, or what has changed since the mark.
     var resumeSnapshot: @Sendable (FileID, ResumeSnapshot.Mark?) -> ResumeSnapshot?
-    /// A resume record is durable as it was at this mark.
+    /// A resume record is durable as it was at this mark, and so is the entry that says whose it is.
     var resumeSaved: @Sendable (FileID, ResumeSnapshot.Mark) -> Void
     /// Receipts that are durable now.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
@@ -182,7 +182,7 @@ final class EngineJournal: Sendable {
       if recorded == nil, work == .remove, batch.catalog[id] == .record {
         postponed[id] = work
       } else {
-        write(work, id, source)
+        write(work, id, source, isKnown: recorded != nil)
       }
     }
     guard let recorded else {
@@ -194,7 +194,8 @@ final class EngineJournal: Sendable {
     if !recorded.isEmpty { source.recorded(recorded) }
   }
 
-  private func write(_ work: ResumeWork, _ id: FileID, _ source: Source) {
+  /// `isKnown` says that the catalog has everything that it was to have: without its entry nobody knows whose a record is.
+  private func write(_ work: ResumeWork, _ id: FileID, _ source: Source, isKnown: Bool) {
     switch work {
     case .remove:
       resumeStore.remove(id)
@@ -202,7 +203,7 @@ final class EngineJournal: Sendable {
       guard let snapshot = source.resumeSnapshot(id, resumeStore.mark(of: id)) else { return }
       do throws(StorageError) {
         try resumeStore.save(snapshot)
-        source.resumeSaved(id, snapshot.mark)
+        if isKnown { source.resumeSaved(id, snapshot.mark) }
       } catch {
         // The upload goes on; after a crash the server would be asked anyway. The next record is a whole one.
         logger.warning("cannot save a resume record", metadata: ["error": "\(error)"])

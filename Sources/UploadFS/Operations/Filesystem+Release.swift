@@ -33,6 +33,31 @@ extension Filesystem {
     }
   }
 
+  /// A file of an earlier run is met: which parts of it are not there. Where somebody has put bytes by hand they are. The file's
+  /// lock and the namespace lock are held.
+  func readReleaseMark(of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64) {
+    guard let place = try? location(of: file.node), var released = ReleaseMark.read(at: place) else { return }
+    released.cut(at: sizeBytes)
+    if let reader = try? openByName(file) {
+      for run in released.runs {
+        for index in run where Self.holdsBytes(reader, chunk: index, of: released.chunkBytes) { released.remove(index) }
+      }
+    }
+    guard !released.isEmpty else { return }
+    state.released = released
+    file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
+  }
+
+  /// A hole that the filesystem has filled with zeros holds none.
+  private static func holdsBytes(_ reader: FileDescriptor, chunk index: UInt64, of chunkBytes: Int) -> Bool {
+    let start = Int64(index) * Int64(chunkBytes)
+    let data = lseek(reader.number, off_t(start), uploadfs_seek_data)
+    guard data >= 0, data < start + Int64(chunkBytes) else { return false }
+    var bytes = [UInt8](repeating: 0, count: chunkBytes)
+    let count = bytes.withUnsafeMutableBytes { try? readFully(reader, at: start, into: $0) }
+    return count != nil && bytes.contains { $0 != 0 }
+  }
+
   /// One chunk that nobody is writing to, and nobody can begin to as long as the file's lock is held.
   private func release(
     _ index: Int, of chunkBytes: Int, _ file: CapturedFile, _ state: inout CapturedFile.State,

@@ -63,11 +63,7 @@ extension Filesystem {
     state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
     state.settledFate = state.fate
     if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
-    guard var released = ReleaseMark.read(at: place) else { return }
-    released.cut(at: sizeBytes)
-    guard !released.isEmpty else { return }
-    state.released = released
-    file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
+    readReleaseMark(of: file, &state, sizeBytes: sizeBytes)
   }
 
   /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.
