@@ -33,6 +33,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let authorityFile: String?
   /// How each file is treated, by its path.
   public let rules: FileRules
+  /// Names that are temporary beside those that always are.
+  public let temporaryNames: [Glob]
   /// Bytes of a chunk, within the specification's bounds and a multiple of 4 KiB.
   public let chunkBytes: Int
   /// False when the chunk size was not given, and follows from the speed of the link and the size of each file.
@@ -80,6 +82,7 @@ public struct MountConfiguration: Hashable, Sendable {
     tokenFile = try read.path(.tokenFile)
     authorityFile = try read.path(.ca)
     rules = try read.rules()
+    temporaryNames = try read.temporaryNames()
     chunkBytes = try s3 == nil ? read.chunkBytes() : read.partBytes(fileBytesMax: fileBytesMax)
     isChunkSizeFixed = sources[.chunkSize] != nil
     parallel =
@@ -280,6 +283,12 @@ private struct SettingReader {
     }
     try list(.rule) { text throws(FileRuleProblem) in rules.rules.append(try FileRule(text)) }
     return rules
+  }
+
+  func temporaryNames() throws(ConfigurationError) -> [Glob] {
+    var names: [Glob] = []
+    try list(.temporary) { text throws(FileRuleProblem) in names.append(try Glob(checking: text)) }
+    return names
   }
 
   /// Each of several values, with its blanks around it removed.

@@ -15,6 +15,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case interrupted
   case whenFull = "when-full"
   case ignore
+  case temporary
   case rule
   case chunkSize = "chunk-size"
   case parallel
@@ -48,7 +49,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// with `;` or a line break between them.
   public var isList: Bool {
     switch self {
-    case .ignore, .rule: true
+    case .ignore, .temporary, .rule: true
     default: false
     }
   }

@@ -98,6 +98,7 @@ extension MountSession {
     settings.limits.chunkBytes = configuration.chunkBytes
     settings.limits.bufferBytes = configuration.chunkBytes
     settings.limits.rules = configuration.rules
+    settings.limits.temporaryNames.patterns = configuration.temporaryNames
     settings.limits.keepDelivered = configuration.keepDelivered
     settings.limits.adaptsChunkBytes = !configuration.isChunkSizeFixed
     return settings

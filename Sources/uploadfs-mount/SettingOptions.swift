@@ -57,6 +57,12 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
+      "Names that a program renames when it has finished, beside the usual ones; can be given more than once.",
+      valueName: "glob"))
+  var temporary: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
       "Settings for some files, such as '*.mov upload=on-close'; can be given more than once.", valueName: "rule"))
   var rule: [String] = []
 
@@ -109,8 +115,8 @@ struct SettingOptions: ParsableArguments {
       .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .s3Region: s3Region,
       .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists, .ca: ca,
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
-      .rule: Self.lines(rule), .chunkSize: chunkSize,
-      .parallel: parallel, .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
+      .temporary: Self.lines(temporary), .rule: Self.lines(rule), .chunkSize: chunkSize, .parallel: parallel,
+      .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,
     ]

@@ -31,6 +31,21 @@ def test_s38_ignored_files_are_never_sent_nor_waited_for(new_mount, receiver):
     assert (mount.root / "scratch" / "deep" / "x").read_bytes() == b"x"
 
 
+def test_s62_names_that_the_user_calls_temporary_are_published_after_their_rename(new_mount, receiver):
+    """S62"""
+    mount = new_mount(receiver, "--temporary", "*.writing", "--temporary", "incoming/**")
+    (mount.root / "incoming").mkdir()
+    for name in ("a.mov.writing", "incoming/b.mov"):
+        write_random(mount.root / name, 100_000)
+        mount.wait_for(name, "held")
+    mount.wait_all()
+    assert receiver.published() == {}
+    os.rename(mount.root / "a.mov.writing", mount.root / "a.mov")
+    os.rename(mount.root / "incoming" / "b.mov", mount.root / "b.mov")
+    mount.wait_all()
+    assert receiver.published() == {"a.mov": 100_000, "b.mov": 100_000}
+
+
 def test_wrong_rule_is_an_error_that_names_it(new_mount, receiver):
     mount = new_mount(receiver, "--rule", "*.mov uplaod=never", start=False)
     code, message = mount.start_and_fail()

@@ -61,6 +61,7 @@ private func refusal(
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
       .tokenFile: "/t", .ca: "/c", .upload: "on-close",
       .interrupted: "publish", .whenFull: "release", .ignore: "*.log; scratch/**",
+      .temporary: "*.writing; incoming/**",
       .rule: "*.mov close=wait; raw/** upload=never fsync=remote ",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
       .threads: "3",
@@ -81,6 +82,7 @@ private func refusal(
     #expect(fromFlags.rules.defaults.upload == .onClose && fromFlags.rules.defaults.interrupted == .publish)
     #expect(fromFlags.rules.rules.map(\.pattern.description) == ["*.log", "scratch/**", "*.mov", "raw/**"])
     #expect(fromFlags.rules.settings(for: RelativePath("raw/a.mov")).fsync == .remote)
+    #expect(fromFlags.temporaryNames.map(\.description) == ["*.writing", "incoming/**"])
     #expect(fromFlags.reserveBytes == 1_000_000_000)
     #expect(fromFlags.fileBytesMax == 2 << 30)
     #expect(fromFlags.drainTimeout == .seconds(90))
@@ -166,7 +168,8 @@ private func refusal(
     (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
     (.keep, "-1"),
     (.logLevel, "loud"), (.upload, "later"), (.interrupted, "keep"),
-    (.ignore, "a["), (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"), (.rule, "* fsync=remote; raw/ upload=never"),
+    (.ignore, "a["), (.temporary, "a["), (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),
+    (.rule, "* fsync=remote; raw/ upload=never"),
     (.spool, ""), (.tokenFile, ""),
     (.alsoTo, ""), (.alsoTo, "upload.example.org"), (.alsoTo, "https://a.example.org,http://b.example.org"),
     (.alsoTo, "https://upload.example.org"), (.alsoTo, "https://a.example.org,https://A.example.org/"),

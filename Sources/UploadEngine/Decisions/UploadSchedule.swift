@@ -49,7 +49,7 @@ public struct UploadLimits: Hashable, Sendable {
   public init() {}
 
   /// A file shows under this name what it holds once it is complete.
-  func publishes(_ path: RelativePath) -> Bool { !temporaryNames.matches(path.lastComponent) && !ignores(path) }
+  func publishes(_ path: RelativePath) -> Bool { !temporaryNames.matches(path) && !ignores(path) }
 
   /// A file of these names is never sent.
   func ignores(_ names: [RelativePath]) -> Bool { !names.isEmpty && names.allSatisfy(ignores) }

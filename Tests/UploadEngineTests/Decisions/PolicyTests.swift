@@ -1,3 +1,4 @@
+import FileModel
 import Testing
 
 @testable import UploadEngine
@@ -60,15 +61,32 @@ import Testing
 @Suite struct TemporaryNameRuleTests {
   @Test(arguments: [
     "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".notes.swpx",
-    ".a.b.c.x1y2z3",
+    ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9",
   ])
   func recognised(_ name: String) { #expect(TemporaryNameRule.standard.matches(Array(name.utf8))) }
 
   @Test(arguments: [
     "a.mov", ".hidden", ".bashrc.backup", ".x.config", "part", ".part", "~", "a.parts", ".scan.mov.Ab3dE", ".Ab3dEf",
-    "",
+    "", "a.object1", "a.oldFile", "a.oTwenty", "a.o123456", "x.iPhone7", ".oAb3dE9", "a.oAb3dE9f",
   ])
   func final(_ name: String) { #expect(!TemporaryNameRule.standard.matches(Array(name.utf8))) }
+
+  @Test(
+    arguments: [
+      ("a.part", "a"), (".scan.mov.Ab3dEf", "scan.mov"), ("a.c.oAb3dE9", "a.c"), ("a.mov", nil),
+    ] as [(String, String?)])
+  func finalName(_ name: String, _ final: String?) {
+    let found = TemporaryNameRule.standard.finalName(of: Array(name.utf8))
+    #expect(found.map { String(decoding: $0, as: UTF8.self) } == final)
+  }
+
+  @Test func patternsOfTheUser_areTemporaryByPathAndName() throws {
+    var rule = TemporaryNameRule.standard
+    rule.patterns = [try Glob("*.writing"), try Glob("incoming/**")]
+    #expect(rule.matches(RelativePath("day/a.writing")) && rule.matches(RelativePath("incoming/a/b.mov")))
+    #expect(rule.matches(RelativePath("day/a.part")))
+    #expect(!rule.matches(RelativePath("day/b.mov")) && rule.finalName(of: Array("a.writing".utf8)) == nil)
+  }
 }
 
 @Suite struct DeadlineQueueTests {
