@@ -124,6 +124,7 @@ extension ReceiverCore {
     guard securing.count < limits.parkedRequestsMax else {
       return refuse(request, .busy, "other sessions are being brought to the disk; come back")
     }
+    sessions[id]?.isReliedUpon = true
     securing[request] = session.held
     effects.append(.secureSession(request, id))
   }
@@ -190,6 +191,7 @@ extension ReceiverCore {
     open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: [UInt32: UInt32] = [:]
   ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
+    sessions[facts.sessionID]?.isReliedUpon = !recordedChunks.isEmpty
     guard let session = sessions[facts.sessionID] else { return }
     sessions[facts.sessionID]?.unverifiedBeyond = recordedChunks.reduce(0) {
       $0 &+ session.bytesBeyond($1.key, $1.value)

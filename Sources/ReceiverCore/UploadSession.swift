@@ -50,9 +50,9 @@ struct UploadSession: Sendable {
     var waiting: [RequestID] = []
   }
 
-  /// Nothing of it is under way.
+  /// Nothing of it is under way, and nobody has reason to rely on what it holds.
   var isIdle: Bool {
-    guard inFlightCount == 0, writing.isEmpty else { return false }
+    guard !isReliedUpon, inFlightCount == 0, writing.isEmpty else { return false }
     switch phase {
     case .open: return true
     case .recovered(let parked, let isVerifying): return parked.isEmpty && !isVerifying
@@ -60,6 +60,9 @@ struct UploadSession: Sendable {
     }
   }
 
+  /// Its client has asked for its chunks to be on the disk, and may have given up its own copy of them; or it may have done so
+  /// before a restart.
+  var isReliedUpon = false
   let facts: SessionFacts
   let tagKey: [UInt8]
   var phase: Phase

@@ -247,6 +247,20 @@ import ReceiverCore
     #expect(core.refusal(core.open(key: "2")) == .tooManySessions)
   }
 
+  @Test func sessionWhoseClientReliesOnIt_givesWayToNoOther() {
+    let core = CoreHarness {
+      $0.openSessionsPerCredential = 1
+      $0.idleSessionAgeMin = 1000
+    }
+    let id = core.opened(key: "1")
+    _ = core.put(id, 0, [1, 2, 3, 4])
+    core.runEffects()
+    _ = core.secure(id)
+    core.runEffects()
+    core.tick(after: 5000)
+    #expect(core.refusal(core.open(key: "2")) == .tooManySessions)
+  }
+
   @Test func expiry_countsFromTheLastChange() {
     let core = CoreHarness { $0.sessionMaxAge = 100_000 }
     let id = core.opened()
