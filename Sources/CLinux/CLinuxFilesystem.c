@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -82,4 +83,9 @@ ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name,
     return -1;
   }
   return lgetxattr(whole, name, value, capacity);
+}
+
+uint32_t uploadfs_filesystem_kind(const char *path) {
+  struct statfs facts;
+  return statfs(path, &facts) == 0 ? (uint32_t)facts.f_type : 0;
 }

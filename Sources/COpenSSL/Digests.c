@@ -38,6 +38,11 @@ int uploadfs_sha256_finish(uploadfs_sha256 *digest, uint8_t *output) {
 
 void uploadfs_sha256_free(uploadfs_sha256 *digest) { EVP_MD_CTX_free((EVP_MD_CTX *)digest); }
 
+int uploadfs_sha1(const void *bytes, size_t count, uint8_t *output) {
+  unsigned int written = 0;
+  return EVP_Digest(bytes, count, output, &written, EVP_sha1(), NULL) == 1 && written == UPLOADFS_SHA1_BYTES;
+}
+
 enum { hmac_block_bytes = 64 };
 
 /// SHA-256 of the block with each byte changed by `mask`, followed by the message.

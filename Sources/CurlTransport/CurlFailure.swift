@@ -8,7 +8,7 @@ enum CurlFailure {
     switch code {
     case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
       .unknownHost
-    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_CONNECT, CURLE_PROXY:
       .connectFailed
     case CURLE_OPERATION_TIMEDOUT:
       .timedOut
@@ -37,6 +37,17 @@ enum CurlFailure {
     return TransportError(kind, "\(sentence(for: kind, host: host)) (\(detail))")
   }
 
+  /// The error of a transfer for which a proxy would not open a way.
+  static func ofProxy(status: Int, host: String) -> TransportError {
+    let why =
+      switch status {
+      case 407: "it asks for a user name and a password (407); see --proxy-auth-file"
+      case 403: "it does not allow this (403)"
+      default: "it answered \(status)"
+      }
+    return TransportError(.connectFailed, "the proxy opens no way to \(host): \(why)")
+  }
+
   private static func sentence(for kind: TransportError.Kind, host: String) -> String {
     switch kind {
     case .unknownHost: "no address is known for the host \(host)"
@@ -47,6 +58,7 @@ enum CurlFailure {
     case .stalled: "the transfer to \(host) has stalled"
     case .connectionLost: "the connection to \(host) was lost in mid-request"
     case .protocolViolation: "\(host) answered with something that is not valid HTTP"
+    case .bodyUnavailable: "what was to be sent to \(host) could not be read"
     case .cancelled: "the request to \(host) was cancelled"
     case .overloaded, .stopped, .other: "the request to \(host) failed"
     }

@@ -59,6 +59,7 @@ final class CurlLoop {
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }
     for request in work.starts { start(request) }
+    for id in work.resumes { transfers[id]?.resume() }
     return true
   }
 
@@ -68,7 +69,7 @@ final class CurlLoop {
         throw TransportError(.other, "curl_easy_init failed: out of memory")
       }
       handle.reset()
-      let transfer = try CurlTransfer(waiting, on: handle, with: settings)
+      let transfer = try CurlTransfer(waiting, on: handle, with: settings) { [inbox] in inbox.resume(waiting.id) }
       let code = curl_multi_add_handle(multi, handle.pointer)
       guard code == CURLM_OK else {
         throw TransportError(.other, "curl_multi_add_handle failed: \(String(cString: curl_multi_strerror(code)))")
@@ -76,6 +77,7 @@ final class CurlLoop {
       transfers[waiting.id] = transfer
     } catch {
       inbox.forget(waiting.id)
+      waiting.request.body.stream?.end()
       waiting.onCompletion(.failure(error))
     }
   }

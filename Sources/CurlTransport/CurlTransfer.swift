@@ -17,9 +17,20 @@ final class CurlTransfer {
   private var stallMeter: StallMeter?
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
   private var violation: String?
+  /// The part of the body that comes while it is sent, and the bytes of it that libcurl reads from.
+  private let stream: (any StreamedBytes)?
+  private var streamedBytes: (any PinnedBytes)?
+  /// It has asked for more and waits: the network is not to blame that nothing moves.
+  private var isStarved = false
+  /// Why it came to no good end.
+  private var streamFailure: String?
 
-  /// Prepares the request on a fresh or reset handle.
-  init(_ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings) throws(TransportError) {
+  /// Prepares the request on a fresh or reset handle. `wake` is called on any thread when there is more to be sent, and is
+  /// to lead to ``resume()``.
+  init(
+    _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
+    wake: @escaping @Sendable () -> Void
+  ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
     }
@@ -30,13 +41,27 @@ final class CurlTransfer {
     onCompletion = waiting.onCompletion
     ownedBytes = Self.copy(of: waiting.request.body)
     stallMeter = StallMeter(waiting.request.limits, bodyByteCount: waiting.request.body.byteCount)
+    stream = waiting.request.body.stream
     try configure(settings)
+    stream?.begin(whenReady: wake)
   }
 
   deinit { ownedBytes?.deallocate() }
 
   /// Reports the end of the transfer, once.
-  func complete(_ result: Result<HTTPResponse, TransportError>) { onCompletion(result) }
+  func complete(_ result: Result<HTTPResponse, TransportError>) {
+    streamedBytes = nil
+    stream?.end()
+    onCompletion(
+      result.mapError { error in
+        var error = error
+        error.mayHaveArrived = handle.hasGivenBody
+        return error
+      })
+  }
+
+  /// There is more to be sent.
+  func resume() { handle.resume() }
 
   /// The error for a transfer that was ended by our side.
   func error(_ kind: TransportError.Kind, _ reason: String) -> TransportError {
@@ -48,7 +73,7 @@ final class CurlTransfer {
 
   /// The error that ends a stalled transfer; nil while it moves, or is still connecting.
   func stallError(at now: ContinuousClock.Instant) -> TransportError? {
-    guard handle.time(CURLINFO_PRETRANSFER_TIME_T) > .zero,
+    guard !isStarved, handle.time(CURLINFO_PRETRANSFER_TIME_T) > .zero,
       stallMeter?.isStalled(
         at: now, uploaded: handle.count(CURLINFO_SIZE_UPLOAD_T), downloaded: handle.count(CURLINFO_SIZE_DOWNLOAD_T))
         == true
@@ -63,7 +88,10 @@ final class CurlTransfer {
   /// What the transfer's end means.
   func result(for code: CURLcode) -> Result<HTTPResponse, TransportError> {
     if let violation { return .failure(TransportError(.protocolViolation, "\(target.host) \(violation)")) }
+    if let streamFailure, !head.isComplete { return .failure(TransportError(.bodyUnavailable, streamFailure)) }
     guard code == CURLE_OK || isAnswered(despite: code) else {
+      let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
+      if proxyStatus >= 300 { return .failure(CurlFailure.ofProxy(status: proxyStatus, host: target.host)) }
       return .failure(CurlFailure.error(for: code, text: handle.failureText, host: target.host))
     }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
@@ -92,15 +120,16 @@ final class CurlTransfer {
   }
 
   /// The body's parts; they live as long as the transfer.
-  private var bodyParts: [UnsafeRawBufferPointer] {
+  private var bodyParts: [EasyHandle.BodyPart] {
     var offset = 0
     return request.body.pieces.map { piece in
       switch piece {
-      case .pinned(let pinned): return pinned.bytes
+      case .pinned(let pinned): return .bytes(pinned.bytes)
+      case .streamed(let stream): return .streamed(count: stream.byteCount)
       case .bytes(let bytes):
         defer { offset += bytes.count }
-        guard let ownedBytes, !bytes.isEmpty else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        return UnsafeRawBufferPointer(rebasing: ownedBytes[offset..<(offset + bytes.count)])
+        guard let ownedBytes, !bytes.isEmpty else { return .bytes(UnsafeRawBufferPointer(start: nil, count: 0)) }
+        return .bytes(UnsafeRawBufferPointer(rebasing: ownedBytes[offset..<(offset + bytes.count)]))
       }
     }
   }
@@ -152,9 +181,7 @@ extension CurlTransfer {
     try handle.set(CURLOPT_DISALLOW_USERNAME_IN_URL, true)
     try handle.set(CURLOPT_FOLLOWLOCATION, false)
     try handle.set(CURLOPT_USERAGENT, configuration.userAgent)
-    // A proxy of the environment cannot reach what listens on this machine's own loopback.
-    if target.isLoopback { try handle.set(CURLOPT_PROXY, "") }
-    try handle.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
+    try handle.setWay(to: target, configuration)
 
     try handle.set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_3))
     try handle.set(CURLOPT_SSL_VERIFYPEER, 1)
@@ -190,14 +217,16 @@ extension CurlTransfer {
       try handle.set(CURLOPT_NOBODY, true)
     case (.get, .none):
       try handle.set(CURLOPT_HTTPGET, true)
-    case (.delete, .none):
+    case (.delete, .none), (.options, .none):
       try handle.set(CURLOPT_HTTPGET, true)
       try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
-    case (.get, _), (.delete, _), (.post, _), (.put, _):
+    case (.get, _), (.delete, _), (.options, _), (.post, _), (.put, _), (.patch, _):
       // CURLOPT_UPLOAD for every method with a body: no Content-Type is invented, and no body is copied or freed.
       try handle.set(CURLOPT_UPLOAD, true)
       try handle.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
-      try handle.setBody(bodyParts)
+      try handle.setBody(
+        bodyParts, isSentOnce: request.isSentOnce || stream != nil, source: onStreamNeeded,
+        context: Unmanaged.passUnretained(self).toOpaque())
     }
   }
 
@@ -249,6 +278,30 @@ extension CurlTransfer {
 
   fileprivate func sent(_ byteCount: Int) { request.sentBytes?.set(UInt64(clamping: byteCount)) }
 
+  /// The bytes that follow, which are kept until the next ones are asked for; nil when there are none now, or, with
+  /// ``streamFailure`` set, at all.
+  fileprivate func nextStreamedBytes() -> UnsafeRawBufferPointer? {
+    // First, so that its memory can be used again.
+    streamedBytes = nil
+    let wasStarved = isStarved
+    isStarved = false
+    switch stream?.next() {
+    case .bytes(let bytes)?:
+      streamedBytes = bytes
+      // What was measured before says nothing about the network any more.
+      if wasStarved { stallMeter = StallMeter(request.limits, bodyByteCount: request.body.byteCount) }
+      return bytes.bytes
+    case .later?:
+      isStarved = true
+      return nil
+    case .failed(let reason)?: streamFailure = reason
+    case nil: streamFailure = "There is nothing to send."
+    }
+    return nil
+  }
+
+  fileprivate var hasStreamFailed: Bool { streamFailure != nil }
+
   fileprivate static func of(_ context: UnsafeMutableRawPointer) -> CurlTransfer {
     Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
   }
@@ -271,6 +324,20 @@ private func onResponseBytes(
   guard let context else { return 0 }
   let total = size &* count
   return CurlTransfer.of(context).receivedBody(UnsafeRawBufferPointer(start: bytes, count: total)) ? total : 0
+}
+
+private func onStreamNeeded(
+  _ context: UnsafeMutableRawPointer?, _ bytes: UnsafeMutablePointer<UnsafeRawPointer?>?,
+  _ count: UnsafeMutablePointer<Int>?
+) -> uploadfs_curl_supply {
+  guard let context, let bytes, let count else { return UPLOADFS_CURL_FAILED }
+  let transfer = CurlTransfer.of(context)
+  guard let next = transfer.nextStreamedBytes() else {
+    return transfer.hasStreamFailed ? UPLOADFS_CURL_FAILED : UPLOADFS_CURL_LATER
+  }
+  bytes.pointee = next.baseAddress
+  count.pointee = next.count
+  return UPLOADFS_CURL_BYTES
 }
 
 private func onProgress(

@@ -15,6 +15,10 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
 
   /// A PEM file with the certificates of the authorities to trust, instead of the system's; nil for the system's.
   public var caFile: String?
+  /// What is shown to servers that ask for a certificate.
+  public var clientCertificate: ClientCertificate?
+  /// The way to the servers.
+  public var proxy = CurlProxy()
   /// Which version of HTTP is spoken.
   public var protocolChoice: ProtocolChoice
   /// Connections to one host, and with HTTP/1.1 the requests in flight: 12 chunks and room for control requests.
@@ -46,6 +50,8 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
   case unreadableCAFile(path: String, reason: String)
   /// The file of certificate authorities holds no PEM certificate.
   case noCertificate(path: String)
+  /// A file lacks what it should hold.
+  case unusableFile(path: String, problem: String)
   /// A value is outside its range or malformed.
   case invalidValue(name: String, requirement: String)
   /// The installed libcurl lacks something.
@@ -57,9 +63,11 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
   public var description: String {
     switch self {
     case .unreadableCAFile(let path, let reason):
-      "cannot read the CA file \(path): \(reason)"
+      "cannot read the file \(path): \(reason)"
     case .noCertificate(let path):
       "the CA file \(path) holds no PEM certificate (-----BEGIN CERTIFICATE-----)"
+    case .unusableFile(let path, let problem):
+      "the file \(path) \(problem)"
     case .invalidValue(let name, let requirement):
       "\(name) must be \(requirement)"
     case .unsuitableLibrary(let version, let missing):
@@ -100,7 +108,9 @@ extension CurlTransportConfiguration {
       throw .invalidValue(name: "userAgent", requirement: "free of control characters")
     }
     try validateLibrary()
-    if let caFile { try Self.validateCAFile(caFile) }
+    if let caFile, try !Self.holds("-----BEGIN CERTIFICATE-----", caFile) { throw .noCertificate(path: caFile) }
+    try proxy.validate()
+    try clientCertificate?.validate()
   }
 
   private func validateLibrary() throws(TransportConfigurationError) {
@@ -116,7 +126,8 @@ extension CurlTransportConfiguration {
     }
   }
 
-  private static func validateCAFile(_ path: String) throws(TransportConfigurationError) {
+  /// Whether a PEM file has a line that begins so.
+  fileprivate static func holds(_ text: String, _ path: String) throws(TransportConfigurationError) -> Bool {
     guard let file = fopen(path, "re") else {
       throw .unreadableCAFile(path: path, reason: String(cString: strerror(errno)))
     }
@@ -125,10 +136,27 @@ extension CurlTransportConfiguration {
     var capacity = 0
     defer { free(line) }
     while getline(&line, &capacity, file) >= 0 {
-      if let line, strncmp(line, "-----BEGIN CERTIFICATE-----", 27) == 0 { return }
+      if let line, strncmp(line, text, text.utf8.count) == 0 { return true }
     }
     guard ferror(file) == 0 else { throw .unreadableCAFile(path: path, reason: "it is not a readable file") }
-    throw .noCertificate(path: path)
+    return false
+  }
+}
+
+extension ClientCertificate {
+  private static let keys = [
+    "-----BEGIN PRIVATE KEY-----", "-----BEGIN EC PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----",
+  ]
+
+  /// Checks what can be checked before the first handshake.
+  func validate() throws(TransportConfigurationError) {
+    guard try CurlTransportConfiguration.holds("-----BEGIN CERTIFICATE-----", certificateFile) else {
+      throw .unusableFile(path: certificateFile, problem: "holds no PEM certificate (-----BEGIN CERTIFICATE-----)")
+    }
+    let file = keyFile ?? certificateFile
+    for key in Self.keys { if try CurlTransportConfiguration.holds(key, file) { return } }
+    throw .unusableFile(
+      path: file, problem: "holds no PEM key without a passphrase, which the client certificate needs")
   }
 }
 

@@ -107,16 +107,47 @@ final class EasyHandle {
     try check(uploadfs_curl_set_acknowledgement_timeout(pointer, milliseconds), CURLOPT_SOCKOPTFUNCTION)
   }
 
-  /// Sends these pieces, one after another, as the request's body; their bytes must outlive the transfer.
-  func setBody(_ parts: [UnsafeRawBufferPointer]) throws(TransportError) {
+  /// A part of a request's body.
+  enum BodyPart {
+    /// Bytes that outlive the transfer.
+    case bytes(UnsafeRawBufferPointer)
+    /// So many bytes that the source gives.
+    case streamed(count: Int)
+
+    var count: Int {
+      switch self {
+      case .bytes(let bytes): bytes.count
+      case .streamed(let count): count
+      }
+    }
+  }
+
+  /// Sends these parts, one after another, as the request's body. `source` and `context` are for what is streamed.
+  func setBody(
+    _ parts: [BodyPart], isSentOnce: Bool, source: @escaping uploadfs_curl_source, context: UnsafeMutableRawPointer
+  ) throws(TransportError) {
     let pieces = UnsafeMutableBufferPointer<uploadfs_curl_piece>.allocate(capacity: parts.count)
-    _ = pieces.initialize(from: parts.map { uploadfs_curl_piece(bytes: $0.baseAddress, count: $0.count) })
+    _ = pieces.initialize(
+      from: parts.map { part in
+        switch part {
+        case .bytes(let bytes): uploadfs_curl_piece(bytes: bytes.baseAddress, count: bytes.count)
+        case .streamed(let count): uploadfs_curl_piece(bytes: nil, count: count)
+        }
+      })
     self.pieces?.deallocate()
     self.pieces = pieces
-    body.pointee = uploadfs_curl_body(pieces: pieces.baseAddress, piece_count: parts.count, piece: 0, offset: 0)
+    body.pointee = uploadfs_curl_body(
+      pieces: pieces.baseAddress, piece_count: parts.count, piece: 0, offset: 0, source: source, context: context,
+      supply: nil, supply_count: 0, is_sent_once: isSentOnce ? 1 : 0)
     try check(uploadfs_curl_set_body(pointer, body), CURLOPT_READFUNCTION)
     try set(CURLOPT_INFILESIZE_LARGE, size: parts.reduce(0) { $0 + $1.count })
   }
+
+  /// All of the body was given to libcurl.
+  var hasGivenBody: Bool { body.pointee.piece_count > 0 && body.pointee.piece >= body.pointee.piece_count }
+
+  /// Goes on with a transfer that paused because there was nothing to send.
+  func resume() { curl_easy_pause(pointer, CURLPAUSE_CONT) }
 
   /// Sets the request's header lines, each without its line break.
   func setHeaderLines(_ lines: [String]) throws(TransportError) {

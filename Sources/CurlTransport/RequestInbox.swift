@@ -15,6 +15,8 @@ final class RequestInbox: Sendable {
     var withdrawn: [PendingHTTPRequest] = []
     /// Requests in flight that were cancelled.
     var cancels: [HTTPRequestID] = []
+    /// Requests in flight that have more to send.
+    var resumes: Set<HTTPRequestID> = []
     /// The loop must end.
     var isStopping = false
   }
@@ -25,6 +27,8 @@ final class RequestInbox: Sendable {
     var live: Set<HTTPRequestID> = []
     /// A subset of `live`.
     var cancelled: Set<HTTPRequestID> = []
+    /// A subset of `live`.
+    var resumed: Set<HTTPRequestID> = []
     var isStopping = false
     /// The loop looks here before it sleeps, or a wakeup is on its way: a further one would only cost system calls.
     var isLoopAwake = true
@@ -71,6 +75,15 @@ final class RequestInbox: Sendable {
     }
   }
 
+  /// A request in flight has more to send.
+  func resume(_ id: HTTPRequestID) {
+    state.withLock { state in
+      guard state.live.contains(id) else { return }
+      state.resumed.insert(id)
+      Self.wakeLocked(&state)
+    }
+  }
+
   /// Asks the loop to end.
   func stop() {
     state.withLock { state in
@@ -94,6 +107,7 @@ final class RequestInbox: Sendable {
         work.cancels = Array(state.cancelled)
         state.cancelled.removeAll(keepingCapacity: true)
       }
+      swap(&work.resumes, &state.resumed)
       let count = min(freeSlots, state.waiting.count)
       if count > 0 {
         work.starts = Array(state.waiting.prefix(count))
@@ -107,7 +121,9 @@ final class RequestInbox: Sendable {
   /// comes after a yes wakes the loop.
   func mayRest(freeSlots: Int) -> Bool {
     state.withLock { state in
-      guard !state.isStopping, state.cancelled.isEmpty, freeSlots <= 0 || state.waiting.isEmpty else { return false }
+      guard !state.isStopping, state.cancelled.isEmpty, state.resumed.isEmpty,
+        freeSlots <= 0 || state.waiting.isEmpty
+      else { return false }
       state.isLoopAwake = false
       return true
     }
@@ -118,6 +134,7 @@ final class RequestInbox: Sendable {
     state.withLock { state in
       state.live.remove(id)
       state.cancelled.remove(id)
+      state.resumed.remove(id)
     }
   }
 
@@ -129,6 +146,7 @@ final class RequestInbox: Sendable {
       state.waiting = []
       state.live = []
       state.cancelled = []
+      state.resumed = []
       state.waker = nil
       return rest
     }

@@ -8,6 +8,7 @@ struct StallMeter {
   private let window: Duration
   private let bytesPerWindow: Double
   private let bodyByteCount: Int
+  private let answer: Duration
   /// Since when, and from which count on, too little has moved.
   private var mark: (at: ContinuousClock.Instant, bytes: Int)?
   private var isWaiting = false
@@ -18,6 +19,7 @@ struct StallMeter {
     window = limits.stall
     bytesPerWindow = Double(limits.stallBytesPerSecond) * (limits.stall / .seconds(1))
     self.bodyByteCount = bodyByteCount
+    answer = limits.answer
   }
 
   /// True when the transfer has moved less than its limit for as long as it may. Called now and then once the connection
@@ -31,7 +33,7 @@ struct StallMeter {
       return false
     }
     // Everything has been handed over: the server may take its time to verify and store it.
-    return mark.at.duration(to: now) >= (isWaiting ? max(window, UploadConstants.requestIdleTimeout) : window)
+    return mark.at.duration(to: now) >= (isWaiting ? max(window, answer) : window)
   }
 
   private func hasMoved(_ bytes: Int) -> Bool { !isWaiting && Double(bytes) >= bytesPerWindow }

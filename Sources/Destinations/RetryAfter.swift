@@ -21,9 +21,9 @@ enum RetryAfter {
 }
 
 /// Dates of HTTP, as `Sun, 06 Nov 1994 08:49:37 GMT`; the two obsolete forms are not read.
-enum HTTPDate {
+public enum HTTPDate {
   /// Seconds since 1970; nil for anything else.
-  static func seconds(_ text: String) -> Int64? {
+  public static func seconds(_ text: String) -> Int64? {
     let parts = text.split(separator: " ", omittingEmptySubsequences: false)
     guard parts.count == 6, parts[5] == "GMT", parts[0].utf8.count == 4, parts[0].hasSuffix(","),
       let day = number(parts[1], digits: 2), let month = months.firstIndex(of: String(parts[2])),

@@ -224,6 +224,8 @@ public struct GrowthReport: Hashable, Sendable {
   public var wasEmptied: Bool
   /// Each chunk that was touched, once.
   public var changes: [ChunkChange] = []
+  /// Who asked.
+  public var follower = ContentFollower.only
 
   /// A report without changes.
   public init(

@@ -54,6 +54,11 @@ public struct FileSettings: Hashable, Sendable {
   public var close = Close.return
   /// When fsync(2) returns.
   public var fsync = Fsync.local
+  /// What it is called where it is published; nil for its path.
+  public var name: NameTemplate?
+
+  /// Where it goes; never empty.
+  public var destinations: [DestinationName] = [.main]
 
   /// Somebody may have to wait for its delivery.
   public var waits: Bool { close == .wait || fsync == .remote }
@@ -76,6 +81,10 @@ public struct FileRule: Hashable, Sendable {
   public var close: FileSettings.Close?
   /// When fsync(2) of them returns.
   public var fsync: FileSettings.Fsync?
+  /// Where they go.
+  public var destinations: [DestinationName]?
+  /// What they are called where they are published.
+  public var name: NameTemplate?
 
   /// A rule that says nothing yet.
   public init(_ pattern: Glob) {
@@ -88,6 +97,8 @@ public struct FileRule: Hashable, Sendable {
     settings.whenFull = whenFull ?? settings.whenFull
     settings.close = close ?? settings.close
     settings.fsync = fsync ?? settings.fsync
+    settings.destinations = destinations ?? settings.destinations
+    settings.name = name ?? settings.name
   }
 }
 
@@ -97,6 +108,8 @@ public struct FileRules: Hashable, Sendable {
   public var defaults: FileSettings
   /// The rules, in order.
   public var rules: [FileRule]
+  /// Who asks, where it is the uploader to one destination: for it, files that go elsewhere are not uploaded.
+  public var asker: DestinationName?
 
   /// Rules over defaults.
   public init(defaults: FileSettings = FileSettings(), rules: [FileRule] = []) {
@@ -112,10 +125,24 @@ public struct FileRules: Hashable, Sendable {
     defaults.close == .wait || defaults.fsync == .remote || rules.contains { $0.close == .wait || $0.fsync == .remote }
   }
 
+  /// Whether a file of this name concerns who asks, be it that it is not to be uploaded.
+  public func isForAsker(_ path: RelativePath) -> Bool {
+    guard let asker else { return true }
+    var settings = defaults
+    for rule in rules where rule.pattern.matches(path) { rule.apply(to: &settings) }
+    return settings.destinations.contains(asker)
+  }
+
+  /// Whether anything may be published under another name than its path.
+  public var haveNames: Bool { defaults.name != nil || rules.contains { $0.name != nil } }
+
   /// The settings for a path below the mount. Takes time for each rule: ask when a name is new, not for each event.
   public func settings(for path: RelativePath) -> FileSettings {
     var settings = defaults
     for rule in rules where rule.pattern.matches(path) { rule.apply(to: &settings) }
+    // What one server holds is given up here only if no other one still needs it.
+    if settings.destinations.count > 1 { settings.whenFull = .refuse }
+    if let asker, !settings.destinations.contains(asker) { settings.upload = .never }
     return settings
   }
 }
@@ -125,7 +152,7 @@ public struct FileRuleProblem: Error, Hashable, Sendable {
   /// The sentence.
   public let message: String
 
-  init(_ message: String) {
+  package init(_ message: String) {
     self.message = message
   }
 }
@@ -151,7 +178,7 @@ extension Glob {
 
 extension FileRule {
   /// The properties' names.
-  private static let properties = ["upload", "interrupted", "when-full", "close", "fsync"]
+  private static let properties = ["upload", "interrupted", "when-full", "close", "fsync", "to", "name"]
 
   /// Understands `GLOB key=value …`. A blank in the pattern is written as `\ ` or `?`.
   public init(_ text: String) throws(FileRuleProblem) {
@@ -176,9 +203,25 @@ extension FileRule {
     case "when-full": whenFull = try Self.value(parts[1], of: parts[0])
     case "close": close = try Self.value(parts[1], of: parts[0])
     case "fsync": fsync = try Self.value(parts[1], of: parts[0])
+    case "to": destinations = try Self.names(parts[1])
+    case "name": name = try NameTemplate(Self.unescaped(parts[1]))
     default:
       throw FileRuleProblem("a rule has no “\(parts[0])”; use " + Self.properties.joined(separator: ", "))
     }
+  }
+
+  /// Names with commas between them, each once.
+  private static func names(_ text: String) throws(FileRuleProblem) -> [DestinationName] {
+    var names: [DestinationName] = []
+    for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+      guard let name = DestinationName(String(part)) else {
+        throw FileRuleProblem(
+          "“to=\(text)” is not possible; use the names of destinations with commas between them, such as to=main,archive"
+        )
+      }
+      if !names.contains(name) { names.append(name) }
+    }
+    return names
   }
 
   private static func value<Value: RawRepresentable & CaseIterable>(
@@ -191,8 +234,19 @@ extension FileRule {
     return value
   }
 
+  /// Without the backslashes that take away a character's meaning.
+  private static func unescaped(_ text: String) -> String {
+    var bytes: [UInt8] = []
+    var isEscaped = false
+    for byte in text.utf8 {
+      isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+      if !isEscaped { bytes.append(byte) }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
   /// The text's parts between blanks; a blank behind a backslash is no end.
-  private static func words(of text: String) -> [String] {
+  package static func words(of text: String) -> [String] {
     var words: [[UInt8]] = [[]]
     var isEscaped = false
     for byte in text.utf8 {

@@ -23,14 +23,34 @@ public struct MountConfiguration: Hashable, Sendable {
   public let destination: EndpointURL
   /// What is to be known of a destination that is S3; nil for a receiver.
   public let s3: S3Settings?
+  /// What is to be known of a destination that is a form; nil for others.
+  public let form: FormSettings?
+  /// What is to be known of a destination that is tus.
+  public let tus: TusSettings?
   /// Further addresses of the same receiver.
   public let alternatives: [EndpointURL]
   /// Holds captures until they are delivered; as given, not empty.
   public let spool: String
   /// A file whose first line is the bearer token; nil when the destination asks for none.
   public let tokenFile: String?
+  /// A file whose first line is `user:password`; nil when the destination asks for none.
+  public let basicAuthFile: String?
+  /// A command that prints the bearer token; nil when there is none.
+  public let tokenCommand: String?
+  /// The way to the servers: a proxy's address, nil for what the environment says.
+  public let proxy: String?
+  /// Hosts that are reached without it; nil for what the environment says.
+  public let proxyExceptions: String?
+  /// A file whose first line is the proxy's `user:password`.
+  public let proxyAuthFile: String?
+  /// PEM file with the certificate that is shown to servers that ask for one.
+  public let clientCertificateFile: String?
+  /// PEM file with its key; nil when it lies with the certificate.
+  public let clientKeyFile: String?
   /// PEM file with the certification authorities to trust instead of the system's.
   public let authorityFile: String?
+  /// Further destinations, to which files go by rule; each is set up as if it were the only one.
+  public let further: [FurtherDestination]
   /// How each file is treated, by its path.
   public let rules: FileRules
   /// Names that are temporary beside those that always are.
@@ -63,6 +83,9 @@ public struct MountConfiguration: Hashable, Sendable {
   /// Space that is kept free unless configured otherwise.
   public static let reserveBytesDefault = UploadConstants.diskHeadroomBytes + UploadConstants.diskMarginBytes
 
+  /// Each has buffers and connections of its own.
+  static let destinationsMax = 4
+
   /// Addresses of one receiver, the first included.
   static let endpointsMax = 8
 
@@ -72,19 +95,34 @@ public struct MountConfiguration: Hashable, Sendable {
     allowPlainHTTP = try read.boolean(.allowPlainHTTP) ?? false
     fileBytesMax = try read.bytes(.maxFileSize, atLeast: 1) ?? UploadConstants.fileBytesMax
     s3 = try read.s3(allowPlainHTTP: allowPlainHTTP)
-    if let s3 {
-      destination = s3.address.endpoint
+    form = try read.form(allowPlainHTTP: allowPlainHTTP)
+    tus = try read.tus(allowPlainHTTP: allowPlainHTTP)
+    if let address = s3?.address.endpoint ?? form?.address.endpoint ?? tus?.address.endpoint {
+      destination = address
     } else {
       destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
     }
     alternatives = try read.alternatives(to: destination, allowPlainHTTP: allowPlainHTTP)
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)
+    basicAuthFile = try read.path(.basicAuthFile)
+    tokenCommand = try read.path(.tokenCommand)
+    proxy = try read.proxy()
+    proxyExceptions = read.text(.noProxy)
+    proxyAuthFile = try read.path(.proxyAuthFile)
+    clientCertificateFile = try read.path(.clientCert)
+    clientKeyFile = try read.path(.clientKey)
+    try read.checkCredentials(areOfReceiver: s3 == nil && form == nil && tus == nil)
     authorityFile = try read.path(.ca)
-    rules = try read.rules()
+    further = try read.furtherDestinations()
+    rules = try read.rules(destinations: [.main] + further.map(\.name))
     temporaryNames = try read.temporaryNames()
-    chunkBytes = try s3 == nil ? read.chunkBytes() : read.partBytes(fileBytesMax: fileBytesMax)
-    isChunkSizeFixed = sources[.chunkSize] != nil
+    if let tus {
+      chunkBytes = try read.chunkBytes(of: tus)
+    } else {
+      chunkBytes = try s3 == nil ? read.chunkBytes() : read.partBytes(fileBytesMax: fileBytesMax)
+    }
+    isChunkSizeFixed = sources[.chunkSize] != nil || tus.map { $0.profile != .standard } ?? false
     parallel =
       try read.integer(.parallel, in: 1...UploadConstants.maxParallelChunkUploads)
       ?? UploadConstants.maxParallelChunkUploads
@@ -96,6 +134,14 @@ public struct MountConfiguration: Hashable, Sendable {
     keepDelivered = try read.duration(.keep)
     logLevel = try read.choice(.logLevel) ?? .info
   }
+}
+
+/// A destination besides that of `--to`.
+public struct FurtherDestination: Hashable, Sendable {
+  /// What rules call it.
+  public var name: DestinationName
+  /// The mount's settings with those of this destination in their place.
+  public var configuration: MountConfiguration
 }
 
 /// A bucket and how it is used.
@@ -112,6 +158,30 @@ public struct S3Settings: Hashable, Sendable {
   public var checksum: S3Options.Checksum
   /// What to do when a key is taken.
   public var ifExists: S3Options.IfExists
+}
+
+/// A form and how it is filled in.
+public struct FormSettings: Hashable, Sendable {
+  /// Where it is.
+  public var address: FormAddress
+  /// The field that holds the file.
+  public var fileField: String
+  /// Further fields.
+  public var fields: [FormField]
+  /// What follows when it is not known how a request ended.
+  public var unclear: FormOptions.Unclear
+  /// The largest file that is sent; nil when no limit is known.
+  public var fileBytesMax: UInt64?
+}
+
+/// A server that speaks tus and how it is used.
+public struct TusSettings: Hashable, Sendable {
+  /// Where uploads are created.
+  public var address: TusAddress
+  /// The known limits of who runs the server.
+  public var profile: TusProfile
+  /// Part of every upload's metadata.
+  public var metadata: [TusMetadataEntry]
 }
 
 /// Turns the text of one setting into its value; each error names the setting as the user wrote it.
@@ -188,7 +258,7 @@ private struct SettingReader {
       }
       return nil
     }
-    for setting in [Setting.tokenFile, .alsoTo] {
+    for setting in [Setting.tokenFile, .tokenCommand, .basicAuthFile, .alsoTo] {
       guard let given = sources[setting] else { continue }
       throw ConfigurationError("\(given.name(of: setting)) is not for S3; see docs/destinations.md")
     }
@@ -202,6 +272,123 @@ private struct SettingReader {
     return S3Settings(
       address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: try choice(.s3Style),
       checksum: try choice(.s3Checksum) ?? .none, ifExists: try choice(.s3IfExists) ?? .replace)
+  }
+
+  /// The form and how it is filled in; nil when the destination is something else.
+  func form(allowPlainHTTP: Bool) throws(ConfigurationError) -> FormSettings? {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard FormAddress.isOne(text) else {
+      for setting in [Setting.formField, .formExtra, .formUnclear, .maxUploadSize] {
+        guard let given = sources[setting] else { continue }
+        throw ConfigurationError("\(given.name(of: setting)) is for a destination of form+https:// only")
+      }
+      return nil
+    }
+    if let given = sources[.alsoTo] {
+      throw ConfigurationError("\(given.name(of: .alsoTo)) is not for forms: a form has one address")
+    }
+    let address: FormAddress
+    do {
+      address = try FormAddress(text, allowPlainHTTP: allowPlainHTTP)
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    }
+    var fields: [FormField] = []
+    for line in sources[.formExtra]?.values ?? [] {
+      do {
+        fields.append(try FormField(line))
+      } catch {
+        throw ConfigurationError("\(sources[.formExtra]?.name(of: .formExtra) ?? ""): \(error.message)")
+      }
+    }
+    return FormSettings(
+      address: address, fileField: try path(.formField) ?? FormOptions().fileField, fields: fields,
+      unclear: try choice(.formUnclear) ?? FormOptions().unclear, fileBytesMax: try bytes(.maxUploadSize, atLeast: 1))
+  }
+
+  /// There is one proof of who uploads, of a kind that the destination understands.
+  func checkCredentials(areOfReceiver: Bool) throws(ConfigurationError) {
+    var proofs: [(Setting, SettingText)] = []
+    for setting in [Setting.tokenFile, .tokenCommand, .basicAuthFile] {
+      if let given = sources[setting] { proofs.append((setting, given)) }
+    }
+    if proofs.count > 1 {
+      throw ConfigurationError(
+        "\(proofs[0].1.name(of: proofs[0].0)) and \(proofs[1].1.name(of: proofs[1].0)) exclude each other; use the one "
+          + "that the server wants")
+    }
+    if areOfReceiver, let (setting, given) = proofs.first, setting != .tokenFile {
+      // Its tags are made with the token, which cannot change while an upload is under way.
+      throw ConfigurationError(
+        "\(given.name(of: setting)): an uploadfs-receiver wants a token that stays; use --token-file")
+    }
+    if let key = sources[.clientKey], sources[.clientCert] == nil {
+      throw ConfigurationError("\(key.name(of: .clientKey)) is of no use without \(Setting.clientCert.flag)")
+    }
+  }
+
+  /// The address of a proxy, with nothing in it that others must not see.
+  func proxy() throws(ConfigurationError) -> String? {
+    guard let given = sources[.proxy] else { return nil }
+    guard !given.text.contains("@") else {
+      throw ConfigurationError(
+        "\(given.name(of: .proxy)) holds a user name or password, which other users would see; use "
+          + Setting.proxyAuthFile.flag)
+    }
+    let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
+    guard schemes.contains(where: { given.text.lowercased().hasPrefix("\($0)://") }) else {
+      throw refusal(given, .proxy, "use an address such as http://host:3128 or socks5h://host:1080")
+    }
+    return given.text
+  }
+
+  /// As it is; it may be empty.
+  func text(_ setting: Setting) -> String? { sources[setting]?.text }
+
+  /// The server and how it is used; nil when the destination is something else.
+  func tus(allowPlainHTTP: Bool) throws(ConfigurationError) -> TusSettings? {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard TusAddress.isOne(text) else {
+      for setting in [Setting.tusProfile, .tusMetadata] {
+        guard let given = sources[setting] else { continue }
+        throw ConfigurationError("\(given.name(of: setting)) is for a destination of tus+https:// only")
+      }
+      return nil
+    }
+    if let given = sources[.alsoTo] {
+      throw ConfigurationError("\(given.name(of: .alsoTo)) is not for tus; see docs/destinations.md")
+    }
+    var metadata: [TusMetadataEntry] = []
+    for entry in sources[.tusMetadata]?.values ?? [] {
+      do {
+        metadata.append(try TusMetadataEntry(entry))
+      } catch {
+        throw ConfigurationError("\(sources[.tusMetadata]?.name(of: .tusMetadata) ?? ""): \(error.message)")
+      }
+    }
+    do {
+      return TusSettings(
+        address: try TusAddress(text, allowPlainHTTP: allowPlainHTTP),
+        profile: try choice(.tusProfile) ?? .standard, metadata: metadata)
+    } catch let error as DestinationError {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    } catch let error as ConfigurationError {
+      throw error
+    } catch {
+      throw ConfigurationError("\(Setting.to.flag): \(error)")
+    }
+  }
+
+  /// As the profile has it, or within what it allows.
+  func chunkBytes(of tus: TusSettings) throws(ConfigurationError) -> Int {
+    guard let given = sources[.chunkSize] else { return tus.profile.chunkBytes }
+    let bytes = try chunkBytes()
+    guard tus.profile.allows(chunkBytes: bytes) else {
+      throw refusal(given, .chunkSize, "\(Setting.tusProfile.flag) \(tus.profile.rawValue) wants \(tus.profile.wish)")
+    }
+    return bytes
   }
 
   /// Parts are as long as the largest file needs them, because a file that is being written may become that.
@@ -248,11 +435,8 @@ private struct SettingReader {
     _ text: String, of setting: Setting, allowPlainHTTP: Bool
   ) throws(ConfigurationError) -> EndpointURL {
     let name = sources[setting]?.name(of: setting) ?? setting.flag
-    for scheme in ["tus+https", "tus+http", "form+https", "form+http"]
-    where text.lowercased().hasPrefix("\(scheme)://") {
-      throw ConfigurationError(
-        "\(name): this version cannot upload to \(scheme):// yet; use the https:// address of an uploadfs-receiver, or "
-          + "s3+https://")
+    if TusAddress.isOne(text) {
+      throw ConfigurationError("\(name): a tus server has one address, which \(Setting.to.flag) takes")
     }
     if S3Address.isOne(text) {
       throw ConfigurationError("\(name): an S3 server has one address, which \(Setting.to.flag) takes")
@@ -265,8 +449,38 @@ private struct SettingReader {
     }
   }
 
+  /// Each text is `NAME to=URL key=value …`, with the settings of a destination as keys.
+  func furtherDestinations() throws(ConfigurationError) -> [FurtherDestination] {
+    guard let given = sources[.destination] else { return [] }
+    let place = given.name(of: .destination)
+    var further: [FurtherDestination] = []
+    for text in given.values {
+      let words = FileRule.words(of: text)
+      guard let first = words.first, let name = DestinationName(first) else {
+        throw ConfigurationError(
+          "\(place): “\(words.first ?? text)” is no name; use small letters, digits and hyphens, such as archive to=https://…"
+        )
+      }
+      guard name != .main, !further.contains(where: { $0.name == name }) else {
+        throw ConfigurationError(
+          "\(place): the name \(name) is taken; \(DestinationName.main) is that of \(Setting.to.flag)")
+      }
+      do {
+        let own = try sources.ofDestination(settings: words.dropFirst(), from: given.origin)
+        further.append(FurtherDestination(name: name, configuration: try MountConfiguration(own)))
+      } catch {
+        throw ConfigurationError("\(place), \(name): \(error.message)")
+      }
+    }
+    guard further.count < MountConfiguration.destinationsMax else {
+      throw ConfigurationError(
+        "\(place): there can be \(MountConfiguration.destinationsMax) destinations, \(DestinationName.main) included")
+    }
+    return further
+  }
+
   /// What is ignored comes first, so that a rule can make an exception of it.
-  func rules() throws(ConfigurationError) -> FileRules {
+  func rules(destinations: [DestinationName]) throws(ConfigurationError) -> FileRules {
     var rules = FileRules()
     // Only patterns keep files here: a mount that uploads nothing is a mistake.
     if sources[.upload]?.text.lowercased() != FileSettings.Upload.never.rawValue {
@@ -276,12 +490,27 @@ private struct SettingReader {
     }
     rules.defaults.interrupted = try choice(.interrupted) ?? rules.defaults.interrupted
     rules.defaults.whenFull = try choice(.whenFull) ?? rules.defaults.whenFull
+    if let given = sources[.nameTemplate] {
+      do {
+        rules.defaults.name = try NameTemplate(given.text)
+      } catch {
+        throw ConfigurationError("\(given.name(of: .nameTemplate)): \(error.message)")
+      }
+    }
     try list(.ignore) { text throws(FileRuleProblem) in
       var rule = FileRule(try Glob(checking: text))
       rule.upload = .never
       rules.rules.append(rule)
     }
-    try list(.rule) { text throws(FileRuleProblem) in rules.rules.append(try FileRule(text)) }
+    try list(.rule) { text throws(FileRuleProblem) in
+      let rule = try FileRule(text)
+      if let unknown = rule.destinations?.first(where: { !destinations.contains($0) }) {
+        throw FileRuleProblem(
+          "no destination is called \(unknown); use one of \(destinations.map(\.text).joined(separator: ", ")), or set one "
+            + "up with \(Setting.destination.flag)")
+      }
+      rules.rules.append(rule)
+    }
     return rules
   }
 

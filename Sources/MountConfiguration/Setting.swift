@@ -5,17 +5,32 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case alsoTo = "also-to"
   case spool
   case tokenFile = "token-file"
+  case basicAuthFile = "basic-auth-file"
+  case tokenCommand = "token-command"
+  case proxy
+  case noProxy = "no-proxy"
+  case proxyAuthFile = "proxy-auth-file"
+  case clientCert = "client-cert"
+  case clientKey = "client-key"
   case s3Region = "s3-region"
   case s3Profile = "s3-profile"
   case s3Style = "s3-style"
   case s3Checksum = "s3-checksum"
   case s3IfExists = "s3-if-exists"
+  case formField = "form-field"
+  case formExtra = "form-extra"
+  case formUnclear = "form-unclear"
+  case maxUploadSize = "max-upload-size"
+  case tusProfile = "tus-profile"
+  case tusMetadata = "tus-metadata"
   case ca
+  case destination
   case upload
   case interrupted
   case whenFull = "when-full"
   case ignore
   case temporary
+  case nameTemplate = "name-template"
   case rule
   case chunkSize = "chunk-size"
   case parallel
@@ -40,7 +55,15 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// Its value names a file or folder; a relative one in a configuration file starts at that file's folder.
   public var isPath: Bool {
     switch self {
-    case .spool, .tokenFile, .ca: true
+    case .spool, .tokenFile, .basicAuthFile, .proxyAuthFile, .clientCert, .clientKey, .ca: true
+    default: false
+    }
+  }
+
+  /// Its file holds a secret: where it is not given, a credential of systemd that is called like it takes its place.
+  public var isSecret: Bool {
+    switch self {
+    case .tokenFile, .basicAuthFile, .proxyAuthFile, .clientKey: true
     default: false
     }
   }
@@ -49,8 +72,34 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// with `;` or a line break between them.
   public var isList: Bool {
     switch self {
-    case .ignore, .temporary, .rule: true
+    case .destination, .ignore, .temporary, .rule, .formExtra, .tusMetadata: true
     default: false
+    }
+  }
+
+  /// Whose business it is where there are several destinations.
+  enum Scope {
+    /// The mount's: there is one value.
+    case mount
+    /// Each destination's, and the mount's value holds for those that have none.
+    case inherited
+    /// Each destination's alone. Secrets are: one server's must not be shown to another one.
+    case own
+  }
+
+  /// Whose business it is where there are several destinations.
+  var scope: Scope {
+    switch self {
+    case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
+      .s3Style, .s3Checksum, .s3IfExists,
+      .formField, .formExtra, .formUnclear, .maxUploadSize, .tusProfile, .tusMetadata, .chunkSize:
+      .own
+    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP: .inherited
+    case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
+      .keep,
+      .maxFileSize,
+      .threads, .allowOther, .drainTimeout, .logLevel:
+      .mount
     }
   }
 

@@ -42,9 +42,62 @@ public struct SettingSources: Sendable {
             + SettingSources.hint(nearestName(to: key, among: Setting.allCases.map(\.rawValue))))
       }
       let value = try SettingSources.text(of: values, for: setting, path: path, line: line)
-      let isRelative = setting.isPath && !value.hasPrefix("/") && !value.isEmpty
-      add(isRelative ? SettingSources.folder(of: path) + value : value, for: setting, from: .file(path: path))
+      add(resolving: value, for: setting, from: .file(path: path))
     }
+  }
+
+  /// Adds the credentials that systemd gives to a service (`LoadCredential=`): files in a folder, called like settings.
+  /// Nothing wins over less.
+  public mutating func add(credentialsIn folder: String, isThere: (String) -> Bool) {
+    for setting in Setting.allCases where setting.isSecret {
+      let path = (folder.hasSuffix("/") ? folder : folder + "/") + setting.rawValue
+      if isThere(path) { add(path, for: setting, from: .file(path: folder)) }
+    }
+  }
+
+  /// What one of several destinations is set up from: its own settings, and the mount's where it has none. `settings` are texts
+  /// `key=value`, as they were found at `origin`.
+  func ofDestination(
+    settings: some Sequence<String>, from origin: SettingOrigin
+  ) throws(ConfigurationError) -> SettingSources {
+    var own = SettingSources()
+    for text in settings {
+      let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      guard parts.count == 2 else {
+        throw ConfigurationError("“\(text)” is no key=value; a blank in a value is written as “\\ ”")
+      }
+      let possible = Setting.allCases.filter { $0.scope != .mount }
+      guard let setting = possible.first(where: { $0.rawValue == parts[0] }) else {
+        throw ConfigurationError(
+          "a destination has no “\(parts[0])”"
+            + SettingSources.hint(nearestName(to: parts[0], among: possible.map(\.rawValue)))
+            + "; use " + possible.map(\.rawValue).joined(separator: ", "))
+      }
+      let value = SettingSources.unescaped(parts[1])
+      // Of what takes several, each is given by itself: `;` ends a whole destination.
+      if setting.isList, let known = own.texts[setting] {
+        own.texts[setting] = SettingText("\(known.text)\n\(value)", from: origin)
+      } else {
+        own.add(resolving: value, for: setting, from: origin)
+      }
+    }
+    for (setting, text) in texts where setting.scope == .inherited || setting.scope == .mount {
+      // Files are told apart by the mount's rules.
+      guard setting != .destination, setting != .rule, setting != .ignore else { continue }
+      if own.texts[setting] == nil { own.texts[setting] = text }
+    }
+    return own
+  }
+
+  /// Without the backslashes before blanks.
+  private static func unescaped(_ text: String) -> String { text.replacing("\\ ", with: " ") }
+
+  /// A relative path in a configuration file starts at that file's folder.
+  private mutating func add(resolving text: String, for setting: Setting, from origin: SettingOrigin) {
+    guard case .file(let path) = origin, setting.isPath, !text.hasPrefix("/"), !text.isEmpty else {
+      return add(text, for: setting, from: origin)
+    }
+    add(SettingSources.folder(of: path) + text, for: setting, from: origin)
   }
 
   private mutating func add(_ text: String, for setting: Setting, from origin: SettingOrigin) {

@@ -37,6 +37,9 @@ enum SummaryDocument {
       if !summary.failedPaths.allSatisfy(\.isUTF8) {
         json.field("failed_paths_bytes", strings: summary.failedPaths.map { Hex.encode($0.bytes) })
       }
+      if !summary.destinations.isEmpty {
+        json.field("destinations", objects: summary.destinations) { destination(&$0, $1) }
+      }
       json.field("telemetry", facts.telemetry)
       json.field("spool") {
         $0.field("captures", facts.spool.captures)
@@ -44,6 +47,24 @@ enum SummaryDocument {
         $0.field("reserve_bytes", facts.spool.reserveBytes)
       }
     }
+  }
+
+  /// One of several, in the words of the whole.
+  private static func destination(_ json: inout JSONWriter, _ destination: DestinationSummary) {
+    let summary = destination.summary
+    json.field("name", destination.name.text)
+    json.field("url", summary.destination)
+    json.field("files") {
+      for state in FileStatus.State.allCases { $0.field(state.key, summary.filesByState[state] ?? 0) }
+    }
+    json.field("bytes") {
+      $0.field("pending", summary.pendingBytes)
+      $0.field("acknowledged", summary.acknowledgedBytes)
+    }
+    json.field("change_sequence", summary.changeSequence)
+    json.field("oldest_pending_sequence", summary.oldestPendingSequence)
+    json.field("last_error", failure: summary.lastFailure)
+    json.field("next_attempt_at", millisecondsSince1970: summary.nextAttemptMilliseconds)
   }
 }
 

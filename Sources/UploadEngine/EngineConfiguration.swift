@@ -6,8 +6,14 @@ public struct EngineConfiguration: Sendable {
   public var readThreads = 2
   /// How they read.
   public var reading = ReadingMethod.plain
+  /// Nobody else reads the same files: pages of large ones are of no use to anybody once they are delivered.
+  public var readsAlone = true
   /// Tells how much memory is left, about once a second; nil asks the machine and the control groups.
   public var availableMemory: (@Sendable () -> UInt64?)?
+  /// Where the names are recorded that templates have given (spec G6); nil: every file is published under its path.
+  public var namesPath: String?
+  /// The machine's name, for `{host}`.
+  public var hostName = ""
   /// Where the time comes from.
   public var clock: any EngineClock = SystemClock()
   /// Where jitter and nonces come from. Nonces are salts and must be unpredictable in production.

@@ -53,9 +53,12 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let catalog: Catalog
   private let resumeStore: ResumeStore
   private let journal: EngineJournal
+  private let names: PublishedNames
   private let logger: Logger
   private let pool: ChunkBufferPool
   private let smallPool: ChunkBufferPool
+  /// For files that are read while they are sent.
+  private let streamPool: ChunkBufferPool
   private let state: Mutex<State>
   private let parts: Mutex<Parts>
   private let counters = PipelineCounters()
@@ -96,11 +99,22 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     smallPool = ChunkBufferPool(
       capacity: configuration.limits.smallBuffers, bufferBytes: configuration.limits.smallFileBytes,
       counters: PipelineCounters())
+    // Twice what can be in use: buffers of a request that was broken off may be on their way back.
+    streamPool = ChunkBufferPool(
+      capacity: 2 * FileStream.depth * configuration.limits.parallelChunks, bufferBytes: FileStream.pieceBytes,
+      counters: PipelineCounters())
+    let rules = configuration.limits.rules
+    let namesPath = rules.haveNames ? configuration.namesPath : nil
+    let names = PublishedNames(
+      rules: rules, host: configuration.hostName,
+      ledger: try namesPath.map { path throws(StorageError) in try NameLedger(path: path) })
+    self.names = names
     state = Mutex(
       State(
         schedule: UploadSchedule(
           limits: configuration.limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
-          publishedName: { destination.publishedName(for: $0) }, random: configuration.random)))
+          publishedName: { destination.publishedName(for: names.shownName(of: $0, at: $1)) },
+          random: configuration.random)))
     parts = Mutex(Parts())
     held = Mutex([:])
     alarm = Monitor(Alarm())
@@ -142,8 +156,10 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
-      queueCapacity: configuration.limits.buffers + configuration.limits.smallBuffers
-    ) { [weak self] job, result in self?.readEnded(job, result) }
+      queueCapacity: configuration.limits.buffers + configuration.limits.smallBuffers + streamPool.capacity
+    ) { [weak self] job, result in
+      if let stream = job.stream { stream.readEnded(job, result) } else { self?.readEnded(job, result) }
+    }
     let timer = WorkerThread { [self] in runTimer() }
     let loader = WorkerThread { [self] in loadEarlierRuns() }
     parts.withLock {
@@ -199,6 +215,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     loader?.join()
     timer?.join()
     workers?.stop()
+    names.stop()
     journal.stop()
   }
 
@@ -222,6 +239,11 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// Delivered files whose local copy may go, oldest first.
   public func evictionCandidates() -> [EvictionCandidate] {
     state.withLock { $0.schedule.evictionCandidates(countMax: 64) }
+  }
+
+  /// Whether the local copy of a file may go as far as this engine is concerned.
+  func mayLose(_ id: FileID, epoch: UInt64) -> Bool {
+    state.withLock { $0.early == nil && $0.schedule.mayLose(id, epoch: epoch) }
   }
 
   /// Chunks of files that are not delivered yet whose place on the disk may be given back.
@@ -292,6 +314,12 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       // Nothing is lost by it: what is not known to be delivered is delivered again.
       logger.error("cannot read the catalog; what is in the spool is delivered again", metadata: ["error": "\(error)"])
     }
+    do throws(StorageError) {
+      try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
+    } catch {
+      // Each name is asked for again before it is used.
+      logger.error("\(error.message)")
+    }
     let inheritance = Inheritance(catalog: entries, records: records)
     change { state, now in
       state.schedule.inherit(inheritance)
@@ -312,7 +340,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     let now = configuration.clock.now()
     guard
       var status = state.withLock({
-        $0.schedule.status(of: id, publishedName: destination.publishedName(for:), at: now)
+        $0.schedule.status(
+          of: id, publishedName: { destination.publishedName(for: names.shownName(of: id, at: $0)) }, at: now)
       })
     else { return nil }
     if status.state == .writing, let snapshot = parts.withLock({ $0.contents })?.snapshot(of: id) {
@@ -321,6 +350,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     }
     return status
   }
+
+  /// The destination's address, without credentials.
+  var displayURL: String { destination.displayURL }
 
   /// The mount as a whole, as it is now.
   public func summary() -> MountSummary {
@@ -379,7 +411,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .send(let orders): send(orders)
     case .cancel(let request): transport.cancel(request)
     case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
-    case .forget(let id): journal.forget(id)
+    case .forget(let id):
+      journal.forget(id)
+      names.forget(id)
     case .saveResume(let id): journal.saveResume(id)
     case .removeResume(let id): journal.removeResume(id)
     case .measure(let id): journal.measure(id)
@@ -393,7 +427,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .showStatus(let id):
       statusTree.changed(id: id)
       tellWaiters(of: id)
-    case .hide(let id): statusTree.remove(id: id)
+    case .hide(let id): statusTree.removeIfUnknown(id: id)
     case .report(let report): log(report)
     }
   }
@@ -423,7 +457,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .success(let chunk):
       held.withLock {
         $0[ReadID(job.id)]?.encoding = chunk.encoding
-        if chunk.leavesNoTrace {
+        if chunk.leavesNoTrace, configuration.readsAlone {
           $0[ReadID(job.id)]?.trace = (job.file, job.offset..<(job.offset + UInt64(job.byteCount)))
         }
       }
@@ -440,11 +474,32 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
 
   // MARK: - Sending
 
+  /// Those whose names are known go together; the others follow once their names are on the disk.
   private func send(_ orders: [RequestOrder]) {
+    guard names.areMade else { return start(orders) }
+    let isNamed = { (order: RequestOrder) in
+      order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
+    }
+    start(orders.filter(isNamed))
+    let unnamed = orders.filter { !isNamed($0) }
+    guard !unnamed.isEmpty else { return }
+    names.onThread { [self] in
+      do throws(StorageError) {
+        try names.decide(unnamed.flatMap(\.order.publications))
+      } catch {
+        let failure = StepFailure(.transport(.other), "The file has no name yet: \(error.message)")
+        for order in unnamed { completed(order.id, .refused(failure)) }
+        return
+      }
+      start(unnamed)
+    }
+  }
+
+  private func start(_ orders: [RequestOrder]) {
     transport.start(
       orders.compactMap { order in
         guard let step = step(for: order.order) else {
-          completed(order.id, .refused(StepFailure(.transport(.cancelled), "The chunk is no longer there.")))
+          completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
           return nil
         }
         return pending(order, step, trace: trace(of: order.order))
@@ -457,7 +512,6 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     let id = order.id
     var request = destination.request(for: step, at: order.endpoint)
     request.opensConnection = order.opensConnection
-    if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
     return pending(request, order, step) { [self] responses in
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
@@ -472,6 +526,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
   ) -> PendingHTTPRequest {
     let id = order.id
+    if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
       sentCounters.withLock { _ = $0.removeValue(forKey: id) }
@@ -483,7 +538,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         else { return whenAnswered(responses) }
         transport.start([pending(next, order, step, after: responses, whenAnswered: whenAnswered)])
       case .failure(let error):
-        completed(id, .refused(StepFailure(.transport(error.kind), error.message)))
+        completed(id, destination.outcome(of: step, lost: error))
       }
     }
   }
@@ -497,7 +552,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   private func trace(of order: SendOrder) -> (file: FileID, range: Range<UInt64>)? {
-    guard case .chunk(_, _, _, let read) = order else { return nil }
+    guard case .chunk(_, _, _, let read, _) = order else { return nil }
     return held.withLock { $0[read]?.trace }
   }
 
@@ -512,17 +567,23 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private func step(for order: SendOrder) -> UploadStep? {
     switch order {
     case .prewarm: return .prewarm
-    case .openSession(let opening): return .openSession(opening)
+    case .openSession(var opening):
+      guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
+      opening.path = name
+      return .openSession(opening)
     case .querySession(let session): return .querySession(session)
     case .secureSession(let session): return .secureSession(session)
-    case .commit(let commit): return .commit(commit)
+    case .commit(var commit):
+      guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
+      commit.path = name
+      return .commit(commit)
     case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read):
+    case .chunk(let session, let index, let digest, let read, let place):
       guard let chunk = held.withLock({ $0[read] }) else { return nil }
       return .sendChunk(
         ChunkSending(
           session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
-          body: chunk.buffer, sentBytes: SentByteCounter()))
+          body: chunk.buffer, place: place, sentBytes: SentByteCounter()))
     case .wholeFile(let whole):
       return sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):
@@ -532,15 +593,29 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
+    // Without a name when the file is gone meanwhile.
+    guard let name = names.name(of: whole.file, at: whole.path) else { return nil }
     var chunk: HeldChunk?
     if let read = whole.read {
       guard let found = held.withLock({ $0[read] }) else { return nil }
       chunk = found
     }
-    return WholeFileSending(
-      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
+    var sending = WholeFileSending(
+      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
+    if let sizeBytes = whole.streamedBytes { sending.stream = stream(of: whole, sizeBytes: sizeBytes) }
+    return sending
+  }
+
+  private func stream(of whole: WholeFileOrder, sizeBytes: UInt64) -> FileStream {
+    let (pool, file, workers) = (streamPool, whole.file, parts.withLock { $0.workers })
+    let readsAlone = configuration.readsAlone
+    return FileStream(
+      file: whole.file, epoch: whole.epoch, sizeBytes: sizeBytes, nonce: whole.nonce,
+      source: FileStream.Source(
+        acquire: { pool.tryAcquire() }, submit: { workers?.submit($0) ?? false },
+        letGo: { if readsAlone { workers?.release(file, $0) } }))
   }
 
   // MARK: - Time

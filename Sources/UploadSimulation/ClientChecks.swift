@@ -49,7 +49,7 @@ final class ClientChecks {
     deadlines.sent(order, attempts: attempts)
     inFlight[order.id] = order.order
     checkCount(order.order)
-    guard case .chunk(let session, let index, let digest, _) = order.order else { return }
+    guard case .chunk(let session, let index, let digest, _, _) = order.order else { return }
     if acknowledged[ChunkPlace(session: session.id, index: index)] == digest {
       world.fail("resent", "chunk \(index) of \(session.id) is sent again although it was acknowledged")
     }
@@ -75,7 +75,7 @@ final class ClientChecks {
       switch (order, other) {
       case (.commit(let mine), .commit(let others)) where mine.session.id == others.session.id:
         world.fail("double commit", "two commits of session \(mine.session.id) are under way")
-      case (.chunk(let mine, let index, _, _), .chunk(let others, let otherIndex, _, _))
+      case (.chunk(let mine, let index, _, _, _), .chunk(let others, let otherIndex, _, _, _))
       where mine.id == others.id && index == otherIndex:
         world.fail("double chunk", "two requests for chunk \(index) of \(mine.id) are under way")
       default: break
@@ -97,7 +97,7 @@ final class ClientChecks {
     default: break
     }
     switch (order.order, outcome) {
-    case (.chunk(let session, let index, let digest, _), .chunkStored):
+    case (.chunk(let session, let index, let digest, _, _), .chunkStored):
       acknowledged[ChunkPlace(session: session.id, index: index)] = digest
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }

@@ -80,7 +80,7 @@ extension SimulatedClient {
     start(order, step)
     guard isUp else { return }
     if world.bug == .doubleCommit, case .commit = order.order { start(extra(order), step) }
-    if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read) = order.order { buffers[read]?.wipe() }
+    if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read, _) = order.order { buffers[read]?.wipe() }
   }
 
   private func extra(_ order: RequestOrder) -> RequestOrder {
@@ -159,7 +159,7 @@ extension SimulatedClient {
       if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
       return .commit(commit)
     case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read):
+    case .chunk(let session, let index, let digest, let read, _):
       guard let buffer = buffers[read] else { return nil }
       return .sendChunk(
         ChunkSending(

@@ -68,7 +68,7 @@ final class SimulatedClient {
     schedule = UploadSchedule(
       limits: world.scenario.limits, abilities: destination.abilities, catalog: entries, records: records,
       endpointCount: destination.endpointCount,
-      publishedName: { [destination] in destination.publishedName(for: $0) },
+      publishedName: { [destination] in destination.publishedName(for: $1) },
       random: SeededGenerator(seed: world.random.next()))
     journal = SimulatedJournal(world, self, storage)
     var identities: [UInt64: FileID] = [:]

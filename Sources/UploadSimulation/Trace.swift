@@ -39,7 +39,7 @@ extension SendOrder {
       "open session for \(opening.fileID.short) \(opening.path.displayText) revision \(opening.revision)"
     case .querySession(let session): "query \(session.id.prefix(6))"
     case .secureSession(let session): "secure \(session.id.prefix(6))"
-    case .chunk(let session, let index, let digest, _):
+    case .chunk(let session, let index, let digest, _, _):
       "chunk \(index) of \(session.id.prefix(6)) sha \(digest.sha256.prefix(3))"
     case .commit(let commit):
       "commit \(commit.session.id.prefix(6)) as \(commit.path.displayText), \(commit.sizeBytes) bytes"

@@ -8,7 +8,19 @@ enum CommandOutput {
   private static let timeoutMilliseconds: Int64 = 60_000
 
   /// What a shell command printed before it ended with 0. Why not, in a sentence that holds nothing of its output.
-  static func of(_ command: String) throws(ToolFailure) -> [UInt8] {
+  static func of(_ command: String, called name: String) throws(ToolFailure) -> [UInt8] {
+    do throws(CommandProblem) {
+      return try output(of: command)
+    } catch {
+      throw ToolFailure(.destinationUnusable, "the \(name) \(error.what)")
+    }
+  }
+
+  private struct CommandProblem: Error {
+    var what: String
+  }
+
+  private static func output(of command: String) throws(CommandProblem) -> [UInt8] {
     var ends: [Int32] = [-1, -1]
     guard pipe(&ends) == 0 else { throw failure("cannot be started: \(systemMessage(errno))") }
     defer { close(ends[0]) }
@@ -32,9 +44,7 @@ enum CommandOutput {
     return output
   }
 
-  private static func failure(_ what: String) -> ToolFailure {
-    ToolFailure(.destinationUnusable, "the credential_process \(what)")
-  }
+  private static func failure(_ what: String) -> CommandProblem { CommandProblem(what: what) }
 
   /// In a group of its own, with the signals that this program blocks or ignores as they are for everybody.
   private static func start(_ command: String, output: Int32) throws(SystemError) -> pid_t {

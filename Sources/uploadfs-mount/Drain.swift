@@ -9,7 +9,7 @@ import UploadFS
 /// Ends a mount in order: no new writers, deliver what is left, unmount.
 final class Drain: Sendable {
   private let filesystem: Filesystem
-  private let engine: UploadEngine
+  private let engines: EngineGroup
   private let mount: FuseMount
   private let timeout: Duration?
   private let asked = DispatchSemaphore(value: 0)
@@ -24,9 +24,9 @@ final class Drain: Sendable {
     var isMounted = true
   }
 
-  init(filesystem: Filesystem, engine: UploadEngine, mount: FuseMount, timeout: Duration?) {
+  init(filesystem: Filesystem, engines: EngineGroup, mount: FuseMount, timeout: Duration?) {
     self.filesystem = filesystem
-    self.engine = engine
+    self.engines = engines
     self.mount = mount
     self.timeout = timeout
   }
@@ -57,7 +57,7 @@ final class Drain: Sendable {
     asked.wait()
     ServiceNotification.stopping(status: "delivering what is left")
     filesystem.stopAcceptingWriters { [news] in news.signal() }
-    engine.beginDraining { [news] in news.signal() }
+    engines.beginDraining { [news] in news.signal() }
     let isDelivered = deliver()
     mount.endWaitingCalls()
     if isMounted { unmount() }
@@ -76,7 +76,7 @@ final class Drain: Sendable {
 
   private var isMounted: Bool { progress.withLock { $0.isMounted } }
 
-  private var isDelivered: Bool { filesystem.writableOpenCount == 0 && engine.isDrained }
+  private var isDelivered: Bool { filesystem.writableOpenCount == 0 && engines.isDrained }
 
   /// True when everything was delivered, false when the time was over.
   private func deliver() -> Bool {
@@ -94,7 +94,7 @@ final class Drain: Sendable {
   }
 
   private var remainder: String {
-    let summary = engine.summary()
+    let summary = engines.summary()
     let files = [FileStatus.State.writing, .queued, .uploading, .waiting].reduce(0) {
       $0 + (summary.filesByState[$1] ?? 0)
     }
@@ -119,7 +119,7 @@ final class Drain: Sendable {
   }
 
   private func outcome(_ isDelivered: Bool) -> ExitStatus {
-    let summary = engine.summary()
+    let summary = engines.summary()
     let failed = (summary.filesByState[.failed] ?? 0) + (summary.filesByState[.interrupted] ?? 0)
     if failed > 0 {
       let names = summary.failedPaths.prefix(10).map { Readable.line($0.displayText) }.joined(separator: ", ")

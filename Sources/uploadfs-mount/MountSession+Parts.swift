@@ -19,9 +19,23 @@ extension MountSession {
     return logger
   }
 
-  static func transport(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransport {
+  /// How connections are made.
+  static func connection(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransportConfiguration {
     var settings = CurlTransportConfiguration()
     settings.caFile = configuration.authorityFile
+    settings.proxy.url = configuration.proxy
+    settings.proxy.exceptions = configuration.proxyExceptions
+    if let path = configuration.proxyAuthFile,
+      case .basic(let user, let password) = try SecretFile.basic(path, what: "proxy password")
+    {
+      settings.proxy.user = user
+      settings.proxy.password = password
+    }
+    if let certificate = configuration.clientCertificateFile {
+      let key = configuration.clientKeyFile
+      try SecretFile.checkKey(key ?? certificate)
+      settings.clientCertificate = ClientCertificate(certificateFile: certificate, keyFile: key)
+    }
     let endpoints = [configuration.destination] + configuration.alternatives
     settings.allowPlainHTTP = !endpoints.allSatisfy(\.isEncrypted)
     settings.protocolChoice =
@@ -30,11 +44,31 @@ extension MountSession {
       case .http1: .http1
       case .http2: .http2
       }
+    return settings
+  }
+
+  static func transport(_ configuration: MountConfiguration) throws(ToolFailure) -> CurlTransport {
+    let connection = try connection(configuration)
     do {
-      return try CurlTransport(configuration: settings)
+      return try CurlTransport(configuration: connection)
     } catch {
       throw ToolFailure(.destinationUnusable, error.description)
     }
+  }
+
+  /// What proves to the server who uploads; nil when it asks for nothing, and for S3.
+  static func credential(_ configuration: MountConfiguration) throws(ToolFailure) -> Credential? {
+    if let path = configuration.tokenFile { return try SecretFile.token(path) }
+    if let path = configuration.basicAuthFile { return try SecretFile.basic(path) }
+    return nil
+  }
+
+  /// The command that gives the token, with the first one; nil when there is none.
+  static func tokenCommand(
+    _ configuration: MountConfiguration, logger: Logger
+  ) throws(ToolFailure) -> TokenCommand? {
+    guard let command = configuration.tokenCommand else { return nil }
+    return try TokenCommand(command, logger: logger)
   }
 
   /// S3's credentials; nil for other destinations.
@@ -47,7 +81,7 @@ extension MountSession {
   }
 
   static func destination(
-    _ configuration: MountConfiguration, token: String?, s3Credentials: S3CredentialSource?
+    _ configuration: MountConfiguration, credential: Credential?, s3Credentials: S3CredentialSource?
   ) throws(ToolFailure) -> any Destination {
     do {
       if let s3 = configuration.s3, let s3Credentials {
@@ -55,7 +89,16 @@ extension MountSession {
           address: s3.address, options: options(of: s3, configuration, renewsCredentials: s3Credentials.renews),
           credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) })
       }
-      return try receiver(configuration, token: token)
+      if let tus = configuration.tus {
+        return try TusDestination(
+          address: tus.address, credential: credential, options: options(of: tus, configuration),
+          secondsSince1970: { Int64(time(nil)) })
+      }
+      if let form = configuration.form {
+        return try FormDestination(
+          address: form.address, credential: credential, options: options(of: form, configuration))
+      }
+      return try receiver(configuration, credential: credential)
     } catch {
       throw ToolFailure(.destinationUnusable, error.message)
     }
@@ -78,8 +121,29 @@ extension MountSession {
     return options
   }
 
+  private static func options(of form: FormSettings, _ configuration: MountConfiguration) -> FormOptions {
+    var options = FormOptions()
+    options.fileField = form.fileField
+    options.fields = form.fields
+    options.unclear = form.unclear
+    options.fileBytesMax = form.fileBytesMax
+    options.parallelRequests = configuration.parallel
+    options.bufferBytes = configuration.chunkBytes
+    return options
+  }
+
+  private static func options(of tus: TusSettings, _ configuration: MountConfiguration) -> TusOptions {
+    var options = TusOptions()
+    options.metadata = tus.metadata
+    options.staysAtOrigin = configuration.tokenCommand != nil
+    options.parallelChunks = configuration.parallel
+    options.wholeFileBytesMax = configuration.chunkBytes
+    options.fileBytesMax = configuration.fileBytesMax
+    return options
+  }
+
   private static func receiver(
-    _ configuration: MountConfiguration, token: String?
+    _ configuration: MountConfiguration, credential: Credential?
   ) throws(DestinationError) -> ChunkProtocolDestination {
     var options = ChunkProtocolOptions()
     options.parallelChunks = configuration.parallel
@@ -88,11 +152,17 @@ extension MountSession {
     options.allowPlainHTTP = configuration.allowPlainHTTP
     return try ChunkProtocolDestination(
       baseURL: configuration.destination.text, alternatives: configuration.alternatives.map(\.text),
-      credential: token.map { .bearer($0) }, options: options)
+      credential: credential, options: options)
   }
 
-  static func engineConfiguration(_ configuration: MountConfiguration) -> EngineConfiguration {
+  static func engineConfiguration(
+    _ configuration: MountConfiguration, namesPath: String
+  ) -> EngineConfiguration {
     var settings = EngineConfiguration()
+    settings.namesPath = namesPath
+    var system = utsname()
+    uname(&system)
+    settings.hostName = withUnsafeBytes(of: &system.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     settings.limits.parallelChunks = configuration.parallel
     settings.limits.buffers = configuration.parallel + UploadConstants.prefetchDepth
     settings.limits.chunkBytes = configuration.chunkBytes
@@ -146,17 +216,17 @@ extension ProcessFacts {
   }
 }
 
-/// The engine as the source of status, for a tree that has to exist before it.
+/// The engines as the source of status, for a tree that has to exist before it.
 final class AttachedStatus: StatusSource {
-  private let engine = Mutex<UploadEngine?>(nil)
+  private let engines = Mutex<EngineGroup?>(nil)
 
-  func attach(_ engine: UploadEngine) {
-    self.engine.withLock { $0 = engine }
+  func attach(_ engines: EngineGroup) {
+    self.engines.withLock { $0 = engines }
   }
 
-  func status(of id: FileID) -> FileStatus? { engine.withLock { $0 }?.status(of: id) }
-  func summary() -> MountSummary { engine.withLock { $0 }?.summary() ?? MountSummary() }
+  func status(of id: FileID) -> FileStatus? { engines.withLock { $0 }?.status(of: id) }
+  func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
   var pipelineStatistics: PipelineStatistics {
-    engine.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()
+    engines.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()
   }
 }

@@ -1,6 +1,7 @@
 import CurlTransport
 import Destinations
 import Dispatch
+import FileModel
 import Glibc
 import Logging
 import MountConfiguration
@@ -14,10 +15,9 @@ final class MountSession: Sendable {
   private let mountPoint: String
   private let logger: Logger
   private let state: StateDirectory
-  private let transport: CurlTransport
-  private let s3Credentials: S3CredentialSource?
+  private let destinations: [DestinationParts]
   private let statusTree: StatusTree
-  private let engine: UploadEngine
+  private let engines: EngineGroup
   private let filesystem: Filesystem
   private let mount: FuseMount
   private let drain: Drain
@@ -27,31 +27,35 @@ final class MountSession: Sendable {
     self.mountPoint = mountPoint
     let logger = Self.logger(configuration.logLevel)
     self.logger = logger
-    let token = try configuration.tokenFile.map { path throws(ToolFailure) in
-      try TokenFile.read(path, logger: logger)
-    }
-    transport = try Self.transport(configuration)
-    s3Credentials = try Self.credentialSource(configuration, logger: logger)
-    let destination = try Self.destination(configuration, token: token, s3Credentials: s3Credentials)
+    let destinations =
+      [try DestinationParts(.main, configuration, logger: logger)]
+      + (try configuration.further.map { try DestinationParts($0.name, $0.configuration, logger: logger) })
+    self.destinations = destinations
     try Spool.make(configuration.spool)
     let source = AttachedStatus()
     do throws(StorageError) {
-      state = try StateDirectory(spool: configuration.spool)
-      statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
-      engine = try UploadEngine(
-        configuration: Self.engineConfiguration(configuration), destination: destination, transport: transport,
-        catalog: try Catalog(path: state.catalogPath),
-        resumeStore: try ResumeStore(directory: state.resumeDirectory, masterKeyFile: state.masterKeyFile),
-        statusTree: statusTree, logger: logger)
+      let state = try StateDirectory(spool: configuration.spool)
+      let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
+      engines = EngineGroup(
+        try destinations.map { parts throws(StorageError) in
+          let engine = try parts.engine(
+            rules: configuration.rules, isAlone: destinations.count == 1, state: state, statusTree: statusTree,
+            logger: logger)
+          return EngineGroup.Member(parts.name, engine)
+        })
+      self.state = state
+      self.statusTree = statusTree
     } catch {
       throw ToolFailure(.spoolUnusable, error.message)
     }
-    source.attach(engine)
+    source.attach(engines)
     do throws(MountError) {
       let filesystemConfiguration = Self.filesystemConfiguration(
-        configuration, mountPoint: mountPoint, knownIdentities: engine.knownIdentities)
-      filesystem = try Filesystem(configuration: filesystemConfiguration, sink: engine, virtualTree: statusTree)
-      engine.attach(contents: filesystem)
+        configuration, mountPoint: mountPoint, knownIdentities: engines.knownIdentities)
+      let filesystem = try Filesystem(
+        configuration: filesystemConfiguration, sink: engines, virtualTree: statusTree)
+      self.filesystem = filesystem
+      engines.attach { filesystem.contents(for: $0) }
       // Last: from here on others can see the mount, and wait until it is served.
       mount = try FuseMount(filesystem: filesystem, configuration: filesystemConfiguration)
     } catch {
@@ -62,18 +66,18 @@ final class MountSession: Sendable {
         "the spool's filesystem has no user extended attributes: files that are being written when the mount dies will count as finished",
         metadata: ["spool": "\(configuration.spool)"])
     }
-    drain = Drain(filesystem: filesystem, engine: engine, mount: mount, timeout: configuration.drainTimeout)
+    drain = Drain(filesystem: filesystem, engines: engines, mount: mount, timeout: configuration.drainTimeout)
   }
 
   /// Mounts, serves until told to stop, delivers what is left and unmounts.
   func run() throws -> ExitStatus {
     let ended = DispatchSemaphore(value: 0)
     let outcome = Mutex(ExitStatus.internalError)
-    engine.start()
+    engines.start()
     let hasThreads =
-      Signals.watch(stop: { [self] in signalled($0) }, retry: { [self] in engine.retryAll() })
+      Signals.watch(stop: { [self] in signalled($0) }, retry: { [self] in engines.retryAll() })
       && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
-      && s3Credentials?.start() ?? true
+      && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
       && DedicatedThread.start { [self] in
         let status = drain.runWhenAsked()
         // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
@@ -104,9 +108,11 @@ final class MountSession: Sendable {
 
   private func stop() {
     filesystem.stopFlushing()
-    engine.stop()
-    transport.stop()
-    s3Credentials?.stop()
+    engines.stop()
+    for destination in destinations {
+      destination.transport.stop()
+      destination.s3Credentials?.stop()
+    }
     statusTree.stop()
     logger.info("stopped", metadata: ["mount": "\(mountPoint)"])
   }
@@ -116,7 +122,7 @@ final class MountSession: Sendable {
     ServiceNotification.ready(status: "mounted \(mountPoint)")
     // The mount is usable whatever the backlog: it is searched for beside it.
     let search: @Sendable () -> Void = { [self] in
-      engine.waitUntilLoaded()
+      engines.waitUntilLoaded()
       filesystem.scanSpool()
     }
     if !DedicatedThread.start(search) { search() }

@@ -1,5 +1,6 @@
 import Glibc
 import MountConfiguration
+import UploadEngine
 
 /// A mount as every other process sees it: through the files that it shows.
 struct MountView {

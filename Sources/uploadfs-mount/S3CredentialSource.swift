@@ -90,8 +90,11 @@ final class S3CredentialSource: Sendable {
   ) throws(ToolFailure) -> S3Credentials? {
     let name = profile ?? environment["AWS_PROFILE"] ?? "default"
     let folder = (environment["HOME"] ?? "") + "/.aws"
-    let credentials = try text(environment["AWS_SHARED_CREDENTIALS_FILE"] ?? folder + "/credentials")
-    let configuration = try text(environment["AWS_CONFIG_FILE"] ?? folder + "/config")
+    let credentials = try text(environment["AWS_SHARED_CREDENTIALS_FILE"] ?? folder + "/credentials") { _ in true }
+    // Most hold no secret, and are readable by everyone.
+    let configuration = try text(environment["AWS_CONFIG_FILE"] ?? folder + "/config") {
+      $0.contains("aws_secret_access_key")
+    }
     do throws(DestinationError) {
       let found = try S3Profile(name, credentialsFile: credentials, configurationFile: configuration)
       guard let found else {
@@ -104,7 +107,7 @@ final class S3CredentialSource: Sendable {
       guard runsCommands, let command = found.credentialProcess else { return nil }
       let output: [UInt8]
       do throws(ToolFailure) {
-        output = try CommandOutput.of(command)
+        output = try CommandOutput.of(command, called: "credential_process")
       } catch {
         throw DestinationError(.invalidCredential, error.message)
       }
@@ -114,13 +117,20 @@ final class S3CredentialSource: Sendable {
     }
   }
 
-  /// A file's text; empty when there is none.
-  private static func text(_ path: String) throws(ToolFailure) -> String {
+  /// A file's text; empty when there is none. One that holds a secret must be private.
+  private static func text(_ path: String, isSecret: (String) -> Bool) throws(ToolFailure) -> String {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    let text: String
     do throws(SystemError) {
-      return String(decoding: try WholeFile.read(path, bytesMax: 1 << 20), as: UTF8.self)
+      guard descriptor >= 0 else { throw SystemError.last }
+      text = String(decoding: try WholeFile.read(descriptor, bytesMax: 1 << 20), as: UTF8.self)
     } catch {
+      if descriptor >= 0 { close(descriptor) }
       guard error.code != ENOENT, error.code != ENOTDIR else { return "" }
       throw ToolFailure(.destinationUnusable, "the file \(path) cannot be read: \(systemMessage(error.code))")
     }
+    defer { close(descriptor) }
+    if isSecret(text) { try SecretFile.check(descriptor, path, what: "AWS credentials") }
+    return text
   }
 }

@@ -1,11 +1,14 @@
 import ArgumentParser
+import Glibc
 import MountConfiguration
 
 /// The flags of every setting, as texts; what they mean is decided in one place, whatever the text's origin.
 struct SettingOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "Upload to this address: https://host[:port][/path], or s3+https://host/bucket[/prefix].", valueName: "url"))
+      "Upload to this address: https://host[:port][/path], s3+https://host/bucket[/prefix], tus+https://host/path/ or "
+        + "form+https://host/path.",
+      valueName: "url"))
   var to: String?
 
   @Option(
@@ -17,6 +20,31 @@ struct SettingOptions: ParsableArguments {
 
   @Option(help: ArgumentHelp("File whose first line is the bearer token.", valueName: "file"))
   var tokenFile: String?
+
+  @Option(help: ArgumentHelp("File whose first line is user:password.", valueName: "file"))
+  var basicAuthFile: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "Command that prints the bearer token; run again when the server refuses it.", valueName: "command"))
+  var tokenCommand: String?
+
+  @Option(
+    help: ArgumentHelp("Reach the server through this proxy: http://, https://, socks5h://host:port.", valueName: "url")
+  )
+  var proxy: String?
+
+  @Option(help: ArgumentHelp("Hosts to reach without the proxy, separated by commas.", valueName: "hosts"))
+  var noProxy: String?
+
+  @Option(help: ArgumentHelp("File whose first line is the proxy's user:password.", valueName: "file"))
+  var proxyAuthFile: String?
+
+  @Option(help: ArgumentHelp("PEM file of the client certificate to show to the server.", valueName: "file"))
+  var clientCert: String?
+
+  @Option(help: ArgumentHelp("PEM file of the client certificate's key.", valueName: "file"))
+  var clientKey: String?
 
   @Option(help: ArgumentHelp("Region of the S3 bucket (default by address).", valueName: "name"))
   var s3Region: String?
@@ -33,8 +61,41 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("When an S3 object exists: replace or refuse (default replace).", valueName: "policy"))
   var s3IfExists: String?
 
+  @Option(help: ArgumentHelp("Name of the form's field that holds the file (default file).", valueName: "name"))
+  var formField: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A further field of the form, such as 'folder={folder}'; can be given more than once.", valueName: "field"))
+  var formExtra: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
+      "When a form's server may have a file or not: retry, or hold it until somebody has looked (default retry).",
+      valueName: "policy"))
+  var formUnclear: String?
+
+  @Option(
+    help: ArgumentHelp("The largest file that the form's server takes; larger ones are not sent.", valueName: "size"))
+  var maxUploadSize: String?
+
+  @Option(
+    help: ArgumentHelp("Limits of a hosted tus server: standard, cloudflare or supabase.", valueName: "name"))
+  var tusProfile: String?
+
+  @Option(
+    help: ArgumentHelp("Metadata of each tus upload, as key=value; can be given more than once.", valueName: "entry"))
+  var tusMetadata: [String] = []
+
   @Option(help: ArgumentHelp("PEM file of the certification authorities to trust.", valueName: "file"))
   var ca: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A further destination, such as 'archive to=s3+https://host/bucket', for files of which a rule says so "
+        + "(to=archive); can be given more than once.",
+      valueName: "destination"))
+  var destination: [String] = []
 
   @Option(help: ArgumentHelp("YAML file with settings; flags and environment win over it.", valueName: "file"))
   var config: String?
@@ -60,6 +121,12 @@ struct SettingOptions: ParsableArguments {
       "Names that a program renames when it has finished, beside the usual ones; can be given more than once.",
       valueName: "glob"))
   var temporary: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
+      "What files are called where they are published, such as {date}/{stem}-{seq}.{ext} (default {path}).",
+      valueName: "template"))
+  var nameTemplate: String?
 
   @Option(
     help: ArgumentHelp(
@@ -112,10 +179,17 @@ struct SettingOptions: ParsableArguments {
   /// The flags that were given.
   private var given: [Setting: String] {
     let texts: [Setting: String?] = [
-      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .s3Region: s3Region,
-      .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists, .ca: ca,
+      .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .basicAuthFile: basicAuthFile,
+      .tokenCommand: tokenCommand, .proxy: proxy, .noProxy: noProxy, .proxyAuthFile: proxyAuthFile,
+      .clientCert: clientCert, .clientKey: clientKey,
+      .formField: formField, .formExtra: Self.lines(formExtra), .formUnclear: formUnclear,
+      .maxUploadSize: maxUploadSize, .s3Region: s3Region,
+      .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists,
+      .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata), .ca: ca,
+      .destination: Self.lines(destination),
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
-      .temporary: Self.lines(temporary), .rule: Self.lines(rule), .chunkSize: chunkSize, .parallel: parallel,
+      .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),
+      .chunkSize: chunkSize, .parallel: parallel,
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,
@@ -125,6 +199,11 @@ struct SettingOptions: ParsableArguments {
 
   /// Flags, environment and file together, understood and checked.
   func configuration(environment: [String: String]) throws -> MountConfiguration {
+    try MountConfiguration(try sources(environment: environment))
+  }
+
+  /// Flags, environment and file together, as they were written.
+  func sources(environment: [String: String]) throws -> SettingSources {
     var sources = SettingSources()
     sources.add(flags: given)
     try sources.add(environment: environment)
@@ -137,6 +216,9 @@ struct SettingOptions: ParsableArguments {
       }
       try sources.add(file: String(decoding: bytes, as: UTF8.self), path: path)
     }
-    return try MountConfiguration(sources)
+    if let folder = environment["CREDENTIALS_DIRECTORY"], folder.hasPrefix("/") {
+      sources.add(credentialsIn: folder) { access($0, R_OK) == 0 }
+    }
+    return sources
   }
 }

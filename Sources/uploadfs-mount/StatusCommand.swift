@@ -1,5 +1,6 @@
 import ArgumentParser
 import MountConfiguration
+import UploadEngine
 
 /// Shows how far captures are.
 struct StatusCommand: ParsableCommand {

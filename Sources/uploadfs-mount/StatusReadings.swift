@@ -20,6 +20,14 @@ struct SummaryReading: Decodable {
   var scanned: Bool
   var lastError: FailureReading?
   var failedPaths: [String]
+  var destinations: [Destination]?
+
+  /// One of several. Each counts changes for itself.
+  struct Destination: Decodable {
+    var name: String
+    var changeSequence: UInt64
+    var oldestPendingSequence: UInt64?
+  }
 
   init(_ json: [UInt8]) throws(ToolFailure) {
     self = try decoded(SummaryReading.self, from: json, name: "summary.json")

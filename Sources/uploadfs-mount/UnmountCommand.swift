@@ -2,6 +2,7 @@ import ArgumentParser
 import CLinux
 import Glibc
 import MountConfiguration
+import UploadEngine
 
 /// Asks the daemon to deliver what is left and to unmount, and waits for it.
 struct UnmountCommand: ParsableCommand {

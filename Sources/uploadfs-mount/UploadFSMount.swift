@@ -17,5 +17,7 @@ struct UploadFSMount: ParsableCommand {
       \(ExitStatus.table)
       """,
     version: version,
-    subcommands: [MountCommand.self, StatusCommand.self, WaitCommand.self, UnmountCommand.self])
+    subcommands: [
+      MountCommand.self, StatusCommand.self, WaitCommand.self, UnmountCommand.self, DoctorCommand.self,
+    ])
 }

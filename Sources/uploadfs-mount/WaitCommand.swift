@@ -1,5 +1,6 @@
 import ArgumentParser
 import MountConfiguration
+import UploadEngine
 
 /// Waits until everything that was written before the call is acknowledged.
 struct WaitCommand: ParsableCommand {
@@ -20,12 +21,12 @@ struct WaitCommand: ParsableCommand {
       let watch = try mount.watchSummary()
       var summary = try watch.read()
       // Files from before the start get their numbers as they are found: until all are, nobody knows what to wait for.
-      var goal = summary.scanned ? summary.changeSequence : nil
+      var goal = summary.scanned ? summary.changeSequences : nil
       while !summary.hasDelivered(everythingUpTo: goal) {
         let left = deadline.map { $0 - ContinuousClock.now } ?? .seconds(1)
         guard left > .zero else { throw timedOut(summary) }
         summary = try watch.next(within: min(left, .seconds(1)))
-        if goal == nil, summary.scanned { goal = summary.changeSequence }
+        if goal == nil, summary.scanned { goal = summary.changeSequences }
       }
       return try outcome(summary)
     }
@@ -62,13 +63,16 @@ struct TimeLimit: ExpressibleByArgument {
 }
 
 extension SummaryReading {
-  /// True once no change up to this number is on its way any more; never while the number is not known. Failed files are
+  /// True once no change up to these numbers is on its way any more; never while they are not known. Failed files are
   /// not on their way.
-  func hasDelivered(everythingUpTo sequence: UInt64?) -> Bool {
-    guard scanned, let sequence else { return false }
-    guard let oldest = oldestPendingSequence else { return true }
-    return oldest > sequence
+  func hasDelivered(everythingUpTo sequences: [UInt64]?) -> Bool {
+    guard scanned, let sequences else { return false }
+    let oldest = destinations.map { $0.map(\.oldestPendingSequence) } ?? [oldestPendingSequence]
+    return zip(sequences, oldest).allSatisfy { sequence, oldest in oldest.map { $0 > sequence } ?? true }
   }
+
+  /// The last change at each destination.
+  var changeSequences: [UInt64] { destinations.map { $0.map(\.changeSequence) } ?? [changeSequence] }
 
   /// Files that need somebody's help.
   var failedCount: Int { count("failed") + count("interrupted") }

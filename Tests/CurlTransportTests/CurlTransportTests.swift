@@ -495,7 +495,7 @@ private final class BoundPort {
 /// SHA-256 by the sha256sum of the machine: an opinion that is independent of the project's own code.
 private func sha256Hex(_ body: TestBody) -> String { sha256Hex(Array(body.bytes)) }
 
-private func sha256Hex(_ bytes: [UInt8]) -> String {
+func sha256Hex(_ bytes: [UInt8]) -> String {
   let process = Process()
   process.executableURL = URL(filePath: "/usr/bin/sha256sum")
   let input = Pipe()

@@ -240,7 +240,7 @@ import UploadEngine
           let responses = [answer, answer, answer]
           _ = destination.followUp(of: step, after: responses, at: .first)
           switch destination.outcome(of: step, responses: responses) {
-          case .published, .chunkStored, .chunkStoredAs, .sessionOpened, .held, .incomplete, .each:
+          case .published, .stillThere, .chunkStored, .chunkStoredAs, .sessionOpened, .held, .incomplete, .each:
             Issue.record("\(step) was believed for \(status) \(body)")
           case .warmed, .ended, .refused: break
           }

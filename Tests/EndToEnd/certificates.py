@@ -16,8 +16,8 @@ class Authority:
             "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.certificate,
             "-addext", "basicConstraints=critical,CA:true", "-addext", "keyUsage=critical,keyCertSign")
 
-    def issue(self, name, hosts="DNS:localhost,IP:127.0.0.1", expired=False):
-        """A server certificate and its key, as two paths."""
+    def issue(self, name, hosts="DNS:localhost,IP:127.0.0.1", expired=False, usage="serverAuth"):
+        """A certificate and its key, as two paths."""
         certificate, key, request = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr"))
         _openssl(
             "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
@@ -42,7 +42,7 @@ commonName = supplied
 [server]
 basicConstraints = CA:false
 keyUsage = digitalSignature
-extendedKeyUsage = serverAuth
+extendedKeyUsage = {usage}
 subjectAltName = {hosts}
 """)
         dates = ("20200101000000Z", "20200201000000Z") if expired else ("20200101000000Z", "20991231000000Z")

@@ -9,7 +9,9 @@ import tempfile
 import pytest
 
 from certificates import Authority
+from form_servers import Form, nginx_is_there, php_is_there
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, unmount_lazily
+from s3_servers import PROGRAMS, Moto, Rclone
 from tamper import TamperingProxy
 
 
@@ -89,6 +91,56 @@ def new_mount(folder, new_receiver):
 def mount(new_mount, receiver):
     """A mount that uploads to `receiver`."""
     return new_mount(receiver)
+
+
+@pytest.fixture
+def new_s3(folder):
+    made = []
+
+    def make(kind):
+        if not kind.is_there():
+            pytest.skip(f"{PROGRAMS / kind.program_name} is missing; scripts/test installs it")
+        made.append(kind(folder / kind.program_name))
+        return made[-1].start()
+
+    yield make
+    left = [problem for server in made for problem in server.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture(params=[Rclone, Moto], ids=["rclone", "moto"])
+def s3(request, new_s3):
+    return new_s3(request.param)
+
+
+@pytest.fixture
+def moto(new_s3):
+    return new_s3(Moto)
+
+
+@pytest.fixture
+def rclone(new_s3):
+    return new_s3(Rclone)
+
+
+@pytest.fixture
+def new_form(folder):
+    if not (nginx_is_there() and php_is_there()):
+        pytest.skip("needs nginx-light and php-cgi; scripts/test installs them")
+    made = []
+
+    def make(**options):
+        made.append(Form(folder / f"form{len(made) or ''}", **options))
+        return made[-1].start()
+
+    yield make
+    left = [problem for form in made for problem in form.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture
+def form(new_form):
+    return new_form()
 
 
 @pytest.fixture

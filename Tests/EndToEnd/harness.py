@@ -165,7 +165,7 @@ class Program:
             left.append(f"process {self.process.pid} still ran: {self.describe()}")
             self.process.kill()
             self.process.wait(SOON)
-        for group in _processes_of_session(self.process.pid):
+        for group in processes_of_session(self.process.pid):
             left.append(f"process {group} of {self.arguments[0]} was left")
             try:
                 os.kill(group, signal.SIGKILL)
@@ -177,7 +177,7 @@ class Program:
         return left
 
 
-def _processes_of_session(session):
+def processes_of_session(session):
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():

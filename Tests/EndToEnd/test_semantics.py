@@ -1396,6 +1396,15 @@ def test_editors_save_atomically(both):
 # The document
 
 
+def test_captures_ask_for_large_writes(work):
+    """S73: also of a file that is open, and that was found by its name."""
+    path = work / "recording.bin"
+    with path.open("wb") as file:
+        assert os.fstat(file.fileno()).st_blksize == 128 << 10
+    assert path.stat().st_blksize == 128 << 10
+    assert [entry.stat().st_blksize for entry in os.scandir(work)] == [128 << 10]
+
+
 def test_every_statement_has_a_test():
     statements = set(re.findall(r"\*\*(S\d+)\*\*", (REPOSITORY / "docs" / "semantics.md").read_text()))
     tests = REPOSITORY / "Tests"

@@ -92,17 +92,18 @@ def test_token_file_missing_or_empty(stopped, folder):
     code, stderr = stopped.start_and_fail()
     assert code == 15 and str(stopped.token_file) in one_line(stderr)
     stopped.token_file.write_text("\nsecond line\n")
+    stopped.token_file.chmod(0o600)
     code, stderr = stopped.start_and_fail()
     assert code == 15 and "empty" in one_line(stderr)
 
 
-def test_token_file_readable_by_everyone_is_warned_of(new_mount, receiver, folder):
-    token = folder / "token"
-    token.write_text(receiver.token)
-    token.chmod(0o644)
-    mount = new_mount(receiver, token_file=token)
-    assert "readable by everyone" in mount.program.log
-    assert receiver.token not in mount.program.log
+def test_token_file_readable_by_everyone_is_refused(stopped, receiver, folder):
+    stopped.token_file = folder / "token"
+    stopped.token_file.write_text(receiver.token)
+    stopped.token_file.chmod(0o644)
+    code, stderr = stopped.start_and_fail()
+    assert code == 15 and f"chmod 600 {stopped.token_file}" in one_line(stderr)
+    assert receiver.token not in stderr
 
 
 def test_authority_file_missing_or_nonsense(stopped, folder):

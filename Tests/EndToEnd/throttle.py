@@ -1,6 +1,7 @@
 """A TCP proxy that slows a connection down, holds it or cuts it: so that a test can act in the middle of an upload.
 
-It runs in its own thread with its own event loop. Bytes are passed as they are; TLS stays end to end.
+It runs in its own thread with its own event loop. Bytes are passed as they are; TLS stays end to end, unless the proxy is to be
+the front that does it.
 """
 
 import asyncio
@@ -11,7 +12,8 @@ import time
 class ThrottlingProxy:
     """Listens on a free loopback port and forwards to `target`, at most `rate` bytes a second upstream in all."""
 
-    def __init__(self, target_port, rate=None, target_host="127.0.0.1"):
+    def __init__(self, target_port, rate=None, target_host="127.0.0.1", tls=None):
+        self.tls = tls
         self.target = (target_host, target_port)
         self.rate = rate
         self.port = None
@@ -19,6 +21,7 @@ class ThrottlingProxy:
         self.bytes_by_connection = []
         self.bytes_up = 0
         self._next_send = 0.0
+        self._swallowed = None
         self._writers = set()
         self._server = None
         self._loop = asyncio.new_event_loop()
@@ -43,6 +46,10 @@ class ThrottlingProxy:
 
     def release(self):
         self._call(self._open.set)
+
+    def swallow_answers(self, mark):
+        """An answer with these bytes in it does not arrive: its connection breaks in its place. None ends it."""
+        self._swallowed = mark
 
     def cut(self):
         """Breaks every connection at once."""
@@ -79,7 +86,7 @@ class ThrottlingProxy:
     async def _start(self):
         self._open = asyncio.Event()
         self._open.set()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 16)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 16, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
         self._ready.set()
 
@@ -104,6 +111,8 @@ class ThrottlingProxy:
         try:
             while data := await reader.read(16384):
                 await self._open.wait()
+                if upstream is None and self._swallowed and self._swallowed in data:
+                    raise ConnectionResetError
                 if upstream is not None:
                     await self._pace(len(data))
                     self.bytes_up += len(data)

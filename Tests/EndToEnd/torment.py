@@ -143,7 +143,9 @@ class Writer:
 
     def replace(self):
         if path := self._old():
-            before, content, temporary = self.closed[path], self._content(), f".{path}.tmp"
+            # A name of its own each time: what an earlier death left under one is still there.
+            self.count += 1
+            before, content, temporary = self.closed[path], self._content(), f".{path}.{self.count}.tmp"
             self._may_hold(path, content)
             self.in_question = {path: [before, content], temporary: [None, content]}
             self.durable.pop(path, None)

@@ -75,6 +75,32 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
     #expect(rules.settings(for: RelativePath("x")) == FileSettings())
   }
 
+  @Test func destinations_areAPropertyLikeAnyOther() throws {
+    let rules = FileRules(rules: [
+      try FileRule("*.mov to=main,archive,main when-full=release"), try FileRule("*.raw to=archive"),
+    ])
+    #expect(rules.settings(for: RelativePath("a.txt")).destinations == [.main])
+    let film = rules.settings(for: RelativePath("a.mov"))
+    #expect(film.destinations.map(\.text) == ["main", "archive"])
+    #expect(film.whenFull == .refuse, "what one has given up, the other could not get any more")
+    #expect(rules.settings(for: RelativePath("a.raw")).destinations.map(\.text) == ["archive"])
+  }
+
+  @Test func forOneDestination_filesOfOthersAreNotUploaded() throws {
+    var rules = FileRules(rules: [try FileRule("*.raw to=archive"), try FileRule("*.log upload=never")])
+    rules.asker = .main
+    #expect(rules.settings(for: RelativePath("a.raw")).upload == .never && !rules.isForAsker(RelativePath("a.raw")))
+    #expect(rules.settings(for: RelativePath("a.log")).upload == .never && rules.isForAsker(RelativePath("a.log")))
+    rules.asker = DestinationName("archive")
+    #expect(rules.settings(for: RelativePath("a.raw")).upload == .whileWriting)
+    #expect(rules.settings(for: RelativePath("a.txt")).upload == .never)
+  }
+
+  @Test(arguments: ["", "-a", "A", "a b", "ä", "a/b", String(repeating: "a", count: 33)])
+  func whatIsNoNameOfADestination(text: String) {
+    #expect(DestinationName(text) == nil)
+  }
+
   @Test func blankInAPattern_isEscaped() throws {
     let rule = try FileRule("my\\ film*.mov   upload=never\tclose=return")
     #expect(rule.pattern.matches(RelativePath("my film 2.mov")))
@@ -84,6 +110,7 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
   @Test(arguments: [
     ("", "empty"), ("*.mov", "says nothing"), ("a b upload=never", "“b”"), ("* uplod=never", "no “uplod”"),
     ("* upload=later", "upload=on-close"), ("[ upload=never", "without “]”"), ("raw/ upload=never", "FOLDER/**"),
+    ("* to=", "to=main,archive"), ("* to=a,,b", "names of destinations"),
   ])
   func whatIsNoRule_isSaid(text: String, expected: String) {
     do throws(FileRuleProblem) {

@@ -61,14 +61,18 @@ private func refusal(
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
       .tokenFile: "/t", .ca: "/c", .upload: "on-close",
       .interrupted: "publish", .whenFull: "release", .ignore: "*.log; scratch/**",
-      .temporary: "*.writing; incoming/**",
-      .rule: "*.mov close=wait; raw/** upload=never fsync=remote ",
+      .temporary: "*.writing; incoming/**", .nameTemplate: "{date}/{name}",
+      .rule: "*.mov close=wait to=main,archive; raw/** upload=never fsync=remote ",
+      .destination: "archive to=https://c.example.org token-file=/u; cold to=s3+https://s3.example.org/cold parallel=2",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
       .threads: "3",
       .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
     ]
     #expect(
-      Set(values.keys).union(Self.s3Values.keys) == Set(Setting.allCases), "a new setting needs a value in this test")
+      Set(values.keys).union(Self.s3Values.keys).union(Self.formValues.keys).union(Self.tusValues.keys)
+        .union([.tokenCommand])
+        == Set(Setting.allCases),
+      "a new setting needs a value in this test")
     let fromFlags = try configuration(flags: values)
     let fromEnvironment = try configuration(
       environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) }))
@@ -82,12 +86,113 @@ private func refusal(
     #expect(fromFlags.rules.defaults.upload == .onClose && fromFlags.rules.defaults.interrupted == .publish)
     #expect(fromFlags.rules.rules.map(\.pattern.description) == ["*.log", "scratch/**", "*.mov", "raw/**"])
     #expect(fromFlags.rules.settings(for: RelativePath("raw/a.mov")).fsync == .remote)
+    #expect(fromFlags.rules.defaults.name?.text == "{date}/{name}")
     #expect(fromFlags.temporaryNames.map(\.description) == ["*.writing", "incoming/**"])
     #expect(fromFlags.reserveBytes == 1_000_000_000)
     #expect(fromFlags.fileBytesMax == 2 << 30)
     #expect(fromFlags.drainTimeout == .seconds(90))
     #expect(fromFlags.keepDelivered == .seconds(172_800))
     #expect(fromFlags.logLevel == .debug)
+    #expect(fromFlags.further.map(\.name.text) == ["archive", "cold"])
+    #expect(fromFlags.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
+  }
+
+  @Test func furtherDestination_inheritsTheMountsSettings_butNoSecrets() throws {
+    let flags: [Setting: String] = [
+      .tokenFile: "/t", .ca: "/c", .parallel: "3", .maxFileSize: "1GB", .alsoTo: "https://b.example.org",
+      .destination: "archive to=https://c.example.org; cold to=s3+https://s3.example.org/cold s3-region=nl ca=/d",
+    ]
+    let further = try configuration(flags: least.merging(flags) { $1 }).further.map(\.configuration)
+    #expect(further.map(\.tokenFile) == [nil, nil] && further.map(\.alternatives.count) == [0, 0])
+    #expect(further.map(\.authorityFile) == ["/c", "/d"])
+    #expect(further.map(\.parallel) == [3, 3] && further.map(\.fileBytesMax) == [1_000_000_000, 1_000_000_000])
+    #expect(further[1].s3?.region == "nl" && further[0].s3 == nil)
+  }
+
+  @Test func furtherDestination_inAFile_hasPathsFromThatFilesFolder() throws {
+    let file = """
+      to: https://a.example.org
+      spool: /s
+      destination:
+        - archive to=https://c.example.org token-file=keys/my\\ token
+      """
+    let further = try configuration(file: file).further
+    #expect(further.first?.configuration.tokenFile?.hasSuffix("/keys/my token") == true)
+  }
+
+  private static let formValues: [Setting: String] = [
+    .to: "form+https://forms.example.org/api/uploads.php?ui=json", .spool: "/s", .basicAuthFile: "/p",
+    .proxy: "socks5h://127.0.0.1:1080", .noProxy: "a.example.org,10.0.0.0/8", .proxyAuthFile: "/q", .clientCert: "/c",
+    .clientKey: "/k",
+    .formField: "upload", .formExtra: "folder={folder}; *.mov kind=video", .formUnclear: "hold",
+    .maxUploadSize: "512MiB",
+  ]
+
+  @Test func everySettingOfForms_canBeGivenInEachPlace() throws {
+    let values = Self.formValues
+    let fromFlags = try configuration(flags: values)
+    #expect(
+      try fromFlags
+        == configuration(
+          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
+    #expect(
+      try fromFlags
+        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
+    let form = try #require(fromFlags.form)
+    #expect(fromFlags.destination.text == "https://forms.example.org/api/uploads.php")
+    #expect(form.address.text == "form+https://forms.example.org/api/uploads.php")
+    #expect(form.fileField == "upload" && form.fields.map(\.name) == ["folder", "kind"])
+    #expect(form.unclear == .hold && form.fileBytesMax == 512 << 20)
+    #expect(fromFlags.basicAuthFile == "/p")
+    #expect(fromFlags.proxy == "socks5h://127.0.0.1:1080" && fromFlags.proxyExceptions == "a.example.org,10.0.0.0/8")
+    #expect(fromFlags.clientCertificateFile == "/c" && fromFlags.clientKeyFile == "/k")
+    #expect(fromFlags.proxyAuthFile == "/q")
+  }
+
+  @Test(arguments: [
+    (["to": "form+https://h/p", "also-to": "https://b"], "one address"),
+    (["to": "form+http://h/p"], "--allow-plain-http"),
+    (["to": "form+https://h/p", "form-extra": "x"], "name=value"),
+    (["to": "form+https://h/p", "form-extra": "x={what}"], "{path}"),
+    (["to": "form+https://h/p", "token-file": "/t", "basic-auth-file": "/b"], "exclude each other"),
+    (["to": "https://h", "basic-auth-file": "/b"], "--token-file"),
+    (["to": "https://h", "max-upload-size": "1GB"], "form+https:// only"),
+    (["to": "form+https://u:p@h/p"], "user name or password"),
+    (["to": "form+https://h/p", "token-command": "x", "token-file": "/t"], "exclude each other"),
+    (["to": "https://h", "token-command": "x"], "--token-file"),
+    (["to": "https://h", "proxy": "http://u:p@proxy:3128"], "--proxy-auth-file"),
+    (["to": "https://h", "proxy": "proxy:3128"], "socks5h://"),
+    (["to": "https://h", "client-key": "/k"], "--client-cert"),
+    (["to": "form+https://h/p?a=<"], "percent-encoded"),
+  ])
+  func whatDoesNotFitAForm_isRefused(texts: [String: String], expected: String) throws {
+    var flags: [Setting: String] = [.spool: "/s"]
+    for (name, text) in texts { flags[try #require(Setting(rawValue: name))] = text }
+    #expect(refusal(flags: flags).contains(expected), "\(refusal(flags: flags))")
+  }
+
+  @Test func tokenCommand_canBeGivenInEachPlace() throws {
+    let values: [Setting: String] = [.to: "form+https://h/p", .spool: "/s", .tokenCommand: "print-token --of form"]
+    let fromFlags = try configuration(flags: values)
+    #expect(fromFlags.tokenCommand == "print-token --of form")
+    #expect(
+      try fromFlags
+        == configuration(
+          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
+    #expect(
+      try fromFlags
+        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
+  }
+
+  @Test func credentialsOfSystemd_areUsedWhereNothingElseIsGiven() throws {
+    var sources = SettingSources()
+    sources.add(flags: [.to: "form+https://h/p", .spool: "/s", .clientCert: "/c", .clientKey: "/own"])
+    sources.add(credentialsIn: "/run/credentials/u") {
+      ["/run/credentials/u/basic-auth-file", "/run/credentials/u/client-key", "/run/credentials/u/spool"].contains($0)
+    }
+    let configuration = try MountConfiguration(sources)
+    #expect(configuration.basicAuthFile == "/run/credentials/u/basic-auth-file")
+    #expect(configuration.clientKeyFile == "/own" && configuration.spool == "/s" && configuration.tokenFile == nil)
   }
 
   private static let s3Values: [Setting: String] = [
@@ -110,6 +215,47 @@ private func refusal(
     #expect(s3.address.bucket == "captures" && s3.address.prefix == "day 1/")
     #expect(s3.region == "nl-1" && s3.profile == "archive" && s3.style == .virtualHost)
     #expect(s3.checksum == .sha256 && s3.ifExists == .refuse)
+  }
+
+  private static let tusValues: [Setting: String] = [
+    .to: "tus+https://up.example.org:9000/files/", .spool: "/s", .tokenFile: "/t", .tusProfile: "supabase",
+    .tusMetadata: "bucketName=a b; objectName={path}",
+  ]
+
+  @Test func everySettingOfTus_canBeGivenInEachPlace() throws {
+    let values = Self.tusValues
+    let fromFlags = try configuration(flags: values)
+    #expect(
+      try fromFlags
+        == configuration(
+          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
+    #expect(
+      try fromFlags
+        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
+    let tus = try #require(fromFlags.tus)
+    #expect(tus.address.text == "tus+https://up.example.org:9000/files/")
+    #expect(fromFlags.destination.text == "https://up.example.org:9000/files")
+    #expect(tus.profile == .supabase && fromFlags.chunkBytes == 6 << 20 && fromFlags.isChunkSizeFixed)
+    #expect(tus.metadata.map(\.key) == ["bucketName", "objectName"])
+    #expect(tus.metadata.map(\.value) == ["a b", "{path}"])
+  }
+
+  @Test func chunksOfTus_areWithinWhatTheServiceTakes() throws {
+    let server: [Setting: String] = [.to: "tus+https://h.example.org/files/", .spool: "/s"]
+    #expect(try configuration(flags: server).chunkBytes == 4 << 20)
+    #expect(try !configuration(flags: server).isChunkSizeFixed)
+    let fitting = server.merging([.tusProfile: "cloudflare", .chunkSize: "8MiB"]) { $1 }
+    #expect(try configuration(flags: fitting).chunkBytes == 8 << 20)
+    for (profile, size) in [
+      ("standard", "1MiB"), ("supabase", "8MiB"), ("cloudflare", "4MiB"), ("cloudflare", "5124KiB"),
+    ] {
+      let message = refusal(flags: server.merging([.tusProfile: profile, .chunkSize: size]) { $1 })
+      #expect(message.contains("--tus-profile \(profile) wants"), "\(message)")
+    }
+    #expect(refusal(flags: server.merging([.tusMetadata: "a,b=c"]) { $1 }).contains("key=value"))
+    #expect(refusal(flags: server.merging([.alsoTo: "https://b.example.org"]) { $1 }).contains("not for tus"))
+    #expect(refusal(flags: least.merging([.tusProfile: "supabase"]) { $1 }).contains("tus+https:// only"))
+    #expect(refusal(flags: least.merging([.alsoTo: server[.to] ?? ""]) { $1 }).contains("one address"))
   }
 
   /// A file that is being written may become as large as any, and a multipart upload has 10,000 parts.
@@ -168,7 +314,12 @@ private func refusal(
     (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
     (.keep, "-1"),
     (.logLevel, "loud"), (.upload, "later"), (.interrupted, "keep"),
-    (.ignore, "a["), (.temporary, "a["), (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),
+    (.ignore, "a["), (.temporary, "a["), (.nameTemplate, "{nmae}"), (.nameTemplate, "all"),
+    (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),
+    (.rule, "*.mov to=archive"), (.rule, "*.mov to="), (.destination, "archive"), (.destination, "A to=https://c.de"),
+    (.destination, "main to=https://c.de"), (.destination, "a to=https://c.de; a to=https://d.de"),
+    (.destination, "a to=https://c.de spool=/x"), (.destination, "a to=https://c.de x"),
+    (.destination, (0..<4).map { "a\($0) to=https://h\($0).example.org" }.joined(separator: ";")),
     (.rule, "* fsync=remote; raw/ upload=never"),
     (.spool, ""), (.tokenFile, ""),
     (.alsoTo, ""), (.alsoTo, "upload.example.org"), (.alsoTo, "https://a.example.org,http://b.example.org"),
@@ -228,7 +379,8 @@ private func refusal(
   }
 
   @Test(arguments: [
-    ("upload.example.org", "no URL"), ("ftp://h", "not ftp://"), ("tus+https://h/b", "cannot upload to tus+https://"),
+    ("upload.example.org", "no URL"), ("ftp://h", "not ftp://"),
+    ("tus+http://h/files/", "--allow-plain-http"),
     ("s3+https://h/b", "valid bucket"), ("s3+https://h", "names no bucket"),
     ("s3+http://h/bucket", "--allow-plain-http"),
     ("https://", "valid host"), ("https://h:0", "port"), ("https://h:70000", "port"), ("https://a:b@h", "--token-file"),

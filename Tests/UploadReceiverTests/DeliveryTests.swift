@@ -94,13 +94,14 @@ private final class Client: Sendable {
     configuration.limits.chunkBytes = UploadConstants.chunkBytesMin
     configuration.limits.bufferBytes = UploadConstants.chunkBytesMin
     let state = try StateDirectory(spool: spool)
-    catalog = try Catalog(path: state.catalogPath)
+    let place = try state.place(of: .main)
+    catalog = try Catalog(path: place.catalogPath)
     tree = StatusTree(source: NoStatus(), controlFiles: [])
     engine = try UploadEngine(
       configuration: configuration,
       destination: try ChunkProtocolDestination(baseURL: address, credential: .bearer(token), options: options),
       transport: transport, catalog: catalog,
-      resumeStore: try ResumeStore(directory: state.resumeDirectory, masterKeyFile: state.masterKeyFile),
+      resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
       statusTree: tree, logger: logger)
     var files = FilesystemConfiguration(mountPoint: spool + "/mount", spoolDirectory: spool)
     files.reserveBytes = 0

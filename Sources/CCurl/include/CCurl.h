@@ -51,19 +51,39 @@ static inline CURLcode uploadfs_curl_set_progress(CURL *easy, curl_xferinfo_call
   return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
 }
 
-/// A part of a request body.
+/// A part of a request body. One without address comes while it is sent: from the body's source.
 struct uploadfs_curl_piece {
   const void *bytes;
   size_t count;
 };
 
-/// A request body in memory, in one or more pieces, and how far it has been read.
+/// What a source has.
+enum uploadfs_curl_supply {
+  /// At least one byte.
+  UPLOADFS_CURL_BYTES,
+  /// Nothing now; it will say when, and the transfer pauses.
+  UPLOADFS_CURL_LATER,
+  /// Nothing any more; the transfer fails.
+  UPLOADFS_CURL_FAILED,
+};
+
+/// Gives the next bytes of a body's piece; they stay valid until it is called again, or the transfer has ended.
+typedef enum uploadfs_curl_supply (*uploadfs_curl_source)(void *context, const void **bytes, size_t *count);
+
+/// A request body, in one or more pieces, and how far it has been read.
 struct uploadfs_curl_body {
   const struct uploadfs_curl_piece *pieces;
   size_t piece_count;
   /// The piece that is read next, and how much of it has been read.
   size_t piece;
   size_t offset;
+  /// For a piece without address, with what it gave last.
+  uploadfs_curl_source source;
+  void *context;
+  const char *supply;
+  size_t supply_count;
+  /// It must not be sent a second time without somebody's decision.
+  int is_sent_once;
 };
 
 /// Makes libcurl read a request body from memory. The body's record, its pieces, and the bytes that they point to, must
@@ -87,6 +107,11 @@ static inline CURLcode uploadfs_curl_get_size(CURL *easy, CURLINFO info, curl_of
 /// For CURLINFO_PRIVATE: the pointer that CURLOPT_PRIVATE was set to.
 static inline CURLcode uploadfs_curl_get_private(CURL *easy, void **value) {
   return curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)value);
+}
+
+/// For CURLINFO_CERTINFO: the certificates that the server has shown, which the handle owns.
+static inline CURLcode uploadfs_curl_get_certificates(CURL *easy, struct curl_certinfo **value) {
+  return curl_easy_getinfo(easy, CURLINFO_CERTINFO, value);
 }
 
 /// For multi options of the kind `long`.

@@ -36,6 +36,10 @@ ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name,
 /// which no other mount gets until the machine is started again; 0 where the kernel has none.
 uint64_t uploadfs_unique_mount_id(int fd);
 
+/// The kind of filesystem that a path lies on (statfs(2), whose header is in no module), a number of linux/magic.h; 0 when that
+/// cannot be told.
+uint32_t uploadfs_filesystem_kind(const char *path);
+
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);
 /// Runs a program (found through PATH, then /usr/bin and /bin) with up to three arguments, its output discarded, waits

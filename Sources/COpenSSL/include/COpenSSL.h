@@ -22,6 +22,10 @@ int uploadfs_sha256_update(uploadfs_sha256 *digest, const void *bytes, size_t co
 int uploadfs_sha256_finish(uploadfs_sha256 *digest, uint8_t *output);
 void uploadfs_sha256_free(uploadfs_sha256 *digest);
 
+enum { UPLOADFS_SHA1_BYTES = 20 };
+/// SHA-1, for protocols that know no other; it finds accidents, and nothing else. 0 where OpenSSL may not use it.
+int uploadfs_sha1(const void *bytes, size_t count, uint8_t *output);
+
 /// HMAC-SHA256, 32 bytes. Key and message may be empty, and then NULL.
 int uploadfs_hmac_sha256(const void *key, size_t key_count, const void *message, size_t message_count, uint8_t *output);
 

@@ -31,6 +31,15 @@ extension ChunkProtocolDestination {
       })
   }
 
+  /// What the receiver's capabilities say.
+  public func limits(in response: HTTPResponse) -> DestinationLimits? {
+    guard response.status == 200, let body = try? WireJSON.decode(Capabilities.self, from: response.body) else {
+      return nil
+    }
+    let chunkBytes = body.chunkBytesMin <= body.chunkBytesMax ? body.chunkBytesMin...body.chunkBytesMax : nil
+    return DestinationLimits(fileBytesMax: body.fileBytesMax, chunkBytes: chunkBytes)
+  }
+
   private func members(_ sendings: [WholeFileSending], _ response: HTTPResponse) -> StepOutcome {
     let answers: [BundleAnswer]
     do {

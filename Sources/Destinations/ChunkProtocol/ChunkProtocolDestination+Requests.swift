@@ -11,6 +11,13 @@ extension ChunkProtocolDestination {
     return request
   }
 
+  /// Asks for the receiver's capabilities.
+  public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? {
+    var request = request(.get, .capabilities)
+    request.url = url(of: endpoint).text + request.url
+    return request
+  }
+
   /// The request without the address that stands in front of its target.
   private func request(for step: UploadStep) -> HTTPRequest {
     switch step {

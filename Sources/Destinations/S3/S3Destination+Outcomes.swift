@@ -80,7 +80,7 @@ extension S3Destination {
 
   private func published(_ sending: WholeFileSending, _ answer: S3Answer, object: HTTPResponse?) -> StepOutcome {
     let size = UInt64(clamping: sending.body?.bytes.count ?? 0)
-    let proof = wholeFileProof(sending)
+    let proof = sending.proof
     let receipt = { (id: String) in
       Receipt(
         id: id, name: publishedName(for: sending.path), sizeBytes: size, merkleRoot: Hex.encode(proof.merkleRoot),
@@ -106,17 +106,6 @@ extension S3Destination {
 
   private func publicationTime(_ response: HTTPResponse) -> Int64 {
     (response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()) * 1000
-  }
-
-  /// Over the file's one chunk.
-  func wholeFileProof(_ sending: WholeFileSending) -> (merkleRoot: [UInt8], chainTip: [UInt8]) {
-    var tree = MerkleTree()
-    var chain = CommitmentChain(sessionID: Hex.encode(sending.nonce))
-    if sending.body != nil {
-      tree.append(chunkSHA256: sending.digest.sha256)
-      chain.extend(with: sending.digest.sha256)
-    }
-    return (tree.root, chain.tip)
   }
 
   private func refused(_ answer: S3Answer) -> StepOutcome {

@@ -1,4 +1,4 @@
-import FileModel
+public import FileModel
 import Integrity
 public import UploadEngine
 
@@ -38,6 +38,11 @@ extension S3Destination {
     case .prewarm, .openSession, .sendChunk, .abort, .sendBundle:
       return nil
     }
+  }
+
+  /// Takes an object away; in a bucket with versions the object stays as an older one.
+  public func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest? {
+    request(.delete, key: publishedName(for: path))
   }
 
   /// A complete answer may take minutes, while the server sends white space.
@@ -80,7 +85,7 @@ extension S3Destination {
   }
 
   private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
-    let root = Hex.encode(wholeFileProof(sending).merkleRoot)
+    let root = Hex.encode(sending.proof.merkleRoot)
     return request(
       .put, key: publishedName(for: sending.path),
       headers: facts(sending.fileID, sending.nonce, sending.modifiedNanoseconds)
@@ -96,7 +101,7 @@ extension S3Destination {
   private func facts(_ file: FileID, _ nonce: [UInt8], _ modifiedNanoseconds: Int64) -> [(String, String)] {
     [
       ("content-type", "application/octet-stream"),
-      (S3Metadata.modified, S3Metadata.seconds(ofNanoseconds: modifiedNanoseconds)),
+      (S3Metadata.modified, DecimalTime.seconds(ofNanoseconds: modifiedNanoseconds)),
       (S3Metadata.file, file.description), (S3Metadata.session, Hex.encode(nonce)),
     ]
   }
@@ -167,11 +172,4 @@ enum S3Metadata {
   static let session = "x-amz-meta-uploadfs-session"
   /// Of objects that were sent in one request; of others it is only known when their facts can no longer be changed.
   static let merkleRoot = "x-amz-meta-uploadfs-merkle-root"
-
-  static func seconds(ofNanoseconds nanoseconds: Int64) -> String {
-    let (seconds, rest) = nanoseconds.magnitude.quotientAndRemainder(dividingBy: 1_000_000_000)
-    let decimals = String(rest)
-    return (nanoseconds < 0 ? "-" : "") + "\(seconds)."
-      + String(repeating: "0", count: 9 - decimals.utf8.count) + decimals
-  }
 }

@@ -29,13 +29,15 @@ final class ChunkTransfer: @unchecked Sendable {
     case read(ReadID, ChunkDigest)
     /// On its way. Becomes `done` at the acknowledgement, `resting` or `pending` at a failure.
     case sending(HTTPRequestID, ReadID, ChunkDigest)
+    /// A whole file on its way that is read while it is sent. Becomes `pending` at a failure.
+    case streaming(HTTPRequestID)
     /// The server holds exactly these bytes. Becomes `pending` when the server denies it.
     case done(ChunkDigest)
 
     /// What is known of its bytes.
     var digest: ChunkDigest? {
       switch self {
-      case .unsealed, .pending, .resting, .reading: nil
+      case .unsealed, .pending, .resting, .reading, .streaming: nil
       case .read(_, let digest), .sending(_, _, let digest), .done(let digest): digest
       }
     }
@@ -108,6 +110,22 @@ final class ChunkTransfer: @unchecked Sendable {
     return nil
   }
 
+  /// The next chunk to read of those that go one after another; nil while one of them is on its way, or rests.
+  func nextPending(in row: Range<Int>) -> Int? {
+    if row.upperBound >= states.count, row.lowerBound == 0 {
+      let isBusy = readingCount + sendingCount + readIndices.count + restingIndices.count > 0
+      return isBusy ? nil : nextPending()
+    }
+    for index in row.clamped(to: 0..<states.count) {
+      switch states[index] {
+      case .done: continue
+      case .pending: return index
+      case .unsealed, .resting, .reading, .read, .sending, .streaming: return nil
+      }
+    }
+    return nil
+  }
+
   func set(_ state: State, at index: Int) {
     guard states.indices.contains(index) else { return }
     count(states[index], at: index, by: -1)
@@ -147,7 +165,7 @@ final class ChunkTransfer: @unchecked Sendable {
     case .reading: readingCount += step
     case .read:
       if step > 0 { readIndices.append(index) } else { readIndices.removeAll { $0 == index } }
-    case .sending: sendingCount += step
+    case .sending, .streaming: sendingCount += step
     case .done:
       retries[index] = nil
       if step < 0 { releasable.forget(index) }

@@ -2,26 +2,26 @@ import Integrity
 
 /// What a commit proves: the Merkle root and the commitment chain over a file's chunk digests (spec D3, D4). Built in
 /// index order as digests become known, so that a commit costs no walk over them.
-struct CommitProof: Hashable, Sendable {
+package struct CommitProof: Hashable, Sendable {
   let sessionID: String
   private(set) var chunkCount = 0
   private var tree = MerkleTree()
   private var chain: CommitmentChain
 
   /// The proof over no chunks.
-  init(sessionID: String) {
+  package init(sessionID: String) {
     self.sessionID = sessionID
     chain = CommitmentChain(sessionID: sessionID)
   }
 
-  mutating func append(_ digest: ChunkDigest) {
+  package mutating func append(_ digest: ChunkDigest) {
     tree.append(chunkSHA256: digest.sha256)
     chain.extend(with: digest.sha256)
     chunkCount += 1
   }
 
-  var merkleRoot: [UInt8] { tree.root }
-  var chainTip: [UInt8] { chain.tip }
+  package var merkleRoot: [UInt8] { tree.root }
+  package var chainTip: [UInt8] { chain.tip }
 
   /// The digests of no bytes at all.
   static let emptyDigest = ChunkDigest(sha256: sha256([]), crc32c: 0)

@@ -163,6 +163,7 @@ struct FileTable: Sendable {
     case .writing: counts.writing += step
     case .held: counts.held += step
     case .ignored: counts.ignored += step
+    case .elsewhere: break
     case .interrupted:
       counts.interrupted += step
       if step > 0 { failed.insert(id) } else { failed.remove(id) }

@@ -22,6 +22,8 @@ struct FileUpload: Sendable {
     case held
     /// By rule it is never sent, open or not. Becomes `writing` or `ready` when it gets another name.
     case ignored
+    /// A rule says that it goes to other destinations only.
+    case elsewhere
     /// Settled, and not whole; kept until somebody asks for it. Becomes `ready` then, `writing` at a change.
     case interrupted
     /// Settled; chunks are read and sent as the schedule allows. Becomes `finishing`, `waiting`, `failed`, `writing`.
@@ -55,6 +57,8 @@ struct FileUpload: Sendable {
   var growth: FileGrowth?
   /// The present content goes in one request, not through a session.
   var isWholeFile = false
+  /// It is read while it is sent, because it is larger than a buffer.
+  var isStreamed = false
   /// Parts of the present content were named to be given up in the spool.
   var mayLackParts = false
   /// The commit, or the whole-file request of an empty file, under way; with the name that it publishes.
@@ -98,6 +102,8 @@ struct FileUpload: Sendable {
     var retriedChunks = 0
     var reusedChunks = 0
     var rate = RateMeter()
+    /// What the network took of a file that is being streamed.
+    var streamedBytes: UInt64 = 0
     var protocolName = ""
     var isPrewarmed = false
     /// When the latest round of failures began.
@@ -152,7 +158,8 @@ struct FileUpload: Sendable {
     switch phase {
     case .writing: growth != nil
     case .held: transfer != nil
-    case .ignored, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled, .removed: false
+    case .ignored, .elsewhere, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
+      false
     }
   }
 
@@ -162,7 +169,7 @@ struct FileUpload: Sendable {
   static func isPending(_ phase: Phase) -> Bool {
     switch phase {
     case .writing, .ready, .waiting, .finishing: true
-    case .held, .ignored, .interrupted, .complete, .failed, .cancelled, .removed: false
+    case .held, .ignored, .elsewhere, .interrupted, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

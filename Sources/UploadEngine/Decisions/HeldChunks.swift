@@ -57,6 +57,16 @@ final class HeldChunks: @unchecked Sendable {
   /// The name by which the server knows a chunk.
   func token(of index: Int) -> String? { tokens[index] }
 
+  /// Each name once.
+  var distinctTokens: Set<String> { Set(tokens.values) }
+
+  /// A chunk of a row is acknowledged, this one or one behind it.
+  func hasAcknowledged(from index: Int, in row: Range<Int>) -> Bool {
+    // All chunks are one row: they were acknowledged in their order.
+    if row.upperBound == .max { return acknowledged.count > index }
+    return (index..<row.upperBound).contains { acknowledged[$0] != nil }
+  }
+
   /// Without a token, the one that is known stays.
   func acknowledge(_ digest: ChunkDigest, at index: Int, token: String? = nil) {
     let known = acknowledged.updateValue(digest, forKey: index)

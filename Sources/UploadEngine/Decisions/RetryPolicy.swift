@@ -23,7 +23,7 @@ struct RetryPolicy: Sendable {
   /// The verdict on a failure after `attempts` consecutive ones of the same chunk, this one included.
   func verdict(on failure: StepFailure.Kind, attempts: Int) -> Verdict {
     switch failure {
-    case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest:
+    case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd:
       return .fail
     case .digestMismatch:
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
@@ -31,7 +31,7 @@ struct RetryPolicy: Sendable {
       return attempts >= attemptsMax ? .fail : .retryStep
     case .sessionGone:
       return .startNewSession
-    case .conflict, .tooEarly, .unexpectedAnswer:
+    case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
       return .retryStep
     case .insufficientStorage:
       return .pauseFile
@@ -43,6 +43,8 @@ struct RetryPolicy: Sendable {
         return .pauseDestination
       case .timedOut, .stalled, .connectionLost, .protocolViolation, .overloaded, .other:
         return .retryStep
+      case .bodyUnavailable:
+        return .pauseFile
       case .cancelled, .stopped:
         return .ignore
       }
@@ -81,6 +83,7 @@ extension StepFailure.Kind {
     case .unauthorized: "unauthorized"
     case .forbidden: "forbidden"
     case .sessionGone: "session-gone"
+    case .rowLost: "row-lost"
     case .conflict: "conflict"
     case .tooLarge: "too-large"
     case .digestMismatch: "digest-mismatch"
@@ -92,6 +95,7 @@ extension StepFailure.Kind {
     case .insufficientStorage: "insufficient-storage"
     case .serverError: "server-error"
     case .unexpectedAnswer: "unexpected-answer"
+    case .unclearEnd: "unclear-end"
     case .transport(let kind):
       switch kind {
       case .unknownHost: "unknown-host"
@@ -103,6 +107,7 @@ extension StepFailure.Kind {
       case .connectionLost: "connection-lost"
       case .protocolViolation: "protocol-violation"
       case .cancelled: "cancelled"
+      case .bodyUnavailable: "spool-unreadable"
       case .overloaded: "overloaded"
       case .stopped: "stopped"
       case .other: "transport-error"

@@ -77,7 +77,7 @@ public enum SendOrder: Hashable, Sendable {
   case openSession(SessionOpening)
   case querySession(SessionIdentity)
   case secureSession(SessionIdentity)
-  case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID)
+  case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID, place: ChunkPlace)
   case commit(SessionCommit)
   case abort(SessionIdentity)
   case wholeFile(WholeFileOrder)
@@ -85,7 +85,20 @@ public enum SendOrder: Hashable, Sendable {
   case bundle([WholeFileOrder])
 }
 
-/// A small file to send in one request.
+extension SendOrder {
+  /// The files that it names, and their paths.
+  var publications: [(file: FileID, path: RelativePath)] {
+    switch self {
+    case .openSession(let opening): [(opening.fileID, opening.path)]
+    case .commit(let commit): commit.fileID.map { [($0, commit.path)] } ?? []
+    case .wholeFile(let whole): [(whole.file, whole.path)]
+    case .bundle(let files): files.map { ($0.file, $0.path) }
+    case .prewarm, .querySession, .secureSession, .chunk, .abort: []
+    }
+  }
+}
+
+/// A file to send in one request.
 public struct WholeFileOrder: Hashable, Sendable {
   /// The file.
   public var file: FileID
@@ -97,8 +110,10 @@ public struct WholeFileOrder: Hashable, Sendable {
   public var path: RelativePath
   /// Digests of its bytes.
   public var digest: ChunkDigest
-  /// Its bytes; nil when it is empty.
+  /// Its bytes; nil when it is empty, or streamed.
   public var read: ReadID?
+  /// Its size, when its bytes are read while they are sent.
+  public var streamedBytes: UInt64?
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64
   /// Permission bits.

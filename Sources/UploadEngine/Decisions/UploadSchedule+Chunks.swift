@@ -57,6 +57,7 @@ extension UploadSchedule {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.progress.retriedChunks += 1
     retriedChunks += 1
+    if failure.kind == .rowLost { forgetRow(of: index, in: file, transfer) }
     var retry = transfer.retries[index] ?? ChunkTransfer.Retry()
     guard case .retryStep = policy.verdict(on: failure.kind, attempts: retry.attempts + 1) else {
       transfer.set(.pending, at: index)

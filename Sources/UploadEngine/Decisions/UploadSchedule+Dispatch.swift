@@ -5,7 +5,7 @@ extension UploadSchedule {
   /// What a file costs beside its bytes, so that a thousand tiny files do not count as nothing.
   private static let fileOverheadBytes: UInt64 = 64 << 10
   /// Sessions that the server has still to be told are not needed.
-  private static let discardedMax = 64
+  private static let discardedMax = 256
   /// How long ending a session may be put off.
   private static let discardDelay: Duration = .seconds(5)
 
@@ -19,12 +19,16 @@ extension UploadSchedule {
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
+    if let failure = tooLarge(file, at: now) {
+      files[id] = file
+      return failForGood(id, failure, at: now)
+    }
     if !isResuming { prepareTransfer(&file, at: now) }
     file.virtualTime = max(file.virtualTime, virtualTime)
     files[id] = file
     if isSmall(file) {
       smallQueue.append(id)
-    } else if file.isWholeFile {
+    } else if file.isWholeFile, !file.isStreamed {
       if !activeMedium.contains(id) { mediumQueue.append(id) }
     } else if !activeLarge.contains(id) {
       largeQueue.append(id)
@@ -32,13 +36,25 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
+  /// The destination is known not to take a file of this size; asking it would cost all of its bytes.
+  private func tooLarge(_ file: FileUpload, at now: Moment) -> FileStatus.Failure? {
+    guard let limit = abilities.fileBytesMax, file.snapshot.sizeBytes > limit else { return nil }
+    return FileStatus.Failure(
+      code: StepFailure.Kind.tooLarge(limitBytes: limit).code,
+      message: "The file has \(file.snapshot.sizeBytes) bytes, and the destination takes no more than \(limit); "
+        + "nothing was sent. Raise the limit there and here, then retry.", at: now)
+  }
+
   /// Decides how the present content travels and plans its chunks.
   private mutating func prepareTransfer(_ file: inout FileUpload, at now: Moment) {
     let size = file.snapshot.sizeBytes
-    let fitsOneRequest = abilities.wholeFileBytesMax > 0 && size <= UInt64(abilities.wholeFileBytesMax)
+    let fitsOneBuffer = abilities.wholeFileBytesMax > 0 && size <= UInt64(abilities.wholeFileBytesMax)
+    let fitsOneRequest = fitsOneBuffer || abilities.streamsWholeFiles
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
+    file.progress.streamedBytes = 0
+    file.isStreamed = !fitsOneBuffer && abilities.streamsWholeFiles
     file.isWholeFile = fitsOneRequest && (!hasSentChunks || size == 0 && abilities.needsChunks)
     if file.isWholeFile {
       abortSession(&file, at: now)
@@ -97,6 +113,8 @@ extension UploadSchedule {
     guard let identity = session.identity else { return }
     actions.append(.removeResume(file.id))
     discard(identity, at: now)
+    guard abilities.rows == .growing else { return }
+    for token in session.held.distinctTokens { discard(SessionIdentity(id: token, nonce: []), at: now) }
   }
 
   /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
@@ -212,7 +230,7 @@ extension UploadSchedule {
 
   private func isAtWork(_ id: FileID, asWholeFile: Bool) -> Bool {
     guard let file = files.entry(id)?.file else { return false }
-    return file.phase == .ready && file.isWholeFile == asWholeFile && !isSmall(file)
+    return file.phase == .ready && (file.isWholeFile && !file.isStreamed) == asWholeFile && !isSmall(file)
   }
 
   // MARK: - The gate
@@ -250,7 +268,15 @@ extension UploadSchedule {
         smallRequests += 1
       }
       let attempts = turns.map { files.entry($0.id)?.file.attempts ?? 0 }.max() ?? 0
-      watch(request, of: purpose.file, byteCount, attempts: attempts, at: now)
+      if turns.contains(where: { files.entry($0.id)?.file.isStreamed ?? false }) {
+        // Hours of one request say nothing about the speed between two answers.
+        requests[request]?.byteCount = 0
+        requests[request]?.streams = purpose.file
+        streamRequests += 1
+        watchStream(request, of: purpose.file, byteCount, at: now)
+      } else {
+        watch(request, of: purpose.file, byteCount, attempts: attempts, at: now)
+      }
     case .openSession, .querySession, .secureSession, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
@@ -326,7 +352,8 @@ extension UploadSchedule {
     let commit = SessionCommit(
       session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
       merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
-      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks)
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks,
+      fileID: file.id)
     let request = send(.commit(commit), purpose: .commit(file.id), at: now)
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
@@ -353,14 +380,19 @@ extension UploadSchedule {
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
   private func nextChunkToSend() -> (FileID, Int)? {
-    guard buffersInUse > 0 else { return nil }
+    guard buffersInUse > 0 || abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = sessionChunks < streamPlan.streams
     for id in activeMedium + activeLarge {
-      guard let entry = files.entry(id), let transfer = entry.file.transfer, !transfer.readIndices.isEmpty,
+      guard let entry = files.entry(id), let transfer = entry.file.transfer,
+        !transfer.readIndices.isEmpty || entry.file.isStreamed,
         best.map({ $0.time > entry.file.virtualTime }) ?? true
       else { continue }
       let file = entry.file
+      if file.isStreamed {
+        if mayStream(file, transfer) { best = (id, 0, file.virtualTime) }
+        continue
+      }
       if file.isWholeFile {
         guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits),
           !namesUnderWay.contains(path)
@@ -368,23 +400,23 @@ extension UploadSchedule {
       } else {
         guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream else { continue }
       }
-      // Two requests for one index must not overtake each other: an earlier content's may still be under way.
-      let busy = file.session?.chunksInFlight ?? []
-      guard let index = transfer.readIndices.first(where: { !busy.contains($0) }) else { continue }
+      guard let index = nextToSend(of: file, transfer) else { continue }
       best = (id, index, file.virtualTime)
     }
     return best.map { ($0.id, $0.index) }
   }
 
   private mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) {
+    if files[id]?.isStreamed == true { return stream(id, at: now) }
     guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return }
     if file.isWholeFile {
       guard let path = file.nextPath(limits) else { return }
       return sendWholeFiles([WholeFileTurn(id: id, path: path, digest: digest, read: read)], at: now)
     }
     if let identity = file.session?.identity {
+      let place = takePlace(of: index, in: file)
       let request = send(
-        .chunk(session: identity, index: index, digest: digest, read: read),
+        .chunk(session: identity, index: index, digest: digest, read: read, place: place),
         purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
         byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
       file.transfer?.set(.sending(request, read, digest), at: index)
@@ -401,7 +433,7 @@ extension UploadSchedule {
     var best: (id: FileID, time: UInt64)?
     for id in activeMedium + activeLarge {
       guard let entry = files.entry(id), let transfer = entry.file.transfer, !entry.file.isOpen,
-        best.map({ $0.time > entry.file.virtualTime }) ?? true
+        !entry.file.isStreamed, best.map({ $0.time > entry.file.virtualTime }) ?? true
       else { continue }
       if !entry.file.isWholeFile {
         switch entry.file.session?.state {
@@ -409,16 +441,16 @@ extension UploadSchedule {
         case .unconfirmed, .querying, nil: continue
         }
       }
-      guard transfer.nextPending() != nil else { continue }
+      guard nextPending(of: entry.file, transfer) != nil else { continue }
       best = (id, entry.file.virtualTime)
     }
     return best?.id
   }
 
   mutating func readChunk(of id: FileID, isSmall: Bool) {
-    guard let entry = files.entry(id), let transfer = entry.file.transfer, let index = transfer.nextPending() else {
-      return
-    }
+    guard let entry = files.entry(id), let transfer = entry.file.transfer,
+      let index = nextPending(of: entry.file, transfer)
+    else { return }
     let read = makeReadID()
     let byteCount = transfer.plan.byteCount(of: index)
     let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }

@@ -103,9 +103,10 @@ extension UploadSchedule {
     guard transfer.states.indices.contains(index) else { return false }
     let state = transfer.states[index]
     transfer.set(.unsealed, at: index)
+    releaseReads(of: transfer, behind: index)
     switch state {
     case .unsealed, .pending, .resting, .reading: return false
-    case .sending, .done: return true
+    case .sending, .streaming, .done: return true
     case .read(let read, _):
       release(read)
       return true
@@ -162,7 +163,7 @@ extension UploadSchedule {
       guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
         return false
       }
-      return file.transfer?.nextPending() != nil
+      return file.transfer.flatMap { nextPending(of: file, $0) } != nil
     }
     guard let place else { return nil }
     let id = earlyFiles.remove(at: place)
@@ -176,7 +177,7 @@ extension UploadSchedule {
     for id in earlyFiles {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now),
-        let index = transfer.readIndices.first(where: { !session.chunksInFlight.contains($0) })
+        let index = nextToSend(of: file, transfer)
       else { continue }
       return (id, index)
     }

@@ -100,7 +100,7 @@ extension FileUpload {
   fileprivate var isToBeDelivered: Bool {
     switch phase {
     case .writing, .held, .ready, .waiting: true
-    case .ignored, .interrupted, .finishing, .complete, .failed, .cancelled, .removed: false
+    case .ignored, .elsewhere, .interrupted, .finishing, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

@@ -49,7 +49,7 @@ extension UploadSchedule {
   }
 
   private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
-    let isIgnored = limits.ignores(snapshot.names)
+    let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.insert(snapshot.id) }
     if files[snapshot.id] == nil, inherited[snapshot.id] != nil {
       adopt(snapshot, at: now)
@@ -72,13 +72,14 @@ extension UploadSchedule {
   }
 
   private func phaseWhileOpen(_ snapshot: FileSnapshot) -> FileUpload.Phase {
-    limits.ignores(snapshot.names) ? .ignored : .writing
+    limits.leavesAlone(snapshot.names) ?? .writing
   }
 
   private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
+    cancelStream(of: file)
     file.snapshot = snapshot
     leaveTransfer(&file)
     checkpoint(&file)
@@ -118,7 +119,7 @@ extension UploadSchedule {
     file.path = snapshot.names.first ?? file.path
     files[snapshot.id] = file
     switch file.phase {
-    case .writing, .ignored:
+    case .writing, .ignored, .elsewhere:
       file.revision += 1
       endGrowth(&file)
       files[snapshot.id] = file
@@ -154,8 +155,9 @@ extension UploadSchedule {
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
     case .interrupted: if interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
-    case .writing, .ignored: openRenamed(snapshot.id, at: now)
+    case .writing, .ignored, .elsewhere: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
+      if let path = file.publishing?.path, !names.contains(path) { cancelStream(of: file) }
       if file.nextPath(limits) == nil {
         settleName(snapshot.id, at: now)
       } else if isBoundElsewhere(file) {
@@ -174,7 +176,7 @@ extension UploadSchedule {
   /// A file that is written, or ignored, has other names: it may be what is uploaded now, or no longer.
   private mutating func openRenamed(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
-    if !file.isOpen, file.phase == .ignored { return settleName(id, at: now) }
+    if !file.isOpen, file.phase != .writing { return settleName(id, at: now) }
     let phase = phaseWhileOpen(file.snapshot)
     if phase == file.phase {
       // Under its new name it may have to wait for its end, or need another session.
@@ -184,9 +186,9 @@ extension UploadSchedule {
       if isBoundElsewhere { abortSession(&file, at: now) }
       files[id] = file
       planSession(id, at: now)
-    } else if phase == .ignored {
+    } else if phase != .writing {
       openFiles.remove(id)
-      ignore(&file, at: now)
+      leaveAlone(&file, as: phase, at: now)
       files[id] = file
     } else {
       file.phase = phase
@@ -198,9 +200,9 @@ extension UploadSchedule {
   }
 
   /// By rule nothing of the file is sent; what was sent under another name is taken back.
-  private mutating func ignore(_ file: inout FileUpload, at now: Moment) {
+  private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: Moment) {
     giveUp(&file, keepsParts: true, at: now)
-    file.phase = .ignored
+    file.phase = phase
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))
@@ -219,6 +221,7 @@ extension UploadSchedule {
     openFiles.remove(id)
     inherited[id] = nil
     guard var file = files[id] else { return }
+    guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
     file.phase = .removed
@@ -239,7 +242,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     switch file.phase {
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
-    case .ignored, .finishing, .complete, .cancelled, .removed: return
+    case .ignored, .elsewhere, .finishing, .complete, .cancelled, .removed: return
     }
     giveUp(&file, keepsParts: true, at: now)
     file.phase = .cancelled
@@ -260,7 +263,7 @@ extension UploadSchedule {
     switch file.phase {
     case .failed, .waiting, .cancelled: break
     case .interrupted: return accept(id, at: now)
-    case .writing, .held, .ignored, .ready, .finishing, .complete, .removed: return
+    case .writing, .held, .ignored, .elsewhere, .ready, .finishing, .complete, .removed: return
     }
     if file.isOpen {
       files[id]?.phase = .writing
@@ -285,12 +288,20 @@ extension UploadSchedule {
   private mutating func evicted(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
     guard file.phase != .interrupted else { return discarded(id, at: now) }
+    guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     file.isLocal = false
     file.snapshot.names = []
     files[id] = file
     actions.append(.record(id))
     actions.append(.showStatus(id))
     remember(id)
+  }
+
+  /// What became of a file that went to other destinations only is theirs to say.
+  private mutating func forgetElsewhere(_ id: FileID) {
+    files[id] = nil
+    actions.append(.forget(id))
+    actions.append(.hide(id))
   }
 
   /// Keeps a bounded number of files visible that are no longer in the spool.
@@ -408,8 +419,8 @@ extension UploadSchedule {
   /// A settled file goes to work, or is kept back when all its names are temporary.
   mutating func settleName(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
-    if limits.ignores(file.snapshot.names), file.receipt == nil {
-      ignore(&file, at: now)
+    if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
+      leaveAlone(&file, as: phase, at: now)
       files[id] = file
     } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish {
       interrupted(id, interruption, at: now)

@@ -69,7 +69,8 @@ extension UploadSchedule {
     _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: Moment
   ) {
     if file.isWholeFile || file.session?.id == nil {
-      let bytes = Int(clamping: receipt.sizeBytes)
+      // What was seen of a stream while it went is counted.
+      let bytes = Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.streamedBytes))
       acknowledgedBytes += receipt.sizeBytes
       file.progress.rate.add(bytes, at: now.monotonic)
       rate.add(bytes, at: now.monotonic)
@@ -119,6 +120,6 @@ extension UploadSchedule {
 
   /// The file's name that was published; nil when the file has had another one since. Names are compared byte by byte.
   private func path(of file: FileUpload, publishedAs name: String) -> RelativePath? {
-    file.snapshot.names.first { publishedName($0).utf8.elementsEqual(name.utf8) }
+    file.snapshot.names.first { publishedName(file.id, $0).utf8.elementsEqual(name.utf8) }
   }
 }

@@ -24,7 +24,7 @@ extension UploadSchedule {
         reusedChunks += 1
         release(read)
         actions.append(.showStatus(id))
-      } else {
+      } else if !beginsRowAnew(id, with: index, read: read, at: now) {
         transfer.set(.read(read, digest), at: index)
       }
     case .changed where isOfGrowingFile:
@@ -64,7 +64,7 @@ extension UploadSchedule {
     let purpose = underway.purpose
     namesUnderWay.subtract(underway.publishes)
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
-    learn(offers)
+    learn(offers, at: now)
     learnEncodings(from: outcome)
     settleBudget(of: underway)
     switch purpose {
@@ -109,11 +109,12 @@ extension UploadSchedule {
   private mutating func learnEncodings(from outcome: StepOutcome) {
     switch outcome {
     case .sessionOpened(_, _, _, let encodings), .held(_, _, _, let encodings, _, _): self.encodings = encodings
-    case .warmed, .chunkStored, .chunkStoredAs, .published, .incomplete, .each, .ended, .refused: break
+    case .warmed, .stillThere, .chunkStored, .chunkStoredAs, .published, .incomplete, .each, .ended, .refused: break
     }
   }
 
-  private mutating func learn(_ offers: DestinationOffers) {
+  private mutating func learn(_ offers: DestinationOffers, at now: Moment) {
+    if let abilities = offers.abilities { learn(abilities, at: now) }
     if let encodings = offers.encodings { self.encodings = encodings }
     if let filesPerRequest = offers.filesPerRequest {
       self.filesPerRequest = max(1, min(filesPerRequest, limits.smallBuffers))
@@ -164,6 +165,7 @@ extension UploadSchedule {
     case .wholeFiles:
       chunkRequests -= 1
       if underway.carriesSmallFiles { smallRequests -= 1 }
+      if underway.streams != nil { streamRequests -= 1 }
     case .openSession, .querySession, .secureSession, .commit: controlRequests -= 1
     case .prewarm, .abort: break
     }
@@ -173,7 +175,7 @@ extension UploadSchedule {
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
     guard case .refused(let failure) = outcome else { return endpoints.succeeded(endpoint, at: now.monotonic) }
     switch failure.kind {
-    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded): break
+    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): break
     case .transport, .serverError, .unexpectedAnswer: endpoints.failed(endpoint, at: now.monotonic)
     default: endpoints.succeeded(endpoint, at: now.monotonic)
     }
@@ -210,6 +212,8 @@ extension UploadSchedule {
       case .probing, .closed: break  // an older request that was under way when the gate closed
       }
     case .ignore:
+      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+    case .pauseFile where failure.kind == .transport(.bodyUnavailable):
       if gate == .probing(request) { gate = .closed(until: now.monotonic) }
     case .retryStep, .pauseFile, .startNewSession, .fail:
       if case .transport = failure.kind {

@@ -26,6 +26,8 @@ extension UploadSchedule {
     }
     session.state = .open
     session.id = sessionID
+    // What the server can do has only been learned by this answer, perhaps.
+    if !abilities.bindsNameAtOpening { session.boundPath = nil }
     session.openedAtSeconds = now.wallMilliseconds / 1000
     session.expiresAtSeconds = expiresAt
     if chunkBytes != session.chunkBytes {
@@ -58,6 +60,11 @@ extension UploadSchedule {
       file.session?.held.replace(with: digests, tokens: tokens)
       file.session?.state = .open
       if let transfer = file.transfer, let held = file.session?.held { takeBackDenied(of: transfer, notIn: held) }
+      checkpoint(&file)
+      files[id] = file
+      actions.append(.showStatus(id))
+    case .stillThere:
+      file.session?.state = .open
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))

@@ -134,8 +134,8 @@ extension UploadSchedule {
       orders.append(
         WholeFileOrder(
           file: turn.id, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [], path: turn.path,
-          digest: turn.digest, read: turn.read, modifiedNanoseconds: file.snapshot.modifiedNanoseconds,
-          mode: file.snapshot.mode))
+          digest: turn.digest, read: turn.read, streamedBytes: file.isStreamed ? file.snapshot.sizeBytes : nil,
+          modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode))
       byteCount += file.snapshot.sizeBytes
       opensConnection = opensConnection || file.needsNewConnection
     }
@@ -148,6 +148,7 @@ extension UploadSchedule {
         file.publishing = FileUpload.Publishing(
           request: request, path: order.path, epoch: order.epoch, nonce: order.nonce)
         if let read = order.read { file.transfer?.set(.sending(request, read, order.digest), at: 0) }
+        if order.streamedBytes != nil { file.transfer?.set(.streaming(request), at: 0) }
         if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
       }
       actions.append(.showStatus(order.file))
@@ -188,8 +189,8 @@ extension StepOutcome {
   fileprivate var refusesBundle: Bool {
     guard case .refused(let failure) = self else { return false }
     switch failure.kind {
-    case .badRequest, .tooLarge, .sessionGone, .conflict, .nameRefused, .digestMismatch, .tagMismatch,
-      .unexpectedAnswer, .forbidden:
+    case .badRequest, .tooLarge, .sessionGone, .rowLost, .conflict, .nameRefused, .digestMismatch, .tagMismatch,
+      .unexpectedAnswer, .unclearEnd, .forbidden:
       return true
     case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .transport: return false
     }

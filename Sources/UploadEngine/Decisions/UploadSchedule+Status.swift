@@ -74,12 +74,12 @@ extension UploadSchedule {
 
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
-    guard let file = files[id], file.phase != .removed else { return nil }
+    guard let file = files[id], file.phase != .removed, file.phase != .elsewhere else { return nil }
     let state: CatalogState
     switch file.phase {
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
     case .interrupted, .failed, .cancelled: state = .failed
-    case .writing, .held, .ignored, .ready, .waiting, .removed: state = .pending
+    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: state = .pending
     }
     return CatalogEntry(
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
@@ -91,12 +91,14 @@ extension UploadSchedule {
 
   /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
   public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
-    // Nobody knows the file, so nobody will deliver it.
-    guard let file = files.entry(id)?.file else { return (.max, .failed) }
+    // Nobody knows the file, so nobody will deliver it; where there are other destinations, it may have been for them.
+    guard let file = files.entry(id)?.file else {
+      return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered)
+    }
     switch file.phase {
     case .writing, .ready, .waiting, .finishing: return nil
     case .complete: return (file.snapshot.epoch, .delivered)
-    case .held, .ignored: return (file.snapshot.epoch, .notToBeDelivered)
+    case .held, .ignored, .elsewhere: return (file.snapshot.epoch, .notToBeDelivered)
     case .interrupted, .failed, .cancelled: return (file.snapshot.epoch, .failed)
     case .removed: return (.max, file.wasDelivered ? .delivered : .failed)
     }
@@ -131,6 +133,17 @@ extension UploadSchedule {
     files.oldestDelivered(countMax: countMax).map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
   }
 
+  /// Whether the local copy of a file may go as far as this destination is concerned: it has this content, or is not to get it.
+  public func mayLose(_ id: FileID, epoch: UInt64) -> Bool {
+    guard let file = files[id] else { return false }
+    switch file.phase {
+    case .complete: return file.snapshot.epoch == epoch
+    case .ignored, .elsewhere: return true
+    case .interrupted: return interruptedPolicy(for: file) == .discard
+    case .writing, .held, .ready, .waiting, .finishing, .failed, .cancelled, .removed: return false
+    }
+  }
+
   /// Delivered files whose local copy has been kept long enough; at most so many at once.
   public mutating func expired(at now: Moment, countMax: Int = 256) -> [EvictionCandidate] {
     guard let keep = limits.keepDelivered else { return [] }
@@ -149,7 +162,7 @@ extension UploadSchedule {
     switch file.phase {
     case .writing: return .writing
     case .held: return .held
-    case .ignored: return .ignored
+    case .ignored, .elsewhere: return .ignored
     case .interrupted: return .interrupted
     case .waiting: return .waiting
     case .finishing: return .uploading
@@ -169,6 +182,7 @@ extension UploadSchedule {
     case .held:
       "The name looks like one that a program uses while it writes; the file is delivered once it is renamed."
     case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
+    case .elsewhere: "A rule says that the file goes to other destinations."
     case .interrupted: "Its writer did not finish it, so it is not published; it is kept in the spool."
     case .cancelled: "The upload was cancelled; the file is kept in the spool."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
@@ -186,6 +200,7 @@ extension UploadSchedule {
     status.chunkBytes = file.transfer?.plan.chunkBytes ?? file.session?.chunkBytes ?? limits.chunkBytes
     let isDelivered = file.receipt != nil
     status.acknowledgedBytes = isDelivered ? size : file.transfer?.doneBytes ?? 0
+    if file.isStreamed, !isDelivered, file.publishing != nil { status.acknowledgedBytes = file.progress.streamedBytes }
     status.bytesPerSecond = isDelivered ? 0 : file.progress.rate.rate(at: now.monotonic)
     if status.bytesPerSecond > 0, size >= status.acknowledgedBytes {
       status.etaSeconds = Double(size - status.acknowledgedBytes) / status.bytesPerSecond
@@ -210,7 +225,9 @@ extension UploadSchedule {
       status.lastFailure = gateFailure
       status.attempts = max(file.attempts, gateAttempts)
       status.nextAttemptMilliseconds = gateReopens(at: now)
-    case .writing, .held, .ignored, .interrupted, .ready, .finishing, .complete, .failed, .cancelled, .removed: break
+    case .writing, .held, .ignored, .elsewhere, .interrupted, .ready, .finishing, .complete, .failed, .cancelled,
+      .removed:
+      break
     }
   }
 

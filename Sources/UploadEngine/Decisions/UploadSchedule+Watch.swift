@@ -2,11 +2,15 @@ import FileModel
 
 /// Speed, and what does not move.
 extension UploadSchedule {
-  private static let lookInterval: Duration = .seconds(1)
+  /// While whole files are streamed there are no acknowledgements to show: how far they are is seen only by looking.
+  private var lookInterval: Duration { streamRequests > 0 ? .milliseconds(200) : .seconds(1) }
 
   /// How many bytes of its body each request has handed to the network; answers ``UploadAction/lookAtProgress``.
   public mutating func progressed(_ sentBytes: [HTTPRequestID: UInt64], at now: Moment) {
-    for (request, bytes) in sentBytes { watchdog.sent(bytes, by: request, at: now.monotonic) }
+    for (request, bytes) in sentBytes {
+      watchdog.sent(bytes, by: request, at: now.monotonic)
+      if let id = requests[request]?.streams { streamed(bytes, of: id, request, at: now) }
+    }
   }
 
   /// A chunk or a whole file goes out.
@@ -16,14 +20,27 @@ extension UploadSchedule {
     let patience = TripleWatchdog.patience(
       bytes: byteCount, bytesPerSecond: estimate.bytesPerSecond, streams: streamPlan.streams, attempts: attempts)
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
-    if !isLooking {
-      isLooking = true
-      deadlines.insert(.look, at: now.monotonic + Self.lookInterval)
-    }
+    beginLooking(at: now)
     if !isAdjusting {
       isAdjusting = true
       deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval)
     }
+  }
+
+  mutating func beginLooking(at now: Moment) {
+    guard !isLooking else { return }
+    isLooking = true
+    deadlines.insert(.look, at: now.monotonic + lookInterval)
+  }
+
+  /// A whole file goes out that is read while it is sent. The transport sees a body that stalls, and how long the server may
+  /// take over its answer.
+  mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: Moment) {
+    sampler.sent(0)
+    streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
+    let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + UploadConstants.watchdogSession
+    watchdog.started(request, of: id, patience: patience, at: now.monotonic)
+    beginLooking(at: now)
   }
 
   /// It has been answered.
@@ -56,7 +73,7 @@ extension UploadSchedule {
     isLooking = watchdog.isWatching
     guard isLooking else { return }
     actions.append(.lookAtProgress)
-    deadlines.insert(.look, at: now.monotonic + Self.lookInterval)
+    deadlines.insert(.look, at: now.monotonic + lookInterval)
   }
 
   private mutating func react(to alarm: TripleWatchdog.Alarm, at now: Moment) {

@@ -49,12 +49,16 @@ public struct UploadLimits: Hashable, Sendable {
   public init() {}
 
   /// A file shows under this name what it holds once it is complete.
-  func publishes(_ path: RelativePath) -> Bool { !temporaryNames.matches(path) && !ignores(path) }
+  func publishes(_ path: RelativePath) -> Bool {
+    !temporaryNames.matches(path) && rules.settings(for: path).upload != .never
+  }
 
-  /// A file of these names is never sent.
-  func ignores(_ names: [RelativePath]) -> Bool { !names.isEmpty && names.allSatisfy(ignores) }
-
-  private func ignores(_ path: RelativePath) -> Bool { rules.settings(for: path).upload == .never }
+  /// What a file of these names is to this uploader if it never sends it; nil when it does.
+  func leavesAlone(_ names: [RelativePath]) -> FileUpload.Phase? {
+    guard let first = names.first else { return nil }
+    guard names.allSatisfy({ rules.settings(for: $0).upload == .never }) else { return nil }
+    return rules.isForAsker(first) ? .ignored : .elsewhere
+  }
 }
 
 /// All files and whose turn it is. Pure: events come in with the time, actions go out; it reads no clock, does no I/O and
@@ -74,6 +78,8 @@ public struct UploadSchedule: Sendable {
     /// Of a chunk or a whole file.
     var byteCount = 0
     var carriesSmallFiles = false
+    /// The file that is read while it is sent.
+    var streams: FileID?
     /// A watchdog ended it.
     var isGivenUp = false
     var endpoint = EndpointID.first
@@ -125,9 +131,10 @@ public struct UploadSchedule: Sendable {
   }
 
   let limits: UploadLimits
-  let abilities: DestinationAbilities
+  /// A server may say more of them than was known at the start; see ``DestinationOffers``.
+  var abilities: DestinationAbilities
   /// The destination's name for a path; a receipt names what was published.
-  let publishedName: @Sendable (RelativePath) -> String
+  let publishedName: @Sendable (FileID, RelativePath) -> String
   var policy = RetryPolicy()
   var random: any RandomNumberGenerator & Sendable
 
@@ -175,6 +182,8 @@ public struct UploadSchedule: Sendable {
   var smallRequests = 0
   /// Chunks of sessions in flight.
   var sessionChunks = 0
+  /// Requests in flight that read their file while they send it.
+  var streamRequests = 0
   var estimate: SpeedEstimate
   var sampler = SpeedSampler()
   var streamPlan: StreamPlan
@@ -224,12 +233,12 @@ public struct UploadSchedule: Sendable {
   /// A schedule with nothing to do but what an earlier run left.
   public init(
     limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry] = [], records: [ResumeRecord] = [],
-    endpointCount: Int = 1, publishedName: (@Sendable (RelativePath) -> String)? = nil,
+    endpointCount: Int = 1, publishedName: (@Sendable (FileID, RelativePath) -> String)? = nil,
     random: any RandomNumberGenerator & Sendable
   ) {
     self.limits = limits
     self.abilities = abilities
-    self.publishedName = publishedName ?? { $0.displayText }
+    self.publishedName = publishedName ?? { $1.displayText }
     self.random = random
     endpoints = EndpointTable(count: endpointCount)
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)

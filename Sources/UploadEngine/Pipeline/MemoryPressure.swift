@@ -3,7 +3,7 @@ import Glibc
 /// Reads how much memory is left: what the machine has, and what the control groups leave of it (spec A2).
 ///
 /// Blocking reads of a few small files that live in the kernel; never made on a filesystem thread.
-struct MemoryPressure: Sendable {
+package struct MemoryPressure: Sendable {
   /// Where the kernel shows it; tests have files of their own.
   struct Paths: Hashable, Sendable {
     var memoryInformation = "/proc/meminfo"
@@ -24,13 +24,16 @@ struct MemoryPressure: Sendable {
   private let groups: [Group]
 
   /// Finds the groups; a process is not moved to others while it runs.
-  init(paths: Paths = Paths()) {
+  init(paths: Paths) {
     self.paths = paths
     groups = Self.findGroups(paths)
   }
 
+  /// What holds for this process.
+  package init() { self.init(paths: Paths()) }
+
   /// The least that any of them leaves; nil when nothing can be read.
-  func availableBytes() -> UInt64? {
+  package func availableBytes() -> UInt64? {
     (groups.map(Self.left) + [machine()]).compactMap { $0 }.min()
   }
 

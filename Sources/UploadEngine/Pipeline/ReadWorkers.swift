@@ -19,6 +19,8 @@ public struct ReadJob: Sendable {
   public var buffer: ChunkBuffer?
   /// The receiver takes LZ4: the bytes are compressed where that saves enough.
   public var mayCompress: Bool
+  /// Who is told of its end in place of the workers' owner.
+  var stream: FileStream?
 
   /// A chunk of a file at an epoch.
   public init(

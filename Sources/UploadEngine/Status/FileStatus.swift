@@ -122,6 +122,8 @@ public struct FileStatus: Hashable, Sendable {
   public var receipt: Receipt?
   /// False once the local copy was evicted.
   public var isLocal: Bool
+  /// Where the mount has several destinations: those that the file goes to.
+  public var destinations: [DestinationStatus] = []
 
   /// A file of which only the name is known.
   public init(id: FileID, path: RelativePath, publishedName: String, state: State) {
@@ -141,6 +143,37 @@ public struct FileStatus: Hashable, Sendable {
     streams = 0
     isPrewarmed = false
     isLocal = true
+  }
+}
+
+/// What became of a file at one of several destinations.
+public struct DestinationStatus: Hashable, Sendable {
+  /// The destination's name.
+  public var name: DestinationName
+  /// Its address, without credentials.
+  public var url: String
+  /// The file as the destination's engine sees it.
+  public var status: FileStatus
+
+  /// Puts them together.
+  public init(name: DestinationName, url: String, status: FileStatus) {
+    self.name = name
+    self.url = url
+    self.status = status
+  }
+}
+
+/// One of several destinations as a whole.
+public struct DestinationSummary: Hashable, Sendable {
+  /// The destination's name.
+  public var name: DestinationName
+  /// As if it were the only one.
+  public var summary: MountSummary
+
+  /// Puts them together.
+  public init(name: DestinationName, summary: MountSummary) {
+    self.name = name
+    self.summary = summary
   }
 }
 
@@ -179,6 +212,8 @@ public struct MountSummary: Hashable, Sendable {
   public var nextAttemptMilliseconds: Int64?
   /// Files that failed and wait for a retry by hand, at most 100 names.
   public var failedPaths: [RelativePath] = []
+  /// Where there are several destinations: each by itself.
+  public var destinations: [DestinationSummary] = []
 
   /// Nothing known yet.
   public init() {}

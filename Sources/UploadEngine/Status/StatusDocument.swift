@@ -43,7 +43,26 @@ public enum StatusDocument {
       }
       json.field("receipt", receipt: status.receipt)
       json.field("local", status.isLocal)
+      if !status.destinations.isEmpty {
+        json.field("destinations", objects: status.destinations) { destination(&$0, $1) }
+      }
     }
+  }
+
+  /// What differs from destination to destination.
+  private static func destination(_ json: inout JSONWriter, _ destination: DestinationStatus) {
+    let status = destination.status
+    json.field("name", destination.name.text)
+    json.field("url", destination.url)
+    json.field("state", status.state.rawValue)
+    json.field("reason", status.reason)
+    json.field("published_name", status.publishedName)
+    progress(status, &json)
+    json.field("attempts", status.attempts)
+    json.field("last_error", failure: status.lastFailure)
+    json.field("next_attempt_at", millisecondsSince1970: status.nextAttemptMilliseconds)
+    json.field("completed", millisecondsSince1970: status.completedAtMilliseconds)
+    json.field("receipt", receipt: status.receipt)
   }
 
   private static func names(_ status: FileStatus, _ json: inout JSONWriter) {
@@ -103,6 +122,7 @@ extension JSONWriter {
       $0.field("merkle_root", receipt.merkleRoot)
       $0.field("chain_tip", receipt.chainTip)
       $0.field("published_at", millisecondsSince1970: receipt.publishedAtMilliseconds)
+      if let answer = receipt.answer { $0.field("answer", answer) }
     }
   }
 

@@ -85,6 +85,11 @@ public final class StatusTree: VirtualTree {
     notifier.note()
   }
 
+  /// Drops the documents of a file that one engine knows no more, unless another destination's still does.
+  func removeIfUnknown(id: FileID) {
+    if source.status(of: id) == nil { remove(id: id) } else { changed(id: id) }
+  }
+
   /// Drops a file's documents.
   public func remove(id: FileID) {
     state.withLock { state in

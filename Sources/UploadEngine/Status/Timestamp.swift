@@ -1,11 +1,11 @@
 /// Times for people and programs alike (RFC 3339).
-enum Timestamp {
+package enum Timestamp {
   private static let yearZero: Int64 = -62_167_219_200_000
   private static let endOfYear9999: Int64 = 253_402_300_799_999
 
   /// `2026-02-28T23:59:59.999Z`. Times outside of the years 0 to 9999, which the format does not have, are shown as the
   /// nearest one that it has.
-  static func text(millisecondsSince1970 milliseconds: Int64) -> String {
+  package static func text(millisecondsSince1970 milliseconds: Int64) -> String {
     let time = min(max(milliseconds, yearZero), endOfYear9999)
     let (days, inDay) = floorDivide(time, by: 86_400_000)
     let date = civilDate(daysSince1970: days)

@@ -64,6 +64,10 @@ enum CatalogSchema {
           DROP TABLE receipt;
           """)
     }
+    // What a server said that says things of its own.
+    migrator.registerMigration("3") { database in
+      try database.execute(sql: "ALTER TABLE file ADD COLUMN receipt_answer TEXT")
+    }
     return migrator
   }
 
@@ -86,7 +90,8 @@ enum CatalogRows {
   private static let pageRowsMax = 2048
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
-    closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms FROM file
+    closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer
+    FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
   private static let selectIdentities = """
@@ -95,19 +100,19 @@ enum CatalogRows {
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
+    receipt_answer, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
     failure_code = excluded.failure_code, failure_message = excluded.failure_message,
     completed_ms = excluded.completed_ms, opened_ms = excluded.opened_ms, closed_ms = excluded.closed_ms,
     published = excluded.published, receipt_id = excluded.receipt_id, receipt_name = excluded.receipt_name,
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
-    published_ms = excluded.published_ms, changed = excluded.changed
+    published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
-    receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL
+    receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL)
     """
 
@@ -169,7 +174,7 @@ enum CatalogRows {
       // No path holds a zero byte.
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
-      receipt?.chainTip, receipt?.publishedAtMilliseconds,
+      receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer,
     ])
   }
 
@@ -208,7 +213,7 @@ enum CatalogRows {
     else { return nil }
     return Receipt(
       id: id, name: name, sizeBytes: UInt64(bitPattern: size), merkleRoot: merkleRoot, chainTip: chainTip,
-      publishedAtMilliseconds: published)
+      publishedAtMilliseconds: published, answer: columns.text(19))
   }
 }
 
@@ -264,7 +269,7 @@ private struct Columns {
 
 extension FileID {
   /// Big-endian, so that SQLite's order of bytes is the order of identities, which is that of time.
-  fileprivate var blob: Data {
+  var blob: Data {
     var writer = ByteWriter(capacity: 16)
     writer.append(high.byteSwapped)
     writer.append(low.byteSwapped)

@@ -1,19 +1,43 @@
+public import FileModel
 import Glibc
 import Synchronization
 
 /// `<spool>/.state`: where the engine keeps what it must not forget, and the lock that keeps a second mount away.
 public final class StateDirectory: Sendable {
+  /// Where the engine of one destination keeps its part.
+  public struct Place: Hashable, Sendable {
+    /// Its folder.
+    let path: String
+    /// The catalog's database.
+    public var catalogPath: String { path + "/catalog.sqlite" }
+    /// The folder of the resume records.
+    public var resumeDirectory: String { path + "/resume" }
+  }
+
   /// The folder itself.
   public let path: String
-  /// The catalog's database.
-  public var catalogPath: String { path + "/catalog.sqlite" }
-  /// The folder of the resume records.
-  public var resumeDirectory: String { path + "/resume" }
+  /// Which names templates have given, the same for every destination.
+  public var namesPath: String { path + "/names.sqlite" }
   /// The key that resume records are encrypted with.
   public var masterKeyFile: String { path + "/master.key" }
 
   /// Held open for as long as the spool is ours; the kernel frees the lock when the process ends, however it ends.
   private let lockDescriptor: Mutex<Int32>
+
+  /// The place of a destination's engine, which is made where it is missing. The main one's is the folder itself, so that a
+  /// spool in which there was only one stays what it was.
+  public func place(of destination: DestinationName) throws(StorageError) -> Place {
+    var folder = path
+    if destination != .main {
+      for part in ["/destinations", "/\(destination)"] {
+        folder += part
+        try Self.makePrivateFolder(folder)
+      }
+    }
+    let place = Place(path: folder)
+    try Self.makePrivateFolder(place.resumeDirectory)
+    return place
+  }
 
   /// Makes the folder where it is missing, makes sure that it is private, and locks it.
   ///
@@ -22,12 +46,6 @@ public final class StateDirectory: Sendable {
     path = spool + "/.state"
     try Self.makePrivateFolder(path)
     lockDescriptor = Mutex(try Self.lock(path + "/lock", spool: spool))
-    do {
-      try Self.makePrivateFolder(path + "/resume")
-    } catch {
-      unlock()
-      throw error
-    }
   }
 
   deinit { unlock() }

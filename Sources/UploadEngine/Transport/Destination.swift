@@ -20,10 +20,19 @@ public protocol Destination: Sendable {
   func followUp(of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest?
   /// What the response to a step means, with those to its follow-ups.
   func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome
+  /// What it means for a step that there was no answer.
+  func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome
   /// What a response says about the server, whatever the step was.
   func offers(in response: HTTPResponse) -> DestinationOffers
   /// The name under which a file's path will be published; tells people when it differs from the path.
   func publishedName(for path: RelativePath) -> String
+  /// The request that takes away again what was published; nil where nobody can. Captures are never taken away: only a test
+  /// of the destination cleans up behind itself.
+  func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest?
+  /// The request that asks what the server takes; nil where it cannot be asked.
+  func limitsRequest(at endpoint: EndpointID) -> HTTPRequest?
+  /// What the server takes, by its answer to that; nil when it is not understood.
+  func limits(in response: HTTPResponse) -> DestinationLimits?
 }
 
 extension Destination {
@@ -43,11 +52,41 @@ extension Destination {
     return outcome(of: step, response: first)
   }
 
+  /// It can be tried again.
+  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+    .refused(StepFailure(.transport(error.kind), error.message))
+  }
+
   /// Nothing beyond the abilities.
   public func offers(in response: HTTPResponse) -> DestinationOffers { DestinationOffers() }
 
   /// The only address.
   public func displayURL(of endpoint: EndpointID) -> String { displayURL }
+
+  /// What is published stays.
+  public func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest? {
+    nil
+  }
+
+  /// There is nobody to ask.
+  public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { nil }
+
+  /// Nobody was asked.
+  public func limits(in response: HTTPResponse) -> DestinationLimits? { nil }
+}
+
+/// What a server says that it takes, when it is asked.
+public struct DestinationLimits: Hashable, Sendable {
+  /// The largest file; nil when it does not say.
+  public var fileBytesMax: UInt64?
+  /// The shortest and the longest chunk; nil when it does not say.
+  public var chunkBytes: ClosedRange<Int>?
+
+  /// What a server says.
+  public init(fileBytesMax: UInt64? = nil, chunkBytes: ClosedRange<Int>? = nil) {
+    self.fileBytesMax = fileBytesMax
+    self.chunkBytes = chunkBytes
+  }
 }
 
 /// What a destination can do, as data.
@@ -60,12 +99,16 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var unknownLength: Bool
   /// A file of at most this size goes in one request; 0 when there is no such request.
   public var wholeFileBytesMax: Int
+  /// A larger one does as well: it is read while it is sent.
+  public var streamsWholeFiles = false
   /// The largest file that is accepted; nil when unknown.
   public var fileBytesMax: UInt64?
   /// A commit may be sent while chunks are on their way: the server waits for them.
   public var commitWaitsForChunks: Bool
   /// A session publishes under the name that it was opened with; another name needs another session.
   public var bindsNameAtOpening = false
+  /// Which chunks are taken only one after another.
+  public var rows = ChunkRows.none
   /// A commit names every chunk by its digest and the token with which it was acknowledged.
   public var commitListsChunks = false
   /// A session without a chunk cannot be published: an empty file goes as a whole file.
@@ -132,9 +175,15 @@ public struct DestinationOffers: Hashable, Sendable {
   public var encodings: Set<ChunkEncoding>?
   /// How many small files one request may carry; nil when the answer does not say.
   public var filesPerRequest: Int?
+  /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
+  /// destination claims no more than any of its servers can do.
+  public var abilities: DestinationAbilities?
 
   /// What an answer says.
-  public init(encodings: Set<ChunkEncoding>? = nil, filesPerRequest: Int? = nil) {
+  public init(
+    encodings: Set<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, abilities: DestinationAbilities? = nil
+  ) {
+    self.abilities = abilities
     self.encodings = encodings
     self.filesPerRequest = filesPerRequest
   }
@@ -225,14 +274,18 @@ public struct ChunkSending: Sendable {
   public var encoding: ChunkEncoding
   /// The chunk's bytes, as they travel.
   public var body: any PinnedBytes
+  /// Where in its row it is.
+  public var place: ChunkPlace
   /// Counts what has been handed to the network.
   public var sentBytes: SentByteCounter
 
   /// A chunk with its bytes; plain ones, unless said otherwise.
   public init(
     session: SessionIdentity, index: Int, digest: ChunkDigest, plainBytes: Int? = nil,
-    encoding: ChunkEncoding = .identity, body: any PinnedBytes, sentBytes: SentByteCounter
+    encoding: ChunkEncoding = .identity, body: any PinnedBytes, place: ChunkPlace = ChunkPlace(),
+    sentBytes: SentByteCounter
   ) {
+    self.place = place
     self.plainBytes = plainBytes ?? body.bytes.count
     self.encoding = encoding
     self.session = session
@@ -263,12 +316,16 @@ public struct SessionCommit: Hashable, Sendable {
   public var mode: UInt32
   /// Every chunk, in order; empty where the destination does not ask for them.
   public var chunks: [CommittedChunk]
+  /// The file's identity; nil where nobody asks for it.
+  public var fileID: FileID?
 
   /// Collects what a commit states.
   public init(
     session: SessionIdentity, sizeBytes: UInt64, chunkCount: Int, merkleRoot: [UInt8], chainTip: [UInt8],
-    path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32, chunks: [CommittedChunk] = []
+    path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32, chunks: [CommittedChunk] = [],
+    fileID: FileID? = nil
   ) {
+    self.fileID = fileID
     self.chunks = chunks
     self.session = session
     self.sizeBytes = sizeBytes
@@ -295,7 +352,13 @@ public struct CommittedChunk: Hashable, Sendable {
   }
 }
 
-/// A small file in one request.
+/// A file that is read while it is sent.
+public protocol StreamedFile: StreamedBytes {
+  /// Merkle root and tip of the commitment chain over its pieces; nil before all of it was sent.
+  var proof: (merkleRoot: [UInt8], chainTip: [UInt8])? { get }
+}
+
+/// A file in one request.
 public struct WholeFileSending: Sendable {
   /// The file's identity.
   public var fileID: FileID
@@ -311,8 +374,10 @@ public struct WholeFileSending: Sendable {
   public var plainBytes: Int
   /// What `body` is.
   public var encoding: ChunkEncoding
-  /// The file's bytes, as they travel; nil when it is empty.
+  /// The file's bytes, as they travel; nil when it is empty, or streamed.
   public var body: (any PinnedBytes)?
+  /// Its bytes when they are read while they are sent; `digest` says nothing then.
+  public var stream: (any StreamedFile)?
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64
   /// Permission bits.
@@ -354,6 +419,8 @@ public enum StepOutcome: Hashable, Sendable {
   case held(
     digests: [Int: [UInt8]], chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
     encodings: Set<ChunkEncoding> = [.identity], tokens: [Int: String] = [:], isDurable: Bool = false)
+  /// The session is there, and so is what it has acknowledged: the server keeps no list that could say otherwise.
+  case stillThere
   /// The chunk is stored and its digests were checked.
   case chunkStored
   /// Likewise; from now on the server knows it by this token.
@@ -384,11 +451,15 @@ public struct Receipt: Hashable, Sendable, Codable {
   public var chainTip: String
   /// When it was published by the server's clock, milliseconds since 1970.
   public var publishedAtMilliseconds: Int64
+  /// What the server said, where that is not known beforehand: JSON.
+  public var answer: String?
 
   /// A receipt as the server gave it.
   public init(
-    id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64
+    id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
+    answer: String? = nil
   ) {
+    self.answer = answer
     self.id = id
     self.name = name
     self.sizeBytes = sizeBytes
@@ -408,6 +479,9 @@ public struct StepFailure: Error, Hashable, Sendable {
     case forbidden
     /// 404 or 410: the session is unknown or has expired; start a new one.
     case sessionGone
+    /// What was acknowledged of the chunk's row is gone, or the server holds bytes behind it of which nobody knows what they
+    /// are: the row is to begin anew.
+    case rowLost
     /// 409: another request for the same thing is under way, or the state does not allow it.
     case conflict
     /// 413: the file or the chunk is larger than the server takes.
@@ -430,6 +504,8 @@ public struct StepFailure: Error, Hashable, Sendable {
     case serverError
     /// An answer that the protocol does not know, or nonsense.
     case unexpectedAnswer
+    /// Everything was sent and no answer came, and doing it twice may do harm.
+    case unclearEnd
     /// No answer at all.
     case transport(TransportError.Kind)
   }

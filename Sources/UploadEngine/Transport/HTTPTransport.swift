@@ -60,6 +60,30 @@ public protocol PinnedBytes: AnyObject, Sendable {
   var bytes: UnsafeRawBufferPointer { get }
 }
 
+/// Bytes of a request's body that come while it is sent: a file that is larger than memory. The transport asks for them on
+/// its own thread, so no call may wait.
+public protocol StreamedBytes: AnyObject, Sendable {
+  /// How many there are in all.
+  var byteCount: Int { get }
+  /// A request begins to send them, from the first on; perhaps not for the first time. `whenReady` is called, on any thread,
+  /// when there are bytes after ``next()`` had none, or none will come any more.
+  func begin(whenReady: @escaping @Sendable () -> Void)
+  /// What follows. The bytes that it gave before are no longer used.
+  func next() -> StreamedBytesSupply
+  /// The request has ended.
+  func end()
+}
+
+/// What ``StreamedBytes`` have at a moment.
+public enum StreamedBytesSupply: Sendable {
+  /// At least one byte, and no more than are left.
+  case bytes(any PinnedBytes)
+  /// None yet.
+  case later
+  /// None any more: the request is to be broken off, for this reason.
+  case failed(String)
+}
+
 /// One HTTP header field.
 public struct HTTPHeader: Hashable, Sendable {
   /// The field's name; compared without regard to case.
@@ -82,6 +106,8 @@ public struct HTTPRequest: Sendable {
     case get = "GET"
     case post = "POST"
     case put = "PUT"
+    case patch = "PATCH"
+    case options = "OPTIONS"
     case delete = "DELETE"
   }
 
@@ -101,25 +127,35 @@ public struct HTTPRequest: Sendable {
       case bytes([UInt8])
       /// Bytes sent from memory that the object keeps alive and unchanged until the request has completed.
       case pinned(any PinnedBytes)
+      /// Bytes that come while the request is sent; at most one such part.
+      case streamed(any StreamedBytes)
 
       /// Its length.
       public var byteCount: Int {
         switch self {
         case .bytes(let bytes): bytes.count
         case .pinned(let pinned): pinned.bytes.count
+        case .streamed(let stream): stream.byteCount
         }
       }
+    }
+
+    /// What of it comes while it is sent.
+    public var stream: (any StreamedBytes)? {
+      for case .streamed(let stream) in pieces { return stream }
+      return nil
     }
 
     /// Its length.
     public var byteCount: Int { pieces.reduce(0) { $0 + $1.byteCount } }
 
-    /// A copy of all of it; for those that send nothing over a network.
+    /// A copy of all of it but what is streamed; for those that send nothing over a network.
     public var content: [UInt8] {
-      pieces.flatMap { piece in
+      pieces.flatMap { piece -> [UInt8] in
         switch piece {
         case .bytes(let bytes): bytes
         case .pinned(let pinned): Array(pinned.bytes)
+        case .streamed: []
         }
       }
     }
@@ -147,6 +183,9 @@ public struct HTTPRequest: Sendable {
   public var limits: HTTPRequestLimits
   /// It must not go over a connection that exists: those have been found not to move.
   public var opensConnection = false
+  /// When a connection turns out to be dead after a part of the body went into it, the request has failed: whether it is sent
+  /// again is not for the transport to decide.
+  public var isSentOnce = false
   /// Counts the body's bytes as they are handed to the network; nil when nobody looks.
   public var sentBytes: SentByteCounter?
 
@@ -174,6 +213,8 @@ public struct HTTPRequestLimits: Hashable, Sendable {
   public var stall: Duration
   /// The speed under which the request counts as stalled.
   public var stallBytesPerSecond: Int
+  /// How long the server may be silent once it has everything, where a stall is looked for.
+  public var answer = UploadConstants.requestIdleTimeout
 
   /// Limits from the specification's table.
   public init(
@@ -184,6 +225,14 @@ public struct HTTPRequestLimits: Hashable, Sendable {
     self.total = total
     self.stall = stall
     self.stallBytesPerSecond = stallBytesPerSecond
+  }
+}
+
+extension HTTPRequestLimits {
+  /// How long a server may take over a whole file once it has it: one in front of the application first stores all of it, and
+  /// hands it on then.
+  public static func answerTime(forBodyOf byteCount: Int) -> Duration {
+    min(.seconds(120) + .seconds(Int64(max(0, byteCount) / 10_000_000)), UploadConstants.resourceTimeout)
   }
 }
 
@@ -259,6 +308,8 @@ public struct TransportError: Error, Hashable, Sendable {
     case protocolViolation
     /// ``HTTPTransport/cancel(_:)`` was called.
     case cancelled
+    /// What was to be sent could not be read; the request was broken off.
+    case bodyUnavailable
     /// The transport's inbox is full.
     case overloaded
     /// The transport has been stopped.
@@ -271,6 +322,8 @@ public struct TransportError: Error, Hashable, Sendable {
   public var kind: Kind
   /// What went wrong, for people: one sentence that names the host and holds no secret.
   public var message: String
+  /// All of the body was on its way: the server may have done what it was asked to.
+  public var mayHaveArrived = false
 
   /// An error of this kind.
   public init(_ kind: Kind, _ message: String) {

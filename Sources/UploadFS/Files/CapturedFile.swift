@@ -31,8 +31,8 @@ final class CapturedFile: Sendable {
     var restingWriters = 0
     /// The disk has everything that was written.
     var isSynchronized = false
-    /// Where its chunks stand, once somebody follows them; until it is settled.
-    var chunks: ChunkActivity?
+    /// Where its chunks stand, for those who follow them; until it is settled.
+    var chunks = FollowedChunks()
     /// What is no longer in the spool.
     var released: ReleasedChunks?
     /// The open file that all handles share; present while there is a handle.

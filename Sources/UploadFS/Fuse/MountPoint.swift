@@ -104,7 +104,7 @@ struct MountPoint: Hashable, Sendable {
     }
   }
 
-  private static func isInstalled(_ program: String) -> Bool {
+  static func isInstalled(_ program: String) -> Bool {
     let search = getenv("PATH").map { String(cString: $0) } ?? ""
     return (search.split(separator: ":").map(String.init) + ["/usr/bin", "/bin"]).contains { folder in
       access(folder + "/" + program, X_OK) == 0

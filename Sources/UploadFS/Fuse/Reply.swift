@@ -27,6 +27,16 @@ struct Reply: ~Copyable {
     static let changingAttributes = 0.0
   }
 
+  /// What stat(2) recommends for one read or write. Each is a request to the daemon, so programs that go by it (cp, Python,
+  /// rsync) are to make few; beyond this a larger one gains little, and some take a buffer of it for every open file.
+  private static let preferredTransferBytes = 128 << 10
+
+  private static func shown(_ status: stat) -> stat {
+    var status = status
+    if status.st_mode & S_IFMT == S_IFREG { status.st_blksize = blksize_t(preferredTransferBytes) }
+    return status
+  }
+
   consuming func done() {
     fuse_reply_err(request, 0)
     discard self
@@ -77,7 +87,7 @@ struct Reply: ~Copyable {
   }
 
   consuming func attributes(_ status: stat, changesByItself: Bool) {
-    var status = status
+    var status = Self.shown(status)
     fuse_reply_attr(request, &status, changesByItself ? Validity.changingAttributes : Validity.capture)
     discard self
   }
@@ -125,7 +135,7 @@ struct Reply: ~Copyable {
     }
     parameters.ino = fuse_ino_t(found.node.rawValue)
     parameters.generation = 1
-    parameters.attr = found.status
+    parameters.attr = shown(found.status)
     parameters.attr_timeout = found.node.isVirtual ? Validity.changingAttributes : Validity.capture
     parameters.entry_timeout = found.node.isVirtual ? Validity.virtualEntry : Validity.capture
     return parameters

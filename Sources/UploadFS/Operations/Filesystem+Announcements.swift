@@ -45,8 +45,8 @@ extension Filesystem {
         let announcement = try decide(&state)
         let owesOpened = state.owesOpened
         state.owesOpened = false
-        var chunks: ChunkActivity?
-        if announcement == .settled { chunks = state.chunks.take() }
+        var chunks = FollowedChunks()
+        if announcement == .settled { swap(&chunks, &state.chunks) }
         guard owesOpened || announcement != nil else { return Events() }
         let snapshot = snapshotLocked(of: file, &state)
         // The last name was taken away a moment ago, and whoever did it is about to say so.
@@ -55,19 +55,19 @@ extension Filesystem {
         let opens = owesOpened && !snapshot.names.isEmpty
         return Events(
           opened: opens ? .opened(snapshot) : nil,
-          grown: chunks?.takeReport(of: file.id, sizeBytes: snapshot.sizeBytes).map { .grown($0) },
+          grown: chunks.takeReports(of: file.id, sizeBytes: snapshot.sizeBytes),
           announced: announcement.map { event($0, file.id, snapshot) })
       }
     }
     if let opened = events.opened { sink.handle(opened) }
-    if let grown = events.grown { sink.handle(grown) }
+    for report in events.grown { sink.handle(.grown(report)) }
     if let announced = events.announced { sink.handle(announced) }
   }
 
   /// What one decision has to say, in this order.
   private struct Events {
     var opened: FileEvent?
-    var grown: FileEvent?
+    var grown: [GrowthReport] = []
     var announced: FileEvent?
   }
 
@@ -148,7 +148,7 @@ extension Filesystem {
     _ mutation: ContentMutation, of file: CapturedFile, through descriptor: FileDescriptor, writtenBytes: UInt64?
   ) {
     let isEnded = file.state.withLock { state in
-      state.chunks?.end(mutation, writtenBytes: writtenBytes)
+      state.chunks.end(mutation, writtenBytes: writtenBytes)
       if let writtenBytes { state.fate.ended(mutation, writtenBytes: writtenBytes) }
       if writtenBytes != nil, case .size(let sizeBytes) = mutation.extent {
         cutReleased(of: file, &state, at: sizeBytes, through: descriptor)
@@ -173,7 +173,7 @@ extension CapturedFile.State {
   ) -> (mutation: ContentMutation, announcement: WriterActivity.Announcement?) {
     let announcement = activity.beginMutation()
     let mutation = ContentMutation(extent, epoch: activity.epoch)
-    chunks?.begin(mutation)
+    chunks.begin(mutation)
     return (mutation, announcement)
   }
 }

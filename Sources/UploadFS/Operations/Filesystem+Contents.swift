@@ -18,6 +18,10 @@ extension Filesystem {
 
   /// What has happened to the chunks of a file that is open for writing since this was last asked.
   public func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
+    growth(of: id, chunkBytes: chunkBytes, anew: anew, for: .only)
+  }
+
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool, for follower: ContentFollower) -> GrowthReport? {
     guard let file = file(of: id) else { return nil }
     return file.state.withLock { state in
       guard state.activity.writableOpens > 0, state.unseenWriters == 0, !state.activity.isGone,
@@ -26,12 +30,14 @@ extension Filesystem {
         return nil
       }
       let sizeBytes = UInt64(clamping: status.st_size)
-      if anew || state.chunks?.chunkBytes != chunkBytes {
-        state.chunks = ChunkActivity(
-          chunkBytes: chunkBytes, written: Self.dataRanges(of: state.descriptor, sizeBytes: sizeBytes),
-          epoch: state.activity.epoch, mutationsInFlight: state.activity.mutationsInFlight)
+      let (descriptor, activity) = (state.descriptor, state.activity)
+      return state.chunks.takeReport(
+        for: follower, of: id, chunkBytes: chunkBytes, anew: anew, sizeBytes: sizeBytes
+      ) {
+        ChunkActivity(
+          chunkBytes: chunkBytes, written: Self.dataRanges(of: descriptor, sizeBytes: sizeBytes), epoch: activity.epoch,
+          mutationsInFlight: activity.mutationsInFlight)
       }
-      return state.chunks?.takeReport(of: id, sizeBytes: sizeBytes)
     }
   }
 
@@ -55,7 +61,11 @@ extension Filesystem {
 
   /// The epoch of the last mutation that touched the chunk at an offset; nil while one is under way.
   public func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
-    file(of: id)?.state.withLock { $0.chunks?.quietEpoch(at: offset) }
+    quietEpoch(of: id, at: offset, for: .only)
+  }
+
+  func quietEpoch(of id: FileID, at offset: UInt64, for follower: ContentFollower) -> UInt64? {
+    file(of: id)?.state.withLock { $0.chunks.quietEpoch(for: follower, at: offset) }
   }
 
   /// Opens the file for reading. Access times stay as they are where the system allows it.

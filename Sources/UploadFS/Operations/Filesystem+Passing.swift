@@ -95,7 +95,7 @@ extension Filesystem {
   /// Its chunks can no longer be followed: whoever asks is told so as long as there is an unseen writer.
   private func beginUnseenMutation(of file: CapturedFile, through descriptor: FileDescriptor) {
     _ = beginMutation(of: file, .size(0), through: descriptor)
-    file.state.withLock { $0.chunks = nil }
+    file.state.withLock { $0.chunks = FollowedChunks() }
   }
 
   /// The handle is released, and with it every descriptor. What it wrote is only now held against the limits.

@@ -146,7 +146,7 @@ extension CapturedFile.State {
   /// The chunk is what was sent of it, and nothing is writing to it.
   fileprivate func isStill(_ chunk: ReleaseCandidate.Chunk, of candidate: ReleaseCandidate) -> Bool {
     guard candidate.isGrowing else { return activity.epoch == chunk.epoch && activity.isQuiet }
-    return chunks?.chunkBytes == candidate.chunkBytes
-      && chunks?.quietEpoch(at: UInt64(chunk.index) * UInt64(candidate.chunkBytes)) == chunk.epoch
+    return chunks.isQuiet(
+      at: UInt64(chunk.index) * UInt64(candidate.chunkBytes), chunkBytes: candidate.chunkBytes, since: chunk.epoch)
   }
 }

@@ -289,6 +289,8 @@ extension Answer {
     for (name, value) in self.fields {
       if let name = FieldNames.name(name) { fields[name] = value }
     }
+    // Where a client looks whether the clocks agree; elsewhere a receipt has the time.
+    if status == 204 { fields[.date] = ReceiverClock.httpDate }
     return HTTPResponse(status: .init(code: status), headerFields: fields)
   }
 

@@ -165,7 +165,7 @@ struct ScheduleHarness {
 
   /// Answers the chunk request of this index.
   mutating func answerChunk(_ index: Int, _ outcome: StepOutcome) {
-    let order = answer(outcome) { if case .chunk(_, index, _, _) = $0 { true } else { false } }
+    let order = answer(outcome) { if case .chunk(_, index, _, _, _) = $0 { true } else { false } }
     #expect(order != nil, "chunk \(index) is not on its way")
   }
 
@@ -249,7 +249,7 @@ struct ScheduleHarness {
 
   var chunkRequests: [(index: Int, digest: ChunkDigest)] {
     sent.compactMap { request in
-      if case .chunk(_, let index, let digest, _) = request.order { return (index, digest) }
+      if case .chunk(_, let index, let digest, _, _) = request.order { return (index, digest) }
       return nil
     }
   }
@@ -270,7 +270,7 @@ extension SendOrder {
     }
   }
   var isChunk: Bool { if case .chunk = self { true } else { false } }
-  func isChunk(_ index: Int) -> Bool { if case .chunk(_, index, _, _) = self { true } else { false } }
+  func isChunk(_ index: Int) -> Bool { if case .chunk(_, index, _, _, _) = self { true } else { false } }
   var isCommit: Bool { if case .commit = self { true } else { false } }
   var isOpenSession: Bool { if case .openSession = self { true } else { false } }
   var isQuery: Bool { if case .querySession = self { true } else { false } }

@@ -182,7 +182,7 @@ import Testing
 }
 
 /// One file in memory whose state changes at a chosen read.
-private final class FakeContents: FileContents {
+final class FakeContents: FileContents {
   static let id = FileID(high: 1, low: 1)
 
   struct State {
@@ -240,7 +240,7 @@ private final class FakeContents: FileContents {
 }
 
 /// Holds a reader until the test opens it.
-private final class Gate: Sendable {
+final class Gate: Sendable {
   private let state = Monitor((hasArrived: false, isOpen: false))
 
   func pass() {

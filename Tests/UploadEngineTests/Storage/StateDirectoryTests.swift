@@ -1,3 +1,4 @@
+import FileModel
 import Glibc
 import Testing
 
@@ -11,13 +12,23 @@ import Testing
   @Test func theFolderIsMadePrivate() throws {
     let state = try StateDirectory(spool: folder.path)
     #expect(folder.mode(of: ".state") == 0o700)
+    let place = try state.place(of: .main)
     #expect(folder.mode(of: ".state/resume") == 0o700)
-    #expect(state.catalogPath == folder(".state/catalog.sqlite"))
-    #expect(state.resumeDirectory == folder(".state/resume"))
+    #expect(place.catalogPath == folder(".state/catalog.sqlite"))
+    #expect(place.resumeDirectory == folder(".state/resume"))
     #expect(state.masterKeyFile == folder(".state/master.key"))
-    let store = try ResumeStore(directory: state.resumeDirectory, masterKeyFile: state.masterKeyFile)
+    let store = try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile)
     #expect(store.loadAll().warnings.isEmpty)
-    try Catalog(path: state.catalogPath).close()
+    try Catalog(path: place.catalogPath).close()
+  }
+
+  @Test func eachFurtherDestination_hasAPrivateFolderOfItsOwn() throws {
+    let state = try StateDirectory(spool: folder.path)
+    let place = try state.place(of: #require(DestinationName("archive")))
+    #expect(place.catalogPath == folder(".state/destinations/archive/catalog.sqlite"))
+    for path in [".state/destinations", ".state/destinations/archive", ".state/destinations/archive/resume"] {
+      #expect(folder.mode(of: path) == 0o700)
+    }
   }
 
   @Test func loosePermissionsAreTightened() throws {

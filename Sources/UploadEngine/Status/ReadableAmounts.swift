@@ -1,7 +1,7 @@
 /// Amounts as people read them.
-enum Readable {
+package enum Readable {
   /// `1.5 GB`: powers of 1000, one decimal from KB on.
-  static func bytes(_ count: UInt64) -> String {
+  package static func bytes(_ count: UInt64) -> String {
     guard count >= 1000 else { return "\(count) B" }
     var scaled = Double(count)
     var unit = "B"
@@ -13,13 +13,13 @@ enum Readable {
   }
 
   /// `12.3 MB/s`.
-  static func rate(_ bytesPerSecond: Double) -> String {
+  package static func rate(_ bytesPerSecond: Double) -> String {
     guard bytesPerSecond.isFinite, bytesPerSecond >= 0, bytesPerSecond < 1e18 else { return "?" }
     return "\(bytes(UInt64(bytesPerSecond)))/s"
   }
 
   /// `45 s`, `3 min`, `2.5 h`.
-  static func seconds(_ seconds: Double) -> String {
+  package static func seconds(_ seconds: Double) -> String {
     guard seconds.isFinite, seconds >= 0 else { return "?" }
     if seconds < 90 { return "\(Int(seconds.rounded(.up))) s" }
     if seconds < 5400 { return "\(Int((seconds / 60).rounded())) min" }
@@ -27,12 +27,12 @@ enum Readable {
   }
 
   /// `1 file`, `3 files`.
-  static func count(_ count: Int, _ noun: String) -> String {
+  package static func count(_ count: Int, _ noun: String) -> String {
     "\(count) \(noun)\(count == 1 ? "" : "s")"
   }
 
   /// Text for a terminal: a file name may hold anything, an escape sequence included.
-  static func line(_ text: String) -> String {
+  package static func line(_ text: String) -> String {
     var line = ""
     for scalar in text.unicodeScalars {
       switch scalar {

@@ -1,0 +1,150 @@
+import Synchronization
+public import UploadEngine
+
+/// Sends requests with a bearer token that somebody gives, and asks for another one when the server refuses it (401).
+///
+/// Requests that the server refuses for their token wait for the next one and are sent again, and so do those that come
+/// meanwhile: whoever sent them does not notice, and nothing that was acknowledged is lost. One renewal is under way at a time.
+/// A token that was fetched a moment ago and has never been accepted is not replaced: the refusal is passed on, and so is a
+/// request's second one.
+public final class RenewingTransport: HTTPTransport {
+  /// Why there is no token, for people; holds nothing of it.
+  public struct Failure: Error, Hashable, Sendable {
+    /// One sentence.
+    public var message: String
+
+    /// A failure for this reason.
+    public init(_ message: String) { self.message = message }
+  }
+
+  private struct Waiting: Sendable {
+    var request: PendingHTTPRequest
+    /// It was refused once.
+    var isRepeated: Bool
+  }
+
+  private struct State {
+    var token: String
+    /// Counts the tokens.
+    var generation = 0
+    var wasAccepted = false
+    var obtainedAt: Int64
+    var isRenewing = false
+    var waiting: [Waiting] = []
+  }
+
+  /// After this long a token that was never accepted may have ended unused.
+  private static let freshSeconds: Int64 = 60
+
+  private let transport: any HTTPTransport
+  private let seconds: @Sendable () -> Int64
+  private let renew: @Sendable (RenewingTransport) -> Void
+  private let state: Mutex<State>
+
+  /// - Parameters:
+  ///   - token: The first one.
+  ///   - seconds: A clock that never goes back.
+  ///   - renew: Begins to fetch another token, and returns at once; ``renewed(_:)`` says how it ended.
+  public init(
+    _ transport: any HTTPTransport, token: String, seconds: @escaping @Sendable () -> Int64,
+    renew: @escaping @Sendable (RenewingTransport) -> Void
+  ) {
+    self.transport = transport
+    self.seconds = seconds
+    self.renew = renew
+    state = Mutex(State(token: token, obtainedAt: seconds()))
+  }
+
+  /// Queues requests; see ``HTTPTransport/start(_:)``.
+  public func start(_ requests: [PendingHTTPRequest]) {
+    begin(requests.map { Waiting(request: $0, isRepeated: false) })
+  }
+
+  /// Ends a request early; see ``HTTPTransport/cancel(_:)``.
+  public func cancel(_ id: HTTPRequestID) {
+    let withdrawn = state.withLock { state -> [Waiting] in
+      let withdrawn = state.waiting.filter { $0.request.id == id }
+      state.waiting.removeAll { $0.request.id == id }
+      return withdrawn
+    }
+    guard withdrawn.isEmpty else {
+      return fail(withdrawn, TransportError(.cancelled, "the request was cancelled before it was sent"))
+    }
+    transport.cancel(id)
+  }
+
+  /// A renewal has ended. Without a token the requests that wait have failed as those do that reach nobody: they are tried
+  /// again in a while, and the token is asked for again.
+  public func renewed(_ result: Result<String, Failure>) {
+    let (waiting, failure) = state.withLock { state -> ([Waiting], Failure?) in
+      state.isRenewing = false
+      var failure: Failure?
+      switch result {
+      case .success(let token):
+        state.token = token
+        state.generation += 1
+        state.wasAccepted = false
+        state.obtainedAt = seconds()
+      case .failure(let reason): failure = reason
+      }
+      defer { state.waiting = [] }
+      return (state.waiting, failure)
+    }
+    if let failure {
+      fail(waiting, TransportError(.connectFailed, failure.message))
+    } else {
+      begin(waiting)
+    }
+  }
+
+  private func begin(_ requests: [Waiting]) {
+    let (token, generation) = state.withLock { state -> (String?, Int) in
+      guard state.isRenewing else { return (state.token, state.generation) }
+      state.waiting += requests
+      return (nil, 0)
+    }
+    guard let token, !requests.isEmpty else { return }
+    transport.start(
+      requests.map { waiting in
+        var sent = waiting.request
+        sent.request.headers.append(HTTPHeader("Authorization", "Bearer \(token)"))
+        sent.onCompletion = { [self] result in answered(waiting, generation, result) }
+        return sent
+      })
+  }
+
+  private enum Reaction { case passOn, sendAgain, wait, renew }
+
+  private func answered(_ waiting: Waiting, _ generation: Int, _ result: Result<HTTPResponse, TransportError>) {
+    let reaction = state.withLock { state -> Reaction in
+      guard case .success(let response) = result else { return .passOn }
+      guard response.status == 401 else {
+        // What only opens a connection may not have needed the token.
+        if generation == state.generation, waiting.request.request.method != .head { state.wasAccepted = true }
+        return .passOn
+      }
+      guard !waiting.isRepeated else { return .passOn }
+      var again = waiting
+      again.isRepeated = true
+      if state.isRenewing {
+        state.waiting.append(again)
+        return .wait
+      }
+      if generation != state.generation { return .sendAgain }
+      guard state.wasAccepted || seconds() - state.obtainedAt > Self.freshSeconds else { return .passOn }
+      state.isRenewing = true
+      state.waiting.append(again)
+      return .renew
+    }
+    switch reaction {
+    case .passOn: waiting.request.onCompletion(result)
+    case .sendAgain: begin([Waiting(request: waiting.request, isRepeated: true)])
+    case .wait: break
+    case .renew: renew(self)
+    }
+  }
+
+  private func fail(_ requests: [Waiting], _ error: TransportError) {
+    for waiting in requests { waiting.request.onCompletion(.failure(error)) }
+  }
+}

@@ -1,0 +1,401 @@
+import FileModel
+import Integrity
+import UploadEngine
+
+/// What follows from the answers so far.
+enum TusNext {
+  case send(HTTPRequest)
+  case ended(StepOutcome)
+}
+
+extension TusDestination {
+  /// The next request of a step, or what became of it. Every step is told from its responses alone, but for what the run
+  /// remembers (``TusMemory``).
+  func next(_ step: UploadStep, after responses: [HTTPResponse]) -> TusNext {
+    switch step {
+    case .prewarm:
+      guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
+      if let features = TusFeatures(answer.response) { memory.features = features }
+      return .ended(answer.response.status < 500 ? .warmed : .refused(answer.failure()))
+    case .openSession(let opening): return open(opening, responses)
+    case .querySession(let session), .secureSession(let session): return query(session, responses)
+    case .sendChunk(let sending): return send(sending, responses)
+    case .commit(let commit): return publish(commit, responses)
+    case .abort(let session): return abort(session, responses)
+    case .sendWholeFile(let sending): return send(sending, responses)
+    case .sendBundle: return .ended(unexpected("was sent several files in one request, which it never offered to take"))
+    }
+  }
+
+  /// What is known of the server, with the responses that are not about that; nil while it is to be asked.
+  private func known(
+    _ responses: [HTTPResponse], anew: Bool = false
+  ) -> (features: TusFeatures, rest: ArraySlice<HTTPResponse>)? {
+    if let features = responses.first.flatMap({ TusFeatures($0) }) {
+      memory.features = features
+      return (features, responses.dropFirst())
+    }
+    guard !anew, let features = memory.features else { return nil }
+    return (features, responses[...])
+  }
+
+  /// Asks what the server can do; an answer that does not say it ends the step.
+  private func ask(_ responses: [HTTPResponse]) -> TusNext {
+    guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
+    guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+    return .ended(
+      .refused(
+        StepFailure(
+          .badRequest,
+          "What answers at \(address.text) is no server of tus \(Self.version); check --to, and its last slash.")))
+  }
+
+  // MARK: - Sessions
+
+  private func open(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> TusNext {
+    guard let (features, rest) = known(responses, anew: true) else { return ask(responses) }
+    if let limit = features.fileBytesMax, let size = opening.sizeBytes, size > limit {
+      return .ended(
+        .refused(
+          StepFailure(
+            .tooLarge(limitBytes: limit), "The tus server at \(address.text) takes files of up to \(limit) bytes.")))
+    }
+    if concatenates(features) {
+      return .ended(
+        .sessionOpened(
+          id: TusSession.id(rowsOf: opening.nonce), chunkBytes: opening.chunkBytes, expiresAtSeconds: nil))
+    }
+    guard let size = opening.sizeBytes else {
+      // What it was opened for is only for servers that join uploads, and this one no longer does.
+      return .ended(
+        .refused(StepFailure(.conflict, "The tus server at \(address.text) cannot take a file that still grows.")))
+    }
+    guard let response = rest.first else {
+      let metadata = TusMetadata.field(
+        opening.path, modifiedNanoseconds: opening.modifiedNanoseconds, options.metadata)
+      return .send(creationRequest(lengthBytes: size, headers: [HTTPHeader("upload-metadata", metadata)]))
+    }
+    switch created(response) {
+    case .failure(let failure): return .ended(.refused(failure))
+    case .success(let upload):
+      memory.ends(upload, at: 0)
+      return .ended(
+        .sessionOpened(
+          id: TusSession.id(one: upload, chunkBytes: opening.chunkBytes), chunkBytes: opening.chunkBytes,
+          expiresAtSeconds: expiry(response)))
+    }
+  }
+
+  private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> TusNext {
+    guard let (features, rest) = known(responses, anew: true) else { return ask(responses) }
+    switch TusSession(session.id) {
+    case .rows where concatenates(features):
+      // What the partial uploads hold was acknowledged; there may be hundreds, and the commit needs all of them.
+      return .ended(.stillThere)
+    case .one(let upload, let chunkBytes) where !concatenates(features):
+      guard let response = rest.first else { return .send(headRequest(upload)) }
+      let answer = answer(response)
+      if answer.isGone { return .ended(gone()) }
+      guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+      guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+      guard offset <= options.fileBytesMax else { return .ended(gone()) }
+      let whole = Int(clamping: offset / UInt64(chunkBytes))
+      if offset.isMultiple(of: UInt64(chunkBytes)) { memory.ends(upload, at: offset) }
+      var tokens: [Int: String] = [:]
+      for index in 0..<whole { tokens[index] = endToken(index, chunkBytes, chunkBytes) }
+      if !offset.isMultiple(of: UInt64(chunkBytes)), response.header("upload-length") == "\(offset)" {
+        tokens[whole] = "\(offset)"
+      }
+      return .ended(.held(digests: [:], expiresAtSeconds: expiry(response), tokens: tokens))
+    case .rows, .one, .partial, nil:
+      return .ended(gone())
+    }
+  }
+
+  private func abort(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> TusNext {
+    let upload: String
+    switch TusSession(session.id) {
+    case .one(let one, _): upload = one
+    case .partial(let partial): upload = partial
+    // Its partial uploads are ended one by one.
+    case .rows, nil: return responses.isEmpty ? .send(optionsRequest()) : .ended(.ended)
+    }
+    guard let answer = responses.first.map(answer) else { return .send(uploadRequest(.delete, upload)) }
+    memory.forget(upload)
+    // Not every server can end uploads; these are left to expire.
+    let isEnded =
+      answer.isSuccess
+      || (400..<500).contains(answer.response.status) && ![409, 423, 429].contains(answer.response.status)
+    return .ended(isEnded ? .ended : .refused(answer.failure()))
+  }
+
+  // MARK: - Chunks
+
+  private func send(_ sending: ChunkSending, _ responses: [HTTPResponse]) -> TusNext {
+    guard let (features, rest) = known(responses) else { return ask(responses) }
+    let body = TusBody(sending.body, sha256: sending.digest.sha256, sentBytes: sending.sentBytes)
+    switch TusSession(sending.session.id) {
+    case .one(let upload, let chunkBytes) where !concatenates(features):
+      let base = UInt64(sending.index) * UInt64(chunkBytes)
+      return append(
+        body, to: upload, at: base, features, rest, lost: gone(),
+        stored: .chunkStoredAs(token: endToken(sending.index, chunkBytes, body.count)))
+    case .rows where concatenates(features):
+      if let after = sending.place.after {
+        guard let partial = TusPartial(token: after) else { return .ended(rowLost()) }
+        return append(
+          body, to: partial.upload, at: sending.place.rowOffset, of: partial.lengthBytes, features, rest,
+          lost: rowLost(),
+          stored: .chunkStoredAs(token: after))
+      }
+      return create(
+        body, lengthBytes: sending.place.rowBytes, [HTTPHeader("upload-concat", "partial")], features, rest,
+        lost: rowLost()
+      ) { upload, _ in .chunkStoredAs(token: TusPartial(upload: upload, lengthBytes: sending.place.rowBytes).token) }
+    case .rows, .one, .partial, nil:
+      return .ended(gone())
+    }
+  }
+
+  private func send(_ sending: WholeFileSending, _ responses: [HTTPResponse]) -> TusNext {
+    guard let (features, rest) = known(responses) else { return ask(responses) }
+    let metadata = TusMetadata.field(
+      sending.path, modifiedNanoseconds: sending.modifiedNanoseconds, options.metadata)
+    let body = sending.body.map { TusBody($0, sha256: sending.digest.sha256, sentBytes: sending.sentBytes) }
+    let lost = StepOutcome.refused(
+      StepFailure(.unexpectedAnswer, "The tus server at \(address.text) has lost an upload that it had begun."))
+    return create(
+      body, lengthBytes: UInt64(body?.count ?? 0), [HTTPHeader("upload-metadata", metadata)], features, rest, lost: lost
+    ) { upload, response in
+      let proof = sending.proof
+      return .published(
+        receipt(
+          upload, sending.path, UInt64(body?.count ?? 0), merkleRoot: proof.merkleRoot, chainTip: proof.chainTip,
+          response))
+    }
+  }
+
+  /// A new upload with these bytes: in one request where the server takes that, and what it did not take in others.
+  private func create(
+    _ body: TusBody?, lengthBytes: UInt64, _ headers: [HTTPHeader], _ features: TusFeatures,
+    _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome,
+    stored: (_ upload: String, _ response: HTTPResponse) -> StepOutcome
+  ) -> TusNext {
+    let sendsBody = features.takesBodyAtCreation
+    guard let response = responses.first else {
+      return .send(
+        creationRequest(lengthBytes: lengthBytes, headers: headers, body: sendsBody ? body : nil, features))
+    }
+    switch created(response, limitBytes: features.fileBytesMax) {
+    case .failure(let failure): return .ended(.refused(failure))
+    case .success(let upload):
+      guard let body, body.count > 0 else { return .ended(stored(upload, response)) }
+      if responses.count == 1 { memory.ends(upload, at: 0) }
+      // Without a word of the server nothing was taken.
+      let offset = answer(response).offset ?? 0
+      return append(
+        body, to: upload, at: 0, of: lengthBytes, from: offset, isOurs: true, features, responses.dropFirst(),
+        lost: lost,
+        stored: stored(upload, response))
+    }
+  }
+
+  /// Bytes at the end of an upload, in as many requests as it takes: a server may take less than it was sent.
+  private func append(
+    _ body: TusBody, to upload: String, at base: UInt64, of length: UInt64? = nil, from first: UInt64? = nil,
+    isOurs: Bool = false,
+    _ features: TusFeatures, _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome, stored: StepOutcome
+  ) -> TusNext {
+    var offset = first ?? base
+    let end = base + UInt64(body.count)
+    var asksForOffset = false
+    for response in responses {
+      let answer = answer(response)
+      if response.status == 409, !asksForOffset {
+        asksForOffset = true
+        continue
+      }
+      if answer.isGone { return .ended(lost) }
+      guard answer.isSuccess else { return .ended(.refused(answer.failure(limitBytes: features.fileBytesMax))) }
+      guard let reached = answer.offset else {
+        if asksForOffset { return .ended(unexpected("does not say how far an upload goes")) }
+        asksForOffset = true
+        continue
+      }
+      // Only this is known of what is there: it was sent from the same bytes. A server that was asked may be behind.
+      let isKnown = reached <= base || isOurs || memory.hasOnly(upload, at: base, sha256: body.sha256)
+      guard (base...end).contains(reached), !asksForOffset || isKnown else { return .ended(lost) }
+      if !asksForOffset, reached <= offset { return .ended(unexpected("takes no bytes of an upload")) }
+      asksForOffset = false
+      offset = reached
+    }
+    guard (base...end).contains(offset) else { return .ended(lost) }
+    if asksForOffset { return .send(headRequest(upload)) }
+    if offset == end {
+      if isOurs, end == length {
+        memory.forget(upload)
+      } else {
+        memory.holds(upload, from: base, to: end, sha256: body.sha256)
+      }
+      return .ended(stored)
+    }
+    memory.begins(upload, at: base, sha256: body.sha256)
+    return .send(patchRequest(upload, body.from(Int(offset - base)), at: offset, features))
+  }
+
+  // MARK: - Commits
+
+  private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> TusNext {
+    guard let (features, rest) = known(responses) else { return ask(responses) }
+    switch TusSession(commit.session.id) {
+    case .one(let upload, _) where !concatenates(features):
+      guard let response = rest.first else { return .send(headRequest(upload)) }
+      let answer = answer(response)
+      if answer.isGone { return .ended(gone()) }
+      guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+      guard answer.offset == commit.sizeBytes else { return .ended(gone()) }
+      memory.forget(upload)
+      return .ended(.published(receipt(upload, commit, response)))
+    case .rows where concatenates(features): return join(commit, rest)
+    case .rows, .one, .partial, nil: return .ended(gone())
+    }
+  }
+
+  /// The partial uploads, joined under the file's name.
+  private func join(_ commit: SessionCommit, _ responses: ArraySlice<HTTPResponse>) -> TusNext {
+    let (partials, outdated) = rows(of: commit)
+    guard outdated.isEmpty, let first = partials.first else { return .ended(.incomplete(missing: outdated)) }
+    guard let response = responses.first else {
+      let list = partials.map { address.url(of: $0).isOurs ? $0 : address.url(of: $0).url }.joined(separator: " ")
+      let metadata = TusMetadata.field(commit.path, modifiedNanoseconds: commit.modifiedNanoseconds, options.metadata)
+      return .send(
+        creationRequest(
+          lengthBytes: nil,
+          headers: [HTTPHeader("upload-concat", "final;\(list)"), HTTPHeader("upload-metadata", metadata)],
+          limits: HTTPRequestLimits(total: Self.joinTimeout)))
+    }
+    if response.status == 201 {
+      switch created(response) {
+      case .failure(let failure): return .ended(.refused(failure))
+      case .success(let upload):
+        for partial in partials { memory.forget(partial) }
+        return .ended(.published(receipt(upload, commit, response)))
+      }
+    }
+    let failure = answer(response).failure(limitBytes: abilities.fileBytesMax)
+    guard [400, 403, 404, 409, 410].contains(response.status) else { return .ended(.refused(failure)) }
+    // The first and the last tell whether it is for a partial upload that is gone: the oldest expire first, and a server that
+    // was set up anew has none.
+    let looked = responses.dropFirst()
+    if looked.contains(where: { answer($0).isGone }) { return .ended(gone()) }
+    if let other = looked.first(where: { !answer($0).isSuccess }) { return .ended(.refused(answer(other).failure())) }
+    if looked.isEmpty { return .send(headRequest(first)) }
+    if looked.count == 1, let last = partials.last { return .send(headRequest(last)) }
+    return .ended(.refused(StepFailure(.badRequest, failure.message, retryAfter: failure.retryAfter)))
+  }
+
+  /// A server may copy the whole file before it answers.
+  private static let joinTimeout: Duration = .seconds(600)
+
+  /// The partial uploads in the file's order, and the chunks of those that end elsewhere than their row does by now.
+  private func rows(of commit: SessionCommit) -> (partials: [String], outdated: [Int]) {
+    var partials: [String] = []
+    var outdated: [Int] = []
+    let chunkBytes = chunkBytes(of: commit)
+    var index = 0
+    while index < commit.chunks.count {
+      let row = ChunkRows.growing.row(of: index).clamped(to: 0..<commit.chunks.count)
+      let start = UInt64(row.lowerBound) &* chunkBytes
+      let end = row.upperBound == commit.chunks.count ? commit.sizeBytes : UInt64(row.upperBound) &* chunkBytes
+      let token = commit.chunks[row.lowerBound].token
+      if let partial = TusPartial(token: token), start <= end, partial.lengthBytes == end - start,
+        commit.chunks[row].allSatisfy({ $0.token == token })
+      {
+        partials.append(partial.upload)
+      } else {
+        outdated += Array(row)
+      }
+      index = row.upperBound
+    }
+    return (partials, outdated)
+  }
+
+  /// The length of a session's chunks: of those before the last it follows from any row.
+  private func chunkBytes(of commit: SessionCommit) -> UInt64 {
+    guard commit.chunks.count > 1, let first = TusPartial(token: commit.chunks[0].token) else {
+      return commit.sizeBytes
+    }
+    return first.lengthBytes
+  }
+
+  // MARK: - Parts of answers
+
+  func answer(_ response: HTTPResponse) -> TusAnswer { TusAnswer(response: response, address: address.text) }
+
+  private func concatenates(_ features: TusFeatures) -> Bool { options.concatenates && features.concatenates }
+
+  private func created(_ response: HTTPResponse, limitBytes: UInt64? = nil) -> Result<String, StepFailure> {
+    let answer = answer(response)
+    guard response.status == 201 else {
+      if answer.isSuccess { return .failure(failure("did not create an upload")) }
+      return .failure(answer.failure(limitBytes: limitBytes))
+    }
+    guard let location = response.header("location") else {
+      return .failure(failure("does not say where an upload is"))
+    }
+    guard let upload = address.resolve(location), !options.staysAtOrigin || address.url(of: upload).isOurs else {
+      return .failure(
+        StepFailure(
+          .badRequest,
+          "The tus server at \(address.text) names an upload by an address that cannot be used: one of another host must be https, and there must be no --token-command."
+        ))
+    }
+    return .success(upload)
+  }
+
+  private func expiry(_ response: HTTPResponse) -> Int64? {
+    response.header("upload-expires").flatMap(HTTPDate.seconds)
+  }
+
+  /// What a chunk of a session that is one upload is known by: where it ends.
+  private func endToken(_ index: Int, _ chunkBytes: Int, _ byteCount: Int) -> String {
+    "\(UInt64(index) * UInt64(chunkBytes) + UInt64(byteCount))"
+  }
+
+  private func receipt(_ upload: String, _ commit: SessionCommit, _ response: HTTPResponse) -> Receipt {
+    receipt(
+      upload, commit.path, commit.sizeBytes, merkleRoot: commit.merkleRoot, chainTip: commit.chainTip, response)
+  }
+
+  private func receipt(
+    _ upload: String, _ path: RelativePath, _ sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8],
+    _ response: HTTPResponse
+  ) -> Receipt {
+    let seconds = response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()
+    return Receipt(
+      id: address.url(of: upload).url, name: publishedName(for: path), sizeBytes: sizeBytes,
+      merkleRoot: Hex.encode(merkleRoot), chainTip: Hex.encode(chainTip), publishedAtMilliseconds: seconds * 1000)
+  }
+
+  private func gone() -> StepOutcome {
+    .refused(
+      StepFailure(
+        .sessionGone,
+        "The tus server at \(address.text) no longer has the upload, or holds a part of it that nobody can vouch for; it begins anew."
+      ))
+  }
+
+  private func rowLost() -> StepOutcome {
+    .refused(
+      StepFailure(
+        .rowLost,
+        "The tus server at \(address.text) no longer has a part of the upload, or nobody can vouch for it; that part begins anew."
+      ))
+  }
+
+  private func failure(_ what: String) -> StepFailure {
+    StepFailure(.unexpectedAnswer, "The tus server at \(address.text) \(what).")
+  }
+
+  func unexpected(_ what: String) -> StepOutcome { .refused(failure(what)) }
+}

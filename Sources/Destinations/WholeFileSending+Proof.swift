@@ -1,0 +1,15 @@
+import Integrity
+import UploadEngine
+
+extension WholeFileSending {
+  /// Merkle root and chain tip over the file's one chunk.
+  var proof: (merkleRoot: [UInt8], chainTip: [UInt8]) {
+    var tree = MerkleTree()
+    var chain = CommitmentChain(sessionID: Hex.encode(nonce))
+    if body != nil {
+      tree.append(chunkSHA256: digest.sha256)
+      chain.extend(with: digest.sha256)
+    }
+    return (tree.root, chain.tip)
+  }
+}

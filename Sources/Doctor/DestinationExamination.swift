@@ -1,0 +1,217 @@
+public import CurlTransport
+import Destinations
+import Glibc
+import MountConfiguration
+public import UploadEngine
+
+/// Looks at a destination the way an upload would take: from the name of its host to a file that is published. Here things
+/// are done; what they mean is said in the extensions of ``Finding``.
+public struct DestinationExamination {
+  /// What is to be done.
+  public struct Options: Sendable {
+    /// Publish a small file.
+    public var publishesTestFile = true
+    /// Measure how fast uploads are.
+    public var measuresThroughput = true
+    /// Chunk requests at the same time.
+    public var streams = UploadConstants.maxParallelChunkUploads
+    /// What writers may make.
+    public var fileBytesMax = UploadConstants.fileBytesMax
+    /// The environment's variables: they may name a proxy.
+    public var environment: [String: String] = [:]
+
+    /// Everything.
+    public init() {}
+  }
+
+  private let exchange: StepExchange
+  private let connection: CurlTransportConfiguration
+  private let options: Options
+
+  private var destination: any Destination { exchange.destination }
+
+  /// An examination over a transport of its own; `connection` is how that connects.
+  public init(
+    destination: any Destination, transport: any HTTPTransport, connection: CurlTransportConfiguration,
+    options: Options = Options()
+  ) {
+    exchange = StepExchange(destination: destination, transport: transport)
+    self.connection = connection
+    self.options = options
+  }
+
+  /// Blocks until everything is looked at; each finding is told as soon as it is made.
+  public func run(_ report: (Finding) -> Void) {
+    var first: (endpoint: EndpointID, reached: Reached)?
+    for index in 0..<max(1, destination.endpointCount) {
+      let endpoint = EndpointID(index)
+      if let reached = reach(endpoint, report) { first = first ?? (endpoint, reached) }
+    }
+    // Some servers say what they can do when they are asked.
+    let abilities = first?.reached.abilities ?? destination.abilities
+    report(.abilities(abilities))
+    guard let first else { return }
+    let limits = askForLimits(first.endpoint)
+    report(.limits(abilities, limits, fileBytesMax: options.fileBytesMax))
+    tryOut(first.endpoint, limits, first.reached.clockDifference, report)
+  }
+
+  private struct Reached {
+    var clockDifference: Int64?
+    var abilities: DestinationAbilities?
+  }
+
+  /// Nil when the server cannot be reached over this address.
+  private func reach(_ endpoint: EndpointID, _ report: (Finding) -> Void) -> Reached? {
+    let url = destination.request(for: .prewarm, at: endpoint).url
+    guard let server = ServerAddress(url: url) else {
+      report(Finding(.names, .problem, "the address \(destination.displayURL(of: endpoint)) has no host."))
+      return nil
+    }
+    if ProxyUse(connection.proxy, options.environment).holds(for: server) {
+      report(.behindProxy(.names, server))
+      report(.behindProxy(.connection, server))
+    } else {
+      let look = NetworkLook.at(server)
+      let (names, connection) = (Finding.names(of: server, look), Finding.connection(to: server, look))
+      report(names)
+      guard names.level != .problem else { return nil }
+      report(connection)
+      guard connection.level != .problem else { return nil }
+    }
+    let answer = exchange.run(.prewarm, at: endpoint)
+    let security = Finding.security(of: server, look(at: server, answer))
+    report(security)
+    guard security.level != .problem else { return nil }
+    let found = Finding.answer(answer)
+    report(found)
+    guard found.level != .problem else { return nil }
+    let difference = clockDifference(answer)
+    report(.clock(difference: difference))
+    return Reached(
+      clockDifference: difference,
+      abilities: answer.responses.lazy.compactMap { destination.offers(in: $0).abilities }.first)
+  }
+
+  private func look(at server: ServerAddress, _ answer: StepAnswer) -> SecurityLook {
+    let refusal: TransportError? =
+      if case .refused(let failure) = answer.outcome, case .transport(let kind) = failure.kind {
+        TransportError(kind, failure.message)
+      } else {
+        nil
+      }
+    var current = ServerLook()
+    var older: ServerLook?
+    var other: ServerLook?
+    if server.isEncrypted {
+      current = .at(server.authority, .tls13, configuration: connection)
+      if current.certificates.isEmpty { older = .at(server.authority, .olderTLS, configuration: connection) }
+      if older?.certificates.isEmpty == true { other = .at(server.authority, .plain, configuration: connection) }
+    } else if !(200..<300).contains(answer.responses.first?.status ?? 0) {
+      other = .at(server.authority, .tls13, configuration: connection)
+    }
+    return SecurityLook(
+      current: current, older: older, other: other, refusal: refusal, nowSeconds: Self.now() / 1_000_000_000,
+      serverSeconds: current.date.flatMap(HTTPDate.seconds))
+  }
+
+  private func clockDifference(_ answer: StepAnswer) -> Int64? {
+    guard let seconds = answer.responses.first?.header("date").flatMap(HTTPDate.seconds) else { return nil }
+    return ClockDifference.seconds(serverSeconds: seconds, nowNanoseconds: Self.now(), roundTrip: answer.time)
+  }
+
+  private func askForLimits(_ endpoint: EndpointID) -> DestinationLimits? {
+    guard let request = destination.limitsRequest(at: endpoint),
+      case .success(let response) = exchange.send(request)
+    else { return nil }
+    return destination.limits(in: response)
+  }
+
+  // MARK: Trying it out
+
+  private func tryOut(
+    _ endpoint: EndpointID, _ limits: DestinationLimits?, _ clockDifference: Int64?, _ report: (Finding) -> Void
+  ) {
+    do {
+      var mayGoOn = true
+      if options.publishesTestFile {
+        let note = try TrialFile.note(host: Self.hostName, nowNanoseconds: Self.now())
+        let findings = PublicationTrial(exchange: exchange, endpoint: endpoint, file: note)
+          .run(clockDifference: clockDifference)
+        mayGoOn = !findings.contains { $0.level == .problem }
+        findings.forEach(report)
+      } else {
+        report(Finding(.testFile, .skipped, "not sent, as asked for."))
+      }
+      guard mayGoOn else {
+        report(Finding(.session, .skipped, "not tried: the server does not take a small file either."))
+        return
+      }
+      if let reason = Self.noSession(destination.abilities) {
+        report(Finding(.session, .skipped, "not tried: \(reason)."))
+        report(Finding(.throughput, .skipped, "not measured, for the same reason."))
+        return
+      }
+      let plan = TrialPlan(
+        destination.abilities, limits: limits, streams: options.streams, measuring: options.measuresThroughput)
+      let noise = try TrialFile.noise(plan.contentBytes, nowNanoseconds: Self.now())
+      let trial = SessionTrial(
+        exchange: exchange, endpoint: endpoint, plan: plan, file: noise, isMeasuring: options.measuresThroughput)
+      trial.run(clockDifference: clockDifference).forEach(report)
+      if !options.measuresThroughput { report(Finding(.throughput, .skipped, "not measured, as asked for.")) }
+    } catch {
+      report(Finding(.testFile, .problem, "this machine has no random numbers: \(error)", status: .internalError))
+    }
+  }
+
+  /// Why no upload of a large file can be begun and ended without a trace; nil when one can.
+  private static func noSession(_ abilities: DestinationAbilities) -> String? {
+    if abilities.streamsWholeFiles {
+      return "the destination takes each file in one request, which cannot be begun without publishing it"
+    }
+    // Its chunks are uploads of their own, or parts of one that has to be finished.
+    if abilities.rows != .none { return "the server would keep parts of it until they expire" }
+    return nil
+  }
+
+  /// Nanoseconds since 1970.
+  private static func now() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+  }
+
+  private static var hostName: String {
+    var name = [CChar](repeating: 0, count: 256)
+    guard gethostname(&name, name.count - 1) == 0 else { return "" }
+    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}
+
+/// Whether a proxy is used: by the settings, or by the environment's variables as libcurl reads them.
+struct ProxyUse {
+  private let proxy: CurlProxy
+  private let environment: [String: String]
+
+  init(_ proxy: CurlProxy, _ environment: [String: String]) {
+    self.proxy = proxy
+    self.environment = environment
+  }
+
+  /// Whether connections to a server go through a proxy.
+  func holds(for server: ServerAddress) -> Bool {
+    if proxy.url != nil { return !isException(server.host) }
+    // HTTP_PROXY is left out on purpose: in CGI programs a client's header has that name.
+    let names = server.isEncrypted ? ["https_proxy", "HTTPS_PROXY"] : ["http_proxy"]
+    let isNamed = (names + ["all_proxy", "ALL_PROXY"]).contains { environment[$0]?.isEmpty == false }
+    return isNamed && !server.isLoopback && !isException(server.host)
+  }
+
+  private func isException(_ host: String) -> Bool {
+    let list = proxy.exceptions ?? environment["no_proxy"] ?? environment["NO_PROXY"] ?? ""
+    return list.split { $0 == "," || $0 == " " }.contains { entry in
+      let name = entry.drop { $0 == "." }.lowercased()
+      return entry == "*" || host == name || host.hasSuffix("." + name)
+    }
+  }
+}

@@ -1,0 +1,139 @@
+import CurlTransport
+import UploadEngine
+
+/// What a server shows of its TLS, to those who check it and to those who do not.
+struct SecurityLook: Sendable {
+  /// As uploads connect, but believing everything.
+  var current: ServerLook
+  /// With older versions of TLS, where that failed.
+  var older: ServerLook?
+  /// Without TLS, where that failed as well; with it, where an address without TLS does not answer.
+  var other: ServerLook?
+  /// What became of a request that checks; nil when it was answered.
+  var refusal: TransportError?
+  /// This machine's clock, seconds since 1970.
+  var nowSeconds: Int64
+  /// The server's clock, likewise; nil when it does not say.
+  var serverSeconds: Int64?
+}
+
+/// What a connection's security means. Pure.
+extension Finding {
+  /// Certificates that end within so many days are worth a word.
+  private static let daysMin: Int64 = 14
+
+  static func security(of server: ServerAddress, _ look: SecurityLook) -> Finding {
+    guard server.isEncrypted else { return unencrypted(server, look) }
+    guard let certificate = look.current.certificates.first else { return noHandshake(server, look) }
+    let facts = certificateFacts(certificate)
+    guard let refusal = look.refusal, refusal.kind == .certificateRefused else {
+      return accepted(certificate, facts, look)
+    }
+    return refused(certificate, facts, server, look, refusal)
+  }
+
+  private static func accepted(_ certificate: PeerCertificate, _ facts: [Fact], _ look: SecurityLook) -> Finding {
+    let shown = certificate.names.prefix(3).map { $0.split(separator: ":", maxSplits: 1).last.map(String.init) ?? $0 }
+    let names = shown.joined(separator: ", ") + (certificate.names.count > 3 ? ", …" : "")
+    let found = "TLS 1.3; the certificate is for \(names)"
+    guard let until = certificate.validUntilSeconds else { return Finding(.tls, .ok, "\(found).", facts: facts) }
+    let days = (until - look.nowSeconds) / 86_400
+    guard days >= daysMin else {
+      return Finding(
+        .tls, .warning, "\(found), and ends in \(Readable.count(Int(clamping: days), "day")), on \(day(until)).",
+        advice: "Have the server's certificate renewed: afterwards nothing is delivered any more.", facts: facts)
+    }
+    return Finding(.tls, .ok, "\(found), and is valid until \(day(until)).", facts: facts)
+  }
+
+  private static func refused(
+    _ certificate: PeerCertificate, _ facts: [Fact], _ server: ServerAddress, _ look: SecurityLook,
+    _ refusal: TransportError
+  ) -> Finding {
+    let problem = { (message: String, advice: String) in
+      Finding(.tls, .problem, message, advice: advice, facts: facts)
+    }
+    if let (what, side) = outOfTime(certificate, look.nowSeconds) {
+      // By the server's own clock it is valid: then this machine's is wrong.
+      if let serverSeconds = look.serverSeconds, outOfTime(certificate, serverSeconds) == nil {
+        return problem(
+          "the certificate of \(server.host) \(what), says this machine's clock, which differs from the server's.",
+          "Set this machine's clock: timedatectl set-ntp true.")
+      }
+      return problem(
+        "the certificate of \(server.host) \(what).",
+        side == .expired
+          ? "Have the server's certificate renewed."
+          : "Check this machine's clock (date) and the server's certificate.")
+    }
+    if !certificate.covers(server.host) {
+      let names = certificate.names.isEmpty ? "nobody" : certificate.names.joined(separator: ", ")
+      return problem(
+        "the certificate is for \(names), and not for \(server.host).",
+        "Use a name in --to that the certificate is for, or have one made for \(server.host); if neither is possible, "
+          + "another server answers there.")
+    }
+    let signer = certificate.isSelfSigned ? "itself" : certificate.issuer
+    return problem(
+      "the certificate of \(server.host) is signed by \(signer), whom this machine does not trust (\(refusal.message)).",
+      "If that is right, give the authority's certificate with --ca FILE. A server with a public certificate has to send "
+        + "those between as well.")
+  }
+
+  private enum Side {
+    case early, expired
+  }
+
+  private static func outOfTime(_ certificate: PeerCertificate, _ seconds: Int64) -> (String, Side)? {
+    if let until = certificate.validUntilSeconds, seconds > until { return ("has ended on \(day(until))", .expired) }
+    if let from = certificate.validFromSeconds, seconds < from { return ("is valid from \(day(from)) on", .early) }
+    return nil
+  }
+
+  private static func noHandshake(_ server: ServerAddress, _ look: SecurityLook) -> Finding {
+    if look.older?.certificates.isEmpty == false {
+      return Finding(
+        .tls, .problem, "\(server.host) speaks only versions of TLS before 1.3, which are not used for uploads.",
+        advice: "Have TLS 1.3 turned on there (OpenSSL has it since 2018), or put a newer web server in front of it.")
+    }
+    if let plain = look.other, plain.status > 0 {
+      return Finding(
+        .tls, .problem, "port \(server.port) of \(server.host) answers plain HTTP, without TLS.",
+        advice: "Give the port of the server's HTTPS in --to. Plain http:// is for this machine only, unless "
+          + "--allow-plain-http.")
+    }
+    let why = look.refusal?.message ?? look.current.failure?.message ?? "no certificate was shown"
+    return Finding(
+      .tls, .problem, "no secure connection to port \(server.port) of \(server.host): \(why).",
+      advice: "Something else than HTTPS may answer at this port. Check the port in --to.")
+  }
+
+  private static func unencrypted(_ server: ServerAddress, _ look: SecurityLook) -> Finding {
+    if look.other?.certificates.isEmpty == false {
+      return Finding(
+        .tls, .problem, "port \(server.port) of \(server.host) speaks TLS, and --to asks for plain HTTP.",
+        advice: "Write https instead of http in --to.")
+    }
+    guard !server.isLoopback else { return Finding(.tls, .ok, "none: plain HTTP to this machine, as --to asks for.") }
+    return Finding(
+      .tls, .warning, "none: others on the way can read and change what is sent, credentials included.",
+      advice: "Use https in --to where the server has it.")
+  }
+
+  private static func certificateFacts(_ certificate: PeerCertificate) -> [Fact] {
+    var facts = [
+      Fact(key: "certificate_names", value: .texts(certificate.names)),
+      Fact(key: "certificate_subject", value: .text(certificate.subject)),
+      Fact(key: "certificate_issuer", value: .text(certificate.issuer)),
+    ]
+    if let until = certificate.validUntilSeconds {
+      facts.append(Fact(key: "valid_until_seconds", value: .number(until)))
+    }
+    return facts
+  }
+
+  /// `2026-11-22`.
+  private static func day(_ seconds: Int64) -> String {
+    String(Timestamp.text(millisecondsSince1970: seconds.multipliedReportingOverflow(by: 1000).partialValue).prefix(10))
+  }
+}

@@ -1,0 +1,172 @@
+import Dispatch
+import Synchronization
+import UploadEngine
+
+/// Begins an upload of a large file, measures how fast it goes, asks what the server holds, and ends it: nothing is
+/// published, and nothing is left.
+struct SessionTrial {
+  let exchange: StepExchange
+  let endpoint: EndpointID
+  let plan: TrialPlan
+  let file: TrialFile
+  /// False: one chunk is sent, for the sake of the rest.
+  let isMeasuring: Bool
+
+  /// Blocks until it is done.
+  func run(clockDifference: Int64?) -> [Finding] {
+    let opening = file.opening(chunkBytes: plan.chunkBytes, sizeBytes: plan.sizeBytes)
+    let opened = exchange.run(.openSession(opening), at: endpoint).outcome
+    guard case .sessionOpened(let id, let chunkBytes, _, _) = opened else {
+      return [refusal(opened, clockDifference)]
+    }
+    let session = SessionIdentity(id: id, nonce: file.nonce)
+    let content = chunkBytes < file.content.bytes.count ? file.content.prefix(chunkBytes) : file.content
+    let race = ChunkRace(exchange: exchange, endpoint: endpoint, session: session, content: content, plan: plan)
+    let measure = race.run()
+    let held = exchange.run(.querySession(session), at: endpoint).outcome
+    let ended = exchange.run(.abort(session), at: endpoint).outcome
+    var findings: [Finding] = []
+    if let failure = race.failure, measure.acknowledgedBytes == 0 {
+      findings.append(Finding.refusal(failure, of: .session, clockDifference: clockDifference))
+    } else {
+      findings.append(Finding.session(held: held, acknowledged: race.acknowledgedIndices, ended: ended))
+    }
+    if isMeasuring {
+      findings.append(Finding.throughput(measure, chunkBytes: content.bytes.count, streams: plan.streams))
+    }
+    return findings
+  }
+
+  private func refusal(_ outcome: StepOutcome, _ clockDifference: Int64?) -> Finding {
+    guard case .refused(let failure) = outcome else {
+      return Finding(.session, .problem, "the server answered the beginning of an upload with something unexpected.")
+    }
+    return Finding.refusal(failure, of: .session, clockDifference: clockDifference)
+  }
+}
+
+extension TrialContent {
+  /// The first bytes as a content of its own.
+  func prefix(_ count: Int) -> TrialContent { TrialContent(Array(bytes.prefix(max(1, count)))) }
+}
+
+extension Finding {
+  /// Of an upload that was begun and ended.
+  static func session(held: StepOutcome, acknowledged: Set<Int>, ended: StepOutcome) -> Finding {
+    var doubts: [String] = []
+    switch held {
+    case .held(let digests, _, _, _, let tokens, _):
+      let known = Set(digests.keys).union(tokens.keys)
+      if !acknowledged.isSubset(of: known) { doubts.append("it does not know all chunks that it has taken") }
+    case .refused(let failure): doubts.append("it does not say what it holds: \(failure.message)")
+    default: doubts.append("it does not say what it holds")
+    }
+    if case .refused(let failure) = ended { doubts.append("the upload could not be ended: \(failure.message)") }
+    guard doubts.isEmpty else {
+      return Finding(
+        .session, .warning, "the server takes large files in chunks, but \(doubts.joined(separator: "; ")).",
+        advice: "After a crash or an outage files may be sent again from their beginning.")
+    }
+    return Finding(
+      .session, .ok, "an upload of a large file was begun, asked about and ended; nothing of it is left.")
+  }
+}
+
+/// Sends chunks at the same time, until all are sent or the time is over.
+private final class ChunkRace: Sendable {
+  private let exchange: StepExchange
+  private let endpoint: EndpointID
+  private let session: SessionIdentity
+  private let content: TrialContent
+  private let plan: TrialPlan
+  private let state = Mutex(State())
+  private let hasNews = DispatchSemaphore(value: 0)
+
+  private struct State {
+    var underWay: [HTTPRequestID: SentByteCounter] = [:]
+    var acknowledged: Set<Int> = []
+    var failure: StepFailure?
+  }
+
+  /// How often is looked.
+  private static let interval: DispatchTimeInterval = .milliseconds(100)
+
+  init(
+    exchange: StepExchange, endpoint: EndpointID, session: SessionIdentity, content: TrialContent, plan: TrialPlan
+  ) {
+    self.exchange = exchange
+    self.endpoint = endpoint
+    self.session = session
+    self.content = content
+    self.plan = plan
+  }
+
+  /// Why a chunk was not taken; the first that was not ends the race.
+  var failure: StepFailure? { state.withLock { $0.failure } }
+
+  var acknowledgedIndices: Set<Int> { state.withLock { $0.acknowledged } }
+
+  func run() -> ThroughputMeasure {
+    let begin = ContinuousClock.now
+    var measure = ThroughputMeasure()
+    var next = 0
+    while true {
+      let underWay = state.withLock { $0.underWay.count }
+      let mayStart = failure == nil && begin.duration(to: .now) < ThroughputMeasure.timeMax
+      if mayStart, next < plan.chunkCount, underWay < plan.streams {
+        start(next)
+        next += 1
+        continue
+      }
+      measure.add(look(begin.duration(to: .now)))
+      guard mayStart, underWay > 0 else { break }
+      _ = hasNews.wait(timeout: .now() + Self.interval)
+    }
+    endAll()
+    return measure
+  }
+
+  private func look(_ time: Duration) -> ThroughputMeasure.Sample {
+    state.withLock { state in
+      let acknowledged = UInt64(state.acknowledged.count) * UInt64(content.bytes.count)
+      let sent = state.underWay.values.reduce(acknowledged) { $0 + $1.value }
+      return ThroughputMeasure.Sample(time: time, acknowledgedBytes: acknowledged, sentBytes: sent)
+    }
+  }
+
+  private func start(_ index: Int) {
+    let id = exchange.nextID()
+    let counter = SentByteCounter()
+    let step = UploadStep.sendChunk(
+      ChunkSending(session: session, index: index, digest: content.digest, body: content, sentBytes: counter))
+    state.withLock { $0.underWay[id] = counter }
+    exchange.transport.start(exchange.destination.request(for: step, at: endpoint), id: id) { [self] result in
+      ended(id, index, step, result)
+    }
+  }
+
+  private func ended(
+    _ id: HTTPRequestID, _ index: Int, _ step: UploadStep, _ result: Result<HTTPResponse, TransportError>
+  ) {
+    let outcome: StepOutcome =
+      switch result {
+      case .success(let response): exchange.destination.outcome(of: step, responses: [response])
+      case .failure(let error): .refused(StepFailure(.transport(error.kind), error.message))
+      }
+    state.withLock { state in
+      state.underWay[id] = nil
+      switch outcome {
+      case .chunkStored, .chunkStoredAs: state.acknowledged.insert(index)
+      case .refused(let failure) where failure.kind != .transport(.cancelled): state.failure = state.failure ?? failure
+      default: break
+      }
+    }
+    hasNews.signal()
+  }
+
+  /// What is still under way is given up; each request says when it has ended.
+  private func endAll() {
+    for id in state.withLock({ Array($0.underWay.keys) }) { exchange.transport.cancel(id) }
+    while state.withLock({ !$0.underWay.isEmpty }) { hasNews.wait() }
+  }
+}

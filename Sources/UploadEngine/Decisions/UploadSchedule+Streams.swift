@@ -1,0 +1,50 @@
+import FileModel
+
+/// Whole files that are read while one request sends them: for destinations that take a file of any size in one piece.
+///
+/// Nothing of such a file counts before the answer. What the network took of it is shown, and lost when the request fails.
+extension UploadSchedule {
+  /// Requests that may be streams at the same time: some are left to files that are done in a moment.
+  private var streamsMax: Int { max(1, pipeline.parallelism - max(1, pipeline.parallelism / 4)) }
+
+  /// It may begin now.
+  func mayStream(_ file: FileUpload, _ transfer: ChunkTransfer) -> Bool {
+    guard streamRequests < streamsMax, file.publishing == nil, !file.isOpen, transfer.nextPending() != nil,
+      let path = file.nextPath(limits)
+    else { return false }
+    return !namesUnderWay.contains(path)
+  }
+
+  /// Sends it.
+  mutating func stream(_ id: FileID, at now: Moment) {
+    guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return }
+    virtualTime = max(virtualTime, file.virtualTime)
+    files.update(id) {
+      $0.virtualTime += $0.snapshot.sizeBytes
+      $0.progress.streamedBytes = 0
+    }
+    sendWholeFiles([WholeFileTurn(id: id, path: path, digest: CommitProof.emptyDigest, read: nil)], at: now)
+  }
+
+  /// So many bytes of its request have gone out, those around the file included. The last one is shown with the receipt.
+  mutating func streamed(_ bytes: UInt64, of id: FileID, _ request: HTTPRequestID, at now: Moment) {
+    guard let file = files.entry(id)?.file, file.publishing?.request == request, file.snapshot.sizeBytes > 0 else {
+      return
+    }
+    let bytes = min(bytes, file.snapshot.sizeBytes - 1)
+    guard bytes > file.progress.streamedBytes else { return }
+    let more = Int(clamping: bytes - file.progress.streamedBytes)
+    files.update(id) {
+      $0.progress.streamedBytes = bytes
+      $0.progress.rate.add(more, at: now.monotonic)
+    }
+    rate.add(more, at: now.monotonic)
+    actions.append(.showStatus(id))
+  }
+
+  /// What it sends is no longer wanted. It has not been published, as long as its end was not sent.
+  mutating func cancelStream(of file: FileUpload) {
+    guard let request = file.publishing?.request, requests[request]?.streams == file.id else { return }
+    actions.append(.cancel(request))
+  }
+}

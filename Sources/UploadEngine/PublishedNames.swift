@@ -1,0 +1,142 @@
+import FileModel
+import Glibc
+import Synchronization
+
+/// What files are called where they are published, by the templates of their rules. A name is decided once, when a file is to
+/// be sent for the first time under a path, and recorded before anybody hears it; from then on it is the same for each
+/// attempt, for the session that is opened early and for its commit, and after a restart.
+///
+/// Deciding waits for the disk, so it happens on a thread of its own, and requests wait for it there; without a template
+/// nobody waits, and nothing is recorded.
+final class PublishedNames: Sendable {
+  private struct Known {
+    var names: [FileID: [RelativePath: RelativePath]] = [:]
+  }
+
+  private struct Queue {
+    var jobs: [@Sendable () -> Void] = []
+    var isStopping = false
+  }
+
+  private let rules: FileRules
+  private let host: String
+  /// Nil when no rule has a template.
+  private let ledger: NameLedger?
+  private let known = Mutex(Known())
+  private let queue = Monitor(Queue())
+  private let thread = Mutex<WorkerThread?>(nil)
+
+  /// Names by these rules, recorded in `ledger`.
+  init(rules: FileRules, host: String, ledger: NameLedger?) {
+    self.rules = rules
+    self.host = host
+    self.ledger = rules.haveNames ? ledger : nil
+  }
+
+  /// Some rule has a template; otherwise every file is called as its path.
+  var areMade: Bool { ledger != nil }
+
+  /// The name of a file under a path; nil while it has to be decided.
+  func name(of file: FileID, at path: RelativePath) -> RelativePath? {
+    guard areMade else { return path }
+    return known.withLock { $0.names[file]?[path] }
+  }
+
+  /// The name for people: what it would be, while it is not decided.
+  func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
+    if let name = name(of: file, at: path) { return name }
+    let wish = wish(file, path)
+    return wish.template?.name(of: wish.facts) ?? path
+  }
+
+  /// Decides names that are wanted. Blocks until they are durable.
+  func decide(_ wanted: [(file: FileID, path: RelativePath)]) throws(StorageError) {
+    guard let ledger else { return }
+    let wishes = wanted.filter { name(of: $0.file, at: $0.path) == nil }.map { wish($0.file, $0.path) }
+    guard !wishes.isEmpty else { return }
+    let names = try ledger.names(for: wishes)
+    known.withLock { known in
+      for (wish, name) in zip(wishes, names) { known.names[wish.file, default: [:]][wish.path] = name }
+    }
+  }
+
+  /// Recalls what earlier runs have decided for files that are still to be delivered. Blocks.
+  func recall(_ files: [FileID]) throws(StorageError) {
+    guard let ledger, !files.isEmpty else { return }
+    let names = try ledger.known(files)
+    known.withLock { $0.names.merge(names) { present, _ in present } }
+  }
+
+  /// The file is gone; what was decided stays recorded.
+  func forget(_ file: FileID) { known.withLock { _ = $0.names.removeValue(forKey: file) } }
+
+  /// A file without a template is to be called as its path, which a template may have given to another one.
+  private func wish(_ file: FileID, _ path: RelativePath) -> NameLedger.Wish {
+    let time = CaptureTime(of: file)
+    return NameLedger.Wish(
+      file: file, path: path, template: rules.settings(for: path).name,
+      facts: NameTemplate.Facts(
+        path: path, id: file, date: time.date, time: time.time, host: host, sequence: nil))
+  }
+
+  // MARK: - The thread
+
+  /// Does it on the thread that may wait for the disk, after what was asked for before.
+  func onThread(_ job: @escaping @Sendable () -> Void) {
+    // At most as many as requests may be under way.
+    let isTaken = queue.withLock { queue, signal in
+      guard !queue.isStopping else { return false }
+      queue.jobs.append(job)
+      signal.signal()
+      return true
+    }
+    guard isTaken else { return job() }
+    thread.withLock { thread in
+      thread = thread ?? WorkerThread { [self] in run() }
+    }
+  }
+
+  private func run() {
+    while true {
+      let jobs = queue.wait { queue -> Monitor<Queue>.Look<[@Sendable () -> Void]> in
+        if !queue.jobs.isEmpty {
+          defer { queue.jobs = [] }
+          return .done(queue.jobs)
+        }
+        return queue.isStopping ? .done([]) : .again
+      }
+      guard !jobs.isEmpty else { return }
+      for job in jobs { job() }
+    }
+  }
+
+  /// Ends the thread once what was asked for is done.
+  func stop() {
+    queue.withLock { queue, signal in
+      queue.isStopping = true
+      signal.broadcast()
+    }
+    thread.withLock { $0.take() }?.join()
+    ledger?.close()
+  }
+}
+
+/// When a file was made, by the clock on the machine's wall. Its identity holds the time, so it is always the same.
+private struct CaptureTime {
+  let date: String
+  let time: String
+
+  init(of file: FileID) {
+    // Nanoseconds since 1970 (FileID.ordered).
+    var seconds = time_t(Int64(bitPattern: file.high) / 1_000_000_000)
+    var parts = tm()
+    localtime_r(&seconds, &parts)
+    let text = { (number: Int32, width: Int) in
+      let digits = "\(number)"
+      return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
+    }
+    let year = Int32(clamping: Int64(parts.tm_year) + 1900)
+    date = "\(text(year, 4))-\(text(parts.tm_mon + 1, 2))-\(text(parts.tm_mday, 2))"
+    time = [parts.tm_hour, parts.tm_min, parts.tm_sec].map { text($0, 2) }.joined()
+  }
+}

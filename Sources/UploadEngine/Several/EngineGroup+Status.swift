@@ -1,0 +1,95 @@
+public import FileModel
+
+/// What people are told when a file goes to several destinations.
+extension EngineGroup {
+  /// The file as it is where it has come the least far, with what each of its destinations has to say.
+  public func status(of id: FileID) -> FileStatus? {
+    guard members.count > 1 else { return members[0].engine.status(of: id) }
+    let known = members.compactMap { member in
+      member.engine.status(of: id).map {
+        DestinationStatus(name: member.name, url: member.engine.displayURL, status: $0)
+      }
+    }
+    let addressed = known.filter { $0.status.state != .ignored }
+    let shown = addressed.isEmpty ? Array(known.prefix(1)) : addressed
+    guard var status = shown.min(by: { $0.status.isBehind($1.status) })?.status else { return nil }
+    status.destinations = shown
+    return status
+  }
+
+  /// The mount as a whole: sums over the destinations, so that a file which goes to two counts at both.
+  public func summary() -> MountSummary {
+    guard members.count > 1 else { return members[0].engine.summary() }
+    let parts = members.map { $0.engine.summary() }
+    var whole = parts[0]
+    for part in parts.dropFirst() { whole.add(part) }
+    whole.destinations = zip(members, parts).map { DestinationSummary(name: $0.name, summary: $1) }
+    return whole
+  }
+
+  /// What the reading sides of all engines have done.
+  public var pipelineStatistics: PipelineStatistics {
+    members.dropFirst().reduce(members[0].engine.pipelineStatistics) { $0 + $1.engine.pipelineStatistics }
+  }
+}
+
+extension FileStatus {
+  /// Has come less far than the other: what needs help comes first, then what has the least acknowledged.
+  fileprivate func isBehind(_ other: FileStatus) -> Bool {
+    let (mine, theirs) = (state.distance, other.state.distance)
+    guard mine == theirs else { return mine > theirs }
+    return acknowledgedBytes < other.acknowledgedBytes
+  }
+}
+
+extension FileStatus.State {
+  /// How far a file in this state is from being delivered, in an order only.
+  fileprivate var distance: Int {
+    switch self {
+    case .complete, .ignored: 0
+    case .uploading: 1
+    case .queued: 2
+    case .writing: 3
+    case .held: 4
+    case .waiting: 5
+    case .cancelled: 6
+    case .interrupted: 7
+    case .failed: 8
+    }
+  }
+}
+
+extension MountSummary {
+  /// Another destination's part. Sequences are each engine's own and cannot be added: whoever waits looks at the parts.
+  fileprivate mutating func add(_ other: MountSummary) {
+    filesByState.merge(other.filesByState) { $0 + $1 }
+    pendingBytes += other.pendingBytes
+    acknowledgedBytes += other.acknowledgedBytes
+    bytesPerSecond += other.bytesPerSecond
+    requestsInFlight += other.requestsInFlight
+    retriedChunks += other.retriedChunks
+    reusedChunks += other.reusedChunks
+    isScanned = isScanned && other.isScanned
+    isDraining = isDraining || other.isDraining
+    endpoints += other.endpoints
+    lastFailure = lastFailure ?? other.lastFailure
+    nextAttemptMilliseconds = [nextAttemptMilliseconds, other.nextAttemptMilliseconds].compactMap { $0 }.min()
+    failedPaths = Array(Set(failedPaths + other.failedPaths).sorted().prefix(100))
+  }
+}
+
+extension PipelineStatistics {
+  fileprivate static func + (one: Self, other: Self) -> Self {
+    var sum = one
+    sum.blocksMapped += other.blocksMapped
+    sum.buffers += other.buffers
+    sum.windowsMapped += other.windowsMapped
+    sum.chunksRead += other.chunksRead
+    sum.bytesFromMappings += other.bytesFromMappings
+    sum.bytesFromReads += other.bytesFromReads
+    sum.chunksCompressed += other.chunksCompressed
+    sum.bytesSaved += other.bytesSaved
+    sum.faultsContained += other.faultsContained
+    return sum
+  }
+}

@@ -1,0 +1,243 @@
+public import FileModel
+import Synchronization
+
+/// One engine for each destination, together: the filesystem reports to it as to one engine, and status asks it as one.
+///
+/// Each engine hears of every file and leaves alone what goes elsewhere (``FileRules/asker``), so each has a state and a receipt
+/// of its own for each file, its own sessions, buffers and connections, and none waits for another one. What concerns the one
+/// copy of a file in the spool is decided here: it goes only when every engine can spare it.
+public final class EngineGroup: FileEventSink, StatusSource, Sendable {
+  /// An engine and what users call its destination.
+  public struct Member: Sendable {
+    /// The destination's name.
+    public var name: DestinationName
+    /// What delivers to it.
+    public var engine: UploadEngine
+
+    /// Puts them together.
+    public init(_ name: DestinationName, _ engine: UploadEngine) {
+      self.name = name
+      self.engine = engine
+    }
+  }
+
+  /// The members, the main destination's first.
+  let members: [Member]
+  private let waits = Mutex(Waits())
+  private let drained = Mutex(Drained())
+
+  private struct Waits {
+    var open: [UInt64: SharedWait] = [:]
+    var lastNumber: UInt64 = 0
+  }
+
+  private struct Drained {
+    var whenDrained: (@Sendable () -> Void)?
+  }
+
+  /// A group of at least one engine.
+  public init(_ members: [Member]) {
+    precondition(!members.isEmpty, "there is always a main destination")
+    self.members = members
+  }
+
+  // MARK: - Life
+
+  /// Names the place where bytes come from; `contents` makes one for each member, so that each follows growing files for
+  /// itself. Comes before ``start()``.
+  public func attach(contents: (ContentFollower) -> any FileContents) {
+    for (number, member) in members.enumerated() {
+      let own = contents(ContentFollower(number: number))
+      guard members.count > 1 else { return member.engine.attach(contents: own) }
+      let others = members.filter { $0.name != member.name }.map(\.engine)
+      member.engine.attach(
+        contents: SharedContents(contents: own) { id, epoch in others.allSatisfy { $0.mayLose(id, epoch: epoch) } })
+    }
+  }
+
+  /// Starts every engine.
+  public func start() {
+    for member in members { member.engine.start() }
+  }
+
+  /// Ends every engine; what is pending is kept.
+  public func stop() {
+    for member in members { member.engine.stop() }
+    let left = waits.withLock { waits in
+      defer { waits.open = [:] }
+      return Array(waits.open.values)
+    }
+    for wait in left { wait.end() }
+  }
+
+  /// Returns once every engine knows what earlier runs left.
+  public func waitUntilLoaded() {
+    for member in members { member.engine.waitUntilLoaded() }
+  }
+
+  /// Tries everything again that has failed for good or waits.
+  public func retryAll() {
+    for member in members { member.engine.retryAll() }
+  }
+
+  /// From now on only what there is will be delivered; `whenDrained` is called whenever the last engine has become idle.
+  public func beginDraining(whenDrained: @escaping @Sendable () -> Void) {
+    drained.withLock { $0.whenDrained = whenDrained }
+    for member in members {
+      member.engine.beginDraining { [weak self] in
+        guard let self, isDrained else { return }
+        drained.withLock { $0.whenDrained }?()
+      }
+    }
+  }
+
+  /// No engine has anything left that it will deliver without help.
+  public var isDrained: Bool { members.allSatisfy { $0.engine.isDrained } }
+
+  /// What the catalogs of all engines know: a file has one identity, whoever remembers it.
+  public var knownIdentities: [UInt64: FileID] {
+    members.reduce(into: [:]) { known, member in known.merge(member.engine.knownIdentities) { first, _ in first } }
+  }
+
+  // MARK: - FileEventSink
+
+  /// Every engine hears it; what happened to the chunks of a file hears the one that asked for it.
+  public func handle(_ event: FileEvent) {
+    if case .grown(let report) = event {
+      guard members.indices.contains(report.follower.number) else { return }
+      return members[report.follower.number].engine.handle(event)
+    }
+    for member in members { member.engine.handle(event) }
+  }
+
+  /// No engine's receipt covers the content any more.
+  public func contentWillChange(_ id: FileID) {
+    for member in members { member.engine.contentWillChange(id) }
+  }
+
+  /// Files that the first engine which could spare them has delivered, and that every other one can spare as well.
+  public func evictionCandidates() -> [EvictionCandidate] {
+    guard members.count > 1 else { return members[0].engine.evictionCandidates() }
+    var known: Set<FileID> = []
+    return members.flatMap { member in
+      member.engine.evictionCandidates().filter { candidate in
+        members.allSatisfy { $0.name == member.name || $0.engine.mayLose(candidate.id, epoch: candidate.epoch) }
+          && known.insert(candidate.id).inserted
+      }
+    }
+  }
+
+  /// Chunks of files that go to one destination, which holds them.
+  public func releaseCandidates(bytesMax: UInt64) -> [ReleaseCandidate] {
+    for member in members {
+      let candidates = member.engine.releaseCandidates(bytesMax: bytesMax)
+      if !candidates.isEmpty { return candidates }
+    }
+    return []
+  }
+
+  /// Whether any delivery is under way whose end may let something be removed.
+  public var mayFreeSpace: Bool { members.contains { $0.engine.mayFreeSpace } }
+
+  /// Calls back when it is delivered everywhere where it goes, or will not be by itself at one of these places.
+  public func awaitDelivery(
+    of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
+  ) -> DeliveryWait {
+    guard members.count > 1 else {
+      return members[0].engine.awaitDelivery(of: id, epoch: epoch, whenKnown: whenKnown)
+    }
+    let shared = SharedWait(count: members.count, whenKnown: whenKnown)
+    let number = waits.withLock { waits in
+      waits.lastNumber += 1
+      waits.open[waits.lastNumber] = shared
+      return waits.lastNumber
+    }
+    for member in members {
+      let wait = member.engine.awaitDelivery(of: id, epoch: epoch) { [weak self] outcome in
+        if shared.hear(outcome) { self?.forget(number) }
+      }
+      shared.keep(wait, at: member.engine)
+    }
+    return DeliveryWait(number: number)
+  }
+
+  /// Nobody waits any more.
+  public func endWaiting(_ wait: DeliveryWait, for id: FileID) {
+    guard members.count > 1 else { return members[0].engine.endWaiting(wait, for: id) }
+    guard let shared = forget(wait.number) else { return }
+    for (engine, wait) in shared.giveUp() { engine.endWaiting(wait, for: id) }
+  }
+
+  @discardableResult
+  private func forget(_ number: UInt64) -> SharedWait? {
+    waits.withLock { $0.open.removeValue(forKey: number) }
+  }
+}
+
+/// Somebody who waits for a delivery to several places.
+private final class SharedWait: Sendable {
+  private struct State {
+    var left: Int
+    var whenKnown: (@Sendable (DeliveryOutcome) -> Void)?
+    var outcome = DeliveryOutcome.notToBeDelivered
+    var waits: [(engine: UploadEngine, wait: DeliveryWait)] = []
+  }
+
+  private let state: Mutex<State>
+
+  init(count: Int, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void) {
+    state = Mutex(State(left: count, whenKnown: whenKnown))
+  }
+
+  func keep(_ wait: DeliveryWait, at engine: UploadEngine) {
+    state.withLock { $0.waits.append((engine, wait)) }
+  }
+
+  /// What became of one of the deliveries; true when nothing is left to wait for.
+  func hear(_ outcome: DeliveryOutcome) -> Bool {
+    let (told, final) = state.withLock { state -> ((@Sendable (DeliveryOutcome) -> Void)?, DeliveryOutcome) in
+      state.left -= 1
+      switch outcome {
+      case .failed: state.outcome = .failed
+      case .delivered: if state.outcome == .notToBeDelivered { state.outcome = .delivered }
+      case .notToBeDelivered: break
+      }
+      guard state.left == 0 || state.outcome == .failed else { return (nil, state.outcome) }
+      return (state.whenKnown.take(), state.outcome)
+    }
+    guard let told else { return false }
+    told(final)
+    return true
+  }
+
+  /// Nothing is delivered any more.
+  func end() { state.withLock { $0.whenKnown.take() }?(.failed) }
+
+  /// Nobody is told any more; what the engines were asked.
+  func giveUp() -> [(engine: UploadEngine, wait: DeliveryWait)] {
+    state.withLock { state in
+      state.whenKnown = nil
+      return state.waits
+    }
+  }
+}
+
+/// The captured files for one of several engines: it may remove a local copy only when the others agree.
+private struct SharedContents: FileContents {
+  let contents: any FileContents
+  let mayGo: @Sendable (FileID, _ epoch: UInt64) -> Bool
+
+  func snapshot(of id: FileID) -> FileSnapshot? { contents.snapshot(of: id) }
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
+    contents.growth(of: id, chunkBytes: chunkBytes, anew: anew)
+  }
+  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { contents.quietEpoch(of: id, at: offset) }
+  func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { contents.isReleased(id, range) }
+  func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
+    try contents.openForReading(id)
+  }
+  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
+    mayGo(id, epoch) && contents.evict(id, ifUnchangedSince: epoch)
+  }
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { contents.accept(id, ifUnchangedSince: epoch) }
+}

@@ -1,0 +1,175 @@
+import FileModel
+import Foundation
+import GRDB
+import Synchronization
+
+/// Which file was given which name by a template, and which number. SQLite; what it has said once it says again, also after a
+/// crash, and no two captures get the same name because of a template.
+///
+/// Blocking; calls from several threads queue up behind one connection.
+final class NameLedger: Sendable {
+  /// A file that is to be published, under one of its paths.
+  struct Wish: Sendable {
+    var file: FileID
+    var path: RelativePath
+    /// Nil for the path itself.
+    var template: NameTemplate?
+    /// Everything but the number.
+    var facts: NameTemplate.Facts
+  }
+
+  /// Nil once closed: GRDB hands SQLite a dangling connection after its own `close`.
+  private let database: Mutex<DatabaseQueue?>
+  private let path: String
+
+  /// Opens the database or makes one.
+  init(path: String) throws(StorageError) {
+    self.path = path
+    do {
+      var configuration = Configuration()
+      configuration.journalMode = .wal
+      // The engines of several destinations share it.
+      configuration.busyMode = .timeout(30)
+      let opened = try DatabaseQueue(path: path, configuration: configuration)
+      // A name is durable before anybody hears it: see ``Catalog``.
+      try opened.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      try Self.migrator.migrate(opened)
+      database = Mutex(opened)
+    } catch {
+      throw Self.failure(error, path)
+    }
+  }
+
+  private static var migrator: DatabaseMigrator {
+    var migrator = DatabaseMigrator()
+    migrator.registerMigration("1") { database in
+      try database.execute(
+        sql: """
+          -- What a file is called when it is published under a path.
+          CREATE TABLE choice (
+            file BLOB NOT NULL,
+            path BLOB NOT NULL,
+            name BLOB NOT NULL,
+            PRIMARY KEY (file, path)
+          ) WITHOUT ROWID;
+          -- Whose a name is; others get another one.
+          CREATE TABLE owner (
+            name BLOB PRIMARY KEY NOT NULL,
+            file BLOB NOT NULL,
+            path BLOB NOT NULL
+          ) WITHOUT ROWID;
+          CREATE TABLE sequence (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            file BLOB NOT NULL UNIQUE
+          );
+          """)
+    }
+    return migrator
+  }
+
+  /// The names of files, in order; those that have none yet get one. All are durable when this returns.
+  func names(for wishes: [Wish]) throws(StorageError) -> [RelativePath] {
+    try use { database in
+      try database.write { database in try wishes.map { try Self.name(for: $0, database) } }
+    }
+  }
+
+  /// The names that files were given earlier, by the path.
+  func known(_ files: [FileID]) throws(StorageError) -> [FileID: [RelativePath: RelativePath]] {
+    try use { database in
+      try database.read { database in
+        var known: [FileID: [RelativePath: RelativePath]] = [:]
+        for file in files {
+          let rows = try Row.fetchAll(
+            database, sql: "SELECT path, name FROM choice WHERE file = ?", arguments: [file.blob])
+          for row in rows {
+            known[file, default: [:]][RelativePath(bytes: Array(row["path"] as Data))] = RelativePath(
+              bytes: Array(row["name"] as Data))
+          }
+        }
+        return known
+      }
+    }
+  }
+
+  private static func name(for wish: Wish, _ database: Database) throws -> RelativePath {
+    let (file, path) = (wish.file.blob, Data(wish.path.bytes))
+    if let known = try Data.fetchOne(
+      database, sql: "SELECT name FROM choice WHERE file = ? AND path = ?", arguments: [file, path])
+    {
+      return RelativePath(bytes: Array(known))
+    }
+    var facts = wish.facts
+    if wish.template?.usesSequence == true { facts.sequence = try number(of: file, database) }
+    let name = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
+    try database.execute(
+      sql: "INSERT INTO choice (file, path, name) VALUES (?, ?, ?)", arguments: [file, path, Data(name.bytes)])
+    try database.execute(
+      sql: "INSERT OR REPLACE INTO owner (name, file, path) VALUES (?, ?, ?)",
+      arguments: [Data(name.bytes), file, path])
+    return name
+  }
+
+  /// The name itself, or with the first number that makes it free. A name is shared by the names of one file, and by the
+  /// captures that came under one path one after the other: these replace each other without a template, too.
+  private static func free(
+    _ name: RelativePath, _ file: Data, _ path: Data, _ database: Database
+  ) throws -> RelativePath {
+    var candidate = name
+    var number = 1
+    while let owner = try Row.fetchOne(
+      database, sql: "SELECT file, path FROM owner WHERE name = ?", arguments: [Data(candidate.bytes)]),
+      owner["file"] as Data != file, owner["path"] as Data != path
+    {
+      number += 1
+      candidate = NameTemplate.distinguished(name, by: number)
+    }
+    return candidate
+  }
+
+  /// A file keeps its number; numbers are never given twice.
+  private static func number(of file: Data, _ database: Database) throws -> Int64 {
+    if let known = try Int64.fetchOne(database, sql: "SELECT number FROM sequence WHERE file = ?", arguments: [file]) {
+      return known
+    }
+    try database.execute(sql: "INSERT INTO sequence (file) VALUES (?)", arguments: [file])
+    return database.lastInsertedRowID
+  }
+
+  /// Closes the database; every later call throws ``StorageError/Kind/closed``. Everything in it is durable already.
+  func close() {
+    database.withLock { database in
+      try? database?.close()
+      database = nil
+    }
+  }
+
+  private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
+    try database.withLock { database throws(StorageError) in
+      guard let database else { throw StorageError(.closed, "the names' record \(quoted(path)) has been closed") }
+      do {
+        return try body(database)
+      } catch {
+        throw Self.failure(error, path)
+      }
+    }
+  }
+
+  private static func failure(_ error: any Error, _ path: String) -> StorageError {
+    let failure = error as? DatabaseError
+    let kind: StorageError.Kind =
+      switch failure?.resultCode {
+      case .some(.SQLITE_FULL): .full
+      case .some(.SQLITE_CORRUPT), .some(.SQLITE_NOTADB): .damaged
+      case .some(.SQLITE_CANTOPEN), .some(.SQLITE_READONLY), .some(.SQLITE_PERM): .system(errno: EACCES)
+      default: .system(errno: EIO)
+      }
+    // Without the statement and its values, which hold the names of captures.
+    let reason = failure.map { $0.message ?? "SQLite reports \($0.resultCode.rawValue)" } ?? "\(error)"
+    let advice =
+      kind == .damaged
+      ? "; move it away to begin a new one, which does not know the names of earlier captures: these may be replaced"
+      : ""
+    return StorageError(kind, "the names' record \(quoted(path)) cannot be used: \(reason)\(advice)")
+  }
+}

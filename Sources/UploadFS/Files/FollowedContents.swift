@@ -1,0 +1,35 @@
+public import FileModel
+
+/// The captured files for one of several who read them and follow their chunks.
+struct FollowedContents: FileContents {
+  let filesystem: Filesystem
+  let follower: ContentFollower
+
+  func snapshot(of id: FileID) -> FileSnapshot? { filesystem.snapshot(of: id) }
+
+  func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
+    filesystem.growth(of: id, chunkBytes: chunkBytes, anew: anew, for: follower)
+  }
+
+  func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? {
+    filesystem.quietEpoch(of: id, at: offset, for: follower)
+  }
+
+  func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { filesystem.isReleased(id, range) }
+
+  func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
+    try filesystem.openForReading(id)
+  }
+
+  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { filesystem.evict(id, ifUnchangedSince: epoch) }
+
+  func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { filesystem.accept(id, ifUnchangedSince: epoch) }
+}
+
+extension Filesystem {
+  /// The captured files as one of several readers sees them, each of whom has a number of its own. The filesystem itself is
+  /// what a single reader sees.
+  public func contents(for follower: ContentFollower) -> any FileContents {
+    FollowedContents(filesystem: self, follower: follower)
+  }
+}

@@ -1,0 +1,46 @@
+import CurlTransport
+import Destinations
+import FileModel
+import Logging
+import MountConfiguration
+import UploadEngine
+
+/// What leads to one destination: its credentials, its connections and its protocol.
+struct DestinationParts: Sendable {
+  let name: DestinationName
+  let transport: CurlTransport
+  let s3Credentials: S3CredentialSource?
+  private let configuration: MountConfiguration
+  private let destination: any Destination
+  private let tokenCommand: TokenCommand?
+
+  /// Fails where a setting is wrong; nothing is sent yet.
+  init(_ name: DestinationName, _ configuration: MountConfiguration, logger: Logger) throws {
+    self.name = name
+    self.configuration = configuration
+    let credential = try MountSession.credential(configuration)
+    transport = try MountSession.transport(configuration)
+    tokenCommand = try MountSession.tokenCommand(configuration, logger: logger)
+    s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
+    destination = try MountSession.destination(configuration, credential: credential, s3Credentials: s3Credentials)
+  }
+
+  /// The engine that delivers there, over what earlier runs left in its place. `rules` are the mount's, for all destinations.
+  func engine(
+    rules: FileRules, isAlone: Bool, state: StateDirectory, statusTree: StatusTree, logger: Logger
+  ) throws(StorageError) -> UploadEngine {
+    var settings = MountSession.engineConfiguration(configuration, namesPath: state.namesPath)
+    settings.limits.rules = rules
+    settings.limits.rules.asker = isAlone ? nil : name
+    settings.readsAlone = isAlone
+    var logger = logger
+    if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
+    let place = try state.place(of: name)
+    return try UploadEngine(
+      configuration: settings, destination: destination,
+      transport: tokenCommand?.transport(over: transport) ?? transport,
+      catalog: try Catalog(path: place.catalogPath),
+      resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
+      statusTree: statusTree, logger: logger)
+  }
+}

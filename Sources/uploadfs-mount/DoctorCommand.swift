@@ -1,0 +1,93 @@
+import ArgumentParser
+import CurlTransport
+import Destinations
+import Doctor
+import FoundationEssentials
+import Glibc
+import Logging
+import MountConfiguration
+import UploadEngine
+
+/// Checks a destination, and this machine, before anything is recorded.
+struct DoctorCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "doctor", abstract: "Check a destination and this machine before anything is recorded.",
+    discussion: """
+      Takes the settings of “mount”; --spool can be left out. Looks at names, connections, certificates, clocks and \
+      credentials, publishes a small file (uploadfs-doctor-HOST.txt) and takes it away again where the destination can, \
+      measures how fast uploads are, and looks at what a mount needs of this machine. Ends with 0 when captures can be \
+      delivered, else with the code of the first problem.
+      """)
+
+  @OptionGroup
+  var settings: SettingOptions
+
+  @Flag(help: "Print the findings as JSON.")
+  var json = false
+
+  @Flag(inversion: .prefixedNo, help: "Publish a small test file.")
+  var testFile = true
+
+  @Flag(inversion: .prefixedNo, help: "Measure how fast uploads are: up to 64 MiB or 8 s, which are not published.")
+  var throughput = true
+
+  func run() throws {
+    try reportingFailures {
+      // A server that goes away is a finding.
+      signal(SIGPIPE, SIG_IGN)
+      let environment = ProcessInfo.processInfo.environment
+      var sources = try settings.sources(environment: environment)
+      let hasSpool = sources[.spool] != nil
+      // Nothing is captured, so a folder for captures is no condition.
+      sources.add(flags: [.spool: "."])
+      let configuration = try MountConfiguration(sources)
+      // A query may hold a secret.
+      let to = (sources[.to]?.text ?? "").prefix { $0 != "?" }
+      var findings = Findings(destination: String(to))
+      if !json { StandardOutput.line("\(Readable.line(findings.destination))\n") }
+      let report = { (finding: Finding) in
+        findings.add(finding)
+        if !json { StandardOutput.line(finding.words) }
+      }
+      examineDestination(configuration, environment, report)
+      let machine = MachineExamination(
+        .current(spool: hasSpool ? configuration.spool : nil), reserveBytes: configuration.reserveBytes,
+        allowOther: configuration.allowOther)
+      machine.findings.forEach(report)
+      if json {
+        print(String(decoding: findings.json, as: UTF8.self), terminator: "")
+      } else {
+        StandardOutput.line("\n\(findings.summary)")
+      }
+      return findings.exitStatus
+    }
+  }
+
+  private func examineDestination(
+    _ configuration: MountConfiguration, _ environment: [String: String], _ report: (Finding) -> Void
+  ) {
+    let logger = MountSession.logger(.warning)
+    do throws(ToolFailure) {
+      let credential = try MountSession.credential(configuration)
+      let connection = try MountSession.connection(configuration)
+      let transport = try MountSession.transport(configuration)
+      defer { transport.stop() }
+      let tokenCommand = try MountSession.tokenCommand(configuration, logger: logger)
+      let s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
+      let destination = try MountSession.destination(
+        configuration, credential: credential, s3Credentials: s3Credentials)
+      var options = DestinationExamination.Options()
+      options.publishesTestFile = testFile
+      options.measuresThroughput = throughput
+      options.streams = configuration.parallel
+      options.fileBytesMax = configuration.fileBytesMax
+      options.environment = environment
+      DestinationExamination(
+        destination: destination, transport: tokenCommand?.transport(over: transport) ?? transport,
+        connection: connection, options: options
+      ).run(report)
+    } catch {
+      report(Finding(.credentials, .problem, error.message, status: error.status))
+    }
+  }
+}

@@ -1,0 +1,190 @@
+import FileModel
+import Integrity
+import Testing
+import UploadEngine
+
+@testable import Destinations
+
+/// A stream of which only the length and the proof count.
+private final class TestStream: StreamedFile {
+  let byteCount: Int
+  let proof: (merkleRoot: [UInt8], chainTip: [UInt8])?
+
+  init(byteCount: Int, isDone: Bool) {
+    self.byteCount = byteCount
+    proof = isDone ? (sha256([1]), sha256([2])) : nil
+  }
+
+  func begin(whenReady: @escaping @Sendable () -> Void) {}
+  func next() -> StreamedBytesSupply { .later }
+  func end() {}
+}
+
+@Suite struct FormTests {
+  private func form(
+    _ address: String = "form+https://forms.example.org/api/uploads.php/?ui=json&x=%20",
+    credential: Credential? = nil, _ change: (inout FormOptions) throws -> Void = { _ in }
+  ) throws -> FormDestination {
+    var options = FormOptions()
+    try change(&options)
+    return try FormDestination(
+      address: FormAddress(address, allowPlainHTTP: false), credential: credential, options: options)
+  }
+
+  private func sending(
+    _ content: String = "hello", path: String = "day 1/a.mov", streamed: Int? = nil, isDone: Bool = true
+  ) -> WholeFileSending {
+    var sending = Fixture.wholeFile(Array(content.utf8), path: path)
+    if let streamed {
+      sending.body = nil
+      sending.stream = TestStream(byteCount: streamed, isDone: isDone)
+    }
+    return sending
+  }
+
+  private func outcome(
+    _ status: Int, _ text: String = "", headers: [HTTPHeader] = [], streamed: Int? = nil, isDone: Bool = true
+  ) throws -> StepOutcome {
+    try form().outcome(
+      of: .sendWholeFile(sending(streamed: streamed, isDone: isDone)),
+      response: Fixture.answer(status, text: text, headers: headers))
+  }
+
+  // MARK: - Requests
+
+  @Test func file_isOnePostThatCurlWouldSend() throws {
+    let request = try form(credential: .basic(user: "u", password: "p"))
+      .request(for: .sendWholeFile(sending()))
+    #expect(request.method == .post)
+    #expect(request.url == "https://forms.example.org/api/uploads.php/?ui=json&x=%20")
+    #expect(request.header("Authorization") == "Basic dTpw")
+    let boundary = "uploadfs-" + Hex.encode(Array(Fixture.nonce.prefix(24)))
+    #expect(request.header("Content-Type") == "multipart/form-data; boundary=\(boundary)")
+    let expected =
+      "--\(boundary)\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mov\"\r\n"
+      + "Content-Type: video/quicktime\r\n\r\nhello\r\n--\(boundary)--\r\n"
+    #expect(String(decoding: request.content, as: UTF8.self) == expected)
+    #expect(request.isSentOnce && !request.opensConnection)
+    // Hours are no reason to give up; silence and standstill are.
+    #expect(request.limits.total == .zero && request.limits.stall > .zero)
+  }
+
+  @Test func streamedFile_hasItsLengthBeforehand() throws {
+    let request = try form().request(for: .sendWholeFile(sending(streamed: 5_000_000_000)))
+    let around = try form().request(for: .sendWholeFile(sending(""))).body.byteCount
+    #expect(request.body.byteCount == 5_000_000_000 + around)
+    #expect(request.limits.answer == .seconds(620))
+  }
+
+  @Test(arguments: [
+    ("a\"b\r\n.mov", "filename=\"a%2522b%250D%250A.mov\"", false), ("a\"b.mov", "filename=\"a%22b.mov\"", true),
+    ("ü%41.mov", "filename=\"ü%41.mov\"", true), ("x", "filename=\"x\"", true),
+  ])
+  func name_cannotLeaveItsQuotes(name: String, expected: String, isClean: Bool) throws {
+    let text = String(
+      decoding: try form().request(for: .sendWholeFile(sending(path: name))).content, as: UTF8.self)
+    #expect(text.contains(isClean ? expected : "filename=\"a%22b%0D%0A.mov\""), "\(text)")
+    #expect(text.split(separator: "\r\n" as Character, omittingEmptySubsequences: false).count == 7, "\(text)")
+  }
+
+  @Test func fields_comeBeforeTheFile() throws {
+    let destination = try form {
+      $0.fields = try [
+        FormField("a={folder}|{stem}.{ext}|{size}"), FormField("*.wav kind=audio"), FormField("b= 1=2 "),
+      ]
+      $0.fileField = "upload"
+    }
+    let text = String(decoding: destination.request(for: .sendWholeFile(sending())).content, as: UTF8.self)
+    #expect(text.contains("name=\"a\"\r\n\r\nday 1|a.mov|5\r\n"), "\(text)")
+    #expect(text.contains("name=\"b\"\r\n\r\n 1=2 \r\n") && !text.contains("kind"), "\(text)")
+    let fieldAt = try #require(text.firstRange(of: "name=\"a\"")).lowerBound
+    let fileAt = try #require(text.firstRange(of: "name=\"upload\"; filename")).lowerBound
+    #expect(fieldAt < fileAt)
+  }
+
+  @Test func connectionIsWarmed_withoutRunningTheForm() throws {
+    let request = try form().request(for: .prewarm)
+    #expect(request.method == .head && request.url == "https://forms.example.org/")
+    #expect(try form().outcome(of: .prewarm, response: Fixture.answer(500)) == .warmed)
+  }
+
+  @Test func address_isShownWithoutItsQuery() throws {
+    #expect(try form().displayURL == "form+https://forms.example.org/api/uploads.php/")
+    #expect(try FormAddress("form+https://H:444", allowPlainHTTP: false).url == "https://h:444/")
+  }
+
+  // MARK: - Answers
+
+  @Test func success_keepsTheServersJSON() throws {
+    let json = "{ \"id\": 42, \"ok\": true,\n \"list\": [1.5, null, {\"a\": \"ü\"}] }"
+    guard case .published(let receipt) = try outcome(201, json, streamed: 9_000_000) else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.id == "42" && receipt.sizeBytes == 9_000_000 && receipt.name == "day 1/a.mov")
+    #expect(receipt.answer == "{\"id\":42,\"list\":[1.5,null,{\"a\":\"ü\"}],\"ok\":true}")
+    #expect(receipt.merkleRoot == Hex.encode(sha256([1])))
+  }
+
+  @Test(arguments: ["", "<html>Thank you</html>", "[", "1e999", String(repeating: "[", count: 70_000)])
+  func successWithoutJSON_isASuccess(text: String) throws {
+    guard case .published(let receipt) = try outcome(200, text) else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.answer == nil && receipt.id.count == 32)
+  }
+
+  @Test(arguments: ["{\"success\": false, \"error\": \"quota\"}", "{\"ok\":false}", "{\"status\":\"Error\"}"])
+  func successThatSaysNo_isARefusal(text: String) throws {
+    #expect(try outcome(200, text).failure?.kind == .badRequest)
+  }
+
+  @Test func answerBeforeTheFile_isNoReceipt() throws {
+    #expect(try outcome(200, streamed: 9_000_000, isDone: false).failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test(arguments: [
+    (302, StepFailure.Kind.badRequest), (400, .badRequest), (401, .unauthorized), (403, .forbidden), (404, .badRequest),
+    (409, .nameRefused), (422, .badRequest), (429, .busy), (500, .unexpectedAnswer), (502, .unexpectedAnswer),
+    (503, .busy), (507, .insufficientStorage), (999, .unexpectedAnswer),
+  ])
+  func status_decides(status: Int, kind: StepFailure.Kind) throws {
+    #expect(try outcome(status).failure?.kind == kind)
+  }
+
+  @Test func tooLarge_isExplained() throws {
+    let failure = try #require(try outcome(413, "{\"error\":\"x\",\"limit\":8}", streamed: 9_000_001).failure)
+    #expect(failure.kind == .tooLarge(limitBytes: 8))
+    for word in ["9000001", "client_max_body_size", "post_max_size", "firewall", "“x”"] {
+      #expect(failure.message.contains(word), "\(failure.message)")
+    }
+  }
+
+  @Test func serversWords_cannotMoveACursor() throws {
+    let failure = try #require(try outcome(400, "{\"error\":\"a\\u001b[2Jb\"}").failure)
+    #expect(failure.message.contains("“a [2Jb”"), "\(failure.message)")
+    #expect(
+      try outcome(404, "gone", headers: [HTTPHeader("content-type", "text/plain")]).failure?.message
+        .contains("“gone”") == true)
+  }
+
+  // MARK: - No answer
+
+  private func lost(_ kind: TransportError.Kind, mayHaveArrived: Bool, _ unclear: FormOptions.Unclear) throws
+    -> StepFailure.Kind?
+  {
+    var error = TransportError(kind, "it broke")
+    error.mayHaveArrived = mayHaveArrived
+    return try form { $0.unclear = unclear }.outcome(of: .sendWholeFile(sending()), lost: error).failure?.kind
+  }
+
+  @Test(arguments: [TransportError.Kind.connectionLost, .timedOut, .stalled, .cancelled])
+  func endThatIsNotKnown_isAnsweredByPolicy(kind: TransportError.Kind) throws {
+    #expect(try lost(kind, mayHaveArrived: true, .hold) == .unclearEnd)
+    #expect(try lost(kind, mayHaveArrived: true, .retry) == .transport(kind))
+    // The server cannot have taken a part for the whole.
+    #expect(try lost(kind, mayHaveArrived: false, .hold) == .transport(kind))
+    #expect(try lost(.stopped, mayHaveArrived: true, .hold) == .transport(.stopped))
+  }
+}

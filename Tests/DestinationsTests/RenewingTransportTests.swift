@@ -1,0 +1,159 @@
+import Synchronization
+import Testing
+import UploadEngine
+
+@testable import Destinations
+
+/// Answers 401 to every token but one, when the test says so.
+private final class TokenServer: HTTPTransport {
+  private let state = Mutex<(accepted: String, held: [PendingHTTPRequest], seen: [String])>(("", [], []))
+
+  func start(_ requests: [PendingHTTPRequest]) {
+    state.withLock { state in
+      state.held += requests
+      state.seen += requests.map { $0.request.header("Authorization") ?? "" }
+    }
+  }
+
+  func cancel(_ id: HTTPRequestID) {}
+
+  func accept(_ token: String) { state.withLock { $0.accepted = "Bearer \(token)" } }
+
+  /// What was sent so far: the fields that the requests had.
+  var seen: [String] { state.withLock { $0.seen } }
+
+  func answerAll() {
+    let (held, accepted) = state.withLock { state in
+      defer { state.held = [] }
+      return (state.held, state.accepted)
+    }
+    for request in held {
+      request.onCompletion(
+        .success(HTTPResponse(status: request.request.header("Authorization") == accepted ? 200 : 401)))
+    }
+  }
+}
+
+@Suite struct RenewingTransportTests {
+  private let server = TokenServer()
+  private final class Box: Sendable {
+    let renewals = Mutex(0)
+    let seconds = Mutex<Int64>(0)
+    let answers = Mutex<[UInt64: String]>([:])
+  }
+  private let box = Box()
+
+  private func transport() -> RenewingTransport {
+    let box = box
+    return RenewingTransport(
+      server, token: "one", seconds: { box.seconds.withLock { $0 } },
+      renew: { _ in box.renewals.withLock { $0 += 1 } })
+  }
+
+  private func send(_ ids: ClosedRange<UInt64>, over transport: RenewingTransport, _ method: HTTPRequest.Method = .put)
+  {
+    let box = box
+    transport.start(
+      ids.map { id in
+        PendingHTTPRequest(id: HTTPRequestID(id), request: HTTPRequest(method, "https://x")) { result in
+          box.answers.withLock {
+            switch result {
+            case .success(let response): $0[id] = "\(response.status)"
+            case .failure(let error): $0[id] = "\(error.kind)"
+            }
+          }
+        }
+      })
+  }
+
+  private func answer(_ id: UInt64) -> String? { box.answers.withLock { $0[id] } }
+  private var renewalCount: Int { box.renewals.withLock { $0 } }
+
+  /// A transport whose first token was good until now.
+  private func used() -> RenewingTransport {
+    let transport = transport()
+    server.accept("one")
+    send(100...100, over: transport)
+    server.answerAll()
+    server.accept("two")
+    return transport
+  }
+
+  @Test func refusedRequests_waitForOneRenewal_andNobodyNotices() {
+    let transport = used()
+    send(1...12, over: transport)
+    server.answerAll()
+    #expect(renewalCount == 1 && answer(1) == nil)
+    // One that comes meanwhile waits with them.
+    send(13...13, over: transport)
+    #expect(server.seen.count == 13)
+    transport.renewed(.success("two"))
+    server.answerAll()
+    #expect((1...13).allSatisfy { answer($0) == "200" })
+    #expect(renewalCount == 1 && server.seen.suffix(13).allSatisfy { $0 == "Bearer two" })
+  }
+
+  @Test func aFreshTokenThatIsRefused_isAFailure() {
+    let transport = used()
+    send(1...1, over: transport)
+    server.answerAll()
+    transport.renewed(.success("bad"))
+    server.answerAll()
+    #expect(answer(1) == "401" && renewalCount == 1)
+    // It is not asked for again and again, whoever comes.
+    send(2...2, over: transport)
+    server.answerAll()
+    #expect(answer(2) == "401" && renewalCount == 1)
+    box.seconds.withLock { $0 = 61 }
+    send(3...3, over: transport)
+    server.answerAll()
+    #expect(renewalCount == 2)
+  }
+
+  @Test func aConnectionThatOnlyWasWarmed_acceptsNothing() {
+    let transport = transport()
+    server.accept("one")
+    send(1...1, over: transport, .head)
+    server.answerAll()
+    server.accept("two")
+    send(2...2, over: transport)
+    server.answerAll()
+    #expect(answer(2) == "401" && renewalCount == 0)
+  }
+
+  @Test func withoutAToken_requestsFailForNow() {
+    let transport = used()
+    send(1...2, over: transport)
+    server.answerAll()
+    transport.renewed(.failure(.init("the token command ended with 1")))
+    #expect(answer(1) == "connectFailed" && answer(2) == "connectFailed")
+    send(3...3, over: transport)
+    server.answerAll()
+    #expect(renewalCount == 2)
+    transport.renewed(.success("two"))
+    server.answerAll()
+    #expect(answer(3) == "200")
+  }
+
+  @Test func aWaitingRequest_canBeCancelled() {
+    let transport = used()
+    send(1...2, over: transport)
+    server.answerAll()
+    transport.cancel(HTTPRequestID(1))
+    #expect(answer(1) == "cancelled")
+    transport.renewed(.success("two"))
+    server.answerAll()
+    #expect(answer(1) == "cancelled" && answer(2) == "200")
+  }
+
+  @Test func aLateRefusalOfAnOldToken_isSentAgainAtOnce() {
+    let transport = used()
+    send(1...1, over: transport)
+    server.answerAll()
+    transport.renewed(.success("two"))
+    // Both are under way with the new token; one is refused once more.
+    server.accept("three")
+    server.answerAll()
+    #expect(answer(1) == "401" && renewalCount == 1)
+  }
+}

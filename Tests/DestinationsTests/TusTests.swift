@@ -1,0 +1,506 @@
+import FileModel
+import Integrity
+import Testing
+import UploadEngine
+
+@testable import Destinations
+
+/// A tus destination, and what a server's answers make of a step.
+enum TusFixture {
+  static let everything = "creation,creation-with-upload,concatenation,checksum,termination,expiration"
+
+  static func destination(
+    _ address: String = "tus+https://up.example.org:8443/files/", _ change: (inout TusOptions) -> Void = { _ in }
+  ) throws -> TusDestination {
+    var options = TusOptions()
+    change(&options)
+    return try TusDestination(
+      address: try TusAddress(address, allowPlainHTTP: false), credential: .bearer(Fixture.token), options: options,
+      secondsSince1970: { 1_700_000_000 })
+  }
+
+  static func discovery(_ extensions: String = everything, _ headers: [HTTPHeader] = []) -> HTTPResponse {
+    Fixture.answer(
+      204,
+      headers: [HTTPHeader("tus-version", "1.0.0,0.2.2"), HTTPHeader("tus-extension", extensions)] + headers)
+  }
+
+  static func created(_ location: String = "/files/u1", offset: Int? = nil, _ headers: [HTTPHeader] = [])
+    -> HTTPResponse
+  {
+    Fixture.answer(
+      201,
+      headers: [HTTPHeader("location", location)] + (offset.map { [HTTPHeader("upload-offset", "\($0)")] } ?? [])
+        + headers)
+  }
+
+  static func at(_ offset: Int, status: Int = 204, _ headers: [HTTPHeader] = []) -> HTTPResponse {
+    Fixture.answer(status, headers: [HTTPHeader("upload-offset", "\(offset)")] + headers)
+  }
+
+  /// Sends a step as the engine does; what was asked, and what became of it.
+  static func run(
+    _ step: UploadStep, _ destination: TusDestination, _ answers: [HTTPResponse]
+  ) -> (requests: [HTTPRequest], outcome: StepOutcome) {
+    var requests = [destination.request(for: step)]
+    var responses: [HTTPResponse] = []
+    for answer in answers {
+      responses.append(answer)
+      guard let next = destination.followUp(of: step, after: responses) else { break }
+      requests.append(next)
+    }
+    #expect(responses.count == answers.count && requests.count == answers.count, "other requests than answers")
+    return (requests, destination.outcome(of: step, responses: responses))
+  }
+
+  static let content = Array("123456789".utf8)
+
+  static func chunk(
+    _ index: Int, of session: String, _ place: ChunkPlace = ChunkPlace(), _ content: [UInt8] = content
+  ) -> UploadStep {
+    .sendChunk(
+      ChunkSending(
+        session: SessionIdentity(id: session, nonce: Fixture.nonce), index: index, digest: Fixture.digest(content),
+        body: TestBytes(content), place: place, sentBytes: SentByteCounter()))
+  }
+
+  static func commit(_ tokens: [String], session: String = "rows 00", size: UInt64) -> UploadStep {
+    .commit(
+      SessionCommit(
+        session: SessionIdentity(id: session, nonce: Fixture.nonce), sizeBytes: size, chunkCount: tokens.count,
+        merkleRoot: sha256([1]), chainTip: sha256([2]), path: RelativePath("day 1/a.mov"),
+        modifiedNanoseconds: 1_500_000_000,
+        mode: 0o644, chunks: tokens.map { CommittedChunk(digest: Fixture.digest([1]), token: $0) }))
+  }
+
+  static func query(_ session: String) -> UploadStep {
+    .querySession(SessionIdentity(id: session, nonce: Fixture.nonce))
+  }
+}
+
+@Suite struct TusTests {
+  private let options = TusFixture.discovery()
+  private let plain = TusFixture.discovery("creation")
+
+  // MARK: - Discovery
+
+  @Test func abilities_followWhatTheServerAnnounces() throws {
+    let destination = try TusFixture.destination()
+    #expect(destination.abilities.rows == .one && !destination.abilities.replaceableChunks)
+    let offered = try #require(
+      destination.offers(in: TusFixture.discovery("concatenation", [HTTPHeader("tus-max-size", "77")])).abilities)
+    #expect(offered.rows == .growing && offered.replaceableChunks && offered.commitListsChunks && offered.unknownLength)
+    #expect(offered.fileBytesMax == 77)
+    #expect(destination.offers(in: plain).abilities?.rows == .one)
+    for other in [
+      TusFixture.at(5), TusFixture.created(), Fixture.answer(204),
+      Fixture.answer(204, headers: [HTTPHeader("tus-resumable", "1.0.0")]),
+    ] {
+      #expect(destination.offers(in: other).abilities == nil)
+    }
+  }
+
+  @Test func prewarming_asksWhatTheServerCanDo_withoutAVersion() throws {
+    let destination = try TusFixture.destination()
+    let (requests, outcome) = TusFixture.run(.prewarm, destination, [options])
+    #expect(requests[0].method == .options && requests[0].url == "https://up.example.org:8443/files/")
+    #expect(requests[0].header("tus-resumable") == nil)
+    #expect(requests[0].header("authorization") == "Bearer \(Fixture.token)")
+    #expect(outcome == .warmed)
+  }
+
+  @Test(arguments: [
+    (Fixture.answer(200), StepFailure.Kind.badRequest), (Fixture.answer(404), .badRequest),
+    (Fixture.answer(204, headers: [HTTPHeader("tus-version", "0.2.2")]), .badRequest),
+    (Fixture.answer(401), .unauthorized),
+    (Fixture.answer(412), .badRequest), (Fixture.answer(503), .busy), (Fixture.answer(502), .serverError),
+  ])
+  func whatIsNoServerOfTus_isNamed(answer: HTTPResponse, kind: StepFailure.Kind) throws {
+    let (_, outcome) = TusFixture.run(.openSession(Fixture.opening()), try TusFixture.destination(), [answer])
+    #expect(outcome.failure?.kind == kind)
+  }
+
+  // MARK: - Sessions
+
+  @Test func sessionWithPartialUploads_needsNoRequestOfItsOwn() throws {
+    let (requests, outcome) = TusFixture.run(
+      .openSession(Fixture.opening(size: nil)), try TusFixture.destination(), [options])
+    #expect(requests.count == 1)
+    guard case .sessionOpened(let id, 4_194_304, nil, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(TusSession(id) == .rows)
+  }
+
+  @Test func sessionOfOneUpload_isCreatedWithLengthAndMetadata() throws {
+    let entry = try TusMetadataEntry("objectName=x/{path}")
+    let destination = try TusFixture.destination { $0.metadata = [entry] }
+    let (requests, outcome) = TusFixture.run(
+      .openSession(Fixture.opening()), destination,
+      [plain, TusFixture.created(offset: nil, [HTTPHeader("upload-expires", "Sun, 06 Nov 1994 08:49:37 GMT")])])
+    let request = try #require(requests.last)
+    #expect(request.method == .post && request.header("upload-length") == "10000000")
+    #expect(request.header("tus-resumable") == "1.0.0" && request.header("upload-concat") == nil)
+    let metadata = try #require(request.header("upload-metadata")).split(separator: ",").map {
+      $0.split(separator: " ")
+    }
+    let values = Dictionary(
+      uniqueKeysWithValues: metadata.map {
+        ($0[0], String(decoding: Base64.decode(String($0[1])) ?? [], as: UTF8.self))
+      })
+    #expect(
+      values == [
+        "filename": "scan%.mov", "filetype": values["filetype"], "relativePath": "day 1/scan%.mov",
+        "mtime": "1700000000.000000001", "objectName": "x/day 1/scan%.mov",
+      ])
+    #expect(
+      outcome == .sessionOpened(id: "one 4194304 /files/u1", chunkBytes: 4 << 20, expiresAtSeconds: 784_111_777))
+  }
+
+  @Test(arguments: [99, 9_999_999, 10_000_000] as [UInt64])
+  func aFileBeyondTheServersLimit_isRefusedBeforeItIsSent(limit: UInt64) throws {
+    let (requests, outcome) = TusFixture.run(
+      .openSession(Fixture.opening()), try TusFixture.destination(),
+      [TusFixture.discovery(TusFixture.everything, [HTTPHeader("tus-max-size", "\(limit)")])])
+    #expect(requests.count == 1)
+    #expect((outcome.failure?.kind == .tooLarge(limitBytes: limit)) == (limit < 10_000_000))
+  }
+
+  @Test func locations_areResolved() throws {
+    let address = try TusAddress("tus+https://up.example.org:8443/v1/files", allowPlainHTTP: false)
+    let expected: [(String, String?)] = [
+      ("/files/a", "/files/a"), ("https://up.example.org:8443/files/a?x=1", "/files/a?x=1"), ("a", "/v1/a"),
+      ("HTTPS://UP.example.org:8443/a", "/a"), ("//up.example.org:8443/a", "/a"),
+      // A server behind a front knows neither its scheme nor its port.
+      ("http://up.example.org/files/a", "/files/a"), ("http://up.example.org:1080/files/a", "/files/a"),
+      ("https://other.example.org/a?ticket=1", "https://other.example.org/a?ticket=1"),
+      ("/files/a#b", "/files/a"),
+      ("http://other.example.org/a", nil), ("ftp://up.example.org/a", nil), ("https://user:x@up.example.org/a", nil),
+      ("", nil), ("/a b", nil), ("/a\u{7f}", nil), ("/" + String(repeating: "a", count: 4000), nil),
+    ]
+    for (location, upload) in expected { #expect(address.resolve(location) == upload, "\(location)") }
+    #expect(address.url(of: "/files/a").url == "https://up.example.org:8443/files/a")
+  }
+
+  @Test func anotherHost_doesNotGetOurToken() throws {
+    let destination = try TusFixture.destination()
+    let (requests, outcome) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), destination,
+      [plain, TusFixture.created("https://other.example.org/t"), TusFixture.at(9)])
+    #expect(requests[2].url == "https://other.example.org/t")
+    #expect(requests[2].header("authorization") == nil)
+    #expect(requests[1].header("authorization") != nil)
+    guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(receipt.id == "https://other.example.org/t")
+  }
+
+  // MARK: - Small files
+
+  @Test func smallFile_goesWithItsCreation_whereTheServerTakesThat() throws {
+    let destination = try TusFixture.destination()
+    let (requests, outcome) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), destination, [options, TusFixture.created(offset: 9)])
+    #expect(requests[1].content == TusFixture.content)
+    #expect(requests[1].header("content-type") == "application/offset+octet-stream")
+    #expect(requests[1].header("upload-length") == "9")
+    guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(
+      receipt.id == "https://up.example.org:8443/files/u1" && receipt.name == "a b/c.txt" && receipt.sizeBytes == 9)
+    // The server is known by now.
+    #expect(destination.request(for: .sendWholeFile(Fixture.wholeFile())).method == .post)
+  }
+
+  @Test func smallFile_isAppendedElsewhere_andWhatWasNotTakenIsSentAgain() throws {
+    let (requests, outcome) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(),
+      [plain, TusFixture.created(), TusFixture.at(4), TusFixture.at(9)])
+    #expect(requests.map(\.method) == [.options, .post, .patch, .patch])
+    #expect(requests[1].content == [] && requests[2].content == TusFixture.content)
+    #expect(requests[3].content == Array("56789".utf8) && requests[3].header("upload-offset") == "4")
+    guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
+  }
+
+  /// A server that announces it and takes nothing.
+  @Test func aBodyThatWasNotTaken_isAppended() throws {
+    let (requests, outcome) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(),
+      [options, TusFixture.created(), TusFixture.at(9)])
+    #expect(requests[2].method == .patch && requests[2].header("upload-offset") == "0")
+    guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
+  }
+
+  @Test func emptyFile_isThereWithItsCreation() throws {
+    let (requests, outcome) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile([])), try TusFixture.destination(), [options, TusFixture.created()])
+    #expect(requests[1].header("upload-length") == "0")
+    guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
+  }
+
+  // MARK: - Checksums
+
+  @Test(arguments: [
+    ("sha1,md5,sha256", "sha256 FeKw08M4kei5aVFM2JqHSMEAG+CPZAHGQvpEGx8dI+U="),
+    ("md5,sha1", "sha1 98O8HYCOBHMq32eZZczDTKeuNEE="), ("md5", nil),
+  ])
+  func checksum_isTheBestThatIsAnnounced(algorithms: String, expected: String?) throws {
+    let server = TusFixture.discovery(TusFixture.everything, [HTTPHeader("tus-checksum-algorithm", algorithms)])
+    let (requests, _) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(), [server, TusFixture.created(offset: 9)])
+    let expected = expected.map { text in
+      text.hasPrefix("sha256") ? "sha256 " + Base64.encode(Fixture.digest(TusFixture.content).sha256) : text
+    }
+    #expect(requests[1].header("upload-checksum") == expected)
+  }
+
+  @Test func theRestOfABody_hasItsOwnChecksum() throws {
+    let server = TusFixture.discovery("creation,checksum", [HTTPHeader("tus-checksum-algorithm", "sha256")])
+    let (requests, _) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(),
+      [server, TusFixture.created(), TusFixture.at(4), TusFixture.at(9)])
+    #expect(requests[3].header("upload-checksum") == "sha256 \(Base64.encode(sha256(Array("56789".utf8))))")
+  }
+
+  @Test func damage_isADigestMismatch() throws {
+    let (_, outcome) = TusFixture.run(
+      .sendWholeFile(Fixture.wholeFile()), try TusFixture.destination(), [options, Fixture.answer(460)])
+    #expect(outcome.failure?.kind == .digestMismatch)
+  }
+
+  // MARK: - One upload
+
+  private let one = "one 9 /files/u1"
+
+  private func opened(_ answers: [HTTPResponse] = []) throws -> TusDestination {
+    let destination = try TusFixture.destination()
+    let (_, outcome) = TusFixture.run(
+      .openSession(Fixture.opening()), destination, [plain, TusFixture.created()])
+    #expect(outcome.failure == nil)
+    return destination
+  }
+
+  @Test func chunk_isAppendedWhereItBelongs() throws {
+    let (requests, outcome) = TusFixture.run(TusFixture.chunk(2, of: one), try opened(), [TusFixture.at(27)])
+    #expect(requests[0].method == .patch && requests[0].url == "https://up.example.org:8443/files/u1")
+    #expect(requests[0].header("upload-offset") == "18")
+    #expect(outcome == .chunkStoredAs(token: "27"))
+  }
+
+  @Test func aLostAnswer_isFoundByAsking() throws {
+    let destination = try opened()
+    _ = destination.request(for: TusFixture.chunk(0, of: one))
+    let (requests, outcome) = TusFixture.run(
+      TusFixture.chunk(0, of: one), destination, [Fixture.answer(409), TusFixture.at(9, status: 200)])
+    #expect(requests.map(\.method) == [.patch, .head])
+    #expect(outcome == .chunkStoredAs(token: "9"))
+  }
+
+  @Test func aChunkThatBrokeOff_goesOnWhereTheServerIs() throws {
+    let destination = try opened()
+    _ = destination.request(for: TusFixture.chunk(0, of: one))
+    let (requests, outcome) = TusFixture.run(
+      TusFixture.chunk(0, of: one), destination, [Fixture.answer(409), TusFixture.at(5, status: 200), TusFixture.at(9)])
+    #expect(requests[2].content == Array("6789".utf8) && requests[2].header("upload-offset") == "5")
+    #expect(outcome == .chunkStoredAs(token: "9"))
+  }
+
+  @Test func theBeginningOfOtherBytes_isNeverContinued() throws {
+    let destination = try opened()
+    _ = destination.request(for: TusFixture.chunk(0, of: one, ChunkPlace(), Array("abcdefghi".utf8)))
+    for offset in [5, 9] {
+      let (_, outcome) = TusFixture.run(
+        TusFixture.chunk(0, of: one), destination, [Fixture.answer(409), TusFixture.at(offset, status: 200)])
+      #expect(outcome.failure?.kind == .sessionGone)
+    }
+  }
+
+  /// Another run may have sent other bytes.
+  @Test func theMiddleOfAChunkAfterARestart_isNotContinued() throws {
+    let destination = try TusFixture.destination()
+    let (_, held) = TusFixture.run(TusFixture.query(one), destination, [plain, TusFixture.at(14, status: 200)])
+    #expect(held == .held(digests: [:], tokens: [0: "9"]))
+    let (_, outcome) = TusFixture.run(
+      TusFixture.chunk(1, of: one), destination, [Fixture.answer(409), TusFixture.at(14, status: 200)])
+    #expect(outcome.failure?.kind == .sessionGone)
+    // Where it ends with a chunk, it goes on.
+    _ = TusFixture.run(TusFixture.query(one), destination, [plain, TusFixture.at(18, status: 200)])
+    _ = destination.request(for: TusFixture.chunk(2, of: one))
+    let (_, next) = TusFixture.run(
+      TusFixture.chunk(2, of: one), destination,
+      [Fixture.answer(409), TusFixture.at(20, status: 200), TusFixture.at(27)])
+    #expect(next == .chunkStoredAs(token: "27"))
+  }
+
+  @Test(arguments: [
+    (404, StepFailure.Kind.sessionGone), (410, .sessionGone), (403, .sessionGone), (423, .conflict),
+    (500, .unexpectedAnswer),
+    (460, .digestMismatch), (413, .tooLarge(limitBytes: nil)), (400, .badRequest), (401, .unauthorized), (429, .busy),
+  ])
+  func refusalsOfAChunk(status: Int, kind: StepFailure.Kind) throws {
+    let (_, outcome) = TusFixture.run(TusFixture.chunk(0, of: one), try opened(), [Fixture.answer(status)])
+    #expect(outcome.failure?.kind == kind)
+  }
+
+  @Test func aServerThatIsBehindWhatItAcknowledged_begins_anew() throws {
+    let (_, outcome) = TusFixture.run(
+      TusFixture.chunk(2, of: one), try opened(), [Fixture.answer(409), TusFixture.at(9, status: 200)])
+    #expect(outcome.failure?.kind == .sessionGone)
+  }
+
+  @Test func question_findsWholeChunks_andTheLastOne() throws {
+    let destination = try TusFixture.destination()
+    let (requests, held) = TusFixture.run(
+      TusFixture.query(one), destination,
+      [
+        plain,
+        TusFixture.at(
+          20, status: 200,
+          [HTTPHeader("upload-length", "20"), HTTPHeader("upload-expires", "Sun, 06 Nov 1994 08:49:37 GMT")]),
+      ])
+    #expect(requests[1].method == .head)
+    #expect(held == .held(digests: [:], expiresAtSeconds: 784_111_777, tokens: [0: "9", 1: "18", 2: "20"]))
+    for status in [403, 404, 410] {
+      let (_, gone) = TusFixture.run(TusFixture.query(one), destination, [plain, Fixture.answer(status)])
+      #expect(gone.failure?.kind == .sessionGone)
+    }
+    let (_, locked) = TusFixture.run(TusFixture.query(one), destination, [plain, Fixture.answer(423)])
+    #expect(locked.failure?.kind == .conflict)
+    // A server that joins uploads by now takes another kind of session.
+    let (_, other) = TusFixture.run(TusFixture.query(one), destination, [options])
+    #expect(other.failure?.kind == .sessionGone)
+  }
+
+  @Test func commitOfOneUpload_seesThatItIsAllThere() throws {
+    let step = TusFixture.commit(["20"], session: one, size: 20)
+    let (requests, outcome) = TusFixture.run(step, try opened(), [TusFixture.at(20, status: 200)])
+    #expect(requests[0].method == .head)
+    guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(receipt.sizeBytes == 20 && receipt.name == "day 1/a.mov" && receipt.merkleRoot == Hex.encode(sha256([1])))
+    let (_, short) = TusFixture.run(step, try opened(), [TusFixture.at(19, status: 200)])
+    #expect(short.failure?.kind == .sessionGone)
+  }
+
+  // MARK: - Partial uploads
+
+  private func joining() throws -> TusDestination {
+    let destination = try TusFixture.destination()
+    _ = TusFixture.run(.prewarm, destination, [options])
+    return destination
+  }
+
+  @Test func chunkOfItsOwn_isAPartialUpload() throws {
+    let (requests, outcome) = TusFixture.run(
+      TusFixture.chunk(3, of: "rows 00", ChunkPlace(rowBytes: 9)), try joining(),
+      [TusFixture.created("/files/p3", offset: 9)])
+    #expect(requests[0].method == .post && requests[0].header("upload-concat") == "partial")
+    #expect(requests[0].header("upload-length") == "9" && requests[0].header("upload-metadata") == nil)
+    #expect(outcome == .chunkStoredAs(token: "/files/p3#9"))
+  }
+
+  @Test func rowOfChunks_isOnePartialUpload() throws {
+    let destination = try joining()
+    let (first, token) = TusFixture.run(
+      TusFixture.chunk(48, of: "rows 00", ChunkPlace(rowBytes: 20)), destination,
+      [TusFixture.created("/files/p", offset: 9)])
+    #expect(first[0].header("upload-length") == "20")
+    #expect(token == .chunkStoredAs(token: "/files/p#20"))
+    let (next, outcome) = TusFixture.run(
+      TusFixture.chunk(49, of: "rows 00", ChunkPlace(after: "/files/p#20", rowOffset: 9, rowBytes: 20)), destination,
+      [TusFixture.at(18)])
+    #expect(next[0].method == .patch && next[0].header("upload-offset") == "9")
+    #expect(outcome == .chunkStoredAs(token: "/files/p#20"))
+    let (_, lost) = TusFixture.run(
+      TusFixture.chunk(50, of: "rows 00", ChunkPlace(after: "/files/p#20", rowOffset: 18, rowBytes: 20), [1, 2]),
+      destination, [Fixture.answer(404)])
+    #expect(lost.failure?.kind == .rowLost)
+  }
+
+  @Test func aRowThatWasBrokenOff_isContinuedOnlyWithItsOwnBytes() throws {
+    let destination = try joining()
+    let place = ChunkPlace(after: "/files/p#20", rowOffset: 9, rowBytes: 20)
+    _ = TusFixture.run(
+      TusFixture.chunk(48, of: "rows 00", ChunkPlace(rowBytes: 20)), destination,
+      [TusFixture.created("/files/p", offset: 9)])
+    _ = destination.request(for: TusFixture.chunk(49, of: "rows 00", place))
+    let (_, outcome) = TusFixture.run(
+      TusFixture.chunk(49, of: "rows 00", place), destination,
+      [Fixture.answer(409), TusFixture.at(12, status: 200), TusFixture.at(18)])
+    #expect(outcome == .chunkStoredAs(token: "/files/p#20"))
+    let (_, unknown) = TusFixture.run(
+      TusFixture.chunk(49, of: "rows 00", place), try joining(), [Fixture.answer(409), TusFixture.at(12, status: 200)])
+    #expect(unknown.failure?.kind == .rowLost)
+  }
+
+  @Test func commit_joinsThePartialUploadsInOrder() throws {
+    let (requests, outcome) = TusFixture.run(
+      TusFixture.commit(["/files/a#9", "/files/b#9", "https://o.example.org/c#2"], size: 20), try joining(),
+      [TusFixture.created("/files/f")])
+    #expect(requests[0].header("upload-concat") == "final;/files/a /files/b https://o.example.org/c")
+    #expect(requests[0].header("upload-length") == nil && requests[0].header("upload-metadata") != nil)
+    guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(receipt.id == "https://up.example.org:8443/files/f")
+  }
+
+  @Test func rowThatEndsElsewhereByNow_isSentAgainBeforeTheCommit() throws {
+    let destination = try joining()
+    let single = (0..<48).map { "/files/\($0)#9" }
+    let step = TusFixture.commit(single + ["/files/p#36", "/files/p#36"], size: 48 * 9 + 12)
+    #expect(destination.outcome(of: step, responses: []) == .incomplete(missing: [48, 49]))
+    let mixed = TusFixture.commit(single + ["/files/p#12", "/files/q#12"], size: 48 * 9 + 12)
+    #expect(destination.outcome(of: mixed, responses: []) == .incomplete(missing: [48, 49]))
+  }
+
+  @Test func refusedCommit_looksForWhatIsGone() throws {
+    let step = TusFixture.commit(["/files/a#9", "/files/b#9"], size: 18)
+    let (requests, gone) = TusFixture.run(
+      step, try joining(), [Fixture.answer(400), TusFixture.at(9, status: 200), Fixture.answer(404)])
+    #expect(requests.map(\.url).suffix(2).map { String($0.suffix(2)) } == ["/a", "/b"])
+    #expect(gone.failure?.kind == .sessionGone)
+    let (_, refused) = TusFixture.run(
+      step, try joining(), [Fixture.answer(400), TusFixture.at(9, status: 200), TusFixture.at(9, status: 200)])
+    #expect(refused.failure?.kind == .badRequest)
+    let (_, busy) = TusFixture.run(step, try joining(), [Fixture.answer(503)])
+    #expect(busy.failure?.kind == .busy)
+  }
+
+  @Test func partialUploads_areStillThereForAll() throws {
+    #expect(TusFixture.run(TusFixture.query("rows 00"), try TusFixture.destination(), [options]).outcome == .stillThere)
+    #expect(
+      TusFixture.run(TusFixture.query("rows 00"), try TusFixture.destination(), [plain]).outcome.failure?.kind
+        == .sessionGone)
+  }
+
+  // MARK: - Ends
+
+  @Test func abort_endsTheUpload() throws {
+    for session in [one, "/files/u1#20"] {
+      for status in [204, 404, 405, 410] {
+        let step = UploadStep.abort(SessionIdentity(id: session, nonce: []))
+        let (requests, outcome) = TusFixture.run(step, try joining(), [Fixture.answer(status)])
+        #expect(requests[0].method == .delete && requests[0].url.hasSuffix("/files/u1"))
+        #expect(outcome == .ended)
+      }
+    }
+    let (_, locked) = TusFixture.run(
+      .abort(SessionIdentity(id: one, nonce: [])), try joining(), [Fixture.answer(423)])
+    #expect(locked.failure?.kind == .conflict)
+  }
+
+  @Test(arguments: ["", "one", "one x /a", "one 0 /a", "rows", "/files/u1", "/files/u1#x", "two 1 /a"])
+  func nonsense_neverTraps(session: String) throws {
+    let destination = try joining()
+    for status in [0, 100, 200, 201, 204, 301, 400, 404, 409, 460, 500, 999] {
+      for headers in [[], [HTTPHeader("upload-offset", "18446744073709551615"), HTTPHeader("location", "://")]] {
+        let answer = Fixture.answer(status, headers: headers)
+        for step in [
+          TusFixture.query(session), TusFixture.chunk(3, of: session),
+          TusFixture.commit(["x", "#"], session: session, size: 20),
+          .abort(SessionIdentity(id: session, nonce: [])),
+        ] + Fixture.steps {
+          _ = destination.request(for: step)
+          for count in 0..<4 {
+            _ = destination.followUp(of: step, after: Array(repeating: answer, count: count))
+            _ = destination.outcome(of: step, responses: Array(repeating: answer, count: count))
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import CurlTransport
+import FileModel
+import MountConfiguration
+import Testing
+import UploadEngine
+
+@testable import Doctor
+
+@Suite struct FindingsTests {
+  private static func findings(_ all: Finding...) -> Findings {
+    var findings = Findings(destination: "https://upload.example.org")
+    for finding in all { findings.add(finding) }
+    return findings
+  }
+
+  private static let good = Finding(.spool, .ok, "a sentence.")
+  private static let warning = Finding(.spool, .warning, "a sentence.", status: .usage)
+
+  @Test func warningsAreNoFailure() {
+    let findings = Self.findings(Self.good, Self.warning, Finding(.spool, .skipped, "a sentence."))
+    #expect(findings.exitStatus == .success)
+    #expect(findings.summary == "1 warning found; captures can be delivered.")
+    #expect(Self.findings(Self.good).summary == "All is well.")
+  }
+
+  @Test func theFirstProblemDecidesTheExitCode() {
+    let findings = Self.findings(
+      Self.warning, Finding(.fuse, .problem, "a sentence.", status: .fuseUnavailable),
+      Finding(.spool, .problem, "a sentence.", status: .spoolUnusable))
+    #expect(findings.exitStatus == .fuseUnavailable)
+    #expect(findings.summary == "2 problems and 1 warning found.")
+  }
+
+  @Test func wordsAreOneLineAndWhatToDoNextAnother() {
+    let finding = Finding(.tls, .problem, "bad\u{1b}[2J.", advice: "Do this.")
+    #expect(finding.words == "PROBLEM  tls          bad\\u{1b}[2J.\n                     → Do this.")
+  }
+
+  @Test func jsonHoldsEverythingThatTheWordsSay() {
+    var findings = Findings(destination: "https://upload.example.org")
+    findings.add(
+      Finding(.clock, .warning, "a “clock”.", advice: "Set it.", facts: [.init(key: "seconds", value: .number(-7))]))
+    #expect(
+      String(decoding: findings.json, as: UTF8.self) == """
+        {
+          "destination": "https://upload.example.org",
+          "ok": true,
+          "exit_code": 0,
+          "problems": 0,
+          "warnings": 1,
+          "findings": [{"check": "clock", "level": "warning", "message": "a “clock”.", "advice": "Set it.", \
+        "facts": {"seconds": -7}}]
+        }
+
+        """)
+  }
+
+  @Test func secretsOfAnAddressAreNotItsHost() throws {
+    let server = try #require(ServerAddress(url: "https://[2001:db8::7]:8443/v1/"))
+    #expect(server.host == "2001:db8::7" && server.port == 8443 && server.authority == "[2001:db8::7]:8443")
+    #expect(try #require(ServerAddress(url: "http://localhost/a:b?c")).authority == "localhost:80")
+    #expect(try #require(ServerAddress(url: "https://Host.Example")).authority == "host.example:443")
+    #expect(ServerAddress(url: "ftp://host/") == nil && ServerAddress(url: "https://host:99999/") == nil)
+  }
+
+  @Test func proxiesAreReadAsLibcurlReadsThem() throws {
+    let server = try #require(ServerAddress(url: "https://upload.example.org"))
+    let own = try #require(ServerAddress(url: "https://127.0.0.1:1"))
+    let uses = { (environment: [String: String], server: ServerAddress) in
+      ProxyUse(CurlProxy(), environment).holds(for: server)
+    }
+    #expect(!uses([:], server))
+    #expect(uses(["HTTPS_PROXY": "http://proxy:3128"], server))
+    #expect(!uses(["https_proxy": "http://proxy:3128", "no_proxy": ".example.org"], server))
+    #expect(!uses(["http_proxy": "http://proxy:3128"], server))
+    #expect(!uses(["https_proxy": "http://proxy:3128"], own))
+    let proxy = CurlProxy(url: "http://proxy:3128", exceptions: "example.org")
+    #expect(ProxyUse(proxy, [:]).holds(for: own) && !ProxyUse(proxy, [:]).holds(for: server))
+  }
+}

@@ -1,0 +1,91 @@
+import MountConfiguration
+import Testing
+import UploadEngine
+import UploadFS
+
+@testable import Doctor
+
+@Suite struct MachineExaminationTests {
+  private func facts(_ change: (inout MachineFacts) -> Void = { _ in }) -> MachineFacts {
+    var facts = MachineFacts(
+      spool: MachineFacts.Spool(
+        path: "/spool", existing: "/spool", refusal: nil, hasAttributes: true, freeBytes: 50_000_000_000,
+        freeFiles: 1_000_000, kind: .disk, usedBy: nil),
+      fuse: FuseFacts(
+        device: .usable, libraryVersion: "3.17.2", libraryHasPassthrough: true, hasMountHelper: true,
+        allowsOthers: false), mayMount: true, isRoot: true, kernel: "6.12.1+deb13-amd64", openFilesMax: 1 << 20,
+      availableBytes: 4_000_000_000)
+    change(&facts)
+    return facts
+  }
+
+  private func finding(
+    _ check: Finding.Check, allowOther: Bool = false, _ change: (inout MachineFacts) -> Void = { _ in }
+  ) throws -> Finding {
+    let findings = MachineExamination(facts(change), reserveBytes: 205_000_000, allowOther: allowOther).findings
+    return try #require(findings.first { $0.check == check })
+  }
+
+  @Test func aGoodMachineHasNothingToSay() {
+    let findings = MachineExamination(facts(), reserveBytes: 205_000_000, allowOther: false).findings
+    #expect(findings.allSatisfy { $0.level == .ok }, "\(findings.map(\.words))")
+  }
+
+  @Test func aSpoolThatCannotBeWrittenIsAProblem() throws {
+    let finding = try finding(.spool) { $0.spool?.refusal = "/spool: permission denied" }
+    #expect(finding.level == .problem && finding.status == .spoolUnusable)
+  }
+
+  @Test func spoolsThatLoseCapturesAreWarnedOf() throws {
+    #expect(try finding(.spool) { $0.spool?.kind = .memory }.message.contains("memory"))
+    #expect(try finding(.spool) { $0.spool?.kind = .network }.level == .warning)
+    #expect(try finding(.spool) { $0.spool?.hasAttributes = false }.message.contains("extended attributes"))
+    #expect(try finding(.spool) { $0.spool?.usedBy = 17 }.message.contains("process 17"))
+    #expect(try finding(.spool) { $0.spool?.existing = "/" }.message.hasSuffix("will be made in /."))
+    #expect(try finding(.spool) { $0.spool = nil }.level == .skipped)
+  }
+
+  @Test func roomIsWhatTheReserveLeaves() throws {
+    #expect(try finding(.space) { $0.spool?.freeBytes = 205_000_000 }.level == .problem)
+    #expect(try finding(.space) { $0.spool?.freeBytes = 305_000_000 }.message.contains("100.0 MB"))
+    #expect(try finding(.space) { $0.spool?.freeFiles = 3 }.level == .warning)
+  }
+
+  @Test func whatFuseNeedsDependsOnWhoMounts() throws {
+    #expect(try finding(.fuse) { $0.fuse.device = .missing }.status == .fuseUnavailable)
+    #expect(try finding(.fuse) { $0.fuse.device = .refused(errno: 1) }.advice?.contains("container") == true)
+    #expect(try finding(.fuse) { $0.mayMount = false }.message == "root may not mount here.")
+    let ordinary = { (facts: inout MachineFacts) in
+      facts.isRoot = false
+      facts.mayMount = false
+    }
+    #expect(try finding(.fuse, ordinary).level == .ok)
+    #expect(try finding(.fuse, allowOther: true, ordinary).advice?.contains("user_allow_other") == true)
+    let helpless = try finding(.fuse) {
+      ordinary(&$0)
+      $0.fuse.hasMountHelper = false
+    }
+    #expect(helpless.message.contains("fusermount3"))
+  }
+
+  @Test func passthroughNamesWhatIsMissingAndIsNoFault() throws {
+    let old = try finding(.passthrough) {
+      $0.fuse.libraryHasPassthrough = false
+      $0.kernel = "6.1.0-18-amd64"
+      $0.mayMount = false
+    }
+    #expect(old.level == .ok && old.message.contains("libfuse 3.17, Linux 6.9, root"))
+    #expect(try finding(.passthrough) { $0.kernel = "10.0" }.message.hasPrefix("possible"))
+  }
+
+  @Test func fewFilesAndLittleMemoryAreWarnings() throws {
+    #expect(try finding(.openFiles) { $0.openFilesMax = 1024 }.level == .warning)
+    #expect(try finding(.memory) { $0.availableBytes = 100_000_000 }.level == .warning)
+    #expect(try finding(.memory) { $0.availableBytes = nil }.level == .skipped)
+  }
+
+  @Test func thisMachineCanBeLookedAt() {
+    let facts = MachineFacts.current(spool: "/tmp/there is no such folder/spool")
+    #expect(facts.spool?.existing == "/tmp" && facts.openFilesMax > 0 && !facts.kernel.isEmpty)
+  }
+}

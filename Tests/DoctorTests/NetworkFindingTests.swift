@@ -1,0 +1,135 @@
+import CurlTransport
+import Glibc
+import Testing
+import UploadEngine
+
+@testable import Doctor
+
+@Suite struct NetworkFindingTests {
+  private let server = ServerAddress(url: "https://upload.example.org:8443/")
+
+  private func connection(_ attempts: [NetworkLook.Attempt]) throws -> Finding {
+    var look = NetworkLook(resolution: .found(count: attempts.count, .milliseconds(1)))
+    look.addresses = attempts.enumerated().map {
+      NetworkLook.Address(text: "192.0.2.\($0.offset)", attempt: $0.element)
+    }
+    return .connection(to: try #require(server), look)
+  }
+
+  @Test func aNameThatNobodyKnowsIsSaidToBeMisspelt() throws {
+    let finding = Finding.names(of: try #require(server), NetworkLook(resolution: .failed(code: EAI_NONAME)))
+    #expect(finding.level == .problem && finding.message == "there is no host upload.example.org.")
+  }
+
+  @Test func nameServersThatDoNotAnswerAreSomethingElse() throws {
+    let finding = Finding.names(of: try #require(server), NetworkLook(resolution: .failed(code: EAI_AGAIN)))
+    #expect(finding.level == .problem && finding.advice?.contains("/etc/resolv.conf") == true)
+  }
+
+  @Test func eachCauseOfAMissingConnectionHasItsAdvice() throws {
+    for (attempt, advice) in [
+      (NetworkLook.Attempt.failed(errno: ECONNREFUSED), "Nothing listens at port 8443"),
+      (.failed(errno: ENETUNREACH), "has no way there"), (.timedOut, "firewall"),
+    ] {
+      let finding = try connection([attempt])
+      #expect(finding.level == .problem && finding.advice?.contains(advice) == true, "\(attempt)")
+    }
+  }
+
+  @Test func anAddressOfAFamilyWithoutARouteIsNoFault() throws {
+    #expect(try connection([.failed(errno: ENETUNREACH), .connected(.milliseconds(3))]).level == .ok)
+  }
+
+  @Test func anAddressThatIsDeadBesideOthersIsAWarning() throws {
+    let finding = try connection([.timedOut, .connected(.milliseconds(3))])
+    #expect(finding.level == .warning && finding.message.contains("192.0.2.0: no answer in 5 s"))
+  }
+
+  @Test func clocks() {
+    #expect(Finding.clock(difference: nil).level == .skipped)
+    #expect(Finding.clock(difference: -3).level == .ok)
+    let hours = Finding.clock(difference: 7200)
+    #expect(hours.level == .warning && hours.message == "the server's clock is 2.0 h ahead of this machine's.")
+    #expect(
+      ClockDifference.seconds(serverSeconds: 100, nowNanoseconds: 95_400_000_000, roundTrip: .seconds(2)) == 6)
+  }
+
+  @Test func aRefusalUnderAWrongClockNamesTheClockFirst() {
+    let failure = StepFailure(.unauthorized, "refused.")
+    #expect(Finding.refusal(failure, of: .testFile, clockDifference: 3).advice == nil)
+    let finding = Finding.refusal(failure, of: .testFile, clockDifference: -8000)
+    #expect(finding.check == .credentials && finding.advice?.contains("clocks differ by 2.2 h") == true)
+    #expect(Finding.refusal(StepFailure(.badRequest, "no."), of: .testFile, clockDifference: nil).check == .testFile)
+  }
+}
+
+@Suite struct SecurityFindingTests {
+  private static let now: Int64 = 1_800_000_000
+  private static let refusal = TransportError(.certificateRefused, "refused (unable to get local issuer certificate)")
+
+  private func certificate(_ change: (inout PeerCertificate) -> Void = { _ in }) -> PeerCertificate {
+    var certificate = PeerCertificate()
+    certificate.subject = "CN = upload"
+    certificate.issuer = "CN = somebody"
+    certificate.names = ["DNS:*.example.org", "IP Address:192.0.2.1"]
+    certificate.validFromSeconds = Self.now - 86_400 * 100
+    certificate.validUntilSeconds = Self.now + 86_400 * 100
+    change(&certificate)
+    return certificate
+  }
+
+  private func finding(
+    _ certificate: PeerCertificate?, host: String = "upload.example.org", refusal: TransportError? = refusal,
+    serverSeconds: Int64? = nil, older: ServerLook? = nil, other: ServerLook? = nil, scheme: String = "https"
+  ) throws -> Finding {
+    var current = ServerLook()
+    current.certificates = certificate.map { [$0] } ?? []
+    return .security(
+      of: try #require(ServerAddress(url: "\(scheme)://\(host):8443/")),
+      SecurityLook(
+        current: current, older: older, other: other, refusal: refusal, nowSeconds: Self.now,
+        serverSeconds: serverSeconds))
+  }
+
+  @Test func aGoodCertificateIsShownWithItsEnd() throws {
+    let finding = try finding(certificate(), refusal: nil)
+    #expect(finding.level == .ok && finding.message.hasSuffix("is valid until 2027-04-25."))
+  }
+
+  @Test func aCertificateThatEndsSoonIsAWarning() throws {
+    let finding = try finding(certificate { $0.validUntilSeconds = Self.now + 86_400 * 3 }, refusal: nil)
+    #expect(finding.level == .warning && finding.message.contains("3 days"))
+  }
+
+  @Test func anExpiredOneIsTheServersFault() throws {
+    let finding = try finding(certificate { $0.validUntilSeconds = Self.now - 1 }, serverSeconds: Self.now)
+    #expect(finding.level == .problem && finding.advice == "Have the server's certificate renewed.")
+  }
+
+  @Test func oneThatIsValidByTheServersClockIsThisMachinesFault() throws {
+    let finding = try finding(
+      certificate { $0.validFromSeconds = Self.now + 3600 }, serverSeconds: Self.now + 86_400)
+    #expect(finding.level == .problem && finding.advice?.contains("this machine's clock") == true)
+  }
+
+  @Test func oneForAnotherHostNamesWhomItIsFor() throws {
+    let finding = try finding(certificate(), host: "other.example.net")
+    #expect(finding.message.contains("*.example.org") && finding.message.contains("not for other.example.net"))
+  }
+
+  @Test func oneOfAnUnknownAuthorityLeadsToTheSetting() throws {
+    #expect(try finding(certificate()).advice?.contains("--ca FILE") == true)
+    #expect(try finding(certificate { $0.issuer = $0.subject }).message.contains("signed by itself"))
+  }
+
+  @Test func whatIsNoTLSIsNamed() throws {
+    var older = ServerLook()
+    older.certificates = [certificate()]
+    #expect(try finding(nil, older: older).message.contains("before 1.3"))
+    var plain = ServerLook()
+    plain.status = 400
+    #expect(try finding(nil, older: ServerLook(), other: plain).message.contains("answers plain HTTP"))
+    #expect(try finding(nil, older: ServerLook(), other: ServerLook()).advice?.contains("Check the port") == true)
+    #expect(try finding(nil, other: older, scheme: "http").advice == "Write https instead of http in --to.")
+  }
+}

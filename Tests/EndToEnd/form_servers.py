@@ -1,0 +1,182 @@
+"""The form of examples/form behind nginx: its own PHP, with limits like those of real sites."""
+
+import http.client
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+
+from harness import REPOSITORY, SOON, Program, processes_of_session, wait_until
+
+USER, PASSWORD = "camera", "pa ss:wörd"
+EXAMPLE = REPOSITORY / "examples" / "form"
+
+
+def nginx_is_there():
+    return shutil.which("nginx", path="/usr/sbin:/usr/bin") is not None
+
+
+def php_is_there():
+    return shutil.which("php-cgi") is not None
+
+
+class Nginx:
+    """nginx with one server block, on a free loopback port that stays the same over restarts; TLS 1.3 with `identity`."""
+
+    def __init__(self, folder, block, identity=None):
+        self.folder = folder
+        self.block = block
+        self.identity = identity
+        self.port = 0
+        self.program = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def start(self):
+        if not self.port:
+            # Nobody else is given it as long as it was bound a moment ago.
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = free.getsockname()[1]
+        (self.folder / "nginx.conf").write_text(self._configuration())
+        for name in ("body", "fastcgi", "proxy", "scgi", "uwsgi"):
+            (self.folder / name).mkdir(exist_ok=True)
+        self.program = Program(
+            ["/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"],
+            self.folder / "nginx.log")
+        wait_until(self._answers, lambda: self.program.describe() + self.log)
+        return self
+
+    @property
+    def log(self):
+        path = self.folder / "error.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def _configuration(self):
+        user = "user root;" if os.geteuid() == 0 else ""
+        secure = ""
+        if self.identity:
+            secure = f"ssl_certificate {self.identity[0]}; ssl_certificate_key {self.identity[1]}; ssl_protocols TLSv1.3;"
+        return f"""
+daemon off; {user} worker_processes 1; pid {self.folder}/pid; error_log {self.folder}/error.log info;
+events {{ worker_connections 256; }}
+http {{
+  access_log {self.folder}/access.log;
+  client_body_temp_path {self.folder}/body; fastcgi_temp_path {self.folder}/fastcgi; proxy_temp_path {self.folder}/proxy;
+  scgi_temp_path {self.folder}/scgi; uwsgi_temp_path {self.folder}/uwsgi;
+  server {{
+    listen 127.0.0.1:{self.port} {"ssl" if self.identity else ""};
+    {secure}
+    {self.block}
+  }}
+}}
+"""
+
+    def _answers(self):
+        assert self.program.is_running, self.program.describe() + self.log
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=SOON).close()
+            return True
+        except ConnectionRefusedError:
+            return False
+
+    def close(self):
+        if not self.program:
+            return []
+        if self.program.is_running:
+            self.program.signal(signal.SIGTERM)
+            try:
+                self.program.process.wait(SOON)
+            except subprocess.TimeoutExpired:
+                pass
+        return self.program.close()
+
+
+class Form:
+    """uploads.php behind nginx. `limits` replaces php.ini's; `body_max` is nginx's, and `guard` its rules of the place."""
+
+    def __init__(self, folder, identity=None, limits=None, body_max="0", has_password=True, guard=""):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.files = folder / "files"
+        self.temporary = folder / "tmp"
+        for path in (self.files, self.temporary):
+            path.mkdir()
+        self.socket = folder / "php.sock"
+        self.limits = limits or {}
+        password = ""
+        if has_password:
+            digest = subprocess.run(
+                ["openssl", "passwd", "-6", PASSWORD], capture_output=True, text=True, check=True).stdout.strip()
+            (folder / "passwords").write_text(f"{USER}:{digest}\n")
+            password = f'auth_basic "uploads"; auth_basic_user_file {folder}/passwords;'
+        self.nginx = Nginx(folder / "nginx", f"""
+    client_max_body_size {body_max};
+    location = /api/uploads.php {{
+      {password}
+      {guard.replace("FOLDER", str(folder))}
+      include /etc/nginx/fastcgi_params;
+      fastcgi_param SCRIPT_FILENAME {EXAMPLE}/uploads.php;
+      fastcgi_param UPLOAD_FOLDER {self.files};
+      fastcgi_pass unix:{self.socket};
+      fastcgi_request_buffering off;
+      fastcgi_read_timeout 600s;
+    }}""", identity)
+        self.php = None
+        self.scheme = "form+https" if identity else "form+http"
+        self.password_file = folder / "password"
+        self.password_file.write_text(f"{USER}:{PASSWORD}\n")
+        self.password_file.chmod(0o600)
+
+    def start(self):
+        settings = [f"upload_tmp_dir={self.temporary}", *(f"{name}={value}" for name, value in self.limits.items())]
+        self.php = Program(
+            ["php-cgi", "-c", EXAMPLE / "php.ini", *(word for setting in settings for word in ("-d", setting)), "-b",
+             self.socket], self.folder / "php.log", os.environ | {"PHP_FCGI_CHILDREN": "6"})
+        wait_until(self.socket.exists, self.php.describe)
+        self.nginx.start()
+        return self
+
+    def url(self, port=None):
+        return f"{self.scheme}://127.0.0.1:{port or self.nginx.port}/api/uploads.php?ui=json"
+
+    @property
+    def port(self):
+        return self.nginx.port
+
+    @property
+    def requests(self):
+        """Method and status of every request that has been answered."""
+        lines = (self.folder / "nginx" / "access.log").read_text().splitlines()
+        return [(line.split('"')[1].split()[0], int(line.split('"')[2].split()[0])) for line in lines]
+
+    def status_of(self, authorization):
+        """What somebody with this field is answered."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        try:
+            connection.request("GET", "/api/uploads.php", headers={"Authorization": authorization})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def posts(self):
+        return [status for method, status in self.requests if method == "POST"]
+
+    def close(self):
+        left = self.nginx.close()
+        if self.php:
+            if self.php.is_running:
+                self.php.signal(signal.SIGTERM)
+                self.php.wait()
+            # Its children end a moment after it.
+            wait_until(lambda: not processes_of_session(self.php.process.pid), self.php.describe)
+            left += self.php.close()
+        return left
+
+
+def resident_kilobytes(pid, key="VmHWM"):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1])
+    raise AssertionError(f"no {key}")

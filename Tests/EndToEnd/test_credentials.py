@@ -1,0 +1,262 @@
+"""Who uploads, and on which way: passwords, tokens that end, certificates, proxies (spec F9). None of the secrets is shown."""
+
+import os
+
+import pytest
+
+from form_servers import PASSWORD, Nginx, nginx_is_there
+from harness import sha256, write_random
+from proxies import PASSWORD as PROXY_PASSWORD
+from proxies import USER as PROXY_USER
+from proxies import Microsocks, Tinyproxy
+from test_form import MIB, new_form_mount  # noqa: F401 (fixtures)
+
+
+@pytest.fixture
+def new_proxy(folder):
+    made = []
+
+    def make(kind):
+        if not kind.is_there():
+            pytest.skip(f"needs {kind.name}; scripts/test installs it")
+        made.append(kind(folder / kind.name))
+        return made[-1].start()
+
+    yield make
+    left = [problem for proxy in made for problem in proxy.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture(params=[Tinyproxy, Microsocks], ids=["http", "socks"])
+def proxy(request, new_proxy):
+    return new_proxy(request.param)
+
+
+# Proxies
+
+
+def test_uploads_go_through_a_proxy(proxy, new_receiver, new_mount):
+    receiver = new_receiver()
+    mount = new_mount(receiver, "--proxy", proxy.url, "--proxy-auth-file", proxy.password_file, "--log-level", "trace")
+    write_random(mount.root / "a.mov", 9 * MIB)
+    mount.wait_all()
+    assert sha256(receiver.files / "a.mov") == sha256(mount.root / "a.mov")
+    assert proxy.was_used
+    assert PROXY_PASSWORD not in mount.program.log
+
+
+def test_a_form_is_reached_through_a_proxy(new_proxy, new_form, new_form_mount, authority):  # noqa: F811
+    proxy = new_proxy(Tinyproxy)
+    form = new_form(identity=authority.issue("form"))  # noqa: F811
+    mount = new_form_mount(
+        form, "--proxy", proxy.url, "--proxy-auth-file", proxy.password_file, ca=authority.certificate)
+    write_random(mount.root / "a.mov", 9 * MIB)
+    mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+    assert proxy.was_used
+
+
+def test_exceptions_are_reached_directly(proxy, new_receiver, new_mount):
+    receiver = new_receiver()
+    mount = new_mount(
+        receiver, "--proxy", proxy.url, "--proxy-auth-file", proxy.password_file, "--no-proxy",
+        "example.org,127.0.0.1")
+    write_random(mount.root / "a.mov", MIB)
+    mount.wait_all()
+    assert (receiver.files / "a.mov").exists()
+    assert not proxy.was_used
+
+
+def test_a_proxy_that_refuses_is_named(new_proxy, new_receiver, new_mount):
+    proxy = new_proxy(Tinyproxy)
+    receiver = new_receiver()
+    mount = new_mount(receiver, "--proxy", proxy.url)
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.readings("a", lambda status: status.get("last_error"))[-1]["last_error"]
+    assert "proxy" in error["message"] and "407" in error["message"] and "--proxy-auth-file" in error["message"]
+    mount.program.kill()
+
+
+def test_the_environments_proxy_is_left_out_for_this_machine(new_receiver, new_mount):
+    receiver = new_receiver()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
+    mount = new_mount(receiver, environment=environment | {"https_proxy": "http://127.0.0.1:9", "NO_PROXY": ""})
+    (mount.root / "a").write_bytes(b"x")
+    mount.wait_all()
+    assert (receiver.files / "a").read_bytes() == b"x"
+
+
+# Certificates
+
+
+@pytest.fixture
+def new_client_server(folder, authority):
+    """An nginx that answers only those who show a certificate of `authority`."""
+    if not nginx_is_there():
+        pytest.skip("needs nginx-light; scripts/test installs it")
+    made = []
+
+    def make():
+        made.append(Nginx(folder / "nginx", f"""
+    ssl_client_certificate {authority.certificate}; ssl_verify_client on;
+    location = / {{ return 204; }}
+    location = /upload {{ default_type application/json; return 201 '{{"id": 7}}'; }}
+""", authority.issue("server")))
+        return made[-1].start()
+
+    yield make
+    left = [problem for server in made for problem in server.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.mark.parametrize("is_one_file", [False, True], ids=["two files", "one file"])
+def test_a_client_certificate_is_shown(new_client_server, new_mount, authority, folder, is_one_file):
+    server = new_client_server()
+    certificate, key = authority.issue("camera", usage="clientAuth")
+    options = ["--client-cert", certificate, "--client-key", key]
+    if is_one_file:
+        both = folder / "both.pem"
+        both.write_bytes(certificate.read_bytes() + key.read_bytes())
+        both.chmod(0o600)
+        options = ["--client-cert", both]
+    mount = new_mount(
+        None, *options, to=f"form+https://127.0.0.1:{server.port}/upload", ca=authority.certificate)
+    (mount.root / "a").write_bytes(b"x")
+    mount.wait_all()
+    assert mount.status("a")["receipt"]["id"] == "7"
+
+
+def test_without_a_client_certificate_the_server_says_so(new_client_server, new_mount, authority):
+    server = new_client_server()
+    mount = new_mount(None, to=f"form+https://127.0.0.1:{server.port}/upload", ca=authority.certificate)
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.readings("a", lambda status: status.get("last_error"))[-1]["last_error"]
+    assert "400" in error["message"] or "certificate" in error["message"]
+
+
+# Secret files
+
+
+def test_secret_files_of_others_are_refused(folder, new_mount, new_receiver, authority):
+    receiver = new_receiver()
+    certificate, key = authority.issue("camera", usage="clientAuth")
+    secret = folder / "secret"
+    secret.write_text("user:zebra\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("UPLOADFS_", "AWS_"))}
+    (folder / "aws").write_text("[default]\naws_access_key_id = AKIDX\naws_secret_access_key = s\n")
+    aws = environment | {"AWS_SHARED_CREDENTIALS_FILE": str(folder / "aws"), "AWS_CONFIG_FILE": "/dev/null"}
+    (folder / "aws").chmod(0o644)
+    key.chmod(0o640)
+    form, s3 = "form+https://127.0.0.1:9/x", "s3+https://127.0.0.1:9/bucket"
+    for number, (to, options, name, environment_of_it) in enumerate([
+            (receiver.url, ["--token-file", secret], "secret", environment),
+            (form, ["--basic-auth-file", secret], "secret", environment),
+            (form, ["--proxy", "http://127.0.0.1:9", "--proxy-auth-file", secret], "secret", environment),
+            (form, ["--client-cert", certificate, "--client-key", key], key.name, environment),
+            (s3, [], "aws", aws)]):
+        for mode in (0o644, 0o640, 0o602):
+            secret.chmod(mode)
+            mount = new_mount(
+                None, *options, to=to, start=False, name=f"{number}-{mode:o}", environment=environment_of_it)
+            code, message = mount.start_and_fail()
+            assert code != 0
+            assert "chmod 600" in message and name in message, message
+            assert "zebra" not in message
+
+
+def test_a_credential_of_systemd_is_used_without_being_named(new_form, new_mount, folder):  # noqa: F811
+    form = new_form()  # noqa: F811
+    credentials = folder / "credentials"
+    credentials.mkdir()
+    (credentials / "basic-auth-file").write_bytes(form.password_file.read_bytes())
+    # As systemd shows a file with an access list.
+    (credentials / "basic-auth-file").chmod(0o440)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
+    mount = new_mount(None, to=form.url(), environment=environment | {"CREDENTIALS_DIRECTORY": str(credentials)})
+    (mount.root / "a").write_bytes(b"x")
+    mount.wait_all()
+    assert (form.files / "a").read_bytes() == b"x"
+
+
+def test_a_dying_daemon_leaves_no_core_dump(new_form, new_form_mount):  # noqa: F811
+    form = new_form()  # noqa: F811
+    mount = new_form_mount(form, prefix=["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh"])
+    limits = open(f"/proc/{mount.program.process.pid}/limits").read()
+    line = next(line for line in limits.splitlines() if line.startswith("Max core file size"))
+    assert line.split()[4:6] == ["1", "1"], line
+    assert PASSWORD not in open(f"/proc/{mount.program.process.pid}/cmdline").read()
+
+
+# Tokens that end
+
+
+@pytest.fixture
+def token_form(new_form):  # noqa: F811
+    """A form that takes one token, which can be exchanged."""
+    form = new_form(  # noqa: F811
+        has_password=False, guard='if (!-f "FOLDER/tokens/$http_authorization") { return 401; }')
+    tokens = form.folder / "tokens"
+    tokens.mkdir()
+
+    def accept(token):
+        """From now on only this one."""
+        for path in tokens.iterdir():
+            path.unlink()
+        (tokens / f"Bearer {token}").touch()
+        assert form.status_of(f"Bearer {token}") == 200
+
+    form.accept = accept
+    return form
+
+
+def token_command(folder):
+    """A command that prints what lies in a file, and counts how often it was run."""
+    return f"echo run >>{folder}/runs; cat {folder}/token"
+
+
+def test_a_token_that_ends_is_renewed_and_nobody_notices(token_form, new_mount, folder):
+    (folder / "token").write_text("first\n")
+    token_form.accept("first")
+    mount = new_mount(None, "--token-command", token_command(folder), "--log-level", "trace", to=token_form.url())
+    write_random(mount.root / "a.mov", 6 * MIB)
+    mount.wait_all()
+    (folder / "token").write_text("second\n")
+    token_form.accept("second")
+    assert token_form.status_of("Bearer first") == 401
+    for number in range(6):
+        write_random(mount.root / f"{number}.mov", 6 * MIB, seed=number)
+    mount.wait_all()
+    for number in range(6):
+        assert sha256(token_form.files / f"{number}.mov") == sha256(mount.root / f"{number}.mov")
+        assert mount.status(f"{number}.mov")["attempts"] == 0
+    assert (folder / "runs").read_text() == "run\n" * 2
+    assert "Bearer" not in mount.program.log and "second" not in mount.program.log.replace("seconds", "")
+
+
+def test_a_fresh_token_that_is_refused_is_a_failure(token_form, new_mount, folder):
+    (folder / "token").write_text("first\n")
+    token_form.accept("first")
+    mount = new_mount(None, "--token-command", token_command(folder), to=token_form.url())
+    (mount.root / "a").write_bytes(b"x")
+    mount.wait_all()
+    token_form.accept("second")
+    assert token_form.status_of("Bearer first") == 401
+    (mount.root / "b").write_bytes(b"x")
+    error = mount.wait_for("b", "failed")["last_error"]
+    assert error["code"] == "unauthorized" and "--token-command" in error["message"]
+    assert (folder / "runs").read_text() == "run\n" * 2
+
+
+def test_a_token_command_that_fails_is_named_at_the_start(new_mount, folder):
+    for command, expected in (("exit 3", "ended with 3"), ("echo", "token alone"), ("echo 'a b'", "token alone")):
+        mount = new_mount(
+            None, "--token-command", command, to="form+https://127.0.0.1:9/x", start=False, name=str(len(expected)))
+        code, message = mount.start_and_fail()
+        assert code != 0 and expected in message, message
+
+
+def test_proxy_users_are_not_given_as_arguments(new_mount):
+    mount = new_mount(
+        None, "--proxy", f"http://{PROXY_USER}:{PROXY_PASSWORD}@127.0.0.1:9", to="https://127.0.0.1:9", start=False)
+    code, message = mount.start_and_fail()
+    assert code != 0 and "--proxy-auth-file" in message and PROXY_PASSWORD not in message

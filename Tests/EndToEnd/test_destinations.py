@@ -1,0 +1,180 @@
+"""Several destinations: rules choose, each has its own state and receipt, and none waits for another one (spec G6).
+
+Statements of docs/semantics.md are named by their number.
+"""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from harness import wait_until, write_random
+from s3_servers import credentials
+
+# So that a file has several chunks at each destination without being large.
+CHUNK = 1 << 20
+
+
+def further(name, receiver, *settings):
+    """The flags of a second receiver."""
+    text = [name, f"to={receiver.url}", f"token-file={receiver.token_file}", f"ca={receiver.ca}", *settings]
+    return ["--destination", " ".join(text)]
+
+
+def at(status, name):
+    """What a status says of one destination."""
+    return next(part for part in status["destinations"] if part["name"] == name)
+
+
+@pytest.fixture
+def archive(new_receiver):
+    return new_receiver(name="archive")
+
+
+@pytest.fixture
+def mount(new_mount, receiver, archive):
+    """Films go to both, raw data to the archive alone, everything else to the main destination."""
+    return new_mount(
+        receiver, *further("archive", archive, f"chunk-size={CHUNK}"), "--chunk-size", str(CHUNK),
+        "--rule", "*.mov to=main,archive", "--rule", "*.raw to=archive", "--ignore", "*.log")
+
+
+def test_s74_rules_choose_the_destinations(mount, receiver, archive):
+    """S74"""
+    for name, size in {"a.mov": 5_000_000, "b.raw": 3_000_000, "c.txt": 1000, "d.log": 10}.items():
+        write_random(mount.root / name, size, seed=size)
+    mount.wait_all()
+    assert receiver.published() == {"a.mov": 5_000_000, "c.txt": 1000}
+    assert archive.published() == {"a.mov": 5_000_000, "b.raw": 3_000_000}
+    for place in (receiver, archive):
+        assert (place.files / "a.mov").read_bytes() == (mount.root / "a.mov").read_bytes()
+    film, raw, log = mount.status("a.mov"), mount.status("b.raw"), mount.status("d.log")
+    assert film["state"] == "complete"
+    receipts = {part["name"]: part["receipt"]["id"] for part in film["destinations"]}
+    assert receipts.keys() == {"main", "archive"} and len(set(receipts.values())) == 2
+    assert [part["name"] for part in raw["destinations"]] == ["archive"] and raw["state"] == "complete"
+    assert log["state"] == "ignored"
+    assert mount.summary()["files"]["complete"] == 4 and mount.summary()["files"]["ignored"] == 1
+    # A rename publishes the file again where its new name belongs.
+    os.rename(mount.root / "c.txt", mount.root / "c.raw")
+    mount.wait_all()
+    assert archive.published().keys() == {"a.mov", "b.raw", "c.raw"}
+
+
+def test_s74_a_growing_file_is_sent_to_both_while_it_is_written(mount, receiver, archive):
+    """S74, S60"""
+    content = os.urandom(12 * CHUNK)
+    with open(mount.root / "slow.mov", "wb", buffering=0) as film:
+        for start in range(0, len(content), CHUNK):
+            film.write(content[start:start + CHUNK])
+        # The first and the last ones are held back.
+        mount.readings("slow.mov", lambda status: "destinations" in status and all(
+            part["bytes"]["acknowledged"] >= 8 * CHUNK for part in status["destinations"]))
+    mount.wait_for("slow.mov", "complete")
+    for place in (receiver, archive):
+        assert (place.files / "slow.mov").read_bytes() == content
+
+
+def test_s75_one_destination_that_is_away_holds_up_no_other_one(mount, receiver, archive):
+    """S75"""
+    archive.kill()
+    write_random(mount.root / "a.mov", 6_000_000)
+    status = mount.readings("a.mov", lambda status: "destinations" in status and any(
+        part["name"] == "main" and part["state"] == "complete" for part in status["destinations"]))[-1]
+    assert receiver.published() == {"a.mov": 6_000_000}
+    assert status["state"] != "complete", "one of two is not all"
+    archive.start()
+    mount.wait_for("a.mov", "complete")
+    assert archive.published() == {"a.mov": 6_000_000}
+
+
+def test_s75_the_local_copy_stays_until_the_last_destination_has_it(new_mount, receiver, archive):
+    """S75"""
+    mount = new_mount(
+        receiver, *further("archive", archive), "--rule", "** to=main,archive", "--rule", "*.txt to=main", "--keep", "1s")
+    archive.kill()
+    write_random(mount.root / "a.mov", 2_000_000)
+    (mount.root / "b.txt").write_text("goes to the main destination only")
+    wait_until(lambda: not (mount.spool / "captures" / "b.txt").exists(), "what is delivered goes after a second")
+    assert at(mount.status("a.mov"), "main")["state"] == "complete"
+    assert (mount.spool / "captures" / "a.mov").exists(), "the archive does not have it yet"
+    archive.start()
+    wait_until(lambda: not (mount.spool / "captures" / "a.mov").exists(), "both have it")
+    status = mount.status("a.mov")
+    assert status["state"] == "complete" and not status["local"] and len(status["destinations"]) == 2
+    assert mount.status("b.txt")["state"] == "complete"
+
+
+def test_s74_both_uploads_go_on_after_kill_9(mount, receiver, archive):
+    """S74"""
+    archive.kill()
+    write_random(mount.root / "a.mov", 8 * CHUNK)
+    mount.readings("a.mov", lambda status: "destinations" in status and any(
+        part["name"] == "main" and part["state"] == "complete" for part in status["destinations"]))
+    mount.kill()
+    mount.start()
+    status = mount.wait_for("a.mov", "queued", "waiting", "uploading")
+    assert at(status, "main")["receipt"], "the receipt of one destination is known after a restart"
+    archive.start()
+    mount.wait_for("a.mov", "complete")
+    assert receiver.stats()["files_published"] == 1, "it was not sent again"
+    assert archive.published() == {"a.mov": 8 * CHUNK}
+
+
+def test_s75_close_waits_for_all_of_them(new_mount, receiver, archive):
+    """S75, S42"""
+    mount = new_mount(
+        receiver, *further("archive", archive), "--rule", "** to=main,archive close=wait")
+    archive.kill()
+    source = mount.folder / "a.mov"
+    write_random(source, 300_000)
+    copying = subprocess.Popen(["cp", str(source), str(mount.root / "a.mov")])
+    mount.readings("a.mov", lambda status: "destinations" in status and any(
+        part["name"] == "main" and part["state"] == "complete" for part in status["destinations"]))
+    assert copying.poll() is None, "the archive does not have it"
+    archive.start()
+    assert copying.wait(60) == 0
+    assert archive.published() == {"a.mov": 300_000}
+
+
+def test_s74_two_kinds_of_destination_with_chunks_of_their_own(new_mount, receiver, rclone):
+    """S74"""
+    mount = new_mount(
+        receiver, "--destination", f"bucket to={rclone.url('films')}", "--rule", "** to=main,bucket",
+        "--max-file-size", "1GB", environment=credentials())
+    content = os.urandom(23_000_000)
+    with open(mount.root / "slow.mov", "wb", buffering=0) as film:
+        for start in range(0, len(content), CHUNK):
+            film.write(content[start:start + CHUNK])
+            time.sleep(0.02)
+    mount.wait_for("slow.mov", "complete")
+    assert (receiver.files / "slow.mov").read_bytes() == content
+    assert rclone.object("films/slow.mov") == content
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--destination", "archive"], ["archive", "--to is missing"]),
+    (["--destination", "Archive to=https://x"], ["“Archive” is no name"]),
+    (["--destination", "main to=https://x"], ["the name main is taken"]),
+    (["--destination", "a to=https://x spool=/x"], ["a destination has no “spool”", "token-file"]),
+    (["--destination", "a to=https://x", "--rule", "*.mov to=b"], ["no destination is called b", "main, a"]),
+    (["--rule", "*.mov to=archive"], ["no destination is called archive", "--destination"]),
+    (["--destination", "a to=ftp://x"], ["a:", "ftp"]),
+])
+def test_wrong_destinations_are_refused_with_what_to_do(new_mount, receiver, options, words):
+    code, error = new_mount(receiver, *options, start=False).start_and_fail()
+    assert code == 14
+    for word in words:
+        assert word in error
+
+
+def test_a_token_is_shown_to_its_own_destination_only(new_mount, receiver, archive):
+    mount = new_mount(
+        receiver, "--destination", f"archive to={archive.url} ca={archive.ca}", "--rule", "** to=main,archive")
+    (mount.root / "a.txt").write_text("x")
+    status = mount.readings("a.txt", lambda status: status["state"] == "failed" and at(status, "main")["receipt"])[-1]
+    assert at(status, "archive")["last_error"]["code"] == "unauthorized"
+    assert json.dumps(status).find(receiver.token) < 0
+    assert mount.stop() == 18

@@ -1,0 +1,312 @@
+"""`uploadfs-mount doctor`: each thing that can be wrong on the way to a destination, with its real cause."""
+
+import email.utils
+import http.server
+import json
+import os
+import ssl
+import subprocess
+import threading
+import time
+
+import jsonschema
+import pytest
+
+from conftest import needs_root
+from form_servers import PASSWORD, USER
+from harness import MOUNT_TOOL, REPOSITORY, SOON, clean_environment
+from s3_servers import BUCKET, KEY, SECRET, credentials
+
+_validator = jsonschema.Draft202012Validator(json.loads((REPOSITORY / "docs" / "doctor.schema.json").read_text()))
+
+
+class Diagnosis:
+    """What the doctor said, as JSON."""
+
+    def __init__(self, done):
+        assert not done.stderr, done.stderr
+        self.code = done.returncode
+        self.text = done.stdout
+        self.document = json.loads(done.stdout)
+        _validator.validate(self.document)
+        assert self.document["exit_code"] == self.code
+
+    def finding(self, check):
+        found = [finding for finding in self.document["findings"] if finding["check"] == check]
+        assert found, f"nothing about {check}: {self.text}"
+        return found[-1]
+
+    def problem(self):
+        """The only problem."""
+        found = [finding for finding in self.document["findings"] if finding["level"] == "problem"]
+        assert len(found) == 1, self.text
+        return found[0]
+
+
+def run(*arguments, environment=None, prefix=()):
+    return subprocess.run(
+        [*map(str, prefix), str(MOUNT_TOOL), "doctor", *map(str, arguments)], capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=SOON * 2, env=environment or clean_environment())
+
+
+def diagnose(*arguments, **more):
+    return Diagnosis(run("--json", *arguments, **more))
+
+
+def of(receiver, *arguments, to=None, **more):
+    return diagnose(
+        "--to", to or receiver.url, "--ca", receiver.ca, "--token-file", receiver.token_file, *arguments, **more)
+
+
+@pytest.fixture
+def serve(authority):
+    """Makes small HTTP servers that answer HEAD with 204: serve(certificate=…, date=…) is a port."""
+    servers = []
+
+    def make(certificate=None, date=None, versions=None):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_HEAD(self):
+                self.send_response(204)
+                self.end_headers()
+
+            def do_PUT(self):
+                self.send_response(401)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_POST = do_PUT
+
+            def date_time_string(self, timestamp=None):
+                return email.utils.formatdate(time.time() + (date or 0), usegmt=True)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            if versions:
+                context.maximum_version = versions
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server.server_port
+
+    yield make
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+# MARK: All is well
+
+
+def test_a_receiver_that_is_well(receiver, folder):
+    diagnosis = of(receiver, "--spool", folder / "spool")
+    assert diagnosis.code == 0, diagnosis.text
+    assert receiver.token not in diagnosis.text
+    assert "TLS 1.3" in diagnosis.finding("tls")["message"]
+    assert diagnosis.finding("throughput")["facts"]["bytes_per_second"] > 1_000_000
+    assert diagnosis.finding("limits")["facts"]["file_bytes_max"] > 0
+    assert diagnosis.finding("clock")["level"] == "ok"
+    # The test file stays, because the protocol has no way to take it away; nothing else does.
+    name = diagnosis.finding("test-file")["facts"]["name"]
+    assert list(receiver.published()) == [name] and name.startswith("uploadfs-doctor-")
+    # A folder that is not there yet is not made.
+    assert not (folder / "spool").exists()
+
+
+def test_words_say_the_same(receiver):
+    done = run(
+        "--to", receiver.url, "--ca", receiver.ca, "--token-file", receiver.token_file, "--no-throughput",
+        "--no-test-file")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith(receiver.url) and "ok       tls" in done.stdout
+    assert "not sent, as asked for" in done.stdout and "not measured, as asked for" in done.stdout
+    assert not receiver.published()
+    assert receiver.token not in done.stdout
+
+
+def test_s3_that_is_well(s3):
+    diagnosis = diagnose("--to", s3.url("a"), environment=credentials())
+    assert diagnosis.code == 0, diagnosis.text
+    assert SECRET not in diagnosis.text and KEY not in diagnosis.text
+    assert diagnosis.finding("test-file")["facts"]["removed"] is True
+    assert diagnosis.finding("session")["level"] == "ok"
+    assert s3.keys() == []
+
+
+def test_a_form_that_is_well(form, folder):
+    # What cannot be undone is not tried: a form takes whole files only.
+    diagnosis = diagnose("--to", form.url(), "--basic-auth-file", form.password_file)
+    assert diagnosis.code == 0, diagnosis.text
+    assert PASSWORD not in diagnosis.text and "ui=json" not in diagnosis.text
+    assert diagnosis.finding("session")["level"] == "skipped"
+    assert any(path.name.startswith("uploadfs-doctor-") for path in form.files.iterdir())
+    wrong = folder / "wrong"
+    wrong.write_text(f"{USER}:not-the-password\n")
+    wrong.chmod(0o600)
+    diagnosis = diagnose("--to", form.url(), "--basic-auth-file", wrong)
+    assert diagnosis.problem()["check"] == "credentials" and "not-the-password" not in diagnosis.text
+
+
+def test_settings_come_from_everywhere(receiver, folder):
+    file = folder / "mount.yaml"
+    file.write_text(f"to: {receiver.url}\nca: {receiver.ca}\ntoken-file: {receiver.token_file}\n")
+    diagnosis = diagnose("--no-throughput", "--config", file)
+    assert diagnosis.code == 0 and diagnosis.document["destination"] == receiver.url
+
+
+# MARK: What can be wrong
+
+
+def test_a_host_that_does_not_exist():
+    problem = diagnose("--to", "https://no-such-host.invalid").problem()
+    assert problem["check"] == "names" and "no-such-host.invalid" in problem["message"] + problem["advice"]
+
+
+def test_a_port_where_nobody_listens(receiver):
+    port = receiver.port
+    receiver.stop()
+    diagnosis = diagnose("--to", f"https://127.0.0.1:{port}")
+    assert diagnosis.code == 15
+    problem = diagnosis.problem()
+    assert problem["check"] == "connection" and "refused" in problem["message"] and str(port) in problem["advice"]
+
+
+@needs_root
+def test_no_route():
+    # In a network namespace of its own there is nothing but a loopback interface that is down.
+    diagnosis = diagnose("--to", "https://192.0.2.1", prefix=("unshare", "--net"))
+    problem = diagnosis.problem()
+    assert problem["check"] == "connection" and "ip route" in problem["advice"]
+
+
+def test_a_port_that_speaks_plain_http(serve):
+    problem = diagnose("--to", f"https://127.0.0.1:{serve()}").problem()
+    assert problem["check"] == "tls" and "plain HTTP" in problem["message"]
+
+
+def test_plain_http_to_a_port_that_speaks_tls(receiver):
+    problem = diagnose("--to", f"http://127.0.0.1:{receiver.port}").problem()
+    assert problem["check"] == "tls" and problem["advice"] == "Write https instead of http in --to."
+
+
+def test_a_server_without_tls_13(serve, authority):
+    port = serve(certificate=authority.issue("old"), versions=ssl.TLSVersion.TLSv1_2)
+    problem = diagnose("--to", f"https://127.0.0.1:{port}", "--ca", authority.certificate).problem()
+    assert problem["check"] == "tls" and "before 1.3" in problem["message"]
+
+
+def test_an_expired_certificate(new_receiver, authority):
+    expired = new_receiver(certificate=authority.issue("server", expired=True), ca=authority.certificate)
+    problem = of(expired).problem()
+    assert problem["check"] == "tls" and "has ended on 2020-02-01" in problem["message"]
+    assert "renewed" in problem["advice"]
+
+
+def test_a_certificate_for_another_host(new_receiver, authority):
+    other = new_receiver(
+        certificate=authority.issue("server", hosts="DNS:upload.example.org"), ca=authority.certificate)
+    problem = of(other).problem()
+    assert "upload.example.org" in problem["message"] and "not for 127.0.0.1" in problem["message"]
+
+
+def test_an_unknown_authority(receiver):
+    diagnosis = diagnose("--to", receiver.url, "--token-file", receiver.token_file)
+    problem = diagnosis.problem()
+    assert problem["check"] == "tls" and "--ca FILE" in problem["advice"]
+    assert problem["facts"]["certificate_issuer"]
+
+
+def test_a_wrong_token(receiver, folder):
+    token = folder / "token"
+    token.write_text("this-is-not-the-token\n")
+    token.chmod(0o600)
+    diagnosis = diagnose("--to", receiver.url, "--ca", receiver.ca, "--token-file", token)
+    assert diagnosis.code == 15 and "this-is-not-the-token" not in diagnosis.text
+    problem = diagnosis.problem()
+    assert problem["check"] == "credentials" and "token" in problem["message"]
+    assert not receiver.published()
+
+
+def test_a_token_file_that_is_missing(receiver, folder):
+    diagnosis = diagnose("--to", receiver.url, "--token-file", folder / "token")
+    assert diagnosis.code == 15 and str(folder / "token") in diagnosis.problem()["message"]
+
+
+def test_a_bucket_that_does_not_exist(s3):
+    diagnosis = diagnose("--to", s3.url().replace(BUCKET, "no-such-bucket"), environment=credentials())
+    problem = diagnosis.problem()
+    assert diagnosis.code == 15 and "NoSuchBucket" in problem["message"] and "make it" in problem["message"]
+
+
+def test_a_wrong_secret(rclone):
+    diagnosis = diagnose(
+        "--to", rclone.url(), environment=credentials(AWS_SECRET_ACCESS_KEY="not-the-secret-not-the-secret"))
+    assert diagnosis.problem()["check"] == "credentials" and "not-the-secret" not in diagnosis.text
+
+
+def test_no_credentials_for_s3(moto, folder):
+    environment = {name: value for name, value in credentials(HOME=str(folder)).items() if "AWS_" not in name}
+    diagnosis = diagnose("--to", moto.url(), environment=environment)
+    assert diagnosis.code == 15 and diagnosis.problem()["check"] == "credentials"
+
+
+def test_a_clock_that_is_off_by_hours(serve, authority):
+    port = serve(certificate=authority.issue("clock"), date=-3 * 3600)
+    diagnosis = diagnose("--to", f"https://127.0.0.1:{port}", "--ca", authority.certificate)
+    clock = diagnosis.finding("clock")
+    assert clock["level"] == "warning" and "3.0 h behind" in clock["message"]
+    assert abs(clock["facts"]["server_ahead_seconds"] + 3 * 3600) < 30
+    # This server refuses everything: with such a clock the clock is the first suspect.
+    assert "clocks differ" in diagnosis.problem()["advice"]
+
+
+def test_one_of_two_addresses_is_dead(receiver, new_receiver):
+    dead = new_receiver()
+    dead.stop()
+    diagnosis = of(receiver, "--also-to", dead.url, "--no-throughput")
+    assert diagnosis.code == 15 and diagnosis.problem()["check"] == "connection"
+    assert diagnosis.finding("test-file")["level"] == "ok"
+
+
+# MARK: This machine
+
+
+def test_a_spool_that_cannot_be_written(receiver, folder):
+    (folder / "file").touch()
+    diagnosis = of(receiver, "--no-throughput", "--spool", folder / "file")
+    assert diagnosis.code == 13 and diagnosis.problem()["check"] == "spool"
+
+
+def test_a_full_spool(receiver, tmpfs):
+    spool = tmpfs("spool", 8 << 20)
+    diagnosis = of(receiver, "--no-throughput", "--spool", spool)
+    assert diagnosis.code == 13 and diagnosis.problem()["check"] == "space"
+    assert "memory" in diagnosis.finding("spool")["message"]
+    # What was tried in it is gone.
+    assert not os.listdir(spool)
+
+
+def test_a_spool_in_use(receiver, mount):
+    mount_warning = of(receiver, "--no-throughput", "--spool", mount.spool).finding("spool")
+    assert f"process {mount.program.process.pid}" in mount_warning["message"]
+    # The mount has not noticed.
+    (mount.root / "a.txt").write_bytes(b"a")
+    mount.wait_for("a.txt", "complete")
+
+
+@needs_root
+def test_a_machine_without_fuse(receiver):
+    # In a mount namespace of its own, whose /dev has no fuse.
+    diagnosis = of(
+        receiver, "--no-throughput",
+        prefix=("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev && exec "$0" "$@"'))
+    assert diagnosis.code == 12 and "modprobe fuse" in diagnosis.problem()["advice"]
+
+
+def test_a_wrong_setting_is_refused_as_by_mount():
+    done = run("--to", "https://upload.example.org", "--parallel", "99")
+    assert done.returncode == 14 and "--parallel" in done.stderr

@@ -1,0 +1,252 @@
+"""Delivery to a form (spec G4): examples/form behind nginx. Contents are compared where PHP has put them."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from form_servers import PASSWORD, resident_kilobytes
+from harness import sha256, wait_until, write_random
+from throttle import ThrottlingProxy
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def new_form_mount(new_form, new_mount):
+    """Mounts on forms; asks for `new_form` so that mounts end before the servers do."""
+
+    def make(form, *options, to=None, **more):
+        return new_mount(
+            None, "--basic-auth-file", form.password_file, *options, to=to or form.url(), **more)
+
+    return make
+
+
+def test_files_of_every_size_arrive(form, new_form_mount):
+    mount = new_form_mount(form)
+    sizes = {
+        "empty": 0, "one": 1, "small.txt": 70_000, "one buffer.mov": 4 * MIB, "two.mov": 4 * MIB + 1,
+        'quo"te ü%41.mov': 21_000_003}
+    for name, size in sizes.items():
+        write_random(mount.root / name, size, seed=size)
+    mount.wait_all()
+    # PHP turns %22 back into nothing: it is what browsers send for a quotation mark.
+    arrived = {path.name.replace("%22", '"'): path for path in form.files.iterdir()}
+    assert sorted(arrived) == sorted(sizes)
+    for name, size in sizes.items():
+        assert sha256(arrived[name]) == sha256(mount.root / name), name
+        status = mount.status(name)
+        assert status["state"] == "complete" and status["receipt"]["size"] == size
+        answer = json.loads(status["receipt"]["answer"])
+        assert answer["size"] == size and answer["id"] == status["receipt"]["id"]
+    assert set(form.posts()) == {201}
+    assert not list(form.temporary.iterdir())
+
+
+def test_delivery_over_tls(new_form, new_form_mount, authority):
+    form = new_form(identity=authority.issue("form"))
+    mount = new_form_mount(form, ca=authority.certificate)
+    write_random(mount.root / "a.mov", 9 * MIB)
+    mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+    assert mount.status("a.mov")["connection"]["protocol"].startswith("HTTP/")
+
+
+def test_fields_and_types_follow_from_the_name(form, new_form_mount):
+    mount = new_form_mount(
+        form, "--form-extra", "folder={folder}", "--form-extra", "*.mov kind=video", "--form-extra",
+        "about={stem}/{ext} {size}; from=bench 3")
+    (mount.root / "day 1").mkdir()
+    (mount.root / "day 1" / "a.b.mov").write_bytes(b"12345")
+    (mount.root / "x").write_bytes(b"")
+    mount.wait_all()
+    assert (form.files / "day 1" / "a.b.mov").read_bytes() == b"12345"
+    answer = json.loads(mount.status("day 1/a.b.mov")["receipt"]["answer"])
+    assert answer["type"] == "video/quicktime"
+    assert answer["fields"] == {"folder": "day 1", "kind": "video", "about": "a.b/mov 5", "from": "bench 3"}
+    answer = json.loads(mount.status("x")["receipt"]["answer"])
+    assert answer["type"] == "application/octet-stream" and "kind" not in answer["fields"]
+
+
+def test_nothing_is_sent_while_a_file_grows_and_its_last_content_arrives(form, new_form_mount):
+    mount = new_form_mount(form)
+    with open(mount.root / "a.mov", "wb", buffering=0) as file:
+        for _ in range(10):
+            file.write(os.urandom(MIB))
+            time.sleep(0.02)
+        assert form.posts() == []
+    mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+    assert form.posts() == [201]
+
+
+def test_progress_is_what_the_network_took(form, new_form_mount):
+    with ThrottlingProxy(form.port, rate=20 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 24 * MIB)
+        readings = mount.readings("a.mov", lambda status: status["state"] == "complete")
+    seen = sorted({reading["bytes"]["acknowledged"] for reading in readings if reading["state"] == "uploading"})
+    assert len(seen) >= 3 and 0 < seen[1] < seen[-2] < 24 * MIB
+    assert any(reading["rate_bytes_per_second"] > 0 for reading in readings)
+
+
+def test_a_change_breaks_the_request_off_before_its_end(form, new_form_mount):
+    with ThrottlingProxy(form.port, rate=8 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+        with open(mount.root / "a.mov", "r+b") as file:
+            file.seek(10)
+            file.write(b"changed")
+        proxy.rate = None
+        mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+    # The one that was broken off never got to the script.
+    assert form.posts().count(201) == 1
+
+
+def test_a_renamed_file_has_its_last_name_only(form, new_form_mount):
+    with ThrottlingProxy(form.port, rate=8 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 2 * MIB)
+        (mount.root / "a.mov").rename(mount.root / "b.mov")
+        proxy.rate = None
+        mount.wait_all()
+    assert [path.name for path in form.files.iterdir()] == ["b.mov"]
+
+
+def test_a_broken_connection_costs_the_request_and_not_the_file(form, new_form_mount):
+    with ThrottlingProxy(form.port, rate=20 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 12 * MIB)
+        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+        proxy.cut()
+        mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+    assert form.posts().count(201) == 1
+
+
+def test_a_killed_daemon_sends_the_file_again(form, new_form_mount):
+    with ThrottlingProxy(form.port, rate=12 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+        mount.kill()
+    mount.to = form.url()
+    mount.start()
+    mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+
+
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+def test_an_unclear_end_is_answered_by_policy(form, new_form_mount, policy):
+    with ThrottlingProxy(form.port) as proxy:
+        mount = new_form_mount(form, "--form-unclear", policy, to=form.url(proxy.port))
+        # Everything gets there, and no answer comes back.
+        proxy.swallow_answers(b"201")
+        write_random(mount.root / "a.mov", 6 * MIB)
+        if policy == "hold":
+            error = mount.wait_for("a.mov", "failed")["last_error"]
+            assert error["code"] == "unclear-end" and "may have it" in error["message"]
+            assert form.posts() == [201]
+            proxy.swallow_answers(None)
+            mount.program.signal(signal.SIGUSR1)
+        else:
+            reading = mount.readings("a.mov", lambda status: status.get("last_error"))[-1]
+            assert "twice" in reading["last_error"]["message"]
+            proxy.swallow_answers(None)
+        mount.wait_all()
+    assert form.posts() == [201, 201]
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+
+
+@pytest.mark.parametrize("limits, body_max, knows_limit", [
+    ({}, "8m", None),
+    ({"post_max_size": "8M"}, "0", 8 * MIB),
+    ({"upload_max_filesize": "8M"}, "0", 8 * MIB),
+], ids=["nginx", "post_max_size", "upload_max_filesize"])
+def test_a_file_that_is_too_large_is_explained(new_form, new_form_mount, limits, body_max, knows_limit):
+    form = new_form(limits=limits, body_max=body_max)
+    mount = new_form_mount(form)
+    write_random(mount.root / "large.mov", 9 * MIB)
+    (mount.root / "small.mov").write_bytes(b"x")
+    error = mount.wait_for("large.mov", "failed")["last_error"]
+    assert error["code"] == "too-large"
+    for word in ("413", str(9 * MIB), "client_max_body_size", "upload_max_filesize", "post_max_size", "firewall"):
+        assert word in error["message"], error
+    if knows_limit:
+        assert "larger than" in error["message"]
+    mount.wait_for("small.mov", "complete")
+    assert form.posts().count(413) == 1
+
+
+def test_a_known_limit_costs_no_bytes(form, new_form_mount):
+    mount = new_form_mount(form, "--max-upload-size", "5MiB")
+    write_random(mount.root / "large.mov", 5 * MIB + 1)
+    write_random(mount.root / "fits.mov", 5 * MIB)
+    error = mount.wait_for("large.mov", "failed")["last_error"]
+    assert error["code"] == "too-large" and str(5 * MIB) in error["message"]
+    mount.wait_for("fits.mov", "complete")
+    assert form.posts() == [201]
+    assert (mount.spool / "captures" / "large.mov").stat().st_size == 5 * MIB + 1
+
+
+def test_a_wrong_password_is_named_and_never_shown(form, new_form_mount):
+    form.password_file.write_text("camera:not-the-password\n")
+    mount = new_form_mount(form, "--log-level", "trace")
+    write_random(mount.root / "a.mov", 6 * MIB)
+    error = mount.wait_for("a.mov", "failed")["last_error"]
+    assert error["code"] == "unauthorized" and "--basic-auth-file" in error["message"]
+    assert "not-the-password" not in mount.program.log + str(error)
+
+
+def test_what_the_server_says_of_a_refusal_is_shown(form, new_form_mount):
+    mount = new_form_mount(form, "--form-field", "picture")
+    (mount.root / "a.mov").write_bytes(b"x")
+    error = mount.wait_for("a.mov", "failed")["last_error"]
+    assert error["code"] == "bad-request" and "there is no field “file”" in error["message"]
+
+
+def test_small_files_are_not_held_up_by_large_ones(form, new_form_mount):
+    with ThrottlingProxy(form.port, rate=16 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        for number in range(14):
+            write_random(mount.root / f"large-{number}.mov", 12 * MIB, seed=number)
+        (mount.root / "small.txt").write_bytes(b"here")
+        mount.wait_for("small.txt", "complete")
+        done = [mount.status(f"large-{number}.mov")["state"] for number in range(14)].count("complete")
+        assert done < 14
+        proxy.rate = None
+        mount.wait_all()
+    for number in range(14):
+        assert sha256(form.files / f"large-{number}.mov") == sha256(mount.root / f"large-{number}.mov")
+
+
+def test_a_large_file_takes_little_memory(form, new_form_mount):
+    mount = new_form_mount(form)
+    (mount.root / "warm").write_bytes(b"x")
+    mount.wait_all()
+    before = resident_kilobytes(mount.program.process.pid)
+    write_random(mount.root / "large.mov", int(os.environ.get("FORM_LARGE_BYTES", 600 * MIB)))
+    mount.wait_all(timeout=1200)
+    growth = resident_kilobytes(mount.program.process.pid) - before
+    assert growth < 50_000, f"{growth} kB more"
+    assert (form.files / "large.mov").stat().st_size == (mount.root / "large.mov").stat().st_size
+
+
+def test_delivered_files_are_not_sent_again_after_a_restart(form, new_form_mount):
+    mount = new_form_mount(form)
+    write_random(mount.root / "a.mov", 5 * MIB)
+    mount.wait_all()
+    answer = mount.status("a.mov")["receipt"]["answer"]
+    assert mount.stop() == 0
+    mount.start()
+    mount.wait_all()
+    assert form.posts() == [201]
+    assert mount.status("a.mov")["receipt"]["answer"] == answer
+    assert PASSWORD not in mount.program.log and not re.search("Basic ", mount.program.log)

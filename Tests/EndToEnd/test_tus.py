@@ -1,0 +1,268 @@
+"""Delivery to tus servers (spec G2) behind a front that does TLS 1.3: whole, while it is written, and interrupted."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness import MOUNT_TOOL, clean_environment, wait_until, write_random
+from throttle import ThrottlingProxy
+from tus_servers import TusServer, tls_1_3
+
+CHUNK = 4 << 20
+KINDS = {
+    "tuspyserver": ("tuspyserver", {}),
+    "resumable-upload": ("resumable-upload", {"checksum_algorithms": ["sha1", "sha256"]}),
+    # No partial uploads, and the checksum that every server has.
+    "one-upload": ("resumable-upload", {"disable_concatenation": True}),
+}
+
+
+@pytest.fixture
+def new_tus(folder):
+    if not TusServer.is_there():
+        pytest.skip("tuspyserver and resumable-upload are missing; scripts/test installs them")
+    made = []
+
+    def make(kind, **more):
+        name, options = KINDS[kind]
+        made.append(TusServer(name, folder / f"server{len(made)}", **options | more))
+        return made[-1].start()
+
+    yield make
+    left = [problem for server in made for problem in server.close()]
+    assert not left, "\n".join(left)
+
+
+@pytest.fixture(params=KINDS)
+def tus(request, new_tus):
+    return new_tus(request.param)
+
+
+@pytest.fixture
+def new_front(authority):
+    """Fronts that do TLS 1.3."""
+    made = []
+
+    def make(server, rate=None):
+        name = f"front{len(made)}"
+        made.append(ThrottlingProxy(server.port, rate=rate, tls=tls_1_3(*authority.issue(name))))
+        return made[-1].__enter__()
+
+    yield make
+    for front in made:
+        front.__exit__()
+
+
+@pytest.fixture
+def new_tus_mount(new_tus, new_front, new_mount, authority):
+    """Mounts on tus servers behind a front; asks for these so that mounts end before them."""
+
+    def make(server, *options, front=None, **more):
+        front = front or new_front(server)
+        return new_mount(
+            None, "--chunk-size", "4MiB", *options, to=server.url(front.port, "tus+https"), ca=authority.certificate, **more)
+
+    return make
+
+
+def test_files_of_every_size_arrive(tus, new_tus_mount):
+    mount = new_tus_mount(tus)
+    sizes = {
+        "empty": 0, "one": 1, "small.txt": 70_000, "one chunk": CHUNK, "two chunks": CHUNK + 1,
+        "deep/er/ü+&=.mov": 5 * CHUNK + 17}
+    for name, size in sizes.items():
+        (mount.root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_random(mount.root / name, size, seed=size)
+    mount.wait_all()
+    # tuspyserver reports what is empty, or came with its creation, to nobody.
+    silent = {"empty", "one", "small.txt", "one chunk"} if tus.kind == "tuspyserver" else {"empty"}
+    for name, size in sizes.items():
+        status = mount.status(name)
+        assert status["state"] == "complete"
+        assert status["receipt"]["name"] == name
+        content = (mount.root / name).read_bytes()
+        if name not in silent:
+            assert tus.file(name) == content, name
+            assert tus.metadata(name)["filename"] == os.path.basename(name)
+        else:
+            upload = status["receipt"]["id"].rpartition("/")[2]
+            assert (tus.folder / "uploads" / upload).read_bytes() == content, name
+
+
+def test_a_killed_daemon_goes_on_where_it_was(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=12_000_000)
+    mount = new_tus_mount(tus, front=front)
+    write_random(mount.root / "a.mov", 24 * CHUNK)
+    # Records of what was acknowledged are written at every tenth chunk.
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+    mount.kill()
+    front.rate = None
+    mount.start()
+    mount.wait_all()
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+    assert mount.status("a.mov")["chunks"]["reused"] >= 10
+
+
+def test_a_server_that_restarts_in_the_middle_goes_on(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=12_000_000)
+    mount = new_tus_mount(tus, front=front)
+    write_random(mount.root / "a.mov", 10 * CHUNK)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 4)
+    tus.kill()
+    front.cut()
+    mount.readings("a.mov", lambda status: status.get("last_error"))
+    tus.start()
+    front.rate = None
+    mount.wait_all()
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+    # What had been acknowledged was not sent again.
+    assert front.bytes_up < 17 * CHUNK
+
+
+def test_connections_that_break_cost_only_what_was_on_its_way(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=20_000_000)
+    mount = new_tus_mount(tus, front=front)
+    write_random(mount.root / "a.mov", 10 * CHUNK)
+    for chunk in (1, 4, 7):
+        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= chunk)
+        front.cut()
+    mount.wait_all()
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+
+
+def test_rewritten_bytes_arrive(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=12_000_000)
+    mount = new_tus_mount(tus, front=front)
+    content = os.urandom(8 * CHUNK)
+    (mount.root / "a.mov").write_bytes(content)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 2)
+    with open(mount.root / "a.mov", "r+b") as file:
+        file.seek(100)
+        file.write(b"changed")
+    front.rate = None
+    mount.wait_all()
+    assert tus.file("a.mov") == content[:100] + b"changed" + content[107:]
+
+
+def test_what_is_written_again_is_uploaded_again(tus, new_tus_mount):
+    mount = new_tus_mount(tus)
+    for round in range(2):
+        write_random(mount.root / "a.mov", 3 * CHUNK + round, seed=round)
+        mount.wait_all()
+        assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+
+
+def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=8_000_000)
+    mount = new_tus_mount(tus, front=front)
+    write_random(mount.root / "a.mov", 10 * CHUNK)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 1)
+    # A request that is broken off leaves an upload that nobody knows the name of: of those that are there now, each is
+    # acknowledged once as many chunks are.
+    uploads = {name for name, size in tus.uploads().items() if size}
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] > len(uploads))
+    (mount.root / "a.mov").unlink()
+    front.rate = None
+    wait_until(lambda: not uploads & tus.uploads().keys(), "the uploads are ended")
+    assert tus.names() == []
+
+
+@pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload"], indirect=True)
+def test_chunks_are_sent_while_the_file_is_written(tus, new_tus_mount):
+    mount = new_tus_mount(tus)
+    content = os.urandom(6 * CHUNK + 1000)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        # Those at the beginning and at the end are expected to change.
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 3)
+        assert tus.file("take.mov") is None
+        file.seek(2 * CHUNK + 10)
+        file.write(b"changed")
+    mount.wait_all()
+    begin = 2 * CHUNK + 10
+    assert tus.file("take.mov") == content[:begin] + b"changed" + content[begin + 7:]
+
+
+@pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload"], indirect=True)
+def test_a_renamed_file_is_sent_once(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=16_000_000)
+    mount = new_tus_mount(tus, front=front)
+    content = os.urandom(6 * CHUNK)
+    (mount.root / "a.mov").write_bytes(content)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 2)
+    (mount.root / "a.mov").rename(mount.root / "b.mov")
+    mount.wait_all()
+    assert tus.names() == ["b.mov"]
+    assert tus.file("b.mov") == content
+    assert front.bytes_up < 8 * CHUNK
+
+
+def test_a_renamed_file_arrives_under_its_last_name(new_tus, new_front, new_tus_mount):
+    tus = new_tus("one-upload")
+    front = new_front(tus, rate=16_000_000)
+    mount = new_tus_mount(tus, front=front)
+    content = os.urandom(6 * CHUNK)
+    (mount.root / "a.mov").write_bytes(content)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 2)
+    (mount.root / "a.mov").rename(mount.root / "b.mov")
+    mount.wait_all()
+    assert tus.names() == ["b.mov"]
+    assert tus.file("b.mov") == content
+
+
+def test_metadata_is_what_was_asked_for(new_tus, new_tus_mount):
+    tus = new_tus("resumable-upload")
+    mount = new_tus_mount(
+        tus, "--tus-metadata", "bucketName=captures", "--tus-metadata", "objectName=day 1/{path}", "--tus-metadata",
+        "filetype=video/quicktime")
+    (mount.root / "a").mkdir()
+    for name, size in (("a/small", 5), ("a/large.mov", 2 * CHUNK)):
+        write_random(mount.root / name, size)
+    mount.wait_all()
+    for name in ("a/small", "a/large.mov"):
+        metadata = tus.metadata(name)
+        assert metadata["bucketName"] == "captures"
+        assert metadata["objectName"] == f"day 1/{name}"
+        assert metadata["filetype"] == "video/quicktime"
+        assert abs(float(metadata["mtime"]) - (mount.root / name).stat().st_mtime) < 60
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_sent(new_tus, new_front, new_tus_mount):
+    tus = new_tus("resumable-upload", max_size=3 * CHUNK)
+    front = new_front(tus)
+    mount = new_tus_mount(tus, front=front)
+    write_random(mount.root / "a.mov", 4 * CHUNK)
+    assert mount.wait_for("a.mov", "failed")["last_error"]["code"] == "too-large"
+    assert front.bytes_up < CHUNK
+    (mount.root / "small").write_bytes(b"x")
+    mount.wait_for("small", "complete")
+
+
+def test_an_address_where_nobody_speaks_tus_is_named(new_tus, new_tus_mount, new_mount, receiver):
+    mount = new_mount(receiver, to=receiver.url.replace("https", "tus+https") + "/files/")
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.wait_for("a", "failed")["last_error"]
+    assert "--to" in error["message"] or "token" in error["message"], error
+
+
+def test_many_small_files_arrive(tus, new_tus_mount):
+    mount = new_tus_mount(tus)
+    for number in range(100):
+        (mount.root / f"shot-{number:03}").write_bytes(b"%d" % number)
+    mount.wait_all()
+    assert len(tus.uploads()) == 100
+    assert mount.status("shot-042")["state"] == "complete"
+
+
+def test_the_doctor_finds_nothing_wrong_with_it_and_leaves_one_file(tus, folder):
+    done = subprocess.run(
+        [str(MOUNT_TOOL), "doctor", "--to", tus.url(), "--spool", str(folder / "spool"), "--json"], capture_output=True,
+        text=True, env=clean_environment())
+    findings = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 0, done.stdout + done.stderr
+    growing = "while they are written" in findings["abilities"]["message"]
+    assert growing == (tus.options.get("disable_concatenation") is None), findings["abilities"]["message"]
+    assert findings["test-file"]["level"] == "ok" and findings["session"]["level"] == "skipped"
+    assert len(tus.uploads()) <= 1, "nothing but the test file"

@@ -1,0 +1,83 @@
+"""tus servers of other people, from PyPI (tus_program.py), and a front that speaks TLS 1.3 for them."""
+
+import json
+import pathlib
+import signal
+import ssl
+import subprocess
+
+from harness import SOON, Program, clean_environment
+from s3_servers import PROGRAMS
+
+
+class TusServer:
+    """A server on a free loopback port, which stays the same over restarts; so do its uploads."""
+
+    def __init__(self, kind, folder, **options):
+        self.kind = kind
+        self.folder = folder
+        self.options = options
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = 0
+        self.program = None
+        self._starts = 0
+
+    @staticmethod
+    def is_there():
+        return bool(list(PROGRAMS.parent.glob("lib/python*/site-packages/tuspyserver")))
+
+    def start(self):
+        self._starts += 1
+        self.program = Program(
+            [PROGRAMS / "python", pathlib.Path(__file__).with_name("tus_program.py"), self.kind, self.port, self.folder,
+             json.dumps(self.options)], self.folder.parent / f"{self.folder.name}.{self._starts}.log", clean_environment())
+        self.port = self.program.wait_for_line(
+            lambda line: int(line.split()[1]) if line.startswith("listening ") else None)
+        return self
+
+    @property
+    def path(self):
+        # tuspyserver answers OPTIONS with a slash at the end only.
+        return "/files/" if self.kind == "tuspyserver" else "/files"
+
+    def url(self, port=None, scheme="tus+http"):
+        return f"{scheme}://127.0.0.1:{port or self.port}{self.path}"
+
+    def file(self, name):
+        path = self.folder / "published" / name
+        return path.read_bytes() if path.is_file() else None
+
+    def metadata(self, name):
+        return json.loads((self.folder / "metadata" / name).read_text())
+
+    def names(self):
+        root = self.folder / "published"
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+    def uploads(self):
+        """The bytes of all uploads there are, finished or not: name in the server's folder → size."""
+        return {
+            path.name: path.stat().st_size for path in (self.folder / "uploads").glob("*")
+            if path.is_file() and "." not in path.name}
+
+    def kill(self):
+        self.program.kill()
+
+    def close(self):
+        if not self.program:
+            return []
+        if self.program.is_running:
+            self.program.signal(signal.SIGTERM)
+            try:
+                self.program.process.wait(5)
+            except subprocess.TimeoutExpired:
+                # It waits for idle connections.
+                self.program.kill()
+        return self.program.close()
+
+
+def tls_1_3(certificate, key):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(certificate, key)
+    return context

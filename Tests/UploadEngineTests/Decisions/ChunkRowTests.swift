@@ -1,0 +1,201 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// Destinations that append: chunks go one after another, all of them or those of a row. Chunks have 1000 bytes.
+@Suite struct ChunkRowTests {
+  private func harness(_ rows: ChunkRows) -> ScheduleHarness {
+    var harness = ScheduleHarness {
+      $0.rows = rows
+      $0.needsChunks = true
+      $0.replaceableChunks = rows == .growing
+      $0.unknownLength = rows == .growing
+      $0.bindsNameAtOpening = rows == .one
+      $0.commitListsChunks = rows == .growing
+    }
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  private func place(_ index: Int, _ harness: ScheduleHarness) -> ChunkPlace? {
+    harness.sent.lazy.compactMap { request in
+      if case .chunk(_, index, _, _, let place) = request.order { place } else { nil }
+    }.first
+  }
+
+  @Test func rows_areFewForFilesOfAnyLength_andFollowEachOther() {
+    var index = 0
+    var count = 0
+    while index < 50_000 {
+      let row = ChunkRows.growing.row(of: index)
+      #expect(row.lowerBound == index)
+      for inside in row { #expect(ChunkRows.growing.row(of: inside) == row) }
+      index = row.upperBound
+      count += 1
+    }
+    #expect(count < 180)
+    #expect(ChunkRows.growing.row(of: 47) == 47..<48)
+    #expect(ChunkRows.growing.row(of: 48) == 48..<52)
+    #expect(ChunkRows.growing.row(of: 96) == 96..<104)
+    #expect(ChunkRows.none.row(of: 7) == 7..<8)
+    #expect(ChunkRows.one.row(of: 7).contains(1_000_000))
+  }
+
+  @Test func chunksOfOneUpload_goOneAfterAnother() {
+    var harness = harness(.one)
+    harness.beginSending(ImaginaryFile(1, "a.mov", size: 2500))
+    for index in 0..<3 {
+      #expect(harness.chunkRequests.map(\.index) == [index])
+      harness.answerChunk(index, .chunkStoredAs(token: "\(index)"))
+      harness.answerReads()
+    }
+    #expect(harness.commits.count == 1)
+  }
+
+  @Test func aChunkThatFails_isSentAgainBeforeTheNext() {
+    var harness = harness(.one)
+    harness.beginSending(ImaginaryFile(1, "a.mov", size: 2500))
+    harness.answerChunk(0, StepFailure.connection(.connectionLost))
+    for _ in 0..<20 where harness.chunkRequests.isEmpty {
+      harness.advance(by: .seconds(1))
+      harness.answerReads()
+    }
+    #expect(harness.chunkRequests.map(\.index) == [0])
+  }
+
+  @Test func rewrittenBytesOfOneUpload_beginItAnew_andSayWhy() {
+    var harness = harness(.one)
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    harness.answerChunk(0, .chunkStoredAs(token: "0"))
+    harness.answerReads()
+    harness.handle(file.changed)
+    file.snapshot.epoch = 2
+    harness.handle(file.settled)
+    harness.answerChunk(1, .chunkStoredAs(token: "1"))
+    harness.answerReads()
+    #expect(harness.chunkRequests.isEmpty)
+    #expect(harness.status(file.id)?.lastFailure?.code == "rewritten")
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index) == [0])
+    harness.advance(by: .seconds(6))
+    #expect(harness.sent.contains { $0.order.isAbort }, "the first upload is ended")
+  }
+
+  @Test func rowsAreSentAtTheSameTime_andTheirChunksOneAfterAnother() {
+    var harness = harness(.growing)
+    // 48 chunks of their own, and two rows of which the second is short.
+    let file = ImaginaryFile(1, "a.mov", size: 53_500)
+    harness.beginSending(file)
+    var sent: [Int] = []
+    while let next = harness.chunkRequests.map(\.index).min() {
+      sent.append(next)
+      let place = self.place(next, harness)
+      let rows = harness.chunkRequests.map { ChunkRows.growing.row(of: $0.index) }
+      #expect(Set(rows).count == rows.count, "two chunks of a row at the same time")
+      switch next {
+      case ..<48: #expect(place == ChunkPlace(rowBytes: 1000))
+      case 48: #expect(place == ChunkPlace(rowBytes: 4000))
+      case 51: #expect(place == ChunkPlace(after: "r48", rowOffset: 3000, rowBytes: 4000))
+      case 52: #expect(place == ChunkPlace(rowBytes: 1500))
+      case 53: #expect(place == ChunkPlace(after: "r52", rowOffset: 1000, rowBytes: 1500))
+      default: #expect(place?.after == "r48")
+      }
+      harness.answerChunk(next, .chunkStoredAs(token: "r\(ChunkRows.growing.row(of: next).lowerBound)"))
+      harness.answerReads()
+    }
+    #expect(sent.sorted() == Array(0..<54))
+    #expect(harness.commits.first?.chunks[51].token == "r48")
+  }
+
+  @Test func aLostRow_beginsAnew_andNothingElse() {
+    var harness = harness(.growing)
+    harness.beginSending(ImaginaryFile(1, "a.mov", size: 52_000))
+    while let next = harness.chunkRequests.map(\.index).min(), next != 50 {
+      harness.answerChunk(next, .chunkStoredAs(token: "t\(next / 48)"))
+      harness.answerReads()
+    }
+    harness.answerChunk(50, .refused(StepFailure(.rowLost, "gone")))
+    for _ in 0..<20 {
+      harness.advance(by: .seconds(1))
+      harness.answerReads()
+    }
+    #expect(harness.chunkRequests.map(\.index) == [48])
+    #expect(place(48, harness)?.after == nil)
+    for index in 48..<52 {
+      harness.answerChunk(index, .chunkStoredAs(token: "new"))
+      harness.advance(by: .seconds(5))
+      harness.answerReads()
+    }
+    #expect(harness.commits.first?.chunks.suffix(5).map(\.token) == ["t0", "new", "new", "new", "new"])
+  }
+
+  @Test func rewrittenBytesInARow_beginTheRowAnew() {
+    var harness = harness(.growing)
+    var file = ImaginaryFile(1, "a.mov", size: 52_000)
+    harness.beginSending(file)
+    while let next = harness.chunkRequests.map(\.index).min(), next != 51 {
+      harness.answerChunk(next, .chunkStoredAs(token: "t"))
+      harness.answerReads()
+    }
+    harness.handle(file.changed)
+    file.snapshot.epoch = 2
+    harness.handle(file.settled)
+    harness.answerChunk(51, .chunkStoredAs(token: "late"))
+    while let next = harness.chunkRequests.map(\.index).min() {
+      harness.answerChunk(next, .chunkStoredAs(token: "n"))
+      harness.answerReads()
+    }
+    harness.answerReads()
+    while let next = harness.chunkRequests.map(\.index).min() {
+      harness.answerChunk(next, .chunkStoredAs(token: "n"))
+      harness.answerReads()
+    }
+    #expect(harness.commits.first?.chunks.map(\.token) == Array(repeating: "n", count: 52))
+  }
+
+  @Test func whatTheServerCanDo_isLearnedFromItsAnswers() {
+    var harness = harness(.one)
+    var abilities = harness.schedule.abilities
+    abilities.rows = .growing
+    abilities.replaceableChunks = true
+    abilities.unknownLength = true
+    abilities.bindsNameAtOpening = false
+    abilities.commitListsChunks = true
+    harness.offers = DestinationOffers(abilities: abilities)
+    harness.beginSending(ImaginaryFile(1, "a.mov", size: 5000))
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2, 3, 4])
+    // It is no longer bound to its name.
+    #expect(harness.schedule.files[FileID(high: 0, low: 1)]?.session?.boundPath == nil)
+  }
+
+  @Test func aSessionThatIsStillThere_goesOnWithWhatWasAcknowledged() {
+    var harness = harness(.growing)
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    harness.answerChunk(0, .chunkStoredAs(token: "a"))
+    for _ in 0..<60 where !harness.sent.contains(where: { $0.order.isQuery }) {
+      harness.answer(StepFailure.connection(.connectionLost)) { $0.isChunk }
+      harness.advance(by: .seconds(60))
+      harness.answerReads()
+    }
+    harness.answer(.stillThere) { $0.isQuery }
+    harness.advance(by: .seconds(60))
+    harness.answerReads()
+    #expect(!harness.chunkRequests.contains { $0.index == 0 })
+    #expect(!harness.chunkRequests.isEmpty)
+  }
+
+  @Test func aFileLargerThanTheDestinationTakes_failsBeforeItIsSent() {
+    var harness = ScheduleHarness { $0.fileBytesMax = 2000 }
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 2001)
+    harness.write(file)
+    harness.answerReads()
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "too-large")
+    #expect(harness.chunkRequests.isEmpty)
+  }
+}

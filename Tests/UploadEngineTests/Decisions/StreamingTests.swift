@@ -1,0 +1,131 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// Files of any size in one request, for destinations that know nothing else.
+@Suite struct StreamingTests {
+  private static let large: UInt64 = 1_000_000
+  private let file = ImaginaryFile(1, "a.mov", size: large)
+
+  private func harness(_ change: (inout DestinationAbilities) -> Void = { _ in }) -> ScheduleHarness {
+    ScheduleHarness {
+      $0.streamsWholeFiles = true
+      $0.unknownLength = false
+      $0.replaceableChunks = false
+      change(&$0)
+    }
+  }
+
+  /// The requests under way that read their file while they send it.
+  private func streams(_ harness: ScheduleHarness) -> [(id: HTTPRequestID, order: WholeFileOrder)] {
+    harness.sent.compactMap { id, order in
+      if case .wholeFile(let whole) = order, whole.streamedBytes != nil { return (id, whole) }
+      return nil
+    }
+  }
+
+  @Test func aLargeFile_isOneRequestAndNoReads() {
+    var harness = harness()
+    harness.handle(file.settled)
+    #expect(streams(harness).map(\.order.streamedBytes) == [Self.large])
+    #expect(harness.reads.isEmpty && harness.sent.count == 1)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func nothingOfItIsSentWhileItIsWritten() {
+    var harness = harness()
+    harness.handle(file.opened)
+    harness.handle(file.changed)
+    for _ in 0..<30 { harness.advance(by: .milliseconds(100)) }
+    #expect(harness.reads.isEmpty && harness.sent.allSatisfy { $0.order.isPrewarm })
+    harness.handle(file.settled)
+    #expect(streams(harness).count == 1)
+  }
+
+  @Test func aChangeEndsTheRequest_andTheNextContentFollows() {
+    var harness = harness()
+    harness.handle(file.settled)
+    let first = streams(harness).map(\.id)
+    let changed = ImaginaryFile(1, "a.mov", size: Self.large, epoch: 2)
+    harness.handle(changed.changed)
+    #expect(harness.cancelled == first)
+    harness.endCancelled()
+    harness.handle(changed.settled)
+    #expect(streams(harness).map(\.order.epoch) == [2])
+  }
+
+  @Test func aRenameEndsTheRequest() {
+    var harness = harness()
+    harness.handle(file.settled)
+    let first = streams(harness).map(\.id)
+    harness.handle(.namesChanged(ImaginaryFile(1, "b.mov", size: Self.large).snapshot))
+    #expect(harness.cancelled == first)
+    harness.endCancelled()
+    #expect(streams(harness).map(\.order.path.displayText) == ["b.mov"])
+  }
+
+  @Test func somePlacesAreLeftToSmallerFiles() {
+    var harness = harness()
+    for number in 1...20 {
+      harness.handle(ImaginaryFile(UInt64(number), "\(number).mov", size: Self.large).settled)
+    }
+    #expect(streams(harness).count == 9)
+    harness.handle(ImaginaryFile(50, "small", size: 900).settled)
+    harness.answerReads()
+    #expect(harness.sent.count == 10)
+  }
+
+  @Test func whatTheNetworkTook_isShown() {
+    var harness = harness()
+    harness.handle(file.settled)
+    guard let request = streams(harness).first?.id else { return }
+    harness.apply { $0.progressed([request: 400_000], at: $1) }
+    #expect(harness.status(file.id)?.acknowledgedBytes == 400_000)
+    harness.apply { $0.progressed([request: Self.large + 500], at: $1) }
+    #expect(harness.status(file.id)?.acknowledgedBytes == Self.large - 1)
+    harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile }
+    #expect(harness.status(file.id)?.acknowledgedBytes == 0)
+  }
+
+  @Test func aFileAboveTheKnownLimit_isNotSent() {
+    var harness = harness { $0.fileBytesMax = 999 }
+    harness.handle(ImaginaryFile(1, "large", size: 1000).settled)
+    harness.handle(ImaginaryFile(2, "fits", size: 999).settled)
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "too-large")
+    #expect(harness.reads.map(\.byteCount) == [999])
+  }
+
+  @Test func anEndThatIsNotKnown_isNotTriedAgainByItself() {
+    var harness = harness()
+    harness.handle(file.settled)
+    harness.answer(.refused(StepFailure(.unclearEnd, "unclear"))) { $0.isWholeFile }
+    harness.advance(by: .seconds(600))
+    #expect(harness.state(file.id) == .failed && harness.sent.isEmpty)
+    harness.apply { $0.retryAll(at: $1) }
+    #expect(streams(harness).count == 1)
+  }
+
+  @Test func aServerThatTakesItsTimeForTheAnswer_isLeftAlone() {
+    var harness = harness()
+    harness.handle(file.settled)
+    guard let request = streams(harness).first?.id else { return }
+    for _ in 0..<500 {
+      harness.apply { $0.progressed([request: Self.large], at: $1) }
+      harness.advance(by: .milliseconds(200))
+    }
+    #expect(harness.cancelled.isEmpty)
+  }
+
+  @Test func aBodyThatCannotBeRead_isNotTheDestinationsFault() {
+    var harness = harness()
+    harness.handle(file.settled)
+    harness.answer(StepFailure.connection(.bodyUnavailable)) { $0.isWholeFile }
+    #expect(harness.state(file.id) == .waiting)
+    #expect(harness.status(file.id)?.lastFailure?.code == "spool-unreadable")
+    harness.handle(ImaginaryFile(2, "b.mov", size: Self.large).settled)
+    #expect(streams(harness).map(\.order.path.displayText) == ["b.mov"])
+  }
+}

@@ -1,0 +1,152 @@
+import FileModel
+import Glibc
+import Synchronization
+import Testing
+
+@testable import UploadEngine
+
+/// Two engines over one set of files: films go to both, everything else to the first one.
+@Suite struct EngineGroupTests {
+  private let file = FileID(high: 1, low: 2)
+  private let files = MemoryFiles()
+  private let main: EngineBench
+  private let archive: EngineBench
+  private let group: EngineGroup
+  private static let second = "archive"
+
+  init() throws {
+    var rules = FileRules()
+    rules.rules = [try FileRule("*.mov to=main,archive"), try FileRule("*.raw to=archive")]
+    let files = files
+    func bench(_ name: DestinationName) throws -> EngineBench {
+      try EngineBench(
+        directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: files, starts: false
+      ) { configuration in
+        configuration.limits.rules = rules
+        configuration.limits.rules.asker = name
+      }
+    }
+    let name = try #require(DestinationName(Self.second))
+    main = try bench(.main)
+    archive = try bench(name)
+    group = EngineGroup([.init(.main, main.engine), .init(name, archive.engine)])
+    group.attach { _ in files }
+  }
+
+  private func start() {
+    group.start()
+    group.waitUntilLoaded()
+    group.handle(.scanEnded)
+  }
+
+  private func stop() {
+    for bench in [main, archive] { bench.transport.stop() }
+    group.stop()
+    for bench in [main, archive] {
+      bench.catalog.close()
+      bench.files.remove(directory: bench.directory)
+    }
+  }
+
+  private func write(_ name: String, _ bytes: [UInt8] = [1, 2, 3]) -> FileSnapshot {
+    let snapshot = files.put(file, name, bytes)
+    group.handle(.opened(snapshot))
+    group.handle(.settled(snapshot))
+    return snapshot
+  }
+
+  private func waits(for state: FileStatus.State) -> Bool {
+    main.waits { _ in group.status(of: file)?.state == state }
+  }
+
+  @Test func aFile_goesWhereRulesSay_withAReceiptFromEach() throws {
+    start()
+    defer { stop() }
+    _ = write("a.mov")
+    #expect(waits(for: .complete))
+    let status = try #require(group.status(of: file))
+    #expect(status.destinations.map(\.name.text) == ["main", Self.second])
+    #expect(status.destinations.allSatisfy { $0.status.receipt != nil })
+    #expect(main.server.state.withLock { $0.published["a.mov"] } == [1, 2, 3])
+    #expect(archive.server.state.withLock { $0.published["a.mov"] } == [1, 2, 3])
+  }
+
+  @Test func aFileForOneOfThem_isNothingToTheOther() throws {
+    start()
+    defer { stop() }
+    _ = write("a.raw")
+    #expect(waits(for: .complete))
+    #expect(group.status(of: file)?.destinations.map(\.name.text) == [Self.second])
+    #expect(main.server.state.withLock { $0.steps.allSatisfy { if case .prewarm = $0 { true } else { false } } })
+    #expect(group.summary().filesByState[.ignored] == 0, "it is not ignored, it goes elsewhere")
+    #expect(main.engine.status(of: file)?.state == .ignored)
+  }
+
+  @Test func theLocalCopy_mayGo_onlyWhenBothHaveIt() {
+    archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
+    start()
+    defer { stop() }
+    let snapshot = write("a.mov")
+    #expect(main.waits(for: file, .complete) && archive.waits(for: file, .failed))
+    #expect(group.status(of: file)?.state == .failed, "the one that is behind is what counts")
+    #expect(group.evictionCandidates().isEmpty)
+    archive.server.state.withLock { $0.isRefusing = nil }
+    group.retryAll()
+    #expect(waits(for: .complete))
+    #expect(group.evictionCandidates() == [EvictionCandidate(id: file, epoch: snapshot.epoch)])
+    group.handle(.evicted(file))
+    #expect(group.status(of: file)?.isLocal == false)
+  }
+
+  @Test func whatOneOfThemNeverGot_isGoneFromItsBooks_whenTheOtherOnesCopyGoes() {
+    start()
+    defer { stop() }
+    _ = write("a.raw")
+    #expect(waits(for: .complete))
+    #expect(!group.evictionCandidates().isEmpty)
+    group.handle(.evicted(file))
+    #expect(main.engine.status(of: file) == nil)
+    #expect(group.status(of: file)?.state == .complete)
+  }
+
+  @Test func whoeverWaits_isTold_whenTheLastOneHasIt() {
+    archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
+    start()
+    defer { stop() }
+    let snapshot = write("a.mov")
+    let outcomes = Mutex<[DeliveryOutcome]>([])
+    #expect(main.waits(for: file, .complete) && archive.waits(for: file, .failed))
+    _ = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
+    #expect(outcomes.withLock { $0 } == [.failed])
+    archive.server.state.withLock { $0.isRefusing = nil }
+    group.retryAll()
+    #expect(waits(for: .complete))
+    _ = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
+    #expect(outcomes.withLock { $0 } == [.failed, .delivered])
+  }
+
+  @Test func whoeverWaitsNoMore_isNotTold() {
+    start()
+    defer { stop() }
+    let snapshot = files.put(file, "a.mov", [1])
+    group.handle(.opened(snapshot))
+    let outcomes = Mutex<[DeliveryOutcome]>([])
+    let wait = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in
+      outcomes.withLock { $0.append(outcome) }
+    }
+    group.endWaiting(wait, for: file)
+    group.handle(.settled(snapshot))
+    #expect(waits(for: .complete))
+    #expect(outcomes.withLock { $0 }.isEmpty)
+  }
+}
+
+extension MemoryFiles {
+  fileprivate func remove(directory: String) {
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "master.key"] {
+      unlink(directory + "/" + name)
+    }
+    rmdir(directory + "/resume")
+    rmdir(directory)
+  }
+}

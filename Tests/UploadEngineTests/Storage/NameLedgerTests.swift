@@ -1,0 +1,104 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct NameLedgerTests {
+  private let folder: ScratchFolder
+  private let path: String
+
+  init() throws {
+    folder = try ScratchFolder()
+    path = folder.path + "/names.sqlite"
+  }
+
+  private func names(_ template: String, _ ledger: NameLedger) throws -> PublishedNames {
+    PublishedNames(
+      rules: FileRules(defaults: try settings(template)), host: "cam1", ledger: ledger)
+  }
+
+  private func settings(_ template: String?) throws -> FileSettings {
+    var settings = FileSettings()
+    settings.name = try template.map { try NameTemplate($0) }
+    return settings
+  }
+
+  private func decide(_ names: PublishedNames, _ file: UInt64, _ path: String) throws -> String? {
+    let id = FileID(high: 0, low: file)
+    try names.decide([(id, RelativePath(path))])
+    return names.name(of: id, at: RelativePath(path))?.displayText
+  }
+
+  @Test func twoCapturesDoNotGetOneName() throws {
+    let names = try names("{name}", try NameLedger(path: path))
+    #expect(try decide(names, 1, "a/x.mov") == "x.mov")
+    #expect(try decide(names, 2, "b/x.mov") == "x-2.mov")
+    #expect(try decide(names, 3, "c/x.mov") == "x-3.mov")
+    // A capture may be called as another one was renamed to.
+    #expect(try decide(names, 4, "x-2.mov") == "x-2-2.mov")
+  }
+
+  @Test func whatReplacesEachOtherWithoutATemplateDoesSoWithOne() throws {
+    let names = try names("in/{name}", try NameLedger(path: path))
+    #expect(try decide(names, 1, "a/x.mov") == "in/x.mov")
+    #expect(try decide(names, 2, "a/x.mov") == "in/x.mov")
+  }
+
+  @Test func numbersArePerFileAndAreNeverGivenTwice() throws {
+    let ledger = try NameLedger(path: path)
+    let names = try names("{seq:2}", ledger)
+    #expect(try decide(names, 1, "a.mov") == "01")
+    #expect(try decide(names, 2, "b.mov") == "02")
+    // A file that was renamed keeps its number, and its own name is no other's.
+    #expect(try decide(names, 1, "c.mov") == "01")
+    #expect(try decide(names, 3, "a.mov") == "03")
+  }
+
+  @Test func allIsAsItWasAfterARestart() throws {
+    let first = try names("{seq}-{name}", try NameLedger(path: path))
+    #expect(try decide(first, 1, "a/x") == "00001-x" && (try decide(first, 2, "b/x")) == "00002-x")
+    first.stop()
+    // Another template does not rename what has a name.
+    let second = try names("{name}", try NameLedger(path: path))
+    #expect(second.name(of: FileID(high: 0, low: 2), at: RelativePath("b/x")) == nil)
+    try second.recall([FileID(high: 0, low: 2)])
+    #expect(second.name(of: FileID(high: 0, low: 2), at: RelativePath("b/x")) == RelativePath("00002-x"))
+    #expect(try decide(second, 1, "a/x") == "00001-x")
+    second.stop()
+    let third = try names("{seq}-{name}", try NameLedger(path: path))
+    #expect(try decide(third, 3, "x") == "00003-x")
+    third.stop()
+  }
+
+  @Test func filesWithoutATemplateAreNotOverwrittenEither() throws {
+    var rules = FileRules()
+    rules.rules = [try FileRule("*.mov name=all/{name}")]
+    let names = PublishedNames(rules: rules, host: "", ledger: try NameLedger(path: path))
+    #expect(try decide(names, 1, "all/x.mov") == "all/x.mov")
+    #expect(try decide(names, 2, "b/x.mov") == "all/x-2.mov")
+    #expect(try decide(names, 3, "notes.txt") == "notes.txt")
+    #expect(try decide(names, 4, "all/x-2.mov") == "all/x-2-2.mov")
+  }
+
+  @Test func withoutAnyTemplateNothingIsRecorded() throws {
+    let names = PublishedNames(rules: FileRules(), host: "", ledger: try NameLedger(path: path))
+    #expect(names.name(of: FileID(high: 0, low: 1), at: RelativePath("a")) == RelativePath("a"))
+    #expect(try NameLedger(path: path).known([FileID(high: 0, low: 1)]).isEmpty)
+  }
+
+  @Test func datesAreThoseOfTheFilesBeginning() throws {
+    let names = try names("{date}-{time}-{name}", try NameLedger(path: path))
+    // 2026-11-22 05:17:28 UTC.
+    let id = FileID(high: 1_795_324_648_000_000_000, low: 7)
+    let shown = names.shownName(of: id, at: RelativePath("x")).displayText
+    try names.decide([(id, RelativePath("x"))])
+    let name = try #require(names.name(of: id, at: RelativePath("x"))?.displayText)
+    #expect(name == shown && name.hasPrefix("2026-11-2") && name.hasSuffix("728-x"))
+  }
+
+  @Test func aRecordThatIsNoneIsSaidSo() throws {
+    try folder.write(Array(repeating: 7, count: 10_000), to: "names.sqlite")
+    let error = #expect(throws: StorageError.self) { try NameLedger(path: path) }
+    #expect(error?.message.contains("names.sqlite") == true)
+  }
+}
