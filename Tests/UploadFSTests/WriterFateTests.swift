@@ -226,6 +226,32 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
   }
 
+  /// close(2) of the first writer has returned, and the kernel sends the release of its descriptor when it likes.
+  @Test func killedProcessThatChangedNothing_leavesTheFileWhole_alsoBeforeItsWritersAreReleased() throws {
+    let killed = try KilledProcess()
+    let mounted = try Mounted()
+    let writer = try mounted.create("a")
+    try mounted.write(writer, [1])
+    _ = mounted.filesystem.flush(writer, closer: getpid())
+    let idle = try mounted.open("a", flags: O_RDWR)
+    let other = try mounted.open("a", flags: O_RDWR)
+    _ = mounted.filesystem.flush(idle, closer: killed.number)
+    mounted.filesystem.release(writer)
+    mounted.filesystem.release(idle)
+    try mounted.write(other, [2])
+    _ = mounted.filesystem.flush(other, closer: killed.number)
+    mounted.filesystem.release(other)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writerKilled(signal: 9), "the one that wrote counts")
+
+    let again = try mounted.create("b")
+    _ = mounted.filesystem.flush(again, closer: getpid())
+    let last = try mounted.open("b", flags: O_RDWR)
+    _ = mounted.filesystem.flush(last, closer: killed.number)
+    mounted.filesystem.release(last)
+    mounted.filesystem.release(again)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+
   @Test func fileWrittenAnewAfterItsWriterDied_isWhole() throws {
     let mounted = try Mounted()
     let dead = try mounted.create("a")
@@ -361,4 +387,21 @@ import Testing
     #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: 0x7fff_fff0), "no such process any more")
     #expect(!ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: getppid()))
   }
+}
+
+/// A process that a signal has ended, kept as the kernel knows it.
+private final class KilledProcess {
+  let number: pid_t
+
+  init() throws {
+    var number: pid_t = 0
+    var arguments = [strdup("sh"), strdup("-c"), strdup("kill -9 $$"), nil]
+    defer { arguments.forEach { free($0) } }
+    try #require(posix_spawn(&number, "/bin/sh", nil, nil, &arguments, nil) == 0)
+    self.number = number
+    var information = siginfo_t()
+    try #require(waitid(P_PID, id_t(number), &information, WEXITED | WNOWAIT) == 0)
+  }
+
+  deinit { waitpid(number, nil, 0) }
 }

@@ -73,6 +73,9 @@ extension CapturedFile.State {
     // A writer that passes the daemon is one mutation as long as it has the file open.
     restingWriters == activity.writableOpens && activity.mutationsInFlight == unseenWriters
   }
+
+  /// The epoch of a content that its writers have closed; nil where somebody may be changing it.
+  var wholeEpoch: UInt64? { areWritersResting && unseenWriters == 0 ? activity.epoch : nil }
 }
 
 extension CapturedFile.KnownAttributes {

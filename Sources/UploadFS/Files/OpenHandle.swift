@@ -16,6 +16,8 @@ final class FileHandle: Sendable {
   let choice: CachingPolicy.Choice
   /// The thread that opened it; 0 when it cannot be seen from here.
   let opener: pid_t
+  /// The epoch at which it was opened, if the content was whole then although the release of its writers was still to come.
+  let wholeEpoch: UInt64?
   /// Of the thread that closed a descriptor of it last; 0 when that one was not killed.
   let killingSignal = Atomic<Int32>(0)
   /// Something was written through it.
@@ -27,11 +29,13 @@ final class FileHandle: Sendable {
 
   var writes: Bool { choice.opening.writes }
 
-  init(file: CapturedFile, descriptor: FileDescriptor, choice: CachingPolicy.Choice, opener: pid_t) {
+  init(file: CapturedFile, descriptor: FileDescriptor, choice: CachingPolicy.Choice, opener: pid_t, wholeEpoch: UInt64?)
+  {
     self.file = file
     self.descriptor = descriptor
     self.choice = choice
     self.opener = opener
+    self.wholeEpoch = wholeEpoch
   }
 }
 

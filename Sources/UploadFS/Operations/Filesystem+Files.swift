@@ -92,13 +92,15 @@ extension Filesystem {
     _ request: Request
   ) -> Opened {
     state.handles += 1
+    let wholeEpoch = state.wholeEpoch
     if request.writes { writableOpens.add(1, ordering: .sequentiallyConsistent) }
     let opening = CachingPolicy.Opening(
       reads: request.reads, writes: request.writes, hasSetIDBits: mode & (S_ISUID | S_ISGID) != 0)
     let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
     state.caching.opened(choice)
     if choice.writesUnseen { state.unseenWriters += 1 }
-    let handle = FileHandle(file: file, descriptor: descriptor, choice: choice, opener: request.opener)
+    let handle = FileHandle(
+      file: file, descriptor: descriptor, choice: choice, opener: request.opener, wholeEpoch: wholeEpoch)
     return Opened(
       handle: handles.withLock { $0.insert(.file(handle)) }, isDirect: choice.route.isDirect,
       keepsCache: choice.keepsCache, skipsFlush: !request.writes, backing: choice.route.passes ? state.backing : nil,

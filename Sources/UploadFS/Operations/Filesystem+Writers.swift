@@ -14,8 +14,11 @@ extension Filesystem {
   /// waited for, by rule.
   func flush(_ number: UInt64, closer: pid_t = 0) -> AwaitedDelivery? {
     guard case .file(let handle)? = try? handle(number), handle.writes else { return nil }
-    // What nobody has changed is as whole as it was, whatever became of its writers.
-    let isChanged = handle.file.state.withLock { $0.activity.hasOpenRevision }
+    // What nobody has changed is as whole as it was, whatever became of its writers: since it was settled, or since this
+    // handle was opened, when the close of the one before had returned and its release was on its way.
+    let isChanged = handle.file.state.withLock { state in
+      state.activity.hasOpenRevision && (handle.wholeEpoch != state.activity.epoch || state.unseenWriters > 0)
+    }
     let fate = isChanged ? ProcessFate(of: closer) : .alive
     let isOwner = isChanged && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
     // Whoever opens a file only to pass the descriptor on closes it before anything is written.
