@@ -108,6 +108,17 @@ int uploadfs_session_loop(struct fuse_session *session, unsigned int threads) {
   return result;
 }
 
+void uploadfs_answer_tmpfile(struct fuse_lowlevel_ops *operations,
+                             void (*create_nameless)(fuse_req_t request, fuse_ino_t directory, mode_t mode,
+                                                     struct fuse_file_info *info)) {
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+  operations->tmpfile = create_nameless;
+#else
+  (void)operations;
+  (void)create_nameless;
+#endif
+}
+
 void uploadfs_set_open_answer(struct fuse_file_info *info, uint64_t handle, bool direct_io, bool keep_cache,
                               bool no_flush, int32_t backing) {
   info->fh = handle;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 const int uploadfs_o_path = O_PATH;
+const int uploadfs_o_tmpfile = O_TMPFILE;
 const int uploadfs_o_noatime = O_NOATIME;
 const int uploadfs_at_empty_path = AT_EMPTY_PATH;
 const unsigned int uploadfs_rename_noreplace = RENAME_NOREPLACE;

@@ -32,6 +32,12 @@ needs_fuse = pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
+def has_libfuse_3_17():
+    """Whether the programs run with a libfuse that knows passthrough and O_TMPFILE: from 3.17 its name ends in 4."""
+    libraries = subprocess.run(["ldd", str(MOUNT_TOOL)], capture_output=True, text=True).stdout
+    return "libfuse3.so.4" in libraries
+
+
 @pytest.fixture
 def folder():
     """A folder of the test's own, with a short path, world-readable for tests with other users."""

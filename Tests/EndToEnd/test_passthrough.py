@@ -10,12 +10,12 @@ import os
 import pathlib
 import platform
 import signal
-import subprocess
 import threading
 
 import pytest
 
-from harness import MOUNT_TOOL, sha256, wait_until, write_random
+from conftest import has_libfuse_3_17
+from harness import sha256, wait_until, write_random
 
 BLOCK = 1 << 16
 
@@ -25,8 +25,7 @@ def _reason_against():
         return "needs root"
     if tuple(map(int, platform.release().split(".")[:2])) < (6, 9):
         return "needs Linux 6.9"
-    libraries = subprocess.run(["ldd", str(MOUNT_TOOL)], capture_output=True, text=True).stdout
-    return None if "libfuse3.so.4" in libraries else "no passthrough here: needs libfuse 3.17 (scripts/in-debian13 has it)"
+    return None if has_libfuse_3_17() else "no passthrough here: needs libfuse 3.17 (scripts/in-debian13 has it)"
 
 
 pytestmark = pytest.mark.skipif(_reason_against() is not None, reason=str(_reason_against()))

@@ -25,12 +25,15 @@ import time
 
 import pytest
 
+from conftest import has_libfuse_3_17
 from filesystems import (
     FALLOC_COLLAPSE, FALLOC_INSERT, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO, RENAME_EXCHANGE, RENAME_NOREPLACE,
     as_user, child, fallocate, libc, make_sample, opened, outcome, renameat2, run, tree)
+from harness import wait_until
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 F_OFD_SETLK = 37
+HAS_NAMELESS_FILES = has_libfuse_3_17()
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -789,9 +792,78 @@ def test_kernel_copies_work_and_reflinks_are_refused(work, plain):
     assert (work / "sent").read_bytes() == content
     with open(work / "source", "rb") as reader, open(work / "clone", "wb") as writer, pytest.raises(OSError):
         fcntl.ioctl(writer.fileno(), 0x40049409, reader.fileno())
+
+
+@pytest.mark.skipif(HAS_NAMELESS_FILES, reason="libfuse 3.17 has them")
+def test_files_without_a_name_are_refused_by_an_old_libfuse(mount):
+    """S16"""
     with pytest.raises(OSError) as failure:
-        opened(work, os.O_TMPFILE | os.O_RDWR)
+        os.open(mount.root, os.O_TMPFILE | os.O_RDWR)
     assert failure.value.errno == errno.EOPNOTSUPP
+
+
+needs_nameless_files = pytest.mark.skipif(
+    not HAS_NAMELESS_FILES, reason="no O_TMPFILE here: needs libfuse 3.17 (scripts/in-debian13 has it)")
+
+
+def give_name(descriptor, path):
+    os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+
+
+@needs_nameless_files
+def test_a_file_without_a_name_is_delivered_once_it_has_one(mount, receiver):
+    """S16"""
+    (mount.root / "sub").mkdir()
+    descriptor = os.open(mount.root / "sub", os.O_TMPFILE | os.O_RDWR, 0o640)
+    try:
+        assert os.fstat(descriptor).st_nlink == 0 and os.listdir(mount.root / "sub") == []
+        os.write(descriptor, b"first ")
+        os.fsync(descriptor)
+        give_name(descriptor, mount.root / "take.mov")
+        assert os.fstat(descriptor).st_nlink == 1
+        os.write(descriptor, b"second")
+        with pytest.raises(FileExistsError):
+            give_name(descriptor, mount.root / "take.mov")
+    finally:
+        os.close(descriptor)
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == b"first second"
+    assert (mount.root / "take.mov").stat().st_mode & 0o7777 == 0o640
+
+
+@needs_nameless_files
+def test_a_file_that_never_gets_a_name_leaves_nothing(mount, receiver):
+    """S16"""
+    before = os.statvfs(mount.root).f_bfree
+    for flags in (os.O_TMPFILE | os.O_RDWR, os.O_TMPFILE | os.O_WRONLY | os.O_EXCL):
+        descriptor = os.open(mount.root, flags)
+        os.write(descriptor, bytes(8 << 20))
+        if flags & os.O_EXCL:
+            with pytest.raises(FileNotFoundError):
+                give_name(descriptor, mount.root / "excluded")
+        os.close(descriptor)
+    wait_until(lambda: os.statvfs(mount.root).f_bfree >= before - 256, lambda: os.statvfs(mount.root))
+    (mount.root / "other").write_bytes(b"other")
+    mount.wait_for("other", "complete")
+    assert receiver.published() == {"other": 5} and os.listdir(mount.spool / "captures") == ["other"]
+
+
+@needs_nameless_files
+def test_a_file_without_a_name_works_as_a_local_one(mount, tmp_path):
+    """S16"""
+    facts = []
+    (mount.root / "work").mkdir()
+    for folder in (mount.root / "work", tmp_path):
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"0123456789" * 1000)
+            file.truncate(5000)
+            file.seek(0)
+            status = os.fstat(file.fileno())
+            facts.append((file.read(), status.st_nlink, status.st_size, stat.filemode(status.st_mode), os.listdir(folder)))
+            with open(f"/proc/self/fd/{file.fileno()}", "rb") as again:
+                facts[-1] += (again.read(),)
+        facts[-1] += (os.listdir(folder),)
+    assert facts[0] == facts[1]
 
 
 def test_a_growing_file_can_be_followed(work):

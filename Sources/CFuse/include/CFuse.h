@@ -59,6 +59,12 @@ int uploadfs_session_process_one(struct fuse_session *session);
 /// 0 at the end, −errno when the loop failed.
 int uploadfs_session_loop(struct fuse_session *session, unsigned int threads);
 
+/// Lets `create_nameless` make files without a name (O_TMPFILE), where this libfuse passes that on (3.17); elsewhere the kernel is
+/// told that there are none.
+void uploadfs_answer_tmpfile(struct fuse_lowlevel_ops *operations,
+                             void (*create_nameless)(fuse_req_t request, fuse_ino_t directory, mode_t mode,
+                                                     struct fuse_file_info *info));
+
 /// Fills in the answer to open and create. Bit-fields moved between versions, and `backing` (0 for none) came with 3.17.
 void uploadfs_set_open_answer(struct fuse_file_info *info, uint64_t handle, bool direct_io, bool keep_cache,
                               bool no_flush, int32_t backing);

@@ -9,6 +9,8 @@
 
 /// O_PATH: a descriptor that names an inode without opening it.
 extern const int uploadfs_o_path;
+/// O_TMPFILE: a file without a name, in a directory's filesystem.
+extern const int uploadfs_o_tmpfile;
 /// O_NOATIME: reading for an upload must not look like a person reading.
 extern const int uploadfs_o_noatime;
 /// AT_EMPTY_PATH: act on the descriptor itself.

@@ -33,6 +33,8 @@ final class CapturedFile: Sendable {
     var isSynchronized = false
     /// Where its chunks stand, for those who follow them; until it is settled.
     var chunks = FollowedChunks()
+    /// Made with O_TMPFILE and not linked yet: nobody is told of it.
+    var isNameless = false
     /// What is no longer in the spool.
     var released: ReleasedChunks?
     /// The open file that all handles share; present while there is a handle.

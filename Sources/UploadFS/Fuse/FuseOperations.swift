@@ -44,6 +44,7 @@ func makeFuseOperations() -> fuse_lowlevel_ops {
   operations.fallocate = fuseAllocate
   operations.lseek = fuseSeek
   operations.poll = fusePoll
+  uploadfs_answer_tmpfile(&operations, fuseCreateNameless)
   return operations
 }
 
@@ -255,11 +256,33 @@ private func fuseCreate(
   call.answer { (filesystem) throws(SystemError) in
     try filesystem.create(DirectoryEntry(parent, name), mode: mode, flags: info.pointee.flags, caller: caller)
   } _: { reply, created in
+    reply.created(created, info, in: filesystem)
+  }
+}
+
+private func fuseCreateNameless(
+  _ request: fuse_req_t?, _ directory: fuse_ino_t, _ mode: mode_t, _ info: UnsafeMutablePointer<fuse_file_info>?
+) {
+  guard let call = Call(request), let info else { return }
+  let filesystem = call.filesystem
+  let caller = call.caller
+  call.answer { (filesystem) throws(SystemError) in
+    try filesystem.createNameless(in: NodeID(directory), mode: mode, flags: info.pointee.flags, caller: caller)
+  } _: { reply, created in
+    reply.created(created, info, in: filesystem)
+  }
+}
+
+extension Reply {
+  /// Takes back what was made for a caller that did not get it.
+  fileprivate consuming func created(
+    _ created: (found: FoundEntry, opened: Filesystem.Opened), _ info: UnsafeMutablePointer<fuse_file_info>,
+    in filesystem: Filesystem
+  ) {
     created.opened.fill(info)
-    if !reply.created(created.found, info, changesUnseen: created.opened.changesUnseen) {
-      filesystem.release(created.opened.handle)
-      filesystem.forget(created.found.node, count: 1)
-    }
+    guard !self.created(created.found, info, changesUnseen: created.opened.changesUnseen) else { return }
+    filesystem.release(created.opened.handle)
+    filesystem.forget(created.found.node, count: 1)
   }
 }
 

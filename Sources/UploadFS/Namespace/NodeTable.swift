@@ -148,6 +148,31 @@ struct NodeTable {
     return id
   }
 
+  /// A regular file that nobody can come upon before it gets a name: until then it is known by its number only. The kernel
+  /// is about to be told of it.
+  mutating func adoptNameless(
+    _ key: SpoolKey, pin descriptor: FileDescriptor, makeFile: (NodeID) -> CapturedFile
+  ) -> CapturedFile {
+    let id = NodeID(rawValue: nextNumber)
+    nextNumber += 1
+    let file = makeFile(id)
+    nodes[id] = Node(key: key, kind: .regular, lookups: 1, file: file)
+    byFile[file.id] = id
+    pin(id, by: descriptor)
+    return file
+  }
+
+  /// After a successful linkat(2) of such a file. The kernel is about to be told of it once more.
+  mutating func giveFirstName(_ entry: DirectoryEntry, to id: NodeID) {
+    guard let key = nodes[id]?.key else { return }
+    // Somebody took away by hand what stood there, or what had the spool's number for this file.
+    removeName(entry)
+    for stale in names(of: key) { removeName(stale) }
+    addName(entry, to: id)
+    byKey[key] = id
+    countLookup(id)
+  }
+
   /// One more name of a known node.
   mutating func addName(_ entry: DirectoryEntry, to id: NodeID) {
     guard nodes[id] != nil, nodes[entry.directory] != nil else { return }

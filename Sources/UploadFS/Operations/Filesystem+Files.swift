@@ -87,7 +87,7 @@ extension Filesystem {
   }
 
   /// The namespace lock and the file's lock are held.
-  private func register(
+  func register(
     _ file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor, mode: mode_t,
     _ request: Request
   ) -> Opened {

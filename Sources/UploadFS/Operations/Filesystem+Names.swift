@@ -74,29 +74,41 @@ extension Filesystem {
   /// A daemon that runs as root makes things for others: they get the owner that they would have on a local directory.
   func giveToCaller(_ place: borrowing SpoolLocation, in directory: NodeID, _ caller: Caller) throws(SystemError) {
     guard isPrivileged, caller.user != 0 || caller.group != 0 else { return }
-    let parent = try location(of: directory).status()
     let made = try place.status()
-    // Below a set-group-ID directory the spool has already given the directory's group.
-    let group = parent.st_mode & S_ISGID != 0 ? made.st_gid : caller.group
+    let group = try group(of: made, in: directory, caller)
     try check(fchownat(place.directory, place.path, caller.user, group, AT_SYMLINK_NOFOLLOW))
     // chown(2) takes set-ID bits away, which making the file does not.
-    if made.st_mode & S_IFMT == S_IFREG, made.st_mode & (S_ISUID | S_ISGID) != 0 {
-      try check(fchmodat(place.directory, place.path, made.st_mode & 0o7777, 0))
-    }
+    if made.hasSetIDBits { try check(fchmodat(place.directory, place.path, made.st_mode & 0o7777, 0)) }
+  }
+
+  /// The same for a file without a name.
+  func giveToCaller(_ descriptor: FileDescriptor, in directory: NodeID, _ caller: Caller) throws(SystemError) {
+    guard isPrivileged, caller.user != 0 || caller.group != 0 else { return }
+    let made = try descriptor.status()
+    try check(fchown(descriptor.number, caller.user, try group(of: made, in: directory, caller)))
+    if made.hasSetIDBits { try check(fchmod(descriptor.number, made.st_mode & 0o7777)) }
+  }
+
+  /// Below a set-group-ID directory the spool has already given the directory's group.
+  private func group(of made: stat, in directory: NodeID, _ caller: Caller) throws(SystemError) -> gid_t {
+    try location(of: directory).status().st_mode & S_ISGID != 0 ? made.st_gid : caller.group
   }
 
   func makeLink(to node: NodeID, at entry: DirectoryEntry) throws(SystemError) -> FoundEntry {
     if node.isVirtual { throw .crossDevice }
     try requireFree(entry)
-    let found = try namespaceLock.exclusive { () throws(SystemError) in
-      guard nodes.withLock({ $0.table[node]?.names.isEmpty == false }) else { throw .notFound }
+    let (found, isFirst) = try namespaceLock.exclusive { () throws(SystemError) -> (FoundEntry, Bool) in
+      guard let known = nodes.withLock({ $0.table[node] }) else { throw .notFound }
+      if known.names.isEmpty { return (try giveFirstName(entry, to: node, known), true) }
       let old = try location(of: node)
       let new = try location(of: entry)
       try check(linkat(old.directory, old.path, new.directory, new.path, 0))
       let status = try new.status()
-      return FoundEntry(node: adopt(status, at: entry, counting: true), status: status)
+      return (FoundEntry(node: adopt(status, at: entry, counting: true), status: status), false)
     }
-    if let file = file(of: found.node) { announceNames(of: file) }
+    if let file = file(of: found.node) {
+      if isFirst { announceFirstName(of: file) } else { announceNames(of: file) }
+    }
     return found
   }
 
@@ -217,4 +229,8 @@ extension Filesystem {
     target[length] = 0
     return target
   }
+}
+
+extension stat {
+  fileprivate var hasSetIDBits: Bool { st_mode & S_IFMT == S_IFREG && st_mode & (S_ISUID | S_ISGID) != 0 }
 }

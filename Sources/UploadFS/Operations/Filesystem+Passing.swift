@@ -63,12 +63,15 @@ extension Filesystem {
     return state.backing == nil ? state.caching.choice(for: wanted) : choice
   }
 
-  /// By every name that the file has, it is sent only once it is closed, and nobody waits for that.
+  /// By every name that the file has, it is sent only once it is closed, and nobody waits for that. What name a file will
+  /// get that has none is not known.
   private func nobodyFollows(_ file: CapturedFile) -> Bool {
-    nodes.withLock { $0.table.paths(of: file.node) }.allSatisfy { path in
-      let settings = configuration.rules.settings(for: path)
-      return settings.upload != .whileWriting && !settings.waits
-    }
+    let paths = nodes.withLock { $0.table.paths(of: file.node) }
+    return !paths.isEmpty
+      && paths.allSatisfy { path in
+        let settings = configuration.rules.settings(for: path)
+        return settings.upload != .whileWriting && !settings.waits
+      }
   }
 
   /// No handle passes any more. The file's lock is held.
