@@ -54,6 +54,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let resumeStore: ResumeStore
   private let journal: EngineJournal
   private let names: PublishedNames
+  private let sweep: SessionSweep
   private let logger: Logger
   private let pool: ChunkBufferPool
   private let smallPool: ChunkBufferPool
@@ -92,6 +93,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     self.resumeStore = resumeStore
     knownIdentities = try catalog.identities()
     if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
+    sweep = SessionSweep(destination: destination, transport: transport, catalog: catalog, logger: logger)
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
@@ -153,6 +155,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           obeySpoolOrders(contents)
           io.sweep()
           watchMemory(io, availableMemory)
+          sweepSessions()
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
@@ -515,8 +518,21 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     return pending(request, order, step) { [self] responses in
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
+      noteSession(of: step, outcome)
       if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
       completed(id, outcome, response.connection, destination.offers(in: response))
+    }
+  }
+
+  /// Where a session stays until somebody ends it, it is recorded from its beginning to its end.
+  private func noteSession(of step: UploadStep, _ outcome: StepOutcome) {
+    guard destination.abilities.sessionsStay else { return }
+    switch (step, outcome) {
+    case (.openSession, .sessionOpened(let id, _, _, _)):
+      journal.note(session: id, begunAtSeconds: configuration.clock.now().wallMilliseconds / 1000)
+    case (.commit(let commit), .published): journal.note(session: commit.session.id, begunAtSeconds: nil)
+    case (.abort(let session), .ended): journal.note(session: session.id, begunAtSeconds: nil)
+    default: break
     }
   }
 
@@ -650,6 +666,18 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       .next(availableBytes: availableMemory(), bufferBytes: pool.bufferBytes)
     io.setSavesMemory(budget.readsPlainly)
     apply { $0.memoryChanged(to: budget, at: $1) }
+  }
+
+  private func sweepSessions() {
+    // Before that nobody knows which of them are gone on with.
+    guard state.withLock({ $0.early == nil && $0.schedule.isScanned && !$0.isStopped }) else { return }
+    let now = configuration.clock.now()
+    sweep.tick(
+      SessionSweep.Source(
+        sessionsInUse: { [self] in state.withLock { $0.schedule.sessionsInUse } },
+        endSessions: { [self] ids in apply { $0.endSessions(ids, at: $1) } },
+        makeRequestID: { [self] in state.withLock { $0.schedule.makeRequestID() } }),
+      nanoseconds: now.monotonic.nanoseconds, secondsSince1970: now.wallMilliseconds / 1000)
   }
 
   private func evictExpired(_ contents: any FileContents) {

@@ -71,6 +71,17 @@ class S3Server:
         return self.program.close()
 
 
+    def _upload_ids(self):
+        """Uploads under way: key → id."""
+        uploads = re.findall(r"<Upload>.*?</Upload>", self._uploads_document(), re.DOTALL)
+        return {
+            re.search("<Key>([^<]*)<", upload)[1]: re.search("<UploadId>([^<]*)<", upload)[1] for upload in uploads}
+
+    def uploads(self):
+        """Keys with an upload under way."""
+        return sorted(self._upload_ids())
+
+
 class Rclone(S3Server):
     """Uploads under way are lost when it ends."""
 
@@ -84,6 +95,20 @@ class Rclone(S3Server):
 
     def prepare(self):
         (self.folder / BUCKET).mkdir(exist_ok=True)
+
+    def _signed(self, method, path):
+        """A request that is signed by another program than ours."""
+        return subprocess.run(
+            ["curl", "-sS", "--fail", "-X", method, "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{KEY}:{SECRET}",
+             f"http://127.0.0.1:{self.port}/{BUCKET}{path}"],
+            check=True, capture_output=True, text=True, timeout=SOON).stdout
+
+    def _uploads_document(self):
+        return self._signed("GET", "?uploads=")
+
+    def begin_upload(self, key):
+        """Somebody else begins an upload."""
+        self._signed("POST", f"/{urllib.parse.quote(key)}?uploads=")
 
     def object(self, key):
         path = self.folder / BUCKET / key
@@ -138,16 +163,13 @@ class Moto(S3Server):
         _, body = self._request("GET", "?list-type=2")
         return sorted(html.unescape(key) for key in re.findall(r"<Key>([^<]*)</Key>", body.decode()))
 
-    def _upload_ids(self):
-        """Uploads under way: key → id."""
-        _, body = self._request("GET", "?uploads")
-        uploads = re.findall(r"<Upload>.*?</Upload>", body.decode(), re.DOTALL)
-        return {
-            re.search("<Key>([^<]*)<", upload)[1]: re.search("<UploadId>([^<]*)<", upload)[1] for upload in uploads}
+    def _uploads_document(self):
+        return self._request("GET", "?uploads")[1].decode()
 
-    def uploads(self):
-        """Keys with an upload under way."""
-        return sorted(self._upload_ids())
+    def begin_upload(self, key):
+        """Somebody else begins an upload."""
+        response, _ = self._request("POST", f"/{urllib.parse.quote(key)}?uploads")
+        assert response.status == 200
 
     def parts(self, key):
         """How many parts the upload under way has."""

@@ -1,16 +1,26 @@
 """Delivery to S3 (spec G3): whole, while it is written, and interrupted. Contents are compared at the server."""
 
+import contextlib
 import os
+import sqlite3
 
 import pytest
 
-from harness import wait_until, write_random
+from harness import SOON, wait_until, write_random
 from s3_servers import KEY, SECRET, credentials
 from throttle import ThrottlingProxy
 
 # So that a file has several parts without being large: parts have 5 MiB at least.
 SMALL_PARTS = ("--max-file-size", "1GB")
 PART = 5 << 20
+
+
+def begun_sessions(state, change=None):
+    """The sessions of which the spool knows no end, after a change of what it knows."""
+    with contextlib.closing(sqlite3.connect(state / "catalog.sqlite", timeout=SOON)) as catalog, catalog:
+        if change:
+            catalog.execute(change)
+        return catalog.execute("SELECT id FROM session ORDER BY id").fetchall()
 
 
 @pytest.fixture
@@ -140,6 +150,44 @@ def test_a_removed_file_leaves_no_upload(moto, new_s3_mount):
         (mount.root / "a.mov").unlink()
         wait_until(lambda: moto.uploads() == [], "the upload is ended")
     assert moto.keys() == []
+
+
+def test_uploads_that_are_left_over_are_ended_and_those_of_others_are_not(s3, new_s3_mount):
+    with ThrottlingProxy(s3.port, rate=8_000_000) as proxy:
+        mount = new_s3_mount(s3.url("in", port=proxy.port))
+        for name in ("a.mov", "b.mov"):
+            write_random(mount.root / name, 6 * PART)
+        wait_until(lambda: s3.uploads() == ["in/a.mov", "in/b.mov"], "both uploads have begun")
+        state = mount.spool / ".state"
+        wait_until(lambda: len(begun_sessions(state)) == 2, "both are recorded")
+        mount.kill()
+    s3.begin_upload("in/other")
+    # A disk has lost what was known of one of them; and a week has passed.
+    for record in (state / "resume").iterdir():
+        record.unlink()
+    (mount.spool / "captures" / "a.mov").unlink()
+    begun_sessions(state, "UPDATE session SET begun_s = begun_s - 8 * 86400")
+    mount.to = s3.url("in")
+    mount.start()
+    mount.wait_for("b.mov", "complete")
+    wait_until(lambda: s3.uploads() == ["in/other"], "what was begun here is ended")
+    assert s3.keys() == ["in/b.mov"]
+    wait_until(lambda: begun_sessions(state) == [], "nothing is left to look for")
+
+
+def test_an_upload_that_is_gone_on_with_is_never_ended_as_left_over(moto, new_s3_mount):
+    with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
+        mount = new_s3_mount(moto.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 24 * PART)
+        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+        state = mount.spool / ".state"
+        wait_until(lambda: len(begun_sessions(state)) == 1, "it is recorded")
+        mount.kill()
+        begun_sessions(state, "UPDATE session SET begun_s = begun_s - 8 * 86400")
+        mount.start()
+        mount.wait_all()
+    assert mount.status("a.mov")["chunks"]["reused"] >= 10
+    assert moto.uploads() == []
 
 
 @pytest.mark.parametrize("checksum", ["crc32c", "sha256"])

@@ -137,6 +137,9 @@ extension S3Destination {
       body: body, sha256: payload, limits: limits, sentBytes: sentBytes)
   }
 
+  /// A question about the bucket.
+  func bucketRequest(query: [(String, String)]) -> HTTPRequest { request(.get, key: nil, query: query) }
+
   private func request(
     _ method: HTTPRequest.Method, key: String?, query items: [(String, String)] = [],
     headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,

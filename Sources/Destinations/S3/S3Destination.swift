@@ -112,6 +112,7 @@ public struct S3Destination: Destination {
     abilities.needsChunks = true
     abilities.chunkBytesMin = S3Limits.partBytesMin
     abilities.chunkCountMax = S3Limits.partCountMax
+    abilities.sessionsStay = true
     self.abilities = abilities
   }
 

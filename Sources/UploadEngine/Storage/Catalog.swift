@@ -81,6 +81,16 @@ public final class Catalog: Sendable {
     try write([], removing: ids)
   }
 
+  /// Notes sessions that began at a time (seconds since 1970), and forgets those without one: they have ended.
+  func note(sessions: [String: Int64?]) throws(StorageError) {
+    try write { try CatalogRows.note(sessions, $0) }
+  }
+
+  /// Sessions that began before a time (seconds since 1970) and of which no end is known, the oldest first.
+  func sessions(begunBefore seconds: Int64, countMax: Int) throws(StorageError) -> [String] {
+    try use { try $0.read { try CatalogRows.sessions(begunBefore: seconds, countMax: countMax, $0) } }
+  }
+
   /// A setting of the connection, in SQLite's own words.
   func setting(_ name: String) throws(StorageError) -> String? {
     try use { try $0.read { try String.fetchOne($0, sql: "PRAGMA \(name)") } }

@@ -68,6 +68,16 @@ enum CatalogSchema {
     migrator.registerMigration("3") { database in
       try database.execute(sql: "ALTER TABLE file ADD COLUMN receipt_answer TEXT")
     }
+    // Sessions that nobody but us would end.
+    migrator.registerMigration("4") { database in
+      try database.execute(
+        sql: """
+          CREATE TABLE session (
+            id TEXT PRIMARY KEY NOT NULL,
+            begun_s INTEGER NOT NULL
+          ) WITHOUT ROWID;
+          """)
+    }
     return migrator
   }
 
@@ -116,9 +126,30 @@ enum CatalogRows {
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL)
     """
 
+  private static let selectSessions = "SELECT id FROM session WHERE begun_s < ? ORDER BY begun_s LIMIT ?"
+
+  /// Sessions that began before then, the oldest first.
+  static func sessions(begunBefore seconds: Int64, countMax: Int, _ database: Database) throws -> [String] {
+    try String.fetchAll(database, sql: selectSessions, arguments: [seconds, countMax])
+  }
+
+  /// Notes sessions that began, and forgets those that have ended: these have no time.
+  static func note(_ sessions: [String: Int64?], _ database: Database) throws {
+    for (id, begunAtSeconds) in sessions {
+      if let begunAtSeconds {
+        try database.execute(
+          sql: "INSERT OR IGNORE INTO session (id, begun_s) VALUES (?, ?)", arguments: [id, begunAtSeconds])
+      } else {
+        try database.execute(sql: "DELETE FROM session WHERE id = ?", arguments: [id])
+      }
+    }
+  }
+
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
-    for sql in [selectPage, selectIdentities, upsertFile, clearDelivery] { _ = try database.cachedStatement(sql: sql) }
+    for sql in [selectPage, selectIdentities, upsertFile, clearDelivery, selectSessions] {
+      _ = try database.cachedStatement(sql: sql)
+    }
   }
 
   /// Where a page begins: after this identity, which may be none.

@@ -41,13 +41,20 @@ final class EngineJournal: Sendable {
     var catalogRests: Int64 = 0
     var resume: [FileID: ResumeWork] = [:]
     var measures: Set<FileID> = []
+    /// Sessions with the time when they began; nil when they have ended.
+    var sessions: [String: Int64?] = [:]
+    /// When they should be written at last; nil when there is none.
+    var sessionsDue: Int64?
     var isStopping = false
-    var isEmpty: Bool { awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty }
+    var isEmpty: Bool {
+      awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty && sessions.isEmpty
+    }
 
     /// When there is something to write; nil when nothing waits.
     var due: Int64? {
       guard resume.isEmpty, measures.isEmpty else { return 0 }
-      return (awaited.isEmpty ? patientDue : 0).map { max($0, catalogRests) }
+      let entriesDue = (awaited.isEmpty ? patientDue : 0).map { max($0, catalogRests) }
+      return [entriesDue, sessionsDue].compactMap { $0 }.min()
     }
 
     mutating func add(_ work: CatalogWork, of id: FileID, isAwaited: Bool) {
@@ -65,6 +72,11 @@ final class EngineJournal: Sendable {
       var batch = Batch(resume: resume, measures: measures)
       resume = [:]
       measures = []
+      if isStopping || sessionsDue.map({ $0 <= now }) ?? false {
+        batch.sessions = sessions
+        sessions = [:]
+        sessionsDue = nil
+      }
       // A resume record is of no use without the entry that says whose it is.
       let takesPatient = isStopping || !batch.resume.isEmpty || patientDue.map { $0 <= now } ?? false
       guard isStopping || catalogRests <= now || !batch.resume.isEmpty, !awaited.isEmpty || takesPatient else {
@@ -85,6 +97,7 @@ final class EngineJournal: Sendable {
     var catalog: [FileID: CatalogWork] = [:]
     var resume: [FileID: ResumeWork] = [:]
     var measures: Set<FileID> = []
+    var sessions: [String: Int64?] = [:]
   }
 
   private static let tickNanoseconds: Int64 = 1_000_000_000
@@ -132,6 +145,15 @@ final class EngineJournal: Sendable {
   func removeResume(_ id: FileID) { add { $0.resume[id] = .remove } }
   func measure(_ id: FileID) { add { $0.measures.insert(id) } }
 
+  /// A session has begun, at this time (seconds since 1970), or has ended. One that begins and ends before it is written is
+  /// forgotten all the same: it may have been written before.
+  func note(session: String, begunAtSeconds: Int64?) {
+    add {
+      $0.sessions[session] = .some(begunAtSeconds)
+      $0.sessionsDue = $0.sessionsDue ?? monotonicNanoseconds() + Self.patienceNanoseconds
+    }
+  }
+
   /// Durable on return: no receipt covers the file's content any more. Called before the content changes.
   func markChanged(_ id: FileID) {
     catalogLock.withLock { _, _ in
@@ -173,6 +195,7 @@ final class EngineJournal: Sendable {
 
   private func write(_ batch: Batch, _ source: Source) {
     for id in batch.measures { source.measure(id) }
+    writeSessions(batch.sessions)
     // The catalog first: deliveries do not wait for the records of large files, and the record of a delivered one is not
     // dropped before its receipt is durable.
     let recorded =
@@ -192,6 +215,16 @@ final class EngineJournal: Sendable {
       return
     }
     if !recorded.isEmpty { source.recorded(recorded) }
+  }
+
+  private func writeSessions(_ sessions: [String: Int64?]) {
+    guard !sessions.isEmpty else { return }
+    do throws(StorageError) {
+      try catalog.note(sessions: sessions)
+    } catch {
+      // Not tried again: at worst a session that nobody goes on with is left to the server.
+      logger.warning("cannot record which sessions are under way", metadata: ["error": "\(error)"])
+    }
   }
 
   /// `isKnown` says that the catalog has everything that it was to have: without its entry nobody knows whose a record is.

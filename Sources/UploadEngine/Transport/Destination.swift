@@ -33,6 +33,11 @@ public protocol Destination: Sendable {
   func limitsRequest(at endpoint: EndpointID) -> HTTPRequest?
   /// What the server takes, by its answer to that; nil when it is not understood.
   func limits(in response: HTTPResponse) -> DestinationLimits?
+  /// The request that lists the sessions that are open at the place where files go, whoever began them, from the first on or
+  /// behind ``SessionPage/next``; nil where nobody lists them.
+  func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest?
+  /// A page of that list; nil when the answer is none.
+  func sessionPage(in response: HTTPResponse) -> SessionPage?
 }
 
 extension Destination {
@@ -73,6 +78,40 @@ extension Destination {
 
   /// Nobody was asked.
   public func limits(in response: HTTPResponse) -> DestinationLimits? { nil }
+
+  /// There is no such list.
+  public func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest? { nil }
+
+  /// Nobody was asked.
+  public func sessionPage(in response: HTTPResponse) -> SessionPage? { nil }
+}
+
+/// A page of the sessions that are open at a destination, whoever began them.
+public struct SessionPage: Hashable, Sendable {
+  /// One of them.
+  public struct Session: Hashable, Sendable {
+    /// As ``SessionIdentity/id``.
+    public var id: String
+    /// When it began by the server's clock, seconds since 1970; nil when the server does not say.
+    public var begunAtSeconds: Int64?
+
+    /// A session in a list.
+    public init(id: String, begunAtSeconds: Int64?) {
+      self.id = id
+      self.begunAtSeconds = begunAtSeconds
+    }
+  }
+
+  /// The sessions of this page.
+  public var sessions: [Session]
+  /// Where the next page begins; nil after the last.
+  public var next: String?
+
+  /// A page of a list.
+  public init(sessions: [Session], next: String? = nil) {
+    self.sessions = sessions
+    self.next = next
+  }
 }
 
 /// What a server says that it takes, when it is asked.
@@ -117,6 +156,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var chunkBytesMin = 1
   /// A session has no more chunks than this.
   public var chunkCountMax = Int.max
+  /// A session that nobody ends may stay at the server for ever, and takes space there.
+  public var sessionsStay = false
   /// The server can be asked to bring chunks to its disk before the commit.
   public var durableChunks: Bool
 

@@ -51,6 +51,18 @@ import Testing
     #expect(try sorted(reopened.loadAll()) == [extreme, empty])
   }
 
+  @Test func sessionsAreKnownFromTheirBeginningToTheirEnd() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.note(sessions: ["old": 10, "new": 20, "oldest": 5])
+    // The time when it was first heard of counts.
+    try catalog.note(sessions: ["old": 30])
+    #expect(try catalog.sessions(begunBefore: 20, countMax: 9) == ["oldest", "old"])
+    #expect(try catalog.sessions(begunBefore: 21, countMax: 1) == ["oldest"])
+    try catalog.note(sessions: ["oldest": nil, "never": nil])
+    catalog.close()
+    #expect(try Catalog(path: path).sessions(begunBefore: .max, countMax: 9) == ["old", "new"])
+  }
+
   @Test func anEntryIsReplacedAsAWhole() throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1), entry(2)])

@@ -1,0 +1,63 @@
+/// What becomes of sessions that this spool began, with which nobody goes on, and of which no end is known (a crash, a record
+/// that was lost, an end that never reached the server). That this spool began it is the proof that it may be ended: a
+/// session that only stands in the server's list may be another mount's, and is left alone however old it is.
+struct LeftoverPlan: Hashable {
+  /// To be ended at the server.
+  var ended: [String] = []
+  /// The server does not have them any more.
+  var gone: [String] = []
+  /// Sessions of others that began more than a week ago.
+  var strangers = 0
+
+  /// At most so many are ended in one go.
+  static let countMax = 100
+  /// Pages of a list that are asked for in one go.
+  static let pagesMax = 16
+
+  /// - Parameters:
+  ///   - candidates: Sessions that this spool began more than a week ago.
+  ///   - inUse: Those of files that are known, and those that are being ended.
+  ///   - pages: What the server says that it has; empty when it was not asked, or did not answer.
+  init(candidates: [String], inUse: Set<String>, pages: [SessionPage], atSeconds now: Int64) {
+    let left = candidates.filter { !inUse.contains($0) }
+    let listed = pages.flatMap(\.sessions)
+    let known = Set(candidates)
+    strangers =
+      listed.count {
+        !known.contains($0.id) && !inUse.contains($0.id)
+          && $0.begunAtSeconds.map { $0 < Self.latestBegin(atSeconds: now) } ?? false
+      }
+    // Servers do not agree on where a page begins: only a list of one page says that something is not there.
+    guard pages.count == 1, pages[0].next == nil else {
+      ended = left
+      return
+    }
+    let there = Set(listed.map(\.id))
+    ended = left.filter { there.contains($0) }
+    gone = left.filter { !there.contains($0) }
+  }
+
+  /// Sessions that began before are left over: nobody goes on with them any more (spec B, sessionMaxAge).
+  static func latestBegin(atSeconds now: Int64) -> Int64 {
+    now - UploadConstants.sessionMaxAge.components.seconds
+  }
+}
+
+extension UploadSchedule {
+  /// Sessions that belong to a file, that an earlier run has left for one, and those that are being ended.
+  var sessionsInUse: Set<String> {
+    var sessions = Set(files.values.compactMap { $0.session?.id })
+    sessions.formUnion(inheritedRecords.values.map(\.sessionID))
+    sessions.formUnion(discarded.map(\.session.id))
+    for underway in requests.values {
+      if case .abort(let discarded) = underway.purpose { sessions.insert(discarded.session.id) }
+    }
+    return sessions
+  }
+
+  /// Ends sessions that nobody goes on with.
+  mutating func endSessions(_ ids: [String], at now: Moment) {
+    for id in ids { discard(SessionIdentity(id: id, nonce: []), at: now) }
+    pump(at: now)
+  }
+}
