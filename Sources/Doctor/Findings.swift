@@ -1,26 +1,50 @@
+public import FileModel
 public import MountConfiguration
 import UploadEngine
 
-/// Everything that was found about one destination and this machine.
+/// Everything that was found about the destinations and this machine.
 public struct Findings: Sendable {
-  /// Where captures are to go; holds no credentials.
-  public let destination: String
-  /// In the order in which they were made.
-  public private(set) var all: [Finding] = []
+  /// A destination that is looked at.
+  public struct Subject: Hashable, Sendable {
+    /// What rules call it.
+    public var name: DestinationName
+    /// As it was given; holds no credentials.
+    public var address: String
 
-  /// Nothing found yet.
-  public init(destination: String) {
-    self.destination = destination
+    /// A destination.
+    public init(_ name: DestinationName, _ address: String) {
+      self.name = name
+      self.address = address
+    }
+
+    /// For people: the line above what was found about it.
+    public func title(isAlone: Bool) -> String { Readable.line(isAlone ? address : "\(name): \(address)") }
   }
 
-  /// Adds what a check has found.
-  public mutating func add(_ finding: Finding) { all.append(finding) }
+  /// Where captures are to go; the first is that of `--to`.
+  public let destinations: [Subject]
+  /// In the order in which they were made; those about this machine have no name.
+  public private(set) var all: [(about: DestinationName?, finding: Finding)] = []
+
+  /// Nothing found yet.
+  public init(destinations: [Subject]) {
+    self.destinations = destinations
+  }
+
+  /// Adds what a check has found about a destination, or about this machine.
+  public mutating func add(_ finding: Finding, about destination: DestinationName? = nil) {
+    all.append((destination, finding))
+  }
 
   /// How many there are of a level.
-  public func count(_ level: Finding.Level) -> Int { all.count { $0.level == level } }
+  public func count(_ level: Finding.Level) -> Int { all.count { $0.finding.level == level } }
+
+  private func count(_ level: Finding.Level, about destination: DestinationName) -> Int {
+    all.count { $0.about == destination && $0.finding.level == level }
+  }
 
   /// The first problem decides; warnings are no failure.
-  public var exitStatus: ExitStatus { all.first { $0.level == .problem }?.status ?? .success }
+  public var exitStatus: ExitStatus { all.first { $0.finding.level == .problem }?.finding.status ?? .success }
 
   /// The last line for people.
   public var summary: String {
@@ -31,15 +55,28 @@ public struct Findings: Sendable {
     return "\(found.joined(separator: " and ")) found\(problems == 0 ? "; captures can be delivered." : ".")"
   }
 
-  /// Everything for programs (docs/doctor.schema.json).
+  /// Everything for programs (docs/doctor.schema.json). Of one destination it is what it was before there could be several.
   public var json: [UInt8] {
-    JSONWriter.document(paddedTo: 1) { json in
-      json.field("destination", destination)
+    let areSeveral = destinations.count > 1
+    return JSONWriter.document(paddedTo: 1) { json in
+      json.field("destination", destinations.first?.address)
       json.field("ok", count(.problem) == 0)
       json.field("exit_code", exitStatus.rawValue)
       json.field("problems", count(.problem))
       json.field("warnings", count(.warning))
-      json.field("findings", objects: all) { json, finding in finding.write(to: &json) }
+      if areSeveral {
+        json.field("destinations", objects: destinations) { json, destination in
+          json.field("name", destination.name.text)
+          json.field("to", destination.address)
+          json.field("ok", count(.problem, about: destination.name) == 0)
+          json.field("problems", count(.problem, about: destination.name))
+          json.field("warnings", count(.warning, about: destination.name))
+        }
+      }
+      json.field("findings", objects: all) { json, entry in
+        if areSeveral { json.field("destination", entry.about?.text) }
+        entry.finding.write(to: &json)
+      }
     }
   }
 }

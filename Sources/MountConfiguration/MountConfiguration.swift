@@ -19,6 +19,8 @@ public struct MountConfiguration: Hashable, Sendable {
     case trace, debug, info, notice, warning, error, critical
   }
 
+  /// Where captures go, as it was given, without its query, which may hold a secret.
+  public let address: String
   /// Where captures go; of S3, the server.
   public let destination: EndpointURL
   /// What is to be known of a destination that is S3; nil for a receiver.
@@ -102,6 +104,7 @@ public struct MountConfiguration: Hashable, Sendable {
     } else {
       destination = try read.destination(allowPlainHTTP: allowPlainHTTP)
     }
+    address = String((sources[.to]?.text ?? "").prefix { $0 != "?" })
     alternatives = try read.alternatives(to: destination, allowPlainHTTP: allowPlainHTTP)
     spool = try read.required(.spool, because: "captures need a folder to lie in until they are delivered")
     tokenFile = try read.path(.tokenFile)

@@ -2,6 +2,7 @@ import ArgumentParser
 import CurlTransport
 import Destinations
 import Doctor
+import FileModel
 import FoundationEssentials
 import Glibc
 import Logging
@@ -11,12 +12,12 @@ import UploadEngine
 /// Checks a destination, and this machine, before anything is recorded.
 struct DoctorCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "doctor", abstract: "Check a destination and this machine before anything is recorded.",
+    commandName: "doctor", abstract: "Check the destinations and this machine before anything is recorded.",
     discussion: """
       Takes the settings of “mount”; --spool can be left out. Looks at names, connections, certificates, clocks and \
       credentials, publishes a small file (uploadfs-doctor-HOST.txt) and takes it away again where the destination can, \
       measures how fast uploads are, and looks at what a mount needs of this machine. Ends with 0 when captures can be \
-      delivered, else with the code of the first problem.
+      delivered, else with the code of the first problem. Every destination is looked at, those of --destination as well.
       """)
 
   @OptionGroup
@@ -41,19 +42,27 @@ struct DoctorCommand: ParsableCommand {
       // Nothing is captured, so a folder for captures is no condition.
       sources.add(flags: [.spool: "."])
       let configuration = try MountConfiguration(sources)
-      // A query may hold a secret.
-      let to = (sources[.to]?.text ?? "").prefix { $0 != "?" }
-      var findings = Findings(destination: String(to))
-      if !json { StandardOutput.line("\(Readable.line(findings.destination))\n") }
-      let report = { (finding: Finding) in
-        findings.add(finding)
-        if !json { StandardOutput.line(finding.words) }
+      let destinations = [configuration] + configuration.further.map(\.configuration)
+      let names = [DestinationName.main] + configuration.further.map(\.name)
+      var findings = Findings(
+        destinations: zip(names, destinations).map { Findings.Subject($0, $1.address) })
+      let isAlone = destinations.count == 1
+      for (subject, configuration) in zip(findings.destinations, destinations) {
+        if !json { StandardOutput.line("\(subject.title(isAlone: isAlone))\n") }
+        examineDestination(configuration, environment) { finding in
+          findings.add(finding, about: subject.name)
+          if !json { StandardOutput.line(finding.words) }
+        }
+        if !json, !isAlone { StandardOutput.line("") }
       }
-      examineDestination(configuration, environment, report)
+      if !json, !isAlone { StandardOutput.line("this machine\n") }
       let machine = MachineExamination(
         .current(spool: hasSpool ? configuration.spool : nil), reserveBytes: configuration.reserveBytes,
         allowOther: configuration.allowOther)
-      machine.findings.forEach(report)
+      for finding in machine.findings {
+        findings.add(finding)
+        if !json { StandardOutput.line(finding.words) }
+      }
       if json {
         print(String(decoding: findings.json, as: UTF8.self), terminator: "")
       } else {

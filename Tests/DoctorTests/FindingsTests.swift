@@ -8,7 +8,7 @@ import UploadEngine
 
 @Suite struct FindingsTests {
   private static func findings(_ all: Finding...) -> Findings {
-    var findings = Findings(destination: "https://upload.example.org")
+    var findings = Findings(destinations: [Findings.Subject(.main, "https://upload.example.org")])
     for finding in all { findings.add(finding) }
     return findings
   }
@@ -37,7 +37,7 @@ import UploadEngine
   }
 
   @Test func jsonHoldsEverythingThatTheWordsSay() {
-    var findings = Findings(destination: "https://upload.example.org")
+    var findings = Findings(destinations: [Findings.Subject(.main, "https://upload.example.org")])
     findings.add(
       Finding(.clock, .warning, "a “clock”.", advice: "Set it.", facts: [.init(key: "seconds", value: .number(-7))]))
     #expect(
@@ -50,6 +50,31 @@ import UploadEngine
           "warnings": 1,
           "findings": [{"check": "clock", "level": "warning", "message": "a “clock”.", "advice": "Set it.", \
         "facts": {"seconds": -7}}]
+        }
+
+        """)
+  }
+
+  @Test func jsonOfSeveralDestinationsSaysWhichOneAFindingIsAbout() throws {
+    let archive = try #require(DestinationName("archive"))
+    var findings = Findings(destinations: [.init(.main, "https://a"), .init(archive, "s3+https://b/c")])
+    findings.add(Finding(.names, .ok, "a."), about: .main)
+    findings.add(Finding(.tls, .problem, "b."), about: archive)
+    findings.add(Finding(.memory, .skipped, "c."))
+    #expect(findings.exitStatus == .destinationUnusable)
+    #expect(
+      String(decoding: findings.json, as: UTF8.self) == """
+        {
+          "destination": "https://a",
+          "ok": false,
+          "exit_code": 15,
+          "problems": 1,
+          "warnings": 0,
+          "destinations": [{"name": "main", "to": "https://a", "ok": true, "problems": 0, "warnings": 0}, \
+        {"name": "archive", "to": "s3+https://b/c", "ok": false, "problems": 1, "warnings": 0}],
+          "findings": [{"destination": "main", "check": "names", "level": "ok", "message": "a.", "advice": null}, \
+        {"destination": "archive", "check": "tls", "level": "problem", "message": "b.", "advice": null}, \
+        {"destination": null, "check": "memory", "level": "skipped", "message": "c.", "advice": null}]
         }
 
         """)

@@ -31,8 +31,10 @@ class Diagnosis:
         _validator.validate(self.document)
         assert self.document["exit_code"] == self.code
 
-    def finding(self, check):
-        found = [finding for finding in self.document["findings"] if finding["check"] == check]
+    def finding(self, check, about=None):
+        found = [
+            finding for finding in self.document["findings"]
+            if finding["check"] == check and finding.get("destination") == about]
         assert found, f"nothing about {check}: {self.text}"
         return found[-1]
 
@@ -156,6 +158,59 @@ def test_settings_come_from_everywhere(receiver, folder):
     file.write_text(f"to: {receiver.url}\nca: {receiver.ca}\ntoken-file: {receiver.token_file}\n")
     diagnosis = diagnose("--no-throughput", "--config", file)
     assert diagnosis.code == 0 and diagnosis.document["destination"] == receiver.url
+
+
+# MARK: Several destinations
+
+
+def archive_at(address, *settings):
+    return ["--destination", " ".join(["archive", f"to={address}", *map(str, settings)])]
+
+
+def test_every_destination_has_findings_of_its_own(receiver, new_receiver, s3):
+    archive = new_receiver(name="archive")
+    diagnosis = of(
+        receiver, *archive_at(archive.url, f"ca={archive.ca}", f"token-file={archive.token_file}"), "--destination",
+        f"bucket to={s3.url('a')}", "--no-throughput", environment=credentials())
+    assert diagnosis.code == 0, diagnosis.text
+    names = ["main", "archive", "bucket"]
+    assert [part["name"] for part in diagnosis.document["destinations"]] == names
+    assert [part["to"] for part in diagnosis.document["destinations"]] == [receiver.url, archive.url, s3.url("a")]
+    for name in names:
+        assert diagnosis.finding("credentials", name)["level"] == "ok"
+        assert diagnosis.finding("session", name)["level"] == "ok"
+    assert diagnosis.finding("memory")["destination"] is None
+    # Each got the test file, with its own token.
+    assert len(receiver.published()) == len(archive.published()) == 1
+    assert receiver.token not in diagnosis.text and archive.token not in diagnosis.text and SECRET not in diagnosis.text
+
+
+def test_what_is_wrong_with_one_destination_is_said_of_that_one(receiver, new_receiver):
+    archive = new_receiver(name="archive")
+    archive.stop()
+    further = archive_at(archive.url, f"ca={archive.ca}", f"token-file={archive.token_file}")
+    diagnosis = of(receiver, *further, "--no-throughput")
+    assert diagnosis.code == 15
+    assert (diagnosis.problem()["destination"], diagnosis.problem()["check"]) == ("archive", "connection")
+    assert [part["ok"] for part in diagnosis.document["destinations"]] == [True, False]
+    assert diagnosis.finding("test-file", "main")["level"] == "ok"
+    # Neither does a wrong setting of one end the look at the others.
+    diagnosis = of(receiver, *archive_at(archive.url, "token-file=/no/such/token"), "--no-throughput")
+    assert (diagnosis.problem()["destination"], diagnosis.problem()["check"]) == ("archive", "credentials")
+    assert diagnosis.finding("test-file", "main")["level"] == "ok" and diagnosis.finding("fuse")
+
+
+def test_words_name_the_destination(receiver, new_receiver):
+    archive = new_receiver(name="archive")
+    done = run(
+        "--to", receiver.url, "--ca", receiver.ca, "--token-file", receiver.token_file,
+        *archive_at(archive.url, f"ca={archive.ca}", f"token-file={archive.token_file}"), "--no-throughput",
+        "--no-test-file")
+    assert done.returncode == 0, done.stdout
+    main, further, machine = (
+        done.stdout.index(title) for title in (f"main: {receiver.url}", f"archive: {archive.url}", "\nthis machine\n"))
+    assert main == 0 and main < further < machine < done.stdout.index("/dev/fuse")
+    assert done.stdout.count("ok       tls") == 2
 
 
 # MARK: What can be wrong
