@@ -5,10 +5,9 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 
-from harness import REPOSITORY, SOON, Program, processes_of_session, wait_until
+from harness import REPOSITORY, SOON, Program, Server, processes_of_session, wait_until
 
 USER, PASSWORD = "camera", "pa ss:wörd"
 EXAMPLE = REPOSITORY / "examples" / "form"
@@ -22,31 +21,27 @@ def php_is_there():
     return shutil.which("php-cgi") is not None
 
 
-class Nginx:
-    """nginx with one server block, on a free loopback port that stays the same over restarts; TLS 1.3 with `identity`."""
+class Nginx(Server):
+    """nginx with one server block; TLS 1.3 with `identity`."""
 
     def __init__(self, folder, block, identity=None):
-        self.folder = folder
+        super().__init__(folder)
         self.block = block
         self.identity = identity
-        self.port = 0
-        self.program = None
-        folder.mkdir(parents=True, exist_ok=True)
 
     def start(self):
-        if not self.port:
-            # Nobody else is given it as long as it was bound a moment ago.
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                self.port = free.getsockname()[1]
+        self.port = self.port or self.free_port()
         (self.folder / "nginx.conf").write_text(self._configuration())
         for name in ("body", "fastcgi", "proxy", "scgi", "uwsgi"):
             (self.folder / name).mkdir(exist_ok=True)
         self.program = Program(
             ["/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"],
             self.folder / "nginx.log")
-        wait_until(self._answers, lambda: self.program.describe() + self.log)
+        self.wait_until_it_answers()
         return self
+
+    def describe(self):
+        return super().describe() + self.log
 
     @property
     def log(self):
@@ -72,25 +67,6 @@ http {{
   }}
 }}
 """
-
-    def _answers(self):
-        assert self.program.is_running, self.program.describe() + self.log
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=SOON).close()
-            return True
-        except ConnectionRefusedError:
-            return False
-
-    def close(self):
-        if not self.program:
-            return []
-        if self.program.is_running:
-            self.program.signal(signal.SIGTERM)
-            try:
-                self.program.process.wait(SOON)
-            except subprocess.TimeoutExpired:
-                pass
-        return self.program.close()
 
 
 class Form:

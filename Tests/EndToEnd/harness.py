@@ -9,6 +9,7 @@ import os
 import pathlib
 import select
 import signal
+import socket
 import ssl
 import subprocess
 import threading
@@ -158,6 +159,17 @@ class Program:
     def is_running(self):
         return self.process.poll() is None
 
+    def end(self, seconds=SOON, may_be_killed=False):
+        """SIGTERM, and what was left after so many seconds. One that `may_be_killed` then, is no surprise."""
+        if self.is_running:
+            self.signal(signal.SIGTERM)
+            try:
+                self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                if may_be_killed:
+                    self.kill()
+        return self.close()
+
     def close(self):
         """Ends what is left; returns what should not have been there."""
         left = []
@@ -200,17 +212,59 @@ def still(reading, number):
     return last
 
 
-class Receiver:
-    """uploadfs-receiver on a free loopback port; the port stays the same over restarts."""
+class Server:
+    """A program that serves on a free loopback port, which stays the same over restarts."""
+
+    # How long its end may take, and whether it waits for its connections even then.
+    ends_within, waits_for_connections = SOON, False
+
+    def __init__(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = 0
+        self.program = None
+
+    @staticmethod
+    def free_port():
+        """A port for programs that have to be given one. Nobody else gets it: it was bound a moment ago."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            return free.getsockname()[1]
+
+    def describe(self):
+        return self.program.describe()
+
+    def wait_until_it_answers(self):
+        wait_until(self._answers, self.describe)
+
+    def _answers(self):
+        assert self.program.is_running, self.describe()
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=SOON).close()
+            return True
+        except ConnectionRefusedError:
+            return False
+
+    def kill(self):
+        self.program.kill()
+
+    def close(self):
+        """Ends it; returns what should not have been there."""
+        return self.program.end(self.ends_within, self.waits_for_connections) if self.program else []
+
+
+class Receiver(Server):
+    """uploadfs-receiver."""
+
+    # It lets connections finish for up to 10 seconds.
+    ends_within = 30
 
     def __init__(self, folder, *options, certificate=None, ca=None):
+        super().__init__(folder)
         self.root = folder
-        self.root.mkdir(parents=True, exist_ok=True)
         self.options = options
         self.certificate = certificate
         self.ca = ca or self.root / ".development" / "ca.pem"
-        self.port = 0
-        self.program = None
         self.token_file = self.root / ".development" / "token"
 
     def start(self):
@@ -255,24 +309,9 @@ class Receiver:
     def stats(self):
         return json.loads(self.get("/v1/stats"))
 
-    def kill(self):
-        self.program.kill()
-
     def stop(self):
         self.program.signal(signal.SIGTERM)
         return self.program.wait()
-
-    def close(self):
-        if not self.program:
-            return []
-        if self.program.is_running:
-            self.program.signal(signal.SIGTERM)
-            try:
-                # It lets connections finish for up to 10 seconds.
-                self.program.process.wait(30)
-            except subprocess.TimeoutExpired:
-                pass
-        return self.program.close()
 
     def published(self):
         """What lies there under its final name: relative path → size."""

@@ -1,28 +1,23 @@
 """Proxies of other people: tinyproxy (HTTP) and microsocks (SOCKS 5), with a user and a password."""
 
 import shutil
-import signal
-import socket
-import subprocess
 
-from harness import SOON, Program, wait_until
+from harness import Program, Server
 
 USER, PASSWORD = "proxyuser", "proxy-password-of-nobody"
 
 
-class Proxy:
-    """A proxy on a free loopback port."""
+class Proxy(Server):
+    """What both have."""
+
+    ends_within, waits_for_connections = 5, True
 
     def __init__(self, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        super().__init__(folder)
+        self.port = self.free_port()
         self.password_file = folder / "password"
         self.password_file.write_text(f"{USER}:{PASSWORD}\n")
         self.password_file.chmod(0o600)
-        self.program = None
 
     @classmethod
     def is_there(cls):
@@ -30,30 +25,12 @@ class Proxy:
 
     def start(self):
         self.program = Program(self.arguments, self.folder / "proxy.log")
-        wait_until(self._answers, self.program.describe)
+        self.wait_until_it_answers()
         return self
-
-    def _answers(self):
-        assert self.program.is_running, self.program.describe()
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=SOON).close()
-            return True
-        except ConnectionRefusedError:
-            return False
 
     @property
     def url(self):
         return f"{self.scheme}://127.0.0.1:{self.port}"
-
-    def close(self):
-        if self.program and self.program.is_running:
-            self.program.signal(signal.SIGTERM)
-            try:
-                self.program.process.wait(5)
-            except subprocess.TimeoutExpired:
-                # It waits for its connections.
-                self.program.kill()
-        return self.program.close() if self.program else []
 
 
 class Tinyproxy(Proxy):

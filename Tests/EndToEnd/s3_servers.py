@@ -6,11 +6,9 @@ import http.client
 import os
 import pathlib
 import re
-import signal
-import subprocess
 import urllib.parse
 
-from harness import REPOSITORY, SOON, Program, clean_environment, wait_until
+from harness import REPOSITORY, SOON, Program, Server, clean_environment, wait_until
 
 PROGRAMS = pathlib.Path(os.environ.get("TEST_SERVERS", REPOSITORY / ".build" / "test-servers")) / "bin"
 KEY, SECRET = "AKIDENDTOEND", "end-to-end-secret-end-to-end-secret"
@@ -23,16 +21,11 @@ def credentials(**more):
     return kept | {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET} | more
 
 
-class S3Server:
-    """A server on a free loopback port, which stays the same over restarts."""
-
-    name = None
+class S3Server(Server):
+    """What both have."""
 
     def __init__(self, folder):
-        self.folder = folder
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = 0
-        self.program = None
+        super().__init__(folder)
         self._starts = 0
 
     @classmethod
@@ -55,20 +48,6 @@ class S3Server:
 
     def url(self, prefix="", port=None):
         return f"s3+http://127.0.0.1:{port or self.port}/{BUCKET}{prefix and '/' + prefix}"
-
-    def kill(self):
-        self.program.kill()
-
-    def close(self):
-        if not self.program:
-            return []
-        if self.program.is_running:
-            self.program.signal(signal.SIGTERM)
-            try:
-                self.program.process.wait(SOON)
-            except subprocess.TimeoutExpired:
-                pass
-        return self.program.close()
 
 
     def _upload_ids(self):

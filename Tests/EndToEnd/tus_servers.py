@@ -2,24 +2,21 @@
 
 import json
 import pathlib
-import signal
 import ssl
-import subprocess
 
-from harness import SOON, Program, clean_environment
+from harness import Program, Server, clean_environment
 from s3_servers import PROGRAMS
 
 
-class TusServer:
-    """A server on a free loopback port, which stays the same over restarts; so do its uploads."""
+class TusServer(Server):
+    """A server whose uploads stay the same over restarts."""
+
+    ends_within, waits_for_connections = 5, True
 
     def __init__(self, kind, folder, **options):
+        super().__init__(folder)
         self.kind = kind
-        self.folder = folder
         self.options = options
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = 0
-        self.program = None
         self._starts = 0
 
     @staticmethod
@@ -59,21 +56,6 @@ class TusServer:
         return {
             path.name: path.stat().st_size for path in (self.folder / "uploads").glob("*")
             if path.is_file() and "." not in path.name}
-
-    def kill(self):
-        self.program.kill()
-
-    def close(self):
-        if not self.program:
-            return []
-        if self.program.is_running:
-            self.program.signal(signal.SIGTERM)
-            try:
-                self.program.process.wait(5)
-            except subprocess.TimeoutExpired:
-                # It waits for idle connections.
-                self.program.kill()
-        return self.program.close()
 
 
 def tls_1_3(certificate, key):
