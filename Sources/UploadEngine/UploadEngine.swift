@@ -9,7 +9,7 @@ import Synchronization
 /// them, because one thread at a time drains the outbox. Nothing in here waits: reading, writing and sending have threads
 /// of their own. So it may be called on filesystem threads.
 public final class UploadEngine: FileEventSink, StatusSource, Sendable {
-  private struct State: Sendable {
+  struct State: Sendable {
     var schedule: UploadSchedule
     /// What was reported so far; nil once earlier runs are known.
     var early: EarlyEvents? = EarlyEvents()
@@ -30,7 +30,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   /// What a read has brought, and how it travels: decisions need to know neither.
-  private struct HeldChunk: Sendable {
+  struct HeldChunk: Sendable {
     var buffer: ChunkBuffer
     var plainBytes: Int
     var encoding = ChunkEncoding.identity
@@ -38,7 +38,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     var trace: (file: FileID, range: Range<UInt64>)?
   }
 
-  private struct Parts {
+  struct Parts {
     var contents: (any FileContents)?
     var io: HybridIOEngine?
     var workers: ReadWorkers?
@@ -46,37 +46,32 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     var loader: WorkerThread?
   }
 
-  private let configuration: EngineConfiguration
-  private let destination: any Destination
-  private let transport: any HTTPTransport
+  let configuration: EngineConfiguration
+  let destination: any Destination
+  let transport: any HTTPTransport
   private let statusTree: StatusTree
-  private let catalog: Catalog
-  private let resumeStore: ResumeStore
-  private let journal: EngineJournal
-  private let names: PublishedNames
+  let catalog: Catalog
+  let resumeStore: ResumeStore
+  let journal: EngineJournal
+  let names: PublishedNames
   private let sweep: SessionSweep
-  private let logger: Logger
+  let logger: Logger
   private let pool: ChunkBufferPool
   private let smallPool: ChunkBufferPool
   /// For files that are read while they are sent.
-  private let streamPool: ChunkBufferPool
-  private let state: Mutex<State>
-  private let parts: Mutex<Parts>
+  let streamPool: ChunkBufferPool
+  let state: Mutex<State>
+  let parts: Mutex<Parts>
   private let counters = PipelineCounters()
-  private let held: Mutex<[ReadID: HeldChunk]>
+  let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
-  private let sentCounters = Mutex<[HTTPRequestID: SentByteCounter]>([:])
+  let sentCounters = Mutex<[HTTPRequestID: SentByteCounter]>([:])
   private let waiters = DeliveryWaiters()
-  private let alarm: Monitor<Alarm>
+  private let alarm = EngineAlarm()
   /// Earlier runs are known, or nobody wants to know any more.
-  private let isLoaded = Monitor(false)
+  let isLoaded = Monitor(false)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
-
-  private struct Alarm {
-    var deadline: MonotonicTime?
-    var isStopping = false
-  }
 
   /// An engine over a catalog and the resume records of earlier runs. It does nothing before ``start()``; of the catalog
   /// only the identities are read before that.
@@ -119,7 +114,6 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           random: configuration.random)))
     parts = Mutex(Parts())
     held = Mutex([:])
-    alarm = Monitor(Alarm())
   }
 
   /// Names the place where bytes come from. The filesystem needs the engine as its sink and the engine needs the
@@ -163,7 +157,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     ) { [weak self] job, result in
       if let stream = job.stream { stream.readEnded(job, result) } else { self?.readEnded(job, result) }
     }
-    let timer = WorkerThread { [self] in runTimer() }
+    let timer = WorkerThread { [self] in
+      while alarm.wait() { apply { $0.woke(at: $1) } }
+    }
     let loader = WorkerThread { [self] in loadEarlierRuns() }
     parts.withLock {
       $0.loader = loader
@@ -210,10 +206,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     for id in uploads { journal.saveResume(id) }
     waiters.endAll()
     setLoaded()
-    alarm.withLock { alarm, signal in
-      alarm.isStopping = true
-      signal.broadcast()
-    }
+    alarm.stop()
     let (workers, timer, loader) = parts.withLock { ($0.workers.take(), $0.timer.take(), $0.loader.take()) }
     loader?.join()
     timer?.join()
@@ -282,60 +275,6 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     if let known { waiters.tell(id, upTo: known.epoch, known.outcome) }
   }
 
-  // MARK: - Earlier runs
-
-  /// Returns once what earlier runs left is known: from then on files that they knew may be reported as found, however many
-  /// there are.
-  public func waitUntilLoaded() { isLoaded.wait { $0 ? .done(()) : .again } }
-
-  private func setLoaded() {
-    isLoaded.withLock { isLoaded, signal in
-      isLoaded = true
-      signal.broadcast()
-    }
-  }
-
-  /// True when an event is kept until earlier runs are known. Where too many are kept already, the caller waits.
-  private func waitsForEarlierRuns(_ event: EarlyEvents.Event) -> Bool {
-    switch state.withLock({ $0.isStopped ? nil : $0.early?.keep(event) }) {
-    case nil: return false
-    case true?: return true
-    case false?:
-      waitUntilLoaded()
-      return false
-    }
-  }
-
-  /// Reading takes time for every file of the catalog, and the mount is there meanwhile.
-  private func loadEarlierRuns() {
-    let (records, warnings) = resumeStore.loadAll()
-    for warning in warnings { logger.warning("\(warning)") }
-    var entries: [CatalogEntry] = []
-    do throws(StorageError) {
-      entries = try catalog.loadAll()
-    } catch {
-      // Nothing is lost by it: what is not known to be delivered is delivered again.
-      logger.error("cannot read the catalog; what is in the spool is delivered again", metadata: ["error": "\(error)"])
-    }
-    do throws(StorageError) {
-      try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
-    } catch {
-      // Each name is asked for again before it is used.
-      logger.error("\(error.message)")
-    }
-    let inheritance = Inheritance(catalog: entries, records: records)
-    change { state, now in
-      state.schedule.inherit(inheritance)
-      for event in state.early.take()?.events ?? [] {
-        switch event {
-        case .reported(let event): state.schedule.handle(event, at: now)
-        case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
-        }
-      }
-    }
-    setLoaded()
-  }
-
   // MARK: - StatusSource
 
   /// Everything about one file, as it is now.
@@ -371,11 +310,11 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   // MARK: - Deciding and acting
 
   /// Lock, ask, unlock, act.
-  private func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
+  func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
     change { event(&$0.schedule, $1) }
   }
 
-  private func change(_ event: (inout State, Moment) -> Void) {
+  func change(_ event: (inout State, Moment) -> Void) {
     let now = configuration.clock.now()
     let (isMine, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
@@ -384,7 +323,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       let isMine = !state.isActing && !state.outbox.isEmpty
       if isMine { state.isActing = true }
       // Under the state's lock, so that a later deadline cannot overwrite an earlier one that was decided after it.
-      setAlarm(state.schedule.nextDeadline)
+      alarm.set(state.schedule.nextDeadline)
       return (isMine, state.noteDrained())
     }
     if isMine { act() }
@@ -431,7 +370,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       statusTree.changed(id: id)
       tellWaiters(of: id)
     case .hide(let id): statusTree.removeIfUnknown(id: id)
-    case .report(let report): log(report)
+    case .report(let report): logger.log(report)
     }
   }
 
@@ -475,190 +414,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     held.withLock { $0.removeValue(forKey: read) }?.buffer.release()
   }
 
-  // MARK: - Sending
-
-  /// Those whose names are known go together; the others follow once their names are on the disk.
-  private func send(_ orders: [RequestOrder]) {
-    guard names.areMade else { return start(orders) }
-    let isNamed = { (order: RequestOrder) in
-      order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
-    }
-    start(orders.filter(isNamed))
-    let unnamed = orders.filter { !isNamed($0) }
-    guard !unnamed.isEmpty else { return }
-    names.onThread { [self] in
-      do throws(StorageError) {
-        try names.decide(unnamed.flatMap(\.order.publications))
-      } catch {
-        let failure = StepFailure(.transport(.other), "The file has no name yet: \(error.message)")
-        for order in unnamed { completed(order.id, .refused(failure)) }
-        return
-      }
-      start(unnamed)
-    }
-  }
-
-  private func start(_ orders: [RequestOrder]) {
-    transport.start(
-      orders.compactMap { order in
-        guard let step = step(for: order.order) else {
-          completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
-          return nil
-        }
-        return pending(order, step, trace: trace(of: order.order))
-      })
-  }
-
-  private func pending(
-    _ order: RequestOrder, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
-  ) -> PendingHTTPRequest {
-    let id = order.id
-    var request = destination.request(for: step, at: order.endpoint)
-    request.opensConnection = order.opensConnection
-    return pending(request, order, step) { [self] responses in
-      guard let response = responses.first else { return }
-      let outcome = destination.outcome(of: step, responses: responses)
-      noteSession(of: step, outcome)
-      if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
-      completed(id, outcome, response.connection, destination.offers(in: response))
-    }
-  }
-
-  /// Where a session stays until somebody ends it, it is recorded from its beginning to its end.
-  private func noteSession(of step: UploadStep, _ outcome: StepOutcome) {
-    guard destination.abilities.sessionsStay else { return }
-    switch (step, outcome) {
-    case (.openSession, .sessionOpened(let id, _, _, _)):
-      journal.note(session: id, begunAtSeconds: configuration.clock.now().wallMilliseconds / 1000)
-    case (.commit(let commit), .published): journal.note(session: commit.session.id, begunAtSeconds: nil)
-    case (.abort(let session), .ended): journal.note(session: session.id, begunAtSeconds: nil)
-    default: break
-    }
-  }
-
-  /// A request whose step may need others after it; they go by its name, so that whoever ends the step ends them.
-  private func pending(
-    _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
-    whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
-  ) -> PendingHTTPRequest {
-    let id = order.id
-    if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
-    return PendingHTTPRequest(id: id, request: request) { [weak self] result in
-      guard let self else { return }
-      sentCounters.withLock { _ = $0.removeValue(forKey: id) }
-      switch result {
-      case .success(let response):
-        let responses = earlier + [response]
-        guard responses.count <= Self.followUpsMax,
-          let next = destination.followUp(of: step, after: responses, at: order.endpoint)
-        else { return whenAnswered(responses) }
-        transport.start([pending(next, order, step, after: responses, whenAnswered: whenAnswered)])
-      case .failure(let error):
-        completed(id, destination.outcome(of: step, lost: error))
-      }
-    }
-  }
-
-  /// Pages of the longest list that a destination has, and some.
-  private static let followUpsMax = 16
-
-  private func lookAtProgress() {
-    let sent = sentCounters.withLock { $0.mapValues(\.value) }
-    apply { $0.progressed(sent, at: $1) }
-  }
-
-  private func trace(of order: SendOrder) -> (file: FileID, range: Range<UInt64>)? {
-    guard case .chunk(_, _, _, let read, _) = order else { return nil }
-    return held.withLock { $0[read]?.trace }
-  }
-
-  private func completed(
-    _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
-    _ offers: DestinationOffers = DestinationOffers()
-  ) {
-    apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
-  }
-
-  /// Puts the bytes to an order that names them.
-  private func step(for order: SendOrder) -> UploadStep? {
-    switch order {
-    case .prewarm: return .prewarm
-    case .openSession(var opening):
-      guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
-      opening.path = name
-      return .openSession(opening)
-    case .querySession(let session): return .querySession(session)
-    case .secureSession(let session): return .secureSession(session)
-    case .commit(var commit):
-      guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
-      commit.path = name
-      return .commit(commit)
-    case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read, let place):
-      guard let chunk = held.withLock({ $0[read] }) else { return nil }
-      return .sendChunk(
-        ChunkSending(
-          session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
-          body: chunk.buffer, place: place, sentBytes: SentByteCounter()))
-    case .wholeFile(let whole):
-      return sending(whole).map { .sendWholeFile($0) }
-    case .bundle(let files):
-      let sendings = files.compactMap { sending($0) }
-      return sendings.count == files.count ? .sendBundle(sendings) : nil
-    }
-  }
-
-  private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
-    // Without a name when the file is gone meanwhile.
-    guard let name = names.name(of: whole.file, at: whole.path) else { return nil }
-    var chunk: HeldChunk?
-    if let read = whole.read {
-      guard let found = held.withLock({ $0[read] }) else { return nil }
-      chunk = found
-    }
-    var sending = WholeFileSending(
-      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
-      plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
-      modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
-    if let sizeBytes = whole.streamedBytes { sending.stream = stream(of: whole, sizeBytes: sizeBytes) }
-    return sending
-  }
-
-  private func stream(of whole: WholeFileOrder, sizeBytes: UInt64) -> FileStream {
-    let (pool, file, workers) = (streamPool, whole.file, parts.withLock { $0.workers })
-    let readsAlone = configuration.readsAlone
-    return FileStream(
-      file: whole.file, epoch: whole.epoch, sizeBytes: sizeBytes, nonce: whole.nonce,
-      source: FileStream.Source(
-        acquire: { pool.tryAcquire() }, submit: { workers?.submit($0) ?? false },
-        letGo: { if readsAlone { workers?.release(file, $0) } }))
-  }
-
-  // MARK: - Time
-
-  private func setAlarm(_ deadline: MonotonicTime?) {
-    alarm.withLock { alarm, signal in
-      guard alarm.deadline != deadline else { return }
-      // A timer that still sleeps until an earlier instant looks then when it is to wake next.
-      let isSooner = (deadline?.nanoseconds ?? .max) < (alarm.deadline?.nanoseconds ?? .max)
-      alarm.deadline = deadline
-      if isSooner { signal.signal() }
-    }
-  }
-
-  private func runTimer() {
-    while true {
-      let isStopping = alarm.wait { alarm -> Monitor<Alarm>.Look<Bool> in
-        if alarm.isStopping { return .done(true) }
-        guard let deadline = alarm.deadline else { return .again }
-        if deadline.nanoseconds > monotonicNanoseconds() { return .againBy(nanoseconds: deadline.nanoseconds) }
-        alarm.deadline = nil
-        return .done(false)
-      }
-      if isStopping { return }
-      apply { $0.woke(at: $1) }
-    }
-  }
+  // MARK: - Once a second
 
   /// Fewer buffers when memory is short, more when there is enough again (spec A2).
   private func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {
@@ -695,51 +451,6 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         state.withLock { $0.schedule.notDiscarded(file) }
       case .accept(let file): contents.accept(file.id, ifUnchangedSince: file.epoch)
       }
-    }
-  }
-
-  // MARK: - Log
-
-  private func log(_ report: UploadReport) {
-    switch report {
-    case .delivered(_, let path, let receipt):
-      logger.info("delivered", metadata: ["path": "\(path.displayText)", "receipt": "\(receipt.id)"])
-    case .retrying(_, let path, let failure):
-      logger.warning(
-        "waiting to try again",
-        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
-    case .failed(_, let path, let failure):
-      logger.error(
-        "not delivered; the file is kept in the spool",
-        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
-    case .releasing(_, let path):
-      logger.notice(
-        "the disk is full: parts of a file that the server holds are given up here",
-        metadata: ["path": "\(path.displayText)"])
-    case .interrupted(_, let path, let failure):
-      logger.warning(
-        "not finished by its writer; the file is kept in the spool and not published",
-        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
-    case .discarded(_, let path, let failure):
-      logger.warning(
-        "not finished by its writer; the file was removed from the spool by rule",
-        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)"])
-    case .destinationUnavailable(let failure):
-      logger.warning(
-        "the destination is not available; everything waits",
-        metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
-    case .stuck(_, let path):
-      logger.warning("no progress; connecting anew", metadata: ["path": "\(path.displayText)"])
-    case .destinationAvailable:
-      logger.info("the destination is available again")
-    case .notResumed(_, let path, let reason):
-      logger.warning(
-        "an earlier upload of the file cannot be gone on with; the file is kept and sent again",
-        metadata: ["path": "\(path.displayText)", "reason": "\(reason)"])
-    case .missingFromSpool(_, let path):
-      logger.warning(
-        "a file that was still to be delivered is no longer in the spool",
-        metadata: ["path": "\(path.displayText)"])
     }
   }
 }

@@ -1,0 +1,48 @@
+import FileModel
+import Logging
+
+extension Logger {
+  /// Says what a person who reads the log has to know of a decision.
+  func log(_ report: UploadReport) {
+    switch report {
+    case .delivered(_, let path, let receipt):
+      info("delivered", metadata: ["path": "\(path.displayText)", "receipt": "\(receipt.id)"])
+    case .retrying(_, let path, let failure):
+      warning(
+        "waiting to try again",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .failed(_, let path, let failure):
+      error(
+        "not delivered; the file is kept in the spool",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .releasing(_, let path):
+      notice(
+        "the disk is full: parts of a file that the server holds are given up here",
+        metadata: ["path": "\(path.displayText)"])
+    case .interrupted(_, let path, let failure):
+      warning(
+        "not finished by its writer; the file is kept in the spool and not published",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .discarded(_, let path, let failure):
+      warning(
+        "not finished by its writer; the file was removed from the spool by rule",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)"])
+    case .destinationUnavailable(let failure):
+      warning(
+        "the destination is not available; everything waits",
+        metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .stuck(_, let path):
+      warning("no progress; connecting anew", metadata: ["path": "\(path.displayText)"])
+    case .destinationAvailable:
+      info("the destination is available again")
+    case .notResumed(_, let path, let reason):
+      warning(
+        "an earlier upload of the file cannot be gone on with; the file is kept and sent again",
+        metadata: ["path": "\(path.displayText)", "reason": "\(reason)"])
+    case .missingFromSpool(_, let path):
+      warning(
+        "a file that was still to be delivered is no longer in the spool",
+        metadata: ["path": "\(path.displayText)"])
+    }
+  }
+}

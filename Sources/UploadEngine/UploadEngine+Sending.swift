@@ -1,0 +1,162 @@
+import FileModel
+import Synchronization
+
+/// From an order to a request and back to its outcome.
+extension UploadEngine {
+  /// Those whose names are known go together; the others follow once their names are on the disk.
+  func send(_ orders: [RequestOrder]) {
+    guard names.areMade else { return start(orders) }
+    let isNamed = { (order: RequestOrder) in
+      order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
+    }
+    start(orders.filter(isNamed))
+    let unnamed = orders.filter { !isNamed($0) }
+    guard !unnamed.isEmpty else { return }
+    names.onThread { [self] in
+      do throws(StorageError) {
+        try names.decide(unnamed.flatMap(\.order.publications))
+      } catch {
+        let failure = StepFailure(.transport(.other), "The file has no name yet: \(error.message)")
+        for order in unnamed { completed(order.id, .refused(failure)) }
+        return
+      }
+      start(unnamed)
+    }
+  }
+
+  private func start(_ orders: [RequestOrder]) {
+    transport.start(
+      orders.compactMap { order in
+        guard let step = step(for: order.order) else {
+          completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
+          return nil
+        }
+        return pending(order, step, trace: trace(of: order.order))
+      })
+  }
+
+  private func pending(
+    _ order: RequestOrder, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
+  ) -> PendingHTTPRequest {
+    let id = order.id
+    var request = destination.request(for: step, at: order.endpoint)
+    request.opensConnection = order.opensConnection
+    return pending(request, order, step) { [self] responses in
+      guard let response = responses.first else { return }
+      let outcome = destination.outcome(of: step, responses: responses)
+      noteSession(of: step, outcome)
+      if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
+      completed(id, outcome, response.connection, destination.offers(in: response))
+    }
+  }
+
+  /// Where a session stays until somebody ends it, it is recorded from its beginning to its end.
+  private func noteSession(of step: UploadStep, _ outcome: StepOutcome) {
+    guard destination.abilities.sessionsStay else { return }
+    switch (step, outcome) {
+    case (.openSession, .sessionOpened(let id, _, _, _)):
+      journal.note(session: id, begunAtSeconds: configuration.clock.now().wallMilliseconds / 1000)
+    case (.commit(let commit), .published): journal.note(session: commit.session.id, begunAtSeconds: nil)
+    case (.abort(let session), .ended): journal.note(session: session.id, begunAtSeconds: nil)
+    default: break
+    }
+  }
+
+  /// A request whose step may need others after it; they go by its name, so that whoever ends the step ends them.
+  private func pending(
+    _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
+    whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
+  ) -> PendingHTTPRequest {
+    let id = order.id
+    if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
+    return PendingHTTPRequest(id: id, request: request) { [weak self] result in
+      guard let self else { return }
+      sentCounters.withLock { _ = $0.removeValue(forKey: id) }
+      switch result {
+      case .success(let response):
+        let responses = earlier + [response]
+        guard responses.count <= Self.followUpsMax,
+          let next = destination.followUp(of: step, after: responses, at: order.endpoint)
+        else { return whenAnswered(responses) }
+        transport.start([pending(next, order, step, after: responses, whenAnswered: whenAnswered)])
+      case .failure(let error):
+        completed(id, destination.outcome(of: step, lost: error))
+      }
+    }
+  }
+
+  /// Pages of the longest list that a destination has, and some.
+  private static let followUpsMax = 16
+
+  func lookAtProgress() {
+    let sent = sentCounters.withLock { $0.mapValues(\.value) }
+    apply { $0.progressed(sent, at: $1) }
+  }
+
+  private func trace(of order: SendOrder) -> (file: FileID, range: Range<UInt64>)? {
+    guard case .chunk(_, _, _, let read, _) = order else { return nil }
+    return held.withLock { $0[read]?.trace }
+  }
+
+  private func completed(
+    _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
+    _ offers: DestinationOffers = DestinationOffers()
+  ) {
+    apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
+  }
+
+  /// Puts the bytes to an order that names them.
+  private func step(for order: SendOrder) -> UploadStep? {
+    switch order {
+    case .prewarm: return .prewarm
+    case .openSession(var opening):
+      guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
+      opening.path = name
+      return .openSession(opening)
+    case .querySession(let session): return .querySession(session)
+    case .secureSession(let session): return .secureSession(session)
+    case .commit(var commit):
+      guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
+      commit.path = name
+      return .commit(commit)
+    case .abort(let session): return .abort(session)
+    case .chunk(let session, let index, let digest, let read, let place):
+      guard let chunk = held.withLock({ $0[read] }) else { return nil }
+      return .sendChunk(
+        ChunkSending(
+          session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
+          body: chunk.buffer, place: place, sentBytes: SentByteCounter()))
+    case .wholeFile(let whole):
+      return sending(whole).map { .sendWholeFile($0) }
+    case .bundle(let files):
+      let sendings = files.compactMap { sending($0) }
+      return sendings.count == files.count ? .sendBundle(sendings) : nil
+    }
+  }
+
+  private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
+    // Without a name when the file is gone meanwhile.
+    guard let name = names.name(of: whole.file, at: whole.path) else { return nil }
+    var chunk: HeldChunk?
+    if let read = whole.read {
+      guard let found = held.withLock({ $0[read] }) else { return nil }
+      chunk = found
+    }
+    var sending = WholeFileSending(
+      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
+      plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
+      modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
+    if let sizeBytes = whole.streamedBytes { sending.stream = stream(of: whole, sizeBytes: sizeBytes) }
+    return sending
+  }
+
+  private func stream(of whole: WholeFileOrder, sizeBytes: UInt64) -> FileStream {
+    let (pool, file, workers) = (streamPool, whole.file, parts.withLock { $0.workers })
+    let readsAlone = configuration.readsAlone
+    return FileStream(
+      file: whole.file, epoch: whole.epoch, sizeBytes: sizeBytes, nonce: whole.nonce,
+      source: FileStream.Source(
+        acquire: { pool.tryAcquire() }, submit: { workers?.submit($0) ?? false },
+        letGo: { if readsAlone { workers?.release(file, $0) } }))
+  }
+}
