@@ -274,7 +274,7 @@ private struct SettingReader {
     }
     return S3Settings(
       address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: try choice(.s3Style),
-      checksum: try choice(.s3Checksum) ?? .none, ifExists: try choice(.s3IfExists) ?? .replace)
+      checksum: try choice(.s3Checksum) ?? .auto, ifExists: try choice(.s3IfExists) ?? .replace)
   }
 
   /// The form and how it is filled in; nil when the destination is something else.

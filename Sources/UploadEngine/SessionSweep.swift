@@ -90,7 +90,8 @@ final class SessionSweep: Sendable {
 
   private func finish(_ look: Look, _ source: Source, _ seconds: Int64) {
     let plan = LeftoverPlan(
-      candidates: look.candidates, inUse: source.sessionsInUse(), pages: look.pages, atSeconds: seconds)
+      candidates: look.candidates, inUse: source.sessionsInUse(), pages: look.pages, atSeconds: seconds,
+      listedID: { destination.listedID(ofSession: $0) })
     if !plan.ended.isEmpty {
       logger.notice("ending uploads that nobody goes on with", metadata: ["uploads": "\(plan.ended.count)"])
       source.endSessions(plan.ended)

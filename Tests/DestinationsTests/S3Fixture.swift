@@ -14,6 +14,7 @@ enum S3Fixture {
     token: String? = nil, _ change: (inout S3Options) -> Void = { _ in }
   ) throws -> S3Destination {
     var options = S3Options()
+    options.checksum = .none
     change(&options)
     let credentials = try S3Credentials(
       accessKeyID: "AKID", secretAccessKey: "secret", sessionToken: token)
@@ -29,14 +30,21 @@ enum S3Fixture {
     CommittedChunk(digest: Fixture.digest([UInt8(index)]), token: token)
   }
 
-  static func commit() -> SessionCommit {
+  /// An upload that was begun with a checksum.
+  static func session(with checksum: S3Options.Checksum) -> SessionIdentity {
+    SessionIdentity(id: "\(session.id)?\(checksum.rawValue)", nonce: Fixture.nonce)
+  }
+
+  static func commit(of session: SessionIdentity = session) -> SessionCommit {
     SessionCommit(
       session: session, sizeBytes: 10_000_000, chunkCount: 2, merkleRoot: sha256([1]), chainTip: sha256([2]),
       path: RelativePath("a.mov"), modifiedNanoseconds: 5, mode: 0o644,
       chunks: [chunk(0, token: "\"aa&b\""), chunk(1, token: "\"cc\"")])
   }
 
-  static func sending(_ index: Int = 0, _ content: [UInt8] = Array("123456789".utf8)) -> ChunkSending {
+  static func sending(
+    _ index: Int = 0, _ content: [UInt8] = Array("123456789".utf8), of session: SessionIdentity = session
+  ) -> ChunkSending {
     ChunkSending(
       session: session, index: index, digest: Fixture.digest(content), body: TestBytes(content),
       sentBytes: SentByteCounter())

@@ -67,10 +67,11 @@ import UploadEngine
     let destination = try S3Fixture.destination { $0.checksum = checksum }
     let opening = destination.request(for: .openSession(Fixture.opening()))
     #expect(opening.header("x-amz-checksum-algorithm") == name)
-    let sending = S3Fixture.sending()
+    let session = S3Fixture.session(with: checksum)
+    let sending = S3Fixture.sending(of: session)
     let part = try #require(destination.request(for: .sendChunk(sending)).header(field))
     if checksum == .crc32c { #expect(part == value) } else { #expect(part == Base64.encode(sending.digest.sha256)) }
-    let body = String(decoding: destination.request(for: .commit(S3Fixture.commit())).content, as: UTF8.self)
+    let body = String(decoding: destination.request(for: .commit(S3Fixture.commit(of: session))).content, as: UTF8.self)
     #expect(body.components(of: "<Checksum\(name)>") == 2)
   }
 

@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from harness import SOON, wait_until, write_random
+from s3_front import S3Front
 from s3_servers import KEY, SECRET, credentials
 from throttle import ThrottlingProxy
 
@@ -204,6 +205,53 @@ def test_checksums_are_kept_and_used_to_go_on(moto, new_s3_mount, checksum):
     assert moto.object("a.mov") == (mount.root / "a.mov").read_bytes()
     assert mount.status("a.mov")["chunks"]["reused"] >= 10
     assert moto.object("small") == b"small"
+
+
+def test_checksums_are_used_where_the_server_keeps_them(moto, new_s3_mount):
+    with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
+        mount = new_s3_mount(moto.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 6 * PART)
+        state = mount.spool / ".state"
+        sessions = wait_until(lambda: begun_sessions(state), "the upload is recorded")
+        assert sessions[0][0].endswith("?crc32c"), sessions
+        mount.wait_all()
+    assert moto.object("a.mov") == (mount.root / "a.mov").read_bytes()
+    assert moto.uploads() == []
+
+
+def test_a_server_that_keeps_no_checksums_gets_none(rclone, new_s3_mount):
+    with ThrottlingProxy(rclone.port, rate=8_000_000) as proxy:
+        mount = new_s3_mount(rclone.url(port=proxy.port))
+        write_random(mount.root / "a.mov", 6 * PART)
+        sessions = wait_until(lambda: begun_sessions(mount.spool / ".state"), "the upload is recorded")
+        assert "?crc32c" not in sessions[0][0], sessions
+        mount.wait_all()
+    assert rclone.object("a.mov") == (mount.root / "a.mov").read_bytes()
+    # Nor is what it was asked with left there.
+    assert rclone.uploads() == []
+
+
+@pytest.mark.parametrize("status,code", [(501, "NotImplemented"), (400, "InvalidRequest")])
+def test_a_server_that_refuses_checksums_is_asked_without_and_nobody_notices(moto, new_s3_mount, status, code):
+    def refuses(method, path, headers):
+        if any(name.lower().startswith("x-amz-checksum") for name in headers):
+            return status, code
+        return None
+
+    with S3Front(moto.port, refuses) as front:
+        mount = new_s3_mount(moto.url(port=front.port))
+        for name, size in (("a.mov", 3 * PART), ("small", 10)):
+            write_random(mount.root / name, size)
+        mount.wait_all()
+        for name in ("a.mov", "small"):
+            assert moto.object(name) == (mount.root / name).read_bytes()
+            assert mount.status(name)["attempts"] == 0
+        refused = front.count("POST", "uploads", status), front.count("PUT", "/small", status)
+        assert refused == (1, 1)
+        # It is not asked a second time.
+        write_random(mount.root / "b.mov", 3 * PART)
+        mount.wait_all()
+        assert front.count("POST", "uploads", status) == 1 and front.count("PUT", "", status) == 1
 
 
 def test_objects_tell_where_they_came_from(moto, new_s3_mount):

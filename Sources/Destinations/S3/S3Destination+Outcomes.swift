@@ -15,23 +15,30 @@ extension S3Destination {
     case .prewarm:
       // A key that may only write is refused here, and the connection is warm all the same.
       return response.status < 500 ? .warmed : refused(answer)
-    case .openSession(let opening): return opened(opening, answer)
+    case .openSession(let opening):
+      guard case .opened(let answer) = answers(to: opening, responses) else { return refused(answer) }
+      return opened(opening, answer)
     case .querySession, .secureSession: return held(responses)
-    case .sendChunk: return stored(answer)
-    case .commit(let commit): return committed(commit, answer, object: responses.dropFirst().first)
+    case .sendChunk(let sending):
+      if let failure = refusal(of: sending.session, answer) { return .refused(failure) }
+      return stored(answer)
+    case .commit(let commit):
+      if let failure = refusal(of: commit.session, answer) { return .refused(failure) }
+      return committed(commit, answer, object: responses.dropFirst().first)
     case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)
-    case .sendWholeFile(let sending): return published(sending, answer, object: responses.dropFirst().first)
+    case .sendWholeFile(let sending):
+      let (put, object) = answers(to: sending, responses)
+      return published(sending, put.map { S3Answer($0) } ?? answer, object: object)
     case .sendBundle: return unexpected("was sent several files in one request, which it never offered to take")
     }
   }
 
   private func opened(_ opening: SessionOpening, _ answer: S3Answer) -> StepOutcome {
     guard answer.isSuccess else { return refused(answer) }
-    // rclone calls it InitiateMultipartUpload.
-    guard answer.root?.name.hasPrefix("InitiateMultipartUpload") == true,
-      let upload = S3Upload(
-        key: publishedName(for: opening.path), uploadID: answer.root?.child("UploadId")?.text ?? "")
-    else { return unexpected("began an upload, but its answer is not understood") }
+    guard let upload = begunUpload(opening, answer) else {
+      return unexpected("began an upload, but its answer is not understood")
+    }
+    learn(from: opening, upload)
     return .sessionOpened(
       id: upload.sessionID, chunkBytes: opening.chunkBytes,
       expiresAtSeconds: answer.response.header("x-amz-abort-date").flatMap(HTTPDate.seconds))
@@ -88,6 +95,7 @@ extension S3Destination {
     }
     if let id = earlierPublication(object, nonce: sending.nonce, sizeBytes: size) { return .published(receipt(id)) }
     guard answer.isSuccess else { return refused(answer) }
+    learn(from: sending, answer)
     guard let tag = answer.entityTag else { return unexpected("took a file, but did not name it by an ETag") }
     return .published(receipt(publicationID(answer.response, tag)))
   }

@@ -7,19 +7,20 @@ extension S3Destination {
   public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
     switch step {
     case .prewarm: request(.head, key: nil)
-    case .openSession(let opening): openingRequest(opening)
+    case .openSession(let opening): openingRequest(opening, checksum(for: .upload, nonce: opening.nonce))
     case .querySession(let session), .secureSession(let session): listRequest(session, after: 0)
     case .sendChunk(let sending): partRequest(sending)
     case .commit(let commit): completionRequest(commit)
     case .abort(let session): uploadRequest(.delete, session)
-    case .sendWholeFile(let sending): wholeFileRequest(sending)
+    case .sendWholeFile(let sending): wholeFileRequest(sending, checksum(for: .object, nonce: sending.nonce))
     case .sendBundle(let sendings):
       // Never asked for: several files in one request have to be offered.
-      sendings.first.map(wholeFileRequest) ?? request(.head, key: nil)
+      sendings.first.map { wholeFileRequest($0, .none) } ?? request(.head, key: nil)
     }
   }
 
-  /// The rest of a list of parts, and a look at the object after an answer that may mean that it is there already.
+  /// The rest of a list of parts, a look at the object after an answer that may mean that it is there already, and the request
+  /// without a checksum after one with a checksum that the server does not know.
   public func followUp(
     of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? {
@@ -33,9 +34,20 @@ extension S3Destination {
       else { return nil }
       return request(.head, key: upload.key)
     case .sendWholeFile(let sending):
-      guard responses.count == 1, S3Answer(last).mayMeanPublished else { return nil }
+      let (put, object) = answers(to: sending, responses)
+      guard let put else { return wholeFileRequest(sending, .none) }
+      guard object == nil, S3Answer(put).mayMeanPublished else { return nil }
       return request(.head, key: publishedName(for: sending.path))
-    case .prewarm, .openSession, .sendChunk, .abort, .sendBundle:
+    case .openSession(let opening):
+      switch answers(to: opening, responses) {
+      case .opened: return nil
+      case .refused: return openingRequest(opening, .none)
+      case .ignored(let upload):
+        // A server that keeps it without a word would want it with every part: it is asked again in a way that both know.
+        guard responses.count == 1 else { return openingRequest(opening, .none) }
+        return uploadRequest(.delete, SessionIdentity(id: upload.sessionID, nonce: []))
+      }
+    case .prewarm, .sendChunk, .abort, .sendBundle:
       return nil
     }
   }
@@ -50,11 +62,9 @@ extension S3Destination {
 
   // MARK: - Steps
 
-  private func openingRequest(_ opening: SessionOpening) -> HTTPRequest {
+  private func openingRequest(_ opening: SessionOpening, _ checksum: S3Options.Checksum) -> HTTPRequest {
     var headers = facts(opening.fileID, opening.nonce, opening.modifiedNanoseconds)
-    if options.checksum != .none {
-      headers.append(("x-amz-checksum-algorithm", options.checksum.rawValue.uppercased()))
-    }
+    if checksum != .none { headers.append(("x-amz-checksum-algorithm", checksum.rawValue.uppercased())) }
     return request(
       .post, key: publishedName(for: opening.path), query: [("uploads", "")], headers: headers, body: .bytes([]))
   }
@@ -62,7 +72,8 @@ extension S3Destination {
   private func partRequest(_ sending: ChunkSending) -> HTTPRequest {
     uploadRequest(
       .put, sending.session, query: [("partNumber", "\(sending.index &+ 1)")],
-      headers: checksumHeaders(sending.digest), body: .pinned(sending.body), sha256: sending.digest.sha256,
+      headers: checksumHeaders(sending.digest, checksum(of: sending.session)), body: .pinned(sending.body),
+      sha256: sending.digest.sha256,
       limits: .forBody(of: sending.body.bytes.count), sentBytes: sending.sentBytes)
   }
 
@@ -71,8 +82,9 @@ extension S3Destination {
   }
 
   private func completionRequest(_ commit: SessionCommit) -> HTTPRequest {
+    let checksum = checksum(of: commit.session)
     let parts = commit.chunks.enumerated().map { index, chunk in
-      "<Part>\(checksumElement(chunk.digest))<ETag>\(XMLElement.escape(chunk.token))</ETag>"
+      "<Part>\(checksumElement(chunk.digest, checksum))<ETag>\(XMLElement.escape(chunk.token))</ETag>"
         + "<PartNumber>\(index + 1)</PartNumber></Part>"
     }
     let body = Array(
@@ -84,12 +96,12 @@ extension S3Destination {
       body: .bytes(body), sha256: sha256(body), limits: HTTPRequestLimits(total: Self.completionTimeout))
   }
 
-  private func wholeFileRequest(_ sending: WholeFileSending) -> HTTPRequest {
+  private func wholeFileRequest(_ sending: WholeFileSending, _ checksum: S3Options.Checksum) -> HTTPRequest {
     let root = Hex.encode(sending.proof.merkleRoot)
     return request(
       .put, key: publishedName(for: sending.path),
       headers: facts(sending.fileID, sending.nonce, sending.modifiedNanoseconds)
-        + [(S3Metadata.merkleRoot, root)] + checksumHeaders(sending.digest) + condition,
+        + [(S3Metadata.merkleRoot, root)] + checksumHeaders(sending.digest, checksum) + condition,
       body: sending.body.map { .pinned($0) } ?? .bytes([]),
       sha256: sending.body == nil ? sha256([]) : sending.digest.sha256,
       limits: .forBody(of: sending.body?.bytes.count ?? 0), sentBytes: sending.sentBytes)
@@ -108,21 +120,13 @@ extension S3Destination {
 
   private var condition: [(String, String)] { options.ifExists == .refuse ? [("if-none-match", "*")] : [] }
 
-  private func checksum(_ digest: ChunkDigest) -> String? {
-    switch options.checksum {
-    case .none: nil
-    case .crc32c: Base64.encode(withUnsafeBytes(of: digest.crc32c.bigEndian) { Array($0) })
-    case .sha256: Base64.encode(digest.sha256)
-    }
+  private func checksumHeaders(_ digest: ChunkDigest, _ checksum: S3Options.Checksum) -> [(String, String)] {
+    checksum.value(of: digest).map { [(checksum.field, $0)] } ?? []
   }
 
-  private func checksumHeaders(_ digest: ChunkDigest) -> [(String, String)] {
-    checksum(digest).map { [("x-amz-checksum-\(options.checksum.rawValue)", $0)] } ?? []
-  }
-
-  private func checksumElement(_ digest: ChunkDigest) -> String {
-    let name = "Checksum\(options.checksum.rawValue.uppercased())"
-    return checksum(digest).map { "<\(name)>\($0)</\(name)>" } ?? ""
+  private func checksumElement(_ digest: ChunkDigest, _ checksum: S3Options.Checksum) -> String {
+    let name = "Checksum\(checksum.rawValue.uppercased())"
+    return checksum.value(of: digest).map { "<\(name)>\($0)</\(name)>" } ?? ""
   }
 
   /// A request that is about a multipart upload. One whose id is none of ours is for an upload that cannot be.

@@ -13,6 +13,9 @@ extension S3Destination {
     return bucketRequest(query: query)
   }
 
+  /// Without the checksum.
+  public func listedID(ofSession id: String) -> String { S3Upload(sessionID: id)?.listedID ?? id }
+
   /// An answer to ListMultipartUploads.
   public func sessionPage(in response: HTTPResponse) -> SessionPage? {
     guard response.status == 200, let root = XMLElement(response.body), root.name.hasPrefix("ListMultipartUploads")
@@ -22,7 +25,7 @@ extension S3Destination {
         let session = S3Upload(key: key, uploadID: id)
       else { return nil }
       return SessionPage.Session(
-        id: session.sessionID, begunAtSeconds: upload.child("Initiated").flatMap { InternetTime.seconds($0.text) })
+        id: session.listedID, begunAtSeconds: upload.child("Initiated").flatMap { InternetTime.seconds($0.text) })
     }
     guard root.child("IsTruncated")?.text == "true" else { return SessionPage(sessions: sessions) }
     guard let key = root.child("NextKeyMarker")?.text, !key.isEmpty else { return nil }

@@ -7,7 +7,9 @@ public import UploadEngine
 public struct S3Options: Hashable, Sendable {
   /// A checksum that the server keeps with each part and each object. What is sent is signed with its SHA-256 in any case.
   public enum Checksum: String, CaseIterable, Sendable {
-    /// None: some servers refuse fields that they do not know.
+    /// CRC32C where the server turns out to keep it, else none.
+    case auto
+    /// None, also where the server would keep one.
     case none
     case crc32c
     case sha256
@@ -26,7 +28,7 @@ public struct S3Options: Hashable, Sendable {
   /// How requests name the bucket; nil for what is usual at the address.
   public var style: S3Address.Style?
   /// A checksum that the server keeps.
-  public var checksum = Checksum.none
+  public var checksum = Checksum.auto
   /// What to do when the key is taken.
   public var ifExists = IfExists.replace
   /// Credentials that have expired are replaced without anybody's help.
@@ -53,7 +55,7 @@ public enum S3Limits {
 /// An S3 bucket (spec G3): one multipart upload for each session, one PUT for a small file, everything signed.
 ///
 /// A session's id is what a request needs to name it: the key and the server's id of the upload, both percent-encoded,
-/// with a `?` between them.
+/// with a `?` between them; and behind another one the checksum with which it was begun, if it was.
 public struct S3Destination: Destination {
   /// What S3 can do.
   public let abilities: DestinationAbilities
@@ -70,6 +72,7 @@ public struct S3Destination: Destination {
   let pathStart: String
   /// As the transport sends it.
   let host: String
+  let checksums = S3ChecksumMemory()
 
   /// A destination whose credentials and time are asked for at each request; both must be quick.
   public init(
@@ -126,23 +129,35 @@ public struct S3Destination: Destination {
 struct S3Upload: Hashable {
   var key: String
   var uploadID: String
+  /// What its parts and its end have to carry; `none` or a real one.
+  var checksum: S3Options.Checksum
 
   private static let uploadIDBytesMax = 4096
 
-  init?(key: String, uploadID: String) {
+  init?(key: String, uploadID: String, checksum: S3Options.Checksum = .none) {
     guard !uploadID.isEmpty, uploadID.utf8.count <= Self.uploadIDBytesMax else { return nil }
     self.key = key
     self.uploadID = uploadID
+    self.checksum = checksum
   }
 
   init?(sessionID: String) {
     let parts = sessionID.split(separator: "?", omittingEmptySubsequences: false)
-    guard parts.count == 2, let key = PercentEncoding.decode(parts[0]), let id = PercentEncoding.decode(parts[1])
+    guard (2...3).contains(parts.count), let key = PercentEncoding.decode(parts[0]),
+      let id = PercentEncoding.decode(parts[1])
     else { return nil }
-    self.init(key: key, uploadID: id)
+    guard parts.count == 3 else {
+      self.init(key: key, uploadID: id)
+      return
+    }
+    guard let checksum = S3Options.Checksum(rawValue: String(parts[2])), checksum != .auto else { return nil }
+    self.init(key: key, uploadID: id, checksum: checksum)
   }
 
-  var sessionID: String {
+  /// Its name without what only we know of it.
+  var listedID: String {
     "\(PercentEncoding.encode(key, keepsSlashes: true))?\(PercentEncoding.encode(uploadID))"
   }
+
+  var sessionID: String { checksum == .none ? listedID : "\(listedID)?\(checksum.rawValue)" }
 }

@@ -18,13 +18,17 @@ struct LeftoverPlan: Hashable {
   ///   - candidates: Sessions that this spool began more than a week ago.
   ///   - inUse: Those of files that are known, and those that are being ended.
   ///   - pages: What the server says that it has; empty when it was not asked, or did not answer.
-  init(candidates: [String], inUse: Set<String>, pages: [SessionPage], atSeconds now: Int64) {
+  ///   - listedID: What a session is called there.
+  init(
+    candidates: [String], inUse: Set<String>, pages: [SessionPage], atSeconds now: Int64,
+    listedID: (String) -> String = { $0 }
+  ) {
     let left = candidates.filter { !inUse.contains($0) }
     let listed = pages.flatMap(\.sessions)
-    let known = Set(candidates)
+    let known = Set(candidates.map(listedID)).union(inUse.map(listedID))
     strangers =
       listed.count {
-        !known.contains($0.id) && !inUse.contains($0.id)
+        !known.contains($0.id)
           && $0.begunAtSeconds.map { $0 < Self.latestBegin(atSeconds: now) } ?? false
       }
     // Servers do not agree on where a page begins: only a list of one page says that something is not there.
@@ -33,8 +37,8 @@ struct LeftoverPlan: Hashable {
       return
     }
     let there = Set(listed.map(\.id))
-    ended = left.filter { there.contains($0) }
-    gone = left.filter { !there.contains($0) }
+    ended = left.filter { there.contains(listedID($0)) }
+    gone = left.filter { !there.contains(listedID($0)) }
   }
 
   /// Sessions that began before are left over: nobody goes on with them any more (spec B, sessionMaxAge).

@@ -36,6 +36,8 @@ public protocol Destination: Sendable {
   /// The request that lists the sessions that are open at the place where files go, whoever began them, from the first on or
   /// behind ``SessionPage/next``; nil where nobody lists them.
   func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest?
+  /// What a session is called in that list.
+  func listedID(ofSession id: String) -> String
   /// A page of that list; nil when the answer is none.
   func sessionPage(in response: HTTPResponse) -> SessionPage?
 }
@@ -82,6 +84,9 @@ extension Destination {
   /// There is no such list.
   public func sessionListRequest(after next: String?, at endpoint: EndpointID) -> HTTPRequest? { nil }
 
+  /// As everywhere else.
+  public func listedID(ofSession id: String) -> String { id }
+
   /// Nobody was asked.
   public func sessionPage(in response: HTTPResponse) -> SessionPage? { nil }
 }
@@ -90,7 +95,7 @@ extension Destination {
 public struct SessionPage: Hashable, Sendable {
   /// One of them.
   public struct Session: Hashable, Sendable {
-    /// As ``SessionIdentity/id``.
+    /// What ``Destination/listedID(ofSession:)`` makes of ``SessionIdentity/id``.
     public var id: String
     /// When it began by the server's clock, seconds since 1970; nil when the server does not say.
     public var begunAtSeconds: Int64?

@@ -33,6 +33,15 @@ import Testing
     #expect(plan.gone == ["gone"])
   }
 
+  @Test func theListMayCallThemOtherwise() {
+    let plan = LeftoverPlan(
+      candidates: ["OURS", "GONE"], inUse: ["NEW"], pages: [page([("ours", 5), ("new", 5)])], atSeconds: Self.now,
+      listedID: { $0.lowercased() })
+    #expect(plan.ended == ["OURS"])
+    #expect(plan.gone == ["GONE"])
+    #expect(plan.strangers == 0)
+  }
+
   @Test(arguments: [
     [], [SessionPage(sessions: [], next: "a")], [SessionPage(sessions: [], next: "a"), SessionPage(sessions: [])],
   ])
