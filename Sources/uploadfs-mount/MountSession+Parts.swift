@@ -87,7 +87,8 @@ extension MountSession {
       if let s3 = configuration.s3, let s3Credentials {
         return try S3Destination(
           address: s3.address, options: options(of: s3, configuration, renewsCredentials: s3Credentials.renews),
-          credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) })
+          credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) },
+          whenExpired: { s3Credentials.refused() })
       }
       if let tus = configuration.tus {
         return try TusDestination(

@@ -17,7 +17,10 @@ final class S3CredentialSource: Sendable {
   private let environment: [String: String]
   private let logger: Logger
   private let current: Mutex<S3Credentials>
-  private let isStopping = DispatchSemaphore(value: 0)
+  private let isStopping = Mutex(false)
+  /// The server says that the present ones have ended, which only it knows for certain.
+  private let areRefused = Mutex(false)
+  private let wakeUp = DispatchSemaphore(value: 0)
   /// They may be others one day.
   let renews: Bool
 
@@ -43,20 +46,49 @@ final class S3CredentialSource: Sendable {
     !renews || DedicatedThread.start { [self] in renewUntilStopped() }
   }
 
-  func stop() { isStopping.signal() }
+  func stop() {
+    isStopping.withLock { $0 = true }
+    wakeUp.signal()
+  }
+
+  /// The server has refused them as expired: others are fetched at once. May be called from any thread, as often as requests
+  /// are refused.
+  func refused() {
+    let isNew = areRefused.withLock { areRefused in
+      defer { areRefused = true }
+      return !areRefused
+    }
+    if isNew { wakeUp.signal() }
+  }
 
   private func renewUntilStopped() {
-    while isStopping.wait(timeout: .now() + .seconds(Int(Self.interval))) == .timedOut {
+    // A command is not run again and again for keys that are refused as soon as they come.
+    var lastRun = Self.monotonicSeconds - Self.interval
+    while true {
+      _ = wakeUp.wait(timeout: .now() + .seconds(Int(Self.interval)))
+      if isStopping.withLock({ $0 }) { return }
+      let areRefused = areRefused.withLock { areRefused in
+        defer { areRefused = false }
+        return areRefused
+      }
       // Without an end they can only change in the files, which costs nothing to read; a command is run when it has to be.
       let expiry = credentials.expiresAtSeconds
-      guard expiry.map({ $0 - Self.margin <= Int64(time(nil)) }) ?? true else { continue }
+      let mayRun = areRefused && Self.monotonicSeconds - lastRun >= Self.interval
+      guard mayRun || expiry.map({ $0 - Self.margin <= Int64(time(nil)) }) ?? true else { continue }
       do throws(ToolFailure) {
-        let renewed = try Self.ofFiles(profile, environment, logger, runsCommands: expiry != nil)
+        let renewed = try Self.ofFiles(profile, environment, logger, runsCommands: mayRun || expiry != nil)
+        if mayRun || expiry != nil { lastRun = Self.monotonicSeconds }
         current.withLock { $0 = renewed ?? $0 }
       } catch {
         logger.warning("the S3 credentials cannot be renewed", metadata: ["reason": "\(error.message)"])
       }
     }
+  }
+
+  private static var monotonicSeconds: Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec)
   }
 
   private static func ofEnvironment(_ environment: [String: String]) throws(ToolFailure) -> S3Credentials? {

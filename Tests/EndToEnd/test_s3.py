@@ -1,6 +1,8 @@
 """Delivery to S3 (spec G3): whole, while it is written, and interrupted. Contents are compared at the server."""
 
 import contextlib
+import datetime
+import json
 import os
 import sqlite3
 
@@ -252,6 +254,42 @@ def test_a_server_that_refuses_checksums_is_asked_without_and_nobody_notices(mot
         write_random(mount.root / "b.mov", 3 * PART)
         mount.wait_all()
         assert front.count("POST", "uploads", status) == 1 and front.count("PUT", "", status) == 1
+
+
+def test_keys_that_end_in_mid_upload_cost_nothing_that_was_acknowledged(moto, new_s3_mount, folder):
+    accepted = {"first"}
+
+    def print_keys(token):
+        # They say that they end much later, so only the server's word can make the mount fetch others.
+        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        (folder / "answer").write_text(json.dumps({
+            "Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET, "SessionToken": token,
+            "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ")}))
+
+    def refuses(method, path, headers):
+        return None if headers.get("x-amz-security-token") in accepted else (403, "ExpiredToken")
+
+    print_keys("first")
+    runs = folder / "runs"
+    (folder / "config").write_text(f"[profile ending]\ncredential_process = echo run >>{runs}; cat '{folder}/answer'\n")
+    environment = {name: value for name, value in credentials().items() if not name.startswith("AWS_")}
+    environment |= {
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"), "AWS_CONFIG_FILE": str(folder / "config")}
+    with S3Front(moto.port, refuses) as front, ThrottlingProxy(front.port, rate=12_000_000) as proxy:
+        mount = new_s3_mount(moto.url(port=proxy.port), "--s3-profile", "ending", environment=environment)
+        write_random(mount.root / "a.mov", 16 * PART)
+        done = mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 4)[-1]["chunks"]["done"]
+        print_keys("second")
+        accepted.clear()
+        accepted.add("second")
+        mount.wait_all()
+        assert front.count("PUT", "", 403) >= 1
+        stored = [path for method, path, status in front.served if method == "PUT" and status == 200]
+    assert moto.object("a.mov") == (mount.root / "a.mov").read_bytes()
+    # What was acknowledged under the first keys belongs to the upload under the second.
+    assert done >= 4 and len(stored) == len(set(stored)) == 16, stored
+    assert runs.read_text() == "run\n" * 2
+    assert "second" not in mount.program.log.replace("seconds", "")
 
 
 def test_objects_tell_where_they_came_from(moto, new_s3_mount):

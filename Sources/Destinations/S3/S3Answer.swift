@@ -63,12 +63,20 @@ struct S3Answer {
     }
   }
 
+  /// The credentials have ended; MinIO says InvalidTokenId.
+  var isExpired: Bool {
+    switch code {
+    case "ExpiredToken", "TokenRefreshRequired", "InvalidToken", "InvalidTokenId", "RequestExpired": true
+    default: false
+    }
+  }
+
   /// Failures for which somebody has to look at the settings, and what the status alone says.
   private func accessFailure(
     _ code: String, _ said: String, _ region: String, _ renewsCredentials: Bool
   ) -> StepFailure {
     switch code {
-    case "ExpiredToken", "TokenRefreshRequired", "InvalidToken":
+    case _ where isExpired:
       // Others are on their way.
       guard !renewsCredentials else { return StepFailure(.busy, "\(said): newer credentials are awaited.") }
       return StepFailure(.unauthorized, "\(said): the credentials have expired; provide others and start again.")

@@ -117,7 +117,8 @@ extension S3Destination {
   }
 
   private func refused(_ answer: S3Answer) -> StepOutcome {
-    .refused(
+    if answer.isExpired { whenExpired() }
+    return .refused(
       answer.failure(
         at: address.text, region: signature.region, renewsCredentials: options.renewsCredentials))
   }

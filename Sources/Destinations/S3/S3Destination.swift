@@ -67,6 +67,7 @@ public struct S3Destination: Destination {
   let signature: SignatureV4
   let credentials: @Sendable () -> S3Credentials
   let secondsSince1970: @Sendable () -> Int64
+  let whenExpired: @Sendable () -> Void
   /// In front of a percent-encoded key: the URL's start, and the path's start, which is signed.
   let urlStart: String
   let pathStart: String
@@ -74,15 +75,18 @@ public struct S3Destination: Destination {
   let host: String
   let checksums = S3ChecksumMemory()
 
-  /// A destination whose credentials and time are asked for at each request; both must be quick.
+  /// A destination whose credentials and time are asked for at each request; both must be quick. `whenExpired` is told, from
+  /// any thread, whenever the server says that the credentials have ended.
   public init(
     address: S3Address, options: S3Options = S3Options(),
-    credentials: @escaping @Sendable () -> S3Credentials, secondsSince1970: @escaping @Sendable () -> Int64
+    credentials: @escaping @Sendable () -> S3Credentials, secondsSince1970: @escaping @Sendable () -> Int64,
+    whenExpired: @escaping @Sendable () -> Void = {}
   ) throws(DestinationError) {
     self.address = address
     self.options = options
     self.credentials = credentials
     self.secondsSince1970 = secondsSince1970
+    self.whenExpired = whenExpired
     let region = options.region ?? address.regionOfHost ?? S3Address.regionDefault
     let isRegion = region.utf8.allSatisfy {
       PercentEncoding.encode(String(UnicodeScalar($0))).utf8.count == 1
