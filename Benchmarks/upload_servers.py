@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -81,7 +82,8 @@ class S3Server:
         self.folder = work / self.name.replace(" ", "-")
         self.folder.mkdir()
         self.program = Program(self.command(), work / f"{self.folder.name}.log", CREDENTIALS)
-        stack.callback(self.program.stop)
+        # What it has is thrown away, and SeaweedFS would take its time.
+        stack.callback(self.program.stop, signal.SIGKILL)
         wait_for_port(self.program, self.port)
         self.make_bucket()
 
@@ -123,10 +125,10 @@ class SeaweedServer(S3Server):
         settings = self.folder / "s3.json"
         settings.write_text(json.dumps({"identities": [identity]}))
         (self.folder / "data").mkdir()
-        master, volume, filer = free_port(), free_port(), free_port()
+        self.filer_port = free_port()
         ports = [
-            f"-master.port={master}", f"-master.port.grpc={free_port()}", f"-volume.port={volume}",
-            f"-volume.port.grpc={free_port()}", f"-filer.port={filer}", f"-filer.port.grpc={free_port()}",
+            f"-master.port={free_port()}", f"-master.port.grpc={free_port()}", f"-volume.port={free_port()}",
+            f"-volume.port.grpc={free_port()}", f"-filer.port={self.filer_port}", f"-filer.port.grpc={free_port()}",
             f"-s3.port={self.port}", f"-s3.port.grpc={free_port()}"]
         return [
             peer("weed"), "-logtostderr", "server", f"-dir={self.folder / 'data'}", "-ip=127.0.0.1",
@@ -145,20 +147,13 @@ class SeaweedServer(S3Server):
 
 
 class TusServer:
-    """resumable-upload, which has concatenation, as the end-to-end tests run it; and a link with a delay before it."""
+    """A tus server that has concatenation, behind a link with a delay."""
 
     def __init__(self, work, stack, proxy, delay_ms, window):
-        folder = work / "tus"
-        folder.mkdir()
-        program = Program(
-            [peer("python"), REPOSITORY / "Tests" / "EndToEnd" / "tus_program.py", "resumable-upload", "0", folder,
-             "{}"], work / "tus.log")
-        stack.callback(program.stop, patience=3.0)
-        port = program.read_until(r"^listening (\d+)$")[1]
+        port, path = self.start(work, stack)
         link = Program([proxy, port, delay_ms, window], work / "link.log")
         stack.callback(link.stop)
-        self.address = f"http://127.0.0.1:{link.read_until(r'^listening ([0-9]+)$')[1]}/files"
-        self.published = folder / "published"
+        self.address = f"http://127.0.0.1:{link.read_until(r'^listening ([0-9]+)$')[1]}{path}"
         # The handshake and one request.
         if (seconds := self.seconds_to_answer()) < 4 * delay_ms / 1000:
             raise Failed(f"a first request over the link took {1000 * seconds:.0f} ms: it delays nothing")
@@ -168,6 +163,41 @@ class TusServer:
         request = urllib.request.Request(self.address, method="OPTIONS")
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=15):
             return time.monotonic() - start
+
+
+class PythonTusServer(TusServer):
+    """resumable-upload, as the end-to-end tests run it."""
+
+    name = "resumable-upload"
+
+    def start(self, work, stack):
+        folder = work / "tus"
+        folder.mkdir()
+        program = Program(
+            [peer("python"), REPOSITORY / "Tests" / "EndToEnd" / "tus_program.py", "resumable-upload", "0", folder,
+             "{}"], work / "tus.log")
+        stack.callback(program.stop, signal.SIGKILL)
+        self.published = folder / "published"
+        return program.read_until(r"^listening (\d+)$")[1], "/files"
+
+    def take(self, name, path):
+        """Moves what arrived under a name to a path."""
+        shutil.move(self.published / name, path)
+
+
+class SeaweedTusServer(TusServer):
+    """The filer of SeaweedFS. Where a file goes is in the address that uploads are made at."""
+
+    name = "SeaweedFS"
+
+    def start(self, work, stack):
+        self.filer = SeaweedServer(work, stack).filer_port
+        return self.filer, "/.tus/captures/one"
+
+    def take(self, name, path):
+        address = f"http://127.0.0.1:{self.filer}/captures/one"
+        run_quietly([installed("curl"), "--silent", "--show-error", "--fail", "--output", path, address])
+        run_quietly([installed("curl"), "--silent", "--show-error", "--fail", "--request", "DELETE", address])
 
 
 FORM_SERVER = """
