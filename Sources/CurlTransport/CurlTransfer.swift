@@ -17,6 +17,8 @@ final class CurlTransfer {
   private var stallMeter: StallMeter?
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
   private var violation: String?
+  /// How often libcurl was about to send it; counted for a request that is to be sent once.
+  private var beginnings = 0
   /// The part of the body that comes while it is sent, and the bytes of it that libcurl reads from.
   private let stream: (any StreamedBytes)?
   private var streamedBytes: (any PinnedBytes)?
@@ -55,7 +57,7 @@ final class CurlTransfer {
     onCompletion(
       result.mapError { error in
         var error = error
-        error.mayHaveArrived = handle.hasGivenBody
+        error.mayHaveArrived = request.body.byteCount == 0 ? beginnings > 0 : handle.hasGivenBody
         return error
       })
   }
@@ -88,6 +90,10 @@ final class CurlTransfer {
   /// What the transfer's end means.
   func result(for code: CURLcode) -> Result<HTTPResponse, TransportError> {
     if let violation { return .failure(TransportError(.protocolViolation, "\(target.host) \(violation)")) }
+    if request.isSentOnce, beginnings > 1 {
+      return .failure(
+        TransportError(.connectionLost, "\(target.host) closed the connection before it answered"))
+    }
     if let streamFailure, !head.isComplete { return .failure(TransportError(.bodyUnavailable, streamFailure)) }
     guard code == CURLE_OK || isAnswered(despite: code) else {
       let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
@@ -249,6 +255,7 @@ extension CurlTransfer {
     try handle.set(CURLOPT_HEADERDATA, context)
     try handle.set(CURLOPT_WRITEFUNCTION, onResponseBytes)
     try handle.set(CURLOPT_WRITEDATA, context)
+    if request.isSentOnce { try handle.setBegin(onBegin, context: context) }
     guard request.sentBytes != nil else { return }
     try handle.setProgress(onProgress)
     try handle.set(CURLOPT_XFERINFODATA, context)
@@ -259,6 +266,13 @@ extension CurlTransfer {
 // MARK: - Callbacks
 
 extension CurlTransfer {
+  /// False when the request must not be sent again: libcurl does that by itself when a kept-alive connection is closed before
+  /// the answer, whether the server has read the request or not.
+  fileprivate func begins() -> Bool {
+    beginnings += 1
+    return !request.isSentOnce || beginnings == 1
+  }
+
   fileprivate func receivedHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
     guard head.consume(line) else {
       violation = "sent more than \(ResponseHead.bytesMax >> 10) KiB of header fields"
@@ -309,6 +323,14 @@ extension CurlTransfer {
 
 // Global functions: closures for C that are formed in an isolated context would carry that isolation to the curl
 // thread. Returning fewer bytes than were offered makes libcurl end the transfer with CURLE_WRITE_ERROR.
+
+private func onBegin(
+  _ context: UnsafeMutableRawPointer?, _ theirAddress: UnsafeMutablePointer<CChar>?,
+  _ ourAddress: UnsafeMutablePointer<CChar>?, _ theirPort: Int32, _ ourPort: Int32
+) -> Int32 {
+  guard let context, CurlTransfer.of(context).begins() else { return CURL_PREREQFUNC_ABORT }
+  return CURL_PREREQFUNC_OK
+}
 
 private func onHeaderLine(
   _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?

@@ -107,6 +107,11 @@ final class EasyHandle {
     try check(uploadfs_curl_set_acknowledgement_timeout(pointer, milliseconds), CURLOPT_SOCKOPTFUNCTION)
   }
 
+  /// Has somebody asked each time that the request is about to be sent; `CURL_PREREQFUNC_ABORT` ends the transfer.
+  func setBegin(_ begin: @escaping curl_prereq_callback, context: UnsafeMutableRawPointer) throws(TransportError) {
+    try check(uploadfs_curl_set_begin(pointer, begin, context), CURLOPT_PREREQFUNCTION)
+  }
+
   /// A part of a request's body.
   enum BodyPart {
     /// Bytes that outlive the transfer.

@@ -55,7 +55,7 @@ struct PublicationTrial {
     let token: String
     switch sent {
     case .chunkStored: token = ""
-    case .chunkStoredAs(let name): token = name
+    case .chunkStoredAs(let name, _): token = name
     default: return sent
     }
     var proof = CommitProof(sessionID: id)

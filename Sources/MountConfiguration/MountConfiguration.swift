@@ -172,7 +172,7 @@ public struct FormSettings: Hashable, Sendable {
   /// Further fields.
   public var fields: [FormField]
   /// What follows when it is not known how a request ended.
-  public var unclear: FormOptions.Unclear
+  public var unclear: UnclearEnd
   /// The largest file that is sent; nil when no limit is known.
   public var fileBytesMax: UInt64?
 }
@@ -185,6 +185,8 @@ public struct TusSettings: Hashable, Sendable {
   public var profile: TusProfile
   /// Part of every upload's metadata.
   public var metadata: [TusMetadataEntry]
+  /// What follows when it is not known how a request ended.
+  public var unclear: UnclearEnd
 }
 
 /// Turns the text of one setting into its value; each error names the setting as the user wrote it.
@@ -353,7 +355,7 @@ private struct SettingReader {
   func tus(allowPlainHTTP: Bool) throws(ConfigurationError) -> TusSettings? {
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard TusAddress.isOne(text) else {
-      for setting in [Setting.tusProfile, .tusMetadata] {
+      for setting in [Setting.tusProfile, .tusMetadata, .tusUnclear] {
         guard let given = sources[setting] else { continue }
         throw ConfigurationError("\(given.name(of: setting)) is for a destination of tus+https:// only")
       }
@@ -373,7 +375,8 @@ private struct SettingReader {
     do {
       return TusSettings(
         address: try TusAddress(text, allowPlainHTTP: allowPlainHTTP),
-        profile: try choice(.tusProfile) ?? .standard, metadata: metadata)
+        profile: try choice(.tusProfile) ?? .standard, metadata: metadata,
+        unclear: try choice(.tusUnclear) ?? TusOptions().unclear)
     } catch let error as DestinationError {
       let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
       throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")

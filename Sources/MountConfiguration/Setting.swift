@@ -23,6 +23,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case maxUploadSize = "max-upload-size"
   case tusProfile = "tus-profile"
   case tusMetadata = "tus-metadata"
+  case tusUnclear = "tus-unclear"
   case ca
   case destination
   case upload
@@ -92,7 +93,8 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     switch self {
     case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
       .s3Style, .s3Checksum, .s3IfExists,
-      .formField, .formExtra, .formUnclear, .maxUploadSize, .tusProfile, .tusMetadata, .chunkSize:
+      .formField, .formExtra, .formUnclear, .maxUploadSize, .tusProfile, .tusMetadata, .tusUnclear,
+      .chunkSize:
       .own
     case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP: .inherited
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,

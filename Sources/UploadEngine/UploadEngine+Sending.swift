@@ -85,8 +85,8 @@ extension UploadEngine {
     }
   }
 
-  /// Pages of the longest list that a destination has, and some.
-  private static let followUpsMax = 16
+  /// A look at each part of the largest upload (``ChunkRows/growing``), and some.
+  private static let followUpsMax = 256
 
   func lookAtProgress() {
     let sent = sentCounters.withLock { $0.mapValues(\.value) }

@@ -137,6 +137,7 @@ extension MountSession {
     var options = TusOptions()
     options.metadata = tus.metadata
     options.staysAtOrigin = configuration.tokenCommand != nil
+    options.unclear = tus.unclear
     options.parallelChunks = configuration.parallel
     options.wholeFileBytesMax = configuration.chunkBytes
     options.fileBytesMax = configuration.fileBytesMax

@@ -87,6 +87,12 @@ struct SettingOptions: ParsableArguments {
     help: ArgumentHelp("Metadata of each tus upload, as key=value; can be given more than once.", valueName: "entry"))
   var tusMetadata: [String] = []
 
+  @Option(
+    help: ArgumentHelp(
+      "When a tus server may have a file or not: retry (default), or hold it until somebody has looked.",
+      valueName: "policy"))
+  var tusUnclear: String?
+
   @Option(help: ArgumentHelp("PEM file of the certification authorities to trust.", valueName: "file"))
   var ca: String?
 
@@ -185,7 +191,7 @@ struct SettingOptions: ParsableArguments {
       .formField: formField, .formExtra: Self.lines(formExtra), .formUnclear: formUnclear,
       .maxUploadSize: maxUploadSize, .s3Region: s3Region,
       .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists,
-      .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata), .ca: ca,
+      .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata), .tusUnclear: tusUnclear, .ca: ca,
       .destination: Self.lines(destination),
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),

@@ -137,6 +137,21 @@ extension CurlTransportTests {
     }
   }
 
+  @Test("A request without a body is sent once, too, and may have arrived")
+  func sentOnceWithoutBody() async throws {
+    try await withServer { server, transport in
+      var request = HTTPRequest(.post, try server.url("/closes-reused"), body: .bytes([]))
+      #expect(try await transport.send(request).get().status == 200)
+      #expect(try await transport.send(request).get().status == 200)
+      request.isSentOnce = true
+      guard case .failure(let error) = await transport.send(request) else {
+        Issue.record("it was sent again")
+        return
+      }
+      #expect(error.kind == .connectionLost && error.mayHaveArrived)
+    }
+  }
+
   @Test("Whether all of a request was on its way is known", arguments: [("body", false), ("response", true)])
   func knowsWhatMayHaveArrived(place: String, mayHaveArrived: Bool) async throws {
     try await withServer { server, transport in

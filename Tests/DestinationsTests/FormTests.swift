@@ -171,7 +171,7 @@ private final class TestStream: StreamedFile {
 
   // MARK: - No answer
 
-  private func lost(_ kind: TransportError.Kind, mayHaveArrived: Bool, _ unclear: FormOptions.Unclear) throws
+  private func lost(_ kind: TransportError.Kind, mayHaveArrived: Bool, _ unclear: UnclearEnd) throws
     -> StepFailure.Kind?
   {
     var error = TransportError(kind, "it broke")

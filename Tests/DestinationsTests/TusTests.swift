@@ -447,17 +447,189 @@ enum TusFixture {
     #expect(destination.outcome(of: mixed, responses: []) == .incomplete(missing: [48, 49]))
   }
 
-  @Test func refusedCommit_looksForWhatIsGone() throws {
-    let step = TusFixture.commit(["/files/a#9", "/files/b#9"], size: 18)
+  @Test func refusedCommit_sendsOnlyAgainWhatIsGone() throws {
+    let step = TusFixture.commit(["/files/a#9", "/files/b#9", "/files/c#2"], size: 20)
     let (requests, gone) = TusFixture.run(
-      step, try joining(), [Fixture.answer(400), TusFixture.at(9, status: 200), Fixture.answer(404)])
-    #expect(requests.map(\.url).suffix(2).map { String($0.suffix(2)) } == ["/a", "/b"])
-    #expect(gone.failure?.kind == .sessionGone)
+      step, try joining(),
+      [Fixture.answer(400), TusFixture.at(9, status: 200), Fixture.answer(404), Fixture.answer(410)])
+    #expect(requests.map(\.url).suffix(3).map { String($0.suffix(2)) } == ["/a", "/b", "/c"])
+    #expect(gone == .incomplete(missing: [1, 2]))
+  }
+
+  @Test func refusedCommit_ofWhatIsAllThereIsRefused() throws {
+    let step = TusFixture.commit(["/files/a#9", "/files/b#9"], size: 18)
     let (_, refused) = TusFixture.run(
       step, try joining(), [Fixture.answer(400), TusFixture.at(9, status: 200), TusFixture.at(9, status: 200)])
     #expect(refused.failure?.kind == .badRequest)
     let (_, busy) = TusFixture.run(step, try joining(), [Fixture.answer(503)])
     #expect(busy.failure?.kind == .busy)
+  }
+
+  // MARK: - Lost answers
+
+  private static let unfinished = TusFixture.everything + ",creation-defer-length,concatenation-unfinished"
+  private let three = ["/files/a#9", "/files/b#9", "/files/c#2"]
+
+  private func latching(_ headers: [HTTPHeader] = []) throws -> TusDestination {
+    let destination = try TusFixture.destination()
+    _ = TusFixture.run(.prewarm, destination, [TusFixture.discovery(Self.unfinished, headers)])
+    return destination
+  }
+
+  private func lost(mayHaveArrived: Bool = true, _ kind: TransportError.Kind = .connectionLost) -> TransportError {
+    var error = TransportError(kind, "it broke")
+    error.mayHaveArrived = mayHaveArrived
+    return error
+  }
+
+  @Test func latch_completesWhatWasJoined() throws {
+    let (requests, outcome) = TusFixture.run(
+      TusFixture.commit(three, size: 20), try latching(),
+      [TusFixture.created("/files/l"), TusFixture.created("/files/f"), TusFixture.at(0)])
+    #expect(requests[0].header("upload-concat") == "partial" && requests[0].header("upload-defer-length") == "1")
+    #expect(requests[1].header("upload-concat") == "final;/files/a /files/b /files/c /files/l")
+    #expect(requests[1].isSentOnce && requests[1].header("upload-length") == nil)
+    #expect(requests[2].method == .patch && requests[2].url.hasSuffix("/files/l"))
+    #expect(requests[2].header("upload-length") == "0" && requests[2].header("upload-offset") == "0")
+    guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(receipt.id == "https://up.example.org:8443/files/f")
+  }
+
+  /// A commit of which the last answer is lost.
+  private func breakOff(_ destination: TusDestination, _ step: UploadStep, _ answers: [HTTPResponse]) -> StepOutcome {
+    _ = destination.request(for: step)
+    for count in 0..<answers.count {
+      #expect(destination.followUp(of: step, after: Array(answers[...count])) != nil)
+    }
+    return destination.outcome(of: step, lost: lost())
+  }
+
+  @Test func lostCompletion_isLookedForAndNotRepeated() throws {
+    let step = TusFixture.commit(three, size: 20)
+    let begun = [TusFixture.created("/files/l"), TusFixture.created("/files/f")]
+    let complete = try latching()
+    #expect(breakOff(complete, step, begun).failure?.kind == .transport(.connectionLost))
+    let (looks, found) = TusFixture.run(step, complete, [TusFixture.at(20, status: 200)])
+    #expect(looks[0].method == .head && looks[0].url.hasSuffix("/files/f"))
+    guard case .published(let receipt) = found else { return #expect(Bool(false), "\(found)") }
+    #expect(receipt.id == "https://up.example.org:8443/files/f")
+
+    let incomplete = try latching()
+    _ = breakOff(incomplete, step, begun)
+    let (requests, outcome) = TusFixture.run(step, incomplete, [Fixture.answer(200), TusFixture.at(0)])
+    #expect(requests.map(\.method) == [.head, .patch] && requests[1].url.hasSuffix("/files/l"))
+    guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
+
+    let stillJoining = try latching()
+    _ = breakOff(stillJoining, step, begun)
+    let (_, later) = TusFixture.run(step, stillJoining, [Fixture.answer(200), Fixture.answer(403)])
+    #expect(later.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test(arguments: [403, 404, 409]) func completion_thatIsRefusedIsLookedFor(status: Int) throws {
+    let step = TusFixture.commit(three, size: 20)
+    let begun = [TusFixture.created("/files/l"), TusFixture.created("/files/f"), Fixture.answer(status)]
+    let (requests, complete) = TusFixture.run(step, try latching(), begun + [TusFixture.at(20, status: 200)])
+    #expect(requests[3].method == .head && requests[3].url.hasSuffix("/files/f"))
+    guard case .published = complete else { return #expect(Bool(false), "\(complete)") }
+    let (_, incomplete) = TusFixture.run(step, try latching(), begun + [Fixture.answer(200)])
+    #expect(incomplete.failure?.kind == .unexpectedAnswer)
+  }
+
+  @Test func lostAddress_isNeverCompleted() throws {
+    let step = TusFixture.commit(three, size: 20)
+    let destination = try latching()
+    let outcome = breakOff(destination, step, [TusFixture.created("/files/l")])
+    #expect(outcome.failure?.kind == .transport(.connectionLost) && outcome.failure?.message == "it broke")
+    let (requests, _) = TusFixture.run(
+      step, destination, [TusFixture.created("/files/m"), TusFixture.created("/files/g"), TusFixture.at(0)])
+    #expect(requests[1].header("upload-concat")?.hasSuffix(" /files/m") == true)
+    #expect(requests[2].url.hasSuffix("/files/m"))
+  }
+
+  @Test func joinedUpload_ofAnotherContentOrThatIsGoneIsReplaced() throws {
+    let begun = [TusFixture.created("/files/l"), TusFixture.created("/files/f")]
+    let step = TusFixture.commit(three, size: 20)
+    let changed = TusFixture.commit(["/files/a#9", "/files/d#9", "/files/c#2"], size: 20)
+    let destination = try latching()
+    _ = breakOff(destination, step, begun)
+    #expect(destination.request(for: changed).header("upload-defer-length") == "1")
+    let gone = try latching()
+    _ = breakOff(gone, step, begun)
+    let (requests, outcome) = TusFixture.run(
+      step, gone,
+      [Fixture.answer(404), TusFixture.created("/files/m"), TusFixture.created("/files/g"), TusFixture.at(0)])
+    #expect(requests.map(\.method) == [.head, .post, .post, .patch])
+    guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
+    #expect(receipt.id.hasSuffix("/files/g"))
+  }
+
+  @Test func joinedUpload_isEndedWithItsSession() throws {
+    let destination = try latching()
+    let step = TusFixture.commit(three, size: 20)
+    _ = breakOff(destination, step, [TusFixture.created("/files/l"), TusFixture.created("/files/f")])
+    let (requests, outcome) = TusFixture.run(
+      .abort(SessionIdentity(id: "rows 00", nonce: [])), destination, [Fixture.answer(204)])
+    #expect(requests[0].method == .delete && requests[0].url.hasSuffix("/files/f") && outcome == .ended)
+  }
+
+  @Test func latch_isLeftOutWhereItCannotBe() throws {
+    let limited = try latching([HTTPHeader("tus-max-size", "1000")])
+    let step = TusFixture.commit(three, size: 20)
+    #expect(limited.request(for: step).header("upload-concat")?.hasPrefix("final;") == true)
+    for refusals in [[Fixture.answer(400)], [TusFixture.created("/files/l"), Fixture.answer(400)]] {
+      let (requests, outcome) = TusFixture.run(step, try latching(), refusals + [TusFixture.created("/files/f")])
+      #expect(requests.last?.header("upload-concat") == "final;/files/a /files/b /files/c")
+      guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
+    }
+  }
+
+  @Test(arguments: UnclearEnd.allCases) func lostJoining_isUnclear(policy: UnclearEnd) throws {
+    let destination = try TusFixture.destination { $0.unclear = policy }
+    _ = TusFixture.run(.prewarm, destination, [options])
+    let step = TusFixture.commit(three, size: 20)
+    let request = destination.request(for: step)
+    #expect(request.isSentOnce && request.opensConnection == (policy == .hold))
+    let kind: StepFailure.Kind = policy == .hold ? .unclearEnd : .transport(.connectionLost)
+    let outcome = destination.outcome(of: step, lost: lost())
+    #expect(outcome.failure?.kind == kind && outcome.failure?.message.contains("--tus-unclear hold") == true)
+    // Nothing has arrived, or the mount stops: that is clear.
+    for error in [lost(mayHaveArrived: false), lost(.stopped)] {
+      #expect(destination.outcome(of: step, lost: error).failure?.kind == .transport(error.kind))
+    }
+    // A gateway does not know either; with a pause that was asked for, nothing was done.
+    let (_, gateway) = TusFixture.run(step, destination, [Fixture.answer(504)])
+    #expect(gateway.failure?.kind == (policy == .hold ? .unclearEnd : .serverError))
+    #expect(TusFixture.run(step, destination, [Fixture.answer(503)]).outcome.failure?.kind == .busy)
+    // An answer that was lost later is that of a look.
+    _ = destination.request(for: step)
+    _ = destination.followUp(of: step, after: [Fixture.answer(400)])
+    #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .transport(.connectionLost))
+  }
+
+  @Test func lostWholeFile_isUnclear() throws {
+    let destination = try TusFixture.destination { $0.unclear = .hold }
+    _ = TusFixture.run(.prewarm, destination, [options])
+    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let request = destination.request(for: step)
+    #expect(request.isSentOnce && request.opensConnection)
+    #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .unclearEnd)
+    #expect(
+      destination.outcome(of: TusFixture.chunk(0, of: "rows 00", ChunkPlace(rowBytes: 9)), lost: lost()).failure?.kind
+        == .transport(.connectionLost))
+  }
+
+  // MARK: - Expiry
+
+  @Test func sessionLastsAsLongAsTheLastAnswerSays() throws {
+    let destination = try opened()
+    // The server's clock is an hour behind the 1,700,000,000 of ours.
+    let times = [
+      HTTPHeader("date", "Tue, 14 Nov 2023 21:13:20 GMT"),
+      HTTPHeader("upload-expires", "Tue, 14 Nov 2023 21:14:20 GMT"),
+    ]
+    let (_, outcome) = TusFixture.run(TusFixture.chunk(0, of: one), destination, [TusFixture.at(9, times)])
+    #expect(outcome == .chunkStoredAs(token: "9", expiresAtSeconds: 1_700_000_060))
   }
 
   @Test func partialUploads_areStillThereForAll() throws {

@@ -1,7 +1,9 @@
 """Delivery to tus servers (spec G2) behind a front that does TLS 1.3: whole, while it is written, and interrupted."""
 
+import http.client
 import json
 import os
+import signal
 import subprocess
 
 import pytest
@@ -157,13 +159,14 @@ def test_what_is_written_again_is_uploaded_again(tus, new_tus_mount):
 def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=8_000_000)
     mount = new_tus_mount(tus, front=front)
-    write_random(mount.root / "a.mov", 10 * CHUNK)
-    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 1)
-    # A request that is broken off leaves an upload that nobody knows the name of: of those that are there now, each is
-    # acknowledged once as many chunks are.
-    uploads = {name for name, size in tus.uploads().items() if size}
-    mount.readings("a.mov", lambda status: status["chunks"]["done"] > len(uploads))
-    (mount.root / "a.mov").unlink()
+    # A request that is broken off leaves a partial upload that nobody knows the name of. What has a temporary name is sent
+    # and not joined, so that nothing is on its way any more.
+    name, chunks = ("a.mov", 1) if "disable_concatenation" in tus.options else ("a.mov.part", 10)
+    write_random(mount.root / name, 10 * CHUNK)
+    mount.readings(name, lambda status: status["chunks"]["done"] >= chunks)
+    uploads = set(tus.uploads())
+    assert uploads
+    (mount.root / name).unlink()
     front.rate = None
     wait_until(lambda: not uploads & tus.uploads().keys(), "the uploads are ended")
     assert tus.names() == []
@@ -210,6 +213,87 @@ def test_a_renamed_file_arrives_under_its_last_name(new_tus, new_front, new_tus_
     mount.wait_all()
     assert tus.names() == ["b.mov"]
     assert tus.file("b.mov") == content
+
+
+@pytest.mark.parametrize("answer", ["upload-defer-length: 1", "final;", "upload-length: 0"])
+def test_a_lost_answer_of_a_commit_makes_no_second_upload(new_tus, new_front, new_tus_mount, answer):
+    # The server joins parts that are not complete yet: the joined upload has an address before it is complete.
+    tus = new_tus("resumable-upload")
+    front = new_front(tus)
+    mount = new_tus_mount(tus, front=front)
+    front.swallow_one_answer(answer.encode())
+    write_random(mount.root / "a.mov", 3 * CHUNK)
+    mount.wait_all()
+    assert front.has_swallowed
+    assert tus.completions() == ["a.mov"]
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+    assert front.bytes_up < 4 * CHUNK
+
+
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+def test_where_nobody_can_tell_whether_a_file_is_there_the_policy_decides(new_tus, new_front, new_tus_mount, policy):
+    tus = new_tus("tuspyserver")
+    front = new_front(tus)
+    mount = new_tus_mount(tus, "--tus-unclear", policy, front=front)
+    front.swallow_one_answer(b"final;")
+    write_random(mount.root / "a.mov", 3 * CHUNK)
+    if policy == "hold":
+        error = mount.wait_for("a.mov", "failed")["last_error"]
+        assert error["code"] == "unclear-end" and "--tus-unclear hold" in error["message"]
+        assert tus.completions() == ["a.mov"]
+        mount.program.signal(signal.SIGUSR1)
+    else:
+        reading = mount.readings("a.mov", lambda status: status.get("last_error"))[-1]
+        assert "twice" in reading["last_error"]["message"]
+    mount.wait_all()
+    assert front.has_swallowed
+    assert tus.completions() == ["a.mov", "a.mov"]
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+    # This server drops the parts of what it has joined: that they are gone proves nothing, and all of it is sent again.
+    assert 6 <= front.bytes_up / CHUNK < 7
+
+
+def expire(tus, uploads):
+    """Waits until the server has dropped these uploads; it looks for such with each request."""
+
+    def are_gone():
+        connection = http.client.HTTPConnection("127.0.0.1", tus.port, timeout=10)
+        connection.request("OPTIONS", tus.path)
+        connection.getresponse().read()
+        connection.close()
+        return not uploads & tus.uploads().keys()
+
+    wait_until(are_gone, "the uploads have expired")
+
+
+def test_parts_that_expire_while_a_file_is_written_are_sent_again_and_nothing_else(new_tus, new_front, new_tus_mount):
+    tus = new_tus("resumable-upload", upload_expiry=8, cleanup_interval=0)
+    front = new_front(tus)
+    mount = new_tus_mount(tus, front=front)
+    content = os.urandom(9 * CHUNK)
+    with open(mount.root / "a.mov", "wb", buffering=0) as file:
+        file.write(content[:5 * CHUNK])
+        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 3)
+        early = set(tus.uploads())
+        expire(tus, early)
+        file.write(content[5 * CHUNK:])
+    mount.wait_all()
+    assert tus.file("a.mov") == content and tus.completions() == ["a.mov"]
+    assert 9 + len(early) <= front.bytes_up / CHUNK < 10 + len(early)
+
+
+def test_an_upload_that_expires_in_an_outage_begins_anew(new_tus, new_front, new_tus_mount):
+    tus = new_tus("one-upload", upload_expiry=8, cleanup_interval=0)
+    front = new_front(tus, rate=16_000_000)
+    mount = new_tus_mount(tus, front=front)
+    write_random(mount.root / "a.mov", 5 * CHUNK)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 1)
+    front.hold()
+    expire(tus, set(tus.uploads()))
+    front.rate = None
+    front.release()
+    mount.wait_all()
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes() and tus.completions() == ["a.mov"]
 
 
 def test_metadata_is_what_was_asked_for(new_tus, new_tus_mount):

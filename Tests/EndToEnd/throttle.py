@@ -22,6 +22,9 @@ class ThrottlingProxy:
         self.bytes_up = 0
         self._next_send = 0.0
         self._swallowed = None
+        self._swallowed_request = None
+        self._swallowing = set()
+        self.has_swallowed = False
         self._writers = set()
         self._server = None
         self._loop = asyncio.new_event_loop()
@@ -50,6 +53,11 @@ class ThrottlingProxy:
     def swallow_answers(self, mark):
         """An answer with these bytes in it does not arrive: its connection breaks in its place. None ends it."""
         self._swallowed = mark
+
+    def swallow_one_answer(self, mark):
+        """The answer to the next request with these bytes in its head, in any case, does not arrive, once."""
+        self.has_swallowed = False
+        self._swallowed_request = mark.lower()
 
     def cut(self):
         """Breaks every connection at once."""
@@ -101,22 +109,26 @@ class ThrottlingProxy:
         self._writers |= {writer, up_writer}
         try:
             await asyncio.gather(
-                self._copy(reader, up_writer, upstream=number), self._copy(up_reader, writer))
+                self._copy(reader, up_writer, number, is_upstream=True), self._copy(up_reader, writer, number))
         finally:
             self._writers -= {writer, up_writer}
             writer.transport.abort()
             up_writer.transport.abort()
 
-    async def _copy(self, reader, writer, upstream=None):
+    async def _copy(self, reader, writer, number, is_upstream=False):
         try:
             while data := await reader.read(16384):
                 await self._open.wait()
-                if upstream is None and self._swallowed and self._swallowed in data:
+                if not is_upstream and (number in self._swallowing or self._swallowed and self._swallowed in data):
+                    self.has_swallowed = True
                     raise ConnectionResetError
-                if upstream is not None:
+                if is_upstream:
+                    if self._swallowed_request and self._swallowed_request in data.lower():
+                        self._swallowed_request = None
+                        self._swallowing.add(number)
                     await self._pace(len(data))
                     self.bytes_up += len(data)
-                    self.bytes_by_connection[upstream] += len(data)
+                    self.bytes_by_connection[number] += len(data)
                 writer.write(data)
                 await writer.drain()
             if writer.can_write_eof():

@@ -1,7 +1,7 @@
 """Runs a tus server of other people in this process: tus_program.py KIND PORT FOLDER [OPTIONS AS JSON].
 
 It runs under the Python of .build/test-servers. What is complete is copied below FOLDER/published, under the path that its
-metadata names; the metadata is beside it, below FOLDER/metadata.
+metadata names; the metadata is beside it, below FOLDER/metadata, and FOLDER/completions has a line for each time.
 """
 
 import http.server
@@ -22,6 +22,8 @@ def publish(folder, source, metadata):
     # Whole at once, as a reader sees it.
     shutil.copyfile(source, folder / "copying")
     os.replace(folder / "copying", folder / "published" / name)
+    with open(folder / "completions", "a") as completions:
+        completions.write(name + "\n")
 
 
 def listen(port):

@@ -51,6 +51,11 @@ class TusServer(Server):
         root = self.folder / "published"
         return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
+    def completions(self):
+        """The name of each upload that was completed; that of one that was sent twice is there twice."""
+        path = self.folder / "completions"
+        return path.read_text().split("\n")[:-1] if path.is_file() else []
+
     def uploads(self):
         """The bytes of all uploads there are, finished or not: name in the server's folder → size."""
         return {

@@ -219,7 +219,7 @@ private func refusal(
 
   private static let tusValues: [Setting: String] = [
     .to: "tus+https://up.example.org:9000/files/", .spool: "/s", .tokenFile: "/t", .tusProfile: "supabase",
-    .tusMetadata: "bucketName=a b; objectName={path}",
+    .tusMetadata: "bucketName=a b; objectName={path}", .tusUnclear: "hold",
   ]
 
   @Test func everySettingOfTus_canBeGivenInEachPlace() throws {
@@ -238,6 +238,7 @@ private func refusal(
     #expect(tus.profile == .supabase && fromFlags.chunkBytes == 6 << 20 && fromFlags.isChunkSizeFixed)
     #expect(tus.metadata.map(\.key) == ["bucketName", "objectName"])
     #expect(tus.metadata.map(\.value) == ["a b", "{path}"])
+    #expect(tus.unclear == .hold)
   }
 
   @Test func chunksOfTus_areWithinWhatTheServiceTakes() throws {

@@ -51,6 +51,12 @@ static inline CURLcode uploadfs_curl_set_progress(CURL *easy, curl_xferinfo_call
   return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
 }
 
+/// For CURLOPT_PREREQFUNCTION (since 7.80), which is called each time that a request is about to be sent.
+static inline CURLcode uploadfs_curl_set_begin(CURL *easy, curl_prereq_callback begin, void *context) {
+  CURLcode code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, begin);
+  return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_PREREQDATA, context) : code;
+}
+
 /// A part of a request body. One without address comes while it is sent: from the body's source.
 struct uploadfs_curl_piece {
   const void *bytes;

@@ -5,20 +5,12 @@ public import UploadEngine
 
 /// What can be chosen about a form.
 public struct FormOptions: Hashable, Sendable {
-  /// What to do when everything was sent and no answer came: the server may have the file, or not.
-  public enum Unclear: String, CaseIterable, Sendable {
-    /// Send it again: the server may get it twice.
-    case retry
-    /// The file fails, and waits until somebody has looked.
-    case hold
-  }
-
   /// The field that holds the file.
   public var fileField = "file"
   /// Further fields, in this order.
   public var fields: [FormField] = []
   /// What follows when it is not known how a request ended.
-  public var unclear = Unclear.retry
+  public var unclear = UnclearEnd.retry
   /// The largest file that the server takes; nil when that is not known.
   public var fileBytesMax: UInt64?
   /// Requests in flight.

@@ -117,8 +117,14 @@ extension TusDestination {
     switch TusSession(session.id) {
     case .one(let one, _): upload = one
     case .partial(let partial): upload = partial
-    // Its partial uploads are ended one by one.
-    case .rows, nil: return responses.isEmpty ? .send(optionsRequest()) : .ended(.ended)
+    case .rows:
+      // Its partial uploads are ended one by one.
+      guard let joined = memory.joined(of: session.id), responses.isEmpty else {
+        memory.forgetCommit(of: session.id)
+        return responses.isEmpty ? .send(optionsRequest()) : .ended(.ended)
+      }
+      return .send(uploadRequest(.delete, joined.upload))
+    case nil: return responses.isEmpty ? .send(optionsRequest()) : .ended(.ended)
     }
     guard let answer = responses.first.map(answer) else { return .send(uploadRequest(.delete, upload)) }
     memory.forget(upload)
@@ -137,16 +143,17 @@ extension TusDestination {
     switch TusSession(sending.session.id) {
     case .one(let upload, let chunkBytes) where !concatenates(features):
       let base = UInt64(sending.index) * UInt64(chunkBytes)
-      return append(
-        body, to: upload, at: base, features, rest, lost: gone(),
-        stored: .chunkStoredAs(token: endToken(sending.index, chunkBytes, body.count)))
+      return append(body, to: upload, at: base, features, rest, lost: gone()) {
+        .chunkStoredAs(
+          token: endToken(sending.index, chunkBytes, body.count), expiresAtSeconds: $0.flatMap(expiry))
+      }
     case .rows where concatenates(features):
       if let after = sending.place.after {
         guard let partial = TusPartial(token: after) else { return .ended(rowLost()) }
         return append(
           body, to: partial.upload, at: sending.place.rowOffset, of: partial.lengthBytes, features, rest,
-          lost: rowLost(),
-          stored: .chunkStoredAs(token: after))
+          lost: rowLost()
+        ) { _ in .chunkStoredAs(token: after) }
       }
       return create(
         body, lengthBytes: sending.place.rowBytes, [HTTPHeader("upload-concat", "partial")], features, rest,
@@ -164,7 +171,7 @@ extension TusDestination {
     let body = sending.body.map { TusBody($0, sha256: sending.digest.sha256, sentBytes: sending.sentBytes) }
     let lost = StepOutcome.refused(
       StepFailure(.unexpectedAnswer, "The tus server at \(address.text) has lost an upload that it had begun."))
-    return create(
+    let next = create(
       body, lengthBytes: UInt64(body?.count ?? 0), [HTTPHeader("upload-metadata", metadata)], features, rest, lost: lost
     ) { upload, response in
       let proof = sending.proof
@@ -173,6 +180,11 @@ extension TusDestination {
           upload, sending.path, UInt64(body?.count ?? 0), merkleRoot: proof.merkleRoot, chainTip: proof.chainTip,
           response))
     }
+    guard options.unclear == .hold, case .send(var request) = next else { return next }
+    // As for a request that joins.
+    request.isSentOnce = true
+    request.opensConnection = true
+    return .send(request)
   }
 
   /// A new upload with these bytes: in one request where the server takes that, and what it did not take in others.
@@ -195,8 +207,8 @@ extension TusDestination {
       let offset = answer(response).offset ?? 0
       return append(
         body, to: upload, at: 0, of: lengthBytes, from: offset, isOurs: true, features, responses.dropFirst(),
-        lost: lost,
-        stored: stored(upload, response))
+        lost: lost
+      ) { _ in stored(upload, response) }
     }
   }
 
@@ -204,7 +216,8 @@ extension TusDestination {
   private func append(
     _ body: TusBody, to upload: String, at base: UInt64, of length: UInt64? = nil, from first: UInt64? = nil,
     isOurs: Bool = false,
-    _ features: TusFeatures, _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome, stored: StepOutcome
+    _ features: TusFeatures, _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome,
+    stored: (_ last: HTTPResponse?) -> StepOutcome
   ) -> TusNext {
     var offset = first ?? base
     let end = base + UInt64(body.count)
@@ -237,7 +250,7 @@ extension TusDestination {
       } else {
         memory.holds(upload, from: base, to: end, sha256: body.sha256)
       }
-      return .ended(stored)
+      return .ended(stored(responses.last))
     }
     memory.begins(upload, at: base, sha256: body.sha256)
     return .send(patchRequest(upload, body.from(Int(offset - base)), at: offset, features))
@@ -256,76 +269,9 @@ extension TusDestination {
       guard answer.offset == commit.sizeBytes else { return .ended(gone()) }
       memory.forget(upload)
       return .ended(.published(receipt(upload, commit, response)))
-    case .rows where concatenates(features): return join(commit, rest)
+    case .rows where concatenates(features): return join(commit, features, rest)
     case .rows, .one, .partial, nil: return .ended(gone())
     }
-  }
-
-  /// The partial uploads, joined under the file's name.
-  private func join(_ commit: SessionCommit, _ responses: ArraySlice<HTTPResponse>) -> TusNext {
-    let (partials, outdated) = rows(of: commit)
-    guard outdated.isEmpty, let first = partials.first else { return .ended(.incomplete(missing: outdated)) }
-    guard let response = responses.first else {
-      let list = partials.map { address.url(of: $0).isOurs ? $0 : address.url(of: $0).url }.joined(separator: " ")
-      let metadata = TusMetadata.field(commit.path, modifiedNanoseconds: commit.modifiedNanoseconds, options.metadata)
-      return .send(
-        creationRequest(
-          lengthBytes: nil,
-          headers: [HTTPHeader("upload-concat", "final;\(list)"), HTTPHeader("upload-metadata", metadata)],
-          limits: HTTPRequestLimits(total: Self.joinTimeout)))
-    }
-    if response.status == 201 {
-      switch created(response) {
-      case .failure(let failure): return .ended(.refused(failure))
-      case .success(let upload):
-        for partial in partials { memory.forget(partial) }
-        return .ended(.published(receipt(upload, commit, response)))
-      }
-    }
-    let failure = answer(response).failure(limitBytes: abilities.fileBytesMax)
-    guard [400, 403, 404, 409, 410].contains(response.status) else { return .ended(.refused(failure)) }
-    // The first and the last tell whether it is for a partial upload that is gone: the oldest expire first, and a server that
-    // was set up anew has none.
-    let looked = responses.dropFirst()
-    if looked.contains(where: { answer($0).isGone }) { return .ended(gone()) }
-    if let other = looked.first(where: { !answer($0).isSuccess }) { return .ended(.refused(answer(other).failure())) }
-    if looked.isEmpty { return .send(headRequest(first)) }
-    if looked.count == 1, let last = partials.last { return .send(headRequest(last)) }
-    return .ended(.refused(StepFailure(.badRequest, failure.message, retryAfter: failure.retryAfter)))
-  }
-
-  /// A server may copy the whole file before it answers.
-  private static let joinTimeout: Duration = .seconds(600)
-
-  /// The partial uploads in the file's order, and the chunks of those that end elsewhere than their row does by now.
-  private func rows(of commit: SessionCommit) -> (partials: [String], outdated: [Int]) {
-    var partials: [String] = []
-    var outdated: [Int] = []
-    let chunkBytes = chunkBytes(of: commit)
-    var index = 0
-    while index < commit.chunks.count {
-      let row = ChunkRows.growing.row(of: index).clamped(to: 0..<commit.chunks.count)
-      let start = UInt64(row.lowerBound) &* chunkBytes
-      let end = row.upperBound == commit.chunks.count ? commit.sizeBytes : UInt64(row.upperBound) &* chunkBytes
-      let token = commit.chunks[row.lowerBound].token
-      if let partial = TusPartial(token: token), start <= end, partial.lengthBytes == end - start,
-        commit.chunks[row].allSatisfy({ $0.token == token })
-      {
-        partials.append(partial.upload)
-      } else {
-        outdated += Array(row)
-      }
-      index = row.upperBound
-    }
-    return (partials, outdated)
-  }
-
-  /// The length of a session's chunks: of those before the last it follows from any row.
-  private func chunkBytes(of commit: SessionCommit) -> UInt64 {
-    guard commit.chunks.count > 1, let first = TusPartial(token: commit.chunks[0].token) else {
-      return commit.sizeBytes
-    }
-    return first.lengthBytes
   }
 
   // MARK: - Parts of answers
@@ -334,7 +280,7 @@ extension TusDestination {
 
   private func concatenates(_ features: TusFeatures) -> Bool { options.concatenates && features.concatenates }
 
-  private func created(_ response: HTTPResponse, limitBytes: UInt64? = nil) -> Result<String, StepFailure> {
+  func created(_ response: HTTPResponse, limitBytes: UInt64? = nil) -> Result<String, StepFailure> {
     let answer = answer(response)
     guard response.status == 201 else {
       if answer.isSuccess { return .failure(failure("did not create an upload")) }
@@ -353,8 +299,11 @@ extension TusDestination {
     return .success(upload)
   }
 
+  /// When an upload expires by this machine's clock, which need not be the server's.
   private func expiry(_ response: HTTPResponse) -> Int64? {
-    response.header("upload-expires").flatMap(HTTPDate.seconds)
+    guard let expires = response.header("upload-expires").flatMap(HTTPDate.seconds) else { return nil }
+    guard let date = response.header("date").flatMap(HTTPDate.seconds) else { return expires }
+    return secondsSince1970() &+ (expires &- date)
   }
 
   /// What a chunk of a session that is one upload is known by: where it ends.
@@ -362,7 +311,7 @@ extension TusDestination {
     "\(UInt64(index) * UInt64(chunkBytes) + UInt64(byteCount))"
   }
 
-  private func receipt(_ upload: String, _ commit: SessionCommit, _ response: HTTPResponse) -> Receipt {
+  func receipt(_ upload: String, _ commit: SessionCommit, _ response: HTTPResponse) -> Receipt {
     receipt(
       upload, commit.path, commit.sizeBytes, merkleRoot: commit.merkleRoot, chainTip: commit.chainTip, response)
   }
@@ -377,7 +326,7 @@ extension TusDestination {
       merkleRoot: Hex.encode(merkleRoot), chainTip: Hex.encode(chainTip), publishedAtMilliseconds: seconds * 1000)
   }
 
-  private func gone() -> StepOutcome {
+  func gone() -> StepOutcome {
     .refused(
       StepFailure(
         .sessionGone,
@@ -393,7 +342,7 @@ extension TusDestination {
       ))
   }
 
-  private func failure(_ what: String) -> StepFailure {
+  func failure(_ what: String) -> StepFailure {
     StepFailure(.unexpectedAnswer, "The tus server at \(address.text) \(what).")
   }
 

@@ -9,6 +9,8 @@ public struct TusOptions: Hashable, Sendable {
   public var concatenates = true
   /// Uploads at other hosts are refused: whatever puts the token on requests would put it on those, too.
   public var staysAtOrigin = false
+  /// What follows when it is not known how a request ended that completes a file.
+  public var unclear = UnclearEnd.retry
   /// Requests in flight with bytes.
   public var parallelChunks = UploadConstants.maxParallelChunkUploads
   /// A file of at most this size goes in one upload of its own.
@@ -96,6 +98,14 @@ public struct TusDestination: Destination {
   /// What the response to a step means, where it needs no other.
   public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     outcome(of: step, responses: [response])
+  }
+
+  /// Whether a server may have the file depends on what was asked of it last.
+  public func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome {
+    guard error.mayHaveArrived, error.kind != .stopped, mayComplete(step) else {
+      return .refused(StepFailure(.transport(error.kind), error.message))
+    }
+    return .refused(unclear(StepFailure(.transport(error.kind), "no answer came: \(error.message)")))
   }
 
   /// What the responses to a step mean. Whatever they hold, this returns.

@@ -16,6 +16,17 @@ final class TusMemory: Sendable {
   private struct State {
     var features: TusFeatures?
     var uploads: [String: Upload] = [:]
+    var commits: [String: Commit] = [:]
+  }
+
+  /// What is known of the last commit of a session.
+  private struct Commit {
+    /// What an earlier attempt has joined; this one looks at it first.
+    var earlier: TusJoined?
+    /// What was joined, of which it is not known that it is complete.
+    var joined: TusJoined?
+    /// Parts are being joined, and with the answer they are a file.
+    var isJoining = false
   }
 
   private struct Upload {
@@ -75,5 +86,39 @@ final class TusMemory: Sendable {
 
   func forget(_ upload: String) {
     state.withLock { _ = $0.uploads.removeValue(forKey: upload) }
+  }
+
+  // MARK: - Commits
+
+  /// A commit begins, or is tried again. What was joined for another content or another name is not its business.
+  func beginsCommit(of session: String, _ request: TusJoined.Request) {
+    state.withLock {
+      if $0.commits.count >= Self.uploadsMax { $0.commits = [:] }
+      let joined = $0.commits[session]?.joined.flatMap { $0.request == request ? $0 : nil }
+      $0.commits[session] = Commit(earlier: joined, joined: joined)
+    }
+  }
+
+  /// What an earlier attempt at this commit has joined; the same as long as this attempt lasts.
+  func joinedEarlier(of session: String) -> TusJoined? { state.withLock { $0.commits[session]?.earlier } }
+
+  /// The upload exists, and is not complete yet.
+  func hasJoined(_ joined: TusJoined, of session: String) {
+    state.withLock { $0.commits[session]?.joined = joined }
+  }
+
+  /// What was joined and may not be complete.
+  func joined(of session: String) -> TusJoined? { state.withLock { $0.commits[session]?.joined } }
+
+  /// The request goes out that makes a file of the parts, or its answer is there.
+  func isJoining(_ isJoining: Bool, _ session: String) {
+    state.withLock { $0.commits[session]?.isJoining = isJoining }
+  }
+
+  /// No answer has come yet to the request that makes a file of the parts.
+  func isJoining(_ session: String) -> Bool { state.withLock { $0.commits[session]?.isJoining ?? false } }
+
+  func forgetCommit(of session: String) {
+    state.withLock { _ = $0.commits.removeValue(forKey: session) }
   }
 }

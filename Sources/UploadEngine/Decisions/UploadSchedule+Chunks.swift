@@ -28,6 +28,7 @@ extension UploadSchedule {
     }
     file.session?.held.acknowledge(digest, at: index, token: outcome.chunkToken)
     file.session?.acknowledgedSinceRecord += 1
+    if let expiresAtSeconds = outcome.chunkExpiresAtSeconds { file.session?.expiresAtSeconds = expiresAtSeconds }
     if isCurrent {
       file.transfer?.set(.done(digest), at: index)
       let byteCount = file.transfer?.plan.byteCount(of: index) ?? 0

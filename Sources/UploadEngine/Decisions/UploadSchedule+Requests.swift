@@ -272,7 +272,12 @@ extension StepOutcome {
 
   /// The name that the server gave the chunk.
   var chunkToken: String? {
-    if case .chunkStoredAs(let token) = self { token } else { nil }
+    if case .chunkStoredAs(let token, _) = self { token } else { nil }
+  }
+
+  /// When the session expires, where the acknowledgement of a chunk says so.
+  var chunkExpiresAtSeconds: Int64? {
+    if case .chunkStoredAs(_, let expiresAtSeconds) = self { expiresAtSeconds } else { nil }
   }
 }
 

@@ -469,8 +469,8 @@ public enum StepOutcome: Hashable, Sendable {
   case stillThere
   /// The chunk is stored and its digests were checked.
   case chunkStored
-  /// Likewise; from now on the server knows it by this token.
-  case chunkStoredAs(token: String)
+  /// Likewise; from now on the server knows it by this token, and may say when the session expires now (seconds since 1970).
+  case chunkStoredAs(token: String, expiresAtSeconds: Int64? = nil)
   /// Published and verified.
   case published(Receipt)
   /// The server lacks these chunks or holds other bytes for them.

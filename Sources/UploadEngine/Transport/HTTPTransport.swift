@@ -183,8 +183,8 @@ public struct HTTPRequest: Sendable {
   public var limits: HTTPRequestLimits
   /// It must not go over a connection that exists: those have been found not to move.
   public var opensConnection = false
-  /// When a connection turns out to be dead after a part of the body went into it, the request has failed: whether it is sent
-  /// again is not for the transport to decide.
+  /// When a connection turns out to be dead before there is an answer, the request has failed: whether it is sent again is not
+  /// for the transport to decide.
   public var isSentOnce = false
   /// Counts the body's bytes as they are handed to the network; nil when nobody looks.
   public var sentBytes: SentByteCounter?
