@@ -152,7 +152,9 @@ enum TusFixture {
         "mtime": "1700000000.000000001", "objectName": "x/day 1/scan%.mov",
       ])
     #expect(
-      outcome == .sessionOpened(id: "one 4194304 /files/u1", chunkBytes: 4 << 20, expiresAtSeconds: 784_111_777))
+      outcome
+        == .sessionOpened(
+          id: "one 4194304/10000000 /files/u1", chunkBytes: 4 << 20, expiresAtSeconds: 784_111_777))
   }
 
   @Test(arguments: [99, 9_999_999, 10_000_000] as [UInt64])
@@ -267,6 +269,8 @@ enum TusFixture {
   // MARK: - One upload
 
   private let one = "one 9 /files/u1"
+  private let declared = "one 9/27 /files/u1"
+  private let inDeclared = ChunkPlace(rowBytes: 27)
 
   private func opened(_ answers: [HTTPResponse] = []) throws -> TusDestination {
     let destination = try TusFixture.destination()
@@ -334,7 +338,8 @@ enum TusFixture {
     (460, .digestMismatch), (413, .tooLarge(limitBytes: nil)), (400, .badRequest), (401, .unauthorized), (429, .busy),
   ])
   func refusalsOfAChunk(status: Int, kind: StepFailure.Kind) throws {
-    let (_, outcome) = TusFixture.run(TusFixture.chunk(0, of: one), try opened(), [Fixture.answer(status)])
+    let (_, outcome) = TusFixture.run(
+      TusFixture.chunk(0, of: declared, inDeclared), try opened(), [Fixture.answer(status)])
     #expect(outcome.failure?.kind == kind)
   }
 
@@ -369,12 +374,24 @@ enum TusFixture {
 
   @Test func commitOfOneUpload_seesThatItIsAllThere() throws {
     let step = TusFixture.commit(["20"], session: one, size: 20)
-    let (requests, outcome) = TusFixture.run(step, try opened(), [TusFixture.at(20, status: 200)])
+    let (requests, outcome) = TusFixture.run(
+      step, try opened(), [TusFixture.at(20, status: 200, [HTTPHeader("upload-length", "20")])])
     #expect(requests[0].method == .head)
     guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
     #expect(receipt.sizeBytes == 20 && receipt.name == "day 1/a.mov" && receipt.merkleRoot == Hex.encode(sha256([1])))
     let (_, short) = TusFixture.run(step, try opened(), [TusFixture.at(19, status: 200)])
     #expect(short.failure?.kind == .sessionGone)
+  }
+
+  @Test func lengthThatWasDeclared_isThatOfTheFileOrTheUploadBeginsAnew() throws {
+    let destination = try opened()
+    _ = TusFixture.run(.prewarm, destination, [plain])
+    #expect(
+      destination.outcome(of: TusFixture.chunk(0, of: declared, ChunkPlace(rowBytes: 31)), responses: []).failure?.kind
+        == .sessionGone)
+    let (_, outcome) = TusFixture.run(
+      TusFixture.chunk(0, of: declared, inDeclared), destination, [TusFixture.at(9)])
+    #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
   // MARK: - Partial uploads
@@ -655,7 +672,9 @@ enum TusFixture {
     #expect(locked.failure?.kind == .conflict)
   }
 
-  @Test(arguments: ["", "one", "one x /a", "one 0 /a", "rows", "/files/u1", "/files/u1#x", "two 1 /a"])
+  @Test(arguments: [
+    "", "one", "one x /a", "one 0 /a", "one 9/ /a", "one 9/x /a", "rows", "/files/u1", "/files/u1#x", "two 1 /a",
+  ])
   func nonsense_neverTraps(session: String) throws {
     let destination = try joining()
     for status in [0, 100, 200, 201, 204, 301, 400, 404, 409, 460, 500, 999] {

@@ -188,6 +188,19 @@ def test_chunks_are_sent_while_the_file_is_written(tus, new_tus_mount):
     assert tus.file("take.mov") == content[:begin] + b"changed" + content[begin + 7:]
 
 
+def test_a_file_that_grows_while_it_is_sent_arrives(tus, new_front, new_tus_mount):
+    front = new_front(tus, rate=16_000_000)
+    mount = new_tus_mount(tus, front=front)
+    content = os.urandom(6 * CHUNK + 100)
+    (mount.root / "a.mov").write_bytes(content)
+    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 2)
+    with open(mount.root / "a.mov", "ab") as file:
+        file.write(b"more")
+    front.rate = None
+    mount.wait_all()
+    assert tus.file("a.mov") == content + b"more"
+
+
 @pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload"], indirect=True)
 def test_a_renamed_file_is_sent_once(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=16_000_000)

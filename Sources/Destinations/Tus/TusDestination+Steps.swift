@@ -81,8 +81,8 @@ extension TusDestination {
       memory.ends(upload, at: 0)
       return .ended(
         .sessionOpened(
-          id: TusSession.id(one: upload, chunkBytes: opening.chunkBytes), chunkBytes: opening.chunkBytes,
-          expiresAtSeconds: expiry(response)))
+          id: TusSession.id(one: upload, chunkBytes: opening.chunkBytes, lengthBytes: size),
+          chunkBytes: opening.chunkBytes, expiresAtSeconds: expiry(response)))
     }
   }
 
@@ -92,7 +92,7 @@ extension TusDestination {
     case .rows where concatenates(features):
       // What the partial uploads hold was acknowledged; there may be hundreds, and the commit needs all of them.
       return .ended(.stillThere)
-    case .one(let upload, let chunkBytes) where !concatenates(features):
+    case .one(let upload, let chunkBytes, _) where !concatenates(features):
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let answer = answer(response)
       if answer.isGone { return .ended(gone()) }
@@ -115,7 +115,7 @@ extension TusDestination {
   private func abort(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> TusNext {
     let upload: String
     switch TusSession(session.id) {
-    case .one(let one, _): upload = one
+    case .one(let one, _, _): upload = one
     case .partial(let partial): upload = partial
     case .rows:
       // Its partial uploads are ended one by one.
@@ -141,7 +141,9 @@ extension TusDestination {
     guard let (features, rest) = known(responses) else { return ask(responses) }
     let body = TusBody(sending.body, sha256: sending.digest.sha256, sentBytes: sending.sentBytes)
     switch TusSession(sending.session.id) {
-    case .one(let upload, let chunkBytes) where !concatenates(features):
+    case .one(let upload, let chunkBytes, let lengthBytes) where !concatenates(features):
+      // A length that was declared cannot be changed, and the file has another one by now.
+      if let lengthBytes, lengthBytes != sending.place.rowBytes { return .ended(gone()) }
       let base = UInt64(sending.index) * UInt64(chunkBytes)
       return append(body, to: upload, at: base, features, rest, lost: gone()) {
         .chunkStoredAs(
@@ -261,7 +263,7 @@ extension TusDestination {
   private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> TusNext {
     guard let (features, rest) = known(responses) else { return ask(responses) }
     switch TusSession(commit.session.id) {
-    case .one(let upload, _) where !concatenates(features):
+    case .one(let upload, _, _) where !concatenates(features):
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let answer = answer(response)
       if answer.isGone { return .ended(gone()) }

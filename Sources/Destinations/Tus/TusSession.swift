@@ -3,8 +3,8 @@ import UploadEngine
 
 /// What a session's id says. A session that is concatenated exists only here: its partial uploads are what the server has.
 enum TusSession: Hashable {
-  /// One upload; its place, and the length of a chunk.
-  case one(upload: String, chunkBytes: Int)
+  /// One upload; its place, the length of a chunk, and its own where that was declared when it was begun.
+  case one(upload: String, chunkBytes: Int, lengthBytes: UInt64?)
   /// Partial uploads.
   case rows
   /// A partial upload of a session that was given up.
@@ -14,10 +14,14 @@ enum TusSession: Hashable {
     let parts = id.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
     switch parts.first {
     case "one":
-      guard parts.count == 3, let chunkBytes = Int(parts[1]),
+      guard parts.count == 3 else { return nil }
+      let numbers = parts[1].split(separator: "/", omittingEmptySubsequences: false)
+      guard let chunkBytes = numbers.first.flatMap({ Int($0) }), numbers.count <= 2,
         (1...UploadConstants.chunkBytesMax).contains(chunkBytes)
       else { return nil }
-      self = .one(upload: parts[2], chunkBytes: chunkBytes)
+      let lengthBytes = numbers.dropFirst().first.map { UInt64($0) }
+      if case .some(nil) = lengthBytes { return nil }
+      self = .one(upload: parts[2], chunkBytes: chunkBytes, lengthBytes: lengthBytes ?? nil)
     case "rows": self = .rows
     default:
       guard let partial = TusPartial(token: id) else { return nil }
@@ -25,7 +29,9 @@ enum TusSession: Hashable {
     }
   }
 
-  static func id(one upload: String, chunkBytes: Int) -> String { "one \(chunkBytes) \(upload)" }
+  static func id(one upload: String, chunkBytes: Int, lengthBytes: UInt64?) -> String {
+    "one \(chunkBytes)\(lengthBytes.map { "/\($0)" } ?? "") \(upload)"
+  }
   static func id(rowsOf nonce: [UInt8]) -> String { "rows \(Hex.encode(nonce))" }
 }
 
