@@ -2,10 +2,10 @@
 //
 //   delay-proxy PORT DELAY_MS [WINDOW [RATE]]
 //
-// Each byte comes out DELAY_MS after it went in, in both directions. WINDOW is how many bytes are under way at most in each
-// direction of a connection (default 16 MiB: 320 MiB/s for one connection at 2 × 25 ms). RATE is the link's bytes per
-// second in each direction, over all connections (default 0: without a limit). Prints "listening PORT" and runs until it
-// is killed.
+// Each byte comes out DELAY_MS after it went in, in both directions. WINDOW is how many bytes are under way at most in
+// each direction of a connection (default 16 MiB: 640 MiB/s for one connection at 25 ms each way). RATE is the link's
+// bytes per second in each direction, over all connections (default 0: without a limit). Prints "listening PORT" and
+// runs until it is killed.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

@@ -108,8 +108,8 @@ class RcloneMount(Mount):
         return [
             peer("rclone"), "mount", f":s3:{BUCKET}", self.path, "--config", "/dev/null", "--s3-provider", "Other",
             "--s3-endpoint", self.server.endpoint, "--s3-env-auth", "--s3-no-check-bucket", "--vfs-cache-mode",
-            "writes", "--cache-dir", self.folder / "cache", "--rc", "--rc-no-auth", "--rc-addr", f"127.0.0.1:{self.control}",
-            *self.settings]
+            "writes", "--cache-dir", self.folder / "cache", "--rc", "--rc-no-auth", "--rc-addr",
+            f"127.0.0.1:{self.control}", *self.settings]
 
     def acknowledged(self, keys, size):
         return self.wait_for(

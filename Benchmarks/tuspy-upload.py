@@ -1,4 +1,4 @@
-"""Uploads a file with tuspy: tuspy-upload.py ADDRESS FILE NAME PIECE_BYTES; 0 is tuspy's default, the whole file at once.
+"""Uploads a file with tuspy: tuspy-upload.py ADDRESS FILE NAME PIECE_BYTES; 0 is its default, the whole file at once.
 
 Runs under the Python of the benchmark's peers, and prints the seconds from the first request to the last answer.
 """

@@ -18,12 +18,12 @@ from support import REPOSITORY, Failed, Program, run_tool
 PEERS = REPOSITORY / ".build" / "benchmark-peers" / "bin"
 KEY, SECRET, BUCKET = "AKIDBENCHMARK", "benchmark-secret-benchmark-secret", "captures"
 CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/dev/null",
-    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+    "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
 
 
 def install_peers():
-    """Everything that is compared with, by scripts/set-up.sh; what cannot be had is found missing where it is needed."""
+    """Everything that is compared with, by scripts/set-up.sh; what cannot be had is missed where it is needed."""
     subprocess.run(
         ["bash", "-c", ". scripts/set-up.sh && install_benchmark_peers >&2"], cwd=REPOSITORY, stdin=subprocess.DEVNULL)
 
@@ -132,7 +132,8 @@ class SeaweedServer(S3Server):
             f"-s3.port={self.port}", f"-s3.port.grpc={free_port()}"]
         return [
             peer("weed"), "-logtostderr", "server", f"-dir={self.folder / 'data'}", "-ip=127.0.0.1",
-            "-ip.bind=127.0.0.1", "-master.volumeSizeLimitMB=1024", "-volume.max=20", "-filer", "-s3", f"-s3.config={settings}", *ports]
+            "-ip.bind=127.0.0.1", "-master.volumeSizeLimitMB=1024", "-volume.max=20", "-filer", "-s3",
+            f"-s3.config={settings}", *ports]
 
     def make_bucket(self):
         """It listens before all its parts know each other."""
