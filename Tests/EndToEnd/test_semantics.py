@@ -807,7 +807,8 @@ needs_nameless_files = pytest.mark.skipif(
 
 
 def give_name(descriptor, path):
-    os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+    # os.link() follows no symbolic link unless it is given a folder's descriptor.
+    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
 
 
 @needs_nameless_files
