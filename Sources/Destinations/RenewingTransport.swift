@@ -1,14 +1,15 @@
 import Synchronization
 public import UploadEngine
 
-/// Sends requests with a bearer token that somebody gives, and asks for another one when the server refuses it (401).
+/// Sends requests with the present credential in the place of the one that they have, and asks for another one when the server
+/// refuses it (401). A request without one goes elsewhere, and gets none.
 ///
-/// Requests that the server refuses for their token wait for the next one and are sent again, and so do those that come
+/// Requests that the server refuses for their credential wait for the next one and are sent again, and so do those that come
 /// meanwhile: whoever sent them does not notice, and nothing that was acknowledged is lost. One renewal is under way at a time.
-/// A token that was fetched a moment ago and has never been accepted is not replaced: the refusal is passed on, and so is a
-/// request's second one.
+/// A credential that was fetched a moment ago and has never been accepted is not replaced: the refusal is passed on, and so is
+/// a request's second one.
 public final class RenewingTransport: HTTPTransport {
-  /// Why there is no token, for people; holds nothing of it.
+  /// Why there is no credential, for people; holds nothing of it.
   public struct Failure: Error, Hashable, Sendable {
     /// One sentence.
     public var message: String
@@ -24,8 +25,8 @@ public final class RenewingTransport: HTTPTransport {
   }
 
   private struct State {
-    var token: String
-    /// Counts the tokens.
+    var credential: Credential
+    /// Counts the credentials.
     var generation = 0
     var wasAccepted = false
     var obtainedAt: Int64
@@ -33,31 +34,34 @@ public final class RenewingTransport: HTTPTransport {
     var waiting: [Waiting] = []
   }
 
-  /// After this long a token that was never accepted may have ended unused.
-  private static let freshSeconds: Int64 = 60
-
   private let transport: any HTTPTransport
+  private let restSeconds: Int64
   private let seconds: @Sendable () -> Int64
   private let renew: @Sendable (RenewingTransport) -> Void
   private let state: Mutex<State>
 
   /// - Parameters:
-  ///   - token: The first one.
+  ///   - credential: The first one.
+  ///   - restSeconds: After so long one that was never accepted may have ended unused.
   ///   - seconds: A clock that never goes back.
-  ///   - renew: Begins to fetch another token, and returns at once; ``renewed(_:)`` says how it ended.
+  ///   - renew: Begins to fetch another one, and returns at once; ``renewed(_:)`` says how it ended.
   public init(
-    _ transport: any HTTPTransport, token: String, seconds: @escaping @Sendable () -> Int64,
+    _ transport: any HTTPTransport, credential: Credential, restSeconds: Int64 = 60,
+    seconds: @escaping @Sendable () -> Int64,
     renew: @escaping @Sendable (RenewingTransport) -> Void
   ) {
     self.transport = transport
+    self.restSeconds = restSeconds
     self.seconds = seconds
     self.renew = renew
-    state = Mutex(State(token: token, obtainedAt: seconds()))
+    state = Mutex(State(credential: credential, obtainedAt: seconds()))
   }
 
   /// Queues requests; see ``HTTPTransport/start(_:)``.
   public func start(_ requests: [PendingHTTPRequest]) {
-    begin(requests.map { Waiting(request: $0, isRepeated: false) })
+    let others = requests.filter { $0.request.authorizationIndex == nil }
+    if !others.isEmpty { transport.start(others) }
+    begin(requests.filter { $0.request.authorizationIndex != nil }.map { Waiting(request: $0, isRepeated: false) })
   }
 
   /// Ends a request early; see ``HTTPTransport/cancel(_:)``.
@@ -73,15 +77,15 @@ public final class RenewingTransport: HTTPTransport {
     transport.cancel(id)
   }
 
-  /// A renewal has ended. Without a token the requests that wait have failed as those do that reach nobody: they are tried
-  /// again in a while, and the token is asked for again.
-  public func renewed(_ result: Result<String, Failure>) {
+  /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach nobody: they are tried
+  /// again in a while, and it is asked for again.
+  public func renewed(_ result: Result<Credential, Failure>) {
     let (waiting, failure) = state.withLock { state -> ([Waiting], Failure?) in
       state.isRenewing = false
       var failure: Failure?
       switch result {
-      case .success(let token):
-        state.token = token
+      case .success(let credential):
+        state.credential = credential
         state.generation += 1
         state.wasAccepted = false
         state.obtainedAt = seconds()
@@ -98,16 +102,16 @@ public final class RenewingTransport: HTTPTransport {
   }
 
   private func begin(_ requests: [Waiting]) {
-    let (token, generation) = state.withLock { state -> (String?, Int) in
-      guard state.isRenewing else { return (state.token, state.generation) }
+    let (authorization, generation) = state.withLock { state -> (String?, Int) in
+      guard state.isRenewing else { return (state.credential.authorization, state.generation) }
       state.waiting += requests
       return (nil, 0)
     }
-    guard let token, !requests.isEmpty else { return }
+    guard let authorization, !requests.isEmpty else { return }
     transport.start(
       requests.map { waiting in
         var sent = waiting.request
-        sent.request.headers.append(HTTPHeader("Authorization", "Bearer \(token)"))
+        if let index = sent.request.authorizationIndex { sent.request.headers[index].value = authorization }
         sent.onCompletion = { [self] result in answered(waiting, generation, result) }
         return sent
       })
@@ -119,7 +123,7 @@ public final class RenewingTransport: HTTPTransport {
     let reaction = state.withLock { state -> Reaction in
       guard case .success(let response) = result else { return .passOn }
       guard response.status == 401 else {
-        // What only opens a connection may not have needed the token.
+        // What only opens a connection may not have needed it.
         if generation == state.generation, waiting.request.request.method != .head { state.wasAccepted = true }
         return .passOn
       }
@@ -131,7 +135,7 @@ public final class RenewingTransport: HTTPTransport {
         return .wait
       }
       if generation != state.generation { return .sendAgain }
-      guard state.wasAccepted || seconds() - state.obtainedAt > Self.freshSeconds else { return .passOn }
+      guard state.wasAccepted || seconds() - state.obtainedAt >= restSeconds else { return .passOn }
       state.isRenewing = true
       state.waiting.append(again)
       return .renew
@@ -147,4 +151,8 @@ public final class RenewingTransport: HTTPTransport {
   private func fail(_ requests: [Waiting], _ error: TransportError) {
     for waiting in requests { waiting.request.onCompletion(.failure(error)) }
   }
+}
+
+extension HTTPRequest {
+  fileprivate var authorizationIndex: Int? { headers.firstIndex { $0.name.lowercased() == "authorization" } }
 }

@@ -12,15 +12,16 @@ struct DestinationParts: Sendable {
   let s3Credentials: S3CredentialSource?
   private let configuration: MountConfiguration
   private let destination: any Destination
-  private let tokenCommand: TokenCommand?
+  private let renewedCredential: RenewedCredential?
 
   /// Fails where a setting is wrong; nothing is sent yet.
   init(_ name: DestinationName, _ configuration: MountConfiguration, logger: Logger) throws {
     self.name = name
     self.configuration = configuration
-    let credential = try MountSession.credential(configuration)
+    renewedCredential = try RenewedCredential(configuration, logger: logger)
+    let credential =
+      if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
     transport = try MountSession.transport(configuration)
-    tokenCommand = try MountSession.tokenCommand(configuration, logger: logger)
     s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
     destination = try MountSession.destination(configuration, credential: credential, s3Credentials: s3Credentials)
   }
@@ -38,7 +39,7 @@ struct DestinationParts: Sendable {
     let place = try state.place(of: name)
     return try UploadEngine(
       configuration: settings, destination: destination,
-      transport: tokenCommand?.transport(over: transport) ?? transport,
+      transport: renewedCredential?.transport(over: transport) ?? transport,
       catalog: try Catalog(path: place.catalogPath),
       resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
       statusTree: statusTree, logger: logger)

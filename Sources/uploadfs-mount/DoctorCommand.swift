@@ -77,11 +77,12 @@ struct DoctorCommand: ParsableCommand {
   ) {
     let logger = MountSession.logger(.warning)
     do throws(ToolFailure) {
-      let credential = try MountSession.credential(configuration)
+      let renewedCredential = try RenewedCredential(configuration, logger: logger)
+      let credential =
+        if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
       let connection = try MountSession.connection(configuration)
       let transport = try MountSession.transport(configuration)
       defer { transport.stop() }
-      let tokenCommand = try MountSession.tokenCommand(configuration, logger: logger)
       let s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
       let destination = try MountSession.destination(
         configuration, credential: credential, s3Credentials: s3Credentials)
@@ -92,7 +93,7 @@ struct DoctorCommand: ParsableCommand {
       options.fileBytesMax = configuration.fileBytesMax
       options.environment = environment
       DestinationExamination(
-        destination: destination, transport: tokenCommand?.transport(over: transport) ?? transport,
+        destination: destination, transport: renewedCredential?.transport(over: transport) ?? transport,
         connection: connection, options: options
       ).run(report)
     } catch {

@@ -56,19 +56,11 @@ extension MountSession {
     }
   }
 
-  /// What proves to the server who uploads; nil when it asks for nothing, and for S3.
+  /// What proves to the server who uploads, and stays as it is; nil when it asks for nothing, and for S3.
   static func credential(_ configuration: MountConfiguration) throws(ToolFailure) -> Credential? {
     if let path = configuration.tokenFile { return try SecretFile.token(path) }
     if let path = configuration.basicAuthFile { return try SecretFile.basic(path) }
     return nil
-  }
-
-  /// The command that gives the token, with the first one; nil when there is none.
-  static func tokenCommand(
-    _ configuration: MountConfiguration, logger: Logger
-  ) throws(ToolFailure) -> TokenCommand? {
-    guard let command = configuration.tokenCommand else { return nil }
-    return try TokenCommand(command, logger: logger)
   }
 
   /// S3's credentials; nil for other destinations.

@@ -46,7 +46,7 @@ private final class TokenServer: HTTPTransport {
   private func transport() -> RenewingTransport {
     let box = box
     return RenewingTransport(
-      server, token: "one", seconds: { box.seconds.withLock { $0 } },
+      server, credential: .bearer("one"), seconds: { box.seconds.withLock { $0 } },
       renew: { _ in box.renewals.withLock { $0 += 1 } })
   }
 
@@ -55,7 +55,10 @@ private final class TokenServer: HTTPTransport {
     let box = box
     transport.start(
       ids.map { id in
-        PendingHTTPRequest(id: HTTPRequestID(id), request: HTTPRequest(method, "https://x")) { result in
+        let headers = [HTTPHeader("Authorization", "Bearer former")]
+        return PendingHTTPRequest(
+          id: HTTPRequestID(id), request: HTTPRequest(method, "https://x", headers: headers)
+        ) { result in
           box.answers.withLock {
             switch result {
             case .success(let response): $0[id] = "\(response.status)"
@@ -87,7 +90,7 @@ private final class TokenServer: HTTPTransport {
     // One that comes meanwhile waits with them.
     send(13...13, over: transport)
     #expect(server.seen.count == 13)
-    transport.renewed(.success("two"))
+    transport.renewed(.success(.bearer("two")))
     server.answerAll()
     #expect((1...13).allSatisfy { answer($0) == "200" })
     #expect(renewalCount == 1 && server.seen.suffix(13).allSatisfy { $0 == "Bearer two" })
@@ -97,7 +100,7 @@ private final class TokenServer: HTTPTransport {
     let transport = used()
     send(1...1, over: transport)
     server.answerAll()
-    transport.renewed(.success("bad"))
+    transport.renewed(.success(.bearer("bad")))
     server.answerAll()
     #expect(answer(1) == "401" && renewalCount == 1)
     // It is not asked for again and again, whoever comes.
@@ -130,9 +133,34 @@ private final class TokenServer: HTTPTransport {
     send(3...3, over: transport)
     server.answerAll()
     #expect(renewalCount == 2)
-    transport.renewed(.success("two"))
+    transport.renewed(.success(.bearer("two")))
     server.answerAll()
     #expect(answer(3) == "200")
+  }
+
+  /// It goes to another host, which must not see the credential, and whose refusals say nothing of it.
+  @Test func aRequestWithoutCredential_isLeftAsItIs() {
+    let transport = used()
+    let box = box
+    transport.start(HTTPRequest(.put, "https://elsewhere"), id: HTTPRequestID(7)) { result in
+      if case .success(let response) = result { box.answers.withLock { $0[7] = "\(response.status)" } }
+    }
+    server.answerAll()
+    #expect(answer(7) == "401" && renewalCount == 0 && server.seen.last == "")
+  }
+
+  @Test func whereALookCostsNothing_itIsTakenAtOnce() {
+    let box = box
+    let transport = RenewingTransport(
+      server, credential: .basic(user: "camera", password: "old"), restSeconds: 0, seconds: { 0 },
+      renew: { _ in box.renewals.withLock { $0 += 1 } })
+    server.accept("one")
+    send(1...1, over: transport)
+    server.answerAll()
+    #expect(renewalCount == 1 && server.seen == ["Basic Y2FtZXJhOm9sZA=="])
+    transport.renewed(.success(.bearer("one")))
+    server.answerAll()
+    #expect(answer(1) == "200")
   }
 
   @Test func aWaitingRequest_canBeCancelled() {
@@ -141,7 +169,7 @@ private final class TokenServer: HTTPTransport {
     server.answerAll()
     transport.cancel(HTTPRequestID(1))
     #expect(answer(1) == "cancelled")
-    transport.renewed(.success("two"))
+    transport.renewed(.success(.bearer("two")))
     server.answerAll()
     #expect(answer(1) == "cancelled" && answer(2) == "200")
   }
@@ -150,7 +178,7 @@ private final class TokenServer: HTTPTransport {
     let transport = used()
     send(1...1, over: transport)
     server.answerAll()
-    transport.renewed(.success("two"))
+    transport.renewed(.success(.bearer("two")))
     // Both are under way with the new token; one is refused once more.
     server.accept("three")
     server.answerAll()

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 
 from harness import REPOSITORY, SOON, Program, Server, processes_of_session, wait_until
@@ -22,10 +23,14 @@ def php_is_there():
 
 
 class Nginx(Server):
-    """nginx with one server block; TLS 1.3 with `identity`."""
+    """nginx with one server block; TLS 1.3 with `identity`.
 
-    def __init__(self, folder, block, identity=None):
+    `server` is the whole of it, as somebody would have it on a machine: only its port is another one.
+    """
+
+    def __init__(self, folder, block="", identity=None, server=None):
         super().__init__(folder)
+        self.server = server
         self.block = block
         self.identity = identity
 
@@ -34,14 +39,20 @@ class Nginx(Server):
         (self.folder / "nginx.conf").write_text(self._configuration())
         for name in ("body", "fastcgi", "proxy", "scgi", "uwsgi"):
             (self.folder / name).mkdir(exist_ok=True)
-        self.program = Program(
-            ["/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"],
-            self.folder / "nginx.log")
+        self.program = Program(self.arguments, self.folder / "nginx.log")
         self.wait_until_it_answers()
         return self
 
     def describe(self):
         return super().describe() + self.log
+
+    @property
+    def arguments(self):
+        return ["/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"]
+
+    def check(self):
+        """What nginx says of its configuration."""
+        return subprocess.run([*self.arguments, "-t"], capture_output=True, text=True, timeout=SOON)
 
     @property
     def log(self):
@@ -53,6 +64,13 @@ class Nginx(Server):
         secure = ""
         if self.identity:
             secure = f"ssl_certificate {self.identity[0]}; ssl_certificate_key {self.identity[1]}; ssl_protocols TLSv1.3;"
+        server = f"""server {{
+    listen 127.0.0.1:{self.port} {"ssl" if self.identity else ""};
+    {secure}
+    {self.block}
+  }}"""
+        if self.server:
+            server = self.server.replace("listen 443 ssl;", f"listen 127.0.0.1:{self.port} ssl;")
         return f"""
 daemon off; {user} worker_processes 1; pid {self.folder}/pid; error_log {self.folder}/error.log info;
 events {{ worker_connections 256; }}
@@ -60,11 +78,7 @@ http {{
   access_log {self.folder}/access.log;
   client_body_temp_path {self.folder}/body; fastcgi_temp_path {self.folder}/fastcgi; proxy_temp_path {self.folder}/proxy;
   scgi_temp_path {self.folder}/scgi; uwsgi_temp_path {self.folder}/uwsgi;
-  server {{
-    listen 127.0.0.1:{self.port} {"ssl" if self.identity else ""};
-    {secure}
-    {self.block}
-  }}
+  {server}
 }}
 """
 
@@ -82,10 +96,10 @@ class Form:
         self.socket = folder / "php.sock"
         self.limits = limits or {}
         password = ""
+        self.password_file = folder / "password"
+        self.password_file.touch(mode=0o600)
+        self.set_password(PASSWORD)
         if has_password:
-            digest = subprocess.run(
-                ["openssl", "passwd", "-6", PASSWORD], capture_output=True, text=True, check=True).stdout.strip()
-            (folder / "passwords").write_text(f"{USER}:{digest}\n")
             password = f'auth_basic "uploads"; auth_basic_user_file {folder}/passwords;'
         self.nginx = Nginx(folder / "nginx", f"""
     client_max_body_size {body_max};
@@ -101,9 +115,28 @@ class Form:
     }}""", identity)
         self.php = None
         self.scheme = "form+https" if identity else "form+http"
-        self.password_file = folder / "password"
-        self.password_file.write_text(f"{USER}:{PASSWORD}\n")
-        self.password_file.chmod(0o600)
+
+    @classmethod
+    def of_example(cls, folder, identity):
+        """With examples/form/nginx.conf as it is, but for the places of its files."""
+        form = cls(folder, identity)
+        server = (EXAMPLE / "nginx.conf").read_text()
+        for place, own in {
+                "/etc/ssl/forms.pem": identity[0], "/etc/ssl/private/forms.key": identity[1],
+                "/etc/nginx/forms.passwords;": f"{folder}/passwords;", "fastcgi_params;": "/etc/nginx/fastcgi_params;",
+                "/srv/forms/uploads.php": EXAMPLE / "uploads.php", "/srv/uploads;": f"{form.files};",
+                "/run/php/php-fpm.sock": form.socket}.items():
+            assert server.count(place) == 1, place
+            server = server.replace(place, str(own))
+        form.nginx = Nginx(folder / "nginx", identity=identity, server=server)
+        return form
+
+    def set_password(self, password):
+        """From now on it is this one, and stands in the file for who uploads."""
+        digest = subprocess.run(
+            ["openssl", "passwd", "-6", password], capture_output=True, text=True, check=True).stdout.strip()
+        self.password_file.write_text(f"{USER}:{password}\n")
+        (self.folder / "passwords").write_text(f"{USER}:{digest}\n")
 
     def start(self):
         settings = [f"upload_tmp_dir={self.temporary}", *(f"{name}={value}" for name, value in self.limits.items())]
@@ -127,9 +160,13 @@ class Form:
         lines = (self.folder / "nginx" / "access.log").read_text().splitlines()
         return [(line.split('"')[1].split()[0], int(line.split('"')[2].split()[0])) for line in lines]
 
-    def status_of(self, authorization):
-        """What somebody with this field is answered."""
+    def status_of(self, authorization, authority=None):
+        """What somebody with this field is answered; `authority` is that of its certificate."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        if authority:
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, timeout=SOON,
+                context=ssl.create_default_context(cafile=str(authority.certificate)))
         try:
             connection.request("GET", "/api/uploads.php", headers={"Authorization": authorization})
             return connection.getresponse().status

@@ -1,6 +1,7 @@
 """Who uploads, and on which way: passwords, tokens that end, certificates, proxies (spec F9). None of the secrets is shown."""
 
 import os
+import signal
 
 import pytest
 
@@ -231,6 +232,39 @@ def test_a_token_that_ends_is_renewed_and_nobody_notices(token_form, new_mount, 
         assert mount.status(f"{number}.mov")["attempts"] == 0
     assert (folder / "runs").read_text() == "run\n" * 2
     assert "Bearer" not in mount.program.log and "second" not in mount.program.log.replace("seconds", "")
+
+
+def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount, folder):
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text("first\n")
+    token_form.accept("first")
+    mount = new_mount(None, token_file=token, to=token_form.url())
+    (mount.root / "a").write_bytes(b"x")
+    mount.wait_all()
+    # Too late: a file is refused, and tried again when somebody asks for it.
+    token_form.accept("second")
+    (mount.root / "b").write_bytes(b"x")
+    assert mount.wait_for("b", "failed")["last_error"]["code"] == "unauthorized"
+    token.write_text("second\n")
+    mount.program.signal(signal.SIGUSR1)
+    mount.wait_for("b", "complete")
+    # In time: nobody notices.
+    token.write_text("third\n")
+    token_form.accept("third")
+    write_random(mount.root / "c.mov", 6 * MIB)
+    assert mount.wait_for("c.mov", "complete")["attempts"] == 0
+
+
+def test_a_password_file_that_somebody_replaces_is_read_again(new_form, new_mount):  # noqa: F811
+    form = new_form()  # noqa: F811
+    mount = new_mount(None, "--basic-auth-file", form.password_file, to=form.url())
+    (mount.root / "a").write_bytes(b"x")
+    mount.wait_all()
+    form.set_password("another one")
+    (mount.root / "b").write_bytes(b"x")
+    assert mount.wait_for("b", "complete")["attempts"] == 0
+    assert "another one" not in mount.program.log
 
 
 def test_a_fresh_token_that_is_refused_is_a_failure(token_form, new_mount, folder):
