@@ -7,6 +7,7 @@ import pytest
 
 from harness import SOON, wait_until, write_random
 from s3_servers import credentials
+from test_destinations import further
 from throttle import ThrottlingProxy
 
 
@@ -107,3 +108,26 @@ def test_a_bad_template_is_refused_at_the_start(new_mount, receiver, template):
     mount = new_mount(receiver, "--name-template", template, start=False)
     code, stderr = mount.start_and_fail()
     assert code == 14 and "--name-template" in stderr and "{name}" in stderr
+
+
+def test_two_destinations_get_a_file_under_one_name_and_number(new_mount, new_receiver):
+    first, second = new_receiver(name="first"), new_receiver(name="second")
+    mount = new_mount(
+        first, *further("archive", second), "--name-template", "{seq:3}/{name}", "--rule", "*.mov to=main,archive",
+        "--rule", "*.raw to=archive")
+    # Both ask for a number at the same time, for each of many files.
+    names = [f"{number}.mov" for number in range(12)] + ["a.raw", "b.txt"]
+    for name in names:
+        write_random(mount.root / name, 200_000, seed=len(name))
+    mount.wait_all()
+    given = {name: mount.status(name)["published_name"] for name in names}
+    assert sorted(name.split("/")[0] for name in given.values()) == [f"{number:03}" for number in range(1, 15)]
+    assert set(first.published()) == {given[name] for name in names if not name.endswith(".raw")}
+    assert set(second.published()) == {given[name] for name in names if not name.endswith(".txt")}
+    for name in names[:12]:
+        assert [part["receipt"]["name"] for part in mount.status(name)["destinations"]] == [given[name]] * 2
+    # The numbers go on after a crash, whichever destination asks first.
+    mount.kill()
+    mount.start()
+    write_random(mount.root / "c.raw", 200_000)
+    assert mount.wait_for("c.raw", "complete")["published_name"] == "015/c.raw"
