@@ -135,8 +135,8 @@ def new_form(folder):
         pytest.skip("needs nginx-light and php-cgi; scripts/test installs them")
     made = []
 
-    def make(**options):
-        made.append(Form(folder / f"form{len(made) or ''}", **options))
+    def make(kind=Form, **options):
+        made.append(kind(folder / f"form{len(made) or ''}", **options))
         return made[-1].start()
 
     yield make

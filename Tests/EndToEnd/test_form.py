@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from form_servers import PASSWORD, resident_kilobytes
+from form_servers import PASSWORD, Form, resident_kilobytes
 from harness import sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
@@ -54,6 +54,19 @@ def test_delivery_over_tls(new_form, new_form_mount, authority):
     mount.wait_all()
     assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
     assert mount.status("a.mov")["connection"]["protocol"].startswith("HTTP/")
+
+
+def test_the_nginx_of_the_example_takes_uploads(new_form, new_form_mount, authority):
+    form = new_form(identity=authority.issue("form"), kind=Form.of_example)
+    checked = form.nginx.check()
+    assert checked.returncode == 0 and "test is successful" in checked.stderr, checked.stderr
+    mount = new_form_mount(form, ca=authority.certificate)
+    write_random(mount.root / "a.mov", 9 * MIB)
+    mount.wait_all()
+    assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
+    # It asks for the password.
+    assert set(form.posts()) == {201}
+    assert form.status_of("Basic bm9ib2R5Og==", authority) == 401
 
 
 def test_fields_and_types_follow_from_the_name(form, new_form_mount):
