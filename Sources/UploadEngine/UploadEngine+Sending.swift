@@ -5,22 +5,34 @@ import Synchronization
 extension UploadEngine {
   /// Those whose names are known go together; the others follow once their names are on the disk.
   func send(_ orders: [RequestOrder]) {
-    guard names.areMade else { return start(orders) }
-    let isNamed = { (order: RequestOrder) in
-      order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
+    let publishesOnce = destination.abilities.publishesOnce
+    guard names.areMade || publishesOnce else { return start(orders) }
+    let isReady = { (order: RequestOrder) in
+      !(publishesOnce && order.order.publishes)
+        && order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
     }
-    start(orders.filter(isNamed))
-    let unnamed = orders.filter { !isNamed($0) }
-    guard !unnamed.isEmpty else { return }
+    start(orders.filter(isReady))
+    let others = orders.filter { !isReady($0) }
+    guard !others.isEmpty else { return }
     names.onThread { [self] in
       do throws(StorageError) {
-        try names.decide(unnamed.flatMap(\.order.publications))
+        try names.decide(others.flatMap(\.order.publications))
+        if publishesOnce { try recordBeginning(of: others) }
       } catch {
-        let failure = StepFailure(.transport(.other), "The file has no name yet: \(error.message)")
-        for order in unnamed { completed(order.id, .refused(failure)) }
+        let failure = StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")
+        for order in others { completed(order.id, .refused(failure)) }
         return
       }
-      start(unnamed)
+      start(others)
+    }
+  }
+
+  /// From here on a crash leaves behind that nobody knows whether these files were published.
+  private func recordBeginning(of orders: [RequestOrder]) throws(StorageError) {
+    let files = orders.filter(\.order.publishes).flatMap { $0.order.publications.map(\.file) }
+    guard !files.isEmpty else { return }
+    try journal.recordNow {
+      self.state.withLock { state in files.compactMap { state.schedule.catalogEntry(of: $0) } }
     }
   }
 

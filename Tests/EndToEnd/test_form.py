@@ -178,6 +178,39 @@ def test_an_unclear_end_is_answered_by_policy(form, new_form_mount, policy):
     assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
 
 
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+def test_what_was_under_way_when_the_mount_died_is_answered_by_policy(form, new_form_mount, policy):
+    with ThrottlingProxy(form.port) as proxy:
+        mount = new_form_mount(form, "--form-unclear", policy, to=form.url(proxy.port))
+        # Everything gets there, and no answer comes back before the end.
+        proxy.swallow_answers(b"201")
+        write_random(mount.root / "a.mov", 6 * MIB)
+        wait_until(lambda: form.posts() == [201], "the server has it")
+        mount.kill()
+        proxy.swallow_answers(None)
+    mount.to = form.url()
+    for _ in range(2):
+        mount.start()
+        if policy == "retry":
+            mount.wait_for("a.mov", "complete")
+            break
+        error = mount.wait_for("a.mov", "failed")["last_error"]
+        assert error["code"] == "unclear-end" and "may have it" in error["message"]
+        # What is written meanwhile is not held up by it.
+        (mount.root / "b").write_bytes(b"x")
+        mount.wait_for("b", "complete")
+        (mount.root / "b").unlink()
+        # Also after another end it waits for somebody.
+        mount.kill()
+    if policy == "hold":
+        mount.start()
+        mount.wait_for("a.mov", "failed")
+        mount.program.signal(signal.SIGUSR1)
+        mount.wait_for("a.mov", "complete")
+    assert len(list(form.files.glob("a.mov"))) == 1
+    assert form.posts().count(201) == (2 if policy == "retry" else 4)
+
+
 @pytest.mark.parametrize("limits, body_max, knows_limit", [
     ({}, "8m", None),
     ({"post_max_size": "8M"}, "0", 8 * MIB),

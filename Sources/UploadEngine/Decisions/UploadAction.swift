@@ -86,6 +86,14 @@ public enum SendOrder: Hashable, Sendable {
 }
 
 extension SendOrder {
+  /// A file may be published by it.
+  var publishes: Bool {
+    switch self {
+    case .commit, .wholeFile, .bundle: true
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: false
+    }
+  }
+
   /// The files that it names, and their paths.
   var publications: [(file: FileID, path: RelativePath)] {
     switch self {

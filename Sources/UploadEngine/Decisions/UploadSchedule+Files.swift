@@ -335,6 +335,12 @@ extension UploadSchedule {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
+    } else if let entry, abilities.publishesOnce, entry.failureCode == FileUpload.unclearAfterCrash.code,
+      entry.state == .failed, entry.describes(snapshot)
+    {
+      file.phase = .failed
+      file.lastFailure = FileStatus.Failure(
+        code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
     } else {
       if let entry, entry.describes(snapshot), let known = entry.failureCode.flatMap({ Interruption($0) }) {
         file.snapshot.interruption = snapshot.interruption ?? known
@@ -350,7 +356,7 @@ extension UploadSchedule {
     switch file.phase {
     case .complete:
       if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) } else { dropDeliveredParts(snapshot.id) }
-    case .cancelled: break
+    case .cancelled, .failed: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }
   }

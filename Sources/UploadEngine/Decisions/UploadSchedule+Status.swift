@@ -81,12 +81,21 @@ extension UploadSchedule {
     case .interrupted, .failed, .cancelled: state = .failed
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: state = .pending
     }
+    let unclear = mayBePublished(file) ? FileUpload.unclearAfterCrash : nil
     return CatalogEntry(
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
-      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision, state: state,
-      publishedPaths: file.publishedPaths, receipt: file.receipt, failureCode: file.lastFailure?.code,
-      failureMessage: file.lastFailure?.message, completedAtMilliseconds: file.completedAt,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision,
+      state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
+      failureCode: unclear?.code ?? file.lastFailure?.code,
+      failureMessage: unclear?.message ?? file.lastFailure?.message, completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
+  }
+
+  /// A request is under way that must not be repeated unless its end is known: for who finds the entry after a crash it ended
+  /// in this way.
+  private func mayBePublished(_ file: FileUpload) -> Bool {
+    guard abilities.publishesOnce, let publishing = file.publishing else { return false }
+    return publishing.epoch == file.snapshot.epoch && (file.phase == .ready || file.isWaiting)
   }
 
   /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.

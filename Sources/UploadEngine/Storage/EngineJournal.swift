@@ -165,6 +165,19 @@ final class EngineJournal: Sendable {
     }
   }
 
+  /// Durable on return: the entries as they are now. Blocks.
+  func recordNow(_ entries: () -> [CatalogEntry]) throws(StorageError) {
+    let failure = catalogLock.withLock { _, _ -> StorageError? in
+      do throws(StorageError) {
+        try catalog.write(entries(), removing: [])
+        return nil
+      } catch {
+        return error
+      }
+    }
+    if let failure { throw failure }
+  }
+
   private func add(_ change: (inout Work) -> Void) {
     work.withLock { work, signal in
       let before = work.due

@@ -143,6 +143,9 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var unknownLength: Bool
   /// A file of at most this size goes in one request; 0 when there is no such request.
   public var wholeFileBytesMax: Int
+  /// Publishing a file twice may do harm: one of which it is not known whether it was published waits until somebody has
+  /// looked, also after a crash.
+  public var publishesOnce = false
   /// A larger one does as well: it is read while it is sent.
   public var streamsWholeFiles = false
   /// The largest file that is accepted; nil when unknown.

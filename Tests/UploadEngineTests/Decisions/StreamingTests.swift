@@ -128,4 +128,45 @@ import Testing
     harness.handle(ImaginaryFile(2, "b.mov", size: Self.large).settled)
     #expect(streams(harness).map(\.order.path.displayText) == ["b.mov"])
   }
+
+  // MARK: - Files that should be published once
+
+  @Test(arguments: [true, false])
+  func whatACrashInterrupts_isHeld_whereItShouldBePublishedOnce(publishesOnce: Bool) throws {
+    var harness = harness { $0.publishesOnce = publishesOnce }
+    harness.handle(file.settled)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.state == (publishesOnce ? .failed : .pending))
+    #expect(entry.failureCode == (publishesOnce ? "unclear-end" : nil))
+
+    var next = self.harness { $0.publishesOnce = publishesOnce }
+    next.schedule.inherit(Inheritance(catalog: [entry], records: []))
+    next.handle(file.found)
+    next.handle(.scanEnded)
+    #expect((next.state(file.id) == .failed) == publishesOnce)
+    #expect(streams(next).isEmpty == publishesOnce)
+    // Somebody has looked.
+    next.apply { $0.retryAll(at: $1) }
+    #expect(streams(next).count == 1)
+  }
+
+  @Test func aRequestWhoseEndIsKnown_leavesNoDoubt() {
+    var harness = harness { $0.publishesOnce = true }
+    harness.handle(file.settled)
+    harness.record()
+    harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
+    #expect(harness.others.contains(.record(file.id)))
+  }
+
+  @Test func aFileThatHasChangedSince_isSent() throws {
+    var harness = harness { $0.publishesOnce = true }
+    harness.handle(file.settled)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    var next = self.harness { $0.publishesOnce = true }
+    next.schedule.inherit(Inheritance(catalog: [entry], records: []))
+    next.handle(ImaginaryFile(1, "a.mov", size: Self.large + 1).found)
+    next.handle(.scanEnded)
+    #expect(streams(next).count == 1)
+  }
 }
