@@ -6,6 +6,7 @@ import http.client
 import os
 import pathlib
 import re
+import subprocess
 import urllib.parse
 
 from harness import REPOSITORY, SOON, Program, Server, clean_environment, wait_until
