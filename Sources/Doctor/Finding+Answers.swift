@@ -62,7 +62,7 @@ extension Finding {
     let unit = abilities.streamsWholeFiles ? "file" : "chunk"
     var words = [Readable.count(abilities.parallelChunks, unit) + " at the same time"]
     words.append(
-      abilities.replaceableChunks && abilities.unknownLength
+      abilities.sendsWhileWriting
         ? "files are sent while they are written" : "files are sent when they are complete")
     if abilities.bindsNameAtOpening { words.append("a rename sends a file again") }
     return Finding(

@@ -394,6 +394,39 @@ enum TusFixture {
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
+  @Test func growingFile_isOneUploadWhoseLengthIsDeclaredLast() throws {
+    let deferring = TusFixture.discovery("creation,creation-defer-length")
+    let destination = try TusFixture.destination()
+    #expect(destination.offers(in: deferring).abilities?.sendsWhileWriting == true)
+    #expect(destination.offers(in: plain).abilities?.sendsWhileWriting == false)
+    let (requests, opened) = TusFixture.run(
+      .openSession(Fixture.opening(size: nil)), destination, [deferring, TusFixture.created("/files/g")])
+    #expect(requests[1].header("upload-defer-length") == "1" && requests[1].header("upload-length") == nil)
+    guard case .sessionOpened(let id, _, _, _) = opened else { return #expect(Bool(false), "\(opened)") }
+    let commit = TusFixture.commit(["20"], session: id, size: 20)
+    let open = TusFixture.at(20, status: 200, [HTTPHeader("upload-defer-length", "1")])
+    let (ends, outcome) = TusFixture.run(commit, destination, [open, TusFixture.at(20)])
+    #expect(ends[1].method == .patch && ends[1].header("upload-length") == "20" && ends[1].content == [])
+    guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
+    // The answer to that was lost, and it is asked for.
+    let complete = TusFixture.at(20, status: 200, [HTTPHeader("upload-length", "20")])
+    guard case .published = TusFixture.run(commit, destination, [complete]).outcome else {
+      return #expect(Bool(false), "what is complete is published")
+    }
+  }
+
+  @Test func serverThatWantsTheLengthFirst_isBelieved() throws {
+    let deferring = TusFixture.discovery("creation,creation-defer-length")
+    let destination = try TusFixture.destination()
+    _ = TusFixture.run(.prewarm, destination, [deferring])
+    let refusal = Fixture.answer(400)
+    #expect(destination.offers(in: refusal).abilities == nil)
+    let (_, outcome) = TusFixture.run(TusFixture.chunk(0, of: one), destination, [refusal])
+    #expect(outcome.failure?.kind == .sessionGone)
+    #expect(destination.offers(in: refusal).abilities?.sendsWhileWriting == false)
+    #expect(destination.offers(in: deferring).abilities?.sendsWhileWriting == false)
+  }
+
   // MARK: - Partial uploads
 
   private func joining() throws -> TusDestination {

@@ -18,6 +18,8 @@ KINDS = {
     "resumable-upload": ("resumable-upload", {"checksum_algorithms": ["sha1", "sha256"]}),
     # No partial uploads, and the checksum that every server has.
     "one-upload": ("resumable-upload", {"disable_concatenation": True}),
+    # No partial uploads, and lengths that are declared last.
+    "deferred-length": ("tuspyserver", {"hidden_extensions": ["concatenation"]}),
 }
 
 
@@ -104,9 +106,14 @@ def test_a_killed_daemon_goes_on_where_it_was(tus, new_front, new_tus_mount):
     mount.start()
     mount.wait_all()
     assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
-    assert mount.status("a.mov")["chunks"]["reused"] >= 10
+    # One upload of a server without checksums may end in the middle of a chunk, which nobody can vouch for.
+    if "hidden_extensions" not in tus.options:
+        assert mount.status("a.mov")["chunks"]["reused"] >= 10
 
 
+# A tuspyserver that is killed in the middle of a request appends the next bytes behind those that it has not counted;
+# where it joins uploads, a broken one is left alone.
+@pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload", "one-upload"], indirect=True)
 def test_a_server_that_restarts_in_the_middle_goes_on(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=12_000_000)
     mount = new_tus_mount(tus, front=front)
@@ -159,9 +166,10 @@ def test_what_is_written_again_is_uploaded_again(tus, new_tus_mount):
 def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=8_000_000)
     mount = new_tus_mount(tus, front=front)
-    # A request that is broken off leaves a partial upload that nobody knows the name of. What has a temporary name is sent
-    # and not joined, so that nothing is on its way any more.
-    name, chunks = ("a.mov", 1) if "disable_concatenation" in tus.options else ("a.mov.part", 10)
+    # A request that is broken off leaves a partial upload that nobody knows the name of. What has a temporary name is
+    # sent and not joined, so that nothing is on its way any more.
+    joins = not {"disable_concatenation", "hidden_extensions"} & tus.options.keys()
+    name, chunks = ("a.mov.part", 10) if joins else ("a.mov", 1)
     write_random(mount.root / name, 10 * CHUNK)
     mount.readings(name, lambda status: status["chunks"]["done"] >= chunks)
     uploads = set(tus.uploads())
@@ -172,7 +180,7 @@ def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
     assert tus.names() == []
 
 
-@pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload"], indirect=True)
+@pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload", "deferred-length"], indirect=True)
 def test_chunks_are_sent_while_the_file_is_written(tus, new_tus_mount):
     mount = new_tus_mount(tus)
     content = os.urandom(6 * CHUNK + 1000)
@@ -186,6 +194,54 @@ def test_chunks_are_sent_while_the_file_is_written(tus, new_tus_mount):
     mount.wait_all()
     begin = 2 * CHUNK + 10
     assert tus.file("take.mov") == content[:begin] + b"changed" + content[begin + 7:]
+
+
+def test_one_upload_of_a_growing_file_is_sent_from_its_beginning(new_tus, new_front, new_tus_mount):
+    tus = new_tus("deferred-length")
+    front = new_front(tus)
+    mount = new_tus_mount(tus, front=front)
+    content = os.urandom(6 * CHUNK + 1000)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 5)
+        assert tus.completions() == [] and max(tus.uploads().values()) == 5 * CHUNK
+        early = front.bytes_up
+    mount.wait_all()
+    assert tus.file("take.mov") == content and tus.completions() == ["take.mov"]
+    # Only what was left was sent after the close.
+    assert front.bytes_up - early < 2 * CHUNK
+
+
+def test_bytes_that_are_rewritten_while_one_upload_grows_begin_it_anew(new_tus, new_tus_mount):
+    tus = new_tus("deferred-length")
+    mount = new_tus_mount(tus)
+    content = os.urandom(5 * CHUNK)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 4)
+        file.seek(10)
+        file.write(b"changed")
+        reading = mount.readings("take.mov", lambda status: status.get("last_error"))[-1]
+        assert reading["last_error"]["code"] == "rewritten"
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 4)
+    mount.wait_all()
+    assert tus.file("take.mov") == content[:10] + b"changed" + content[17:]
+    assert tus.completions() == ["take.mov"]
+
+
+def test_a_server_that_wants_the_length_first_gets_it_after_the_close(new_tus, new_tus_mount):
+    # It announces that lengths can be declared later, and refuses bytes until they are.
+    tus = new_tus("one-upload")
+    mount = new_tus_mount(tus)
+    for name in ("a.mov", "b.mov"):
+        content = os.urandom(5 * CHUNK)
+        with open(mount.root / name, "wb", buffering=0) as file:
+            file.write(content)
+            if name == "a.mov":
+                mount.readings(name, lambda status: status.get("last_error"))
+        mount.wait_all()
+        assert tus.file(name) == content
+    assert tus.completions() == ["a.mov", "b.mov"]
 
 
 def test_a_file_that_grows_while_it_is_sent_arrives(tus, new_front, new_tus_mount):
@@ -359,7 +415,6 @@ def test_the_doctor_finds_nothing_wrong_with_it_and_leaves_one_file(tus, folder)
         text=True, env=clean_environment())
     findings = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert done.returncode == 0, done.stdout + done.stderr
-    growing = "while they are written" in findings["abilities"]["message"]
-    assert growing == (tus.options.get("disable_concatenation") is None), findings["abilities"]["message"]
+    assert "while they are written" in findings["abilities"]["message"], findings["abilities"]["message"]
     assert findings["test-file"]["level"] == "ok" and findings["session"]["level"] == "skipped"
     assert len(tus.uploads()) <= 1, "nothing but the test file"

@@ -40,12 +40,24 @@ def tuspyserver(port, folder, options):
     from fastapi import FastAPI
     from tuspyserver import create_tus_router
 
+    hidden = options.pop("hidden_extensions", [])
     app = FastAPI()
     app.include_router(
         create_tus_router(
             prefix="files", files_dir=str(folder / "uploads"),
             on_upload_complete=lambda path, metadata: publish(folder, path, metadata), **options))
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listen(port)])
+
+    async def hiding(scope, receive, send):
+        async def shown(message):
+            for number, (name, value) in enumerate(message.get("headers", [])):
+                if name == b"tus-extension":
+                    known = [word for word in value.decode().split(",") if word.strip() not in hidden]
+                    message["headers"][number] = (name, ",".join(known).encode())
+            await send(message)
+
+        await app(scope, receive, shown)
+
+    uvicorn.Server(uvicorn.Config(hiding, log_level="warning")).run(sockets=[listen(port)])
 
 
 def resumable_upload(port, folder, options):

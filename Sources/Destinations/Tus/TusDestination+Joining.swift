@@ -104,12 +104,7 @@ extension TusDestination {
 
   /// Declares that nothing more comes.
   private func completion(of joined: TusJoined) -> HTTPRequest {
-    uploadRequest(
-      .patch, joined.latch,
-      headers: [
-        HTTPHeader("content-type", "application/offset+octet-stream"), HTTPHeader("upload-offset", "0"),
-        HTTPHeader("upload-length", "0"),
-      ], body: .bytes([]), limits: HTTPRequestLimits(total: Self.joinTimeout))
+    declaration(of: joined.latch, lengthBytes: 0, limits: HTTPRequestLimits(total: Self.joinTimeout))
   }
 
   // MARK: - Without

@@ -70,6 +70,18 @@ extension TusDestination {
       body: .pinned(body.rest), limits: .forBody(of: body.count - body.start), sentBytes: body.sentBytes)
   }
 
+  /// Nothing more, and how long the upload is that was begun without a length.
+  func declaration(
+    of upload: String, lengthBytes: UInt64, limits: HTTPRequestLimits = HTTPRequestLimits()
+  ) -> HTTPRequest {
+    uploadRequest(
+      .patch, upload,
+      headers: [
+        HTTPHeader("content-type", "application/offset+octet-stream"), HTTPHeader("upload-offset", "\(lengthBytes)"),
+        HTTPHeader("upload-length", "\(lengthBytes)"),
+      ], body: .bytes([]), limits: limits)
+  }
+
   /// How far an upload goes.
   func headRequest(_ upload: String) -> HTTPRequest { uploadRequest(.head, upload) }
 

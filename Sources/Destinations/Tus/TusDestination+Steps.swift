@@ -65,15 +65,18 @@ extension TusDestination {
         .sessionOpened(
           id: TusSession.id(rowsOf: opening.nonce), chunkBytes: opening.chunkBytes, expiresAtSeconds: nil))
     }
-    guard let size = opening.sizeBytes else {
-      // What it was opened for is only for servers that join uploads, and this one no longer does.
+    guard opening.sizeBytes != nil || defersLength(features) else {
+      // What the server could do when this was decided it can no longer do.
       return .ended(
         .refused(StepFailure(.conflict, "The tus server at \(address.text) cannot take a file that still grows.")))
     }
     guard let response = rest.first else {
       let metadata = TusMetadata.field(
         opening.path, modifiedNanoseconds: opening.modifiedNanoseconds, options.metadata)
-      return .send(creationRequest(lengthBytes: size, headers: [HTTPHeader("upload-metadata", metadata)]))
+      let deferral = opening.sizeBytes == nil ? [HTTPHeader("upload-defer-length", "1")] : []
+      return .send(
+        creationRequest(
+          lengthBytes: opening.sizeBytes, headers: [HTTPHeader("upload-metadata", metadata)] + deferral))
     }
     switch created(response) {
     case .failure(let failure): return .ended(.refused(failure))
@@ -81,7 +84,7 @@ extension TusDestination {
       memory.ends(upload, at: 0)
       return .ended(
         .sessionOpened(
-          id: TusSession.id(one: upload, chunkBytes: opening.chunkBytes, lengthBytes: size),
+          id: TusSession.id(one: upload, chunkBytes: opening.chunkBytes, lengthBytes: opening.sizeBytes),
           chunkBytes: opening.chunkBytes, expiresAtSeconds: expiry(response)))
     }
   }
@@ -145,6 +148,10 @@ extension TusDestination {
       // A length that was declared cannot be changed, and the file has another one by now.
       if let lengthBytes, lengthBytes != sending.place.rowBytes { return .ended(gone()) }
       let base = UInt64(sending.index) * UInt64(chunkBytes)
+      if lengthBytes == nil, base == 0, rest.contains(where: { $0.status == 400 }) {
+        memory.refusesDeferredLength = true
+        return .ended(gone())
+      }
       return append(body, to: upload, at: base, features, rest, lost: gone()) {
         .chunkStoredAs(
           token: endToken(sending.index, chunkBytes, body.count), expiresAtSeconds: $0.flatMap(expiry))
@@ -263,12 +270,18 @@ extension TusDestination {
   private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> TusNext {
     guard let (features, rest) = known(responses) else { return ask(responses) }
     switch TusSession(commit.session.id) {
-    case .one(let upload, _, _) where !concatenates(features):
+    case .one(let upload, _, let lengthBytes) where !concatenates(features):
       guard let response = rest.first else { return .send(headRequest(upload)) }
-      let answer = answer(response)
-      if answer.isGone { return .ended(gone()) }
-      guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
-      guard answer.offset == commit.sizeBytes else { return .ended(gone()) }
+      let look = answer(response)
+      if look.isGone { return .ended(gone()) }
+      guard look.isSuccess else { return .ended(.refused(look.failure())) }
+      guard look.offset == commit.sizeBytes else { return .ended(gone()) }
+      if lengthBytes == nil, response.header("upload-length") == nil {
+        guard let declared = rest.dropFirst().first.map(answer) else {
+          return .send(declaration(of: upload, lengthBytes: commit.sizeBytes))
+        }
+        guard declared.isSuccess else { return .ended(.refused(declared.failure())) }
+      }
       memory.forget(upload)
       return .ended(.published(receipt(upload, commit, response)))
     case .rows where concatenates(features): return join(commit, features, rest)

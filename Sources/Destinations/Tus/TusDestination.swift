@@ -27,7 +27,7 @@ public struct TusOptions: Hashable, Sendable {
 /// A server says what it can do when it is asked with OPTIONS, as each prewarming and each opening of a session does. Where it
 /// joins partial uploads, a session is nothing but these: each row of chunks is one, sent at the same time as the others and
 /// begun anew when its bytes change, and the commit joins them under the file's name. Elsewhere a session is one upload, which
-/// takes chunk after chunk and is there with the last one.
+/// takes chunk after chunk and is there with the last one; begun while the file grows, once the commit has declared its length.
 public struct TusDestination: Destination {
   /// The version of the protocol.
   static let version = "1.0.0"
@@ -56,7 +56,7 @@ public struct TusDestination: Destination {
     self.credential = credential
     self.options = options
     self.secondsSince1970 = secondsSince1970
-    abilities = Self.abilities(options, TusFeatures())
+    abilities = Self.abilities(options, TusFeatures(), defersLength: false)
   }
 
   /// The path; a server puts files away as it likes, and learns it from their metadata.
@@ -64,13 +64,23 @@ public struct TusDestination: Destination {
 
   /// What a server's answer to OPTIONS makes possible.
   public func offers(in response: HTTPResponse) -> DestinationOffers {
-    DestinationOffers(abilities: TusFeatures(response).map { Self.abilities(options, $0) })
+    // That it does not do what it announces is learned from another answer.
+    guard let features = TusFeatures(response) ?? (memory.refusesDeferredLength ? memory.features : nil) else {
+      return DestinationOffers()
+    }
+    return DestinationOffers(abilities: Self.abilities(options, features, defersLength: defersLength(features)))
   }
 
-  private static func abilities(_ options: TusOptions, _ features: TusFeatures) -> DestinationAbilities {
+  /// An upload can be begun, and be given bytes, before its length is known.
+  func defersLength(_ features: TusFeatures) -> Bool { features.defersLength && !memory.refusesDeferredLength }
+
+  private static func abilities(
+    _ options: TusOptions, _ features: TusFeatures, defersLength: Bool
+  ) -> DestinationAbilities {
     let concatenates = options.concatenates && features.concatenates
     var abilities = DestinationAbilities(
-      parallelChunks: options.parallelChunks, replaceableChunks: concatenates, unknownLength: concatenates,
+      parallelChunks: options.parallelChunks, replaceableChunks: concatenates,
+      unknownLength: concatenates || defersLength,
       wholeFileBytesMax: options.wholeFileBytesMax,
       fileBytesMax: min(options.fileBytesMax, features.fileBytesMax ?? .max))
     abilities.needsChunks = true

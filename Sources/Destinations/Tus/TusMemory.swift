@@ -15,6 +15,7 @@ final class TusMemory: Sendable {
 
   private struct State {
     var features: TusFeatures?
+    var refusesDeferredLength = false
     var uploads: [String: Upload] = [:]
     var commits: [String: Commit] = [:]
   }
@@ -50,6 +51,12 @@ final class TusMemory: Sendable {
   var features: TusFeatures? {
     get { state.withLock { $0.features } }
     set { state.withLock { $0.features = newValue } }
+  }
+
+  /// The server takes no bytes before it knows the length, whatever it announces.
+  var refusesDeferredLength: Bool {
+    get { state.withLock { $0.refusesDeferredLength } }
+    set { state.withLock { $0.refusesDeferredLength = newValue } }
   }
 
   /// The upload ends exactly here.

@@ -25,6 +25,7 @@ final class FileGrowth: @unchecked Sendable {
   static let rewrittenMax = 2
 
   let chunkBytes: Int
+  private let heldBack: Int
   /// Everything up to this epoch has been reported.
   private(set) var epoch: UInt64 = 0
   /// It keeps rewriting what was sent.
@@ -36,8 +37,9 @@ final class FileGrowth: @unchecked Sendable {
   private var sealedCount = 0
   private var rewrittenCount = 0
 
-  init(chunkBytes: Int) {
+  init(chunkBytes: Int, headChunks: Int = FileGrowth.headChunks) {
     self.chunkBytes = chunkBytes
+    heldBack = headChunks
   }
 
   /// Takes a report and returns the chunks whose bytes may no longer be what they were.
@@ -93,6 +95,6 @@ final class FileGrowth: @unchecked Sendable {
 
   private func isSealed(_ index: Int, quietFor quietTime: Duration, at now: MonotonicTime) -> Bool {
     let end = UInt64(index + 1 + Self.guardChunks) * UInt64(chunkBytes)
-    return index >= Self.headChunks && end <= writtenEndBytes && chunks[index].since + quietTime <= now
+    return index >= heldBack && end <= writtenEndBytes && chunks[index].since + quietTime <= now
   }
 }

@@ -112,6 +112,8 @@ struct FileUpload: Sendable {
     var earlyRest: MonotonicTime?
     /// Nothing more is sent of it before it is complete.
     var isLeftForTheEnd = false
+    /// How often an upload that takes one chunk after another began anew because of rewritten bytes.
+    var rowsBegunAnew = 0
     var previousDelay: Duration?
   }
 

@@ -18,7 +18,7 @@ extension UploadSchedule {
 
   /// Its chunks may be sent before it is to be published.
   private func maySendEarly(_ file: FileUpload) -> Bool {
-    abilities.replaceableChunks && abilities.unknownLength && file.snapshot.interruption == nil
+    abilities.sendsWhileWriting && file.snapshot.interruption == nil
       && !file.progress.isLeftForTheEnd && (!abilities.bindsNameAtOpening || openingPath(of: file) != nil)
   }
 
@@ -37,7 +37,9 @@ extension UploadSchedule {
       let session = file.session, session.id != nil, mayGrow(file)
     else { return }
     file.isWholeFile = false
-    file.growth = FileGrowth(chunkBytes: session.chunkBytes)
+    // Where each chunk is appended to the one before it, nothing goes before the first.
+    file.growth = FileGrowth(
+      chunkBytes: session.chunkBytes, headChunks: abilities.rows == .one ? 0 : FileGrowth.headChunks)
     file.transfer = ChunkTransfer(growingBy: session.chunkBytes)
     files[id] = file
     joinEarlyFiles(id)

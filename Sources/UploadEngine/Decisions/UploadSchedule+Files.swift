@@ -97,6 +97,7 @@ extension UploadSchedule {
     file.goesAlone = false
     file.progress.earlyRest = nil
     file.progress.isLeftForTheEnd = false
+    file.progress.rowsBegunAnew = 0
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file

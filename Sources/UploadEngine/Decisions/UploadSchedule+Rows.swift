@@ -12,6 +12,12 @@ extension UploadSchedule {
       return transfer.nextPending()
     }
     var row = abilities.rows.row(of: first)
+    if abilities.rows == .one, file.growth != nil {
+      guard first > 0 else { return transfer.nextPending(in: row) }
+      // What is before it may have been touched again, and is not sealed then.
+      guard case .done = transfer.states[first - 1] else { return nil }
+      return transfer.nextPending(in: row)
+    }
     // Of a file that still grows the length of the last row is not known.
     let end =
       file.growth == nil
@@ -80,8 +86,16 @@ extension UploadSchedule {
       at: now)
     leaveTransfer(&file)
     abortSession(&file, at: now)
+    file.progress.rowsBegunAnew += 1
+    // It is rewritten again and again: that much was sent in vain for the last time.
+    if file.phase == .writing, file.progress.rowsBegunAnew > FileGrowth.rewrittenMax {
+      file.progress.isLeftForTheEnd = true
+    }
+    if file.phase == .held { sendHeld(&file, at: now) }
     files[id] = file
     if file.phase == .ready { makeReady(id, at: now) }
+    if file.phase == .writing { planSession(id, at: now) }
+    actions.append(.showStatus(id))
     return true
   }
 

@@ -185,6 +185,9 @@ public struct DestinationAbilities: Hashable, Sendable {
 }
 
 extension DestinationAbilities {
+  /// Files can be sent while they are written.
+  public var sendsWhileWriting: Bool { (replaceableChunks || rows == .one) && unknownLength }
+
   /// The shortest chunk with which a file of this size fits into one session; nil is a size that is not known yet.
   public func chunkBytesLeast(forFileOf sizeBytes: UInt64?) -> Int {
     guard let sizeBytes = sizeBytes ?? fileBytesMax, chunkCountMax < .max else { return chunkBytesMin }

@@ -84,6 +84,56 @@ import Testing
     #expect(harness.sent.contains { $0.order.isAbort }, "the first upload is ended")
   }
 
+  private func growing() -> Recording {
+    Recording {
+      $0.rows = .one
+      $0.needsChunks = true
+      $0.replaceableChunks = false
+      $0.durableChunks = false
+    }
+  }
+
+  @Test func oneUpload_growsWithItsFileFromItsBeginning() {
+    var recording = growing()
+    recording.write(0..<5500)
+    #expect(recording.send() == [0, 1, 2, 3])
+    recording.write(5500..<7500)
+    #expect(recording.send() == [4, 5])
+    recording.close()
+    for index in [6, 7] {
+      recording.harness.answerReads()
+      #expect(recording.harness.chunkRequests.map(\.index) == [index])
+      recording.harness.answerChunk(index, .chunkStoredAs(token: "\(index)"))
+    }
+    #expect(recording.harness.commits.map(\.sizeBytes) == [7500])
+  }
+
+  @Test func rewrittenBytesOfAGrowingUpload_beginItAnew_untilItIsLeftForTheEnd() {
+    var recording = growing()
+    recording.write(0..<5500)
+    #expect(recording.send() == [0, 1, 2, 3])
+    for round in 1...3 {
+      recording.write(1200..<1300)
+      recording.wait()
+      recording.harness.answerReads()
+      #expect(recording.harness.status(recording.file.id)?.lastFailure?.code == "rewritten")
+      #expect(recording.harness.chunkRequests.isEmpty)
+      recording.wait()
+      recording.harness.answer(.sessionOpened(id: "s\(round)", chunkBytes: 1000, expiresAtSeconds: nil)) {
+        $0.isOpenSession
+      }
+      recording.look()
+      #expect(recording.send() == (round < 3 ? [0, 1, 2, 3] : []), "round \(round)")
+    }
+    recording.close()
+    for index in 0..<6 {
+      recording.harness.answerReads()
+      #expect(recording.harness.chunkRequests.map(\.index) == [index])
+      recording.harness.answerChunk(index, .chunkStoredAs(token: "\(index)"))
+    }
+    #expect(recording.harness.commits.count == 1)
+  }
+
   @Test func rowsAreSentAtTheSameTime_andTheirChunksOneAfterAnother() {
     var harness = harness(.growing)
     // 48 chunks of their own, and two rows of which the second is short.

@@ -10,11 +10,14 @@ struct Recording {
   private var activity: ChunkActivity?
 
   /// The file is open, and so is its session.
-  init(named name: String = "take.mov", limits: UploadLimits = ScheduleHarness.standardLimits) {
+  init(
+    named name: String = "take.mov", limits: UploadLimits = ScheduleHarness.standardLimits,
+    abilities: (inout DestinationAbilities) -> Void = { _ in }
+  ) {
     var limits = limits
     limits.sealDelay = .milliseconds(100)
     limits.growthInterval = .milliseconds(50)
-    harness = ScheduleHarness(limits: limits)
+    harness = ScheduleHarness(limits: limits, abilities: abilities)
     file = ImaginaryFile(1, name, size: 0)
     harness.handle(.scanEnded)
     harness.handle(file.opened)
@@ -77,7 +80,7 @@ struct Recording {
       harness.answerReads()
       let sent = harness.chunkRequests.map(\.index)
       guard !sent.isEmpty else { return indices.sorted() }
-      for index in sent { harness.answerChunk(index, .chunkStored) }
+      for index in sent { harness.answerChunk(index, .chunkStoredAs(token: "\(index)")) }
       indices += sent
     }
   }
