@@ -65,6 +65,9 @@ extension Finding {
       abilities.sendsWhileWriting
         ? "files are sent while they are written" : "files are sent when they are complete")
     if abilities.bindsNameAtOpening { words.append("a rename sends a file again") }
+    words.append(
+      abilities.resumes
+        ? "an upload that was broken off goes on where it was" : "an upload that was broken off begins anew")
     return Finding(
       .abilities, .ok, words.joined(separator: "; ") + ".",
       facts: [
@@ -73,6 +76,9 @@ extension Finding {
         Fact(key: "unknown_length", value: .flag(abilities.unknownLength)),
         Fact(key: "whole_file_bytes_max", value: .number(Int64(abilities.wholeFileBytesMax))),
         Fact(key: "binds_name_at_opening", value: .flag(abilities.bindsNameAtOpening)),
+        Fact(key: "streams_whole_files", value: .flag(abilities.streamsWholeFiles)),
+        Fact(key: "resumes", value: .flag(abilities.resumes)),
+        Fact(key: "chunk_rows", value: .text(abilities.rows.word)),
       ])
   }
 
@@ -102,6 +108,17 @@ extension Finding {
       .limits, .warning, words.joined(separator: "; ") + ".",
       advice: "Writers may make files of up to \(Readable.bytes(fileBytesMax)); larger ones than the server takes "
         + "fail. Give --max-file-size \(known), and writers are told at once.", facts: facts)
+  }
+}
+
+extension ChunkRows {
+  /// A stable word for programs.
+  fileprivate var word: String {
+    switch self {
+    case .none: "none"
+    case .one: "one"
+    case .growing: "growing"
+    }
   }
 }
 

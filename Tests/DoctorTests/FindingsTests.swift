@@ -80,6 +80,20 @@ import UploadEngine
         """)
   }
 
+  @Test(arguments: [true, false]) func abilitiesAreSaidInWordsAndAsFacts(isStreaming: Bool) {
+    var abilities = DestinationAbilities(
+      parallelChunks: 9, replaceableChunks: false, unknownLength: false, wholeFileBytesMax: 1 << 20, fileBytesMax: nil)
+    abilities.streamsWholeFiles = isStreaming
+    abilities.rows = isStreaming ? .none : .one
+    let finding = Finding.abilities(abilities)
+    #expect(finding.message.contains(isStreaming ? "9 files at the same time" : "9 chunks at the same time"))
+    #expect(finding.message.contains(isStreaming ? "begins anew" : "goes on where it was"))
+    let facts = Dictionary(uniqueKeysWithValues: finding.facts.map { ($0.key.description, $0.value) })
+    #expect(facts["resumes"] == .flag(!isStreaming) && facts["streams_whole_files"] == .flag(isStreaming))
+    #expect(facts["chunk_rows"] == .text(isStreaming ? "none" : "one"))
+    #expect(facts["parallel_chunks"] == .number(9) && facts["whole_file_bytes_max"] == .number(1 << 20))
+  }
+
   @Test func secretsOfAnAddressAreNotItsHost() throws {
     let server = try #require(ServerAddress(url: "https://[2001:db8::7]:8443/v1/"))
     #expect(server.host == "2001:db8::7" && server.port == 8443 && server.authority == "[2001:db8::7]:8443")

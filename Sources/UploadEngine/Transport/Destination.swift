@@ -188,6 +188,9 @@ extension DestinationAbilities {
   /// Files can be sent while they are written.
   public var sendsWhileWriting: Bool { (replaceableChunks || rows == .one) && unknownLength }
 
+  /// What was acknowledged of a large file outlives a broken connection and the death of either side.
+  public var resumes: Bool { !streamsWholeFiles }
+
   /// The shortest chunk with which a file of this size fits into one session; nil is a size that is not known yet.
   public func chunkBytesLeast(forFileOf sizeBytes: UInt64?) -> Int {
     guard let sizeBytes = sizeBytes ?? fileBytesMax, chunkCountMax < .max else { return chunkBytesMin }
