@@ -48,6 +48,16 @@ import UploadEngine
     #expect(outcome.failure?.kind == .unexpectedAnswer)
   }
 
+  @Test func partThatTheServerDoesNotReplace_beginsTheUploadAnew() {
+    let text = "<Error><Code>NotImplemented</Code><Message>part 2 has already been streamed</Message></Error>"
+    let outcome = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: Fixture.answer(501, text: text))
+    #expect(outcome.failure?.kind == .notReplaceable)
+    #expect(outcome.failure?.message.contains("begins anew") == true)
+    // Of other requests it says that they are unknown there.
+    #expect(
+      destination.outcome(of: query, response: Fixture.answer(501, text: text)).failure?.kind == .unexpectedAnswer)
+  }
+
   @Test func part_isKnownByItsTag() {
     let answer = Fixture.answer(200, headers: [HTTPHeader("etag", "\"abc-1\"")])
     #expect(
@@ -108,6 +118,8 @@ import UploadEngine
     #expect(destination.outcome(of: step, response: S3Fixture.published()) == .published(receipt(id: "e-2")))
     let versioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "v7")])
     #expect(destination.outcome(of: step, response: versioned) == .published(receipt(id: "v7")))
+    let unversioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "null")])
+    #expect(destination.outcome(of: step, response: unversioned) == .published(receipt(id: "e-2")))
   }
 
   /// S3 sends its status before it knows how the completion ends.
@@ -179,7 +191,7 @@ import UploadEngine
     (400, "KeyTooLongError", .nameRefused), (400, "XAmzContentSHA256Mismatch", .digestMismatch),
     (400, "BadDigest", .digestMismatch), (507, "XMinioStorageFull", .insufficientStorage),
     (404, "NoSuchUpload", .sessionGone), (400, "InvalidPart", .conflict), (418, "Teapot", .badRequest),
-    (501, "NotImplemented", .unexpectedAnswer), (302, "Odd", .unexpectedAnswer),
+    (501, "NotImplemented", .notReplaceable), (302, "Odd", .unexpectedAnswer),
   ])
   func errors_haveTheirMeaning(status: Int, code: String, kind: StepFailure.Kind) {
     let failure = destination.outcome(

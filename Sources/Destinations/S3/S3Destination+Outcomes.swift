@@ -45,7 +45,13 @@ extension S3Destination {
   }
 
   private func stored(_ answer: S3Answer) -> StepOutcome {
-    guard answer.isSuccess else { return refused(answer) }
+    guard answer.isSuccess else {
+      // rclone (serve s3) passes parts on as they come in order, and takes no others in the place of these.
+      guard answer.code == "NotImplemented", case .refused(let failure) = refused(answer) else {
+        return refused(answer)
+      }
+      return .refused(StepFailure(.notReplaceable, "\(failure.message) The upload begins anew."))
+    }
     guard let tag = answer.entityTag else { return unexpected("took a part, but did not name it by an ETag") }
     return .chunkStoredAs(token: tag)
   }
@@ -109,7 +115,9 @@ extension S3Destination {
   }
 
   private func publicationID(_ response: HTTPResponse, _ entityTag: String) -> String {
-    response.header("x-amz-version-id") ?? entityTag.replacing("\"", with: "")
+    // A bucket that keeps no versions may say so by this word, the same for every object.
+    let version = response.header("x-amz-version-id").flatMap { $0 == "null" ? nil : $0 }
+    return version ?? entityTag.replacing("\"", with: "")
   }
 
   private func publicationTime(_ response: HTTPResponse) -> Int64 {

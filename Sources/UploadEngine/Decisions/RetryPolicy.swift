@@ -8,7 +8,7 @@ struct RetryPolicy: Sendable {
     case retryStep
     /// This file waits for a moment; the others go on.
     case pauseFile
-    /// The session is gone at the server; open another.
+    /// The session is gone at the server, or of no use; open another.
     case startNewSession
     /// It will not pass by itself. The file stays in the spool and can be retried.
     case fail
@@ -29,7 +29,7 @@ struct RetryPolicy: Sendable {
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
       return attempts >= attemptsMax ? .fail : .retryStep
-    case .sessionGone:
+    case .sessionGone, .notReplaceable:
       return .startNewSession
     case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
       return .retryStep
@@ -84,6 +84,7 @@ extension StepFailure.Kind {
     case .forbidden: "forbidden"
     case .sessionGone: "session-gone"
     case .rowLost: "row-lost"
+    case .notReplaceable: "rewritten"
     case .conflict: "conflict"
     case .tooLarge: "too-large"
     case .digestMismatch: "digest-mismatch"

@@ -28,6 +28,8 @@ extension UploadSchedule {
     case .startNewSession:
       file.lastFailure = shown
       file.attempts += 1
+      // The one that is left is known to the server still, with all that was sent.
+      if failure.kind == .notReplaceable { abortSession(&file, at: now) }
       files[id] = file
       restartSession(id, at: now)
       if file.attempts >= policy.attemptsMax {

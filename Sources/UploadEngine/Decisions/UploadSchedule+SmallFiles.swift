@@ -189,7 +189,8 @@ extension StepOutcome {
   fileprivate var refusesBundle: Bool {
     guard case .refused(let failure) = self else { return false }
     switch failure.kind {
-    case .badRequest, .tooLarge, .sessionGone, .rowLost, .conflict, .nameRefused, .digestMismatch, .tagMismatch,
+    case .badRequest, .tooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict, .nameRefused, .digestMismatch,
+      .tagMismatch,
       .unexpectedAnswer, .unclearEnd, .forbidden:
       return true
     case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .transport: return false

@@ -537,6 +537,8 @@ public struct StepFailure: Error, Hashable, Sendable {
     /// What was acknowledged of the chunk's row is gone, or the server holds bytes behind it of which nobody knows what they
     /// are: the row is to begin anew.
     case rowLost
+    /// The server holds other bytes in the chunk's place and does not take new ones: the upload is to begin anew.
+    case notReplaceable
     /// 409: another request for the same thing is under way, or the state does not allow it.
     case conflict
     /// 413: the file or the chunk is larger than the server takes.

@@ -143,6 +143,19 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  @Test func chunkThatTheServerDoesNotReplace_beginsTheUploadAnewAndEndsTheOldOne() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    var harness = sending(file)
+    harness.answerChunk(0, .refused(StepFailure(.notReplaceable, "it holds other bytes")))
+    #expect(harness.status(file.id)?.lastFailure?.code == "rewritten")
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    harness.advance(by: .seconds(6))
+    #expect(harness.sent.contains { $0.order.isAbort }, "the first session is ended")
+  }
+
   @Test func acknowledgementInAnEarlierSession_saysNothingAboutTheNewOne() {
     let file = ImaginaryFile(1, "a.mov", size: 5000)
     var harness = sending(file)
