@@ -1,10 +1,11 @@
 """tus servers of other people, from PyPI (tus_program.py), and a front that speaks TLS 1.3 for them."""
 
+import http.client
 import json
 import pathlib
 import ssl
 
-from harness import Program, Server, clean_environment
+from harness import SOON, Program, Server, clean_environment
 from s3_servers import PROGRAMS
 
 
@@ -61,6 +62,19 @@ class TusServer(Server):
         return {
             path.name: path.stat().st_size for path in (self.folder / "uploads").glob("*")
             if path.is_file() and "." not in path.name}
+
+    def is_finished(self, name):
+        """Whether this upload has all its bytes and is no part of another one, as the server says; or is gone."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        try:
+            connection.request("HEAD", f"/files/{name}", headers={"Tus-Resumable": "1.0.0"})
+            answer = connection.getresponse()
+            if answer.status in (404, 410):
+                return True
+            return answer.headers["Upload-Concat"] != "partial" and (
+                answer.headers["Upload-Offset"] == answer.headers["Upload-Length"])
+        finally:
+            connection.close()
 
 
 def tls_1_3(certificate, key):

@@ -1,0 +1,343 @@
+"""The destinations that test_conformance.py holds against the same scenarios: real servers, each behind a front.
+
+What a scenario expects follows from the abilities that the product states of a destination (`uploadfs-mount doctor`),
+and from what is said here of a server: what it keeps when it is ended, and what it checks.
+"""
+
+import dataclasses
+import hashlib
+import json
+import subprocess
+
+import jsonschema
+
+from form_servers import PASSWORD, USER, Form, nginx_is_there, php_is_there
+from front import Front
+from harness import MOUNT_TOOL, REPOSITORY, SOON, TOKEN, Receiver, clean_environment, sha256
+from s3_servers import KEY, PROGRAMS, SECRET, Moto, Rclone, credentials
+from tus_servers import TusServer
+
+WRONG = "not-the-secret-of-anybody-0123456789"
+_doctor_schema = json.loads((REPOSITORY / "docs" / "doctor.schema.json").read_text())
+
+
+@dataclasses.dataclass(frozen=True)
+class Abilities:
+    """What the doctor says that a destination can do; the names are those of its JSON."""
+
+    parallel_chunks: int
+    replaceable_chunks: bool
+    unknown_length: bool
+    whole_file_bytes_max: int
+    binds_name_at_opening: bool
+    streams_whole_files: bool
+    chunk_rows: str
+    resumes: bool
+
+    @property
+    def sends_while_writing(self):
+        return self.replaceable_chunks and self.unknown_length
+
+    @property
+    def sends_again_after_rename(self):
+        return self.binds_name_at_opening or not self.resumes
+
+    @property
+    def begins_anew_when_rewritten(self):
+        return self.resumes and not self.replaceable_chunks
+
+    @property
+    def leaves_broken_chunks(self):
+        """Each chunk is an upload of its own: of one that is broken off before its answer nobody knows the address, and
+        what becomes of those that were joined is the server's business."""
+        return self.chunk_rows == "growing"
+
+    @property
+    def chunk_bytes(self):
+        """Larger files have several chunks, or are streamed."""
+        return self.whole_file_bytes_max
+
+
+class DestinationUnderTest:
+    """A server and its front, for all scenarios: each has a folder and a mount of its own."""
+
+    # What outlives the end of the server: uploads under way; what was published. Where the latter is lost as well, so
+    # is what an upload needs to begin anew.
+    keeps_uploads, keeps_files = True, True
+    # Whether the server itself refuses who shows wrong credentials; else the front does.
+    checks_credentials = True
+    # The same for a server whose uploads under way cannot be seen from outside.
+    shows_unfinished = True
+    server_ca = None
+
+    def __init__(self, folder, authority):
+        self.folder = folder
+        self.authority = authority
+        self.server = self.make()
+        self.front = None
+        self.abilities = None
+
+    @classmethod
+    def missing(cls):
+        """What has to be installed; None when everything is there."""
+
+    # What each one says of itself.
+
+    def make(self):
+        """The server, not started."""
+        raise NotImplementedError
+
+    def to(self, port):
+        """The address behind the front at `port`."""
+        raise NotImplementedError
+
+    @property
+    def options(self):
+        """Flags for small chunks."""
+        raise NotImplementedError
+
+    def login(self, folder, right=True):
+        """Flags and environment with which one is let in, or not."""
+        raise NotImplementedError
+
+    def knows(self, fields):
+        """Whether a request with these header fields is let in; asked only where the server does not ask itself."""
+        raise NotImplementedError
+
+    def file(self, status):
+        """What is published of the file with this status: a path, or the bytes."""
+        raise NotImplementedError
+
+    def names(self):
+        """What is published."""
+        raise NotImplementedError
+
+    def unfinished(self):
+        """Uploads that are neither published nor ended."""
+        raise NotImplementedError
+
+    # What is the same.
+
+    def start(self):
+        self.server.start()
+        self.front = Front(self.server.port, self.authority.issue(f"front-{self.name}"), self.server_ca)
+        self.front.__enter__()
+        self.abilities = self.ask_for_abilities()
+        return self
+
+    def stop_server(self):
+        """Its connections break, and there is nobody there until `start_server`."""
+        self.server.kill()
+        self.front.cut()
+
+    def start_server(self):
+        self.server.start()
+
+    def close(self):
+        if self.front:
+            self.front.__exit__()
+        return self.server.close()
+
+    def new_mount(self, new_mount, folder, *more, right=True):
+        """A mount that uploads there. Two requests at a time: so a few chunks are acknowledged before the last ones."""
+        options, environment = self.login(folder, right)
+        return new_mount(
+            None, *self.options, "--parallel", "2", *options, *more, to=self.to(self.front.port),
+            ca=self.authority.certificate, environment=environment)
+
+    def ask_for_abilities(self):
+        options, environment = self.login(self.folder)
+        done = subprocess.run(
+            [str(word) for word in (
+                MOUNT_TOOL, "doctor", "--json", "--no-test-file", "--no-throughput", "--to", self.to(self.front.port),
+                "--ca", self.authority.certificate, *self.options, *options)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON * 2, env=environment)
+        said = json.loads(done.stdout)
+        jsonschema.validate(said, _doctor_schema)
+        facts = next(finding["facts"] for finding in said["findings"] if finding["check"] == "abilities")
+        return Abilities(**{field.name: facts[field.name] for field in dataclasses.fields(Abilities)})
+
+    def guard(self):
+        """Makes the front refuse whom the server would let in with whatever credentials."""
+        if not self.checks_credentials:
+            self.front.refuse(lambda method, target, fields: None if self.knows(fields) else (403, {}))
+
+    def digest(self, status):
+        return sha256(self.file(status))
+
+    def _secret_file(self, folder, text):
+        path = folder / "secret"
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        return path
+
+
+class OwnReceiver(DestinationUnderTest):
+    name = "receiver"
+
+    def make(self):
+        self.server_ca = self.authority.certificate
+        return Receiver(self.folder / "receiver", certificate=self.authority.issue("receiver"), ca=self.server_ca)
+
+    def to(self, port):
+        return f"https://127.0.0.1:{port}"
+
+    @property
+    def options(self):
+        return ["--chunk-size", "256KiB"]
+
+    def login(self, folder, right=True):
+        return ["--token-file", self._secret_file(folder, TOKEN if right else WRONG)], clean_environment()
+
+    def file(self, status):
+        return self.server.files / status["receipt"]["name"]
+
+    def names(self):
+        return sorted(self.server.published())
+
+    def unfinished(self):
+        # What was published leaves its journal for those who ask again, and no data.
+        return {path.parent.name for path in (self.server.root / ".uploads" / "sessions").glob("*/data")}
+
+
+class S3(DestinationUnderTest):
+    server_class = None
+
+    @classmethod
+    def missing(cls):
+        if not cls.server_class.is_there():
+            return f"{PROGRAMS / cls.server_class.program_name} is missing; scripts/test installs it"
+
+    def make(self):
+        return self.server_class(self.folder / "server")
+
+    def to(self, port):
+        return self.server.url("a%20prefix", port).replace("s3+http", "s3+https")
+
+    @property
+    def options(self):
+        # Parts are as long as the largest file needs them.
+        return ["--chunk-size", "5MiB", "--max-file-size", "1GB"]
+
+    def login(self, folder, right=True):
+        return [], credentials() if right else credentials(AWS_ACCESS_KEY_ID="AKIDNOBODY", AWS_SECRET_ACCESS_KEY=WRONG)
+
+    def file(self, status):
+        return self.server.object(status["receipt"]["name"])
+
+    def names(self):
+        return [key.partition("/")[2] for key in self.server.keys()]
+
+    def digest(self, status):
+        return hashlib.sha256(self.file(status)).hexdigest()
+
+
+class S3OnRclone(S3):
+    name, server_class = "s3-rclone", Rclone
+    keeps_uploads = shows_unfinished = False
+
+
+class S3OnMoto(S3):
+    name, server_class = "s3-moto", Moto
+    keeps_uploads = keeps_files = checks_credentials = False
+
+    def knows(self, fields):
+        return f"Credential={KEY}/" in fields.get("authorization", "")
+
+    def unfinished(self):
+        return set(self.server.uploads())
+
+
+class Tus(DestinationUnderTest):
+    kind, settings = None, {}
+    checks_credentials = False
+
+    @classmethod
+    def missing(cls):
+        if not TusServer.is_there():
+            return "tuspyserver and resumable-upload are missing; scripts/test installs them"
+
+    def make(self):
+        return TusServer(self.kind, self.folder / "server", **self.settings)
+
+    def to(self, port):
+        return self.server.url(port, "tus+https")
+
+    @property
+    def options(self):
+        return ["--chunk-size", "2MiB"]
+
+    def login(self, folder, right=True):
+        return ["--token-file", self._secret_file(folder, TOKEN if right else WRONG)], clean_environment()
+
+    def knows(self, fields):
+        return fields.get("authorization") == f"Bearer {TOKEN}"
+
+    def file(self, status):
+        # Where the server itself has it: not each one tells its hooks of every file.
+        return self.server.folder / "uploads" / status["receipt"]["id"].rpartition("/")[2]
+
+    def names(self):
+        return self.server.names()
+
+    def unfinished(self):
+        return {name for name in self.server.uploads() if not self.server.is_finished(name)}
+
+
+class TusOnTuspyserver(Tus):
+    name, kind = "tus-tuspyserver", "tuspyserver"
+
+
+class TusOnResumableUpload(Tus):
+    name, kind, settings = "tus-resumable-upload", "resumable-upload", {"checksum_algorithms": ["sha1", "sha256"]}
+
+
+class TusWithOneUpload(Tus):
+    """Without concatenation: one chunk after another."""
+
+    name, kind, settings = "tus-one-upload", "resumable-upload", {"disable_concatenation": True}
+
+
+class ExampleForm(DestinationUnderTest):
+    name = "php-form"
+
+    @classmethod
+    def missing(cls):
+        if not (nginx_is_there() and php_is_there()):
+            return "needs nginx-light and php-cgi; scripts/test installs them"
+
+    def make(self):
+        return Form(self.folder / "form")
+
+    def to(self, port):
+        return self.server.url(port).replace("form+http", "form+https")
+
+    @property
+    def options(self):
+        # So that a file of several does not fit into what the kernel keeps of a connection.
+        return ["--chunk-size", "4MiB", "--form-extra", "folder={folder}"]
+
+    def login(self, folder, right=True):
+        password = self._secret_file(folder, f"{USER}:{PASSWORD if right else WRONG}")
+        return ["--basic-auth-file", password], clean_environment()
+
+    def file(self, status):
+        return self.server.files / json.loads(status["receipt"]["answer"])["name"]
+
+    def names(self):
+        return sorted(
+            str(path.relative_to(self.server.files)) for path in self.server.files.rglob("*") if path.is_file())
+
+    def unfinished(self):
+        return {path.name for path in self.server.temporary.iterdir()}
+
+    def stop_server(self):
+        self.server.nginx.close()
+        self.front.cut()
+
+    def start_server(self):
+        self.server.nginx.start()
+
+
+ALL = [
+    OwnReceiver, S3OnRclone, S3OnMoto, TusOnTuspyserver, TusOnResumableUpload, TusWithOneUpload, ExampleForm]
