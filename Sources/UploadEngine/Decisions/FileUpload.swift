@@ -125,13 +125,13 @@ struct FileUpload: Sendable {
     var nonce: [UInt8]
   }
 
-  /// The `code` of a cancelled file in the catalog.
   /// What is known of a file that was being sent when the mount ended, to a destination that should get it once.
   static let unclearAfterCrash = (
     code: StepFailure.Kind.unclearEnd.code,
     message: "The mount or the machine ended while the file was sent, and the server may have it. Look there, and then "
       + "retry or cancel the file."
   )
+  /// The `code` of a cancelled file in the catalog.
   static let cancelledCode = "cancelled"
 
   init(snapshot: FileSnapshot, phase: Phase, isOpen: Bool, changeSequence: UInt64) {
