@@ -136,7 +136,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
           state.withLock { state in ids.compactMap { state.schedule.catalogEntry(of: $0) } }
         },
         resumeSnapshot: { [self] id, mark in state.withLock { $0.schedule.resumeSnapshot(of: id, since: mark) } },
-        resumeSaved: { [self] id, mark in state.withLock { $0.schedule.resumeSaved(id, mark) } },
+        resumeSaved: { [self] id, mark in
+          apply { schedule, _ in schedule.resumeSaved(id, mark) }
+        },
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
         },

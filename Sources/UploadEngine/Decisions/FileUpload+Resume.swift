@@ -39,7 +39,6 @@ extension UploadSchedule {
   mutating func checkpoint(_ file: inout FileUpload) {
     guard file.hasResumableSession, let session = file.session, session.acknowledgedSinceRecord > 0 else { return }
     file.session?.acknowledgedSinceRecord = 0
-    file.session?.recordedChunks = session.held.acknowledged.count
     actions.append(.saveResume(file.id))
   }
 }

@@ -42,8 +42,12 @@ extension UploadSchedule {
 
   /// A resume record is on the disk, as it was at this mark.
   public mutating func resumeSaved(_ id: FileID, _ mark: ResumeSnapshot.Mark) {
-    guard files[id]?.session?.id == mark.sessionID else { return }
+    guard let session = files[id]?.session, session.id == mark.sessionID else { return }
     files[id]?.session?.recordedChange = mark.changeCount
+    // What was acknowledged while it was being written is not in it.
+    guard let later = session.held.changes(since: mark.changeCount) else { return }
+    files[id]?.session?.recordedChunks = session.held.acknowledged.count - later.count { $0.digest != nil }
+    actions.append(.showStatus(id))
   }
 
   /// By rule; the name that a temporary one will probably become counts as well.
@@ -95,7 +99,6 @@ extension UploadSchedule {
       // What the record lacks is as good as not sent.
       if session.recordedChange.map({ $0 < session.held.changeCount }) ?? true {
         files[id]?.session?.acknowledgedSinceRecord = 0
-        files[id]?.session?.recordedChunks = session.held.acknowledged.count
         actions.append(.saveResume(id))
       }
     case .refused(let failure) where failure.kind == .sessionGone:

@@ -556,6 +556,28 @@ import Testing
     #expect(acknowledgements == [10, 20, 30])
   }
 
+  /// Regression: status spoke of a record that was about to be written.
+  @Test func checkpoint_isShownOnceItIsOnTheDisk_withWhatItHolds() throws {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 40_000)
+    harness.beginSending(file)
+    func acknowledge(_ count: Int) {
+      for _ in 0..<count {
+        harness.answer(.chunkStored) { $0.isChunk }
+        harness.answerReads()
+      }
+    }
+    acknowledge(10)
+    #expect(harness.others.contains(.saveResume(file.id)))
+    #expect(harness.status(file.id)?.checkpointChunks == 0)
+    let mark = try #require(harness.schedule.resumeSnapshot(of: file.id, since: nil)).mark
+    acknowledge(2)
+    harness.others = []
+    harness.apply { schedule, _ in schedule.resumeSaved(file.id, mark) }
+    #expect(harness.status(file.id)?.checkpointChunks == 10)
+    #expect(harness.others.contains(.showStatus(file.id)))
+  }
+
   /// Spec D5: not only at every tenth acknowledgement.
   @Test func resumeRecord_isWrittenWhenTheUploadChangesItsState() {
     let (uploading, file) = uploadingFile()
