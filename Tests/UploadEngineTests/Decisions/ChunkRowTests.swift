@@ -221,6 +221,24 @@ import Testing
     #expect(harness.schedule.files[FileID(high: 0, low: 1)]?.session?.boundPath == nil)
   }
 
+  /// Regression: only what was open then was looked at again.
+  @Test func aFileThatIsHeldUnderATemporaryName_isSentOnceItIsKnownThatItCanBe() {
+    var harness = harness(.one)
+    harness.write(ImaginaryFile(1, "a.mov.part", size: 5000))
+    #expect(!harness.sent.contains { $0.order.isOpenSession })
+    var abilities = harness.schedule.abilities
+    abilities.rows = .growing
+    abilities.replaceableChunks = true
+    abilities.unknownLength = true
+    abilities.bindsNameAtOpening = false
+    harness.offers = DestinationOffers(abilities: abilities)
+    harness.answer(.warmed) { $0 == .prewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index).sorted() == [0, 1, 2, 3, 4])
+    #expect(harness.commits.isEmpty)
+  }
+
   @Test func aSessionThatIsStillThere_goesOnWithWhatWasAcknowledged() {
     var harness = harness(.growing)
     let file = ImaginaryFile(1, "a.mov", size: 3000)
