@@ -16,6 +16,9 @@ final class CurlLoop {
   /// Handles that wait for the next transfer, so that none is made and torn down per chunk. At most `slots`.
   private var idleHandles: [EasyHandle] = []
   private var nextStallCheck = ContinuousClock.now
+  /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
+  /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
+  private var multiplexedOrigins: Set<String> = []
 
   /// Takes over the multi handle.
   init(inbox: RequestInbox, multi: UnsafeMutableRawPointer, settings: TransferSettings) {
@@ -69,7 +72,9 @@ final class CurlLoop {
         throw TransportError(.other, "curl_easy_init failed: out of memory")
       }
       handle.reset()
-      let transfer = try CurlTransfer(waiting, on: handle, with: settings) { [inbox] in inbox.resume(waiting.id) }
+      let transfer = try CurlTransfer(waiting, on: handle, with: settings, sharing: multiplexedOrigins) { [inbox] in
+        inbox.resume(waiting.id)
+      }
       let code = curl_multi_add_handle(multi, handle.pointer)
       guard code == CURLM_OK else {
         throw TransportError(.other, "curl_multi_add_handle failed: \(String(cString: curl_multi_strerror(code)))")
@@ -99,10 +104,17 @@ final class CurlLoop {
       guard let easy, uploadfs_curl_get_private(easy, &context) == CURLE_OK, let context else { continue }
       // Unretained: `transfers` holds it until finish(_:_:) has run.
       let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
-      finish(transfer, transfer.result(for: code))
+      let result = transfer.result(for: code)
+      if case .success(let response) = result { noteProtocol(response.connection.protocolName, of: transfer.origin) }
+      finish(transfer, result)
       hasFinished = true
     }
     return hasFinished
+  }
+
+  private func noteProtocol(_ name: String, of origin: String) {
+    guard settings.multiplexes else { return }
+    if name == "HTTP/2" { multiplexedOrigins.insert(origin) } else { multiplexedOrigins.remove(origin) }
   }
 
   /// True when a transfer has ended.

@@ -9,6 +9,8 @@ final class CurlTransfer {
   let handle: EasyHandle
   private let request: HTTPRequest
   private let target: RequestTarget
+  /// Whether it may wait for a connection that another one makes.
+  private let sharesConnection: Bool
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
   /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
   private let ownedBytes: UnsafeMutableRawBufferPointer?
@@ -27,11 +29,15 @@ final class CurlTransfer {
   /// Why it came to no good end.
   private var streamFailure: String?
 
-  /// Prepares the request on a fresh or reset handle. `wake` is called on any thread when there is more to be sent, and is
+  /// The server that it goes to.
+  var origin: String { target.origin }
+
+  /// Prepares the request on a fresh or reset handle. `multiplexed` are servers of which it is known that they take several
+  /// requests over one connection. `wake` is called on any thread when there is more to be sent, and is
   /// to lead to ``resume()``.
   init(
     _ waiting: PendingHTTPRequest, on handle: EasyHandle, with settings: TransferSettings,
-    wake: @escaping @Sendable () -> Void
+    sharing multiplexed: Set<String>, wake: @escaping @Sendable () -> Void
   ) throws(TransportError) {
     guard let target = RequestTarget(url: waiting.request.url), settings.allows(target.scheme) else {
       throw TransportError(.other, settings.refusal(ofURL: waiting.request.url))
@@ -39,6 +45,7 @@ final class CurlTransfer {
     id = waiting.id
     self.handle = handle
     self.target = target
+    sharesConnection = multiplexed.contains(target.origin)
     request = waiting.request
     onCompletion = waiting.onCompletion
     ownedBytes = Self.copy(of: waiting.request.body)
@@ -200,7 +207,7 @@ extension CurlTransfer {
 
     try handle.set(
       CURLOPT_HTTP_VERSION, Int(settings.multiplexes ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
-    try handle.set(CURLOPT_PIPEWAIT, settings.multiplexes)
+    try handle.set(CURLOPT_PIPEWAIT, sharesConnection)
     try handle.set(CURLOPT_TCP_NODELAY, true)
     try handle.set(CURLOPT_TCP_KEEPALIVE, true)
     try handle.set(CURLOPT_TCP_KEEPIDLE, seconds: UploadConstants.keepAliveInterval)

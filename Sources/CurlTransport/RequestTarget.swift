@@ -4,6 +4,8 @@ struct RequestTarget: Hashable {
   let scheme: String
   /// Without user, port and brackets; in lower case.
   let host: String
+  /// Scheme, host and port as they are written; in lower case.
+  let origin: String
 
   /// Nil when the text is not `scheme://host…`.
   init?(url: String) {
@@ -19,6 +21,7 @@ struct RequestTarget: Hashable {
     guard !host.isEmpty, mark.lowerBound > url.startIndex else { return nil }
     scheme = url[..<mark.lowerBound].lowercased()
     self.host = host.lowercased()
+    origin = "\(url[..<mark.lowerBound])://\(hostAndPort)".lowercased()
   }
 
   /// The machine itself, by its usual names.
