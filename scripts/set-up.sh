@@ -59,7 +59,7 @@ require_swift() {
 packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev pkg-config)
 packages_to_test=(
-  attr e2fsprogs ffmpeg microsocks nginx-light openssl patch php-cgi procps python3 python3-jsonschema python3-pytest
+  attr curl e2fsprogs ffmpeg microsocks nginx-light openssl patch php-cgi procps python3 python3-jsonschema python3-pytest
   python3-venv rsync sqlite3 tinyproxy-bin util-linux vim-tiny xfsprogs)
 
 # Servers of other people that the end-to-end tests upload to, from PyPI. Without them these tests are skipped.
