@@ -10,6 +10,7 @@ import os
 import pathlib
 import platform
 import signal
+import subprocess
 import threading
 
 import pytest
@@ -197,3 +198,28 @@ def test_too_large_file_of_a_passing_writer_is_not_published(new_mount, receiver
     path.write_bytes(b"x" * 2_000_000)
     mount.wait_for("scan.raw", "interrupted")
     assert published(receiver, "scan.raw") is None
+
+
+@pytest.fixture
+def overlay(tmpfs):
+    """A folder on an overlay."""
+    layers = tmpfs("layers", 1 << 30)
+    lower, upper, work, merged = (layers / name for name in ("lower", "upper", "work", "merged"))
+    for path in (lower, upper, work, merged):
+        path.mkdir()
+    options = f"lowerdir={lower},upperdir={upper},workdir={work},userxattr"
+    subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", str(merged)], check=True)
+    yield merged
+    subprocess.run(["umount", str(merged)], check=True)
+
+
+def test_a_spool_whose_files_the_kernel_refuses_goes_through_the_daemon(overlay, new_mount, receiver):
+    """S50: on an overlay (ELOOP); as an ordinary user (EPERM) it is in test_user.py."""
+    mount = new_mount(receiver, *ON_CLOSE, spool=overlay / "spool")
+    for content in (WRITTEN, WRITTEN[:-1]):
+        path = mount.root / "scan.raw"
+        path.write_bytes(content)
+        mount.wait_for("scan.raw", "complete")
+        assert published(receiver, "scan.raw") == content
+        with open(path, "rb") as reader:
+            assert digest_of(reader.fileno()) == hashlib.sha256(content).hexdigest()
