@@ -12,13 +12,14 @@ extension ReceiverCore {
     case .creating, .recovered:
       refuse(request, .underWay, "the session is being opened")
     case .open:
-      let pending = UploadSession.PendingCommit(
-        facts: facts, receiptID: receiptID, waiters: [request], deadline: now + limits.commitWaitMax,
-        graceDeadline: now + limits.commitGrace)
-      sessions[id]?.phase = .committing(pending)
-      waitingSessions.insert(id)
-      evaluateCommit(id)
-    case .committing(let pending): join(request, id, facts, pending) { .committing($0) }
+      beginCommit(request, id, facts, receiptID: receiptID)
+    case .committing(let pending):
+      if pending.isReplaceable(by: facts) {
+        giveUp(id, pending, Refusal(.conflict, "a later commit of this session took the place of this one"))
+        beginCommit(request, id, facts, receiptID: receiptID)
+      } else {
+        join(request, id, facts, pending) { .committing($0) }
+      }
     case .publishing(let pending, let receipt): join(request, id, facts, pending) { .publishing($0, receipt) }
     case .published(let receipt):
       guard receipt.answers(facts) else {
@@ -28,12 +29,23 @@ extension ReceiverCore {
     }
   }
 
+  private mutating func beginCommit(
+    _ request: RequestID, _ id: SessionID, _ facts: CommitFacts, receiptID: String
+  ) {
+    let pending = UploadSession.PendingCommit(
+      facts: facts, receiptID: receiptID, waiters: [request], deadline: now + limits.commitWaitMax,
+      graceDeadline: now + limits.commitGrace)
+    sessions[id]?.phase = .committing(pending)
+    waitingSessions.insert(id)
+    evaluateCommit(id)
+  }
+
   /// A second request for the same commit gets the first one's answer.
   private mutating func join(
     _ request: RequestID, _ id: SessionID, _ facts: CommitFacts, _ pending: UploadSession.PendingCommit,
     _ phase: (UploadSession.PendingCommit) -> UploadSession.Phase
   ) {
-    guard pending.facts == facts, isSameName(pending.facts.name, facts.name) else {
+    guard pending.isSame(as: facts) else {
       return refuse(request, .conflict, "another commit of this session is under way")
     }
     guard pending.waiters.count < limits.parkedRequestsMax else {

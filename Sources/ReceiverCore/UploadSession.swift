@@ -41,6 +41,14 @@ struct UploadSession: Sendable {
     var mismatched: UInt64?
     /// What did not match then.
     var verdict = CommitVerdict.match
+
+    func isSame(as facts: CommitFacts) -> Bool {
+      self.facts == facts && isSameName(self.facts.name, facts.name)
+    }
+
+    /// It waits for chunks, and the client wants something else by now: the file has got another name. Once the verdict
+    /// is being computed it may be published any moment, and the verdict is on these facts.
+    func isReplaceable(by facts: CommitFacts) -> Bool { checking == nil && !isSame(as: facts) }
   }
 
   /// The requests that want to write one chunk, the running one first: two writes to one place never overlap, or the

@@ -166,6 +166,22 @@ import ReceiverCore
     #expect(core.receipt(second) == core.receipt(first) && core.receipt(third) == core.receipt(first))
   }
 
+  /// Regression: a file that was renamed while its last chunks were on their way was published under its old name, too.
+  @Test func anotherCommitBeforeTheLastChunks_takesThePlaceOfTheFirst() {
+    let core = CoreHarness()
+    let id = core.opened()
+    let chunks = CoreHarness.chunks(file, 4)
+    _ = core.put(id, 0, chunks[0])
+    core.runEffects()
+    let first = core.commit(id, CoreHarness.commitFacts(id, file, name: "a.mov"))
+    let second = core.commit(id, CoreHarness.commitFacts(id, file, name: "b.mov"))
+    #expect(core.refusal(first) == .conflict)
+    #expect(core.replies[second] == nil, "it waits for what is missing")
+    for index in chunks.indices.dropFirst() { _ = core.put(id, UInt32(index), chunks[index]) }
+    core.runEffects()
+    #expect(core.receipt(second)?.name == "b.mov")
+  }
+
   @Test func anotherCommitAtTheSameTimeOrLater_isAConflict() {
     let core = CoreHarness()
     let id = core.opened()

@@ -158,7 +158,11 @@ extension UploadSchedule {
     case .interrupted: if interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
     case .writing, .ignored, .elsewhere: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
-      if let path = file.publishing?.path, !names.contains(path) { cancelStream(of: file) }
+      if let path = file.publishing?.path, !names.contains(path) {
+        cancelStream(of: file)
+        // It waits for chunks under a name that nobody is to see any more. With all chunks there it is being published.
+        if let transfer = file.transfer, !transfer.isDone { cancelCommit(of: file) }
+      }
       if file.nextPath(limits) == nil {
         settleName(snapshot.id, at: now)
       } else if isBoundElsewhere(file) {

@@ -153,6 +153,34 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression: the commit went on waiting, and published the file under the name that it no longer had.
+  @Test func renameWhileTheCommitWaitsForTheTail_publishesTheNewNameOnly() throws {
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    let commit = try #require(harness.sent.first { $0.order.isCommit })
+    file.snapshot.names = [RelativePath("b.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.others.contains(.cancel(commit.id)))
+    harness.answer(StepFailure.connection(.cancelled)) { $0.isCommit }
+    #expect(harness.commits.map(\.path) == [RelativePath("b.mov")])
+    #expect(harness.chunkRequests.count == 3, "what is on its way goes on")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.status(file.id)?.lastFailure == nil)
+    #expect(harness.status(file.id)?.chunks.retried == 0)
+  }
+
+  @Test func renameOnceEveryChunkIsThere_leavesTheCommitAlone() {
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    for index in 0..<3 { harness.answerChunk(index, .chunkStored) }
+    file.snapshot.names = [RelativePath("b.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(!harness.others.contains { if case .cancel = $0 { true } else { false } })
+    harness.succeed()
+    #expect(harness.schedule.catalogEntry(of: file.id)?.publishedPaths == [RelativePath("b.mov")])
+  }
+
   /// Regression (simulation, scenario network, seed 190): a renamed file's commit waited for its tail, another file got the
   /// old name and was published under it, and then the older commit replaced it.
   @Test func nameThatIsBeingPublished_isNotPublishedForAnotherFileBeforeTheAnswer() throws {
