@@ -12,6 +12,7 @@ import shutil
 import socket
 import socketserver
 import sys
+import threading
 
 
 def publish(folder, source, metadata):
@@ -19,9 +20,10 @@ def publish(folder, source, metadata):
     for kind in ("published", "metadata"):
         (folder / kind / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / "metadata" / name).write_text(json.dumps(metadata))
-    # Whole at once, as a reader sees it.
-    shutil.copyfile(source, folder / "copying")
-    os.replace(folder / "copying", folder / "published" / name)
+    # Whole at once, as a reader sees it. Uploads are completed side by side.
+    copy = folder / f"copying-{threading.get_ident()}"
+    shutil.copyfile(source, copy)
+    os.replace(copy, folder / "published" / name)
     with open(folder / "completions", "a") as completions:
         completions.write(name + "\n")
 
