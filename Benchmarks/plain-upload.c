@@ -1,11 +1,14 @@
 // The least that a program must do to upload with libcurl: the reference that uploadfs is measured against.
 //
 //   plain-upload chunks URL CA_FILE TOKEN_FILE FILE CHUNK_BYTES CONNECTIONS UPLOAD_BUFFER_BYTES
+//   plain-upload chunks-http2 (the same)
 //   plain-upload files  URL CA_FILE TOKEN_FILE FILE FILE_BYTES  CONNECTIONS UPLOAD_BUFFER_BYTES COUNT
 //   plain-upload self-test
+//   plain-upload version       prints that of libcurl
 //
 // `chunks` opens one session and PUTs the file as its chunks; `files` PUTs pieces of the file as small whole files, named
-// benchmark-plain/N. One curl multi handle on one thread, HTTP/1.1 over TLS 1.3. The receiver demands digests and tags
+// benchmark-plain/N. One curl multi handle on one thread, HTTP/1.1 over TLS 1.3; `chunks-http2` sends as many requests at a
+// time over one HTTP/2 connection. The receiver demands digests and tags
 // (docs/protocol.md), so these are computed before the clock starts. Then the program prints `ready`, waits for a line
 // on standard input, sends everything, prints one line of JSON, waits for another line, and gives its session up.
 #define _GNU_SOURCE
@@ -42,6 +45,7 @@ struct response {
 static const char *ca_file;
 static char authorization[text_max];
 static long upload_buffer_bytes;
+static int shares_connection;
 
 static void fail(const char *what, const char *why) {
   fprintf(stderr, "plain-upload: %s: %s\n", what, why);
@@ -165,7 +169,8 @@ static void configure(CURL *easy, const char *url, struct curl_slist *headers, s
   set(easy, CURLOPT_CAINFO, ca_file);
   set(easy, CURLOPT_PROXY, "");
   set(easy, CURLOPT_NOSIGNAL, 1L);
-  set(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+  set(easy, CURLOPT_HTTP_VERSION, (long)(shares_connection ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+  set(easy, CURLOPT_PIPEWAIT, (long)shares_connection);
   set(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
   set(easy, CURLOPT_TCP_NODELAY, 1L);
   set(easy, CURLOPT_HTTPHEADER, headers);
@@ -348,8 +353,13 @@ static const uint8_t *map(const char *path, uint64_t *size) {
 
 int main(int argument_count, char **arguments) {
   if (argument_count == 2 && strcmp(arguments[1], "self-test") == 0) return self_test();
+  if (argument_count == 2 && strcmp(arguments[1], "version") == 0) {
+    puts(curl_version_info(CURLVERSION_NOW)->version);
+    return 0;
+  }
   int has_files = argument_count == 10 && strcmp(arguments[1], "files") == 0;
-  if (!has_files && !(argument_count == 9 && strcmp(arguments[1], "chunks") == 0)) {
+  shares_connection = argument_count == 9 && strcmp(arguments[1], "chunks-http2") == 0;
+  if (!has_files && !shares_connection && !(argument_count == 9 && strcmp(arguments[1], "chunks") == 0)) {
     fputs("usage: see the head of plain-upload.c\n", stderr);
     return 64;
   }

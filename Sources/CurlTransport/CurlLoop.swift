@@ -26,7 +26,7 @@ final class CurlLoop {
     self.multi = multi
     self.settings = settings
     slots =
-      settings.multiplexes
+      settings.configuration.multiplexes
       ? CurlTransportConfiguration.maxMultiplexedRequests : settings.configuration.maxConnections
   }
 
@@ -113,7 +113,7 @@ final class CurlLoop {
   }
 
   private func noteProtocol(_ name: String, of origin: String) {
-    guard settings.multiplexes else { return }
+    guard settings.configuration.multiplexes else { return }
     if name == "HTTP/2" { multiplexedOrigins.insert(origin) } else { multiplexedOrigins.remove(origin) }
   }
 

@@ -163,8 +163,6 @@ final class CurlTransfer {
 /// What all requests of one transport have in common.
 struct TransferSettings {
   let configuration: CurlTransportConfiguration
-  /// Requests share HTTP/2 connections.
-  let multiplexes: Bool
 
   /// What libcurl reads of a body at a time. It sends records of 16 KiB anyway; a larger buffer only leaves the cache:
   /// 64 and 128 KiB cost the least processor time (7.88, twelve connections), 2 MiB a third to a half more.
@@ -206,7 +204,7 @@ extension CurlTransfer {
     }
 
     try handle.set(
-      CURLOPT_HTTP_VERSION, Int(settings.multiplexes ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
+      CURLOPT_HTTP_VERSION, Int(configuration.multiplexes ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
     try handle.set(CURLOPT_PIPEWAIT, sharesConnection)
     try handle.set(CURLOPT_TCP_NODELAY, true)
     try handle.set(CURLOPT_TCP_KEEPALIVE, true)

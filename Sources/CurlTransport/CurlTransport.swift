@@ -20,9 +20,7 @@ public final class CurlTransport: HTTPTransport {
     // Thread-safe since libcurl 7.84, and counted: called once for each transport, never undone.
     guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw .callFailed("curl_global_init") }
     try configuration.validate()
-    let version = uploadfs_curl_version()?.pointee.version_num ?? 0
-    let settings = TransferSettings(
-      configuration: configuration, multiplexes: configuration.multiplexes(libcurlVersion: version))
+    let settings = TransferSettings(configuration: configuration)
     let multi = try Self.makeMulti(settings)
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
     let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)
@@ -67,7 +65,10 @@ public final class CurlTransport: HTTPTransport {
     guard let multi = curl_multi_init() else { throw .callFailed("curl_multi_init") }
     let connections = settings.configuration.maxConnections
     let options: [(CURLMoption, Int, name: String)] = [
-      (CURLMOPT_PIPELINING, Int(settings.multiplexes ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING), "CURLMOPT_PIPELINING"),
+      (
+        CURLMOPT_PIPELINING, Int(settings.configuration.multiplexes ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING),
+        "CURLMOPT_PIPELINING"
+      ),
       (CURLMOPT_MAX_HOST_CONNECTIONS, connections, "CURLMOPT_MAX_HOST_CONNECTIONS"),
       (CURLMOPT_MAXCONNECTS, connections, "CURLMOPT_MAXCONNECTS"),
     ]

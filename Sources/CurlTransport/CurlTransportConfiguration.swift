@@ -5,11 +5,11 @@ import Glibc
 public struct CurlTransportConfiguration: Hashable, Sendable {
   /// Which version of HTTP is spoken.
   public enum ProtocolChoice: String, Sendable, CaseIterable {
-    /// HTTP/2 where the installed libcurl uploads well with it, HTTP/1.1 otherwise.
-    case automatic
-    /// HTTP/1.1, one connection for each request in flight.
+    /// HTTP/1.1, one connection for each request in flight. That is faster than one connection for all of them: each has a
+    /// congestion window of its own (docs/performance.md).
     case http1
-    /// HTTP/2, requests share connections. A server that only speaks HTTP/1.1 is still served.
+    /// HTTP/2, requests share connections. A server that only speaks HTTP/1.1 is still served. Uploads stall or burn the
+    /// processor before libcurl 8.10 (curl 35bf766280 closed the series of fixes that began with 7.88).
     case http2
   }
 
@@ -32,7 +32,7 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
 
   /// A configuration; the defaults are those of the specification.
   public init(
-    caFile: String? = nil, protocolChoice: ProtocolChoice = .automatic, maxConnections: Int = 16,
+    caFile: String? = nil, protocolChoice: ProtocolChoice = .http1, maxConnections: Int = 16,
     inboxCapacity: Int = 256, userAgent: String = "uploadfs", allowPlainHTTP: Bool = false
   ) {
     self.caFile = caFile
@@ -79,22 +79,13 @@ public enum TransportConfigurationError: Error, Hashable, Sendable, CustomString
 }
 
 extension CurlTransportConfiguration {
-  /// The first libcurl whose HTTP/2 uploads neither stall nor burn the processor: curl 35bf766280 closed the series of
-  /// fixes that began with 7.88.
-  static let multiplexingVersion: UInt32 = 0x08_0a_00
   /// CURLOPT_PROTOCOLS_STR.
   static let oldestVersion: UInt32 = 0x07_55_00
   /// With HTTP/2, requests share connections; servers commonly allow this many streams on one.
   static let maxMultiplexedRequests = 100
 
-  /// Whether requests share HTTP/2 connections under this libcurl (0x070801 is 7.8.1).
-  func multiplexes(libcurlVersion: UInt32) -> Bool {
-    switch protocolChoice {
-    case .automatic: libcurlVersion >= Self.multiplexingVersion
-    case .http1: false
-    case .http2: true
-    }
-  }
+  /// Whether requests share connections.
+  var multiplexes: Bool { protocolChoice == .http2 }
 
   /// Checks everything that can be checked before the first request.
   func validate() throws(TransportConfigurationError) {
@@ -121,7 +112,7 @@ extension CurlTransportConfiguration {
     }
     try require("CURLOPT_PROTOCOLS_STR", about.pointee.version_num >= Self.oldestVersion)
     try require("TLS", about.pointee.features & CURL_VERSION_SSL != 0)
-    if multiplexes(libcurlVersion: about.pointee.version_num) {
+    if multiplexes {
       try require("HTTP/2", about.pointee.features & CURL_VERSION_HTTP2 != 0)
     }
   }

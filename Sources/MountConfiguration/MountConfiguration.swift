@@ -6,7 +6,7 @@ import UploadEngine
 public struct MountConfiguration: Hashable, Sendable {
   /// Which HTTP versions may be used.
   public enum HTTPVersion: String, CaseIterable, Sendable {
-    /// What the installed libcurl does well.
+    /// What is fastest as measured: at present HTTP/1.1, with every libcurl.
     case automatic = "auto"
     /// HTTP/1.1, one connection for each stream.
     case http1 = "1.1"

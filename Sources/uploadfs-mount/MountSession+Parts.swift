@@ -40,8 +40,7 @@ extension MountSession {
     settings.allowPlainHTTP = !endpoints.allSatisfy(\.isEncrypted)
     settings.protocolChoice =
       switch configuration.httpVersion {
-      case .automatic: .automatic
-      case .http1: .http1
+      case .automatic, .http1: .http1
       case .http2: .http2
       }
     return settings

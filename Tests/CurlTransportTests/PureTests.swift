@@ -78,14 +78,10 @@ struct RequestTargetTests {
 
 @Suite("CurlTransportConfiguration")
 struct CurlTransportConfigurationTests {
-  @Test("HTTP/2 is shared from libcurl 8.10 on, unless it is forced")
+  @Test("Requests share a connection only where that is chosen")
   func protocolChoice() {
-    let automatic = CurlTransportConfiguration()
-    #expect(!automatic.multiplexes(libcurlVersion: 0x07_58_01))
-    #expect(!automatic.multiplexes(libcurlVersion: 0x08_09_01))
-    #expect(automatic.multiplexes(libcurlVersion: 0x08_0a_00))
-    #expect(!CurlTransportConfiguration(protocolChoice: .http1).multiplexes(libcurlVersion: 0x08_0a_00))
-    #expect(CurlTransportConfiguration(protocolChoice: .http2).multiplexes(libcurlVersion: 0x07_58_01))
+    #expect(!CurlTransportConfiguration().multiplexes)
+    #expect(CurlTransportConfiguration(protocolChoice: .http2).multiplexes)
   }
 
   @Test("Values outside their range are named")
