@@ -11,12 +11,28 @@ import Synchronization
 final class PublishedNames: Sendable {
   private struct Known {
     var names: [FileID: [RelativePath: RelativePath]] = [:]
+    /// Files of which the ledger is to keep no more than that their names are taken.
+    var gone: [FileID] = []
+    var isTidying = false
+
+    mutating func takeGone() -> [FileID] {
+      defer { gone.removeFirst(min(gone.count, PublishedNames.goneBatch)) }
+      return Array(gone.prefix(PublishedNames.goneBatch))
+    }
+
+    /// What finds no place stays in the ledger, where it does no harm.
+    mutating func putGone(_ files: [FileID]) { gone += files.prefix(max(0, PublishedNames.goneMax - gone.count)) }
   }
 
   private struct Queue {
     var jobs: [@Sendable () -> Void] = []
     var isStopping = false
   }
+
+  /// Files that are gone which one transaction forgets: they must not hold up the names that are decided in it.
+  private static let goneBatch = 128
+  /// 1 MiB of identities.
+  private static let goneMax = 65_536
 
   private let rules: FileRules
   private let host: String
@@ -54,7 +70,14 @@ final class PublishedNames: Sendable {
     guard let ledger else { return }
     let wishes = wanted.filter { name(of: $0.file, at: $0.path) == nil }.map { wish($0.file, $0.path) }
     guard !wishes.isEmpty else { return }
-    let names = try ledger.names(for: wishes)
+    let gone = known.withLock { $0.takeGone() }
+    let names: [RelativePath]
+    do throws(StorageError) {
+      names = try ledger.names(for: wishes, forgetting: gone)
+    } catch {
+      known.withLock { $0.putGone(gone) }
+      throw error
+    }
     known.withLock { known in
       for (wish, name) in zip(wishes, names) { known.names[wish.file, default: [:]][wish.path] = name }
     }
@@ -67,8 +90,38 @@ final class PublishedNames: Sendable {
     known.withLock { $0.names.merge(names) { present, _ in present } }
   }
 
-  /// The file is gone; what was decided stays recorded.
-  func forget(_ file: FileID) { known.withLock { _ = $0.names.removeValue(forKey: file) } }
+  /// The file is gone. The ledger forgets it, but for its names being taken, together with the next decision, which costs no
+  /// sync of the disk, or on the thread once there are many.
+  func forget(_ file: FileID) {
+    guard areMade else { return }
+    let areMany = known.withLock { known in
+      known.names[file] = nil
+      known.putGone([file])
+      guard known.gone.count >= Self.goneBatch, !known.isTidying else { return false }
+      known.isTidying = true
+      return true
+    }
+    if areMany { onThread { [self] in forgetGone(leaving: Self.goneBatch - 1) } }
+  }
+
+  private func forgetGone(leaving rest: Int) {
+    while true {
+      let gone = known.withLock { known -> [FileID] in
+        known.isTidying = known.gone.count > rest
+        return known.isTidying ? known.takeGone() : []
+      }
+      guard !gone.isEmpty else { return }
+      do throws(StorageError) {
+        _ = try ledger?.names(for: [], forgetting: gone)
+      } catch {
+        // Nothing is lost by it, and whoever wants a name is told what is wrong with the ledger.
+        return known.withLock { known in
+          known.putGone(gone)
+          known.isTidying = false
+        }
+      }
+    }
+  }
 
   /// A file without a template is to be called as its path, which a template may have given to another one.
   private func wish(_ file: FileID, _ path: RelativePath) -> NameLedger.Wish {
@@ -117,6 +170,7 @@ final class PublishedNames: Sendable {
       signal.broadcast()
     }
     thread.withLock { $0.take() }?.join()
+    forgetGone(leaving: 0)
     ledger?.close()
   }
 }

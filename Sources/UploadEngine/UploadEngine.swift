@@ -358,6 +358,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .forget(let id):
       journal.forget(id)
       names.forget(id)
+    case .forgetNames(let id): names.forget(id)
     case .saveResume(let id): journal.saveResume(id)
     case .removeResume(let id): journal.removeResume(id)
     case .measure(let id): journal.measure(id)

@@ -241,7 +241,7 @@ final class SimulatedClient {
       let report = capture.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
-    case .showNames, .showStatus, .hide, .resizeBuffers: break
+    case .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers: break
     case .report(let report): note(report)
     }
   }

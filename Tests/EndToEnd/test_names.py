@@ -48,6 +48,15 @@ def test_two_captures_of_one_name_are_both_there(new_mount, receiver):
     assert deliver(mount, "b/x.mov", b"fourth")["published_name"] == "x-2.mov"
 
 
+def test_a_capture_that_is_gone_keeps_its_name_in_status(new_mount, receiver):
+    mount = new_mount(receiver, "--name-template", "{seq:2}-{name}")
+    for folder in ("a", "b"):
+        assert deliver(mount, f"{folder}/x.mov", folder.encode())["state"] == "complete"
+    (mount.root / "b/x.mov").unlink()
+    wait_until(lambda: not mount.status("b/x.mov")["local"], "the file is gone")
+    assert mount.status("b/x.mov")["published_name"] == "02-x.mov"
+
+
 def test_numbers_go_on_after_a_crash(new_mount, receiver):
     mount = new_mount(receiver, "--name-template", "shot{seq:4}.{ext}")
     assert deliver(mount, "a.dng", b"1")["published_name"] == "shot0001.dng"

@@ -16,8 +16,10 @@ public enum UploadAction: Hashable, Sendable {
   case cancel(HTTPRequestID)
   /// Make the file's catalog entry durable; answer with ``UploadSchedule/recorded(_:receipt:at:)``.
   case record(FileID)
-  /// Drop the file's catalog entry.
+  /// Drop the file's catalog entry, and what it is called.
   case forget(FileID)
+  /// Drop what the file is called: it will not be sent again.
+  case forgetNames(FileID)
   /// Make the file's resume record durable, as it is by then.
   case saveResume(FileID)
   /// Drop the file's resume record.

@@ -304,6 +304,7 @@ extension UploadSchedule {
 
   /// What became of a file that went to other destinations only is theirs to say.
   private mutating func forgetElsewhere(_ id: FileID) {
+    actions.append(.forgetNames(id))
     files[id] = nil
     actions.append(.forget(id))
     actions.append(.hide(id))
@@ -396,6 +397,7 @@ extension UploadSchedule {
       case .removed:
         actions.append(.forget(id))
       }
+        if entry.state == .complete { actions.append(.forgetNames(id)) }
     }
     inherited = [:]
     // In an order, so that a run can be played again.

@@ -7,7 +7,9 @@ extension UploadSchedule {
   public func status(of id: FileID, publishedName: (RelativePath) -> String, at now: Moment) -> FileStatus? {
     guard let file = files[id] else { return nil }
     let path = file.snapshot.names.first ?? file.path
-    var status = FileStatus(id: id, path: path, publishedName: publishedName(path), state: state(of: file))
+    // What a file that is gone was called has been forgotten, but for its receipt.
+    let name = file.isLocal ? nil : file.receipt?.name
+    var status = FileStatus(id: id, path: path, publishedName: name ?? publishedName(path), state: state(of: file))
     status.otherPaths = Array(file.snapshot.names.dropFirst())
     status.reason = reason(of: file)
     status.revision = file.revision

@@ -6,6 +6,9 @@ import Synchronization
 /// Which file was given which name by a template, and which number. SQLite; what it has said once it says again, also after a
 /// crash, and no two captures get the same name because of a template.
 ///
+/// Of a file that is gone only its names stay, each with the path that it was for: they are taken for good, and nobody asks
+/// again what the file is called.
+///
 /// Blocking; calls from several threads queue up behind one connection.
 final class NameLedger: Sendable {
   /// A file that is to be published, under one of its paths.
@@ -52,7 +55,7 @@ final class NameLedger: Sendable {
             name BLOB NOT NULL,
             PRIMARY KEY (file, path)
           ) WITHOUT ROWID;
-          -- Whose a name is; others get another one.
+          -- Whose a name is; others get another one. The file is empty once it is gone.
           CREATE TABLE owner (
             name BLOB PRIMARY KEY NOT NULL,
             file BLOB NOT NULL,
@@ -67,10 +70,15 @@ final class NameLedger: Sendable {
     return migrator
   }
 
-  /// The names of files, in order; those that have none yet get one. All are durable when this returns.
-  func names(for wishes: [Wish]) throws(StorageError) -> [RelativePath] {
-    try use { database in
-      try database.write { database in try wishes.map { try Self.name(for: $0, database) } }
+  /// The names of files, in order; those that have none yet get one. Files that are gone are forgotten but for their names'
+  /// being taken. All is durable when this returns, with one sync of the disk.
+  func names(for wishes: [Wish], forgetting gone: [FileID] = []) throws(StorageError) -> [RelativePath] {
+    guard !wishes.isEmpty || !gone.isEmpty else { return [] }
+    return try use { database in
+      try database.write { database in
+        for file in gone { try Self.forget(file.blob, database) }
+        return try wishes.map { try Self.name(for: $0, database) }
+      }
     }
   }
 
@@ -79,10 +87,9 @@ final class NameLedger: Sendable {
     try use { database in
       try database.read { database in
         var known: [FileID: [RelativePath: RelativePath]] = [:]
+        let choices = try database.cachedStatement(sql: "SELECT path, name FROM choice WHERE file = ?")
         for file in files {
-          let rows = try Row.fetchAll(
-            database, sql: "SELECT path, name FROM choice WHERE file = ?", arguments: [file.blob])
-          for row in rows {
+          for row in try Row.fetchAll(choices, arguments: [file.blob]) {
             known[file, default: [:]][RelativePath(bytes: Array(row["path"] as Data))] = RelativePath(
               bytes: Array(row["name"] as Data))
           }
@@ -94,20 +101,28 @@ final class NameLedger: Sendable {
 
   private static func name(for wish: Wish, _ database: Database) throws -> RelativePath {
     let (file, path) = (wish.file.blob, Data(wish.path.bytes))
-    if let known = try Data.fetchOne(
-      database, sql: "SELECT name FROM choice WHERE file = ? AND path = ?", arguments: [file, path])
-    {
+    let choice = try database.cachedStatement(sql: "SELECT name FROM choice WHERE file = ? AND path = ?")
+    if let known = try Data.fetchOne(choice, arguments: [file, path]) {
       return RelativePath(bytes: Array(known))
     }
     var facts = wish.facts
     if wish.template?.usesSequence == true { facts.sequence = try number(of: file, database) }
     let name = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
-    try database.execute(
-      sql: "INSERT INTO choice (file, path, name) VALUES (?, ?, ?)", arguments: [file, path, Data(name.bytes)])
-    try database.execute(
-      sql: "INSERT OR REPLACE INTO owner (name, file, path) VALUES (?, ?, ?)",
-      arguments: [Data(name.bytes), file, path])
+    try database.cachedStatement(sql: "INSERT INTO choice (file, path, name) VALUES (?, ?, ?)")
+      .execute(arguments: [file, path, Data(name.bytes)])
+    try database.cachedStatement(sql: "INSERT OR REPLACE INTO owner (name, file, path) VALUES (?, ?, ?)")
+      .execute(arguments: [Data(name.bytes), file, path])
     return name
+  }
+
+  /// The number stays given as well: SQLite remembers the highest one by itself (AUTOINCREMENT).
+  private static func forget(_ file: Data, _ database: Database) throws {
+    // A name may have passed to another file that came under its path.
+    try database.cachedStatement(
+      sql: "UPDATE owner SET file = x'' WHERE file = ?1 AND name IN (SELECT name FROM choice WHERE file = ?1)"
+    ).execute(arguments: [file])
+    try database.cachedStatement(sql: "DELETE FROM choice WHERE file = ?").execute(arguments: [file])
+    try database.cachedStatement(sql: "DELETE FROM sequence WHERE file = ?").execute(arguments: [file])
   }
 
   /// The name itself, or with the first number that makes it free. A name is shared by the names of one file, and by the
@@ -115,10 +130,10 @@ final class NameLedger: Sendable {
   private static func free(
     _ name: RelativePath, _ file: Data, _ path: Data, _ database: Database
   ) throws -> RelativePath {
+    let owners = try database.cachedStatement(sql: "SELECT file, path FROM owner WHERE name = ?")
     var candidate = name
     var number = 1
-    while let owner = try Row.fetchOne(
-      database, sql: "SELECT file, path FROM owner WHERE name = ?", arguments: [Data(candidate.bytes)]),
+    while let owner = try Row.fetchOne(owners, arguments: [Data(candidate.bytes)]),
       owner["file"] as Data != file, owner["path"] as Data != path
     {
       number += 1
@@ -129,10 +144,9 @@ final class NameLedger: Sendable {
 
   /// A file keeps its number; numbers are never given twice.
   private static func number(of file: Data, _ database: Database) throws -> Int64 {
-    if let known = try Int64.fetchOne(database, sql: "SELECT number FROM sequence WHERE file = ?", arguments: [file]) {
-      return known
-    }
-    try database.execute(sql: "INSERT INTO sequence (file) VALUES (?)", arguments: [file])
+    let numbers = try database.cachedStatement(sql: "SELECT number FROM sequence WHERE file = ?")
+    if let known = try Int64.fetchOne(numbers, arguments: [file]) { return known }
+    try database.cachedStatement(sql: "INSERT INTO sequence (file) VALUES (?)").execute(arguments: [file])
     return database.lastInsertedRowID
   }
 

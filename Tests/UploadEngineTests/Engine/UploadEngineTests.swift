@@ -37,6 +37,29 @@ import Testing
     #expect(entries.allSatisfy { $0.state == .complete && $0.receipt != nil })
   }
 
+  @Test(arguments: [FileEvent.evicted(FileID(high: 1, low: 1)), .removed(FileID(high: 1, low: 1))])
+  func whatAFileThatIsGoneWasCalled_isInItsReceiptAlone(_ isGone: FileEvent) throws {
+    let files = MemoryFiles()
+    let directory = EngineBench.temporaryDirectory()
+    let template = try NameTemplate("{seq:2}/{name}")
+    let bench = try EngineBench(directory: directory, server: MemoryServer(), files: files) {
+      $0.namesPath = directory + "/names.sqlite"
+      $0.limits.rules.defaults.name = template
+    }
+    bench.engine.handle(.scanEnded)
+    let id = FileID(high: 1, low: 1)
+    let snapshot = files.put(id, "a.mov", content(500, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits(for: id, .complete))
+    #expect(try NameLedger(path: directory + "/names.sqlite").known([id])[id]?.count == 1)
+    bench.engine.handle(isGone)
+    let status = bench.engine.status(of: id)
+    #expect(status?.publishedName == "01/a.mov" && status?.isLocal == false)
+    bench.stop()
+    #expect(try NameLedger(path: directory + "/names.sqlite").known([id]).isEmpty)
+  }
+
   @Test func cancelledFile_isGoneFromTheServer_andIsDeliveredByARetry() throws {
     let files = MemoryFiles()
     let server = MemoryServer()

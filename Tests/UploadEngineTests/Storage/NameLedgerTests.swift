@@ -70,6 +70,62 @@ import Testing
     third.stop()
   }
 
+  @Test func ofFilesThatAreGoneOnlyTheNamesStayTaken() throws {
+    let ledger = try NameLedger(path: path)
+    let names = try names("{name}", ledger)
+    let gone = FileID(high: 0, low: 1)
+    #expect(try decide(names, 1, "a/x.mov") == "x.mov" && (try decide(names, 1, "b/x.mov")) == "x.mov")
+    #expect(try ledger.known([gone])[gone]?.count == 2)
+    names.forget(gone)
+    #expect(names.name(of: gone, at: RelativePath("a/x.mov")) == nil)
+    // The next decision takes it along.
+    #expect(try decide(names, 2, "c/x.mov") == "x-2.mov")
+    #expect(try ledger.known([gone]).isEmpty)
+    #expect(try decide(names, 3, "a/x.mov") == "x-3.mov")
+    // What comes under the path that the name was for last replaces what is published there.
+    #expect(try decide(names, 4, "b/x.mov") == "x.mov")
+    names.stop()
+  }
+
+  @Test func aNameThatHasPassedToAnotherFileStaysThatFiles() throws {
+    let names = try names("{name}", try NameLedger(path: path))
+    #expect(try decide(names, 1, "a/x.mov") == "x.mov" && (try decide(names, 2, "a/x.mov")) == "x.mov")
+    names.forget(FileID(high: 0, low: 1))
+    #expect(try decide(names, 2, "b/x.mov") == "x.mov")
+    names.stop()
+  }
+
+  @Test func numbersOfFilesThatAreGoneAreNotGivenAgain() throws {
+    let first = try names("{seq}", try NameLedger(path: path))
+    #expect(try decide(first, 1, "a") == "00001")
+    first.forget(FileID(high: 0, low: 1))
+    first.stop()
+    let second = try names("{seq}", try NameLedger(path: path))
+    #expect(try decide(second, 2, "a") == "00002")
+    second.stop()
+  }
+
+  @Test func manyFilesThatAreGoneAreForgottenWithoutADecision() throws {
+    let ledger = try NameLedger(path: path)
+    let names = try names("{name}", ledger)
+    let files = (1...1000).map { FileID(high: 0, low: $0) }
+    try names.decide(files.map { ($0, RelativePath("\($0.low)")) })
+    #expect(try ledger.known(files).count == 1000)
+    for file in files { names.forget(file) }
+    // The thread does one thing after the other.
+    let isDone = Monitor(false)
+    names.onThread {
+      isDone.withLock { isDone, signal in
+        isDone = true
+        signal.signal()
+      }
+    }
+    isDone.wait { $0 ? .done(()) : .again }
+    #expect(try ledger.known(files).count < 128)
+    names.stop()
+    #expect(try NameLedger(path: path).known(files).isEmpty)
+  }
+
   @Test func filesWithoutATemplateAreNotOverwrittenEither() throws {
     var rules = FileRules()
     rules.rules = [try FileRule("*.mov name=all/{name}")]
