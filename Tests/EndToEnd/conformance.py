@@ -36,7 +36,7 @@ class Abilities:
 
     @property
     def sends_while_writing(self):
-        return self.replaceable_chunks and self.unknown_length
+        return (self.replaceable_chunks or self.chunk_rows == "one") and self.unknown_length
 
     @property
     def sends_again_after_rename(self):
@@ -64,6 +64,8 @@ class DestinationUnderTest:
     # What outlives the end of the server: uploads under way; what was published. Where the latter is lost as well, so
     # is what an upload needs to begin anew.
     keeps_uploads, keeps_files = True, True
+    # Whether a request that is broken off by the end of either side leaves the chunks before it as they were.
+    breaks_cleanly = True
     # Whether the server itself refuses who shows wrong credentials; else the front does.
     checks_credentials = True
     # The same for a server whose uploads under way cannot be seen from outside.
@@ -293,9 +295,20 @@ class TusOnResumableUpload(Tus):
 
 
 class TusWithOneUpload(Tus):
-    """Without concatenation: one chunk after another."""
+    """Without concatenation: one chunk after another, once the length is known. The server announces that lengths can be
+    declared later, and refuses bytes until they are (test_tus.py)."""
 
-    name, kind, settings = "tus-one-upload", "resumable-upload", {"disable_concatenation": True}
+    name, kind = "tus-one-upload", "resumable-upload"
+    settings = {"disable_concatenation": True, "hidden_extensions": ["creation-defer-length"]}
+
+
+class TusWithOneGrowingUpload(Tus):
+    """Likewise, from the first bytes on; the length is declared last."""
+
+    name, kind, settings = "tus-growing-upload", "tuspyserver", {"hidden_extensions": ["concatenation"]}
+    # It keeps the beginning of a chunk: nobody knows after a crash whether it is still the file's, and a killed server has
+    # not counted it.
+    breaks_cleanly = False
 
 
 class ExampleForm(DestinationUnderTest):
@@ -340,4 +353,5 @@ class ExampleForm(DestinationUnderTest):
 
 
 ALL = [
-    OwnReceiver, S3OnRclone, S3OnMoto, TusOnTuspyserver, TusOnResumableUpload, TusWithOneUpload, ExampleForm]
+    OwnReceiver, S3OnRclone, S3OnMoto, TusOnTuspyserver, TusOnResumableUpload, TusWithOneUpload,
+    TusWithOneGrowingUpload, ExampleForm]

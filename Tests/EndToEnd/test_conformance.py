@@ -304,6 +304,8 @@ def test_a_cut_connection_costs_what_was_on_its_way(scene):
 def test_a_server_that_is_ended_in_mid_upload_gets_the_rest_when_it_is_back(scene):
     if not scene.there.keeps_files:
         pytest.skip("this server forgets even where uploads are to go")
+    if not scene.there.breaks_cleanly:
+        pytest.skip("this server damages what was on its way when it was killed")
     scene.begin()
     before = scene.front.body_bytes
     scene.write_and_stop_in_the_middle("a.mov")
@@ -335,6 +337,8 @@ def test_a_killed_daemon_goes_on_from_its_record(scene):
     sent = scene.front.body_bytes - before
     kept = recorded["resume"]["checkpoint_chunks"]
     if scene.abilities.resumes:
+        if not scene.there.breaks_cleanly:
+            return
         assert scene.status("a.mov")["chunks"]["reused"] >= kept
         assert sent <= scene.several_chunks - recorded["bytes"]["acknowledged"] + EXTRA_BYTES
     else:

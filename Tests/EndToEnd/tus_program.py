@@ -37,6 +37,11 @@ def listen(port):
     return found
 
 
+def without(extensions, hidden):
+    """The value of Tus-Extension for a server that is to announce fewer."""
+    return ",".join(word for word in extensions.split(",") if word.strip() not in hidden)
+
+
 def tuspyserver(port, folder, options):
     import uvicorn
     from fastapi import FastAPI
@@ -53,8 +58,7 @@ def tuspyserver(port, folder, options):
         async def shown(message):
             for number, (name, value) in enumerate(message.get("headers", [])):
                 if name == b"tus-extension":
-                    known = [word for word in value.decode().split(",") if word.strip() not in hidden]
-                    message["headers"][number] = (name, ",".join(known).encode())
+                    message["headers"][number] = (name, without(value.decode(), hidden).encode())
             await send(message)
 
         await app(scope, receive, shown)
@@ -66,6 +70,7 @@ def resumable_upload(port, folder, options):
     from resumable_upload import SQLiteStorage, TusHTTPRequestHandler, TusServer
     from resumable_upload.locks import InMemoryLockBackend
 
+    hidden = options.pop("hidden_extensions", [])
     storage = SQLiteStorage(db_path=str(folder / "uploads.db"), upload_dir=str(folder / "uploads"))
     tus = TusServer(
         storage=storage, base_path="/files", lock_backend=InMemoryLockBackend(),
@@ -74,6 +79,9 @@ def resumable_upload(port, folder, options):
 
     class Handler(TusHTTPRequestHandler):
         tus_server = tus
+
+        def send_header(self, name, value):
+            super().send_header(name, without(value, hidden) if name.lower() == "tus-extension" else value)
 
     class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         daemon_threads = True

@@ -309,10 +309,16 @@ extension UploadSchedule {
     if abilities.bindsNameAtOpening { session.boundPath = path }
     let opening = SessionOpening(
       fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
-      sizeBytes: file.isOpen ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
+      sizeBytes: isLengthOpen(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
     session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
     file.session = session
+  }
+
+  /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of
+  /// the length that was declared for it, so none is declared of a file that is held back.
+  private func isLengthOpen(_ file: FileUpload) -> Bool {
+    file.isOpen || abilities.rows == .one && file.phase == .held
   }
 
   mutating func querySession(_ file: inout FileUpload, at now: Moment) {

@@ -164,6 +164,12 @@ extension UploadSchedule {
         if let transfer = file.transfer, !transfer.isDone { cancelCommit(of: file) }
       }
       if file.nextPath(limits) == nil {
+        if abilities.rows == .one {
+          // Its last byte would publish it, and it may be held back now.
+          leaveTransfer(&file)
+          abortSession(&file, at: now)
+          files[snapshot.id] = file
+        }
         settleName(snapshot.id, at: now)
       } else if isBoundElsewhere(file) {
         leaveTransfer(&file)
@@ -298,13 +304,13 @@ extension UploadSchedule {
     file.snapshot.names = []
     files[id] = file
     actions.append(.record(id))
+    actions.append(.forgetNames(id))
     actions.append(.showStatus(id))
     remember(id)
   }
 
   /// What became of a file that went to other destinations only is theirs to say.
   private mutating func forgetElsewhere(_ id: FileID) {
-    actions.append(.forgetNames(id))
     files[id] = nil
     actions.append(.forget(id))
     actions.append(.hide(id))
@@ -391,13 +397,13 @@ extension UploadSchedule {
       case .complete, .evicted:
         // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
         adoptHistory(entry)
+        if entry.state == .complete { actions.append(.forgetNames(id)) }
       case .pending, .failed:
         actions.append(.report(.missingFromSpool(id, entry.path)))
         actions.append(.forget(id))
       case .removed:
         actions.append(.forget(id))
       }
-        if entry.state == .complete { actions.append(.forgetNames(id)) }
     }
     inherited = [:]
     // In an order, so that a run can be played again.

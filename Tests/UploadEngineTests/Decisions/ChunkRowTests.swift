@@ -239,6 +239,44 @@ import Testing
     #expect(harness.commits.isEmpty)
   }
 
+  private func growingOpenings(_ name: String) -> (harness: ScheduleHarness, file: ImaginaryFile) {
+    var harness = ScheduleHarness {
+      $0.rows = .one
+      $0.needsChunks = true
+      $0.replaceableChunks = false
+      $0.bindsNameAtOpening = true
+    }
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, name, size: 5000)
+    harness.write(file)
+    return (harness, file)
+  }
+
+  private func openedLength(_ harness: ScheduleHarness) -> UInt64?? {
+    harness.sent.lazy.compactMap { request -> UInt64?? in
+      if case .openSession(let opening) = request.order { .some(opening.sizeBytes) } else { nil }
+    }.last
+  }
+
+  /// Regression: the last byte of the length that was declared published the file under the name that it was to get.
+  @Test func oneUploadOfAFileThatIsHeldUnderATemporaryName_hasNoLength() {
+    let (held, _) = growingOpenings("a.mov.part")
+    #expect(openedLength(held) == .some(nil))
+    let (complete, _) = growingOpenings("a.mov")
+    #expect(openedLength(complete) == .some(5000))
+  }
+
+  @Test func oneUploadWithALength_isNotGoneOnWith_whenItsFileGetsATemporaryName() {
+    var (harness, file) = growingOpenings("a.mov")
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.answerChunk(0, .chunkStoredAs(token: "0"))
+    file.snapshot.names = [RelativePath("a.mov.part")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.sent.contains { $0.order.isAbort })
+    #expect(openedLength(harness) == .some(nil))
+  }
+
   @Test func aSessionThatIsStillThere_goesOnWithWhatWasAcknowledged() {
     var harness = harness(.growing)
     let file = ImaginaryFile(1, "a.mov", size: 3000)
