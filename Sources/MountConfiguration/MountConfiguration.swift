@@ -323,10 +323,10 @@ private struct SettingReader {
         "\(proofs[0].1.name(of: proofs[0].0)) and \(proofs[1].1.name(of: proofs[1].0)) exclude each other; use the one "
           + "that the server wants")
     }
-    if areOfReceiver, let (setting, given) = proofs.first, setting != .tokenFile {
-      // Its tags are made with the token, which cannot change while an upload is under way.
+    if areOfReceiver, let given = sources[.basicAuthFile] {
       throw ConfigurationError(
-        "\(given.name(of: setting)): an uploadfs-receiver wants a token that stays; use --token-file")
+        "\(given.name(of: .basicAuthFile)): an uploadfs-receiver knows tokens, and no passwords; use "
+          + "\(Setting.tokenFile.flag) or \(Setting.tokenCommand.flag)")
     }
     if let key = sources[.clientKey], sources[.clientCert] == nil {
       throw ConfigurationError("\(key.name(of: .clientKey)) is of no use without \(Setting.clientCert.flag)")

@@ -58,7 +58,7 @@ extension MountSession {
   /// What proves to the server who uploads, and stays as it is; nil when it asks for nothing, and for S3.
   static func credential(_ configuration: MountConfiguration) throws(ToolFailure) -> Credential? {
     if let path = configuration.tokenFile { return try SecretFile.token(path) }
-    if let path = configuration.basicAuthFile { return try SecretFile.basic(path) }
+    if let command = configuration.tokenCommand { return .bearer(try RenewedCredential.token(of: command)) }
     return nil
   }
 

@@ -23,8 +23,8 @@ struct RenewedCredential: Sendable {
   /// The one that there was at the start.
   let first: Credential
 
-  /// Fetches it for the first time. Nil where there is none, and where it must stay as it is: a receiver knows by the token whose
-  /// sessions and folder these are, and S3 has keys of another kind.
+  /// Fetches it for the first time. Nil where there is none, and where it must stay as it is (``MountSession/credential(_:)``):
+  /// a receiver knows by the token whose sessions and folder these are, and S3 has keys of another kind.
   init?(_ configuration: MountConfiguration, logger: Logger) throws(ToolFailure) {
     guard configuration.form != nil || configuration.tus != nil else { return nil }
     if let command = configuration.tokenCommand {
@@ -71,7 +71,7 @@ struct RenewedCredential: Sendable {
   }
 
   /// The first line of what it prints.
-  private static func token(of command: String) throws(ToolFailure) -> String {
+  static func token(of command: String) throws(ToolFailure) -> String {
     let output = try CommandOutput.of(command, called: "token command")
     let line = output.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
     guard !line.isEmpty, line.allSatisfy({ (0x21...0x7e).contains($0) }) else {

@@ -26,7 +26,7 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Command that prints the bearer token; run again when the server refuses it.", valueName: "command"))
+      "Command that prints the bearer token; run again when a tus server or a form refuses it.", valueName: "command"))
   var tokenCommand: String?
 
   @Option(

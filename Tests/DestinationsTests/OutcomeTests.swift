@@ -274,7 +274,7 @@ import UploadEngine
 
   @Test func unauthorized_saysWhatToDo() {
     let failure = destination.outcome(of: .prewarm, response: Fixture.answer(401)).failure
-    #expect(failure?.message.contains("Check --token-file.") == true)
+    #expect(failure?.message.contains("Check --token-file or --token-command") == true)
   }
 
   @Test func detail_reachesPeopleWithoutControlCharacters() {

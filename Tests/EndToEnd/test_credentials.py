@@ -11,6 +11,7 @@ from proxies import PASSWORD as PROXY_PASSWORD
 from proxies import USER as PROXY_USER
 from proxies import Microsocks, Tinyproxy
 from test_form import MIB, new_form_mount  # noqa: F401 (fixtures)
+from throttle import ThrottlingProxy
 
 
 @pytest.fixture
@@ -232,6 +233,36 @@ def test_a_token_that_ends_is_renewed_and_nobody_notices(token_form, new_mount, 
         assert mount.status(f"{number}.mov")["attempts"] == 0
     assert (folder / "runs").read_text() == "run\n" * 2
     assert "Bearer" not in mount.program.log and "second" not in mount.program.log.replace("seconds", "")
+
+
+def test_a_receiver_is_shown_what_a_command_printed_at_the_start(receiver, new_mount, folder):
+    (folder / "token").write_text(receiver.token_file.read_text())
+    with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
+        mount = new_mount(
+            None, "--token-command", token_command(folder), "--chunk-size", "256KiB",
+            to=f"https://127.0.0.1:{proxy.port}", ca=receiver.ca)
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["resume"]["checkpoint_chunks"] >= 10)
+        mount.kill()
+        proxy.rate = None
+        # The same token again: whose the upload is has not changed.
+        mount.start()
+        mount.wait_all()
+    assert sha256(receiver.files / "a.mov") == sha256(mount.root / "a.mov")
+    assert mount.status("a.mov")["chunks"]["reused"] >= 10
+    assert (folder / "runs").read_text() == "run\n" * 2
+    assert receiver.token_file.read_text().strip() not in mount.program.log
+
+
+def test_a_receiver_that_refuses_the_token_is_not_shown_another_one(new_receiver, new_mount, folder):
+    receiver = new_receiver(name="receiver")
+    (folder / "token").write_text("0123456789abcdef-of-somebody-else-0123456789abcdef\n")
+    mount = new_mount(None, "--token-command", token_command(folder), to=receiver.url, ca=receiver.ca)
+    (folder / "token").write_text(receiver.token_file.read_text())
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.wait_for("a", "failed")["last_error"]
+    assert error["code"] == "unauthorized" and "--token-command" in error["message"]
+    assert (folder / "runs").read_text() == "run\n"
 
 
 def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount, folder):

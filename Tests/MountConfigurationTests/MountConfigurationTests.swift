@@ -18,6 +18,16 @@ private func configuration(
   return try MountConfiguration(sources)
 }
 
+/// The one that these settings make wherever they are given.
+private func configurationFromEachPlace(_ values: [Setting: String]) throws -> MountConfiguration {
+  let read = try configuration(flags: values)
+  let variables = values.map { ($0.key.environmentName, $0.value) }
+  #expect(try configuration(environment: Dictionary(uniqueKeysWithValues: variables)) == read)
+  let lines = values.map { "\($0.key.rawValue): \"\($0.value)\"" }
+  #expect(try configuration(file: lines.joined(separator: "\n")) == read)
+  return read
+}
+
 /// The sentence that a configuration is refused with; an empty text when it is accepted.
 private func refusal(
   flags: [Setting: String] = least, environment: [String: String] = [:], file: String? = nil
@@ -73,28 +83,22 @@ private func refusal(
         .union([.tokenCommand])
         == Set(Setting.allCases),
       "a new setting needs a value in this test")
-    let fromFlags = try configuration(flags: values)
-    let fromEnvironment = try configuration(
-      environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) }))
-    let fromFile = try configuration(
-      file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n"))
-    #expect(fromFlags == fromEnvironment)
-    #expect(fromFlags == fromFile)
-    #expect(fromFlags.destination.text == "https://a.example.org:8443/base")
-    #expect(fromFlags.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
-    #expect(fromFlags.chunkBytes == 1 << 20)
-    #expect(fromFlags.rules.defaults.upload == .onClose && fromFlags.rules.defaults.interrupted == .publish)
-    #expect(fromFlags.rules.rules.map(\.pattern.description) == ["*.log", "scratch/**", "*.mov", "raw/**"])
-    #expect(fromFlags.rules.settings(for: RelativePath("raw/a.mov")).fsync == .remote)
-    #expect(fromFlags.rules.defaults.name?.text == "{date}/{name}")
-    #expect(fromFlags.temporaryNames.map(\.description) == ["*.writing", "incoming/**"])
-    #expect(fromFlags.reserveBytes == 1_000_000_000)
-    #expect(fromFlags.fileBytesMax == 2 << 30)
-    #expect(fromFlags.drainTimeout == .seconds(90))
-    #expect(fromFlags.keepDelivered == .seconds(172_800))
-    #expect(fromFlags.logLevel == .debug)
-    #expect(fromFlags.further.map(\.name.text) == ["archive", "cold"])
-    #expect(fromFlags.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
+    let read = try configurationFromEachPlace(values)
+    #expect(read.destination.text == "https://a.example.org:8443/base")
+    #expect(read.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
+    #expect(read.chunkBytes == 1 << 20)
+    #expect(read.rules.defaults.upload == .onClose && read.rules.defaults.interrupted == .publish)
+    #expect(read.rules.rules.map(\.pattern.description) == ["*.log", "scratch/**", "*.mov", "raw/**"])
+    #expect(read.rules.settings(for: RelativePath("raw/a.mov")).fsync == .remote)
+    #expect(read.rules.defaults.name?.text == "{date}/{name}")
+    #expect(read.temporaryNames.map(\.description) == ["*.writing", "incoming/**"])
+    #expect(read.reserveBytes == 1_000_000_000)
+    #expect(read.fileBytesMax == 2 << 30)
+    #expect(read.drainTimeout == .seconds(90))
+    #expect(read.keepDelivered == .seconds(172_800))
+    #expect(read.logLevel == .debug)
+    #expect(read.further.map(\.name.text) == ["archive", "cold"])
+    #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
   }
 
   @Test func furtherDestination_inheritsTheMountsSettings_butNoSecrets() throws {
@@ -129,24 +133,16 @@ private func refusal(
   ]
 
   @Test func everySettingOfForms_canBeGivenInEachPlace() throws {
-    let values = Self.formValues
-    let fromFlags = try configuration(flags: values)
-    #expect(
-      try fromFlags
-        == configuration(
-          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
-    #expect(
-      try fromFlags
-        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
-    let form = try #require(fromFlags.form)
-    #expect(fromFlags.destination.text == "https://forms.example.org/api/uploads.php")
+    let read = try configurationFromEachPlace(Self.formValues)
+    let form = try #require(read.form)
+    #expect(read.destination.text == "https://forms.example.org/api/uploads.php")
     #expect(form.address.text == "form+https://forms.example.org/api/uploads.php")
     #expect(form.fileField == "upload" && form.fields.map(\.name) == ["folder", "kind"])
     #expect(form.unclear == .hold && form.fileBytesMax == 512 << 20)
-    #expect(fromFlags.basicAuthFile == "/p")
-    #expect(fromFlags.proxy == "socks5h://127.0.0.1:1080" && fromFlags.proxyExceptions == "a.example.org,10.0.0.0/8")
-    #expect(fromFlags.clientCertificateFile == "/c" && fromFlags.clientKeyFile == "/k")
-    #expect(fromFlags.proxyAuthFile == "/q")
+    #expect(read.basicAuthFile == "/p")
+    #expect(read.proxy == "socks5h://127.0.0.1:1080" && read.proxyExceptions == "a.example.org,10.0.0.0/8")
+    #expect(read.clientCertificateFile == "/c" && read.clientKeyFile == "/k")
+    #expect(read.proxyAuthFile == "/q")
   }
 
   @Test(arguments: [
@@ -159,7 +155,7 @@ private func refusal(
     (["to": "https://h", "max-upload-size": "1GB"], "form+https:// only"),
     (["to": "form+https://u:p@h/p"], "user name or password"),
     (["to": "form+https://h/p", "token-command": "x", "token-file": "/t"], "exclude each other"),
-    (["to": "https://h", "token-command": "x"], "--token-file"),
+    (["to": "https://h", "basic-auth-file": "/p"], "--token-file or --token-command"),
     (["to": "https://h", "proxy": "http://u:p@proxy:3128"], "--proxy-auth-file"),
     (["to": "https://h", "proxy": "proxy:3128"], "socks5h://"),
     (["to": "https://h", "client-key": "/k"], "--client-cert"),
@@ -171,17 +167,10 @@ private func refusal(
     #expect(refusal(flags: flags).contains(expected), "\(refusal(flags: flags))")
   }
 
-  @Test func tokenCommand_canBeGivenInEachPlace() throws {
-    let values: [Setting: String] = [.to: "form+https://h/p", .spool: "/s", .tokenCommand: "print-token --of form"]
-    let fromFlags = try configuration(flags: values)
-    #expect(fromFlags.tokenCommand == "print-token --of form")
-    #expect(
-      try fromFlags
-        == configuration(
-          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
-    #expect(
-      try fromFlags
-        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
+  @Test(arguments: ["https://h", "tus+https://h/p", "form+https://h/p"])
+  func tokenCommand_canBeGivenInEachPlace(to address: String) throws {
+    let read = try configurationFromEachPlace([.to: address, .spool: "/s", .tokenCommand: "print-token --of form"])
+    #expect(read.tokenCommand == "print-token --of form")
   }
 
   @Test func credentialsOfSystemd_areUsedWhereNothingElseIsGiven() throws {
@@ -201,17 +190,9 @@ private func refusal(
   ]
 
   @Test func everySettingOfS3_canBeGivenInEachPlace() throws {
-    let values = Self.s3Values
-    let fromFlags = try configuration(flags: values)
-    #expect(
-      try fromFlags
-        == configuration(
-          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
-    #expect(
-      try fromFlags
-        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
-    let s3 = try #require(fromFlags.s3)
-    #expect(fromFlags.destination.text == "https://s3.example.org:9000")
+    let read = try configurationFromEachPlace(Self.s3Values)
+    let s3 = try #require(read.s3)
+    #expect(read.destination.text == "https://s3.example.org:9000")
     #expect(s3.address.bucket == "captures" && s3.address.prefix == "day 1/")
     #expect(s3.region == "nl-1" && s3.profile == "archive" && s3.style == .virtualHost)
     #expect(s3.checksum == .sha256 && s3.ifExists == .refuse)
@@ -223,19 +204,11 @@ private func refusal(
   ]
 
   @Test func everySettingOfTus_canBeGivenInEachPlace() throws {
-    let values = Self.tusValues
-    let fromFlags = try configuration(flags: values)
-    #expect(
-      try fromFlags
-        == configuration(
-          environment: Dictionary(uniqueKeysWithValues: values.map { ($0.key.environmentName, $0.value) })))
-    #expect(
-      try fromFlags
-        == configuration(file: values.map { "\($0.key.rawValue): \"\($0.value)\"" }.joined(separator: "\n")))
-    let tus = try #require(fromFlags.tus)
+    let read = try configurationFromEachPlace(Self.tusValues)
+    let tus = try #require(read.tus)
     #expect(tus.address.text == "tus+https://up.example.org:9000/files/")
-    #expect(fromFlags.destination.text == "https://up.example.org:9000/files")
-    #expect(tus.profile == .supabase && fromFlags.chunkBytes == 6 << 20 && fromFlags.isChunkSizeFixed)
+    #expect(read.destination.text == "https://up.example.org:9000/files")
+    #expect(tus.profile == .supabase && read.chunkBytes == 6 << 20 && read.isChunkSizeFixed)
     #expect(tus.metadata.map(\.key) == ["bucketName", "objectName"])
     #expect(tus.metadata.map(\.value) == ["a b", "{path}"])
     #expect(tus.unclear == .hold)

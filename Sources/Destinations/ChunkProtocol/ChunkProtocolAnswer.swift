@@ -32,7 +32,10 @@ struct ChunkProtocolAnswer {
   private func failure(_ type: ProblemType, _ step: UploadStep) -> StepFailure {
     switch type {
     case .unauthorized:
-      StepFailure(.unauthorized, "The receiver at \(endpoint.text) refused the token. Check --token-file.")
+      StepFailure(
+        .unauthorized,
+        "The receiver at \(endpoint.text) refused the token. Check --token-file or --token-command; a mount looks at it "
+          + "when it starts.")
     case .forbidden:
       StepFailure(
         .forbidden, "The receiver at \(endpoint.text) does not allow this token to do this\(because). Ask its operator."
@@ -63,7 +66,7 @@ struct ChunkProtocolAnswer {
       StepFailure(
         .tagMismatch,
         "The receiver at \(endpoint.text) found a wrong tag: something on the way changes the data, or both sides hold "
-          + "different tokens. Check --token-file and what lies between.")
+          + "different tokens. Check --token-file or --token-command, and what lies between.")
     case .nameRefused:
       StepFailure(
         .nameRefused, "The receiver at \(endpoint.text) does not accept the name\(because). Rename the file and retry.")
