@@ -1,10 +1,10 @@
 """Delivery to a form (spec G4): examples/form behind nginx. Contents are compared where PHP has put them."""
 
+import contextlib
 import json
 import os
 import re
 import signal
-import time
 
 import pytest
 
@@ -88,13 +88,25 @@ def test_fields_and_types_follow_from_the_name(form, new_form_mount):
 def test_nothing_is_sent_while_a_file_grows_and_its_last_content_arrives(form, new_form_mount):
     mount = new_form_mount(form)
     with open(mount.root / "a.mov", "wb", buffering=0) as file:
-        for _ in range(10):
+        for number in range(10):
             file.write(os.urandom(MIB))
-            time.sleep(0.02)
-        assert form.posts() == []
+            # What is complete passes it by.
+            (mount.root / f"{number}.txt").write_bytes(b"complete")
+            mount.wait_for(f"{number}.txt", "complete")
+        assert form.posts() == [201] * 10 and mount.status("a.mov")["bytes"]["acknowledged"] == 0
     mount.wait_all()
     assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
-    assert form.posts() == [201]
+    assert form.posts() == [201] * 11
+
+
+@contextlib.contextmanager
+def under_way(form, new_form_mount):
+    """A mount of whose a.mov a part has been sent, and the slow line to its form."""
+    with ThrottlingProxy(form.port, rate=8 * MIB) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+        yield mount, proxy
 
 
 def test_progress_is_what_the_network_took(form, new_form_mount):
@@ -108,10 +120,7 @@ def test_progress_is_what_the_network_took(form, new_form_mount):
 
 
 def test_a_change_breaks_the_request_off_before_its_end(form, new_form_mount):
-    with ThrottlingProxy(form.port, rate=8 * MIB) as proxy:
-        mount = new_form_mount(form, to=form.url(proxy.port))
-        write_random(mount.root / "a.mov", 16 * MIB)
-        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+    with under_way(form, new_form_mount) as (mount, proxy):
         with open(mount.root / "a.mov", "r+b") as file:
             file.seek(10)
             file.write(b"changed")
@@ -123,10 +132,7 @@ def test_a_change_breaks_the_request_off_before_its_end(form, new_form_mount):
 
 
 def test_a_renamed_file_has_its_last_name_only(form, new_form_mount):
-    with ThrottlingProxy(form.port, rate=8 * MIB) as proxy:
-        mount = new_form_mount(form, to=form.url(proxy.port))
-        write_random(mount.root / "a.mov", 16 * MIB)
-        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 2 * MIB)
+    with under_way(form, new_form_mount) as (mount, proxy):
         (mount.root / "a.mov").rename(mount.root / "b.mov")
         proxy.rate = None
         mount.wait_all()
@@ -134,21 +140,16 @@ def test_a_renamed_file_has_its_last_name_only(form, new_form_mount):
 
 
 def test_a_broken_connection_costs_the_request_and_not_the_file(form, new_form_mount):
-    with ThrottlingProxy(form.port, rate=20 * MIB) as proxy:
-        mount = new_form_mount(form, to=form.url(proxy.port))
-        write_random(mount.root / "a.mov", 12 * MIB)
-        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+    with under_way(form, new_form_mount) as (mount, proxy):
         proxy.cut()
+        proxy.rate = None
         mount.wait_all()
     assert sha256(form.files / "a.mov") == sha256(mount.root / "a.mov")
     assert form.posts().count(201) == 1
 
 
 def test_a_killed_daemon_sends_the_file_again(form, new_form_mount):
-    with ThrottlingProxy(form.port, rate=12 * MIB) as proxy:
-        mount = new_form_mount(form, to=form.url(proxy.port))
-        write_random(mount.root / "a.mov", 16 * MIB)
-        mount.readings("a.mov", lambda status: status["bytes"]["acknowledged"] > 4 * MIB)
+    with under_way(form, new_form_mount) as (mount, _):
         mount.kill()
     mount.to = form.url()
     mount.start()
