@@ -1,0 +1,109 @@
+import FileModel
+
+/// Which chunk is sent next, and which is read. What the answers mean is in `UploadSchedule+Chunks`.
+extension UploadSchedule {
+  /// What a file costs beside its bytes, so that a thousand tiny files do not count as nothing.
+  private static let fileOverheadBytes: UInt64 = 64 << 10
+
+  /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
+  func nextChunkToSend() -> (FileID, Int)? {
+    guard buffersInUse > 0 || abilities.streamsWholeFiles else { return nil }
+    var best: (id: FileID, index: Int, time: UInt64)?
+    let hasStream = sessionChunks < streamPlan.streams
+    for id in activeMedium + activeLarge {
+      guard let entry = files.entry(id), let transfer = entry.file.transfer,
+        !transfer.readIndices.isEmpty || entry.file.isStreamed,
+        best.map({ $0.time > entry.file.virtualTime }) ?? true
+      else { continue }
+      let file = entry.file
+      if file.isStreamed {
+        if mayStream(file, transfer) { best = (id, 0, file.virtualTime) }
+        continue
+      }
+      if file.isWholeFile {
+        guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits),
+          !namesUnderWay.contains(path)
+        else { continue }
+      } else {
+        guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream else { continue }
+      }
+      guard let index = nextToSend(of: file, transfer) else { continue }
+      best = (id, index, file.virtualTime)
+    }
+    return best.map { ($0.id, $0.index) }
+  }
+
+  mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) {
+    if files[id]?.isStreamed == true { return stream(id, at: now) }
+    guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return }
+    if file.isWholeFile {
+      guard let path = file.nextPath(limits) else { return }
+      return sendWholeFiles([WholeFileTurn(id: id, path: path, digest: digest, read: read)], at: now)
+    }
+    if let identity = file.session?.identity {
+      let place = takePlace(of: index, in: file)
+      let request = send(
+        .chunk(session: identity, index: index, digest: digest, read: read, place: place),
+        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
+        byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
+      file.transfer?.set(.sending(request, read, digest), at: index)
+      file.session?.chunksInFlight.insert(index)
+      if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
+    }
+    files[id] = file
+    actions.append(.showStatus(id))
+  }
+
+  /// The file to read from next. Reading may run ahead of the session's opening, which hides a round trip; it never runs
+  /// ahead of a question to the server, whose answer decides what needs to be sent at all.
+  func nextFileToRead() -> FileID? {
+    var best: (id: FileID, time: UInt64)?
+    for id in activeMedium + activeLarge {
+      guard let entry = files.entry(id), let transfer = entry.file.transfer, !entry.file.isOpen,
+        !entry.file.isStreamed, best.map({ $0.time > entry.file.virtualTime }) ?? true
+      else { continue }
+      if !entry.file.isWholeFile {
+        switch entry.file.session?.state {
+        case .wanted, .opening, .open, .published: break
+        case .unconfirmed, .querying, nil: continue
+        }
+      }
+      guard nextPending(of: entry.file, transfer) != nil else { continue }
+      best = (id, entry.file.virtualTime)
+    }
+    return best?.id
+  }
+
+  mutating func readChunk(of id: FileID, isSmall: Bool) {
+    guard let entry = files.entry(id), let transfer = entry.file.transfer,
+      let index = nextPending(of: entry.file, transfer)
+    else { return }
+    let read = makeReadID()
+    let byteCount = transfer.plan.byteCount(of: index)
+    let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }
+    transfer.set(.reading(read), at: index)
+    if isSmall {
+      smallBuffersInUse += 1
+      smallReads.insert(read)
+    } else {
+      buffersInUse += 1
+      // What is sent early costs a file nothing: its turn begins when it is complete.
+      if entry.file.phase == .ready {
+        virtualTime = max(virtualTime, entry.file.virtualTime)
+        files.update(id) { $0.virtualTime += UInt64(byteCount) + Self.fileOverheadBytes }
+      }
+    }
+    reads[read] = (id, index, chunkEpoch != nil)
+    actions.append(
+      .read(
+        ReadOrder(
+          id: read, file: id, epoch: chunkEpoch ?? entry.file.snapshot.epoch, isOfGrowingFile: chunkEpoch != nil,
+          offset: transfer.plan.offset(of: index),
+          byteCount: byteCount, mayCompress: encodings.contains(.lz4), isSmall: isSmall)))
+  }
+
+  mutating func release(_ read: ReadID) {
+    if smallReads.remove(read) != nil { smallBuffersInUse -= 1 } else { buffersInUse -= 1 }
+    actions.append(.release(read))
+  }
+}

@@ -1,0 +1,192 @@
+import FileModel
+
+/// Sessions of files at work: made, asked for, committed, given up. What their answers mean is in `UploadSchedule+Sessions`.
+extension UploadSchedule {
+  /// Sessions that the server has still to be told are not needed.
+  private static let discardedMax = 256
+  /// How long ending a session may be put off.
+  private static let discardDelay: Duration = .seconds(5)
+
+  /// Another session, and every chunk again.
+  mutating func beginSession(of file: inout FileUpload, at now: Moment) {
+    let session = makeSession(for: file, at: now)
+    file.session = session
+    file.transfer = ChunkTransfer(
+      plan: ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: session.chunkBytes))
+  }
+
+  /// A session that is still to be opened.
+  mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
+    let sizeBytes = file.isOpen ? nil : file.snapshot.sizeBytes
+    let chunkBytes =
+      limits.adaptsChunkBytes
+      ? streamPlan.tier.chunkBytes(
+        forFileOf: sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams),
+        bufferBytes: limits.bufferBytes)
+      : limits.chunkBytes
+    return UploadSession(
+      state: .wanted, id: nil, nonce: makeNonce(),
+      chunkBytes: min(limits.bufferBytes, max(chunkBytes, abilities.chunkBytesLeast(forFileOf: sizeBytes))),
+      epoch: file.snapshot.epoch,
+      openedAtSeconds: now.wallMilliseconds / 1000)
+  }
+
+  /// Ends the session at the server. One that is still being opened is ended when the answer comes.
+  mutating func abortSession(_ file: inout FileUpload, at now: Moment) {
+    guard let session = file.session else { return }
+    file.session = nil
+    guard let identity = session.identity else { return }
+    actions.append(.removeResume(file.id))
+    discard(identity, at: now)
+    guard abilities.rows == .growing else { return }
+    for token in session.held.distinctTokens { discard(SessionIdentity(id: token, nonce: []), at: now) }
+  }
+
+  /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
+  /// the file whose session is no longer needed.
+  mutating func discard(_ session: SessionIdentity, at now: Moment) {
+    let due = now.monotonic + Self.discardDelay
+    discarded.append(Discarded(session: session, due: due))
+    deadlines.insert(.abort, at: due)
+    // Beyond the bound the oldest is left to expire.
+    if discarded.count > Self.discardedMax { discarded.removeFirst() }
+  }
+
+  /// Ends discarded sessions whose time has come.
+  mutating func abortDiscarded(at now: Moment) {
+    guard !discarded.isEmpty, gate == .open else { return }
+    let isBusy = !activeMedium.isEmpty || !activeLarge.isEmpty || files.counts.smallAtWork > 0
+    let due = discarded.filter { !isBusy || $0.due <= now.monotonic }
+    guard !due.isEmpty else { return }
+    discarded.removeAll { !isBusy || $0.due <= now.monotonic }
+    for session in due { send(.abort(session.session), purpose: .abort(session), at: now) }
+  }
+
+  /// A session that could not be ended is tried again a few times; then it is left to expire.
+  mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
+    guard case .refused(let failure) = outcome, session.attempts + 1 < policy.attemptsMax else { return }
+    switch policy.verdict(on: failure.kind, attempts: 1) {
+    case .pauseDestination, .pauseFile, .retryStep: break
+    case .startNewSession, .fail, .ignore: return
+    }
+    var session = session
+    session.attempts += 1
+    session.due = now.monotonic + policy.maxDelay
+    discarded.append(session)
+    deadlines.insert(.abort, at: session.due)
+    if discarded.count > Self.discardedMax { discarded.removeFirst() }
+  }
+
+  mutating func sendControl(_ id: FileID, at now: Moment) {
+    guard controlRequests < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
+      entry.file.phase == .ready,
+      !entry.file.isWholeFile, let state = entry.file.session?.state, state.wantsRequest,
+      !state.isKnown || entry.file.transfer.map(mayCommit) ?? false
+    else { return }
+    var file = entry.file
+    switch state {
+    case .wanted: openSession(&file, at: now)
+    case .unconfirmed: querySession(&file, at: now)
+    case .open, .published: publish(&file, at: now)
+    case .opening, .querying: return
+    }
+    files[id] = file
+  }
+
+  mutating func openSession(_ file: inout FileUpload, at now: Moment) {
+    guard var session = file.session else { return }
+    let path = openingPath(of: file) ?? file.path
+    if abilities.bindsNameAtOpening { session.boundPath = path }
+    let opening = SessionOpening(
+      fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
+      sizeBytes: isLengthOpen(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
+    session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
+    file.session = session
+  }
+
+  /// Whether its session is to leave open how long it is. An upload to which chunks are appended is published by the last byte of
+  /// the length that was declared for it, so none is declared of a file that is held back.
+  private func isLengthOpen(_ file: FileUpload) -> Bool {
+    file.isOpen || abilities.rows == .one && file.phase == .held
+  }
+
+  mutating func querySession(_ file: inout FileUpload, at now: Moment) {
+    guard var session = file.session, let identity = session.identity else { return }
+    session.state = .querying(
+      send(
+        .querySession(identity), purpose: .querySession(file.id), opensConnection: file.needsNewConnection, at: now))
+    file.session = session
+  }
+
+  /// Commits when no writer has the file open and every chunk is acknowledged, or, where the server waits for them, on its
+  /// way: then the answer comes one round trip after the tail and not two (design: commit with the tail). What is
+  /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk.
+  private mutating func publish(_ file: inout FileUpload, at now: Moment) {
+    guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
+      file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),
+      let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits)
+    else { return }
+    guard session.boundPath.map({ $0 == path }) ?? true else {
+      leaveTransfer(&file)
+      abortSession(&file, at: now)
+      beginSession(of: &file, at: now)
+      return
+    }
+    file.progress.merkleRoot = proof.merkleRoot
+    file.progress.chainTip = proof.chainTip
+    if case .published(let receipt) = session.state {
+      acceptEarlierPublication(receipt, of: &file, at: now)
+      return
+    }
+    guard !namesUnderWay.contains(path) else { return }
+    guard let chunks = committedChunks(of: session, transfer) else {
+      // The server is to say by which names it knows what it holds.
+      file.session?.state = .unconfirmed
+      return
+    }
+    let commit = SessionCommit(
+      session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
+      merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks,
+      fileID: file.id)
+    let request = send(.commit(commit), purpose: .commit(file.id), at: now)
+    file.publishing = FileUpload.Publishing(
+      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+  }
+
+  /// Empty where the destination does not ask for them; nil while one of them has no token.
+  private func committedChunks(of session: UploadSession, _ transfer: ChunkTransfer) -> [CommittedChunk]? {
+    guard abilities.commitListsChunks else { return [] }
+    var chunks: [CommittedChunk] = []
+    chunks.reserveCapacity(transfer.states.count)
+    for (index, state) in transfer.states.enumerated() {
+      guard let digest = state.digest, let token = session.held.token(of: index) else { return nil }
+      chunks.append(CommittedChunk(digest: digest, token: token))
+    }
+    return chunks
+  }
+
+  private func mayCommit(_ transfer: ChunkTransfer) -> Bool {
+    if transfer.isDone { return true }
+    return abilities.commitWaitsForChunks && !transfer.commitsOnlyWhenDone && transfer.isOnItsWay
+  }
+}
+
+extension UploadSession.State {
+  /// No request for it is under way.
+  fileprivate var wantsRequest: Bool {
+    switch self {
+    case .wanted, .unconfirmed, .open, .published: true
+    case .opening, .querying: false
+    }
+  }
+
+  /// What the server holds is known: the next request is the commit.
+  fileprivate var isKnown: Bool {
+    switch self {
+    case .open, .published: true
+    case .wanted, .unconfirmed, .opening, .querying: false
+    }
+  }
+}
