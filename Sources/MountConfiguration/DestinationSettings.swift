@@ -1,0 +1,31 @@
+public import Destinations
+
+/// A bucket and how it is used.
+public struct S3Settings: Hashable, Sendable {
+  /// Where it is.
+  public var address: S3Address
+  /// The region to sign for; nil for what follows from the address or the environment.
+  public var region: String?
+  /// The profile whose credentials are used; nil for those of the environment, or the default profile's.
+  public var profile: String?
+  /// How requests name the bucket; nil for what is usual there.
+  public var style: S3Address.Style?
+  /// The checksum that the server keeps.
+  public var checksum: S3Options.Checksum
+  /// What to do when a key is taken.
+  public var ifExists: S3Options.IfExists
+}
+
+/// A form and how it is filled in.
+public struct FormSettings: Hashable, Sendable {
+  /// Where it is.
+  public var address: FormAddress
+  /// The field that holds the file.
+  public var fileField: String
+  /// Further fields.
+  public var fields: [FormField]
+  /// What follows when it is not known how a request ended.
+  public var unclear: UnclearEnd
+  /// The largest file that is sent; nil when no limit is known.
+  public var fileBytesMax: UInt64?
+}

@@ -1,0 +1,207 @@
+import Destinations
+import FileModel
+import UploadEngine
+
+/// Where captures go, on which way, and as whose.
+extension SettingReader {
+  func destination(allowPlainHTTP: Bool) throws(ConfigurationError) -> EndpointURL {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    return try endpoint(text, of: .to, allowPlainHTTP: allowPlainHTTP)
+  }
+
+  /// The bucket and how it is used; nil when the destination is something else.
+  func s3(allowPlainHTTP: Bool) throws(ConfigurationError) -> S3Settings? {
+    let own: [Setting] = [.s3Region, .s3Profile, .s3Style, .s3Checksum, .s3IfExists]
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard S3Address.isOne(text) else {
+      for setting in own {
+        guard let given = sources[setting] else { continue }
+        throw ConfigurationError("\(given.name(of: setting)) is for a destination of s3+https:// only")
+      }
+      return nil
+    }
+    for setting in [Setting.tokenFile, .tokenCommand, .basicAuthFile, .alsoTo] {
+      guard let given = sources[setting] else { continue }
+      throw ConfigurationError("\(given.name(of: setting)) is not for S3; see docs/destinations.md")
+    }
+    let address: S3Address
+    do {
+      address = try S3Address(text, allowPlainHTTP: allowPlainHTTP)
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    }
+    return S3Settings(
+      address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: try choice(.s3Style),
+      checksum: try choice(.s3Checksum) ?? .auto, ifExists: try choice(.s3IfExists) ?? .replace)
+  }
+
+  /// The form and how it is filled in; nil when the destination is something else.
+  func form(allowPlainHTTP: Bool) throws(ConfigurationError) -> FormSettings? {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard FormAddress.isOne(text) else {
+      for setting in [Setting.formField, .formExtra, .formUnclear, .maxUploadSize] {
+        guard let given = sources[setting] else { continue }
+        throw ConfigurationError("\(given.name(of: setting)) is for a destination of form+https:// only")
+      }
+      return nil
+    }
+    if let given = sources[.alsoTo] {
+      throw ConfigurationError("\(given.name(of: .alsoTo)) is not for forms: a form has one address")
+    }
+    let address: FormAddress
+    do {
+      address = try FormAddress(text, allowPlainHTTP: allowPlainHTTP)
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    }
+    var fields: [FormField] = []
+    for line in sources[.formExtra]?.values ?? [] {
+      do {
+        fields.append(try FormField(line))
+      } catch {
+        throw ConfigurationError("\(sources[.formExtra]?.name(of: .formExtra) ?? ""): \(error.message)")
+      }
+    }
+    return FormSettings(
+      address: address, fileField: try path(.formField) ?? FormOptions().fileField, fields: fields,
+      unclear: try choice(.formUnclear) ?? FormOptions().unclear, fileBytesMax: try bytes(.maxUploadSize, atLeast: 1))
+  }
+
+  /// There is one proof of who uploads, of a kind that the destination understands.
+  func checkCredentials(areOfReceiver: Bool) throws(ConfigurationError) {
+    var proofs: [(Setting, SettingText)] = []
+    for setting in [Setting.tokenFile, .tokenCommand, .basicAuthFile] {
+      if let given = sources[setting] { proofs.append((setting, given)) }
+    }
+    if proofs.count > 1 {
+      throw ConfigurationError(
+        "\(proofs[0].1.name(of: proofs[0].0)) and \(proofs[1].1.name(of: proofs[1].0)) exclude each other; use the one "
+          + "that the server wants")
+    }
+    if areOfReceiver, let given = sources[.basicAuthFile] {
+      throw ConfigurationError(
+        "\(given.name(of: .basicAuthFile)): an uploadfs-receiver knows tokens, and no passwords; use "
+          + "\(Setting.tokenFile.flag) or \(Setting.tokenCommand.flag)")
+    }
+    if let key = sources[.clientKey], sources[.clientCert] == nil {
+      throw ConfigurationError("\(key.name(of: .clientKey)) is of no use without \(Setting.clientCert.flag)")
+    }
+  }
+
+  /// The address of a proxy, with nothing in it that others must not see.
+  func proxy() throws(ConfigurationError) -> String? {
+    guard let given = sources[.proxy] else { return nil }
+    guard !given.text.contains("@") else {
+      throw ConfigurationError(
+        "\(given.name(of: .proxy)) holds a user name or password, which other users would see; use "
+          + Setting.proxyAuthFile.flag)
+    }
+    let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
+    guard schemes.contains(where: { given.text.lowercased().hasPrefix("\($0)://") }) else {
+      throw refusal(given, .proxy, "use an address such as http://host:3128 or socks5h://host:1080")
+    }
+    return given.text
+  }
+
+  /// Parts are as long as the largest file needs them, because a file that is being written may become that.
+  func partBytes(fileBytesMax: UInt64) throws(ConfigurationError) -> Int {
+    var abilities = DestinationAbilities(
+      parallelChunks: 1, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 0,
+      fileBytesMax: fileBytesMax)
+    abilities.chunkBytesMin = S3Limits.partBytesMin
+    abilities.chunkCountMax = S3Limits.partCountMax
+    let least = abilities.chunkBytesLeast(forFileOf: nil)
+    let given = sources[.chunkSize] == nil ? least : try chunkBytes()
+    guard given >= least, given <= UploadConstants.chunkBytesMax else {
+      let most = UInt64(S3Limits.partCountMax) * UInt64(min(given, UploadConstants.chunkBytesMax))
+      let advice =
+        given < S3Limits.partBytesMin
+        ? "S3 wants parts of \(Units.text(bytes: UInt64(S3Limits.partBytesMin))) at least; use a larger "
+          + Setting.chunkSize.flag
+        : "S3 takes \(S3Limits.partCountMax) parts, so that files of up to \(most) bytes fit; use a larger "
+          + "\(Setting.chunkSize.flag) (32MiB at most) or a smaller \(Setting.maxFileSize.flag)"
+      throw ConfigurationError("parts of \(given) bytes are not possible with S3: \(advice)")
+    }
+    return given
+  }
+
+  /// In the order given; the same address twice would count its health twice.
+  func alternatives(to first: EndpointURL, allowPlainHTTP: Bool) throws(ConfigurationError) -> [EndpointURL] {
+    guard let given = sources[.alsoTo] else { return [] }
+    var known = [first]
+    for text in try nonEmpty(given, .alsoTo).split(separator: ",") {
+      let next = try endpoint(
+        String(text.drop { $0 == " " }.prefix { $0 != " " }), of: .alsoTo, allowPlainHTTP: allowPlainHTTP)
+      guard !known.contains(next) else {
+        throw ConfigurationError("\(given.name(of: .alsoTo)): the address \(next.text) is given twice")
+      }
+      known.append(next)
+    }
+    guard known.count <= MountConfiguration.endpointsMax else {
+      throw refusal(given, .alsoTo, "use at most \(MountConfiguration.endpointsMax - 1) addresses")
+    }
+    return Array(known.dropFirst())
+  }
+
+  private func endpoint(
+    _ text: String, of setting: Setting, allowPlainHTTP: Bool
+  ) throws(ConfigurationError) -> EndpointURL {
+    let name = sources[setting]?.name(of: setting) ?? setting.flag
+    if TusAddress.isOne(text) {
+      throw ConfigurationError("\(name): a tus server has one address, which \(Setting.to.flag) takes")
+    }
+    if S3Address.isOne(text) {
+      throw ConfigurationError("\(name): an S3 server has one address, which \(Setting.to.flag) takes")
+    }
+    do {
+      return try EndpointURL(text, allowPlainHTTP: allowPlainHTTP)
+    } catch {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(name): \(error.message)\(advice)")
+    }
+  }
+
+  /// Each text is `NAME to=URL key=value …`, with the settings of a destination as keys.
+  func furtherDestinations() throws(ConfigurationError) -> [FurtherDestination] {
+    guard let given = sources[.destination] else { return [] }
+    let place = given.name(of: .destination)
+    var further: [FurtherDestination] = []
+    for text in given.values {
+      let words = FileRule.words(of: text)
+      guard let first = words.first, let name = DestinationName(first) else {
+        throw ConfigurationError(
+          "\(place): “\(words.first ?? text)” is no name; use small letters, digits and hyphens, such as archive to=https://…"
+        )
+      }
+      guard name != .main, !further.contains(where: { $0.name == name }) else {
+        throw ConfigurationError(
+          "\(place): the name \(name) is taken; \(DestinationName.main) is that of \(Setting.to.flag)")
+      }
+      do {
+        let own = try sources.ofDestination(settings: words.dropFirst(), from: given.origin)
+        further.append(FurtherDestination(name: name, configuration: try MountConfiguration(own)))
+      } catch {
+        throw ConfigurationError("\(place), \(name): \(error.message)")
+      }
+    }
+    guard further.count < MountConfiguration.destinationsMax else {
+      throw ConfigurationError(
+        "\(place): there can be \(MountConfiguration.destinationsMax) destinations, \(DestinationName.main) included")
+    }
+    return further
+  }
+
+  func chunkBytes() throws(ConfigurationError) -> Int {
+    guard let bytes = try bytes(.chunkSize), let given = sources[.chunkSize] else {
+      return UploadConstants.chunkBytesDefault
+    }
+    let range = UInt64(UploadConstants.chunkBytesMin)...UInt64(UploadConstants.chunkBytesMax)
+    guard range.contains(bytes), bytes.isMultiple(of: 4096) else {
+      let (least, most) = (Units.text(bytes: range.lowerBound), Units.text(bytes: range.upperBound))
+      throw refusal(given, .chunkSize, "use \(least) to \(most), in steps of 4 KiB")
+    }
+    return Int(bytes)
+  }
+}
