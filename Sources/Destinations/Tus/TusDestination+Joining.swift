@@ -26,7 +26,7 @@ extension TusDestination {
   /// The partial uploads, joined under the file's name.
   func join(
     _ commit: SessionCommit, _ features: TusFeatures, _ responses: ArraySlice<HTTPResponse>
-  ) -> TusNext {
+  ) -> NextRequest {
     let (parts, outdated) = parts(of: commit)
     guard outdated.isEmpty, !parts.isEmpty else { return .ended(.incomplete(missing: outdated)) }
     let request = TusJoined.Request(
@@ -54,7 +54,7 @@ extension TusDestination {
   private func join(
     _ request: TusJoined.Request, _ parts: [Part], latch: String, _ commit: SessionCommit,
     _ responses: ArraySlice<HTTPResponse>
-  ) -> TusNext {
+  ) -> NextRequest {
     var rest = responses
     guard let response = rest.popFirst() else { return .send(joinRequest(request, behind: latch)) }
     if [400, 501].contains(response.status) { return joinAtOnce(request, parts, commit, rest) }
@@ -85,7 +85,7 @@ extension TusDestination {
   /// What an earlier attempt has joined: complete by now, or to be completed; nil when it is gone and a new one is needed.
   private func goOn(
     with joined: TusJoined, _ commit: SessionCommit, _ responses: inout ArraySlice<HTTPResponse>
-  ) -> TusNext? {
+  ) -> NextRequest? {
     guard let look = responses.popFirst() else { return .send(headRequest(joined.upload)) }
     if answer(look).isGone { return nil }
     guard answer(look).isSuccess else { return .ended(.refused(answer(look).failure())) }
@@ -111,7 +111,7 @@ extension TusDestination {
 
   private func joinAtOnce(
     _ request: TusJoined.Request, _ parts: [Part], _ commit: SessionCommit, _ responses: ArraySlice<HTTPResponse>
-  ) -> TusNext {
+  ) -> NextRequest {
     var rest = responses
     guard let response = rest.popFirst() else {
       memory.isJoining(true, commit.session.id)
@@ -141,18 +141,7 @@ extension TusDestination {
   }
 
   /// What to do about a failure that leaves open whether the server has the file.
-  func unclear(_ failure: StepFailure) -> StepFailure {
-    let what =
-      "Everything was sent to \(address.text), and it is not known whether the file is there: \(failure.message)"
-    switch options.unclear {
-    case .retry:
-      return StepFailure(
-        failure.kind, "\(what). It is sent again, and may be there twice (--tus-unclear hold waits for you instead).",
-        retryAfter: failure.retryAfter)
-    case .hold:
-      return StepFailure(.unclearEnd, "\(what). Look there, and then retry or cancel the file (--tus-unclear hold).")
-    }
-  }
+  func unclear(_ failure: StepFailure) -> StepFailure { options.unclear.failure(failure, at: address.text) }
 
   // MARK: - With and without
 
@@ -174,7 +163,7 @@ extension TusDestination {
   private static let joinTimeout: Duration = .seconds(600)
 
   /// Parts that are gone are sent again, and nothing else: they expire one by one, and a server that was set up anew has none.
-  private func refused(_ parts: [Part], _ response: HTTPResponse, _ looks: ArraySlice<HTTPResponse>) -> TusNext {
+  private func refused(_ parts: [Part], _ response: HTTPResponse, _ looks: ArraySlice<HTTPResponse>) -> NextRequest {
     let failure = answer(response).failure(limitBytes: abilities.fileBytesMax)
     guard [400, 403, 404, 409, 410].contains(response.status) else { return .ended(.refused(failure)) }
     var missing: [Int] = []
@@ -192,8 +181,8 @@ extension TusDestination {
 
   private func published(
     _ upload: String, _ parts: [Part], _ commit: SessionCommit, _ response: HTTPResponse
-  ) -> TusNext {
-    for part in parts { memory.forget(part.upload) }
+  ) -> NextRequest {
+    for part in parts { memory.uploads.forget(part.upload) }
     return .ended(.published(receipt(upload, commit, response)))
   }
 

@@ -1,47 +1,6 @@
 import Integrity
 import UploadEngine
 
-/// Bytes to be sent, or the rest of them.
-struct TusBody {
-  /// All of them.
-  let bytes: any PinnedBytes
-  /// Of all of them.
-  let sha256: [UInt8]
-  let sentBytes: SentByteCounter
-  /// Where the rest begins.
-  private(set) var start = 0
-
-  init(_ bytes: any PinnedBytes, sha256: [UInt8], sentBytes: SentByteCounter) {
-    self.bytes = bytes
-    self.sha256 = sha256
-    self.sentBytes = sentBytes
-  }
-
-  var count: Int { bytes.bytes.count }
-
-  func from(_ start: Int) -> TusBody {
-    var rest = self
-    rest.start = min(max(0, start), count)
-    return rest
-  }
-
-  /// What is sent.
-  var rest: any PinnedBytes { start == 0 ? bytes : PinnedRest(of: bytes, from: start) }
-}
-
-/// The end of other bytes, which it keeps in memory.
-private final class PinnedRest: PinnedBytes {
-  private let whole: any PinnedBytes
-  private let start: Int
-
-  init(of whole: any PinnedBytes, from start: Int) {
-    self.whole = whole
-    self.start = start
-  }
-
-  var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: whole.bytes[start...]) }
-}
-
 extension TusDestination {
   /// Without a version: it asks for those that there are.
   func optionsRequest() -> HTTPRequest {
@@ -50,7 +9,7 @@ extension TusDestination {
 
   /// A new upload; without a length it is for the server to know.
   func creationRequest(
-    lengthBytes: UInt64?, headers: [HTTPHeader], body: TusBody? = nil, _ features: TusFeatures = TusFeatures(),
+    lengthBytes: UInt64?, headers: [HTTPHeader], body: UploadBody? = nil, _ features: TusFeatures = TusFeatures(),
     limits: HTTPRequestLimits = HTTPRequestLimits()
   ) -> HTTPRequest {
     var headers = [HTTPHeader("tus-resumable", Self.version)] + authorization + headers
@@ -59,15 +18,15 @@ extension TusDestination {
       return HTTPRequest(.post, address.origin + address.path, headers: headers, body: .bytes([]), limits: limits)
     }
     return HTTPRequest(
-      .post, address.origin + address.path, headers: headers + bodyHeaders(body, features), body: .pinned(body.rest),
+      .post, address.origin + address.path, headers: headers + bodyHeaders(body, features), body: .pinned(body.content),
       limits: .forBody(of: body.count), sentBytes: body.sentBytes)
   }
 
   /// More bytes of an upload.
-  func patchRequest(_ upload: String, _ body: TusBody, at offset: UInt64, _ features: TusFeatures) -> HTTPRequest {
+  func patchRequest(_ upload: String, _ body: UploadBody, at offset: UInt64, _ features: TusFeatures) -> HTTPRequest {
     uploadRequest(
       .patch, upload, headers: bodyHeaders(body, features) + [HTTPHeader("upload-offset", "\(offset)")],
-      body: .pinned(body.rest), limits: .forBody(of: body.count - body.start), sentBytes: body.sentBytes)
+      body: .pinned(body.content), limits: .forBody(of: body.count), sentBytes: body.sentBytes)
   }
 
   /// Nothing more, and how long the upload is that was begun without a length.
@@ -95,16 +54,16 @@ extension TusDestination {
       body: body, limits: limits, sentBytes: sentBytes)
   }
 
-  private func bodyHeaders(_ body: TusBody, _ features: TusFeatures) -> [HTTPHeader] {
+  private func bodyHeaders(_ body: UploadBody, _ features: TusFeatures) -> [HTTPHeader] {
     [HTTPHeader("content-type", "application/offset+octet-stream")]
       + (checksum(of: body, features.checksum).map { [HTTPHeader("upload-checksum", $0)] } ?? [])
   }
 
-  private func checksum(of body: TusBody, _ algorithm: TusFeatures.Checksum?) -> String? {
+  private func checksum(of body: UploadBody, _ algorithm: TusFeatures.Checksum?) -> String? {
     switch algorithm {
     case nil: nil
-    case .sha256: "sha256 \(Base64.encode(body.start == 0 ? body.sha256 : sha256(body.rest.bytes)))"
-    case .sha1: sha1(body.rest.bytes).map { "sha1 \(Base64.encode($0))" }
+    case .sha256: "sha256 \(Base64.encode(body.isWhole ? body.sha256 : sha256(body.content.bytes)))"
+    case .sha1: sha1(body.content.bytes).map { "sha1 \(Base64.encode($0))" }
     }
   }
 

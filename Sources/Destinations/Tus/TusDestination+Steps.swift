@@ -2,16 +2,10 @@ import FileModel
 import Integrity
 import UploadEngine
 
-/// What follows from the answers so far.
-enum TusNext {
-  case send(HTTPRequest)
-  case ended(StepOutcome)
-}
-
 extension TusDestination {
   /// The next request of a step, or what became of it. Every step is told from its responses alone, but for what the run
   /// remembers (``TusMemory``).
-  func next(_ step: UploadStep, after responses: [HTTPResponse]) -> TusNext {
+  func next(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
     switch step {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
@@ -40,7 +34,7 @@ extension TusDestination {
   }
 
   /// Asks what the server can do; an answer that does not say it ends the step.
-  private func ask(_ responses: [HTTPResponse]) -> TusNext {
+  private func ask(_ responses: [HTTPResponse]) -> NextRequest {
     guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
     guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
     return .ended(
@@ -52,7 +46,7 @@ extension TusDestination {
 
   // MARK: - Sessions
 
-  private func open(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> TusNext {
+  private func open(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> NextRequest {
     guard let (features, rest) = known(responses, anew: true) else { return ask(responses) }
     if let limit = features.fileBytesMax, let size = opening.sizeBytes, size > limit {
       return .ended(
@@ -81,7 +75,7 @@ extension TusDestination {
     switch created(response) {
     case .failure(let failure): return .ended(.refused(failure))
     case .success(let upload):
-      memory.ends(upload, at: 0)
+      memory.uploads.ends(upload, at: 0)
       return .ended(
         .sessionOpened(
           id: TusSession.id(one: upload, chunkBytes: opening.chunkBytes, lengthBytes: opening.sizeBytes),
@@ -89,7 +83,7 @@ extension TusDestination {
     }
   }
 
-  private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> TusNext {
+  private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
     guard let (features, rest) = known(responses, anew: true) else { return ask(responses) }
     switch TusSession(session.id) {
     case .rows where concatenates(features):
@@ -103,7 +97,7 @@ extension TusDestination {
       guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
       guard offset <= options.fileBytesMax else { return .ended(gone()) }
       let whole = Int(clamping: offset / UInt64(chunkBytes))
-      if offset.isMultiple(of: UInt64(chunkBytes)) { memory.ends(upload, at: offset) }
+      if offset.isMultiple(of: UInt64(chunkBytes)) { memory.uploads.ends(upload, at: offset) }
       var tokens: [Int: String] = [:]
       for index in 0..<whole { tokens[index] = endToken(index, chunkBytes, chunkBytes) }
       if !offset.isMultiple(of: UInt64(chunkBytes)), response.header("upload-length") == "\(offset)" {
@@ -115,7 +109,7 @@ extension TusDestination {
     }
   }
 
-  private func abort(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> TusNext {
+  private func abort(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
     let upload: String
     switch TusSession(session.id) {
     case .one(let one, _, _): upload = one
@@ -130,7 +124,7 @@ extension TusDestination {
     case nil: return responses.isEmpty ? .send(optionsRequest()) : .ended(.ended)
     }
     guard let answer = responses.first.map(answer) else { return .send(uploadRequest(.delete, upload)) }
-    memory.forget(upload)
+    memory.uploads.forget(upload)
     // Not every server can end uploads; these are left to expire.
     let isEnded =
       answer.isSuccess
@@ -140,9 +134,9 @@ extension TusDestination {
 
   // MARK: - Chunks
 
-  private func send(_ sending: ChunkSending, _ responses: [HTTPResponse]) -> TusNext {
+  private func send(_ sending: ChunkSending, _ responses: [HTTPResponse]) -> NextRequest {
     guard let (features, rest) = known(responses) else { return ask(responses) }
-    let body = TusBody(sending.body, sha256: sending.digest.sha256, sentBytes: sending.sentBytes)
+    let body = UploadBody(sending.body, sha256: sending.digest.sha256, sentBytes: sending.sentBytes)
     switch TusSession(sending.session.id) {
     case .one(let upload, let chunkBytes, let lengthBytes) where !concatenates(features):
       // A length that was declared cannot be changed, and the file has another one by now.
@@ -173,11 +167,11 @@ extension TusDestination {
     }
   }
 
-  private func send(_ sending: WholeFileSending, _ responses: [HTTPResponse]) -> TusNext {
+  private func send(_ sending: WholeFileSending, _ responses: [HTTPResponse]) -> NextRequest {
     guard let (features, rest) = known(responses) else { return ask(responses) }
     let metadata = TusMetadata.field(
       sending.path, modifiedNanoseconds: sending.modifiedNanoseconds, options.metadata)
-    let body = sending.body.map { TusBody($0, sha256: sending.digest.sha256, sentBytes: sending.sentBytes) }
+    let body = sending.body.map { UploadBody($0, sha256: sending.digest.sha256, sentBytes: sending.sentBytes) }
     let lost = StepOutcome.refused(
       StepFailure(.unexpectedAnswer, "The tus server at \(address.text) has lost an upload that it had begun."))
     let next = create(
@@ -198,10 +192,10 @@ extension TusDestination {
 
   /// A new upload with these bytes: in one request where the server takes that, and what it did not take in others.
   private func create(
-    _ body: TusBody?, lengthBytes: UInt64, _ headers: [HTTPHeader], _ features: TusFeatures,
+    _ body: UploadBody?, lengthBytes: UInt64, _ headers: [HTTPHeader], _ features: TusFeatures,
     _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome,
     stored: (_ upload: String, _ response: HTTPResponse) -> StepOutcome
-  ) -> TusNext {
+  ) -> NextRequest {
     let sendsBody = features.takesBodyAtCreation
     guard let response = responses.first else {
       return .send(
@@ -211,7 +205,7 @@ extension TusDestination {
     case .failure(let failure): return .ended(.refused(failure))
     case .success(let upload):
       guard let body, body.count > 0 else { return .ended(stored(upload, response)) }
-      if responses.count == 1 { memory.ends(upload, at: 0) }
+      if responses.count == 1 { memory.uploads.ends(upload, at: 0) }
       // Without a word of the server nothing was taken.
       let offset = answer(response).offset ?? 0
       return append(
@@ -221,53 +215,44 @@ extension TusDestination {
     }
   }
 
-  /// Bytes at the end of an upload, in as many requests as it takes: a server may take less than it was sent.
+  /// Bytes at the end of an upload.
   private func append(
-    _ body: TusBody, to upload: String, at base: UInt64, of length: UInt64? = nil, from first: UInt64? = nil,
+    _ body: UploadBody, to upload: String, at base: UInt64, of length: UInt64? = nil, from first: UInt64? = nil,
     isOurs: Bool = false,
     _ features: TusFeatures, _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome,
     stored: (_ last: HTTPResponse?) -> StepOutcome
-  ) -> TusNext {
-    var offset = first ?? base
-    let end = base + UInt64(body.count)
-    var asksForOffset = false
-    for response in responses {
-      let answer = answer(response)
-      if response.status == 409, !asksForOffset {
-        asksForOffset = true
-        continue
-      }
-      if answer.isGone { return .ended(lost) }
-      guard answer.isSuccess else { return .ended(.refused(answer.failure(limitBytes: features.fileBytesMax))) }
-      guard let reached = answer.offset else {
-        if asksForOffset { return .ended(unexpected("does not say how far an upload goes")) }
-        asksForOffset = true
-        continue
-      }
-      // Only this is known of what is there: it was sent from the same bytes. A server that was asked may be behind.
-      let isKnown = reached <= base || isOurs || memory.hasOnly(upload, at: base, sha256: body.sha256)
-      guard (base...end).contains(reached), !asksForOffset || isKnown else { return .ended(lost) }
-      if !asksForOffset, reached <= offset { return .ended(unexpected("takes no bytes of an upload")) }
-      asksForOffset = false
-      offset = reached
-    }
-    guard (base...end).contains(offset) else { return .ended(lost) }
-    if asksForOffset { return .send(headRequest(upload)) }
-    if offset == end {
-      if isOurs, end == length {
-        memory.forget(upload)
+  ) -> NextRequest {
+    let appending = UploadAppending(
+      upload: upload, body: body, base: base, isOurs: isOurs, memory: memory.uploads,
+      server: "The tus server at \(address.text)")
+    switch appending.next(from: first, responses, reply: { reply($0, features) }) {
+    case .ask: return .send(headRequest(upload))
+    case .send(let piece, let offset):
+      appending.isBegun()
+      return .send(patchRequest(upload, piece, at: offset, features))
+    case .lost: return .ended(lost)
+    case .refused(let failure): return .ended(.refused(failure))
+    case .stored:
+      if isOurs, base + UInt64(body.count) == length {
+        memory.uploads.forget(upload)
       } else {
-        memory.holds(upload, from: base, to: end, sha256: body.sha256)
+        appending.isStored()
       }
       return .ended(stored(responses.last))
     }
-    memory.begins(upload, at: base, sha256: body.sha256)
-    return .send(patchRequest(upload, body.from(Int(offset - base)), at: offset, features))
+  }
+
+  private func reply(_ response: HTTPResponse, _ features: TusFeatures) -> UploadAppending.Reply {
+    let answer = answer(response)
+    if response.status == 409 { return .conflict(answer.failure()) }
+    if answer.isGone { return .gone }
+    guard answer.isSuccess else { return .refused(answer.failure(limitBytes: features.fileBytesMax)) }
+    return answer.offset.map { .reached($0) } ?? .unsaid
   }
 
   // MARK: - Commits
 
-  private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> TusNext {
+  private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> NextRequest {
     guard let (features, rest) = known(responses) else { return ask(responses) }
     switch TusSession(commit.session.id) {
     case .one(let upload, _, let lengthBytes) where !concatenates(features):
@@ -282,7 +267,7 @@ extension TusDestination {
         }
         guard declared.isSuccess else { return .ended(.refused(declared.failure())) }
       }
-      memory.forget(upload)
+      memory.uploads.forget(upload)
       return .ended(.published(receipt(upload, commit, response)))
     case .rows where concatenates(features): return join(commit, features, rest)
     case .rows, .one, .partial, nil: return .ended(gone())

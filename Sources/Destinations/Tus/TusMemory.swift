@@ -1,22 +1,10 @@
 import Synchronization
 
 /// What one run knows of a server and of its uploads.
-///
-/// An upload that ends in the middle of a chunk can only be continued by who knows what was begun there: after a change of
-/// the file, or by another run, it could be the beginning of other bytes.
 final class TusMemory: Sendable {
-  /// What may be behind an offset of an upload that is acknowledged.
-  private enum Begun: Hashable {
-    case nothing
-    /// The beginning of the bytes with this SHA-256.
-    case bytes([UInt8])
-    case unknown
-  }
-
   private struct State {
     var features: TusFeatures?
     var refusesDeferredLength = false
-    var uploads: [String: Upload] = [:]
     var commits: [String: Commit] = [:]
   }
 
@@ -30,21 +18,11 @@ final class TusMemory: Sendable {
     var isJoining = false
   }
 
-  private struct Upload {
-    /// Everything before it is acknowledged.
-    var offset: UInt64
-    var begun = Begun.nothing
-    /// What was acknowledged last, so that the same answers mean the same when they are looked at again.
-    var last: Bytes?
-  }
+  /// Beyond it all is forgotten.
+  private static let commitsMax = 4096
 
-  private struct Bytes: Hashable {
-    var offset: UInt64
-    var sha256: [UInt8]
-  }
-
-  /// Beyond it all is forgotten, and what ends in the middle of a chunk begins anew.
-  private static let uploadsMax = 4096
+  /// What ends in the middle of a chunk.
+  let uploads = UploadMemory()
 
   private let state = Mutex(State())
 
@@ -59,48 +37,12 @@ final class TusMemory: Sendable {
     set { state.withLock { $0.refusesDeferredLength = newValue } }
   }
 
-  /// The upload ends exactly here.
-  func ends(_ upload: String, at offset: UInt64) {
-    state.withLock {
-      if $0.uploads.count >= Self.uploadsMax { $0.uploads = [:] }
-      $0.uploads[upload] = Upload(offset: offset)
-    }
-  }
-
-  /// These bytes are acknowledged, and nothing is behind them.
-  func holds(_ upload: String, from start: UInt64, to end: UInt64, sha256: [UInt8]) {
-    ends(upload, at: end)
-    state.withLock { $0.uploads[upload]?.last = Bytes(offset: start, sha256: sha256) }
-  }
-
-  /// These bytes are sent to this offset.
-  func begins(_ upload: String, at offset: UInt64, sha256: [UInt8]) {
-    state.withLock {
-      let known = $0.uploads[upload]
-      let isKnown = known?.offset == offset && (known?.begun == .nothing || known?.begun == .bytes(sha256))
-      $0.uploads[upload] = Upload(offset: offset, begun: isKnown ? .bytes(sha256) : .unknown)
-    }
-  }
-
-  /// Whatever is behind this offset is the beginning of these bytes.
-  func hasOnly(_ upload: String, at offset: UInt64, sha256: [UInt8]) -> Bool {
-    state.withLock {
-      guard let known = $0.uploads[upload] else { return false }
-      return known.offset == offset && known.begun == .bytes(sha256)
-        || known.last == Bytes(offset: offset, sha256: sha256)
-    }
-  }
-
-  func forget(_ upload: String) {
-    state.withLock { _ = $0.uploads.removeValue(forKey: upload) }
-  }
-
   // MARK: - Commits
 
   /// A commit begins, or is tried again. What was joined for another content or another name is not its business.
   func beginsCommit(of session: String, _ request: TusJoined.Request) {
     state.withLock {
-      if $0.commits.count >= Self.uploadsMax { $0.commits = [:] }
+      if $0.commits.count >= Self.commitsMax { $0.commits = [:] }
       let joined = $0.commits[session]?.joined.flatMap { $0.request == request ? $0 : nil }
       $0.commits[session] = Commit(earlier: joined, joined: joined)
     }

@@ -1,0 +1,54 @@
+import UploadEngine
+
+/// What a refusal means wherever uploads are appended to; what is a protocol's own is looked at before.
+struct RefusedAnswer {
+  /// Who answered, as in “The tus server at …”.
+  let server: String
+  let response: HTTPResponse
+
+  private static let messageBytesMax = 200
+
+  /// What it said, without an end.
+  var said: String { "\(server) answered \(response.status)\(message)" }
+  var retryAfter: Duration? { RetryAfter.duration(of: response) }
+
+  /// What went wrong, for decisions and for people.
+  var failure: StepFailure {
+    switch response.status {
+    case 401: return StepFailure(.unauthorized, "\(said): check the token.")
+    case 403: return StepFailure(.forbidden, "\(said): the token may not do this.")
+    case 404, 410, 405:
+      return StepFailure(.badRequest, "\(said): no uploads are taken at this address; check --to, and its last slash.")
+    case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
+    case 409: return StepFailure(.conflict, "\(said): it holds another part of the file.", retryAfter: retryAfter)
+    case 423: return StepFailure(.conflict, "\(said): another request holds the upload.", retryAfter: retryAfter)
+    case 425: return StepFailure(.tooEarly, "\(said).")
+    case 429, 503: return StepFailure(.busy, "\(said): it asks for a pause.", retryAfter: retryAfter)
+    case 502, 504:
+      return StepFailure(.serverError, "\(said): what is behind it does not answer.", retryAfter: retryAfter)
+    case 507: return StepFailure(.insufficientStorage, "\(said): its storage is full.", retryAfter: retryAfter)
+    // Servers answer 500 for a lock that they did not get, and for a connection that broke: nothing else is to wait.
+    case 500...599: return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)
+    case 400..<500: return StepFailure(.badRequest, "\(said).")
+    default: return StepFailure(.unexpectedAnswer, "\(said), which is not expected.")
+    }
+  }
+
+  /// 413; the limit where it is known.
+  func tooLarge(limitBytes: UInt64?) -> StepFailure {
+    StepFailure(
+      .tooLarge(limitBytes: limitBytes),
+      "\(said): the file, or one request, is larger than it takes; a smaller --chunk-size may help.")
+  }
+
+  /// The first words of a body that is text; nothing of it may move a terminal's cursor.
+  private var message: String {
+    guard let type = response.header("content-type"),
+      ["text/plain", "application/json", "application/problem+json"].contains(where: type.hasPrefix),
+      !response.body.isEmpty
+    else { return "" }
+    let text = String(decoding: response.body.prefix(Self.messageBytesMax), as: UTF8.self)
+    let clean = String(text.unicodeScalars.map { $0.value >= 0x20 && $0.value != 0x7f ? Character($0) : " " })
+    return " (“\(clean)”)"
+  }
+}

@@ -1,0 +1,16 @@
+import UploadEngine
+
+extension UnclearEnd {
+  /// What follows from a failure that leaves open whether the server has the file.
+  func failure(_ failure: StepFailure, at address: String) -> StepFailure {
+    let what = "Everything was sent to \(address), and it is not known whether the file is there: \(failure.message)"
+    switch self {
+    case .retry:
+      return StepFailure(
+        failure.kind, "\(what). It is sent again, and may be there twice (--tus-unclear hold waits for you instead).",
+        retryAfter: failure.retryAfter)
+    case .hold:
+      return StepFailure(.unclearEnd, "\(what). Look there, and then retry or cancel the file (--tus-unclear hold).")
+    }
+  }
+}

@@ -1,0 +1,98 @@
+import UploadEngine
+
+/// Bytes at the end of an upload, in as many requests as it takes: a server may take less than it was sent, and no more at
+/// once than it says.
+struct UploadAppending {
+  /// What an answer says of the upload.
+  enum Reply {
+    /// How far it goes now.
+    case reached(UInt64)
+    /// It has taken all of what was sent.
+    case tookAll
+    /// Nothing of its end: it is to be asked.
+    case unsaid
+    /// It ends elsewhere than where the bytes were to go; the failure says it for those who cannot ask.
+    case conflict(StepFailure)
+    /// It is not there any more, or takes nothing more.
+    case gone
+    case refused(StepFailure)
+  }
+
+  /// What follows.
+  enum Next {
+    /// How far it goes is to be asked.
+    case ask
+    case send(UploadBody, at: UInt64)
+    case stored
+    /// It cannot be continued with these bytes.
+    case lost
+    case refused(StepFailure)
+  }
+
+  let upload: String
+  let body: UploadBody
+  /// Where the bytes belong.
+  let base: UInt64
+  /// It was begun for these bytes and nothing else.
+  var isOurs = false
+  /// How far the upload goes is asked before anything is sent.
+  var asksFirst = false
+  /// What one request may carry.
+  var requestBytesMax = Int.max
+  let memory: UploadMemory
+  /// The server, as messages name it.
+  let server: String
+
+  /// A server that refuses what follows from its own answers is not asked for ever.
+  private static let questionsMax = 4
+
+  private var end: UInt64 { base + UInt64(body.count) }
+
+  /// What follows from the replies so far; it changes nothing. `first` is where the upload ended when it was heard of.
+  func next(from first: UInt64?, _ responses: ArraySlice<HTTPResponse>, reply: (HTTPResponse) -> Reply) -> Next {
+    var offset = first ?? base
+    var isAsking = asksFirst
+    var questions = 0
+    for response in responses {
+      let reached: UInt64
+      switch reply(response) {
+      case .conflict(let failure) where isAsking || questions == Self.questionsMax: return .refused(failure)
+      case .unsaid where isAsking: return unexpected("does not say how far an upload goes")
+      case .conflict:
+        questions += 1
+        isAsking = true
+        continue
+      case .unsaid:
+        isAsking = true
+        continue
+      case .tookAll where isAsking: return unexpected("does not say how far an upload goes")
+      case .gone: return .lost
+      case .refused(let failure): return .refused(failure)
+      case .tookAll: reached = offset + UInt64(piece(at: offset).count)
+      case .reached(let said): reached = said
+      }
+      // Only this is known of what is there: it was sent from the same bytes. A server that was asked may be behind.
+      let isKnown = reached <= base || isOurs || memory.hasOnly(upload, at: base, sha256: body.sha256)
+      guard (base...end).contains(reached), !isAsking || isKnown else { return .lost }
+      if !isAsking, reached <= offset { return unexpected("takes no bytes of an upload") }
+      isAsking = false
+      offset = reached
+    }
+    guard (base...end).contains(offset) else { return .lost }
+    if isAsking { return .ask }
+    if offset == end { return .stored }
+    return .send(piece(at: offset), at: offset)
+  }
+
+  /// Some of these bytes are about to be sent.
+  func isBegun() { memory.begins(upload, at: base, sha256: body.sha256) }
+
+  /// These bytes are there, and nothing behind them.
+  func isStored() { memory.holds(upload, from: base, to: end, sha256: body.sha256) }
+
+  private func piece(at offset: UInt64) -> UploadBody {
+    body.from(Int(clamping: offset - min(base, offset)), bytesMax: requestBytesMax)
+  }
+
+  private func unexpected(_ what: String) -> Next { .refused(StepFailure(.unexpectedAnswer, "\(server) \(what).")) }
+}

@@ -1,0 +1,86 @@
+import Synchronization
+
+/// What one run knows to be behind the acknowledged bytes of uploads that are appended to.
+///
+/// An upload that ends in the middle of a chunk can only be continued by who knows what was begun there: after a change of
+/// the file, or by another run, it could be the beginning of other bytes.
+final class UploadMemory: Sendable {
+  /// What may be behind an offset of an upload that is acknowledged.
+  private enum Begun: Hashable {
+    case nothing
+    /// The beginning of the bytes with this SHA-256.
+    case bytes([UInt8])
+    case unknown
+  }
+
+  private struct Upload {
+    /// Everything before it is acknowledged.
+    var offset: UInt64
+    var begun = Begun.nothing
+    /// What was acknowledged last, so that the same answers mean the same when they are looked at again.
+    var last: Bytes?
+    /// The attempt that is under way asks how far the upload goes before it sends anything.
+    var asksFirst = false
+  }
+
+  private struct Bytes: Hashable {
+    var offset: UInt64
+    var sha256: [UInt8]
+  }
+
+  /// Beyond it all is forgotten, and what ends in the middle of a chunk begins anew.
+  private static let uploadsMax = 4096
+
+  private let uploads = Mutex<[String: Upload]>([:])
+
+  /// The upload ends exactly here.
+  func ends(_ upload: String, at offset: UInt64) {
+    uploads.withLock {
+      if $0.count >= Self.uploadsMax { $0 = [:] }
+      $0[upload] = Upload(offset: offset, asksFirst: $0[upload]?.asksFirst ?? false)
+    }
+  }
+
+  /// These bytes are acknowledged, and nothing is behind them.
+  func holds(_ upload: String, from start: UInt64, to end: UInt64, sha256: [UInt8]) {
+    ends(upload, at: end)
+    uploads.withLock { $0[upload]?.last = Bytes(offset: start, sha256: sha256) }
+  }
+
+  /// These bytes are sent to this offset.
+  func begins(_ upload: String, at offset: UInt64, sha256: [UInt8]) {
+    uploads.withLock {
+      let known = $0[upload]
+      let isKnown = known?.offset == offset && (known?.begun == .nothing || known?.begun == .bytes(sha256))
+      $0[upload] = Upload(
+        offset: offset, begun: isKnown ? .bytes(sha256) : .unknown, asksFirst: known?.asksFirst ?? false)
+    }
+  }
+
+  /// Whatever is behind this offset is the beginning of these bytes.
+  func hasOnly(_ upload: String, at offset: UInt64, sha256: [UInt8]) -> Bool {
+    uploads.withLock {
+      guard let known = $0[upload] else { return false }
+      return known.offset == offset && known.begun == .bytes(sha256)
+        || known.last == Bytes(offset: offset, sha256: sha256)
+    }
+  }
+
+  /// An attempt begins to send bytes to this offset. True where something was sent there before and no answer came: that is
+  /// asked about first.
+  func beginsAttempt(at upload: String, offset: UInt64) -> Bool {
+    uploads.withLock {
+      guard let known = $0[upload] else { return false }
+      let asksFirst = known.offset == offset && known.begun != .nothing
+      $0[upload]?.asksFirst = asksFirst
+      return asksFirst
+    }
+  }
+
+  /// What the attempt that is under way began with.
+  func asksFirst(_ upload: String) -> Bool { uploads.withLock { $0[upload]?.asksFirst ?? false } }
+
+  func forget(_ upload: String) {
+    uploads.withLock { _ = $0.removeValue(forKey: upload) }
+  }
+}
