@@ -151,6 +151,8 @@ public struct FurtherDestination: Hashable, Sendable {
 public struct TusSettings: Hashable, Sendable {
   /// Where uploads are created.
   public var address: TusAddress
+  /// What is spoken with it.
+  public var uploadProtocol: UploadProtocol
   /// The known limits of who runs the server.
   public var profile: TusProfile
   /// Part of every upload's metadata.
@@ -165,7 +167,7 @@ extension SettingReader {
   func tus(allowPlainHTTP: Bool) throws(ConfigurationError) -> TusSettings? {
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard TusAddress.isOne(text) else {
-      for setting in [Setting.tusProfile, .tusMetadata, .tusUnclear] {
+      for setting in [Setting.tusProtocol, .tusProfile, .tusMetadata, .tusUnclear] {
         guard let given = sources[setting] else { continue }
         throw ConfigurationError("\(given.name(of: setting)) is for a destination of tus+https:// only")
       }
@@ -173,6 +175,13 @@ extension SettingReader {
     }
     if let given = sources[.alsoTo] {
       throw ConfigurationError("\(given.name(of: .alsoTo)) is not for tus; see docs/destinations.md")
+    }
+    let uploadProtocol = try choice(.tusProtocol) ?? UploadProtocol.tus
+    for setting in [Setting.tusProfile, .tusMetadata] where uploadProtocol == .ietf {
+      guard let given = sources[setting] else { continue }
+      throw ConfigurationError(
+        "\(given.name(of: setting)) is for servers of tus; the IETF draft (\(Setting.tusProtocol.flag) ietf) has nothing "
+          + "like it")
     }
     var metadata: [TusMetadataEntry] = []
     for entry in sources[.tusMetadata]?.values ?? [] {
@@ -185,7 +194,7 @@ extension SettingReader {
     do {
       return TusSettings(
         address: try TusAddress(text, allowPlainHTTP: allowPlainHTTP),
-        profile: try choice(.tusProfile) ?? .standard, metadata: metadata,
+        uploadProtocol: uploadProtocol, profile: try choice(.tusProfile) ?? .standard, metadata: metadata,
         unclear: try choice(.tusUnclear) ?? TusOptions().unclear)
     } catch let error as DestinationError {
       let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""

@@ -21,6 +21,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case formExtra = "form-extra"
   case formUnclear = "form-unclear"
   case maxUploadSize = "max-upload-size"
+  case tusProtocol = "tus-protocol"
   case tusProfile = "tus-profile"
   case tusMetadata = "tus-metadata"
   case tusUnclear = "tus-unclear"
@@ -93,7 +94,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     switch self {
     case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
       .s3Style, .s3Checksum, .s3IfExists,
-      .formField, .formExtra, .formUnclear, .maxUploadSize, .tusProfile, .tusMetadata, .tusUnclear,
+      .formField, .formExtra, .formUnclear, .maxUploadSize, .tusProtocol, .tusProfile, .tusMetadata, .tusUnclear,
       .chunkSize:
       .own
     case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP: .inherited

@@ -82,9 +82,7 @@ extension MountSession {
           whenExpired: { s3Credentials.refused() })
       }
       if let tus = configuration.tus {
-        return try TusDestination(
-          address: tus.address, credential: credential, options: options(of: tus, configuration),
-          secondsSince1970: { Int64(time(nil)) })
+        return try uploads(tus, options(of: tus, configuration), credential: credential)
       }
       if let form = configuration.form {
         return try FormDestination(
@@ -133,6 +131,22 @@ extension MountSession {
     options.wholeFileBytesMax = configuration.chunkBytes
     options.fileBytesMax = configuration.fileBytesMax
     return options
+  }
+
+  /// What is spoken at an address of uploads.
+  private static func uploads(
+    _ tus: TusSettings, _ options: TusOptions, credential: Credential?
+  ) throws(DestinationError) -> any Destination {
+    let now: @Sendable () -> Int64 = { Int64(time(nil)) }
+    let destination = try TusDestination(
+      address: tus.address, credential: credential, options: options, secondsSince1970: now)
+    let draft = try ResumableDestination(
+      address: tus.address, credential: credential, options: options, secondsSince1970: now)
+    return switch tus.uploadProtocol {
+    case .tus: destination
+    case .ietf: draft
+    case .automatic: DiscoveringDestination(tus: destination, draft: draft)
+    }
   }
 
   private static func receiver(

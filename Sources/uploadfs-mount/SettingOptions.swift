@@ -80,6 +80,12 @@ struct SettingOptions: ParsableArguments {
   var maxUploadSize: String?
 
   @Option(
+    help: ArgumentHelp(
+      "What is spoken with a server of tus+https://: tus (default), ietf (the draft of resumable uploads), or auto.",
+      valueName: "protocol"))
+  var tusProtocol: String?
+
+  @Option(
     help: ArgumentHelp("Limits of a hosted tus server: standard, cloudflare or supabase.", valueName: "name"))
   var tusProfile: String?
 
@@ -191,7 +197,8 @@ struct SettingOptions: ParsableArguments {
       .formField: formField, .formExtra: Self.lines(formExtra), .formUnclear: formUnclear,
       .maxUploadSize: maxUploadSize, .s3Region: s3Region,
       .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists,
-      .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata), .tusUnclear: tusUnclear, .ca: ca,
+      .tusProtocol: tusProtocol, .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata),
+      .tusUnclear: tusUnclear, .ca: ca,
       .destination: Self.lines(destination),
       .upload: upload, .interrupted: interrupted, .whenFull: whenFull, .ignore: Self.lines(ignore),
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),

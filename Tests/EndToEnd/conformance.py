@@ -15,7 +15,7 @@ from form_servers import PASSWORD, USER, Form, nginx_is_there, php_is_there
 from front import Front
 from harness import MOUNT_TOOL, REPOSITORY, SOON, TOKEN, Receiver, clean_environment, sha256
 from s3_servers import KEY, PROGRAMS, SECRET, Moto, Rclone, credentials
-from tus_servers import TusServer
+from tus_servers import DraftServer, TusServer
 
 WRONG = "not-the-secret-of-anybody-0123456789"
 _doctor_schema = json.loads((REPOSITORY / "docs" / "doctor.schema.json").read_text())
@@ -311,6 +311,37 @@ class TusWithOneGrowingUpload(Tus):
     breaks_cleanly = False
 
 
+class IETFDraft(DestinationUnderTest):
+    """The IETF's draft of resumable uploads, at a server of our own."""
+
+    name, checks_credentials = "ietf-draft", False
+
+    def make(self):
+        return DraftServer(self.folder / "server", interim=True)
+
+    def to(self, port):
+        return self.server.url(port, "tus+https")
+
+    @property
+    def options(self):
+        return ["--tus-protocol", "ietf", "--chunk-size", "2MiB"]
+
+    def login(self, folder, right=True):
+        return ["--token-file", self._secret_file(folder, TOKEN if right else WRONG)], clean_environment()
+
+    def knows(self, fields):
+        return fields.get("authorization") == f"Bearer {TOKEN}"
+
+    def file(self, status):
+        return self.server.folder / "published" / status["receipt"]["name"]
+
+    def names(self):
+        return self.server.names()
+
+    def unfinished(self):
+        return self.server.unfinished()
+
+
 class ExampleForm(DestinationUnderTest):
     name = "php-form"
 
@@ -354,4 +385,4 @@ class ExampleForm(DestinationUnderTest):
 
 ALL = [
     OwnReceiver, S3OnRclone, S3OnMoto, TusOnTuspyserver, TusOnResumableUpload, TusWithOneUpload,
-    TusWithOneGrowingUpload, ExampleForm]
+    TusWithOneGrowingUpload, IETFDraft, ExampleForm]

@@ -1,9 +1,11 @@
-"""tus servers of other people, from PyPI (tus_program.py), and a front that speaks TLS 1.3 for them."""
+"""tus servers of other people, from PyPI (tus_program.py), one of our own for the IETF's draft (ietf_program.py), and
+what a front needs to speak TLS 1.3 for them."""
 
 import http.client
 import json
 import pathlib
 import ssl
+import sys
 
 from harness import SOON, Program, Server, clean_environment
 from s3_servers import PROGRAMS
@@ -75,6 +77,65 @@ class TusServer(Server):
                 answer.headers["Upload-Offset"] == answer.headers["Upload-Length"])
         finally:
             connection.close()
+
+
+class DraftServer(Server):
+    """A server of our own that speaks the IETF's draft of resumable uploads (ietf_program.py)."""
+
+    ends_within = 5
+
+    def __init__(self, folder, **options):
+        super().__init__(folder)
+        self.options = options
+        self._starts = 0
+
+    def start(self):
+        self._starts += 1
+        log = self.folder.parent / f"{self.folder.name}.{self._starts}.log"
+        self.program = Program(
+            [sys.executable, pathlib.Path(__file__).with_name("ietf_program.py"), self.port, self.folder,
+             json.dumps(self.options)], log, clean_environment())
+        self.port = self.program.wait_for_line(
+            lambda line: int(line.split()[1]) if line.startswith("listening ") else None)
+        return self
+
+    def close(self):
+        left = super().close()
+        # What the draft forbids a client.
+        return left + self._lines("violations")
+
+    def url(self, port=None, scheme="tus+http"):
+        return f"{scheme}://127.0.0.1:{port or self.port}/files"
+
+    def file(self, name):
+        path = self.folder / "published" / name
+        return path.read_bytes() if path.is_file() else None
+
+    def names(self):
+        root = self.folder / "published"
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+    def completions(self):
+        """The name of each upload that was completed; that of one that was sent twice is there twice."""
+        return self._lines("completions")
+
+    def uploads(self):
+        """What is known of each upload there is: name in the server's folder → its facts, with its size."""
+        found = {}
+        for path in (self.folder / "uploads").glob("*.json"):
+            try:
+                found[path.stem] = json.loads(path.read_text()) | {"size": path.with_suffix("").stat().st_size}
+            except FileNotFoundError:
+                # Ended just now.
+                continue
+        return found
+
+    def unfinished(self):
+        return {name for name, facts in self.uploads().items() if not facts["complete"]}
+
+    def _lines(self, name):
+        path = self.folder / name
+        return path.read_text().split("\n")[:-1] if path.is_file() else []
 
 
 def tls_1_3(certificate, key):

@@ -201,6 +201,7 @@ private func refusal(
   private static let tusValues: [Setting: String] = [
     .to: "tus+https://up.example.org:9000/files/", .spool: "/s", .tokenFile: "/t", .tusProfile: "supabase",
     .tusMetadata: "bucketName=a b; objectName={path}", .tusUnclear: "hold",
+    .tusProtocol: "auto",
   ]
 
   @Test func everySettingOfTus_canBeGivenInEachPlace() throws {
@@ -211,7 +212,7 @@ private func refusal(
     #expect(tus.profile == .supabase && read.chunkBytes == 6 << 20 && read.isChunkSizeFixed)
     #expect(tus.metadata.map(\.key) == ["bucketName", "objectName"])
     #expect(tus.metadata.map(\.value) == ["a b", "{path}"])
-    #expect(tus.unclear == .hold)
+    #expect(tus.unclear == .hold && tus.uploadProtocol == .automatic)
   }
 
   @Test func chunksOfTus_areWithinWhatTheServiceTakes() throws {
@@ -228,6 +229,11 @@ private func refusal(
     }
     #expect(refusal(flags: server.merging([.tusMetadata: "a,b=c"]) { $1 }).contains("key=value"))
     #expect(refusal(flags: server.merging([.alsoTo: "https://b.example.org"]) { $1 }).contains("not for tus"))
+    let draft = server.merging([.tusProtocol: "ietf"]) { $1 }
+    #expect(try configuration(flags: draft).tus?.uploadProtocol == .ietf)
+    #expect(refusal(flags: draft.merging([.tusMetadata: "a=c"]) { $1 }).contains("--tus-protocol ietf"))
+    #expect(refusal(flags: draft.merging([.tusProtocol: "rufh"]) { $1 }).contains("--tus-protocol"))
+    #expect(refusal(flags: least.merging([.tusProtocol: "ietf"]) { $1 }).contains("tus+https:// only"))
     #expect(refusal(flags: least.merging([.tusProfile: "supabase"]) { $1 }).contains("tus+https:// only"))
     #expect(refusal(flags: least.merging([.alsoTo: server[.to] ?? ""]) { $1 }).contains("one address"))
   }

@@ -17,9 +17,13 @@ enum PercentEncoding {
   private static let digits = Array("0123456789ABCDEF".utf8)
 
   static func encode(_ text: String, keepsSlashes: Bool = false) -> String {
+    encode(text.utf8, keepsSlashes: keepsSlashes)
+  }
+
+  static func encode(_ bytes: some Collection<UInt8>, keepsSlashes: Bool = false) -> String {
     var encoded: [UInt8] = []
-    encoded.reserveCapacity(text.utf8.count)
-    for byte in text.utf8 {
+    encoded.reserveCapacity(bytes.count)
+    for byte in bytes {
       switch byte {
       case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
         UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),

@@ -1,0 +1,54 @@
+import ChunkProtocol
+import UploadEngine
+
+/// What a response says of an upload.
+struct ResumableAnswer {
+  /// What the draft has names for (RFC 9457, `type`).
+  enum Problem: String, CaseIterable {
+    case mismatchingOffset = "mismatching-upload-offset"
+    case completed = "completed-upload"
+    case inconsistentLength = "inconsistent-upload-length"
+  }
+
+  let response: HTTPResponse
+  let server: String
+
+  var isSuccess: Bool { (200..<300).contains(response.status) }
+  /// How far the upload goes.
+  var offset: UInt64? { response.structuredNumber("upload-offset") }
+  /// Whether the upload is complete; nil when it does not say.
+  var isComplete: Bool? { response.structuredFlag("upload-complete") }
+  var limits: ResumableLimits? { ResumableLimits(response) }
+  var isGone: Bool { [404, 410].contains(response.status) }
+
+  /// The problem that it names.
+  var problem: Problem? {
+    guard response.header("content-type")?.hasPrefix("application/problem+json") == true,
+      response.body.count <= Self.problemBytesMax,
+      case .string(let type)? = (try? WireJSON.decode(JSONValue.self, from: response.body))?["type"],
+      type.hasPrefix(Self.problemTypes)
+    else { return nil }
+    return Problem(rawValue: String(type.dropFirst(Self.problemTypes.count)))
+  }
+
+  private static let problemTypes = "https://iana.org/assignments/http-problem-types#"
+  private static let problemBytesMax = 16 << 10
+
+  /// The upload is not as a request took it to be: how it is can be asked.
+  var isOfAnotherState: Bool { response.status == 409 || problem != nil }
+
+  /// The answer is about what was made of the whole file, and is none that an upload goes on after.
+  var refusesContent: Bool { !isSuccess && isComplete == true && !isOfAnotherState }
+
+  /// What went wrong, for decisions and for people.
+  func failure(limitBytes: UInt64? = nil) -> StepFailure {
+    let refused = RefusedAnswer(server: server, response: response)
+    if refusesContent {
+      return StepFailure(
+        .badRequest,
+        "\(refused.said): it has all of the file, and did not take it. Its log says more; then retry the file.")
+    }
+    guard response.status == 413 else { return refused.failure }
+    return refused.tooLarge(limitBytes: limits?.sizeBytesMax ?? limitBytes)
+  }
+}

@@ -1,0 +1,443 @@
+import FileModel
+import Integrity
+import UploadEngine
+
+extension ResumableDestination {
+  /// The next request of a step, or what became of it. Every step is told from its responses alone, but for what the run
+  /// remembers (``ResumableMemory``).
+  func next(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+    switch step {
+    case .prewarm:
+      guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
+      if let features = ResumableFeatures(answer.response) { memory.features = features }
+      return .ended(answer.response.status < 500 ? .warmed : .refused(answer.failure()))
+    case .openSession(let opening): return open(opening, responses)
+    case .querySession(let session), .secureSession(let session): return query(session, responses)
+    case .sendChunk(let sending): return send(sending, responses)
+    case .commit(let commit): return publish(commit, responses)
+    case .abort(let session): return abort(session, responses)
+    case .sendWholeFile(let sending): return send(sending, responses)
+    case .sendBundle: return .ended(unexpected("was sent several files in one request, which it never offered to take"))
+    }
+  }
+
+  /// Asks what the server takes; an answer that does not say it ends the step.
+  private func ask(_ responses: [HTTPResponse]) -> NextRequest {
+    guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
+    guard answer.isSuccess || answer.isGone else { return .ended(.refused(answer.failure())) }
+    let version = ResumableFeatures.version(in: answer.response)
+    let found = version.map { ", but interop version \($0)" } ?? ""
+    return .ended(
+      .refused(
+        StepFailure(
+          .badRequest,
+          "What answers at \(address.text) does not speak the IETF draft of resumable uploads, interop version "
+            + "\(Self.interopVersion)\(found): check --to, and its last slash, or use --tus-protocol tus.")))
+  }
+
+  // MARK: - Sessions
+
+  private func open(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> NextRequest {
+    guard let first = responses.first, let features = ResumableFeatures(first) else { return ask(responses) }
+    memory.features = features
+    let known = memory.features?.limits ?? features.limits
+    if let failure = misfit(opening.sizeBytes, known) { return .ended(.refused(failure)) }
+    guard responses.count > 1 else { return .send(creationRequest(opening.path, lengthBytes: opening.sizeBytes)) }
+    let answer = answer(responses[1])
+    switch created(answer) {
+    case .failure(let failure): return .ended(.refused(failure))
+    case .success(let upload):
+      let limits = known.narrowed(by: answer.limits)
+      let failure = misfit(opening.sizeBytes, limits)
+      guard failure == nil, let chunkBytes = limits.chunkBytes(for: opening.chunkBytes) else {
+        // Such an upload would only wait for its end there.
+        guard responses.count > 2 else { return .send(cancellation(of: upload)) }
+        return .ended(.refused(failure ?? noChunks(limits)))
+      }
+      memory.uploads.ends(upload, at: 0)
+      return .ended(
+        .sessionOpened(
+          id: ResumableSession.id(upload, chunkBytes: chunkBytes, lengthBytes: opening.sizeBytes),
+          chunkBytes: chunkBytes, expiresAtSeconds: expiry(answer)))
+    }
+  }
+
+  /// Why a file cannot be uploaded at all; nil when it can.
+  private func misfit(_ sizeBytes: UInt64?, _ limits: ResumableLimits) -> StepFailure? {
+    if let limit = limits.sizeBytesMax, let sizeBytes, sizeBytes > limit {
+      return StepFailure(.tooLarge(limitBytes: limit), "\(server) takes files of up to \(limit) bytes.")
+    }
+    guard let least = limits.sizeBytesMin, least > 0 else { return nil }
+    guard let sizeBytes else {
+      // What the server could do when this was decided it can no longer do.
+      return StepFailure(.conflict, "\(server) cannot take a file that still grows.")
+    }
+    return sizeBytes < least
+      ? StepFailure(.badRequest, "\(server) takes files of \(least) bytes at least.") : nil
+  }
+
+  private func noChunks(_ limits: ResumableLimits) -> StepFailure {
+    let least = limits.requestBytesMin.map { "at least \($0)" }
+    let most = limits.requestBytesMax.map { "at most \($0)" }
+    return StepFailure(
+      .badRequest,
+      "\(server) takes \([least, most].compactMap { $0 }.joined(separator: " and ")) bytes in one request, which no "
+        + "chunk fits: use another --chunk-size (\(ResumableLimits.chunkBytesMin >> 10) KiB is the least).")
+  }
+
+  private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
+    guard let session = ResumableSession(session.id) else { return .ended(gone()) }
+    guard let features = responses.first.flatMap({ ResumableFeatures($0) }) else { return ask(responses) }
+    memory.features = features
+    guard responses.count > 1 else { return .send(headRequest(session.upload)) }
+    let answer = answer(responses[1])
+    if answer.isGone { return .ended(gone()) }
+    guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+    guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+    guard offset <= options.fileBytesMax else { return .ended(gone()) }
+    let chunkBytes = UInt64(session.chunkBytes)
+    let whole = Int(clamping: offset / chunkBytes)
+    if offset.isMultiple(of: chunkBytes) { memory.uploads.ends(session.upload, at: offset) }
+    var tokens: [Int: String] = [:]
+    for index in 0..<whole { tokens[index] = Self.token(endingAt: UInt64(index + 1) * chunkBytes) }
+    // A short last chunk that is known for its end.
+    if !offset.isMultiple(of: chunkBytes), answer.isComplete == true || session.lengthBytes == offset {
+      tokens[whole] = Self.token(endingAt: offset)
+    }
+    return .ended(.held(digests: [:], expiresAtSeconds: expiry(answer), tokens: tokens))
+  }
+
+  private func abort(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
+    guard let session = ResumableSession(session.id) else {
+      return responses.isEmpty ? .send(optionsRequest()) : .ended(.ended)
+    }
+    guard let answer = responses.first.map(answer) else { return .send(cancellation(of: session.upload)) }
+    memory.uploads.forget(session.upload)
+    memory.ends(nil, of: session.upload)
+    // One that cannot be ended is left to expire.
+    let status = answer.response.status
+    let isEnded = answer.isSuccess || (400..<500).contains(status) && ![409, 423, 429].contains(status)
+    return .ended(isEnded ? .ended : .refused(answer.failure()))
+  }
+
+  // MARK: - Chunks
+
+  private func send(_ sending: ChunkSending, _ responses: [HTTPResponse]) -> NextRequest {
+    guard let session = ResumableSession(sending.session.id) else { return .ended(gone()) }
+    // A length that was declared cannot be changed, and the file has another one by now.
+    if let lengthBytes = session.lengthBytes, lengthBytes != sending.place.rowBytes { return .ended(gone()) }
+    if memory.completion(of: session.upload) == .refused { return .ended(gone()) }
+    let body = UploadBody(sending.body, sha256: sending.digest.sha256, sentBytes: sending.sentBytes)
+    let base = UInt64(sending.index) * UInt64(session.chunkBytes)
+    // One that is shorter than what a server takes may only be the last.
+    let isShort = UInt64(body.count) < memory.features?.limits.requestBytesMin ?? 0
+    let asksFirst =
+      responses.isEmpty
+      ? memory.uploads.beginsAttempt(at: session.upload, offset: base) : memory.uploads.asksFirst(session.upload)
+    let appending = UploadAppending(
+      upload: session.upload, body: body, base: base, asksFirst: asksFirst, memory: memory.uploads, server: server)
+    let reply: (HTTPResponse) -> UploadAppending.Reply = { self.reply($0, to: body.count) }
+    if let last = responses.indices.last, case .lost = appending.next(from: nil, responses[..<last], reply: reply) {
+      return .ended(gone())
+    }
+    switch appending.next(from: nil, responses[...], reply: reply) {
+    case .ask: return .send(headRequest(session.upload))
+    case .send(let piece, let offset):
+      appending.isBegun()
+      return .send(patchRequest(session.upload, piece, at: offset, completes: isShort))
+    case .lost:
+      // What nobody goes on with is not to wait for its end there.
+      return responses.last.map(answer)?.isGone == true ? .ended(gone()) : .send(cancellation(of: session.upload))
+    case .refused(let failure):
+      if responses.last.map(answer)?.refusesContent == true { memory.ends(.refused, of: session.upload) }
+      return .ended(.refused(failure))
+    case .stored:
+      appending.isStored()
+      if isShort, responses.last.map(answer)?.isComplete == true { memory.ends(.complete, of: session.upload) }
+      return .ended(
+        .chunkStoredAs(
+          token: Self.token(endingAt: base + UInt64(body.count)),
+          expiresAtSeconds: responses.last.map(answer).flatMap(expiry)))
+    }
+  }
+
+  /// What an answer says of an upload that is appended to. It need not say how far the upload goes when all was taken.
+  private func reply(_ response: HTTPResponse, to byteCount: Int) -> UploadAppending.Reply {
+    let answer = answer(response)
+    if answer.isOfAnotherState { return .conflict(answer.failure()) }
+    if answer.isGone { return .gone }
+    if let most = answer.limits?.requestBytesMax, response.status == 413, most < UInt64(byteCount) {
+      // The next upload has shorter chunks.
+      memory.learn(requestBytesMax: most)
+      return .gone
+    }
+    guard answer.isSuccess else { return .refused(answer.failure(limitBytes: abilities.fileBytesMax)) }
+    if let offset = answer.offset { return .reached(offset) }
+    // Only an answer to a look has to have an offset, and no completeness to this request.
+    return .tookAll
+  }
+
+  /// What a chunk is known by: where it ends.
+  private static func token(endingAt offset: UInt64) -> String { "\(offset)" }
+
+  // MARK: - Commits
+
+  private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> NextRequest {
+    guard let session = ResumableSession(commit.session.id) else { return .ended(gone()) }
+    return complete(session.upload, lengthBytes: commit.sizeBytes, responses[...]) {
+      receipt(
+        address.url(of: session.upload).url, commit.path, commit.sizeBytes, merkleRoot: commit.merkleRoot,
+        chainTip: commit.chainTip, $0)
+    }
+  }
+
+  /// An upload that has all of its bytes is completed. It may be so already: then the answer was lost, or a short last chunk has
+  /// done it.
+  private func complete(
+    _ upload: String, lengthBytes: UInt64, _ responses: ArraySlice<HTTPResponse>,
+    receipt: (HTTPResponse) -> Receipt
+  ) -> NextRequest {
+    var rest = responses
+    if memory.completion(of: upload) == .refused, rest.isEmpty { return .ended(gone()) }
+    guard let response = rest.popFirst() else {
+      memory.beginsCompletion(of: upload)
+      return .send(completionRequest(upload, lengthBytes: lengthBytes))
+    }
+    let answer = answer(response)
+    if answer.isSuccess, answer.isComplete == true { return published(upload, receipt(response)) }
+    if answer.refusesContent {
+      // What it holds would look like a file that it has taken.
+      memory.ends(.refused, of: upload)
+      guard rest.popFirst() != nil else { return .send(cancellation(of: upload)) }
+      return .ended(.refused(answer.failure()))
+    }
+    if response.status == 410, answer.problem == .completed { return published(upload, receipt(response)) }
+    if answer.isGone { return vanished(upload, receipt(response)) }
+    guard answer.isSuccess || answer.isOfAnotherState else {
+      // What failed on the way back, or behind the server, may be done.
+      if ![500, 502, 504].contains(response.status) { memory.ends(nil, of: upload) }
+      return .ended(.refused(answer.failure()))
+    }
+    guard let look = rest.popFirst().map(self.answer) else { return .send(headRequest(upload)) }
+    if look.isGone { return vanished(upload, receipt(response)) }
+    guard look.isSuccess else { return .ended(.refused(look.failure())) }
+    guard look.offset == lengthBytes else { return .ended(gone()) }
+    if look.isComplete == true { return published(upload, receipt(look.response)) }
+    return .ended(unexpected("does not complete an upload that has all of its bytes"))
+  }
+
+  private func published(_ upload: String, _ receipt: Receipt) -> NextRequest {
+    memory.uploads.forget(upload)
+    memory.ends(.complete, of: upload)
+    return .ended(.published(receipt))
+  }
+
+  /// A server may forget an upload as soon as it is complete.
+  private func vanished(_ upload: String, _ receipt: Receipt) -> NextRequest {
+    switch memory.completion(of: upload) {
+    case .complete: return published(upload, receipt)
+    case .unclear, .told:
+      // The next attempt begins anew.
+      memory.ends(.told, of: upload)
+      return .ended(.refused(unclear(StepFailure(.sessionGone, "\(server) no longer has the upload"))))
+    case .underWay, .refused, nil: return .ended(gone())
+    }
+  }
+
+  /// What to do about a failure that leaves open whether the server has the file.
+  func unclear(_ failure: StepFailure) -> StepFailure { options.unclear.failure(failure, at: address.text) }
+
+  // MARK: - Small files
+
+  /// Whether a small file is an upload whose address is known before its bytes are sent.
+  func isCareful(_ sending: WholeFileSending, _ features: ResumableFeatures) -> Bool {
+    options.unclear == .hold || UInt64(sending.body?.bytes.count ?? 0) > features.limits.requestBytesMax ?? .max
+  }
+
+  private func send(_ sending: WholeFileSending, _ responses: [HTTPResponse]) -> NextRequest {
+    let file = SmallFile(sending)
+    // The same answers mean the same throughout an attempt, whatever is learned meanwhile.
+    let begun = responses.isEmpty ? memory.beginsAttempt(at: file) : memory.attempt(at: file)
+    guard let attempt = begun else { return .ended(unexpected("was asked about a file that is not known any more")) }
+    guard let features = attempt.features ?? responses.first.flatMap({ ResumableFeatures($0) }) else {
+      return ask(responses)
+    }
+    if attempt.features == nil {
+      memory.features = features
+      memory.attempt(at: file, knows: features)
+    }
+    let size = UInt64(sending.body?.bytes.count ?? 0)
+    if let failure = misfit(size, features.limits) { return .ended(.refused(failure)) }
+    let rest = responses.dropFirst(attempt.asks ? 1 : 0)
+    if let upload = attempt.earlier { return goOn(with: upload, sending, features, rest) }
+    guard isCareful(sending, features) else { return sendAtOnce(sending, rest) }
+    guard let response = rest.first else {
+      return .send(creationRequest(sending.path, lengthBytes: size))
+    }
+    switch created(answer(response)) {
+    case .failure(let failure): return .ended(.refused(failure))
+    case .success(let upload):
+      memory.hasBegun(upload, for: file)
+      return append(sending, to: upload, from: 0, features, rest.dropFirst())
+    }
+  }
+
+  private func sendAtOnce(_ sending: WholeFileSending, _ responses: ArraySlice<HTTPResponse>) -> NextRequest {
+    guard let response = responses.first else {
+      let body = sending.body.map { UploadBody($0, sha256: sending.digest.sha256, sentBytes: sending.sentBytes) }
+      return .send(wholeRequest(sending.path, body, sha256: sending.digest.sha256))
+    }
+    let answer = answer(response)
+    let size = UInt64(sending.body?.bytes.count ?? 0)
+    if let most = answer.limits?.requestBytesMax, response.status == 413, most < size {
+      memory.learn(requestBytesMax: most)
+      return .ended(
+        .refused(StepFailure(.conflict, "\(server) takes \(most) bytes in one request; the file goes in several.")))
+    }
+    guard answer.isSuccess else {
+      return .ended(.refused(answer.failure(limitBytes: abilities.fileBytesMax)))
+    }
+    // It says that there is more to come, which is not so.
+    guard answer.isComplete != false else { return .ended(unexpected("has not taken all of a file")) }
+    memory.leaves(SmallFile(sending))
+    let place = response.header("location").flatMap(address.resolve).map { address.url(of: $0).url }
+    let id = place ?? "uploadfs-\(Hex.encode(Array(sending.nonce.prefix(16))))"
+    return .ended(.published(receipt(id, sending, response)))
+  }
+
+  /// What an earlier attempt has begun: complete by now, or to be completed, or gone.
+  private func goOn(
+    with upload: String, _ sending: WholeFileSending, _ features: ResumableFeatures,
+    _ responses: ArraySlice<HTTPResponse>
+  ) -> NextRequest {
+    guard let look = responses.first.map(answer) else {
+      memory.looksAgain(at: upload)
+      return .send(headRequest(upload))
+    }
+    let size = UInt64(sending.body?.bytes.count ?? 0)
+    if look.isGone || look.isSuccess && (look.offset ?? .max) > size {
+      return ended(vanished(upload, receipt(address.url(of: upload).url, sending, look.response)), sending)
+    }
+    guard look.isSuccess else { return .ended(.refused(look.failure())) }
+    if look.isComplete == true, look.offset == size {
+      return ended(published(upload, receipt(address.url(of: upload).url, sending, look.response)), sending)
+    }
+    return append(sending, to: upload, from: look.offset ?? 0, features, responses.dropFirst())
+  }
+
+  /// What is missing of a small file, and its completion.
+  private func append(
+    _ sending: WholeFileSending, to upload: String, from offset: UInt64, _ features: ResumableFeatures,
+    _ responses: ArraySlice<HTTPResponse>
+  ) -> NextRequest {
+    let size = UInt64(sending.body?.bytes.count ?? 0)
+    guard let bytes = sending.body, offset < size else { return complete(upload, sending, responses) }
+    let appending = UploadAppending(
+      upload: upload, body: UploadBody(bytes, sha256: sending.digest.sha256, sentBytes: sending.sentBytes), base: 0,
+      isOurs: true, requestBytesMax: Int(clamping: features.limits.requestBytesMax ?? .max), memory: memory.uploads,
+      server: server)
+    // Where the bytes are all there, what is left of the answers is about the completion.
+    for count in 0...responses.count {
+      let (sent, rest) = (responses.prefix(count), responses.dropFirst(count))
+      switch appending.next(from: offset, sent, reply: { reply($0, to: Int(clamping: size)) }) {
+      case .ask where rest.isEmpty: return .send(headRequest(upload))
+      case .send(let piece, let start) where rest.isEmpty:
+        appending.isBegun()
+        let completes = start + UInt64(piece.count) == size
+        if completes { memory.beginsCompletion(of: upload) }
+        return .send(patchRequest(upload, piece, at: start, completes: completes))
+      case .ask, .send: continue
+      case .lost: return ended(.ended(gone()), sending)
+      case .refused(let failure): return ended(.ended(.refused(failure)), sending)
+      case .stored:
+        guard let last = sent.last.map(answer), last.isComplete == true else { return complete(upload, sending, rest) }
+        let receipt = receipt(address.url(of: upload).url, sending, last.response)
+        return ended(published(upload, receipt), sending)
+      }
+    }
+    return .ended(unexpected("gave an answer that nobody asked for"))
+  }
+
+  private func complete(
+    _ upload: String, _ sending: WholeFileSending, _ responses: ArraySlice<HTTPResponse>
+  ) -> NextRequest {
+    let next = complete(upload, lengthBytes: UInt64(sending.body?.bytes.count ?? 0), responses) {
+      receipt(address.url(of: upload).url, sending, $0)
+    }
+    return ended(next, sending)
+  }
+
+  /// What became of a small file's upload: what cannot go on is not looked for again, and is no session that could be gone.
+  private func ended(_ next: NextRequest, _ sending: WholeFileSending) -> NextRequest {
+    switch next {
+    case .ended(.refused(let failure)) where [.sessionGone, .badRequest, .unclearEnd].contains(failure.kind):
+      memory.leaves(SmallFile(sending))
+      guard failure.kind == .sessionGone else { return next }
+      return .ended(.refused(StepFailure(.unexpectedAnswer, failure.message, retryAfter: failure.retryAfter)))
+    case .ended(.published):
+      memory.leaves(SmallFile(sending))
+      return next
+    case .ended, .send: return next
+    }
+  }
+
+  // MARK: - Parts of answers
+
+  /// The server, as messages name it.
+  var server: String { "The upload server at \(address.text)" }
+
+  private func answer(_ response: HTTPResponse) -> ResumableAnswer {
+    ResumableAnswer(response: response, server: server)
+  }
+
+  private func created(_ answer: ResumableAnswer) -> Result<String, StepFailure> {
+    guard answer.isSuccess else { return .failure(answer.failure(limitBytes: abilities.fileBytesMax)) }
+    guard let location = answer.response.header("location") else {
+      return .failure(StepFailure(.unexpectedAnswer, "\(server) does not say where an upload is."))
+    }
+    guard let upload = address.resolve(location), !options.staysAtOrigin || address.url(of: upload).isOurs else {
+      return .failure(
+        StepFailure(
+          .badRequest,
+          "\(server) names an upload by an address that cannot be used: one of another host must be https, and there "
+            + "must be no --token-command."))
+    }
+    return .success(upload)
+  }
+
+  /// When an upload expires, by this machine's clock.
+  private func expiry(_ answer: ResumableAnswer) -> Int64? {
+    answer.limits?.ageSecondsMax.map { secondsSince1970() &+ Int64(clamping: min($0, Self.ageSecondsMax)) }
+  }
+
+  /// A century is as good as for ever.
+  private static let ageSecondsMax: UInt64 = 100 * 365 * 86_400
+
+  private func receipt(_ id: String, _ sending: WholeFileSending, _ response: HTTPResponse) -> Receipt {
+    let proof = sending.proof
+    return receipt(
+      id, sending.path, UInt64(sending.body?.bytes.count ?? 0), merkleRoot: proof.merkleRoot, chainTip: proof.chainTip,
+      response)
+  }
+
+  private func receipt(
+    _ id: String, _ path: RelativePath, _ sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8],
+    _ response: HTTPResponse
+  ) -> Receipt {
+    let seconds = response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()
+    return Receipt(
+      id: id, name: publishedName(for: path), sizeBytes: sizeBytes, merkleRoot: Hex.encode(merkleRoot),
+      chainTip: Hex.encode(chainTip), publishedAtMilliseconds: seconds * 1000)
+  }
+
+  private func gone() -> StepOutcome {
+    .refused(
+      StepFailure(
+        .sessionGone,
+        "\(server) no longer has the upload, or holds a part of it that nobody can vouch for; it begins anew."))
+  }
+
+  func unexpected(_ what: String) -> StepOutcome {
+    .refused(StepFailure(.unexpectedAnswer, "\(server) \(what)."))
+  }
+}
