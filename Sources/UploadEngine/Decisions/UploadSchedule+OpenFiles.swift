@@ -62,7 +62,8 @@ extension UploadSchedule {
   }
 
   mutating func keepWarm(at now: Moment) {
-    guard !openFiles.isEmpty else {
+    // While nobody has answered, what could be sent of the files that are held back is not known either.
+    guard !openFiles.isEmpty || warmAnswers == 0 && files.counts.held > 0 else {
       isKeepingWarm = false
       warmConnections = 0
       return

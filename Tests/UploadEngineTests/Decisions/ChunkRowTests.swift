@@ -239,6 +239,26 @@ import Testing
     #expect(harness.commits.isEmpty)
   }
 
+  /// Regression: only a file that was open asked again what the destination can do.
+  @Test func whatADestinationCanDo_isAskedAgainForAFileThatIsHeld_whenNobodyAnswered() {
+    var harness = harness(.one)
+    harness.write(ImaginaryFile(1, "a.mov.part", size: 5000))
+    while harness.answer(StepFailure.connection(.connectFailed), where: { $0 == .prewarm }) != nil {}
+    harness.advance(by: .seconds(16))
+    var abilities = harness.schedule.abilities
+    abilities.rows = .growing
+    abilities.replaceableChunks = true
+    abilities.unknownLength = true
+    abilities.bindsNameAtOpening = false
+    harness.offers = DestinationOffers(abilities: abilities)
+    #expect(harness.answer(.warmed) { $0 == .prewarm } != nil)
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+    while harness.answer(.warmed, where: { $0 == .prewarm }) != nil {}
+    // Once somebody has answered, nothing is kept warm for it.
+    harness.advance(by: .seconds(60))
+    #expect(!harness.sent.contains { $0.order == .prewarm })
+  }
+
   private func growingOpenings(_ name: String) -> (harness: ScheduleHarness, file: ImaginaryFile) {
     var harness = ScheduleHarness {
       $0.rows = .one
