@@ -5,10 +5,9 @@ import Synchronization
 extension UploadEngine {
   /// Those whose names are known go together; the others follow once their names are on the disk.
   func send(_ orders: [RequestOrder]) {
-    let publishesOnce = destination.abilities.publishesOnce
-    guard names.areMade || publishesOnce else { return start(orders) }
+    guard names.areMade || orders.contains(where: \.isPublishedOnce) else { return start(orders) }
     let isReady = { (order: RequestOrder) in
-      !(publishesOnce && order.order.publishes)
+      !order.isPublishedOnce
         && order.order.publications.allSatisfy { self.names.name(of: $0.file, at: $0.path) != nil }
     }
     start(orders.filter(isReady))
@@ -17,7 +16,7 @@ extension UploadEngine {
     names.onThread { [self] in
       do throws(StorageError) {
         try names.decide(others.flatMap(\.order.publications))
-        if publishesOnce { try recordBeginning(of: others) }
+        try recordBeginning(of: others.filter(\.isPublishedOnce))
       } catch {
         let failure = StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")
         for order in others { completed(order.id, .refused(failure)) }
@@ -29,7 +28,7 @@ extension UploadEngine {
 
   /// From here on a crash leaves behind that nobody knows whether these files were published.
   private func recordBeginning(of orders: [RequestOrder]) throws(StorageError) {
-    let files = orders.filter(\.order.publishes).flatMap { $0.order.publications.map(\.file) }
+    let files = orders.flatMap { $0.order.publications.map(\.file) }
     guard !files.isEmpty else { return }
     try journal.recordNow {
       self.state.withLock { state in files.compactMap { state.schedule.catalogEntry(of: $0) } }

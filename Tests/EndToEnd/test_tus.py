@@ -273,6 +273,29 @@ def test_a_renamed_file_arrives_under_its_last_name_only(tus, new_front, new_tus
         assert front.bytes_up < 8 * CHUNK
 
 
+@pytest.mark.parametrize("kind, size", [("one-upload", 70_000), ("tuspyserver", 3 * CHUNK)], ids=["whole", "joined"])
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+def test_what_was_being_completed_when_the_mount_died_is_answered_by_policy(
+        new_tus, new_front, new_tus_mount, kind, size, policy):
+    tus = new_tus(kind)
+    front = new_front(tus)
+    mount = new_tus_mount(tus, "--tus-unclear", policy, front=front)
+    # The last request gets there, and no answer comes back before the end.
+    front.keep_one_answer(b"final;" if kind == "tuspyserver" else b"upload-length: 70000")
+    write_random(mount.root / "a.mov", size)
+    wait_until(lambda: tus.completions() == ["a.mov"], "the server has it")
+    mount.kill()
+    mount.start()
+    if policy == "hold":
+        error = mount.wait_for("a.mov", "failed")["last_error"]
+        assert error["code"] == "unclear-end" and "may have it" in error["message"]
+        assert tus.completions() == ["a.mov"]
+        mount.program.signal(signal.SIGUSR1)
+    mount.wait_all()
+    assert tus.completions() == ["a.mov", "a.mov"]
+    assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
+
+
 @pytest.mark.parametrize("answer", ["upload-defer-length: 1", "final;", "upload-length: 0"])
 def test_a_lost_answer_of_a_commit_makes_no_second_upload(new_tus, new_front, new_tus_mount, answer):
     # The server joins parts that are not complete yet: the joined upload has an address before it is complete.

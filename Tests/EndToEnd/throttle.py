@@ -24,6 +24,7 @@ class ThrottlingProxy:
         self._swallowed = None
         self._swallowed_request = None
         self._swallowing = set()
+        self._keeps_swallowed = False
         self.has_swallowed = False
         self._writers = set()
         self._server = None
@@ -58,6 +59,11 @@ class ThrottlingProxy:
         """The answer to the next request with these bytes in its head, in any case, does not arrive, once."""
         self.has_swallowed = False
         self._swallowed_request = mark.lower()
+
+    def keep_one_answer(self, mark):
+        """As `swallow_one_answer`, and its connection stays open."""
+        self._keeps_swallowed = True
+        self.swallow_one_answer(mark)
 
     def cut(self):
         """Breaks every connection at once."""
@@ -121,6 +127,8 @@ class ThrottlingProxy:
                 await self._open.wait()
                 if not is_upstream and (number in self._swallowing or self._swallowed and self._swallowed in data):
                     self.has_swallowed = True
+                    if self._keeps_swallowed:
+                        await asyncio.Event().wait()
                     raise ConnectionResetError
                 if is_upstream:
                     if self._swallowed_request and self._swallowed_request in data.lower():

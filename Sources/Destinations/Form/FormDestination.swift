@@ -51,7 +51,7 @@ public struct FormDestination: Destination {
       parallelChunks: options.parallelRequests, replaceableChunks: false, unknownLength: false,
       wholeFileBytesMax: options.bufferBytes, fileBytesMax: options.fileBytesMax)
     abilities.streamsWholeFiles = true
-    abilities.publishesOnce = options.unclear == .hold
+    if options.unclear == .hold { abilities.publishesOnce = .everything }
     self.abilities = abilities
   }
 

@@ -88,6 +88,10 @@ public struct TusDestination: Destination {
     abilities.commitListsChunks = concatenates
     abilities.rows = concatenates ? .growing : .one
     abilities.chunkBytesMin = TusLimits.partialBytesMin
+    if options.unclear == .hold {
+      // The address of a joined upload is not known after a crash; a single upload's is, and can be asked how far it is.
+      abilities.publishesOnce = concatenates ? .everything : .wholeFiles
+    }
     return abilities
   }
 

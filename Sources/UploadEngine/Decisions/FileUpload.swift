@@ -123,6 +123,8 @@ struct FileUpload: Sendable {
     var epoch: UInt64
     /// Of the session that it ends; a session for newer content may have taken its place by then.
     var nonce: [UInt8]
+    /// Unless its end is known it must not be repeated.
+    var isOnce = false
   }
 
   /// What is known of a file that was being sent when the mount ended, to a destination that should get it once.

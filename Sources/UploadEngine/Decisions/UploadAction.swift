@@ -71,6 +71,8 @@ public struct RequestOrder: Hashable, Sendable {
   public var opensConnection = false
   /// The address to send it to.
   public var endpoint = EndpointID.first
+  /// That it is under way has to be on the disk before it goes (``DestinationAbilities/publishesOnce``).
+  public var isPublishedOnce = false
 }
 
 /// One request, without the chunk's bytes.
@@ -88,10 +90,11 @@ public enum SendOrder: Hashable, Sendable {
 }
 
 extension SendOrder {
-  /// A file may be published by it.
-  var publishes: Bool {
+  /// A file may be published by it that must not be published twice.
+  func isPublishedOnce(_ once: PublishedOnce) -> Bool {
     switch self {
-    case .commit, .wholeFile, .bundle: true
+    case .commit: once == .everything
+    case .wholeFile, .bundle: once != .nothing
     case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: false
     }
   }

@@ -204,7 +204,11 @@ extension UploadSchedule {
     case .prewarm, .abort: break
     }
     actions.append(
-      .send([RequestOrder(id: request, order: order, opensConnection: opensConnection, endpoint: endpoint)]))
+      .send([
+        RequestOrder(
+          id: request, order: order, opensConnection: opensConnection, endpoint: endpoint,
+          isPublishedOnce: order.isPublishedOnce(abilities.publishesOnce))
+      ]))
     return request
   }
 }

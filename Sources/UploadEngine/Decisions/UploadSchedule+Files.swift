@@ -347,7 +347,7 @@ extension UploadSchedule {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
-    } else if let entry, abilities.publishesOnce, entry.failureCode == FileUpload.unclearAfterCrash.code,
+    } else if let entry, abilities.publishesOnce != .nothing, entry.failureCode == FileUpload.unclearAfterCrash.code,
       entry.state == .failed, entry.describes(snapshot)
     {
       file.phase = .failed

@@ -15,7 +15,7 @@ extension UploadSchedule {
     guard var file = files[id], let publishing = file.publishing, publishing.request == request else { return }
     file.publishing = nil
     // The entry on the disk says that nobody knows how this ends.
-    if abilities.publishesOnce { actions.append(.record(id)) }
+    if publishing.isOnce { actions.append(.record(id)) }
     switch outcome {
     case .published(let receipt):
       accept(receipt, publishing, of: &file, at: now)

@@ -152,7 +152,8 @@ extension UploadSchedule {
       fileID: file.id)
     let request = send(.commit(commit), purpose: .commit(file.id), at: now)
     file.publishing = FileUpload.Publishing(
-      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [],
+      isOnce: abilities.publishesOnce == .everything)
   }
 
   /// Empty where the destination does not ask for them; nil while one of them has no token.

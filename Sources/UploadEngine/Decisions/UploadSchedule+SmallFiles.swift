@@ -143,10 +143,11 @@ extension UploadSchedule {
     let request = send(
       orders.count == 1 ? .wholeFile(first) : .bundle(orders), purpose: .wholeFiles(turns),
       byteCount: Int(clamping: byteCount), opensConnection: opensConnection, at: now)
+    let isOnce = abilities.publishesOnce != .nothing
     for order in orders {
       files.update(order.file) { file in
         file.publishing = FileUpload.Publishing(
-          request: request, path: order.path, epoch: order.epoch, nonce: order.nonce)
+          request: request, path: order.path, epoch: order.epoch, nonce: order.nonce, isOnce: isOnce)
         if let read = order.read { file.transfer?.set(.sending(request, read, order.digest), at: 0) }
         if order.streamedBytes != nil { file.transfer?.set(.streaming(request), at: 0) }
         if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }

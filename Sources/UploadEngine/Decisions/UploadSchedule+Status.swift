@@ -96,7 +96,7 @@ extension UploadSchedule {
   /// A request is under way that must not be repeated unless its end is known: for who finds the entry after a crash it ended
   /// in this way.
   private func mayBePublished(_ file: FileUpload) -> Bool {
-    guard abilities.publishesOnce, let publishing = file.publishing else { return false }
+    guard let publishing = file.publishing, publishing.isOnce else { return false }
     return publishing.epoch == file.snapshot.epoch && (file.phase == .ready || file.isWaiting)
   }
 

@@ -143,9 +143,9 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var unknownLength: Bool
   /// A file of at most this size goes in one request; 0 when there is no such request.
   public var wholeFileBytesMax: Int
-  /// Publishing a file twice may do harm: one of which it is not known whether it was published waits until somebody has
+  /// What must not be published twice: a file of which it is not known whether it was published waits until somebody has
   /// looked, also after a crash.
-  public var publishesOnce = false
+  public var publishesOnce = PublishedOnce.nothing
   /// A larger one does as well: it is read while it is sent.
   public var streamsWholeFiles = false
   /// The largest file that is accepted; nil when unknown.
@@ -200,6 +200,16 @@ extension DestinationAbilities {
     guard least < .max - step else { return least }
     return max(chunkBytesMin, (least + step - 1) / step * step)
   }
+}
+
+/// Requests of which a second one may make another file at the server.
+public enum PublishedOnce: Hashable, Sendable {
+  /// None, or nobody minds.
+  case nothing
+  /// Those that carry the whole file; what a commit has published can be asked for.
+  case wholeFiles
+  /// Commits as well.
+  case everything
 }
 
 /// One thing to ask of a destination.

@@ -133,13 +133,13 @@ import Testing
 
   @Test(arguments: [true, false])
   func whatACrashInterrupts_isHeld_whereItShouldBePublishedOnce(publishesOnce: Bool) throws {
-    var harness = harness { $0.publishesOnce = publishesOnce }
+    var harness = harness { $0.publishesOnce = publishesOnce ? .wholeFiles : .nothing }
     harness.handle(file.settled)
     let entry = try #require(harness.schedule.catalogEntry(of: file.id))
     #expect(entry.state == (publishesOnce ? .failed : .pending))
     #expect(entry.failureCode == (publishesOnce ? "unclear-end" : nil))
 
-    var next = self.harness { $0.publishesOnce = publishesOnce }
+    var next = self.harness { $0.publishesOnce = publishesOnce ? .wholeFiles : .nothing }
     next.schedule.inherit(Inheritance(catalog: [entry], records: []))
     next.handle(file.found)
     next.handle(.scanEnded)
@@ -150,8 +150,21 @@ import Testing
     #expect(streams(next).count == 1)
   }
 
+  /// What a commit has published can be asked for, unless everything is to be published once.
+  @Test(arguments: [PublishedOnce.nothing, .wholeFiles, .everything])
+  func commitThatACrashInterrupts_isHeldOnlyWhereNobodyCanAsk(once: PublishedOnce) throws {
+    var harness = ScheduleHarness { $0.publishesOnce = once }
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    for index in 0..<3 { harness.answerChunk(index, .chunkStored) }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == (once == .everything ? .failed : .pending))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test func aRequestWhoseEndIsKnown_leavesNoDoubt() {
-    var harness = harness { $0.publishesOnce = true }
+    var harness = harness { $0.publishesOnce = .wholeFiles }
     harness.handle(file.settled)
     harness.record()
     harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile }
@@ -160,10 +173,10 @@ import Testing
   }
 
   @Test func aFileThatHasChangedSince_isSent() throws {
-    var harness = harness { $0.publishesOnce = true }
+    var harness = harness { $0.publishesOnce = .wholeFiles }
     harness.handle(file.settled)
     let entry = try #require(harness.schedule.catalogEntry(of: file.id))
-    var next = self.harness { $0.publishesOnce = true }
+    var next = self.harness { $0.publishesOnce = .wholeFiles }
     next.schedule.inherit(Inheritance(catalog: [entry], records: []))
     next.handle(ImaginaryFile(1, "a.mov", size: Self.large + 1).found)
     next.handle(.scanEnded)
