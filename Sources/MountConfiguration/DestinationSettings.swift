@@ -29,3 +29,17 @@ public struct FormSettings: Hashable, Sendable {
   /// The largest file that is sent; nil when no limit is known.
   public var fileBytesMax: UInt64?
 }
+
+/// A server that speaks tus and how it is used.
+public struct TusSettings: Hashable, Sendable {
+  /// Where uploads are created.
+  public var address: TusAddress
+  /// What is spoken with it.
+  public var uploadProtocol: UploadProtocol
+  /// The known limits of who runs the server.
+  public var profile: TusProfile
+  /// Part of every upload's metadata.
+  public var metadata: [TusMetadataEntry]
+  /// What follows when it is not known how a request ended.
+  public var unclear: UnclearEnd
+}

@@ -105,6 +105,59 @@ extension SettingReader {
     return given.text
   }
 
+  /// The server and how it is used; nil when the destination is something else.
+  func tus(allowPlainHTTP: Bool) throws(ConfigurationError) -> TusSettings? {
+    let text = try required(.to, because: "uploadfs must know where captures go")
+    guard TusAddress.isOne(text) else {
+      for setting in [Setting.tusProtocol, .tusProfile, .tusMetadata, .tusUnclear] {
+        guard let given = sources[setting] else { continue }
+        throw ConfigurationError("\(given.name(of: setting)) is for a destination of tus+https:// only")
+      }
+      return nil
+    }
+    if let given = sources[.alsoTo] {
+      throw ConfigurationError("\(given.name(of: .alsoTo)) is not for tus; see docs/destinations.md")
+    }
+    let uploadProtocol = try choice(.tusProtocol) ?? UploadProtocol.tus
+    for setting in [Setting.tusProfile, .tusMetadata] where uploadProtocol == .ietf {
+      guard let given = sources[setting] else { continue }
+      throw ConfigurationError(
+        "\(given.name(of: setting)) is for servers of tus; the IETF draft (\(Setting.tusProtocol.flag) ietf) has nothing "
+          + "like it")
+    }
+    var metadata: [TusMetadataEntry] = []
+    for entry in sources[.tusMetadata]?.values ?? [] {
+      do {
+        metadata.append(try TusMetadataEntry(entry))
+      } catch {
+        throw ConfigurationError("\(sources[.tusMetadata]?.name(of: .tusMetadata) ?? ""): \(error.message)")
+      }
+    }
+    do {
+      return TusSettings(
+        address: try TusAddress(text, allowPlainHTTP: allowPlainHTTP),
+        uploadProtocol: uploadProtocol, profile: try choice(.tusProfile) ?? .standard, metadata: metadata,
+        unclear: try choice(.tusUnclear) ?? TusOptions().unclear)
+    } catch let error as DestinationError {
+      let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
+      throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
+    } catch let error as ConfigurationError {
+      throw error
+    } catch {
+      throw ConfigurationError("\(Setting.to.flag): \(error)")
+    }
+  }
+
+  /// As the profile has it, or within what it allows.
+  func chunkBytes(of tus: TusSettings) throws(ConfigurationError) -> Int {
+    guard let given = sources[.chunkSize] else { return tus.profile.chunkBytes }
+    let bytes = try chunkBytes()
+    guard tus.profile.allows(chunkBytes: bytes) else {
+      throw refusal(given, .chunkSize, "\(Setting.tusProfile.flag) \(tus.profile.rawValue) wants \(tus.profile.wish)")
+    }
+    return bytes
+  }
+
   /// Parts are as long as the largest file needs them, because a file that is being written may become that.
   func partBytes(fileBytesMax: UInt64) throws(ConfigurationError) -> Int {
     var abilities = DestinationAbilities(
