@@ -5,8 +5,10 @@ import UploadEngine
 /// Interim responses (1xx) come first and are dropped; trailers come last and are ignored. What the server sends is
 /// bounded here, because libcurl of Debian 12 keeps whatever comes.
 struct ResponseHead {
-  /// The sum of the lines' bytes that is accepted.
+  /// The sum of a response's lines, in bytes, that is accepted.
   static let bytesMax = 64 << 10
+  /// Likewise of all interim responses: a server may tell its progress by hundreds of them.
+  static let interimBytesMax = 256 << 10
 
   /// The status of the last response seen, 0 before the first.
   private(set) var status = 0
@@ -15,14 +17,21 @@ struct ResponseHead {
   /// The last response was a final one and its header has ended.
   private(set) var isComplete = false
   private var byteCount = 0
+  /// Of the interim responses before this one.
+  private var interimByteCount = 0
 
   /// Takes one line, its line break included. False when the server has sent too much.
   mutating func consume(_ line: UnsafeRawBufferPointer) -> Bool {
-    byteCount += line.count
-    guard byteCount <= Self.bytesMax else { return false }
     let text = Self.trimmed(line[...])
+    if text.starts(with: "HTTP/".utf8), (100..<200).contains(status) {
+      interimByteCount += byteCount
+      byteCount = 0
+    }
+    byteCount += line.count
+    guard byteCount <= Self.bytesMax, interimByteCount <= Self.interimBytesMax else { return false }
     if text.starts(with: "HTTP/".utf8) {
-      self = ResponseHead(status: Self.status(in: text), byteCount: byteCount)
+      self = ResponseHead(
+        status: Self.status(in: text), byteCount: byteCount, interimByteCount: interimByteCount)
     } else if text.isEmpty {
       isComplete = isComplete || status >= 200
     } else if !isComplete {
@@ -37,9 +46,10 @@ struct ResponseHead {
   /// Nothing received yet.
   init() {}
 
-  private init(status: Int, byteCount: Int) {
+  private init(status: Int, byteCount: Int, interimByteCount: Int) {
     self.status = status
     self.byteCount = byteCount
+    self.interimByteCount = interimByteCount
   }
 
   private mutating func append(_ text: Slice<UnsafeRawBufferPointer>, isContinuation: Bool) {

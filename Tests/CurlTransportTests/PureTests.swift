@@ -45,6 +45,22 @@ struct ResponseHeadTests {
     #expect(!result.isComplete)
   }
 
+  @Test("Progress that a server tells by interim responses does not count as a long header, within limits")
+  func manyInterims() {
+    var head = ResponseHead()
+    let interim = ["HTTP/1.1 104 Upload Resumption Supported\r\n", "Upload-Offset: 1048576\r\n", "\r\n"]
+    func consume(_ lines: [String]) -> Bool {
+      lines.allSatisfy { line in Array(line.utf8).withUnsafeBytes { head.consume($0) } }
+    }
+    let byteCount = interim.reduce(0) { $0 + $1.utf8.count }
+    for _ in 0..<(2 * ResponseHead.bytesMax / byteCount) { #expect(consume(interim)) }
+    #expect(consume(["HTTP/1.1 204 No Content\r\n", "Upload-Complete: ?0\r\n", "\r\n"]))
+    #expect(head.status == 204 && head.headers == [HTTPHeader("upload-complete", "?0")])
+    head = ResponseHead()
+    let tooMany = ResponseHead.interimBytesMax / byteCount + 2
+    #expect(!(0..<tooMany).allSatisfy { _ in consume(interim) })
+  }
+
   @Test("More than the limit is refused, over all lines together")
   func limit() {
     var head = ResponseHead()
