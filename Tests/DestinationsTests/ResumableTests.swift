@@ -465,6 +465,9 @@ private typealias Draft = ResumableFixture
 
   @Test func nothingIsUnclear_whereASmallFileHasAnAddressFirst() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
+    // Where a crash has not taken that address.
+    #expect(destination.abilities.publishesOnce == .wholeFiles)
+    #expect(try Draft.destination().abilities.publishesOnce == .nothing)
     let step = UploadStep.sendWholeFile(Fixture.wholeFile())
     let (requests, outcome) = Draft.run(step, destination, [Draft.discovery(), Draft.created(), Draft.done()])
     #expect(requests.map(\.method) == [.options, .post, .patch])
