@@ -13,7 +13,8 @@ final class CurlLoop {
   private let settings: TransferSettings
   private let slots: Int
   private var transfers: [HTTPRequestID: CurlTransfer] = [:]
-  /// Handles that wait for the next transfer, so that none is made and torn down per chunk. At most `slots`.
+  /// Handles that wait for the next transfer, so that none is made and torn down per chunk. At most `slots`. Those of failed
+  /// transfers are not used again.
   private var idleHandles: [EasyHandle] = []
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
@@ -142,7 +143,9 @@ final class CurlLoop {
   private func finish(_ transfer: CurlTransfer, _ result: Result<HTTPResponse, TransportError>) {
     curl_multi_remove_handle(multi, transfer.handle.pointer)
     transfers[transfer.id] = nil
-    idleHandles.append(transfer.handle)
+    // libcurl 8.14 keeps what a failed upload has left in its handle, through curl_easy_reset as well: the next transfer on it
+    // first rewinds the body of the last one, or never sends.
+    if case .success = result { idleHandles.append(transfer.handle) }
     inbox.forget(transfer.id)
     transfer.complete(result)
   }

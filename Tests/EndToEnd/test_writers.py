@@ -123,9 +123,10 @@ def test_rsync_that_is_interrupted_keeps_what_it_has_and_goes_on(sides, folder):
         wait_until(lambda: sum(path.stat().st_size for path in side.iterdir()) >= 2_000_000, "two megabytes are there")
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) == 20
+        # The process that receives gives the part its name, and nobody waits for that one.
+        wait_until(lambda: [path.name for path in side.iterdir()] == ["film.mov"], "the part has its name")
         part = (side / "film.mov").read_bytes()
         assert 0 < len(part) < 20_000_000 and source.read_bytes().startswith(part)
-        assert [path.name for path in side.iterdir()] == ["film.mov"]
     sides.shell(f"rsync -a --append-verify {source} film.mov")
     sides.assert_trees_are_alike(times=True)
     sides.assert_published()
