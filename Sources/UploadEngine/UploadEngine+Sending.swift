@@ -51,7 +51,8 @@ extension UploadEngine {
   ) -> PendingHTTPRequest {
     let id = order.id
     var request = destination.request(for: step, at: order.endpoint)
-    request.opensConnection = order.opensConnection
+    // The destination may have a reason of its own.
+    if order.opensConnection { request.opensConnection = true }
     return pending(request, order, step) { [self] responses in
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)

@@ -60,7 +60,9 @@ struct LabelledDestination: Destination {
   var displayURL: String { "memory:" }
   func publishedName(for path: RelativePath) -> String { path.displayText }
   func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest {
-    HTTPRequest(.put, "memory:\(server.keep(step))")
+    var request = HTTPRequest(.put, "memory:\(server.keep(step))")
+    if case .sendWholeFile = step { request.opensConnection = server.state.withLock { $0.wantsNewConnections } }
+    return request
   }
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome { server.outcome(of: step) }
 }
@@ -73,6 +75,7 @@ final class MemoryServer: Sendable {
     var published: [String: [UInt8]] = [:]
     var chunkRequests = 0
     var isRefusing: StepFailure?
+    var wantsNewConnections = false
   }
   let state = Mutex(State())
 
@@ -143,6 +146,7 @@ final class MemoryTransport: HTTPTransport {
   private let requestsLeft: Mutex<Int>
   private let swallowed = Mutex<[HTTPRequestID: @Sendable (Result<HTTPResponse, TransportError>) -> Void]>([:])
   private let thread = Monitor<WorkerThread?>(nil)
+  let newConnections = Mutex(0)
 
   init(requestsMax: Int) {
     requestsLeft = Mutex(requestsMax)
@@ -162,6 +166,7 @@ final class MemoryTransport: HTTPTransport {
   }
 
   private func start(_ request: PendingHTTPRequest) {
+    if request.request.opensConnection { newConnections.withLock { $0 += 1 } }
     let isSilent = requestsLeft.withLock { left in
       left -= 1
       return left < 0

@@ -60,6 +60,22 @@ import Testing
     #expect(try NameLedger(path: directory + "/names.sqlite").known([id]).isEmpty)
   }
 
+  /// Regression: the engine overwrote what the destination wanted, so that a form that is to be sent once could meet a
+  /// connection that the server had just closed.
+  @Test(arguments: [true, false]) func aDestinationMayWantANewConnection(_ isWanted: Bool) throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    server.state.withLock { $0.wantsNewConnections = isWanted }
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    let snapshot = files.put(FileID(high: 1, low: 1), "a.mov", content(500, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits(for: snapshot.id, .complete))
+    #expect(bench.transport.newConnections.withLock { $0 } == (isWanted ? 1 : 0))
+  }
+
   @Test func cancelledFile_isGoneFromTheServer_andIsDeliveredByARetry() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
