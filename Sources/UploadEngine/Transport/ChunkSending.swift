@@ -1,0 +1,57 @@
+/// One chunk on its way.
+public struct ChunkSending: Sendable {
+  /// The session.
+  public var session: SessionIdentity
+  /// The chunk's position: it starts at index × the session's chunk size.
+  public var index: Int
+  /// Digests of the plain bytes.
+  public var digest: ChunkDigest
+  /// How many plain bytes there are.
+  public var plainBytes: Int
+  /// What `body` is.
+  public var encoding: ChunkEncoding
+  /// The chunk's bytes, as they travel.
+  public var body: any PinnedBytes
+  /// Where in its row it is.
+  public var place: ChunkPlace
+  /// Counts what has been handed to the network.
+  public var sentBytes: SentByteCounter
+
+  /// A chunk with its bytes; plain ones, unless said otherwise.
+  public init(
+    session: SessionIdentity, index: Int, digest: ChunkDigest, plainBytes: Int? = nil,
+    encoding: ChunkEncoding = .identity, body: any PinnedBytes, place: ChunkPlace = ChunkPlace(),
+    sentBytes: SentByteCounter
+  ) {
+    self.place = place
+    self.plainBytes = plainBytes ?? body.bytes.count
+    self.encoding = encoding
+    self.session = session
+    self.index = index
+    self.digest = digest
+    self.body = body
+    self.sentBytes = sentBytes
+  }
+}
+
+/// SHA-256 and CRC32C of one chunk's plain bytes.
+public struct ChunkDigest: Hashable, Sendable {
+  /// 32 bytes.
+  public var sha256: [UInt8]
+  /// Castagnoli polynomial.
+  public var crc32c: UInt32
+
+  /// The two digests of the same bytes.
+  public init(sha256: [UInt8], crc32c: UInt32) {
+    self.sha256 = sha256
+    self.crc32c = crc32c
+  }
+}
+
+/// How a body's bytes travel. Digests, sizes and tags are always of the plain bytes (spec C5).
+public enum ChunkEncoding: Hashable, Sendable {
+  /// As they are.
+  case identity
+  /// One LZ4 block.
+  case lz4
+}

@@ -1,0 +1,78 @@
+/// What a destination can do, as data.
+public struct DestinationAbilities: Hashable, Sendable {
+  /// Chunk requests that may be in flight for one upload.
+  public var parallelChunks: Int
+  /// A chunk may be sent again with other bytes until the commit.
+  public var replaceableChunks: Bool
+  /// A session can be opened before the size is known.
+  public var unknownLength: Bool
+  /// A file of at most this size goes in one request; 0 when there is no such request.
+  public var wholeFileBytesMax: Int
+  /// What must not be published twice: a file of which it is not known whether it was published waits until somebody has
+  /// looked, also after a crash.
+  public var publishesOnce = PublishedOnce.nothing
+  /// A larger one does as well: it is read while it is sent.
+  public var streamsWholeFiles = false
+  /// The largest file that is accepted; nil when unknown.
+  public var fileBytesMax: UInt64?
+  /// A commit may be sent while chunks are on their way: the server waits for them.
+  public var commitWaitsForChunks: Bool
+  /// A session publishes under the name that it was opened with; another name needs another session.
+  public var bindsNameAtOpening = false
+  /// Which chunks are taken only one after another.
+  public var rows = ChunkRows.none
+  /// A commit names every chunk by its digest and the token with which it was acknowledged.
+  public var commitListsChunks = false
+  /// A session without a chunk cannot be published: an empty file goes as a whole file.
+  public var needsChunks = false
+  /// Every chunk but the last is at least so long.
+  public var chunkBytesMin = 1
+  /// A session has no more chunks than this.
+  public var chunkCountMax = Int.max
+  /// A session that nobody ends may stay at the server for ever, and takes space there.
+  public var sessionsStay = false
+  /// The server can be asked to bring chunks to its disk before the commit.
+  public var durableChunks: Bool
+
+  /// States the abilities.
+  public init(
+    parallelChunks: Int, replaceableChunks: Bool, unknownLength: Bool, wholeFileBytesMax: Int, fileBytesMax: UInt64?,
+    commitWaitsForChunks: Bool = false, durableChunks: Bool = false
+  ) {
+    self.durableChunks = durableChunks
+    self.commitWaitsForChunks = commitWaitsForChunks
+    self.parallelChunks = parallelChunks
+    self.replaceableChunks = replaceableChunks
+    self.unknownLength = unknownLength
+    self.wholeFileBytesMax = wholeFileBytesMax
+    self.fileBytesMax = fileBytesMax
+  }
+}
+
+extension DestinationAbilities {
+  /// Files can be sent while they are written.
+  public var sendsWhileWriting: Bool { (replaceableChunks || rows == .one) && unknownLength }
+
+  /// What was acknowledged of a large file outlives a broken connection and the death of either side.
+  public var resumes: Bool { !streamsWholeFiles }
+
+  /// The shortest chunk with which a file of this size fits into one session; nil is a size that is not known yet.
+  public func chunkBytesLeast(forFileOf sizeBytes: UInt64?) -> Int {
+    guard let sizeBytes = sizeBytes ?? fileBytesMax, chunkCountMax < .max else { return chunkBytesMin }
+    let count = UInt64(max(1, chunkCountMax))
+    let least = Int(clamping: sizeBytes / count + (sizeBytes.isMultiple(of: count) ? 0 : 1))
+    let step = 64 << 10
+    guard least < .max - step else { return least }
+    return max(chunkBytesMin, (least + step - 1) / step * step)
+  }
+}
+
+/// Requests of which a second one may make another file at the server.
+public enum PublishedOnce: Hashable, Sendable {
+  /// None, or nobody minds.
+  case nothing
+  /// Those that carry the whole file; what a commit has published can be asked for.
+  case wholeFiles
+  /// Commits as well.
+  case everything
+}

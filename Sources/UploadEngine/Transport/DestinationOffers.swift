@@ -1,0 +1,33 @@
+/// What a server takes, as its answers say beside what they answer.
+public struct DestinationOffers: Hashable, Sendable {
+  /// How bodies may be coded; nil when the answer does not say.
+  public var encodings: Set<ChunkEncoding>?
+  /// How many small files one request may carry; nil when the answer does not say.
+  public var filesPerRequest: Int?
+  /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
+  /// destination claims no more than any of its servers can do.
+  public var abilities: DestinationAbilities?
+
+  /// What an answer says.
+  public init(
+    encodings: Set<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, abilities: DestinationAbilities? = nil
+  ) {
+    self.abilities = abilities
+    self.encodings = encodings
+    self.filesPerRequest = filesPerRequest
+  }
+}
+
+/// What a server says that it takes, when it is asked.
+public struct DestinationLimits: Hashable, Sendable {
+  /// The largest file; nil when it does not say.
+  public var fileBytesMax: UInt64?
+  /// The shortest and the longest chunk; nil when it does not say.
+  public var chunkBytes: ClosedRange<Int>?
+
+  /// What a server says.
+  public init(fileBytesMax: UInt64? = nil, chunkBytes: ClosedRange<Int>? = nil) {
+    self.fileBytesMax = fileBytesMax
+    self.chunkBytes = chunkBytes
+  }
+}

@@ -1,0 +1,31 @@
+/// Proof of delivery (spec D7).
+public struct Receipt: Hashable, Sendable, Codable {
+  /// The server's id of this publication.
+  public var id: String
+  /// The name under which the file was published.
+  public var name: String
+  /// The published size.
+  public var sizeBytes: UInt64
+  /// Merkle root, 64 hexadecimal digits.
+  public var merkleRoot: String
+  /// Tip of the commitment chain, 64 hexadecimal digits.
+  public var chainTip: String
+  /// When it was published by the server's clock, milliseconds since 1970.
+  public var publishedAtMilliseconds: Int64
+  /// What the server said, where that is not known beforehand: JSON.
+  public var answer: String?
+
+  /// A receipt as the server gave it.
+  public init(
+    id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
+    answer: String? = nil
+  ) {
+    self.answer = answer
+    self.id = id
+    self.name = name
+    self.sizeBytes = sizeBytes
+    self.merkleRoot = merkleRoot
+    self.chainTip = chainTip
+    self.publishedAtMilliseconds = publishedAtMilliseconds
+  }
+}

@@ -1,0 +1,57 @@
+/// Why a step did not succeed, as far as the destination can tell. Whether to retry is `RetryPolicy`'s business.
+public struct StepFailure: Error, Hashable, Sendable {
+  /// What went wrong.
+  public enum Kind: Hashable, Sendable {
+    /// 401: the token is missing, wrong or expired.
+    case unauthorized
+    /// 403: the token is known and may not do this.
+    case forbidden
+    /// 404 or 410: the session is unknown or has expired; start a new one.
+    case sessionGone
+    /// What was acknowledged of the chunk's row is gone, or the server holds bytes behind it of which nobody knows what they
+    /// are: the row is to begin anew.
+    case rowLost
+    /// The server holds other bytes in the chunk's place and does not take new ones: the upload is to begin anew.
+    case notReplaceable
+    /// 409: another request for the same thing is under way, or the state does not allow it.
+    case conflict
+    /// 413: the file or the chunk is larger than the server takes.
+    case tooLarge(limitBytes: UInt64?)
+    /// 422: the bytes that arrived do not have the digest that was announced; they were damaged on the way.
+    case digestMismatch
+    /// 422: the chunk's tag is wrong: tampering, or the two sides hold different keys.
+    case tagMismatch
+    /// 422: the server does not accept the name.
+    case nameRefused
+    /// 400 or another 422: the request itself is wrong.
+    case badRequest
+    /// 425: sent too early; send again.
+    case tooEarly
+    /// 429 or 503.
+    case busy
+    /// 507: the server's disk or the token's quota is full.
+    case insufficientStorage
+    /// Another 5xx.
+    case serverError
+    /// An answer that the protocol does not know, or nonsense.
+    case unexpectedAnswer
+    /// Everything was sent and no answer came, and doing it twice may do harm.
+    case unclearEnd
+    /// No answer at all.
+    case transport(TransportError.Kind)
+  }
+
+  /// What went wrong, for decisions.
+  public var kind: Kind
+  /// What went wrong and what to do, for people; one sentence, no secret.
+  public var message: String
+  /// The server's wish (Retry-After).
+  public var retryAfter: Duration?
+
+  /// A failure of this kind.
+  public init(_ kind: Kind, _ message: String, retryAfter: Duration? = nil) {
+    self.kind = kind
+    self.message = message
+    self.retryAfter = retryAfter
+  }
+}

@@ -1,0 +1,21 @@
+/// One thing to ask of a destination.
+public enum UploadStep: Sendable {
+  /// Open a connection, ask for nothing (spec F2, stages 1 and 3).
+  case prewarm
+  /// Open an upload session.
+  case openSession(SessionOpening)
+  /// Ask which chunks the server holds, with their digests (spec D6).
+  case querySession(SessionIdentity)
+  /// Ask which chunks the server holds on its disk, where they outlive a power cut; it may take a while.
+  case secureSession(SessionIdentity)
+  /// Send one chunk.
+  case sendChunk(ChunkSending)
+  /// Publish the file.
+  case commit(SessionCommit)
+  /// Give the session up; what was sent is discarded.
+  case abort(SessionIdentity)
+  /// Send and publish a small file in one request.
+  case sendWholeFile(WholeFileSending)
+  /// Send and publish several small files in one request; only for a server that has offered it.
+  case sendBundle([WholeFileSending])
+}
