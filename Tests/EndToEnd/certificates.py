@@ -1,5 +1,6 @@
 """Certificates for tests, made with the openssl command: a private authority, and what can be wrong with a certificate."""
 
+import ssl
 import subprocess
 
 
@@ -55,3 +56,11 @@ subjectAltName = {hosts}
 def _openssl(*arguments):
     done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, f"openssl {arguments[0]}: {done.stderr}"
+
+
+def tls_1_3(certificate, key):
+    """What a server needs that speaks TLS 1.3 and nothing older."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(certificate, key)
+    return context

@@ -8,11 +8,12 @@ import tempfile
 
 import pytest
 
-from certificates import Authority
+from certificates import Authority, tls_1_3
 from form_servers import Form, nginx_is_there, php_is_there
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, unmount_lazily
 from s3_servers import PROGRAMS, Moto, Rclone
 from tamper import TamperingProxy
+from throttle import ThrottlingProxy
 
 
 def pytest_addoption(parser):
@@ -186,3 +187,18 @@ def tmpfs(folder):
     yield make
     for path in made:
         unmount_lazily(str(path))
+
+
+@pytest.fixture
+def new_front(authority):
+    """Fronts that do TLS 1.3."""
+    made = []
+
+    def make(server, rate=None):
+        name = f"front{len(made)}"
+        made.append(ThrottlingProxy(server.port, rate=rate, tls=tls_1_3(*authority.issue(name))))
+        return made[-1].__enter__()
+
+    yield make
+    for front in made:
+        front.__exit__()

@@ -10,6 +10,7 @@ import pathlib
 import socket
 import ssl
 
+from certificates import tls_1_3
 from throttle import ThrottlingProxy
 
 _PIECE_BYTES = 1 << 16
@@ -21,10 +22,7 @@ class Front(ThrottlingProxy):
     """Forwards to `target_port`, over TLS where `target_ca` says whom to trust."""
 
     def __init__(self, target_port, identity, target_ca=None):
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.minimum_version = ssl.TLSVersion.TLSv1_3
-        tls.load_cert_chain(*identity)
-        super().__init__(target_port, tls=tls)
+        super().__init__(target_port, tls=tls_1_3(*identity))
         self.target_tls = ssl.create_default_context(cafile=target_ca) if target_ca else None
         # Bytes of bodies that were forwarded.
         self.body_bytes = 0

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from harness import MOUNT_TOOL, clean_environment, wait_until, write_random
-from throttle import ThrottlingProxy
-from tus_servers import DraftServer, TusServer, tls_1_3
+from tus_servers import DraftServer, TusServer
 
 CHUNK = 4 << 20
 KINDS = {
@@ -36,21 +35,6 @@ def new_server(folder):
 @pytest.fixture(params=KINDS)
 def server(request, new_server):
     return new_server(request.param)
-
-
-@pytest.fixture
-def new_front(authority):
-    """Fronts that do TLS 1.3."""
-    made = []
-
-    def make(server, rate=None):
-        name = f"front{len(made)}"
-        made.append(ThrottlingProxy(server.port, rate=rate, tls=tls_1_3(*authority.issue(name))))
-        return made[-1].__enter__()
-
-    yield make
-    for front in made:
-        front.__exit__()
 
 
 @pytest.fixture

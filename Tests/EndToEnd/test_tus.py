@@ -9,8 +9,7 @@ import subprocess
 import pytest
 
 from harness import MOUNT_TOOL, clean_environment, wait_until, write_random
-from throttle import ThrottlingProxy
-from tus_servers import TusServer, tls_1_3
+from tus_servers import TusServer
 
 CHUNK = 4 << 20
 KINDS = {
@@ -42,21 +41,6 @@ def new_tus(folder):
 @pytest.fixture(params=KINDS)
 def tus(request, new_tus):
     return new_tus(request.param)
-
-
-@pytest.fixture
-def new_front(authority):
-    """Fronts that do TLS 1.3."""
-    made = []
-
-    def make(server, rate=None):
-        name = f"front{len(made)}"
-        made.append(ThrottlingProxy(server.port, rate=rate, tls=tls_1_3(*authority.issue(name))))
-        return made[-1].__enter__()
-
-    yield make
-    for front in made:
-        front.__exit__()
 
 
 @pytest.fixture

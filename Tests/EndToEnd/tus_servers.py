@@ -4,7 +4,6 @@ what a front needs to speak TLS 1.3 for them."""
 import http.client
 import json
 import pathlib
-import ssl
 import sys
 
 from harness import SOON, Program, Server, clean_environment
@@ -136,10 +135,3 @@ class DraftServer(Server):
     def _lines(self, name):
         path = self.folder / name
         return path.read_text().split("\n")[:-1] if path.is_file() else []
-
-
-def tls_1_3(certificate, key):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(certificate, key)
-    return context
