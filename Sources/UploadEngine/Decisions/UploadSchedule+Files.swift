@@ -123,6 +123,8 @@ extension UploadSchedule {
     case .writing, .ignored, .elsewhere:
       file.revision += 1
       endGrowth(&file)
+      // What was left for it has come, also for a file that is held back.
+      file.progress.isLeftForTheEnd = false
       files[snapshot.id] = file
       settleName(snapshot.id, at: now)
     case .ready:

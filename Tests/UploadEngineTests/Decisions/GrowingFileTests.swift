@@ -339,6 +339,21 @@ struct Recording {
     #expect(recording.harness.state(recording.file.id) == .complete)
   }
 
+  /// Regression: when the look at a growing file came just after its close, nothing of it was sent before its rename.
+  @Test func aTemporaryFileThatCouldNotBeFollowed_isSentOnceItIsComplete() {
+    var recording = Recording(named: "take.mov.part")
+    recording.write(0..<5500)
+    recording.harness.advance(by: .milliseconds(60))
+    let wasAsked = recording.look(canFollow: false)
+    #expect(wasAsked)
+    recording.close()
+    #expect(recording.harness.state(recording.file.id) == .held)
+    #expect(recording.send() == [0, 1, 2, 3, 4, 5])
+    recording.rename(to: "take.mov")
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+  }
+
   @Test func aTemporaryFileThatIsHeldCountsForNobodyWhoWaits() {
     var recording = Recording(named: "take.mov.part")
     recording.write(0..<5500)
