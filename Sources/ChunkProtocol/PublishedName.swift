@@ -72,6 +72,11 @@ public enum PublishedName {
     PercentCoding.bytes(of: text)
   }
 
+  /// What lies between the slashes of a path, byte by byte: to Swift a slash and a combining mark behind it are one character.
+  package static func components(of path: some StringProtocol) -> [String] {
+    path.utf8.split(separator: slash).map { String(decoding: $0, as: UTF8.self) }
+  }
+
   private static let slash = UInt8(ascii: "/")
   private static let dot = UInt8(ascii: ".")
   private static let percent = UInt8(ascii: "%")

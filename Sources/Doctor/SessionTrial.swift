@@ -1,4 +1,5 @@
 import Dispatch
+import Lookup
 import Synchronization
 import UploadEngine
 
@@ -56,8 +57,8 @@ extension Finding {
     var doubts: [String] = []
     switch held {
     case .held(let digests, _, _, _, let tokens, _):
-      let known = Set(digests.keys).union(tokens.keys)
-      if !acknowledged.isSubset(of: known) { doubts.append("it does not know all chunks that it has taken") }
+      let isKnown = acknowledged.allSatisfy { digests[$0] != nil || tokens[$0] != nil }
+      if !isKnown { doubts.append("it does not know all chunks that it has taken") }
     case .refused(let failure): doubts.append("it does not say what it holds: \(failure.message)")
     default: doubts.append("it does not say what it holds")
     }

@@ -2,7 +2,7 @@
 ///
 /// Names change (a tool writes `scan.part` and renames it), two names can share one inode, and a path can be reused by
 /// another file; uploads, resume records and the catalog are therefore keyed by this.
-public struct FileID: Hashable, Sendable, CustomStringConvertible {
+public struct FileID: Hashable, Comparable, Sendable, CustomStringConvertible {
   /// The first 64 bits.
   public let high: UInt64
   /// The last 64 bits.
@@ -27,6 +27,9 @@ public struct FileID: Hashable, Sendable, CustomStringConvertible {
   ) -> FileID {
     FileID(high: UInt64(bitPattern: time), low: generator.next())
   }
+
+  /// The order of the numbers, which is that of ``description``.
+  public static func < (left: FileID, right: FileID) -> Bool { (left.high, left.low) < (right.high, right.low) }
 
   /// 32 lower-case hexadecimal digits.
   public var description: String {

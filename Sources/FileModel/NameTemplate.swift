@@ -75,8 +75,8 @@ public struct NameTemplate: Hashable, Sendable {
     parts.contains { if case .sequence = $0 { true } else { false } }
   }
 
-  /// The file's name. Empty folders are left out, and so is the dot in front of an extension that is not there. A number that
-  /// is not known yet is shown as `{seq}`.
+  /// The file's name. Left out are empty folders, what has become `.` or `..`, and the dot in front of an extension that is not
+  /// there. A number that is not known yet is shown as `{seq}`.
   public func name(of facts: Facts) -> RelativePath {
     var bytes: [UInt8] = []
     for part in parts {
@@ -89,7 +89,9 @@ public struct NameTemplate: Hashable, Sendable {
         bytes += value
       }
     }
-    let folders = bytes.split(separator: UInt8(ascii: "/"))
+    let folders = bytes.split(separator: UInt8(ascii: "/")).filter {
+      !$0.elementsEqual(".".utf8) && !$0.elementsEqual("..".utf8)
+    }
     // Nothing is left of a template like {ext} for a file without one.
     return folders.isEmpty ? facts.path : RelativePath(bytes: Array(folders.joined(separator: [UInt8(ascii: "/")])))
   }

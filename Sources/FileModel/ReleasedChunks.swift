@@ -6,6 +6,8 @@
 package struct ReleasedChunks: Hashable, Sendable {
   /// More separate runs than this are not kept track of: their text still fits into an extended attribute.
   package static let runsMax = 128
+  /// No chunk is longer: one is read as a whole to see whether it is there after all.
+  private static let chunkBytesMax = 32 << 20
 
   package let chunkBytes: Int
   /// Chunk indices, in their order, never touching each other.
@@ -62,12 +64,13 @@ package struct ReleasedChunks: Hashable, Sendable {
     }
   }
 
-  /// A chunk is there after all.
+  /// A chunk is there after all. Where there would be too many separate runs it counts as missing still.
   package mutating func remove(_ index: UInt64) {
     guard let place = runs.firstIndex(where: { $0.contains(index) }) else { return }
-    let run = runs.remove(at: place)
+    let run = runs[place]
     let rest = [run.lowerBound..<index, index + 1..<run.upperBound].filter { !$0.isEmpty }
-    runs.insert(contentsOf: rest, at: place)
+    guard runs.count - 1 + rest.count <= Self.runsMax else { return }
+    runs.replaceSubrange(place...place, with: rest)
   }
 
   // MARK: - As text
@@ -80,9 +83,9 @@ package struct ReleasedChunks: Hashable, Sendable {
   /// What ``text`` says; nil for anything else.
   package init?(_ text: String) {
     let words = text.split(separator: " ")
-    guard let first = words.first, let chunkBytes = Int(first), chunkBytes > 0, words.count <= Self.runsMax + 1 else {
-      return nil
-    }
+    guard let first = words.first, let chunkBytes = Int(first), (1...Self.chunkBytesMax).contains(chunkBytes),
+      words.count <= Self.runsMax + 1
+    else { return nil }
     self.init(chunkBytes: chunkBytes)
     for word in words.dropFirst() {
       let ends = word.split(separator: "-", omittingEmptySubsequences: false).map { UInt64($0) }

@@ -1,5 +1,6 @@
 public import ChunkProtocol
 public import Integrity
+public import Lookup
 
 /// What is to be done. The driver runs effects in the order given, after it has let go of the core; what the store does
 /// comes back as an event.
@@ -59,7 +60,7 @@ public struct HeldChunks: Sendable {
   /// The session.
   public var facts: SessionFacts
   /// Its chunks.
-  public var chunks: [UInt32: ChunkFacts]
+  public var chunks: LookupTable<UInt32, ChunkFacts>
   /// When it ends by itself.
   public var expiresAt: Milliseconds
   /// Its receipt, once it is published; the chunks are then forgotten.

@@ -1,5 +1,6 @@
 public import ChunkProtocol
 public import Integrity
+public import Lookup
 
 /// What happened. Everything that the core decides follows from these and from the time that comes with each.
 public enum CoreEvent: Sendable {
@@ -30,7 +31,7 @@ public enum CoreEvent: Sendable {
   /// The store has made the session's directory, and has or has not reserved the space; or it could not.
   case sessionCreated(SessionID, Result<SpaceReservation, StoreFailure>)
   /// After a restart: the chunks whose bytes still have the digests of the journal.
-  case sessionVerified(SessionID, Result<[UInt32: ChunkFacts], StoreFailure>)
+  case sessionVerified(SessionID, Result<LookupTable<UInt32, ChunkFacts>, StoreFailure>)
   /// A whole file's header has arrived.
   case beginWholeFile(RequestID, WholeFileHead)
   /// A whole file's body is complete in memory.

@@ -17,12 +17,15 @@ public struct CredentialID: Hashable, Sendable {
 }
 
 /// Names an upload session; also the name of its directory.
-public struct SessionID: Hashable, Sendable {
+public struct SessionID: Hashable, Comparable, Sendable {
   /// Hexadecimal digits, chosen at random by the receiver.
   public let text: String
 
   /// Names the session with this text.
   public init(_ text: String) { self.text = text }
+
+  /// The order of the texts.
+  public static func < (left: SessionID, right: SessionID) -> Bool { left.text < right.text }
 }
 
 /// Milliseconds since 1970. The core has no clock: every event brings the time along.

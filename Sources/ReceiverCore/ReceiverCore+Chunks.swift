@@ -1,5 +1,7 @@
 import ChunkProtocol
 import Integrity
+import Lookup
+import OrderedCollections
 
 extension ReceiverCore {
   mutating func beginChunk(_ request: RequestID, _ head: ChunkHead) {

@@ -1,4 +1,6 @@
 import ChunkProtocol
+import Lookup
+import OrderedCollections
 
 extension ReceiverCore {
   mutating func commit(
@@ -36,7 +38,7 @@ extension ReceiverCore {
       facts: facts, receiptID: receiptID, waiters: [request], deadline: now + limits.commitWaitMax,
       graceDeadline: now + limits.commitGrace)
     sessions[id]?.phase = .committing(pending)
-    waitingSessions.insert(id)
+    waitingSessions.append(id)
     evaluateCommit(id)
   }
 
@@ -124,7 +126,7 @@ extension ReceiverCore {
       id: pending.receiptID, name: pending.facts.name, sizeBytes: pending.facts.sizeBytes,
       merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now)
     sessions[id]?.phase = .publishing(pending, receipt)
-    waitingSessions.remove(id)
+    waitingSessions.takeOut(id)
     let publication = Publication(
       receipt: receipt, credential: session.facts.credentialID, modifiedNanoseconds: pending.facts.modifiedNanoseconds,
       mode: pending.facts.mode, ifExists: pending.facts.ifExists)
@@ -144,7 +146,7 @@ extension ReceiverCore {
     case .success(let outcome):
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: session.facts.credentialID)
       sessions[id]?.phase = .published(receipt)
-      openSessions[session.facts.credentialID]?.remove(id)
+      openSessions[session.facts.credentialID]?.takeOut(id)
       sessions[id]?.held = [:]
       sessions[id]?.heldBeyond = 0
       sessions[id]?.proof = nil
@@ -157,7 +159,7 @@ extension ReceiverCore {
   /// The commit is refused; the session stays as it is and can be committed again.
   mutating func giveUp(_ id: SessionID, _ pending: UploadSession.PendingCommit, _ refusal: Refusal) {
     sessions[id]?.phase = .open
-    waitingSessions.remove(id)
+    waitingSessions.takeOut(id)
     for waiter in pending.waiters { refuse(waiter, refusal) }
   }
 
@@ -167,10 +169,10 @@ extension ReceiverCore {
     guard let session = sessions[id] else { return }
     if case .io = failure {
       sessions[id]?.unverifiedBeyond = session.heldBeyond
-      for index in session.held.keys { sessions[id]?.release(index) }
+      for index in session.held.keys.sorted() { sessions[id]?.release(index) }
       sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
     } else {
-      for index in session.held.keys where index >= chunkCount { sessions[id]?.release(index) }
+      for index in session.held.keys.sorted() where index >= chunkCount { sessions[id]?.release(index) }
     }
   }
 

@@ -1,3 +1,6 @@
+import Lookup
+import OrderedCollections
+
 extension ReceiverCore {
   /// How often old sessions are looked for.
   private static let expiryScanInterval: Milliseconds = 60_000
@@ -7,7 +10,7 @@ extension ReceiverCore {
       switch sessions[id]?.phase {
       case .committing: evaluateCommit(id)
       case .recovered(let parked, let isVerifying): unparkLate(id, parked, isVerifying)
-      default: waitingSessions.remove(id)
+      default: waitingSessions.takeOut(id)
       }
     }
     guard now >= nextExpiryScan else { return }
@@ -62,7 +65,7 @@ extension ReceiverCore {
 /// The names of sessions that ended by themselves, so that their clients are told apart from those who guess: a bounded
 /// number, the oldest goes first.
 struct ExpiredSessions: Sendable {
-  private var owners: [SessionID: CredentialID] = [:]
+  private var owners: LookupTable<SessionID, CredentialID> = [:]
   private var order: [SessionID] = []
   /// Where the oldest lies; the array is used as a ring once it is full.
   private var oldest = 0

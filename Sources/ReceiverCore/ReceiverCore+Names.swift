@@ -1,3 +1,6 @@
+import Lookup
+import OrderedCollections
+
 /// Of the publications under one name, the one that was asked for last is the one that stays.
 extension ReceiverCore {
   /// A name that something is published under.
@@ -78,9 +81,9 @@ extension ReceiverCore {
   mutating func setArriving(_ isArriving: Bool, _ request: RequestID, _ head: WholeFileHead) {
     let key = NameKey(credential: head.credential, name: head.name)
     if isArriving {
-      arriving[key, default: []].insert(request)
+      arriving[key, default: []].append(request)
     } else {
-      arriving[key]?.remove(request)
+      arriving[key]?.takeOut(request)
       if arriving[key]?.isEmpty == true { arriving[key] = nil }
     }
   }

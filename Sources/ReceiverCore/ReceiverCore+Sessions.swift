@@ -1,5 +1,7 @@
+public import Lookup
 import ChunkProtocol
 import Integrity
+import OrderedCollections
 
 extension ReceiverCore {
   mutating func openSession(_ request: RequestID, _ asked: SessionOpeningRequest) {
@@ -22,7 +24,7 @@ extension ReceiverCore {
       facts: facts, tagKey: tagKey(credential, facts), phase: .creating(waiters: [request]),
       writesLeft: writesMax(chunkBytes: opening.chunkBytes), lastChange: now)
     keys[key] = .session(asked.candidateID)
-    openSessions[asked.credential, default: []].insert(asked.candidateID)
+    openSessions[asked.credential, default: []].append(asked.candidateID)
     effects.append(.createSession(facts))
   }
 
@@ -135,7 +137,7 @@ extension ReceiverCore {
     if let failure { return refuse(request, failure.refusal) }
     guard let session = sessions[id] else { return refuse(request, .sessionGone) }
     var held = heldChunks(of: session)
-    held.chunks = secured.filter { session.held[$0.key] == $0.value }
+    held.chunks = secured.filter { session.held[$0] == $1 }
     held.isDurable = true
     held.knownChainTip = nil
     reply(request, .held(held))
@@ -165,7 +167,7 @@ extension ReceiverCore {
     case .open, .published: break
     }
     // Chunk requests under way are answered when their next event finds no session.
-    for queue in session.writing.values {
+    for (_, queue) in session.writing.sorted() {
       for waiting in queue.waiting {
         stages[waiting] = nil
         refuse(waiting, refusal)
@@ -177,9 +179,9 @@ extension ReceiverCore {
 
   private mutating func forget(_ session: UploadSession) {
     let id = session.facts.sessionID
-    sessions[id] = nil
-    waitingSessions.remove(id)
-    openSessions[session.facts.credentialID]?.remove(id)
+    sessions.takeOut(id)
+    waitingSessions.takeOut(id)
+    openSessions[session.facts.credentialID]?.takeOut(id)
     let key = Key(credential: session.facts.credentialID, text: session.facts.idempotencyKey)
     if case .session(id) = keys[key] { keys[key] = nil }
   }
@@ -188,14 +190,12 @@ extension ReceiverCore {
 extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
   public mutating func recover(
-    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: [UInt32: UInt32] = [:]
+    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32> = [:]
   ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
     sessions[facts.sessionID]?.isReliedUpon = !recordedChunks.isEmpty
     guard let session = sessions[facts.sessionID] else { return }
-    sessions[facts.sessionID]?.unverifiedBeyond = recordedChunks.reduce(0) {
-      $0 &+ session.bytesBeyond($1.key, $1.value)
-    }
+    sessions[facts.sessionID]?.unverifiedBeyond = recordedChunks.sum { session.bytesBeyond($0, $1) }
   }
 
   /// Takes over a session that was published before the start.
@@ -219,7 +219,7 @@ extension ReceiverCore {
       lastChange: lastChange)
     keys[Key(credential: facts.credentialID, text: facts.idempotencyKey)] = .session(facts.sessionID)
     if case .published = phase { return }
-    openSessions[facts.credentialID, default: []].insert(facts.sessionID)
+    openSessions[facts.credentialID, default: []].append(facts.sessionID)
   }
 
   /// Keeps an event until the session is verified, and starts that; false when there is nothing to wait for.
@@ -232,19 +232,19 @@ extension ReceiverCore {
     }
     parked.append(.init(request: request, event: event, deadline: now + limits.verificationWaitMax))
     sessions[id]?.phase = .recovered(parked: parked, isVerifying: true)
-    waitingSessions.insert(id)
+    waitingSessions.append(id)
     if !isVerifying { effects.append(.verifySession(id)) }
     return true
   }
 
-  mutating func sessionVerified(_ id: SessionID, _ result: Result<[UInt32: ChunkFacts], StoreFailure>) {
+  mutating func sessionVerified(_ id: SessionID, _ result: Result<LookupTable<UInt32, ChunkFacts>, StoreFailure>) {
     guard let session = sessions[id], case .recovered(let parked, _) = session.phase else { return }
-    waitingSessions.remove(id)
+    waitingSessions.takeOut(id)
     switch result {
     case .success(let chunks):
       sessions[id]?.phase = .open
       sessions[id]?.unverifiedBeyond = 0
-      for (index, chunk) in chunks { sessions[id]?.hold(chunk, at: index) }
+      for (index, chunk) in chunks.sorted() { sessions[id]?.hold(chunk, at: index) }
       for event in parked { dispatch(event.event) }
     case .failure(let failure):
       // Tried again at the next touch.

@@ -1,3 +1,6 @@
+import Lookup
+import OrderedCollections
+
 extension ReceiverCore {
   /// Why so many more bytes cannot be taken; nil when they can.
   mutating func spaceRefusal(_ bytes: UInt64, for credential: CredentialID, freeBytes: UInt64) -> Refusal? {

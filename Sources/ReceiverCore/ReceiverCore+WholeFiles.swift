@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Integrity
+import Lookup
 
 extension ReceiverCore {
   mutating func beginWholeFile(_ request: RequestID, _ head: WholeFileHead) {

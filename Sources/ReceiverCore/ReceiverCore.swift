@@ -1,4 +1,6 @@
 import Integrity
+import Lookup
+import OrderedCollections
 
 /// The receiver's rules: sessions, idempotency keys, chunks, commits, quotas, expiry and receipts. A value without clock
 /// and I/O: events go in with the time, effects come out, so that a simulation can run it as it is.
@@ -29,16 +31,16 @@ public struct ReceiverCore: Sendable {
   }
 
   var limits: CoreLimits
-  var credentials: [CredentialID: CoreCredential]
-  var sessions: [SessionID: UploadSession] = [:]
+  var credentials: LookupTable<CredentialID, CoreCredential>
+  var sessions: OrderedDictionary<SessionID, UploadSession> = [:]
   /// The sessions that are not published.
-  var openSessions: [CredentialID: Set<SessionID>] = [:]
-  var keys: [Key: KeyUse] = [:]
-  var stages: [RequestID: Stage] = [:]
+  var openSessions: LookupTable<CredentialID, OrderedSet<SessionID>> = [:]
+  var keys: LookupTable<Key, KeyUse> = [:]
+  var stages: LookupTable<RequestID, Stage> = [:]
   /// The bytes of the whole files in ``stages``.
-  var wholeFileBytes: [CredentialID: UInt64] = [:]
+  var wholeFileBytes: LookupTable<CredentialID, UInt64> = [:]
   /// Whole files whose body is arriving, by their name.
-  var arriving: [NameKey: Set<RequestID>] = [:]
+  var arriving: LookupTable<NameKey, OrderedSet<RequestID>> = [:]
   /// Published sessions and finished whole files, oldest first, with the time of publication.
   var finished: [(key: Key, at: Milliseconds)] = []
   /// Entries of `finished` that were dropped; the array is compacted now and then, so that dropping is cheap.
@@ -46,22 +48,23 @@ public struct ReceiverCore: Sendable {
   /// Sessions that ended by themselves, and whose they were. A restart forgets them.
   var expired = ExpiredSessions()
   /// What lies under each root, where a quota makes that matter.
-  var publishedBytes: [CredentialID: UInt64] = [:]
+  var publishedBytes: LookupTable<CredentialID, UInt64> = [:]
   /// Sessions with something that runs out: waiting commits and parked requests.
-  var waitingSessions: Set<SessionID> = []
+  var waitingSessions: OrderedSet<SessionID> = []
   /// What was held when somebody asked for it to be on the disk; as many as may be parked.
-  var securing: [RequestID: [UInt32: ChunkFacts]] = [:]
+  var securing: LookupTable<RequestID, LookupTable<UInt32, ChunkFacts>> = [:]
   /// Names that the store is publishing, each with the publications that wait for it.
-  var publishing: [NameKey: [WaitingPublication]] = [:]
+  var publishing: LookupTable<NameKey, [WaitingPublication]> = [:]
   var now: Milliseconds = 0
   var nextExpiryScan: Milliseconds = 0
-  var nextMeasurement: [CredentialID: Milliseconds] = [:]
+  var nextMeasurement: LookupTable<CredentialID, Milliseconds> = [:]
   var effects: [CoreEffect] = []
 
   /// A core that knows the credentials and nothing else.
   public init(limits: CoreLimits, credentials: [CoreCredential]) {
     self.limits = limits
-    self.credentials = Dictionary(credentials.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+    // Of several with one token the first counts.
+    self.credentials = LookupTable(credentials.reversed().map { ($0.id, $0) })
   }
 
   /// Takes note of what happened and says what to do.

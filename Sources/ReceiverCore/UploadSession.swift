@@ -1,3 +1,5 @@
+import Lookup
+
 /// One session as the core sees it.
 struct UploadSession: Sendable {
   /// Where a session is in its life.
@@ -75,14 +77,14 @@ struct UploadSession: Sendable {
   let tagKey: [UInt8]
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
-  var held: [UInt32: ChunkFacts] = [:]
+  var held: LookupTable<UInt32, ChunkFacts> = [:]
   /// Of what is held, the bytes that lie beyond the stated size.
   var heldBeyond: UInt64 = 0
   /// Likewise of what is on record and not believed before it has been read: it takes its space all the same.
   var unverifiedBeyond: UInt64 = 0
   /// Of what is held; nil once a chunk was taken back, and after a restart.
   var proof: HeldProof?
-  var writing: [UInt32: WriteQueue] = [:]
+  var writing: LookupTable<UInt32, WriteQueue> = [:]
   /// Requests whose header was accepted and that are not yet answered.
   var inFlightCount = 0
   var inFlightBeyond: UInt64 = 0

@@ -1,3 +1,5 @@
+public import Lookup
+
 /// A request's body, complete and verified, in pieces.
 public protocol BodyBytes: Sendable {
   /// The number of bytes in all pieces.
@@ -53,7 +55,7 @@ public protocol UploadStore: Sendable {
   /// Brings to the disk what was written to a session before the call.
   func secure(_ session: SessionID) throws(StoreFailure)
   /// The recorded chunks whose bytes are really there.
-  func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts]
+  func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts>
   /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.
   func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
   /// Publishes verified whole files likewise; what they need of the disk they share. The names are different ones.
@@ -69,7 +71,7 @@ public protocol UploadStore: Sendable {
 /// What a store found at the start.
 public struct RecoveredState: Sendable {
   /// Sessions that are not published, with the time of their last change and the sizes of the chunks on record.
-  public var open: [(facts: SessionFacts, lastChange: Milliseconds, recordedChunks: [UInt32: UInt32])] = []
+  public var open: [(facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32>)] = []
   /// Sessions that are published.
   public var published: [(facts: SessionFacts, receipt: ReceiptFacts)] = []
   /// Whole files that are published, oldest first.

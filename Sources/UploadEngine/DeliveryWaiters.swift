@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Synchronization
 
 /// Who waits for the delivery of which file. They are called with no lock held, each once.
@@ -10,7 +11,7 @@ final class DeliveryWaiters: Sendable {
   }
 
   private struct State {
-    var waiters: [FileID: [Waiter]] = [:]
+    var waiters: LookupTable<FileID, [Waiter]> = [:]
     var lastNumber: UInt64 = 0
   }
 
@@ -51,7 +52,7 @@ final class DeliveryWaiters: Sendable {
   func endAll() {
     let all = state.withLock { state -> [Waiter] in
       defer { state.waiters = [:] }
-      return state.waiters.values.flatMap { $0 }
+      return state.waiters.sorted().flatMap(\.value)
     }
     for waiter in all { waiter.whenKnown(.failed) }
   }

@@ -39,6 +39,10 @@ extension Logger {
       warning(
         "an earlier upload of the file cannot be gone on with; the file is kept and sent again",
         metadata: ["path": "\(path.displayText)", "reason": "\(reason)"])
+    case .notSent(_, let path):
+      error(
+        "a chunk was chosen and could not be sent; this is a mistake of uploadfs, please report it",
+        metadata: ["path": "\(path.displayText)"])
     case .missingFromSpool(_, let path):
       warning(
         "a file that was still to be delivered is no longer in the spool",

@@ -1,4 +1,5 @@
 import Logging
+import Lookup
 import Synchronization
 
 /// Looks, at the start and once a day, for sessions that are left over at a destination where they stay until somebody ends
@@ -9,7 +10,7 @@ import Synchronization
 final class SessionSweep: Sendable {
   /// What it asks of the engine.
   struct Source: Sendable {
-    var sessionsInUse: @Sendable () -> Set<String>
+    var sessionsInUse: @Sendable () -> LookupSet<String>
     var endSessions: @Sendable ([String]) -> Void
     var makeRequestID: @Sendable () -> HTTPRequestID
   }
@@ -110,7 +111,7 @@ final class SessionSweep: Sendable {
   private func forget(_ sessions: [String]) {
     guard !sessions.isEmpty else { return }
     do throws(StorageError) {
-      try catalog.note(sessions: Dictionary(uniqueKeysWithValues: sessions.map { ($0, Int64?.none) }))
+      try catalog.note(sessions: LookupTable(sessions.map { ($0, nil) }))
     } catch {
       logger.warning("cannot forget sessions that have ended", metadata: ["error": "\(error)"])
     }

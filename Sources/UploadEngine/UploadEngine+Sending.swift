@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Synchronization
 
 /// From an order to a request and back to its outcome.

@@ -1,5 +1,6 @@
 public import FileModel
 public import Logging
+import Lookup
 import Synchronization
 
 /// Delivers captured files: hears what the filesystem reports, asks the ``UploadSchedule`` what follows, and does it.
@@ -65,7 +66,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private let counters = PipelineCounters()
   let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
-  let sentCounters = Mutex<[HTTPRequestID: SentByteCounter]>([:])
+  let sentCounters = Mutex<LookupTable<HTTPRequestID, SentByteCounter>>([:])
   private let waiters = DeliveryWaiters()
   private let alarm = EngineAlarm()
   /// Earlier runs are known, or nobody wants to know any more.

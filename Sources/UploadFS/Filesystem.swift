@@ -71,10 +71,11 @@ public final class Filesystem: Sendable, FileContents {
       configuration: configuration, sink: sink, virtualTree: virtualTree, spaceSource: nil, instance: nil)
   }
 
-  /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends.
+  /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, and `pause` for the
+  /// pauses of writers that find no space.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
-    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?
+    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
@@ -84,7 +85,7 @@ public final class Filesystem: Sendable, FileContents {
     root = spool.captures
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
-    pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2))
+    pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
     marksWriters = SpoolMark.areKept(in: spool.captures)
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     canRelease = Atomic(marksWriters && configuration.rules.haveReleases)

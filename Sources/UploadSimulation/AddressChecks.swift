@@ -1,13 +1,14 @@
+import Lookup
 import UploadEngine
 
 /// Where requests go: not to an address that has just failed while there is one that has not.
 struct AddressChecks {
   private enum Latest { case good, failed, unclear }
 
-  private var latest: [EndpointID: Latest] = [:]
+  private var latest: LookupTable<EndpointID, Latest> = [:]
 
   /// What is wrong with sending there; nil when nothing is.
-  func sent(_ endpoint: EndpointID, of count: Int) -> String? {
+  func sent(_ endpoint: EndpointID, of count: Int) -> TraceLine? {
     guard latest[endpoint] == .failed else { return nil }
     let better = (0..<count).map { EndpointID($0) }.first { latest[$0] == nil || latest[$0] == .good }
     return better.map { "a request goes to address \(endpoint.index), which failed, and not to \($0.index)" }
@@ -15,6 +16,11 @@ struct AddressChecks {
 
   /// Any answer is one; what the client cancelled may have been given up by a watchdog or not be wanted any more.
   mutating func ended(_ endpoint: EndpointID, _ outcome: StepOutcome) {
+    if case .each(let outcomes) = outcome, outcomes.contains(where: { if case .refused = $0 { true } else { false } }) {
+      // The address answers, and says of a file that it cannot be used now.
+      latest[endpoint] = .unclear
+      return
+    }
     guard case .refused(let failure) = outcome else {
       latest[endpoint] = .good
       return

@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 import UploadEngine
 
 /// Watches what the client asks for: how much at once, what twice, how fast while it fails, where, and for how long.
@@ -12,14 +14,14 @@ final class ClientChecks {
   private static let failuresPerSecondMax = 150
 
   private unowned let world: World
-  private var inFlight: [HTTPRequestID: SendOrder] = [:]
+  private var inFlight: OrderedDictionary<HTTPRequestID, SendOrder> = [:]
   private var deadlines: DeadlineChecks
   private var addresses = AddressChecks()
   /// What memory allows now.
   var budget = MemoryBudget.full
   private var takesLZ4 = false
   /// What the client was told is stored.
-  private var acknowledged: [ChunkPlace: ChunkDigest] = [:]
+  private var acknowledged: LookupTable<ChunkPlace, ChunkDigest> = [:]
   private var failureTimes: [Int64] = []
 
   init(_ world: World, _ network: SimulatedNetwork) {
@@ -40,18 +42,18 @@ final class ClientChecks {
 
   func buffers(_ count: Int) {
     let limit = min(world.scenario.limits.buffers, budget.buffers) + world.scenario.limits.smallBuffers
-    if count > limit { world.fail("buffers", "\(count) buffers are in use, \(limit) are allowed") }
+    if count > limit { world.fail(.buffers, "\(count) buffers are in use, \(limit) are allowed") }
   }
 
   func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
     checkAlone(order.order)
-    if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail("address", wrong) }
+    if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
     deadlines.sent(order, attempts: attempts)
     inFlight[order.id] = order.order
     checkCount(order.order)
     guard case .chunk(let session, let index, let digest, _, _) = order.order else { return }
     if acknowledged[ChunkPlace(session: session.id, index: index)] == digest {
-      world.fail("resent", "chunk \(index) of \(session.id) is sent again although it was acknowledged")
+      world.fail(.resending, "chunk \(index) of \(session.id) is sent again although it was acknowledged")
     }
   }
 
@@ -59,10 +61,10 @@ final class ClientChecks {
     let bodies = inFlight.values.filter { $0.isBody }.count
     let controls = inFlight.values.filter { $0.isControl }.count
     if order.isBody, bodies > min(world.scenario.limits.parallelChunks, budget.chunksInFlight) {
-      world.fail("parallelism", "\(bodies) requests with bodies are under way")
+      world.fail(.parallelism, "\(bodies) requests with bodies are under way")
     }
     if controls > world.scenario.limits.controlRequests {
-      world.fail("parallelism", "\(controls) requests without bodies are under way")
+      world.fail(.parallelism, "\(controls) requests without bodies are under way")
     }
   }
 
@@ -70,14 +72,14 @@ final class ClientChecks {
   private func checkAlone(_ order: SendOrder) {
     for other in inFlight.values {
       for mine in order.wholeFiles where other.wholeFiles.contains(where: { $0.file == mine.file }) {
-        world.fail("double commit", "two requests publish \(mine.path.displayText) at once")
+        world.fail(.singlePublication, "two requests publish \(mine.path.displayText) at once")
       }
       switch (order, other) {
       case (.commit(let mine), .commit(let others)) where mine.session.id == others.session.id:
-        world.fail("double commit", "two commits of session \(mine.session.id) are under way")
+        world.fail(.singlePublication, "two commits of session \(mine.session.id) are under way")
       case (.chunk(let mine, let index, _, _, _), .chunk(let others, let otherIndex, _, _, _))
       where mine.id == others.id && index == otherIndex:
-        world.fail("double chunk", "two requests for chunk \(index) of \(mine.id) are under way")
+        world.fail(.singleChunk, "two requests for chunk \(index) of \(mine.id) are under way")
       default: break
       }
     }
@@ -116,13 +118,13 @@ final class ClientChecks {
     failureTimes.append(now)
     failureTimes.removeAll { $0 < now - 1_000_000_000 }
     if failureTimes.count > Self.failuresPerSecondMax {
-      world.fail("pace", "\(failureTimes.count) requests have failed within a second")
+      world.fail(.pace, "\(failureTimes.count) requests have failed within a second")
     }
   }
 
   /// A body travels compressed; only where the receiver has said that it takes that.
   func compressed(_ request: HTTPRequestID) {
-    if !takesLZ4 { world.fail("encoding", "request \(request.value) is compressed, and nobody asked for that") }
+    if !takesLZ4 { world.fail(.encoding, "request \(request.value) is compressed, and the server did not offer that") }
   }
 
   func know(_ record: ResumeRecord) { deadlines.know(nonce: record.nonce, of: record.fileID) }
@@ -134,7 +136,7 @@ final class ClientChecks {
   func checkDeadlines() { deadlines.check() }
 
   func checkIdle() {
-    if !inFlight.isEmpty { world.fail("leak", "\(inFlight.count) requests were never answered") }
+    if !inFlight.isEmpty { world.fail(.leaks, "\(inFlight.count) requests were never answered") }
   }
 }
 

@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 import UploadEngine
 
 /// Watches the watchdogs: what does not move is ended in time, what moves is left alone, and a file that is stuck connects
@@ -21,15 +23,17 @@ struct DeadlineChecks {
 
   private unowned let world: World
   private unowned let network: SimulatedNetwork
-  private var files: [[UInt8]: FileID] = [:]
-  private var bodies: [HTTPRequestID: Body] = [:]
-  private var failures: [Place: Int] = [:]
+  private var files: LookupTable<[UInt8], FileID> = [:]
+  private var bodies: OrderedDictionary<HTTPRequestID, Body> = [:]
+  private var failures: LookupTable<Place, Int> = [:]
   /// When something of a file was acknowledged, or its first body went out.
-  private var progress: [FileID: Int64] = [:]
+  private var progress: LookupTable<FileID, Int64> = [:]
+  /// When anything was acknowledged while more was under way, or the first body went out after nothing was; nil without one.
+  private var acknowledgedAt: Int64?
   /// When a file came further than since its latest acknowledgement, or did something about not coming further.
-  private var stillSince: [FileID: (at: Int64, sent: Int)] = [:]
-  private var lastEnd: [FileID: Int64] = [:]
-  private var mustReconnect: Set<FileID> = []
+  private var stillSince: LookupTable<FileID, (at: Int64, sent: Int)> = [:]
+  private var lastEnd: LookupTable<FileID, Int64> = [:]
+  private var mustReconnect: LookupSet<FileID> = []
 
   init(_ world: World, _ network: SimulatedNetwork) {
     self.world = world
@@ -41,13 +45,17 @@ struct DeadlineChecks {
     bodies = [:]
     failures = [:]
     progress = [:]
+    acknowledgedAt = nil
     stillSince = [:]
     lastEnd = [:]
     mustReconnect = []
   }
 
   /// Nobody expects progress while the destination is not to be had.
-  mutating func destinationIsUnavailable() { stillSince = [:] }
+  mutating func destinationIsUnavailable() {
+    stillSince = [:]
+    acknowledgedAt = nil
+  }
 
   mutating func know(nonce: [UInt8], of file: FileID) { files[nonce] = file }
 
@@ -56,10 +64,11 @@ struct DeadlineChecks {
     let places = places(of: order.order)
     for place in places where order.opensConnection || !order.order.isBody { stillSince[place.file] = nil }
     for place in places where mustReconnect.remove(place.file) != nil && !order.opensConnection {
-      world.fail("reconnect", "\(place.file.short) is stuck and goes on over the connections that it has")
+      world.fail(.reconnection, "\(place.file) is stuck and goes on over the connections that it has")
     }
     guard let first = places.first, order.order.isBody else { return }
     let now = world.time.nanoseconds
+    acknowledgedAt = acknowledgedAt ?? now
     for place in places {
       forgetIdleTime(of: place.file)
       progress[place.file] = progress[place.file] ?? now
@@ -75,6 +84,7 @@ struct DeadlineChecks {
       lastEnd[place.file] = world.time.nanoseconds
       switch outcome.ofMember(index) {
       case .chunkStored, .published:
+        acknowledgedAt = bodies.isEmpty ? nil : world.time.nanoseconds
         failures[place] = nil
         progress[place.file] = world.time.nanoseconds
         stillSince[place.file] = (world.time.nanoseconds, 0)
@@ -94,7 +104,7 @@ struct DeadlineChecks {
   /// The file has made no progress for a minute.
   mutating func stuck(_ file: FileID) { mustReconnect.insert(file) }
 
-  /// A body that moved lately is only cancelled with its file, or when the file has stood still.
+  /// A body that moved lately is only cancelled with its file, or when the file has stood still, or everything.
   func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
     guard let body = bodies[request], isWanted(body.file), let moved = network.progress(request)?.movedAt else {
       return
@@ -102,8 +112,9 @@ struct DeadlineChecks {
     let now = world.time.nanoseconds
     let hasMoved = now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
     let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack
-    if hasMoved, now - (progress[body.file] ?? now) < sessionTime {
-      world.fail("impatience", "request \(request.value) is cancelled although it moves")
+    let globalTime = UploadConstants.watchdogGlobal.nanoseconds - Self.slack
+    if hasMoved, now - (progress[body.file] ?? now) < sessionTime, now - (acknowledgedAt ?? now) < globalTime {
+      world.fail(.patience, "request \(request.value) is cancelled although it moves")
     }
   }
 
@@ -119,12 +130,14 @@ struct DeadlineChecks {
         body.attempts == 0 ? UploadConstants.chunkTimeoutBase : UploadConstants.watchdogSession, .seconds(slowest))
       let stood = now - max(movedAt, body.sentAt)
       if stood > patience.nanoseconds + Self.slack {
-        world.fail("deadline", "request \(request.value) has not moved for \(stood / 1_000_000_000) s")
+        world.fail(.deadline, "request \(request.value) has not moved for \(stood / 1_000_000_000) s")
       }
       if sent > stillSince[body.file]?.sent ?? .max { stillSince[body.file] = (now, sent) }
       let still = now - (stillSince[body.file]?.at ?? now)
-      if still > UploadConstants.watchdogGlobal.nanoseconds {
-        world.fail("stuck", "\(body.file.short) has come no further for \(still / 1_000_000_000) s")
+      // A watchdog that barks while its file rests is not heard before the next one.
+      let stillMax = (max(UploadConstants.watchdogSession, .seconds(slowest)) + UploadConstants.retryMaxDelay) * 2
+      if still > stillMax.nanoseconds + Self.slack {
+        world.fail(.standstill, "\(body.file) has come no further for \(still / 1_000_000_000) s")
       }
     }
   }

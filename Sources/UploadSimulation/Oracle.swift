@@ -1,20 +1,22 @@
 import ChunkProtocol
 import FileModel
 import Integrity
+import Lookup
+import OrderedCollections
 import UploadEngine
 
 /// Knows what may be published: for each name every content that a file had under it while nobody was writing. And what was
 /// published, and which receipt was given for it.
 final class Oracle {
-  var report: (_ invariant: String, _ detail: String) -> Void = { _, _ in }
-  private var legitimate: [String: Set<[UInt8]>] = [:]
-  private var receipts: [String: [UInt8]] = [:]
+  var report: (_ invariant: Invariant, _ detail: TraceLine) -> Void = { _, _ in }
+  private var legitimate: LookupTable<String, LookupSet<[UInt8]>> = [:]
+  private var receipts: LookupTable<String, [UInt8]> = [:]
   /// What lies only at the receiver now.
-  private(set) var evicted: [String: [UInt8]] = [:]
+  private(set) var evicted: OrderedDictionary<String, [UInt8]> = [:]
   /// What is shown under a name.
   var look: (String) -> [UInt8]? = { _ in nil }
   private(set) var settledCount = 0
-  private(set) var deliveries: [RelativePath: Int64] = [:]
+  private(set) var deliveries: LookupTable<RelativePath, Int64> = [:]
   private(set) var publicationCount = 0
 
   /// Nobody is writing this file now.
@@ -26,10 +28,10 @@ final class Oracle {
   /// The receiver shows these bytes under this name.
   func shown(_ bytes: [UInt8], name: String) {
     if TemporaryNameRule.standard.matches(RelativePath(name).lastComponent) {
-      report("publication", "\(name) is temporary and was published")
+      report(.publication, "\(name) is temporary and was published")
     } else if legitimate[name]?.contains(bytes) != true {
       report(
-        "publication", "\(name) was published with \(bytes.count) bytes that it never had while nobody was writing")
+        .publication, "\(name) was published with \(bytes.count) bytes that it never had while it had no writer")
     }
   }
 
@@ -44,7 +46,7 @@ final class Oracle {
   func evicted(_ bytes: [UInt8], names: [RelativePath]) {
     for name in names where !TemporaryNameRule.standard.matches(name.lastComponent) {
       let published = PublishedName.encode(name.bytes)
-      if look(published) != bytes { report("eviction", "\(published) is removed and lies nowhere else") }
+      if look(published) != bytes { report(.eviction, "\(published) is removed and lies nowhere else") }
       evicted[published] = bytes
     }
   }

@@ -1,7 +1,8 @@
 public import Destinations
 
 /// Mistakes that the simulation can make on purpose, to show that its invariants notice them. Each is planted in what the
-/// simulation puts around the real code, so no program that is shipped can make them this way.
+/// simulation puts around the real code, so no program that is shipped can make them this way; those of the schedule by
+/// changing what goes into it and what it says.
 public enum PlantedBug: String, CaseIterable, Sendable {
   /// A change is not announced, and a read counts although the file changed meanwhile.
   case skipEpochCheck = "skip-epoch-check"
@@ -57,6 +58,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case hideProgress = "hide-progress"
   /// Watchdogs are told that everything moves.
   case pretendProgress = "pretend-progress"
+  /// Watchdogs are told that each request comes further than those before it.
+  case pretendAdvance = "pretend-advance"
   /// A file's last request waits for a while.
   case dawdle = "dawdle"
   /// The receiver keeps the files of sessions that have ended.
@@ -80,6 +83,19 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What was given up is read as zeros.
   case readHoles = "read-holes"
 
+  /// The schedule has two requests send one chunk at the same time.
+  case doubleChunk = "double-chunk"
+  /// The schedule asks a question in more requests than it may have under way.
+  case overbook = "overbook"
+  /// The schedule does not say that a delivered file's entry is to be written.
+  case loseRecord = "lose-record"
+  /// The schedule has a stuck file go on over the connections that it has.
+  case keepConnections = "keep-connections"
+  /// A session has a name that no resume record can hold.
+  case endlessSessionName = "endless-session-name"
+  /// Something happens again and again, and time hardly passes.
+  case spin = "spin"
+
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
@@ -87,26 +103,67 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .hideRewrites: .recorders
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
-      .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired:
+      .ignoreEpochAtCommit, .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .dawdle, .keepExpired,
+      .doubleChunk, .loseRecord, .endlessSessionName, .spin:
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
-    case .dropCancels, .hideProgress, .pretendProgress: .hangs
+    case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
+    case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
     case .releaseUnsecured, .releaseUnrecorded, .readHoles: .shortage
     case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
     case .publishUnverified: .proxy
-    case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters:
+    case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters,
+      .overbook:
       .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
     }
   }
 
-  /// The first seed of `seeds` with which the simulation finds the mistake, and holds without it.
+  /// What has to find it.
+  public var invariant: Invariant {
+    switch self {
+    case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .skipDataSync,
+      .believeChunkJournal, .forgetDeadWriters, .readHoles:
+      .publication
+    case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
+    case .completeBeforeDurable: .durability
+    case .acknowledgeBeforeWrite, .publishUnverified, .storeEncoded: .acknowledgement
+    case .resendAcknowledged: .resending
+    case .doubleCommit: .singlePublication
+    case .doubleChunk: .singleChunk
+    case .overbook: .parallelism
+    case .ignoreMemory: .buffers
+    case .leakBuffer, .loseCompletion: .leaks
+    case .retryWithoutDelay: .pace
+    case .compressUnasked: .encoding
+    case .endlessSessionName: .resumeRecord
+    case .stayAtFirstAddress: .address
+    case .dropCancels, .pretendProgress: .deadline
+    case .hideProgress: .patience
+    case .keepConnections: .reconnection
+    case .pretendAdvance: .standstill
+    case .evictUndelivered: .eviction
+    case .forgetUsage: .quota
+    case .loseRecord: .progress
+    case .wrongChain, .forgetFileAtRestart, .damagedRecordHidesFile, .releaseBufferEarly, .releaseUnsecured,
+      .releaseUnrecorded, .skipNameSync:
+      .delivery
+    case .dawdle: .tail
+    case .keepExpired: .expiry
+    case .spin: .events
+    }
+  }
+
+  /// It has to be found within so many seeds.
+  public static let seedsMax: UInt64 = 500
+
+  /// The first seed of `seeds` with which the simulation finds the mistake by its invariant, and holds without it.
   public func seedThatFinds(among seeds: Range<UInt64>) throws(DestinationError) -> (UInt64, Violation)? {
     for seed in seeds {
       let result = try Simulation(seed: seed, scenario: scenario, bug: self).run()
-      guard let violation = result.violation else { continue }
+      guard let violation = result.violation, violation.invariant == invariant else { continue }
       if try Simulation(seed: seed, scenario: scenario).run().violation == nil { return (seed, violation) }
     }
     return nil

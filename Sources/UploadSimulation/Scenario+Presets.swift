@@ -1,3 +1,5 @@
+import Lookup
+
 extension Scenario {
   static let calm = Scenario("calm")
 
@@ -138,6 +140,16 @@ extension Scenario {
     $0.seconds = 100...900
   }
 
+  /// A path that drops large packets and says nothing of it, for longer than every watchdog waits: questions are answered, and
+  /// bodies begin and come no further.
+  static let blackHole = Scenario("black-hole") {
+    $0.hangingTimes = 0.5
+    $0.hangingTime = .seconds(300)...(.seconds(700))
+    $0.hangsOnlyBodies = true
+    $0.isTransportBlind = true
+    $0.seconds = 400...900
+  }
+
   /// Days go by, records and keys are lost, local copies are removed.
   static let ages = Scenario("ages") {
     $0.crash(perMinute: 3)
@@ -184,8 +196,7 @@ extension Scenario {
   /// All that can be asked for by name; a seed without a name takes its turn among them.
   public static let all = [
     calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages,
-    quota, shortage,
-    everything,
+    quota, shortage, everything, blackHole,
   ]
 
   /// The one with this name.

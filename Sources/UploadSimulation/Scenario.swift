@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import UploadEngine
 
 /// What is simulated, as knobs: how much is written, how likely each trouble is, and how small everything is.
@@ -69,6 +70,10 @@ public struct Scenario: Hashable, Sendable {
   var hangs = 0.0
   /// Times in which all requests are, for each virtual minute.
   var hangingTimes = 0.0
+  /// How long such a time is.
+  var hangingTime: ClosedRange<Duration> = .seconds(1)...(.seconds(700))
+  /// They swallow large requests only.
+  var hangsOnlyBodies = false
   /// Times in which the link is thirty times slower, for each virtual minute.
   var slowTimes = 0.0
   /// The transport notices neither that nothing moves nor that no answer comes: only the watchdogs do.
@@ -107,7 +112,7 @@ public struct Scenario: Hashable, Sendable {
   /// What may lie at the receiver until the faults end.
   var quotaBytes: UInt64?
   /// Codes with which a file may have failed at the end, because somebody has to act.
-  var legitimateFailures: Set<String> = []
+  var legitimateFailures: LookupSet<String> = []
 
   /// Bounds of the engine, scaled down.
   var limits: UploadLimits {

@@ -2,7 +2,7 @@ import UploadEngine
 
 /// The addresses under which the receiver can be reached, and what is wrong with each.
 final class SimulatedAddresses {
-  private enum State: CaseIterable {
+  private enum State: CaseIterable, TraceWord {
     case well
     /// Nobody answers.
     case silent
@@ -12,6 +12,16 @@ final class SimulatedAddresses {
     case slow
     /// Something in front of the receiver answers in its place.
     case sick
+
+    var word: String {
+      switch self {
+      case .well: "well"
+      case .silent: "silent"
+      case .dead: "dead"
+      case .slow: "slow"
+      case .sick: "sick"
+      }
+    }
   }
 
   static let first = "https://receiver.test"

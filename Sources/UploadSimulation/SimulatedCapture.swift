@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import UploadEngine
 
 /// The captures on the client's disk and the mount in front of them, as ``UploadFS`` reports them: the same transitions
@@ -19,7 +20,7 @@ final class SimulatedCapture {
     fileprivate(set) var released: ReleasedChunks?
     fileprivate(set) var isPartlyDelivered = false
     /// Epochs of mutations that the planted mistake of `hideRewrites` has kept from ``chunks``.
-    fileprivate var hiddenEpochs: Set<UInt64> = []
+    fileprivate var hiddenEpochs: LookupSet<UInt64> = []
     fileprivate var isFoundAnnounced = false
     fileprivate var isCreatedHere = true
 
@@ -42,9 +43,9 @@ final class SimulatedCapture {
   }
 
   private unowned let world: World
-  private var byName: [RelativePath: File] = [:]
-  private var byID: [FileID: File] = [:]
-  private var byInode: [UInt64: File] = [:]
+  private var byName: LookupTable<RelativePath, File> = [:]
+  private var byID: LookupTable<FileID, File> = [:]
+  private var byInode: LookupTable<UInt64, File> = [:]
   /// The daemon; nil while nothing is mounted.
   weak var sink: SimulatedClient?
   /// Counts mounts: what a writer held through an earlier one is gone.
@@ -65,7 +66,7 @@ final class SimulatedCapture {
     sink = nil
     mount += 1
     isScanned = false
-    for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
+    for file in byInode.sorted().map(\.value) {
       if file.names.isEmpty {
         byInode[file.inode] = nil
       } else {
@@ -158,15 +159,15 @@ final class SimulatedCapture {
   }
 
   /// A daemon has mounted; `identities` are those that it remembers.
-  func mounted(_ client: SimulatedClient, identities: [UInt64: FileID], hiding hidden: Set<FileID>) {
+  func mounted(_ client: SimulatedClient, identities: LookupTable<UInt64, FileID>, hiding hidden: LookupSet<FileID>) {
     sink = client
-    for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
+    for file in byInode.sorted().map(\.value) {
       file.id = identities[file.inode] ?? FileID.random(using: &world.random)
       byID[file.id] = file
     }
     let mount = mount
     var delay = Duration.zero
-    for file in byInode.values.sorted(by: { $0.inode < $1.inode }) {
+    for file in byInode.sorted().map(\.value) {
       delay += world.random.duration(.microseconds(10)...(.milliseconds(20)))
       if world.bug == .forgetFileAtRestart, world.random.happens(0.5) { continue }
       if hidden.contains(file.id) { continue }
@@ -223,7 +224,7 @@ final class SimulatedCapture {
 
   /// Somebody wants every interrupted file as it is: from now on its content may be published.
   func wantAll() {
-    for file in byInode.values where file.activity.isQuiet && file.fate.interruption != nil {
+    for file in byInode.sorted().map(\.value) where file.activity.isQuiet && file.fate.interruption != nil {
       world.oracle.settled(file.bytes, names: file.names)
     }
   }

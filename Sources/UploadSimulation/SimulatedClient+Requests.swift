@@ -1,6 +1,8 @@
 import Destinations
 import FileModel
 import Integrity
+import Lookup
+import OrderedCollections
 import UploadEngine
 
 // MARK: Reading
@@ -59,6 +61,7 @@ extension SimulatedClient {
 
   private func readEnded(_ order: ReadOrder, _ outcome: ReadOutcome) {
     reads.remove(order.id)
+    world.trace("read \(order.id.value) \(outcome.brief)")
     apply { $0.chunkRead(order.id, result: outcome, at: $1) }
   }
 }
@@ -69,6 +72,7 @@ extension SimulatedClient {
   func send(_ order: RequestOrder) {
     var order = order
     if world.bug == .stayAtFirstAddress { order.endpoint = .first }
+    if world.bug == .keepConnections { order.opensConnection = false }
     guard let step = step(for: order.order) else {
       return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
     }
@@ -80,6 +84,10 @@ extension SimulatedClient {
     start(order, step)
     guard isUp else { return }
     if world.bug == .doubleCommit, case .commit = order.order { start(extra(order), step) }
+    if world.bug == .overbook, case .querySession = order.order {
+      for _ in 0..<world.scenario.limits.controlRequests { start(extra(order), step) }
+    }
+    if world.bug == .doubleChunk, case .chunk = order.order { start(extra(order), step) }
     if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read, _) = order.order { buffers[read]?.wipe() }
   }
 
@@ -92,7 +100,7 @@ extension SimulatedClient {
   }
 
   private func start(_ order: RequestOrder, _ step: UploadStep) {
-    world.trace("request \(order.id.value): \(order.order.brief)")
+    world.trace(order.brief)
     let isAdmitted = admits(.send)
     guard isUp else { return }
     let life = life
@@ -196,9 +204,11 @@ extension SimulatedClient {
 
   func lookAtProgress() {
     network.countProgress()
-    var sent = sentCounters.mapValues(\.value)
+    var sent = LookupTable(sentCounters.map { ($0.key, $0.value.value) })
     switch world.bug {
     case .hideProgress: sent = [:]
+    case .pretendAdvance:
+      sent = LookupTable(sentCounters.map { ($0.key, ($0.key.value << 32) + $0.value.value) })
     case .pretendProgress: sent = sent.mapValues { _ in UInt64(world.time.nanoseconds) }
     default: break
     }

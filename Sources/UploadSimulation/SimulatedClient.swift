@@ -1,6 +1,8 @@
 import Destinations
 import FileModel
 import Integrity
+import Lookup
+import OrderedCollections
 import UploadEngine
 
 /// The client: the real schedule and the real destination, driven as `UploadEngine` drives them, on simulated disks, time and
@@ -16,15 +18,15 @@ final class SimulatedClient {
   private var journal: SimulatedJournal?
   private var outbox: [UploadAction] = []
   private var isActing = false
-  var buffers: [ReadID: SimulatedBuffer] = [:]
-  var reads: Set<ReadID> = []
-  var sentCounters: [HTTPRequestID: SentByteCounter] = [:]
+  var buffers: OrderedDictionary<ReadID, SimulatedBuffer> = [:]
+  var reads: LookupSet<ReadID> = []
+  var sentCounters: OrderedDictionary<HTTPRequestID, SentByteCounter> = [:]
   private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
   private(set) var life = 0
-  private(set) var recordedDigests: [FileID: [Int: ChunkDigest]] = [:]
-  var firstPaths: [[UInt8]: RelativePath] = [:]
+  private(set) var recordedDigests: LookupTable<FileID, LookupTable<Int, ChunkDigest>> = [:]
+  var firstPaths: LookupTable<[UInt8], RelativePath> = [:]
   var extraRequest: UInt64 = 1 << 60
 
   init(_ world: World, _ capture: SimulatedCapture, _ network: SimulatedNetwork) throws(DestinationError) {
@@ -61,8 +63,7 @@ final class SimulatedClient {
     let records = storage.records()
     world.trace("client: starts with \(entries.count) entries and \(records.count) records")
     for record in records {
-      recordedDigests[record.fileID] = Dictionary(
-        record.acknowledged.map { ($0.index, $0.digest) }, uniquingKeysWith: { first, _ in first })
+      recordedDigests[record.fileID] = LookupTable(record.acknowledged.map { ($0.index, $0.digest) })
       checks.know(record)
     }
     schedule = UploadSchedule(
@@ -71,12 +72,13 @@ final class SimulatedClient {
       publishedName: { [destination] in destination.publishedName(for: $1) },
       random: SeededGenerator(seed: world.random.next()))
     journal = SimulatedJournal(world, self, storage)
-    var identities: [UInt64: FileID] = [:]
+    var identities: LookupTable<UInt64, FileID> = [:]
     for entry in entries where entry.state != .removed && entry.state != .evicted { identities[entry.inode] = entry.id }
     let unreadable = world.bug == .damagedRecordHidesFile ? storage.unreadableRecords() : []
     capture.mounted(self, identities: identities, hiding: unreadable)
     checkCatalog(entries)
     tick()
+    if world.bug == .spin { spin() }
   }
 
   /// The process dies; with the power, what its disk had not synced goes, too.
@@ -122,6 +124,7 @@ final class SimulatedClient {
 
   /// Tries everything that has failed again.
   func retryAll() {
+    world.trace("retry all")
     capture.wantAll()
     apply { $0.retryAll(at: $1) }
   }
@@ -157,15 +160,20 @@ final class SimulatedClient {
   }
 
   func resumeSaved(_ id: FileID, _ mark: ResumeSnapshot.Mark) {
+    world.trace("resume record saved \(id)")
     apply { schedule, _ in schedule.resumeSaved(id, mark) }
   }
 
   func measure(_ id: FileID) {
     guard let snapshot = capture.file(id)?.snapshot else { return }
+    world.trace("measured \(snapshot.brief)")
     apply { $0.measured(snapshot, at: $1) }
   }
 
-  func recorded(_ id: FileID, _ receipt: Receipt) { apply { $0.recorded(id, receipt: receipt, at: $1) } }
+  func recorded(_ id: FileID, _ receipt: Receipt) {
+    world.trace("recorded \(id)")
+    apply { $0.recorded(id, receipt: receipt, at: $1) }
+  }
 
   /// What the catalog says is delivered is what the receiver has confirmed, byte for byte.
   func checkCatalog(_ entries: [CatalogEntry]) {
@@ -174,7 +182,7 @@ final class SimulatedClient {
         file.modifiedNanoseconds == entry.modifiedNanoseconds, !file.activity.hasOpenRevision
       else { continue }
       if world.oracle.bytes(ofReceipt: entry.receipt?.id ?? "") != file.bytes {
-        world.fail("receipt", "the catalog has \(entry.path.displayText) complete with a receipt for other bytes")
+        world.fail(.receipt, "the catalog has \(entry.path.displayText) complete with a receipt for other bytes")
       }
     }
   }
@@ -221,6 +229,7 @@ final class SimulatedClient {
   }
 
   private func perform(_ action: UploadAction) {
+    if let brief = action.brief { world.trace(brief) }
     switch action {
     case .read(let order): read(order)
     case .release(let read):
@@ -229,6 +238,7 @@ final class SimulatedClient {
     case .send(let orders): for order in orders where isUp { send(order) }
     case .cancel(let request): cancel(request)
     case .record(let id):
+      if world.bug == .loseRecord, schedule?.isAwaitingRecord(of: id) == true { return }
       if world.bug == .completeBeforeDurable, let receipt = schedule?.catalogEntry(of: id)?.receipt {
         recorded(id, receipt)
       }
@@ -239,6 +249,7 @@ final class SimulatedClient {
     case .measure(let id): journal?.measure(id)
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       let report = capture.growth(of: id, chunkBytes: chunkBytes, anew: anew)
+      if let report { world.trace("grown \(report.brief)") }
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
     case .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers: break
@@ -250,6 +261,7 @@ final class SimulatedClient {
     world.trace("report: \(report.brief)")
     switch report {
     case .stuck(let id, _): checks.stuck(id)
+    case .notSent(_, let path): world.fail(.standstill, "a chunk of \(path.displayText) was chosen and not sent")
     case .destinationUnavailable: checks.destinationIsUnavailable()
     default: break
     }
@@ -257,7 +269,7 @@ final class SimulatedClient {
     world.oracle.delivered(path, at: world.time.nanoseconds)
     capture.delivered(id)
     if storage.catalog[id]?.receipt != receipt {
-      world.fail("durability", "\(path.displayText) is complete before its receipt is in the catalog")
+      world.fail(.durability, "\(path.displayText) is complete before its receipt is in the catalog")
     }
   }
 
@@ -269,13 +281,13 @@ final class SimulatedClient {
 
   /// Somebody does not want a file delivered any more.
   func cancelUpload(of id: FileID) {
-    world.trace("cancel \(id.short)")
+    world.trace("cancel \(id)")
     apply { $0.cancel(id, at: $1) }
   }
 
   /// Nothing is lent out while nothing is under way.
   func checkIdle() {
-    if !buffers.isEmpty { world.fail("leak", "\(buffers.count) buffers are held while nothing is under way") }
+    if !buffers.isEmpty { world.fail(.leaks, "\(buffers.count) buffers are held while nothing is under way") }
     checks.checkIdle()
   }
 
@@ -337,6 +349,11 @@ extension SimulatedClient {
     checks.budget = budget
     world.trace("client: \(budget.chunksInFlight) chunks may be in flight")
     if world.bug != .ignoreMemory { apply { $0.memoryChanged(to: budget, at: $1) } }
+  }
+
+  /// The planted mistake of `spin`.
+  private func spin() {
+    world.time.after(.nanoseconds(1)) { [self] in spin() }
   }
 
   /// Removes the local copy that was delivered first.

@@ -1,3 +1,6 @@
+import Lookup
+import OrderedCollections
+
 /// Why a disk does not do what it is asked.
 enum DiskFailure: Error, Hashable {
   case broken
@@ -28,8 +31,8 @@ final class SimulatedDisk {
   /// Half of a write may be on the disk; a sector is there or not.
   fileprivate static let sectorBytes = 32
 
-  private var names: [String: Node] = [:]
-  private var durableNames: [String: Node] = [:]
+  private var names: OrderedDictionary<String, Node> = [:]
+  private var durableNames: OrderedDictionary<String, Node> = [:]
   private var unsynced: [NameChange] = []
   private var nextNumber: UInt64 = 1
   var clock: () -> Int64 = { 0 }
@@ -116,10 +119,10 @@ final class SimulatedDisk {
     unsynced.append(change)
   }
 
-  private static func apply(_ change: NameChange, to names: inout [String: Node]) {
+  private static func apply(_ change: NameChange, to names: inout OrderedDictionary<String, Node>) {
     switch change {
     case .link(let path, let node): names[path] = node
-    case .unlink(let path): names[path] = nil
+    case .unlink(let path): names.takeOut(path)
     }
   }
 
@@ -133,7 +136,7 @@ final class SimulatedDisk {
     if kept < unsynced.count, kept > 0, case .link(_, let node) = unsynced[kept - 1],
       case .unlink(let old) = unsynced[kept], durableNames[old] === node
     {
-      durableNames[old] = nil
+      durableNames.takeOut(old)
     }
     names = durableNames
     unsynced = []

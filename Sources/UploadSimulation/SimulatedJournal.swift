@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 import UploadEngine
 
 /// The client's catalog and resume records, written as `EngineJournal` writes them: one thing after the other, named by file,
@@ -12,12 +13,12 @@ final class SimulatedJournal {
   /// What outlives the process.
   final class Storage {
     let disk = SimulatedDisk()
-    var catalog: [FileID: CatalogEntry] = [:]
+    var catalog: LookupTable<FileID, CatalogEntry> = [:]
     private(set) var masterKey: [UInt8]
 
     init(masterKey: [UInt8]) { self.masterKey = masterKey }
 
-    var entries: [CatalogEntry] { catalog.values.sorted { $0.id.description < $1.id.description } }
+    var entries: [CatalogEntry] { catalog.sorted().map(\.value) }
 
     /// The records that can be read; damaged ones are put aside.
     func records() -> [ResumeRecord] {
@@ -28,10 +29,10 @@ final class SimulatedJournal {
     }
 
     /// The files whose records cannot be read.
-    func unreadableRecords() -> Set<FileID> {
-      let readable = Set(records().map(\.fileID))
+    func unreadableRecords() -> LookupSet<FileID> {
+      let readable = LookupSet(records().map(\.fileID))
       let paths = disk.paths(below: "resume/").filter { !$0.hasSuffix(".tmp") }
-      return Set(paths.compactMap { FileID(String($0.dropFirst("resume/".count))) }).subtracting(readable)
+      return LookupSet(paths.compactMap { FileID(String($0.dropFirst("resume/".count))) }).subtracting(readable)
     }
 
     /// What may have become of it since the last start.
@@ -53,7 +54,7 @@ final class SimulatedJournal {
   private var catalog: [(id: FileID, work: CatalogWork)] = []
   private var resume: [(id: FileID, work: ResumeWork)] = []
   private var measures: [FileID] = []
-  private var logs: [FileID: Log] = [:]
+  private var logs: LookupTable<FileID, Log> = [:]
   private var isRunning = false
   private var isDead = false
   /// Entries that were read and are about to be written.
@@ -152,7 +153,7 @@ final class SimulatedJournal {
     do {
       steps = try self.steps(of: snapshot, log)
     } catch {
-      world.fail("resume record", "a record cannot be encoded: \(error)")
+      world.fail(.resumeRecord, "a record cannot be encoded")
       return
     }
     write(steps[...], of: id)
@@ -171,7 +172,8 @@ final class SimulatedJournal {
       return [{ try disk.append(path, bytes) }, { try disk.sync(path) }, noting(next, id)]
     }
     let envelope = try ResumeRecordCoding.makeEnvelope(
-      sessionID: snapshot.record.sessionID, masterKey: storage.masterKey)
+      sessionID: world.bug == .endlessSessionName ? String(repeating: "x", count: 1 << 16) : snapshot.record.sessionID,
+      masterKey: storage.masterKey)
     let bytes = try ResumeRecordCoding.encode(snapshot.record, in: envelope)
     let next = Log(mark: snapshot.mark, envelope: envelope, segmentCount: 1)
     let temporary = path + ".tmp"

@@ -1,4 +1,6 @@
 import ChunkProtocol
+import Lookup
+import OrderedCollections
 import ReceiverCore
 import UploadEngine
 
@@ -55,9 +57,9 @@ final class SimulatedNetwork {
   private unowned let world: World
   private unowned let receiver: SimulatedReceiver
   let addresses: SimulatedAddresses
-  private var flights: [HTTPRequestID: Flight] = [:]
+  private var flights: OrderedDictionary<HTTPRequestID, Flight> = [:]
   private var isPartitioned = false
-  /// Whatever is sent is lost, and nobody says so.
+  /// What is sent, or only what is large, is lost without an error.
   private var isSwallowing = false
   private var isSlow = false
   private var latency: Duration
@@ -149,7 +151,7 @@ final class SimulatedNetwork {
 
   /// The client is gone: nobody hears the answers.
   func forgetClient() {
-    for flight in flights.values.sorted(by: { $0.id.value < $1.id.value }) {
+    for flight in flights.values {
       flight.completion = nil
       world.time.after(.microseconds(10)) { Self.breakOff(flight) }
     }
@@ -219,7 +221,7 @@ final class SimulatedNetwork {
       guard let answer else {
         return complete(flight, .failure(TransportError(.connectionLost, "the receiver went down")))
       }
-      guard !isSwallowing else { return }
+      guard !swallows(flight) else { return }
       var delay = jitter(flight)
       if case .answerIsLate(let more) = fate { delay += more }
       world.time.after(delay) { [self] in
@@ -233,7 +235,7 @@ final class SimulatedNetwork {
   }
 
   private func bodyArrives(_ flight: Flight, _ fate: Fate, _ exchange: SimulatedReceiver.Exchange) {
-    guard flight.completion != nil, !isSwallowing else { return }
+    guard flight.completion != nil, !swallows(flight) else { return }
     var bytes = flight.request.body.content
     if case .arrivesDamaged = fate, let index = flight.request.body.captureBytes.randomElement(using: &world.random) {
       bytes[index] ^= 0x40
@@ -254,8 +256,12 @@ final class SimulatedNetwork {
     }
   }
 
+  private func swallows(_ flight: Flight) -> Bool {
+    isSwallowing && (flight.isBody || !world.scenario.hangsOnlyBodies)
+  }
+
   private func end(_ flight: Flight, after delay: Duration, _ kind: TransportError.Kind) {
-    world.time.after(delay) { [self] in complete(flight, .failure(TransportError(kind, "\(kind)"))) }
+    world.time.after(delay) { [self] in complete(flight, .failure(TransportError(kind, kind.word))) }
   }
 
   private func complete(_ flight: Flight, _ result: Result<HTTPResponse, TransportError>) {

@@ -1,5 +1,7 @@
 import ChunkProtocol
 import Integrity
+import Lookup
+import OrderedCollections
 import ReceiverCore
 
 /// The receiver: the real core and the real translation of requests, around a simulated store. It answers, takes its time,
@@ -47,8 +49,7 @@ final class SimulatedReceiver {
   private let limits: CoreLimits
   private let translation: RequestTranslation
   private var core: ReceiverCore?
-  private var waiting: [RequestID: Exchange] = [:]
-  private var exchanges: [ObjectIdentifier: Exchange] = [:]
+  private var waiting: OrderedDictionary<RequestID, Exchange> = [:]
   private var nextRequest: UInt64 = 1
   private var life = 0
   private(set) var jobCount = 0
@@ -92,7 +93,7 @@ final class SimulatedReceiver {
       store.disk.losePower(using: &world.random)
       store.checkPublished()
     }
-    let lost = waiting.values.sorted { ($0.id?.value ?? 0) < ($1.id?.value ?? 0) }
+    let lost = Array(waiting.values)
     waiting = [:]
     // The caller may be in the middle of a request.
     world.time.after(.microseconds(10)) { for exchange in lost { exchange.finish(nil) } }
@@ -270,7 +271,7 @@ final class SimulatedReceiver {
   private func checkReadable(_ question: CoreQuestion) {
     guard case .chunk(_, let session, let index, let announced) = question else { return }
     if !store.holds(announced.facts, at: index, of: session) {
-      world.fail("acknowledgement", "chunk \(index) of \(session.text) is acknowledged and cannot be read")
+      world.fail(.acknowledgement, "chunk \(index) of \(session.text) is acknowledged and cannot be read")
     }
   }
 }

@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Integrity
+import Lookup
 import ReceiverCore
 
 /// The receiver's files on a simulated disk, step by step as `FileStore` makes them: data, then the record; data on the disk,
@@ -23,7 +24,7 @@ final class SimulatedStore {
   let disk = SimulatedDisk()
 
   /// Sessions with chunks that are not on the disk yet.
-  private var written: Set<SessionID> = []
+  private var written: LookupSet<SessionID> = []
 
   init(_ world: World) {
     self.world = world
@@ -72,7 +73,7 @@ final class SimulatedStore {
 
   /// Brings what was written to the disk, the data before what tells of it. Chunks go on being written meanwhile.
   func syncWritten() -> [Step] {
-    let sessions = written.sorted { $0.text < $1.text }
+    let sessions = written.sorted()
     written = []
     let files = sessions.flatMap { [Self.paths($0).data, Self.paths($0).journal] }
     var steps: [Step] = files.map { path in { if self.disk.node(path) != nil { try self.disk.sync(path) } } }
@@ -86,10 +87,10 @@ final class SimulatedStore {
   }
 
   /// The recorded chunks whose bytes are really there.
-  func verify(_ session: SessionID) -> [UInt32: ChunkFacts] {
+  func verify(_ session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
     let (data, journal) = Self.paths(session)
     guard let bytes = disk.bytes(data), let facts = facts(of: session) else { return [:] }
-    var chunks: [UInt32: ChunkFacts] = [:]
+    var chunks: LookupTable<UInt32, ChunkFacts> = [:]
     for record in records(in: journal) {
       guard case .chunk(let index, let sha256, let crc32c, let size) = record, let digest = Digest32(sha256)
       else { continue }
@@ -177,7 +178,7 @@ final class SimulatedStore {
     world.trace("receiver: publishes \(receipt.name), \(receipt.sizeBytes) bytes, receipt \(receipt.id)")
     world.oracle.published(disk.bytes(target) ?? [], name: receipt.name, receipt: receipt.id)
     if let quota = world.scenario.quotaBytes, !world.isHealed, publishedBytes > quota {
-      world.fail("quota", "\(publishedBytes) bytes are published, \(quota) are allowed")
+      world.fail(.quota, "\(publishedBytes) bytes are published, \(quota) are allowed")
     }
   }
 
@@ -217,7 +218,7 @@ extension SimulatedStore {
   /// Finds everything again, as `FileStore.recover` does.
   func recover() -> RecoveredState {
     var state = RecoveredState()
-    let sessions = Set(disk.paths(below: "sessions/").compactMap { $0.split(separator: "/").dropFirst().first })
+    let sessions = LookupSet(disk.paths(below: "sessions/").compactMap { $0.split(separator: "/").dropFirst().first })
     for name in sessions.sorted() { recover(SessionID(String(name)), into: &state) }
     recoverWholeFiles(into: &state)
     return state
@@ -229,7 +230,7 @@ extension SimulatedStore {
     let records = records(in: journal)
     var committing: (ReceiptFacts, UInt64)?
     var isPublished = false
-    var chunks: [UInt32: UInt32] = [:]
+    var chunks: LookupTable<UInt32, UInt32> = [:]
     for record in records {
       switch record {
       case .committing(let receipt, let node): committing = (receipt, node)

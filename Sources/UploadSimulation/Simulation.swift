@@ -14,7 +14,7 @@ public struct Simulation: Sendable {
     public var seconds: Double
     /// Files that the receiver published.
     public var publicationCount: Int
-    /// The same for two runs that went the same way.
+    /// A digest over the whole trace: the same for two runs that went the same way, in every build and process.
     public var fingerprint: UInt64
     /// What happened, if a trace was asked for.
     public var trace: [String]

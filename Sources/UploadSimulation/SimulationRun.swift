@@ -1,5 +1,7 @@
 import Destinations
 import FileModel
+import Lookup
+import OrderedCollections
 import UploadEngine
 
 /// The parts of one run, and its ages: trouble, then none, then good conditions, then the end of all sessions.
@@ -29,8 +31,8 @@ final class SimulationRun {
   private var age = Age.trouble
   /// The age may end once everything is idle.
   private var isComplete = false
-  private var cancelled: Set<FileID> = []
-  private var legitimateFailures: Set<String> = []
+  private var cancelled: LookupSet<FileID> = []
+  private var legitimateFailures: LookupSet<String> = []
 
   init(_ world: World) throws(DestinationError) {
     self.world = world
@@ -54,15 +56,15 @@ final class SimulationRun {
       if isComplete, client.isIdle, receiver.isQuiet, !nextAge() { break }
       if world.time.nanoseconds > limit {
         checkDelivery()
-        world.fail("progress", "not everything has come to an end")
+        world.fail(.progress, "not everything has come to an end")
       }
-      if eventCount > Self.eventsMax { world.fail("runaway", "\(eventCount) events have happened") }
+      if eventCount > Self.eventsMax { world.fail(.events, "\(eventCount) events have happened") }
     }
     world.time.end()
+    let (lines, fingerprint) = world.endTrace([eventCount, world.effectCount, world.oracle.publicationCount])
     return Simulation.Result(
       violation: world.violation, effectCount: world.effectCount, eventCount: eventCount, seconds: world.time.seconds,
-      publicationCount: world.oracle.publicationCount,
-      fingerprint: world.random.state ^ UInt64(bitPattern: world.time.nanoseconds), trace: world.log)
+      publicationCount: world.oracle.publicationCount, fingerprint: fingerprint, trace: lines)
   }
 
   /// Everything of this age is done; false when there is no other.
@@ -83,7 +85,7 @@ final class SimulationRun {
       world.time.after(.seconds(10)) { [self] in isComplete = true }
     case .late:
       let leftovers = receiver.store.leftovers
-      if !leftovers.isEmpty { world.fail("expiry", "after more than a week there is still \(leftovers[0])") }
+      if !leftovers.isEmpty { world.fail(.expiry, "after more than a week there is still \(leftovers[0])") }
       return false
     }
     return true
@@ -118,7 +120,7 @@ final class SimulationRun {
       world.time.after(allowed) { [self] in
         isComplete = true
         if world.oracle.deliveries[Self.probe] ?? 0 >= closedAt { return }
-        world.fail("tail", "\(count) bytes are not delivered \(allowed) after their close")
+        world.fail(.tail, "\(count) bytes are not delivered \(allowed.microseconds / 1000) ms after their close")
       }
     }
   }
@@ -144,12 +146,12 @@ final class SimulationRun {
       if state == .cancelled, cancelled.contains(file.id) { continue }
       if state == .interrupted, file.fate.interruption != nil { continue }
       world.fail(
-        "delivery",
-        "\(name.displayText) (\(file.id.short)) is not published as it is: \(state.map { "\($0)" } ?? "unknown"), \(code ?? "no failure")"
+        .delivery,
+        "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"
       )
     }
     for (name, bytes) in world.oracle.evicted where receiver.store.shown(name) != bytes {
-      world.fail("delivery", "\(name) was removed after its delivery and is not published as it was")
+      world.fail(.delivery, "\(name) was removed after its delivery and is not published as it was")
     }
   }
 }
@@ -171,7 +173,7 @@ extension SimulationRun {
       network.partition(for: world.random.duration(.milliseconds(100)...(.seconds(40))))
     }
     if world.strikes(scenario.hangingTimes / 60) {
-      network.swallow(for: world.random.duration(.seconds(1)...(.seconds(700))))
+      network.swallow(for: world.random.duration(scenario.hangingTime))
     }
     if world.strikes(scenario.slowTimes / 60) {
       network.slowDown(for: world.random.duration(.seconds(1)...(.seconds(300))))
@@ -186,7 +188,7 @@ extension SimulationRun {
     if world.strikes(scenario.receiverCrashes / 60) { receiver.crash() }
     if world.strikes(scenario.clockJumps / 60) {
       world.time.wallJump = [.zero, .seconds(3600), .seconds(-3600)].randomElement(using: &world.random) ?? .zero
-      world.trace("the clock jumps to \(world.time.wallJump)")
+      world.trace("the clock jumps to \(world.time.wallJump.microseconds / 1_000_000) s")
     }
     if world.strikes(scenario.longSleeps / 60) {
       let days = Int64.random(in: 1...9, using: &world.random)

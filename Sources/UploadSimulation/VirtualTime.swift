@@ -33,8 +33,11 @@ final class VirtualTime {
   /// The receiver's wall clock in milliseconds; nobody sets it, but it is three minutes late.
   var receiverMilliseconds: Int64 { (Self.wallStart + nanoseconds + sleptNanoseconds) / 1_000_000 - 180_000 }
 
+  /// Nanoseconds since the start.
+  var sinceStart: Int64 { nanoseconds - 1_000_000_000 }
+
   /// Since the start.
-  var seconds: Double { Double(nanoseconds - 1_000_000_000) / 1e9 }
+  var seconds: Double { Double(sinceStart) / 1e9 }
 
   func sleep(for duration: Duration) { sleptNanoseconds += duration.nanoseconds }
 

@@ -1,21 +1,13 @@
+import Lookup
+
 /// Something that can fail, or during which a machine can crash.
-enum EffectKind: String, Hashable, Sendable {
+enum EffectKind: Hashable, Sendable {
   case write, sync, rename, read, send, catalog
 }
 
 /// Whose effect it is.
-enum Side: String, Hashable, Sendable {
+enum Side: Hashable, Sendable {
   case client, receiver
-}
-
-/// What an invariant found.
-public struct Violation: Error, Hashable, Sendable {
-  /// The invariant's name.
-  public var invariant: String
-  /// What happened.
-  public var detail: String
-  /// Virtual seconds since the start.
-  public var seconds: Double
 }
 
 /// One fault at one place: the effect with this number, counted from 1.
@@ -51,17 +43,16 @@ final class World {
   private(set) var effectCount = 0
   private var failing: (side: Side, kind: EffectKind)?
   /// Disks that have no room at present.
-  var fullDisks: Set<Side> = []
+  var fullDisks: LookupSet<Side> = []
   /// On the capturing machine.
   var availableMemory: UInt64 = 1_000_000_000
-  private(set) var log: [String] = []
-  private let isTracing: Bool
+  private var log: Trace
 
   init(scenario: Scenario, seed: UInt64, bug: PlantedBug?, plan: PlannedFault?, isTracing: Bool) {
     self.scenario = scenario
     self.bug = bug
     self.plan = plan
-    self.isTracing = isTracing
+    log = Trace(keepsLines: isTracing)
     random = SeededGenerator(seed: seed)
     oracle.report = { [unowned self] in fail($0, $1) }
   }
@@ -77,17 +68,20 @@ final class World {
   func strikes(_ probability: Double) -> Bool { !isHealed && random.happens(probability) }
 
   /// The trace tells where the first violated invariant was found.
-  func fail(_ invariant: String, _ detail: String) {
-    trace("VIOLATION \(invariant): \(detail)")
+  func fail(_ invariant: Invariant, _ detail: TraceLine) {
+    trace("VIOLATION \(invariant.rawValue): \(detail)")
     guard violation == nil else { return }
-    violation = Violation(invariant: invariant, detail: detail, seconds: time.seconds)
+    violation = Violation(invariant: invariant, detail: detail.text, seconds: time.seconds)
   }
 
-  func trace(_ line: @autoclosure () -> String) {
-    guard isTracing else { return }
-    let microseconds = Int64(time.seconds * 1e6)
-    let fraction = String(microseconds % 1_000_000 + 1_000_000).dropFirst()
-    log.append("\(microseconds / 1_000_000).\(fraction) \(line())")
+  func trace(_ line: TraceLine) { log.note(line, at: time.sinceStart) }
+
+  /// The lines of the trace, and a digest of it, of how far chance was drawn from, and of these numbers.
+  func endTrace(_ numbers: [Int]) -> (lines: [String], fingerprint: UInt64) {
+    for number in numbers { log.mix(UInt64(truncatingIfNeeded: number)) }
+    log.mix(random.state)
+    log.mix(UInt64(bitPattern: time.sinceStart))
+    return (log.lines, log.fingerprint)
   }
 
   /// Every effect asks before it happens.

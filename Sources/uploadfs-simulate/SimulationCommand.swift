@@ -9,7 +9,8 @@ struct SimulationCommand {
   }
 
   static let usage = """
-    usage: scripts/simulate [--seeds N] [--seed S] [--scenario NAME] [--bug NAME] [--trace] [--systematic] [--prove] [--list]
+    usage: scripts/simulate [--seeds N] [--seed S] [--scenario NAME] [--bug NAME] [--trace] [--systematic] [--prove]
+                            [--fingerprints] [--list]
 
       --seeds N        as many seeds, one after the other (100)
       --seed S         the first one; a random one unless given
@@ -18,8 +19,10 @@ struct SimulationCommand {
       --trace          print what happens
       --systematic     the fixed scenario with each effect failing once, for ever, or crashing its side
       --seconds N      seeds until so many seconds have passed
-      --prove          show for each bug that the simulation finds it, and nothing without it
-      --list           the names of the scenarios and of the bugs
+      --prove          show for each bug that the simulation finds it by its invariant, and nothing without it
+      --fingerprints   a digest of the trace of each scenario and seed from 1 on (as many as --seeds says), and one of
+                       each scenario: the same in every build whose decisions are the same
+      --list           the names of the scenarios, the invariants and the bugs
     """
 
   private var seedCount: UInt64 = 100
@@ -31,6 +34,7 @@ struct SimulationCommand {
   private var isSystematic = false
   private var isListing = false
   private var isProving = false
+  private var printsFingerprints = false
   private var secondsMax: UInt64?
 
   init(_ arguments: [String]) throws {
@@ -63,6 +67,9 @@ struct SimulationCommand {
       case "--trace": isTracing = true
       case "--systematic": isSystematic = true
       case "--prove": isProving = true
+      case "--fingerprints":
+        printsFingerprints = true
+        if !arguments.contains("--seed") { firstSeed = 1 }
       case "--seconds":
         secondsMax = try number(flag)
         seedCount = 1 << 32
@@ -79,10 +86,12 @@ struct SimulationCommand {
   func run() throws -> Int32 {
     if isListing {
       print("scenarios: \((Scenario.all + [.fixed]).map(\.name).joined(separator: " "))")
+      print("invariants: \(Invariant.allCases.map(\.rawValue).joined(separator: " "))")
       print("bugs: \(PlantedBug.allCases.map(\.rawValue).joined(separator: " "))")
       return 0
     }
     if isProving { return try prove() }
+    if printsFingerprints { return try runFingerprints() }
     return isSystematic ? try runSystematic() : try runSeeds()
   }
 
@@ -108,15 +117,30 @@ struct SimulationCommand {
 
   private func prove() throws -> Int32 {
     var isProven = true
+    var proven: Set<Invariant> = []
     for bug in PlantedBug.allCases {
-      if let (seed, violation) = try bug.seedThatFinds(among: 1..<2001) {
-        print("\(bug.rawValue): found with seed \(seed), scenario \(bug.scenario.name): \(violation.invariant)")
+      let claim = "\(bug.rawValue): \(bug.invariant.rawValue), scenario \(bug.scenario.name):"
+      if let (seed, _) = try bug.seedThatFinds(among: 1..<1 + PlantedBug.seedsMax) {
+        proven.insert(bug.invariant)
+        print("\(claim) seed \(seed)")
       } else {
         isProven = false
-        print("\(bug.rawValue): NOT FOUND with 2000 seeds, scenario \(bug.scenario.name)")
+        print("\(claim) NOT FOUND with \(PlantedBug.seedsMax) seeds")
       }
     }
+    for invariant in Invariant.allCases where !proven.contains(invariant) {
+      isProven = false
+      print("\(invariant.rawValue): NOT PROVEN by any bug")
+    }
     return isProven ? 0 : 1
+  }
+
+  private func runFingerprints() throws -> Int32 {
+    for scenario in scenario.map({ [$0] }) ?? Scenario.all + [.fixed] {
+      let fingerprints = try Fingerprints(of: scenario, seeds: firstSeed..<firstSeed &+ seedCount)
+      for line in fingerprints.lines { print(line) }
+    }
+    return 0
   }
 
   private func runSystematic() throws -> Int32 {
@@ -133,7 +157,7 @@ struct SimulationCommand {
     print(
       """
       FAILED: seed \(simulation.seed), scenario \(simulation.scenario.name), after \(violation.seconds) virtual seconds
-        \(violation.invariant): \(violation.detail)
+        \(violation.invariant.rawValue): \(violation.detail)
         again: \(simulation.replayCommand)
       """)
     return 1

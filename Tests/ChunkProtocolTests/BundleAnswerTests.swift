@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Promises
 import Testing
 
 @Suite struct BundleAnswerTests {
@@ -15,13 +16,13 @@ import Testing
     return bytes
   }
 
-  @Test func answer_isWrittenAsAResponse() {
+  @Test(.promises("P65")) func answer_isWrittenAsAResponse() {
     let text = String(decoding: BundleAnswerTests.encode([BundleAnswerTests.answers[0]]), as: UTF8.self)
     #expect(
       text == "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{\"id\":\"r\"}")
   }
 
-  @Test func answers_areReadBack() throws {
+  @Test(.promises("P65")) func answers_areReadBack() throws {
     let read = try BundleAnswer.read(BundleAnswerTests.encode(BundleAnswerTests.answers))
     #expect(read.map(\.status) == [201, 409, 200])
     #expect(read.map(\.body) == BundleAnswerTests.answers.map(\.body))
@@ -48,7 +49,7 @@ import Testing
     #expect(throws: BundleViolation.self) { try BundleAnswer.read(Array(text.utf8)) }
   }
 
-  @Test func answer_mayLackTheWords() throws {
+  @Test(.promises("P66")) func answer_mayLackTheWords() throws {
     #expect(try BundleAnswer.read(Array("HTTP/1.1 201\r\nContent-Length: 0\r\n\r\n".utf8)).map(\.status) == [201])
     #expect(try BundleAnswer.read(Array("HTTP/1.1 499 \r\nContent-Length: 0\r\n\r\n".utf8)).map(\.status) == [499])
   }

@@ -1,10 +1,11 @@
 import ChunkProtocol
+import Promises
 import Testing
 
 @Suite struct BundleReaderTests {
   private static let bundle = Member.several.flatMap(\.bytes)
 
-  @Test func member_isWrittenAsItsRequest() {
+  @Test(.promises("P62")) func member_isWrittenAsItsRequest() {
     let text = String(decoding: Member.several[0].bytes, as: UTF8.self)
     #expect(
       text
@@ -12,7 +13,7 @@ import Testing
     )
   }
 
-  @Test func members_areReadBack() throws {
+  @Test(.promises("P62")) func members_areReadBack() throws {
     #expect(try BundleReader.readAll([BundleReaderTests.bundle]) == Member.several.map(\.asRead))
   }
 
@@ -34,24 +35,27 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    "POST /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a HTTP/1.0\r\nContent-Length: 0\r\n\r\n",
-    "PUT  HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a b HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/é HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    "\r\n\r\n", "\r\nPUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\n\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nContent-Length: +1\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0x1\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\nContent-Length:\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 18446744073709551616\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nX-A: b\r\n folded\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\n: b\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nX A: b\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nX-A\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nX-A: \u{0}\r\nContent-Length: 0\r\n\r\n",
-    "PUT /v1/files/a HTTP/1.1\r\nX-A: b\rc\r\nContent-Length: 0\r\n\r\n",
-  ])
+  @Test(
+    .promises("P64"),
+    arguments: [
+      "POST /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a HTTP/1.0\r\nContent-Length: 0\r\n\r\n",
+      "PUT  HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a b HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/é HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
+      "\r\n\r\n", "\r\nPUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\nContent-Length: 0\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\n\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0x1\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "PUT /v1/files/a HTTP/1.1\r\nContent-Length:\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 18446744073709551616\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nX-A: b\r\n folded\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\n: b\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nX A: b\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nX-A\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nX-A: \u{0}\r\nContent-Length: 0\r\n\r\n",
+      "PUT /v1/files/a HTTP/1.1\r\nX-A: b\rc\r\nContent-Length: 0\r\n\r\n",
+    ])
   func head_thatIsNone_isMalformed(text: String) {
     let violation = #expect(throws: BundleViolation.self) { try BundleReader.readAll([Array(text.utf8)]) }
     guard case .malformed? = violation else { return #expect(Bool(false), "\(String(describing: violation))") }
@@ -66,13 +70,13 @@ import Testing
       ])
   }
 
-  @Test func members_beyondTheMost_areRefused() throws {
+  @Test(.promises("P63")) func members_beyondTheMost_areRefused() throws {
     let two = Member().bytes + Member().bytes
     #expect(try BundleReader.readAll([two], filesMax: 2).count == 2)
     #expect(throws: BundleViolation.tooManyMembers) { try BundleReader.readAll([two + Member().bytes], filesMax: 2) }
   }
 
-  @Test func head_isAtMostSoLong() throws {
+  @Test(.promises("P63")) func head_isAtMostSoLong() throws {
     let least = Member(fields: [Member.Field("X-A", "")]).bytes.count
     let value = String(repeating: "b", count: ProtocolLimits.bundleHeadBytesMax - least)
     #expect(try BundleReader.readAll([Member(fields: [Member.Field("X-A", value)]).bytes]).count == 1)
@@ -81,7 +85,7 @@ import Testing
     #expect(throws: BundleViolation.headTooLong) { try BundleReader.readAll(longer.map { [$0] }) }
   }
 
-  @Test func bytes_areCountedBeforeTheyArrive_asSentAndAsTheyDecode() throws {
+  @Test(.promises("P63")) func bytes_areCountedBeforeTheyArrive_asSentAndAsTheyDecode() throws {
     let sent = Member(body: [1, 2, 3, 4])
     let decoded = Member(fields: [Member.Field("x-chunk-size", "6")], body: [1])
     #expect(try BundleReader.readAll([sent.bytes + decoded.bytes], bytesMax: 10).count == 2)

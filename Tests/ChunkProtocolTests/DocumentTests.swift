@@ -1,6 +1,7 @@
 import ChunkProtocol
 import FoundationEssentials
 import Integrity
+import Promises
 import Testing
 
 /// docs/protocol.md and docs/openapi.yaml say what the code does.
@@ -15,7 +16,7 @@ import Testing
     openAPIText = try String(contentsOfFile: root + "/docs/openapi.yaml", encoding: .utf8)
   }
 
-  @Test func problems_areAllDescribedWithTheirStatus() {
+  @Test(.promises("P92")) func problems_areAllDescribedWithTheirStatus() {
     let lines = protocolText.split(separator: "\n")
     for type in ProblemType.allCases {
       let word = type.rawValue.split(separator: ":").last ?? ""
@@ -28,7 +29,7 @@ import Testing
     #expect(openAPIText.components("urn:uploadfs:problem:") == ProblemType.allCases.count)
   }
 
-  @Test func limits_areThoseOfTheCode() {
+  @Test(.promises("P11")) func limits_areThoseOfTheCode() {
     #expect(protocolText.contains("| header section | \(ProtocolLimits.headerBytesMax >> 10) KiB |"))
     #expect(protocolText.contains("| JSON body | \(ProtocolLimits.jsonBodyBytesMax >> 10) KiB |"))
     #expect(
@@ -58,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func members_areAllDescribed() throws {
+  @Test(.promises("P13")) func members_areAllDescribed() throws {
     let digest = String(repeating: "0", count: 64)
     let receipt = ReceiptBody(
       id: "r", name: "n", sizeBytes: 0, merkleRoot: digest, chainTip: digest, publishedAtMilliseconds: 0)
@@ -94,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func example_isComputedByTheCode() {
+  @Test(.promises("P88")) func example_isComputedByTheCode() {
     let nonce = (0..<32).map { UInt8($0) }
     let master = ChunkTag.masterKey(credentialSecret: Array("example-token".utf8))
     let key = ChunkTag.sessionKey(masterKey: master, nonce: nonce, sessionID: "0123456789abcdef")

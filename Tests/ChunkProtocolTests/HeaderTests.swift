@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Integrity
+import Promises
 import Testing
 
 @Suite struct HeaderTests {
@@ -7,7 +8,7 @@ import Testing
     sha256: sha256([]), crc32c: 0x00ab_cdef, sizeBytes: 4_194_304, encoding: .lz4, tag: sha256([1]),
     contentSHA256: sha256([2]))
 
-  @Test func chunkHeaders_areWrittenAsDocumented() {
+  @Test(.promises("P22")) func chunkHeaders_areWrittenAsDocumented() {
     let fields = Dictionary(uniqueKeysWithValues: chunk.fields.map { ($0.name, $0.value) })
     #expect(fields["X-Chunk-SHA256"] == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
     #expect(fields["X-Chunk-CRC32C"] == "00abcdef")
@@ -17,7 +18,7 @@ import Testing
     #expect(fields["Content-Digest"] == "sha-256=:\(Base64.encode(sha256([2]))):")
   }
 
-  @Test func chunkHeaders_areReadBack() throws {
+  @Test(.promises("P22")) func chunkHeaders_areReadBack() throws {
     #expect(try ChunkHeaders(reading: lookup(chunk.fields)) == chunk)
     var plain = chunk
     plain.contentSHA256 = nil
@@ -26,21 +27,23 @@ import Testing
     #expect(try ChunkHeaders(reading: lookup(plain.fields, without: "X-Chunk-Encoding")) == plain)
   }
 
-  @Test(arguments: ["X-Chunk-SHA256", "X-Chunk-CRC32C", "X-Chunk-Size", "X-Chunk-HMAC"])
+  @Test(.promises("P31"), arguments: ["X-Chunk-SHA256", "X-Chunk-CRC32C", "X-Chunk-Size", "X-Chunk-HMAC"])
   func chunkHeaders_nameTheMissingField(field: String) {
     #expect(throws: HeaderViolation(field: field, reason: "is missing")) {
       try ChunkHeaders(reading: lookup(chunk.fields, without: field))
     }
   }
 
-  @Test(arguments: [
-    ("X-Chunk-SHA256", "abc"), ("X-Chunk-SHA256", String(repeating: "0", count: 62)),
-    ("X-Chunk-SHA256", String(repeating: "g", count: 64)), ("X-Chunk-CRC32C", "e3069283 "),
-    ("X-Chunk-CRC32C", "0xe30692"), ("X-Chunk-CRC32C", ""), ("X-Chunk-Size", "-1"), ("X-Chunk-Size", "+1"),
-    ("X-Chunk-Size", "007"), ("X-Chunk-Size", "1e3"), ("X-Chunk-Size", "18446744073709551616"), ("X-Chunk-Size", ""),
-    ("X-Chunk-Size", "٣"), ("X-Chunk-Encoding", "gzip"), ("X-Chunk-Encoding", "LZ4"), ("X-Chunk-HMAC", "00"),
-    ("Content-Digest", "sha-256=abc"), ("Content-Digest", "sha-256=:AAAA:"), ("Content-Digest", "nonsense"),
-  ])
+  @Test(
+    .promises("P31"),
+    arguments: [
+      ("X-Chunk-SHA256", "abc"), ("X-Chunk-SHA256", String(repeating: "0", count: 62)),
+      ("X-Chunk-SHA256", String(repeating: "g", count: 64)), ("X-Chunk-CRC32C", "e3069283 "),
+      ("X-Chunk-CRC32C", "0xe30692"), ("X-Chunk-CRC32C", ""), ("X-Chunk-Size", "-1"), ("X-Chunk-Size", "+1"),
+      ("X-Chunk-Size", "007"), ("X-Chunk-Size", "1e3"), ("X-Chunk-Size", "18446744073709551616"), ("X-Chunk-Size", ""),
+      ("X-Chunk-Size", "٣"), ("X-Chunk-Encoding", "gzip"), ("X-Chunk-Encoding", "LZ4"), ("X-Chunk-HMAC", "00"),
+      ("Content-Digest", "sha-256=abc"), ("Content-Digest", "sha-256=:AAAA:"), ("Content-Digest", "nonsense"),
+    ])
   func chunkHeaders_nameTheUnreadableField(field: String, value: String) {
     let violation = #expect(throws: HeaderViolation.self) {
       try ChunkHeaders(reading: lookup(chunk.fields, with: (field, value)))
@@ -53,11 +56,11 @@ import Testing
     mode: 0o640, fileID: "f", ifExists: .fail)
   private static let fallback = HeaderTests.key("never")
 
-  @Test func fileHeaders_areReadBack() throws {
+  @Test(.promises("P54")) func fileHeaders_areReadBack() throws {
     #expect(try FileHeaders(reading: lookup(file.fields)) == file)
   }
 
-  @Test func fileHeaders_haveDefaults() throws {
+  @Test(.promises("P54")) func fileHeaders_haveDefaults() throws {
     let fields = file.fields.filter { ["Idempotency-Key", "X-Chunk-Nonce"].contains($0.name) }
     let read = try FileHeaders(reading: lookup(fields))
     #expect(read.modifiedNanoseconds == 0)
@@ -66,11 +69,13 @@ import Testing
     #expect(read.ifExists == .replace)
   }
 
-  @Test(arguments: [
-    ("X-File-Mode", "4096"), ("X-File-Mode", "0644"), ("X-File-Mode", "99999999999"), ("X-File-Modified-Ns", "1.5"),
-    ("X-File-Modified-Ns", "--1"), ("X-File-Modified-Ns", "9223372036854775808"), ("X-If-Exists", "keep"),
-    ("X-File-Id", ""), ("X-File-Id", "é"), ("X-Chunk-Nonce", "00"), ("Idempotency-Key", "bare"),
-  ])
+  @Test(
+    .promises("P61"),
+    arguments: [
+      ("X-File-Mode", "4096"), ("X-File-Mode", "0644"), ("X-File-Mode", "99999999999"), ("X-File-Modified-Ns", "1.5"),
+      ("X-File-Modified-Ns", "--1"), ("X-File-Modified-Ns", "9223372036854775808"), ("X-If-Exists", "keep"),
+      ("X-File-Id", ""), ("X-File-Id", "é"), ("X-Chunk-Nonce", "00"), ("Idempotency-Key", "bare"),
+    ])
   func fileHeaders_nameTheUnreadableField(field: String, value: String) {
     let violation = #expect(throws: HeaderViolation.self) {
       try FileHeaders(reading: lookup(file.fields, with: (field, value)))
@@ -78,7 +83,7 @@ import Testing
     #expect(violation?.field == field)
   }
 
-  @Test func modifiedNanoseconds_reachBothEnds() throws {
+  @Test(.promises("P54")) func modifiedNanoseconds_reachBothEnds() throws {
     for (text, number) in [("-9223372036854775808", Int64.min), ("9223372036854775807", Int64.max)] {
       let read = try FileHeaders(reading: lookup(file.fields, with: ("X-File-Modified-Ns", text)))
       #expect(read.modifiedNanoseconds == number)

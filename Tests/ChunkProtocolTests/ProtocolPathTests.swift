@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Promises
 import Testing
 
 @Suite struct ProtocolPathTests {
@@ -10,7 +11,7 @@ import Testing
     (.metrics, "/metrics"),
   ]
 
-  @Test(arguments: paths)
+  @Test(.promises("P22"), arguments: paths)
   func path_isWrittenAndReadBack(path: ProtocolPath, text: String) {
     #expect(path.text == text)
     #expect(ProtocolPath(target: text) == path)
@@ -28,13 +29,13 @@ import Testing
     #expect(ProtocolPath(target: target) == nil)
   }
 
-  @Test func fileName_isOnlyDecodedNotChecked() {
+  @Test(.promises("P54")) func fileName_isOnlyDecodedNotChecked() {
     #expect(ProtocolPath(target: "/v1/files/..%2F..%2fetc") == .file(name: "../../etc"))
     #expect(ProtocolPath(target: "/v1/files/") == .file(name: ""))
     #expect(ProtocolPath(target: "/v1/files/a%00") == .file(name: "a\u{0}"))
   }
 
-  @Test func sessionID_isShortAndPlain() {
+  @Test(.promises("P11")) func sessionID_isShortAndPlain() {
     #expect(ProtocolPath.isSessionID(String(repeating: "a", count: 128)))
     #expect(!ProtocolPath.isSessionID(String(repeating: "a", count: 129)))
     #expect(!ProtocolPath.isSessionID(""))

@@ -2,6 +2,8 @@ import ChunkProtocol
 import Destinations
 import FileModel
 import Integrity
+import Lookup
+import Promises
 import Testing
 import UploadEngine
 
@@ -37,7 +39,7 @@ import UploadEngine
     return members
   }
 
-  @Test func eachMemberIsTheRequestThatWouldSendItAlone() throws {
+  @Test(.promises("P62")) func eachMemberIsTheRequestThatWouldSendItAlone() throws {
     let request = destination.request(for: .sendBundle(sendings))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/files")
@@ -64,15 +66,8 @@ import UploadEngine
   private func receipt(_ sending: WholeFileSending) -> ReceiptBody {
     let request = destination.request(for: .sendWholeFile(sending))
     let key = request.header("Idempotency-Key").flatMap(IdempotencyKey.init(headerValue:))?.text ?? ""
-    var tree = MerkleTree()
-    var chain = CommitmentChain(sessionID: key)
-    if sending.body != nil {
-      tree.append(chunkSHA256: sending.digest.sha256)
-      chain.extend(with: sending.digest.sha256)
-    }
-    return ReceiptBody(
-      id: "r", name: PublishedName.encode(sending.path.bytes), sizeBytes: UInt64(sending.body?.bytes.count ?? 0),
-      merkleRoot: Hex.encode(tree.root), chainTip: Hex.encode(chain.tip), publishedAtMilliseconds: 5)
+    return Fixture.receipt(
+      name: PublishedName.encode(sending.path.bytes), sending.body.map { Array($0.bytes) } ?? [], key: key)
   }
 
   private func answer(_ answers: [BundleAnswer]) -> HTTPResponse {
@@ -81,7 +76,7 @@ import UploadEngine
     return HTTPResponse(status: 200, body: body)
   }
 
-  @Test func eachMemberIsAnsweredForItself() throws {
+  @Test(.promises("P65")) func eachMemberIsAnsweredForItself() throws {
     let problem = Problem(.nameRefused, detail: "no", field: "name")
     let response = answer([
       BundleAnswer(status: 201, fields: [], body: WireJSON.encode(receipt(sendings[0]))),
@@ -126,7 +121,7 @@ import UploadEngine
     #expect(outcome.failure?.kind == .unexpectedAnswer)
   }
 
-  @Test func offers_areReadFromAnyAnswer() {
+  @Test(.promises("P14")) func offers_areReadFromAnyAnswer() {
     let response = Fixture.answer(
       201, headers: [HTTPHeader("x-bundle-files-max", "64"), HTTPHeader("x-chunk-encodings", "identity, lz4, new")])
     let offers = destination.offers(in: response)

@@ -2,6 +2,7 @@ import ChunkProtocol
 import Destinations
 import FileModel
 import Integrity
+import ProtocolReference
 import Testing
 import UploadEngine
 
@@ -40,6 +41,15 @@ enum Fixture {
     SessionOpening(
       fileID: fileID, revision: 7, nonce: nonce, path: RelativePath(path), sizeBytes: size, chunkBytes: 4 << 20,
       modifiedNanoseconds: 1_700_000_000_000_000_001, mode: 0o100640)
+  }
+
+  /// What the receiver gives for a whole file.
+  static func receipt(name: String, _ content: [UInt8], key: String) -> ReceiptBody {
+    let digests = content.isEmpty ? [] : [ProtocolReference.sha256(content)]
+    return ReceiptBody(
+      id: "r", name: name, sizeBytes: UInt64(content.count),
+      merkleRoot: ProtocolReference.hex(ProtocolReference.merkleRoot(digests)),
+      chainTip: ProtocolReference.hex(ProtocolReference.chainTip(sessionID: key, digests)), publishedAtMilliseconds: 5)
   }
 
   static func digest(_ content: [UInt8]) -> ChunkDigest {

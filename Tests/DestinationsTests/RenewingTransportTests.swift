@@ -1,3 +1,4 @@
+import Promises
 import Synchronization
 import Testing
 import UploadEngine
@@ -82,7 +83,7 @@ private final class TokenServer: HTTPTransport {
     return transport
   }
 
-  @Test func refusedRequests_waitForOneRenewal_andNobodyNotices() {
+  @Test(.promises("DE91")) func refusedRequests_waitForOneRenewal_andSucceed() {
     let transport = used()
     send(1...12, over: transport)
     server.answerAll()
@@ -96,7 +97,7 @@ private final class TokenServer: HTTPTransport {
     #expect(renewalCount == 1 && server.seen.suffix(13).allSatisfy { $0 == "Bearer two" })
   }
 
-  @Test func aFreshTokenThatIsRefused_isAFailure() {
+  @Test(.promises("DE92")) func aFreshTokenThatIsRefused_isAFailure() {
     let transport = used()
     send(1...1, over: transport)
     server.answerAll()
@@ -124,7 +125,7 @@ private final class TokenServer: HTTPTransport {
     #expect(answer(2) == "401" && renewalCount == 0)
   }
 
-  @Test func withoutAToken_requestsFailForNow() {
+  @Test(.promises("DE93")) func withoutAToken_requestsFailForNow() {
     let transport = used()
     send(1...2, over: transport)
     server.answerAll()
@@ -174,7 +175,7 @@ private final class TokenServer: HTTPTransport {
     #expect(answer(1) == "cancelled" && answer(2) == "200")
   }
 
-  @Test func aLateRefusalOfAnOldToken_isSentAgainAtOnce() {
+  @Test(.promises("DE91")) func aLateRefusalOfAnOldToken_isSentAgainAtOnce() {
     let transport = used()
     send(1...1, over: transport)
     server.answerAll()

@@ -2,6 +2,8 @@ import ChunkProtocol
 import Destinations
 import FileModel
 import Integrity
+import Promises
+import ProtocolReference
 import Testing
 import UploadEngine
 
@@ -18,7 +20,7 @@ import UploadEngine
     #expect(destination.publishedName(for: RelativePath(bytes: [0x61, 0xff])) == "a%FF")
   }
 
-  @Test func everyRequest_carriesTheCredential() throws {
+  @Test(.promises("P3")) func everyRequest_carriesTheCredential() throws {
     let destination = try Fixture.destination()
     for step in Fixture.steps {
       let request = destination.request(for: step)
@@ -56,7 +58,7 @@ import UploadEngine
     #expect(request.limits.connect == .seconds(5))
   }
 
-  @Test func opening_isAPostWithAllFacts() throws {
+  @Test(.promises("P16")) func opening_isAPostWithAllFacts() throws {
     let request = try Fixture.destination().request(for: .openSession(Fixture.opening()))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/uploads")
@@ -72,7 +74,7 @@ import UploadEngine
     #expect(key.text.hasPrefix("000000000000000100000000000000fe-7-\(Hex.encode(Fixture.nonce))-"))
   }
 
-  @Test func opening_ofAFileBeingWritten_hasNoSize() throws {
+  @Test(.promises("P16")) func opening_ofAFileBeingWritten_hasNoSize() throws {
     let request = try Fixture.destination().request(for: .openSession(Fixture.opening(size: nil)))
     #expect(try WireJSON.decode(SessionRequest.self, from: request.content).sizeBytes == nil)
   }
@@ -91,13 +93,13 @@ import UploadEngine
     #expect(key(.querySession(Fixture.session)) == nil)
   }
 
-  @Test func query_asksForDigests() throws {
+  @Test(.promises("P34")) func query_asksForDigests() throws {
     let request = try Fixture.destination().request(for: .querySession(Fixture.session))
     #expect(request.method == .get)
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A?digests=1")
   }
 
-  @Test func chunk_carriesDigestsAndTag() throws {
+  @Test(.promises("P22")) func chunk_carriesDigestsAndTag() throws {
     let sending = Fixture.chunk()
     let request = try Fixture.destination().request(for: .sendChunk(sending))
     #expect(request.method == .put)
@@ -109,15 +111,13 @@ import UploadEngine
     #expect(headers.sha256 == sha256(Array("123456789".utf8)))
     #expect(headers.sizeBytes == 9)
     #expect(headers.encoding == .identity)
-    let master = ChunkTag.masterKey(credentialSecret: Array("secret-token".utf8))
-    let key = ChunkTag.sessionKey(masterKey: master, nonce: Fixture.nonce, sessionID: "s-1_A")
     #expect(
       headers.tag
-        == ChunkTag.tag(
-          key: key, index: 3, sizeBytes: 9, chunkSHA256: headers.sha256, sessionID: "s-1_A", nonce: Fixture.nonce))
+        == ProtocolReference.tag(
+          secret: "secret-token", nonce: Fixture.nonce, sessionID: "s-1_A", index: 3, Array("123456789".utf8)))
   }
 
-  @Test func compressedChunk_statesItsPlainBytesAndEncoding() throws {
+  @Test(.promises("P81")) func compressedChunk_statesItsPlainBytesAndEncoding() throws {
     let content = [UInt8](repeating: 0, count: 1 << 20)
     let destination = try Fixture.destination()
     let plain = destination.request(for: .sendChunk(Fixture.chunk(content)))
@@ -135,7 +135,7 @@ import UploadEngine
     #expect(compressed.limits.total == UploadConstants.chunkTimeoutBase)
   }
 
-  @Test func compressedWholeFile_statesItsPlainBytesAndEncoding() throws {
+  @Test(.promises("P82")) func compressedWholeFile_statesItsPlainBytesAndEncoding() throws {
     let content = [UInt8](repeating: 0, count: 1000)
     var sending = Fixture.wholeFile(content)
     sending.encoding = .lz4
@@ -150,11 +150,12 @@ import UploadEngine
     }
   }
 
-  @Test func chunk_hasAStallLimitAndTimeForItsSize() throws {
+  @Test(.promises("P100")) func chunk_hasAStallLimitAndTimeForItsSize() throws {
     let destination = try Fixture.destination()
     let small = destination.request(for: .sendChunk(Fixture.chunk())).limits
     #expect(small.stall == UploadConstants.stallDetection)
     #expect(small.stallBytesPerSecond == 8192)
+    #expect(small.connect == .seconds(5))
     #expect(small.total == UploadConstants.chunkTimeoutBase)
     let bytes = [UInt8](repeating: 0, count: 4 << 20)
     #expect(destination.request(for: .sendChunk(Fixture.chunk(bytes))).limits.total == .seconds(1024))
@@ -167,7 +168,7 @@ import UploadEngine
     }
   }
 
-  @Test func commit_statesEverything() throws {
+  @Test(.promises("P38", "P100")) func commit_statesEverything() throws {
     let request = try Fixture.destination { $0.ifExists = .fail }.request(for: .commit(Fixture.commit()))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/commit")
@@ -180,13 +181,13 @@ import UploadEngine
           name: "a/b%0A.mov", ifExists: .fail, modifiedNanoseconds: -5, mode: 0o755))
   }
 
-  @Test func abort_isADelete() throws {
+  @Test(.promises("P52")) func abort_isADelete() throws {
     let request = try Fixture.destination().request(for: .abort(SessionIdentity(id: "x", nonce: [])))
     #expect(request.method == .delete)
     #expect(request.url == Fixture.base + "/v1/uploads/x")
   }
 
-  @Test func wholeFile_carriesEverythingInOneRequest() throws {
+  @Test(.promises("P54", "P55")) func wholeFile_carriesEverythingInOneRequest() throws {
     let sending = Fixture.wholeFile()
     let request = try Fixture.destination().request(for: .sendWholeFile(sending))
     #expect(request.method == .put)
@@ -199,16 +200,14 @@ import UploadEngine
     #expect(file.ifExists == .replace)
     #expect(file.fileID == "000000000000000100000000000000fe")
     let chunk = try ChunkHeaders(reading: request.header)
-    let master = ChunkTag.masterKey(credentialSecret: Array("secret-token".utf8))
     let text = file.idempotencyKey.text
-    let key = ChunkTag.sessionKey(masterKey: master, nonce: Fixture.nonce, sessionID: text)
     #expect(
       chunk.tag
-        == ChunkTag.tag(
-          key: key, index: 0, sizeBytes: 9, chunkSHA256: chunk.sha256, sessionID: text, nonce: Fixture.nonce))
+        == ProtocolReference.tag(
+          secret: "secret-token", nonce: Fixture.nonce, sessionID: text, index: 0, Array("123456789".utf8)))
   }
 
-  @Test func emptyFile_isSentWithAnEmptyBody() throws {
+  @Test(.promises("P54", "P86")) func emptyFile_isSentWithAnEmptyBody() throws {
     let request = try Fixture.destination().request(for: .sendWholeFile(Fixture.wholeFile([])))
     let chunk = try ChunkHeaders(reading: request.header)
     #expect(chunk.sizeBytes == 0)

@@ -1,5 +1,8 @@
 import FileModel
 import Integrity
+import Lookup
+import Promises
+import RawStructuredFieldValues
 import Testing
 import UploadEngine
 
@@ -125,11 +128,14 @@ private typealias Draft = ResumableFixture
     }
   }
 
-  @Test(arguments: [
-    ([], StepFailure.Kind.badRequest), ([HTTPHeader("accept-patch", "application/*")], .badRequest),
-    ([HTTPHeader("tus-version", "1.0.0")], .badRequest), ([HTTPHeader("upload-limit", "max-size=\"1\"")], .badRequest),
-    ([HTTPHeader("upload-limit", "min-size=0"), HTTPHeader("upload-draft-interop-version", "6")], .badRequest),
-  ])
+  @Test(
+    .promises("DE61"),
+    arguments: [
+      ([], StepFailure.Kind.badRequest), ([HTTPHeader("accept-patch", "application/*")], .badRequest),
+      ([HTTPHeader("tus-version", "1.0.0")], .badRequest),
+      ([HTTPHeader("upload-limit", "max-size=\"1\"")], .badRequest),
+      ([HTTPHeader("upload-limit", "min-size=0"), HTTPHeader("upload-draft-interop-version", "6")], .badRequest),
+    ])
   func whatDoesNotSpeakTheDraft_isNamed(headers: [HTTPHeader], kind: StepFailure.Kind) throws {
     let destination = try Draft.destination()
     for step in [UploadStep.openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
@@ -150,7 +156,7 @@ private typealias Draft = ResumableFixture
 
   // MARK: - Sessions
 
-  @Test func session_isAnUploadWithoutBytes_thatSaysWhatItIs() throws {
+  @Test(.promises("DE63", "DE65")) func session_isAnUploadWithoutBytes_thatSaysWhatItIs() throws {
     let (creation, opened) = Draft.run(
       .openSession(Fixture.opening(path: "day 1/ü\"%.mov")), try Draft.destination(),
       [Draft.discovery(), Draft.created("u1", limits: "max-age=60, max-append-size=1048577")])
@@ -169,17 +175,19 @@ private typealias Draft = ResumableFixture
           id: "ietf one 1048576/10000000 /files/u1", chunkBytes: 1 << 20, expiresAtSeconds: 1_700_000_060))
   }
 
-  @Test func aGrowingFile_hasNoLengthYet() throws {
+  @Test(.promises("DE63")) func aGrowingFile_hasNoLengthYet() throws {
     let (requests, outcome) = Draft.run(
       .openSession(Fixture.opening(size: nil)), try Draft.destination(), [Draft.discovery(), Draft.created()])
     #expect(requests[1].header("upload-length") == nil)
     #expect(outcome == .sessionOpened(id: "ietf one 4194304 /files/u1", chunkBytes: 4 << 20, expiresAtSeconds: nil))
   }
 
-  @Test(arguments: [
-    ("max-size=9999999", StepFailure.Kind.tooLarge(limitBytes: 9_999_999)), ("min-size=10000001", .badRequest),
-    ("max-append-size=10000", .badRequest), ("min-append-size=5000000", .badRequest),
-  ])
+  @Test(
+    .promises("DE66"),
+    arguments: [
+      ("max-size=9999999", StepFailure.Kind.tooLarge(limitBytes: 9_999_999)), ("min-size=10000001", .badRequest),
+      ("max-append-size=10000", .badRequest), ("min-append-size=5000000", .badRequest),
+    ])
   func limitsThatNoUploadFits_areNamed_andTheUploadIsEnded(limits: String, kind: StepFailure.Kind) throws {
     let (requests, outcome) = Draft.run(
       .openSession(Fixture.opening()), try Draft.destination(),
@@ -188,13 +196,13 @@ private typealias Draft = ResumableFixture
     #expect(outcome.failure?.kind == kind)
   }
 
-  @Test func aFileBeyondALimit_isRefusedBeforeItIsSent() throws {
+  @Test(.promises("DE66")) func aFileBeyondALimit_isRefusedBeforeItIsSent() throws {
     let (requests, outcome) = Draft.run(
       .openSession(Fixture.opening()), try Draft.destination(), [Draft.discovery("max-size=99")])
     #expect(requests.count == 1 && outcome.failure?.kind == .tooLarge(limitBytes: 99))
   }
 
-  @Test func whatIsHeld_isToldByTheOffset() throws {
+  @Test(.promises("DE69")) func whatIsHeld_isToldByTheOffset() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)
     let query = TusFixture.query(id)
@@ -248,6 +256,7 @@ private typealias Draft = ResumableFixture
           repeat {
             responses.append(Fixture.answer(status, headers: field))
           } while responses.count < 300 && destination.followUp(of: step, after: responses) != nil
+          #expect(responses.count < 300, "\(step) goes on without end after \(status) \(field)")
           _ = destination.outcome(of: step, responses: responses)
         }
       }
@@ -256,7 +265,7 @@ private typealias Draft = ResumableFixture
 
   // MARK: - Chunks
 
-  @Test func chunk_goesBehindTheOthers_andNeedsNoOffsetInTheAnswer() throws {
+  @Test(.promises("DE63")) func chunk_goesBehindTheOthers_andNeedsNoOffsetInTheAnswer() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)
     let (requests, outcome) = Draft.run(Draft.chunk(2, of: id), destination, [Draft.took])
@@ -279,7 +288,7 @@ private typealias Draft = ResumableFixture
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
-  @Test func afterABrokenRequest_theOffsetIsAskedFirst() throws {
+  @Test(.promises("DE69")) func afterABrokenRequest_theOffsetIsAskedFirst() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)
     let step = Draft.chunk(0, of: id)
@@ -289,7 +298,7 @@ private typealias Draft = ResumableFixture
     #expect(requests.map(\.method) == [.head] && outcome == .chunkStoredAs(token: "9"))
   }
 
-  @Test(arguments: [3, 30])
+  @Test(.promises("DE69", "DE73"), arguments: [3, 30])
   func bytesThatNobodyCanVouchFor_endTheUpload(offset: Int) throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)
@@ -318,7 +327,7 @@ private typealias Draft = ResumableFixture
     #expect(destination.outcome(of: Draft.chunk(1, of: id, end: 28), responses: []).failure?.kind == .sessionGone)
   }
 
-  @Test func aLimitThatOnlyARefusalTells_holdsForTheNextUpload() throws {
+  @Test(.promises("DE67")) func aLimitThatOnlyARefusalTells_holdsForTheNextUpload() throws {
     let destination = try Draft.destination()
     let (_, opened) = Draft.run(
       .openSession(Fixture.opening(size: nil)), destination, [Draft.discovery(), Draft.created()])
@@ -337,7 +346,7 @@ private typealias Draft = ResumableFixture
 
   // MARK: - Commits
 
-  @Test func commit_completesTheUpload() throws {
+  @Test(.promises("DE7", "DE63")) func commit_completesTheUpload() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)
     let (requests, outcome) = Draft.run(Draft.commit(id, size: 27), destination, [Draft.done()])
@@ -348,7 +357,7 @@ private typealias Draft = ResumableFixture
     #expect(receipt.name == "day 1/a.mov")
   }
 
-  @Test func aCommitWhoseAnswerWasLost_findsTheUploadComplete() throws {
+  @Test(.promises("DE71")) func aCommitWhoseAnswerWasLost_findsTheUploadComplete() throws {
     for refusal in [Draft.problem(400, "completed-upload"), Draft.conflict(at: 27), Draft.took] {
       let destination = try Draft.destination()
       let step = Draft.commit(Draft.session(destination), size: 27)
@@ -375,7 +384,7 @@ private typealias Draft = ResumableFixture
     }
   }
 
-  @Test(arguments: [UnclearEnd.retry, .hold])
+  @Test(.promises("DE71"), arguments: [UnclearEnd.retry, .hold])
   func anUploadThatIsGoneAfterALostAnswer_isUnclear(policy: UnclearEnd) throws {
     let destination = try Draft.destination { $0.unclear = policy }
     let step = Draft.commit(Draft.session(destination), size: 27)
@@ -389,7 +398,7 @@ private typealias Draft = ResumableFixture
     #expect(next.failure?.kind == .sessionGone)
   }
 
-  @Test(arguments: [422, 500])
+  @Test(.promises("DE70"), arguments: [422, 500])
   func contentThatIsNotTaken_failsForGood_andItsUploadIsEnded(status: Int) throws {
     let destination = try Draft.destination()
     let step = Draft.commit(Draft.session(destination), size: 27)
@@ -411,7 +420,7 @@ private typealias Draft = ResumableFixture
   }
 
   /// A request that completes nothing may not be so short.
-  @Test func aShortLastChunk_completesTheUpload() throws {
+  @Test(.promises("DE66")) func aShortLastChunk_completesTheUpload() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination, limits: "min-append-size=5")
     let (requests, outcome) = Draft.run(
@@ -434,7 +443,7 @@ private typealias Draft = ResumableFixture
 
   // MARK: - Small files
 
-  @Test func smallFile_isOneRequest_withItsDigests() throws {
+  @Test(.promises("DE64", "DE68")) func smallFile_isOneRequest_withItsDigests() throws {
     let destination = try Draft.destination()
     let (requests, outcome) = Draft.run(
       .sendWholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Fixture.answer(200)])
@@ -453,7 +462,7 @@ private typealias Draft = ResumableFixture
     guard case .published = again else { return #expect(Bool(false), "\(again)") }
   }
 
-  @Test func aSmallFileWhoseAnswerIsLost_isUnclear() throws {
+  @Test(.promises("DE71")) func aSmallFileWhoseAnswerIsLost_isUnclear() throws {
     let destination = try Draft.destination()
     let step = UploadStep.sendWholeFile(Fixture.wholeFile())
     _ = destination.request(for: step)
@@ -463,7 +472,7 @@ private typealias Draft = ResumableFixture
     #expect(failure.kind == .transport(.connectionLost) && failure.message.contains("twice"))
   }
 
-  @Test func nothingIsUnclear_whereASmallFileHasAnAddressFirst() throws {
+  @Test(.promises("DE72")) func nothingIsUnclear_whereASmallFileHasAnAddressFirst() throws {
     let destination = try Draft.destination { $0.unclear = .hold }
     // Where a crash has not taken that address.
     #expect(destination.abilities.publishesOnce == .wholeFiles)
@@ -545,7 +554,7 @@ private typealias Draft = ResumableFixture
     DiscoveringDestination(tus: try TusFixture.destination(), draft: try Draft.destination())
   }
 
-  @Test func theDraftIsSpoken_whereItIsAnswered() throws {
+  @Test(.promises("DE62")) func theDraftIsSpoken_whereItIsAnswered() throws {
     let destination = try destination()
     let (requests, outcome) = Draft.run(
       .openSession(Fixture.opening()), destination, [Draft.discovery(), Draft.created()])
@@ -557,7 +566,7 @@ private typealias Draft = ResumableFixture
     #expect(destination.offers(in: Draft.discovery()).abilities?.unknownLength == true)
   }
 
-  @Test func tusIsSpokenElsewhere() throws {
+  @Test(.promises("DE62")) func tusIsSpokenElsewhere() throws {
     // Limits alone are announced by earlier drafts as well, and then the server's tus is better known.
     for more in [[], [HTTPHeader("upload-limit", "min-size=0")]] {
       let destination = try destination()
@@ -592,11 +601,14 @@ private typealias Draft = ResumableFixture
 
 @Suite struct StructuredFieldTests {
   @Test(arguments: [
-    ("5", StructuredField.Value.integer(5)), (" -12 ", .integer(-12)), ("5;a;b=\"x\\\"\";c=?0", .integer(5)),
-    ("?1", .boolean(true)), ("?0;x", .boolean(false)), ("1.250", .other), ("\"a, b\"", .other), ("*tok/en:x", .other),
-    (":YWI=:", .other), ("@1659578233", .other), ("999999999999999", .integer(999_999_999_999_999)),
+    ("5", RFC9651BareItem.integer(5)), (" -12 ", .integer(-12)), ("5;a;b=\"x\\\"\";c=?0", .integer(5)),
+    ("?1", .bool(true)), ("?0;x", .bool(false)), ("1.250", .decimal(PseudoDecimal(mantissa: 1250, exponent: -3))),
+    ("\"a, b\"", .string("a, b")),
+    ("*tok/en:x", .token("*tok/en:x")), (":YWI=:", .undecodedByteSequence("YWI=")),
+    ("@1659578233", .date(1_659_578_233)),
+    ("999999999999999", .integer(999_999_999_999_999)),
   ])
-  func items(text: String, value: StructuredField.Value) { #expect(StructuredField.item(text) == value) }
+  func items(text: String, value: RFC9651BareItem) { #expect(StructuredField.item(text) == value) }
 
   @Test(arguments: [
     "", " ", "5,", "5 6", "1000000000000000", "1.", "1.2345", "1234567890123.1", "-", "--1", "?", "?2", "?1 x", "\"a",
@@ -606,9 +618,22 @@ private typealias Draft = ResumableFixture
   func nonsense(text: String) { #expect(StructuredField.item(text) == nil) }
 
   @Test func dictionaries() {
+    let one = RFC9651BareItem.integer(1)
+    func item(_ value: RFC9651BareItem, _ parameters: OrderedMap<String, RFC9651BareItem> = [:]) -> ItemOrInnerList {
+      .item(Item(bareItem: value, parameters: parameters))
+    }
+    let asked: OrderedMap<String, RFC9651BareItem> = ["q": .integer(2)]
+    let list = InnerList(
+      bareInnerList: [
+        Item(bareItem: one, parameters: [:]), Item(bareItem: RFC9651BareItem.string("x"), parameters: [:]),
+      ],
+      parameters: asked)
     #expect(
       StructuredField.dictionary("a=1, b=(1 \"x\");q=2 ,c,d=?0;x, a=2,\te=1.5")
-        == ["a": .integer(2), "b": .other, "c": .boolean(true), "d": .boolean(false), "e": .other])
+        == [
+          "a": item(.integer(2)), "b": .innerList(list), "c": item(.bool(true)), "d": item(.bool(false), ["x": true]),
+          "e": item(.decimal(PseudoDecimal(mantissa: 15, exponent: -1))),
+        ])
     #expect(StructuredField.dictionary("") == [:])
     for text in ["a=1,", ",a", "a=1 b=2", "A=1", "a=(1", "a=(1(2))", "a==1", "a=1,,b", "1=a"] {
       #expect(StructuredField.dictionary(text) == nil, "\(text)")

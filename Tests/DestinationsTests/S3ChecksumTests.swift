@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import Promises
 import Testing
 import UploadEngine
 
@@ -33,7 +35,7 @@ import UploadEngine
   private var asksForUploads: Bool { destination.request(for: opening).header("x-amz-checksum-algorithm") != nil }
   private var sendsWithFiles: Bool { destination.request(for: file).header(Self.field) != nil }
 
-  @Test func aServerThatSaysSo_getsOneWithEachPart() throws {
+  @Test(.promises("DE22")) func aServerThatSaysSo_getsOneWithEachPart() throws {
     #expect(destination.request(for: opening).header("x-amz-checksum-algorithm") == "CRC32C")
     let answer = begun([HTTPHeader("x-amz-checksum-algorithm", "CRC32C")])
     #expect(next(opening, answer) == nil)
@@ -48,10 +50,12 @@ import UploadEngine
     #expect(!sendsWithFiles && asksForUploads)
   }
 
-  @Test(arguments: [
-    S3Fixture.error(501, "NotImplemented"), S3Fixture.error(400, "InvalidRequest"),
-    S3Fixture.error(400, "InvalidArgument"), Fixture.answer(501), Fixture.answer(400),
-  ])
+  @Test(
+    .promises("DE22"),
+    arguments: [
+      S3Fixture.error(501, "NotImplemented"), S3Fixture.error(400, "InvalidRequest"),
+      S3Fixture.error(400, "InvalidArgument"), Fixture.answer(501), Fixture.answer(400),
+    ])
   func aServerThatRefusesIt_isAskedWithout_atOnce(refusal: HTTPResponse) throws {
     _ = destination.request(for: opening)
     let again = try #require(next(opening, refusal))
@@ -74,7 +78,7 @@ import UploadEngine
     #expect(!sendsWithFiles)
   }
 
-  @Test func aServerThatOnlyIgnoresIt_isAskedAnew_andNothingIsLeft() throws {
+  @Test(.promises("DE22")) func aServerThatOnlyIgnoresIt_isAskedAnew_andNothingIsLeft() throws {
     _ = destination.request(for: opening)
     let end = try #require(next(opening, begun()))
     #expect(end.method == .delete && end.url.hasSuffix("/day%201/a.mov?uploadId=up%2Fload%2B1"))
@@ -130,7 +134,7 @@ import UploadEngine
     #expect(destination.outcome(of: .sendChunk(S3Fixture.sending()), response: refusal).failure?.kind == .badRequest)
   }
 
-  @Test func aSettingThatForcesIt_isObeyed() throws {
+  @Test(.promises("DE24")) func aSettingThatForcesIt_isObeyed() throws {
     let forced = try S3Fixture.destination { $0.checksum = .sha256 }
     _ = forced.request(for: opening)
     let refusal = S3Fixture.error(400, "InvalidRequest")

@@ -1,5 +1,7 @@
 import FileModel
 import Integrity
+import Lookup
+import Promises
 import Testing
 import UploadEngine
 
@@ -48,7 +50,7 @@ import UploadEngine
     #expect(outcome.failure?.kind == .unexpectedAnswer)
   }
 
-  @Test func partThatTheServerDoesNotReplace_beginsTheUploadAnew() {
+  @Test(.promises("DE4")) func partThatTheServerDoesNotReplace_beginsTheUploadAnew() {
     let text = "<Error><Code>NotImplemented</Code><Message>part 2 has already been streamed</Message></Error>"
     let outcome = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: Fixture.answer(501, text: text))
     #expect(outcome.failure?.kind == .notReplaceable)
@@ -113,7 +115,7 @@ import UploadEngine
 
   // MARK: - Publication
 
-  @Test func completion_givesTheReceipt() {
+  @Test(.promises("DE7")) func completion_givesTheReceipt() {
     let step = UploadStep.commit(S3Fixture.commit())
     #expect(destination.outcome(of: step, response: S3Fixture.published()) == .published(receipt(id: "e-2")))
     let versioned = S3Fixture.published([HTTPHeader("x-amz-version-id", "v7")])
@@ -134,7 +136,7 @@ import UploadEngine
   }
 
   /// The answer to the first try was lost: the upload is gone because it is published.
-  @Test func completionAfterALostAnswer_findsItsOwnObject() throws {
+  @Test(.promises("DE37")) func completionAfterALostAnswer_findsItsOwnObject() throws {
     let step = UploadStep.commit(S3Fixture.commit())
     let gone = S3Fixture.error(404, "NoSuchUpload")
     let look = try #require(afterwards(step, gone))
@@ -143,7 +145,7 @@ import UploadEngine
     #expect(destination.outcome(of: step, responses: [gone, S3Fixture.object()]) == .published(receipt(id: "o-2")))
   }
 
-  @Test func objectOfSomebodyElse_isNotOurs() {
+  @Test(.promises("DE37")) func objectOfAnotherClient_isNotOurs() {
     let step = UploadStep.commit(S3Fixture.commit())
     let gone = S3Fixture.error(404, "NoSuchUpload")
     for object in [S3Fixture.object(size: 9), S3Fixture.object(nonce: [1]), Fixture.answer(404), Fixture.answer(403)] {
@@ -151,7 +153,7 @@ import UploadEngine
     }
   }
 
-  @Test func keyThatIsTaken_isRefused_unlessOurOwnEarlierTryTookIt() throws {
+  @Test(.promises("DE26")) func keyThatIsTaken_isRefused_unlessOurOwnEarlierTryTookIt() throws {
     let file = Fixture.wholeFile()
     let taken = S3Fixture.error(412, "PreconditionFailed")
     #expect(afterwards(.sendWholeFile(file), taken)?.method == .head)
@@ -167,7 +169,7 @@ import UploadEngine
     }
   }
 
-  @Test func wholeFile_givesTheReceipt() throws {
+  @Test(.promises("DE7")) func wholeFile_givesTheReceipt() throws {
     let answer = Fixture.answer(
       200, headers: [HTTPHeader("etag", "\"w\""), HTTPHeader("date", "Sun, 06 Nov 1994 08:49:37 GMT")])
     guard case .published(let receipt) = destination.outcome(of: .sendWholeFile(Fixture.wholeFile()), response: answer)
@@ -202,7 +204,7 @@ import UploadEngine
     #expect(failure?.message.contains("\n") == false)
   }
 
-  @Test func credentialsThatEndByThemselves_areAwaited() throws {
+  @Test(.promises("DE16")) func credentialsThatEndByThemselves_areAwaited() throws {
     let destination = try S3Fixture.destination(token: "t") { $0.renewsCredentials = true }
     let failure = destination.outcome(
       of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(400, "ExpiredToken")
@@ -210,7 +212,7 @@ import UploadEngine
     #expect(failure?.kind == .busy)
   }
 
-  @Test func wrongRegion_isNamed() {
+  @Test(.promises("DE19")) func wrongRegion_isNamed() {
     for answer in [
       S3Fixture.error(301, "PermanentRedirect", headers: [HTTPHeader("x-amz-bucket-region", "eu-west-3")]),
       S3Fixture.error(400, "AuthorizationHeaderMalformed", more: "<Region>eu-west-3</Region>"),
@@ -261,7 +263,7 @@ import UploadEngine
     }
   }
 
-  @Test func abilities_sayWhatS3Can() {
+  @Test(.promises("DE30", "DE38")) func abilities_sayWhatS3Can() {
     #expect(destination.abilities.bindsNameAtOpening && destination.abilities.commitListsChunks)
     #expect(!destination.abilities.commitWaitsForChunks)
     #expect(destination.abilities.chunkBytesLeast(forFileOf: 1) == 5 << 20)

@@ -1,3 +1,4 @@
+import Promises
 import Testing
 
 @testable import Destinations
@@ -7,7 +8,7 @@ import Testing
     try S3Profile(name, credentialsFile: credentials, configurationFile: configuration)
   }
 
-  @Test func keys_areThoseOfTheProfile() throws {
+  @Test(.promises("DE15")) func keys_areThoseOfTheProfile() throws {
     let file = """
       # a comment
       [default]
@@ -30,7 +31,7 @@ import Testing
     #expect(try profile("default", "") == nil)
   }
 
-  @Test func command_standsInEitherFile_andKeysWinOverIt() throws {
+  @Test(.promises("DE15")) func command_standsInEitherFile_andKeysWinOverIt() throws {
     let configuration =
       "[profile a]\nregion = x\ncredential_process = /bin/keys --for \"a b\"\n[default]\ncredential_process = d"
     #expect(try profile("a", "", configuration)?.credentialProcess == "/bin/keys --for \"a b\"")
@@ -40,7 +41,7 @@ import Testing
     #expect(both?.credentials != nil && both?.credentialProcess == nil)
   }
 
-  @Test func outputOfACommand_givesKeysAndTheirEnd() throws {
+  @Test(.promises("DE15")) func outputOfACommand_givesKeysAndTheirEnd() throws {
     let text =
       #"{"Version":1,"AccessKeyId":"k","SecretAccessKey":"s","SessionToken":"t","Expiration":"2013-05-24T02:00:00+02:00"}"#
     #expect(

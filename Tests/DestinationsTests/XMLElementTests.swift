@@ -41,8 +41,15 @@ import Testing
     #expect(XMLElement(whole) != nil)
   }
 
-  @Test func escapedText_comesBack() {
-    let text = "\"d41d8&cd<98>\""
-    #expect(read("<ETag>\(XMLElement.escape(text))</ETag>")?.text == text)
+  @Test(arguments: ["\"d41d8&cd<98>\"", "&\u{301}<\u{301}>\u{301}\"\u{301}", "&amp;", "a\u{301}&"])
+  func escapedText_comesBack(text: String) {
+    let element = read("<ETag>\(XMLElement.escape(text))</ETag>")
+    #expect(
+      element?.text.unicodeScalars.elementsEqual(text.unicodeScalars) == true && element?.children.isEmpty == true)
+  }
+
+  @Test func markBeforeACombiningCharacter_isAMark() {
+    #expect(read("<a>&\u{301}</a>") == nil && read("<a>&amp\u{301};</a>") == nil)
+    #expect(read("<a>&amp;\u{301}</a>")?.text == "&\u{301}")
   }
 }

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Synchronization
 import Testing
 import UploadEngine
@@ -51,7 +52,7 @@ final class TrialServer: Destination, HTTPTransport {
         state.chunks.insert(chunk.index)
         return .chunkStoredAs(token: "t")
       case .querySession:
-        return .held(digests: [:], tokens: Dictionary(uniqueKeysWithValues: state.chunks.map { ($0, "t") }))
+        return .held(digests: [:], tokens: LookupTable(state.chunks.map { ($0, "t") }))
       case .abort:
         state.steps.append("abort")
         state.chunks = []

@@ -1,42 +1,41 @@
 """Fixtures: real receivers, real mounts, and a check after each test that nothing of them is left."""
 
-import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Network"))
+
 from certificates import Authority, tls_1_3
-from form_servers import Form, nginx_is_there, php_is_there
+from form_servers import Form
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, unmount_lazily
-from s3_servers import PROGRAMS, Moto, Rclone
+from promises import Recorder, require
+from network_fixture import new_network  # noqa: F401 — a test asks for it before its mounts, so that it ends after them
+from s3_servers import Moto, Rclone
+from shard import enter_network_namespace, is_shard
 from tamper import TamperingProxy
 from throttle import ThrottlingProxy
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("uploadfs", "random tests (test_model.py, test_torment.py)")
-    group.addoption("--seed", type=int, help="play this seed only, instead of random ones")
+    group.addoption("--seed", type=int, help="play this seed only")
+    group.addoption("--fresh", action="store_true", help="draw other seeds than the fixed ones")
     group.addoption("--kills", type=int, help="how often test_torment.py kills; a tenth as many power cuts")
-    group.addoption("--seconds", type=float, help="how long each random test draws new seeds")
+    group.addoption("--seconds", type=float, help="how long each random test draws fresh seeds")
 
 
 def pytest_configure(config):
     for tool in (MOUNT_TOOL, RECEIVER_TOOL):
         if not tool.exists():
             pytest.exit(f"{tool} is missing; run: swift build (or set BINARIES to the folder that holds it)", 2)
-
-
-needs_fuse = pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse")
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-
-
-def has_libfuse_3_17():
-    """Whether the programs run with a libfuse that knows passthrough and O_TMPFILE: from 3.17 its name ends in 4."""
-    libraries = subprocess.run(["ldd", str(MOUNT_TOOL)], capture_output=True, text=True).stdout
-    return "libfuse3.so.4" in libraries
+    config.pluginmanager.register(Recorder())
+    if is_shard(config):
+        enter_network_namespace()
 
 
 @pytest.fixture
@@ -78,8 +77,6 @@ def new_mount(folder, new_receiver):
 
     It asks for `new_receiver` so that mounts end before the receivers do, and can deliver what is left.
     """
-    if not os.path.exists("/dev/fuse"):
-        pytest.skip("needs /dev/fuse")
     made = []
 
     def make(receiver, *options, to=None, start=True, name=None, **more):
@@ -105,8 +102,6 @@ def new_s3(folder):
     made = []
 
     def make(kind):
-        if not kind.is_there():
-            pytest.skip(f"{PROGRAMS / kind.program_name} is missing; scripts/test installs it")
         made.append(kind(folder / kind.program_name))
         return made[-1].start()
 
@@ -132,8 +127,6 @@ def rclone(new_s3):
 
 @pytest.fixture
 def new_form(folder):
-    if not (nginx_is_there() and php_is_there()):
-        pytest.skip("needs nginx-light and php-cgi; scripts/test installs them")
     made = []
 
     def make(kind=Form, **options):
@@ -171,6 +164,7 @@ def tampering(receiver, authority):
 @pytest.fixture
 def tmpfs(folder):
     """Makes small filesystems: tmpfs(name, size) is an empty folder that holds no more than `size` bytes."""
+    require("root")
     made = []
 
     def make(name, size):
@@ -179,8 +173,7 @@ def tmpfs(folder):
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True, text=True,
             stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            pytest.skip(f"needs the permission to mount a tmpfs: {done.stderr.strip()}")
+        assert done.returncode == 0, done.stderr
         made.append(path)
         return path
 

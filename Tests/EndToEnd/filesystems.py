@@ -10,10 +10,12 @@ import random
 import stat
 import subprocess
 
+from promises import installed
+
 libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
 AT_FDCWD = -100
 RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT = 1, 2, 4
-FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_COLLAPSE, FALLOC_ZERO, FALLOC_INSERT = 1, 2, 8, 16, 32
+FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO = 1, 2, 16
 
 
 def outcome(action, folder):
@@ -68,9 +70,10 @@ def fallocate(descriptor, mode, offset, length):
 
 
 def run(*command, cwd=None, **options):
+    program, *arguments = map(str, command)
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=120,
-        stdin=subprocess.DEVNULL, **options)
+        [installed(program), *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+        **options)
     assert done.returncode == 0, f"{command} failed with {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
 

@@ -3,23 +3,15 @@
 import http.client
 import os
 import pathlib
-import shutil
 import signal
 import ssl
 import subprocess
 
 from harness import REPOSITORY, SOON, Program, Server, processes_of_session, wait_until
+from promises import installed
 
 USER, PASSWORD = "camera", "pa ss:wörd"
 EXAMPLE = REPOSITORY / "examples" / "form"
-
-
-def nginx_is_there():
-    return shutil.which("nginx", path="/usr/sbin:/usr/bin") is not None
-
-
-def php_is_there():
-    return shutil.which("php-cgi") is not None
 
 
 class Nginx(Server):
@@ -48,7 +40,7 @@ class Nginx(Server):
 
     @property
     def arguments(self):
-        return ["/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"]
+        return [installed("nginx"), "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"]
 
     def check(self):
         """What nginx says of its configuration."""
@@ -141,7 +133,7 @@ class Form:
     def start(self):
         settings = [f"upload_tmp_dir={self.temporary}", *(f"{name}={value}" for name, value in self.limits.items())]
         self.php = Program(
-            ["php-cgi", "-c", EXAMPLE / "php.ini", *(word for setting in settings for word in ("-d", setting)), "-b",
+            [installed("php-cgi"), "-c", EXAMPLE / "php.ini", *(word for setting in settings for word in ("-d", setting)), "-b",
              self.socket], self.folder / "php.log", os.environ | {"PHP_FCGI_CHILDREN": "6"})
         wait_until(self.socket.exists, self.php.describe)
         self.nginx.start()

@@ -21,6 +21,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = pathlib.Path(os.environ.get("BINARIES", REPOSITORY / ".build" / "debug")).resolve()
 MOUNT_TOOL = BINARIES / "uploadfs-mount"
 RECEIVER_TOOL = BINARIES / "uploadfs-receiver"
+# Programs and servers of other people (scripts/set-up.sh).
+TEST_SERVERS = pathlib.Path(os.environ.get("TEST_SERVERS", REPOSITORY / ".build" / "test-servers"))
 
 # The token of receivers that do not make one themselves.
 TOKEN = "0123456789abcdef-end-to-end-0123456789abcdef"
@@ -259,8 +261,11 @@ class Receiver(Server):
     # It lets connections finish for up to 10 seconds.
     ends_within = 30
 
-    def __init__(self, folder, *options, certificate=None, ca=None):
+    def __init__(self, folder, *options, certificate=None, ca=None, host="127.0.0.1", prefix=()):
         super().__init__(folder)
+        # Elsewhere than on loopback, it needs a certificate.
+        self.host = host
+        self.prefix = prefix
         self.root = folder
         self.options = options
         self.certificate = certificate
@@ -277,14 +282,18 @@ class Receiver(Server):
                 path.write_text(text)
                 path.chmod(0o600)
         self.program = Program(
-            [RECEIVER_TOOL, "serve", "--root", self.root, "--listen", f"127.0.0.1:{self.port}", *identity,
-             *self.options], self.root.parent / f"{self.root.name}.log")
+            [RECEIVER_TOOL, "serve", "--root", self.root, "--listen", self.place, *identity, *self.options],
+            self.root.parent / f"{self.root.name}.log", prefix=self.prefix)
         self.port = self.program.wait_for_line(_listening_port)
         return self
 
     @property
+    def place(self):
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
     def url(self):
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{self.place}"
 
     @property
     def files(self):
@@ -296,7 +305,7 @@ class Receiver(Server):
 
     def get(self, path):
         context = ssl.create_default_context(cafile=self.ca)
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=SOON)
+        connection = http.client.HTTPSConnection(self.host, self.port, context=context, timeout=SOON)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
             response = connection.getresponse()

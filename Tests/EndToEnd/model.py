@@ -1,7 +1,6 @@
 """Random operations of several processes on two folders at once, which must show the same.
 
-A sequence of operations is drawn from a seed alone and depends on nothing that happens, so any part of it can be played
-again: that is how a failing one is made short.
+A sequence of operations is drawn from a seed alone and depends on nothing that happens.
 """
 
 import errno
@@ -26,19 +25,19 @@ CHUNK = 256 << 10
 # The operations, as values: a name, the process, and what it needs.
 
 
-def operations(seed, count, kinds_stay=False):
-    """With `kinds_stay`, no name is a file's and then a folder's: a receiver that shows the file refuses the folder."""
+def operations(seed, count):
     draw = random.Random(seed)
-    return [_operation(draw, kinds_stay) for _ in range(count)]
+    return [_operation(draw) for _ in range(count)]
 
 
-def _operation(draw, kinds_stay):
+def _operation(draw):
     def path():
         # Two folders are likelier than the others, so that files meet.
         return os.path.join(draw.choice(FOLDERS + FOLDERS[:2] * 2), draw.choice(NAMES))
 
     def folder():
-        return draw.choice(FOLDERS[1:] if kinds_stay else FOLDERS[1:] + [path()])
+        # No name is a file's and then a folder's: a receiver that shows the file refuses the folder.
+        return draw.choice(FOLDERS[1:])
 
     def offset():
         return draw.choice([0, 0, 1, 4095, 4096, 70_000, CHUNK - 1, CHUNK, draw.randrange(2 * CHUNK)])

@@ -8,7 +8,6 @@ import os
 import socket
 import ssl
 import struct
-import urllib.parse
 
 
 def _crc32c_table():

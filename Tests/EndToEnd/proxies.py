@@ -1,8 +1,7 @@
 """Proxies of other people: tinyproxy (HTTP) and microsocks (SOCKS 5), with a user and a password."""
 
-import shutil
-
 from harness import Program, Server
+from promises import installed
 
 USER, PASSWORD = "proxyuser", "proxy-password-of-nobody"
 
@@ -18,10 +17,6 @@ class Proxy(Server):
         self.password_file = folder / "password"
         self.password_file.write_text(f"{USER}:{PASSWORD}\n")
         self.password_file.chmod(0o600)
-
-    @classmethod
-    def is_there(cls):
-        return shutil.which(cls.name) is not None
 
     def start(self):
         self.program = Program(self.arguments, self.folder / "proxy.log")
@@ -42,7 +37,7 @@ class Tinyproxy(Proxy):
         configuration.write_text(
             f'Port {self.port}\nListen 127.0.0.1\nTimeout 60\nLogFile "{self.folder}/requests.log"\nLogLevel Connect\n'
             f"BasicAuth {USER} {PASSWORD}\n")
-        return ["tinyproxy", "-d", "-c", configuration]
+        return [installed("tinyproxy"), "-d", "-c", configuration]
 
     @property
     def was_used(self):
@@ -55,7 +50,7 @@ class Microsocks(Proxy):
 
     @property
     def arguments(self):
-        return ["microsocks", "-i", "127.0.0.1", "-p", self.port, "-u", USER, "-P", PASSWORD]
+        return [installed("microsocks"), "-i", "127.0.0.1", "-p", self.port, "-u", USER, "-P", PASSWORD]
 
     @property
     def was_used(self):

@@ -3,15 +3,13 @@ which checks neither but knows parts, conditions and checksums as AWS does."""
 
 import html
 import http.client
-import os
-import pathlib
 import re
 import subprocess
 import urllib.parse
 
-from harness import REPOSITORY, SOON, Program, Server, clean_environment, wait_until
+from harness import SOON, Program, Server, clean_environment, wait_until
+from promises import installed
 
-PROGRAMS = pathlib.Path(os.environ.get("TEST_SERVERS", REPOSITORY / ".build" / "test-servers")) / "bin"
 KEY, SECRET = "AKIDENDTOEND", "end-to-end-secret-end-to-end-secret"
 BUCKET = "captures"
 
@@ -28,10 +26,6 @@ class S3Server(Server):
     def __init__(self, folder):
         super().__init__(folder)
         self._starts = 0
-
-    @classmethod
-    def is_there(cls):
-        return (PROGRAMS / cls.program_name).exists()
 
     def start(self):
         # A log of its own for each start: the port is read from it.
@@ -70,7 +64,7 @@ class Rclone(S3Server):
     @property
     def arguments(self):
         return [
-            PROGRAMS / "rclone", "serve", "s3", "--config", "/dev/null", "--addr", f"127.0.0.1:{self.port}", "--auth-key",
+            installed(self.program_name), "serve", "s3", "--config", "/dev/null", "--addr", f"127.0.0.1:{self.port}", "--auth-key",
             f"{KEY},{SECRET}", "-v", self.folder]
 
     def prepare(self):
@@ -79,7 +73,7 @@ class Rclone(S3Server):
     def _signed(self, method, path):
         """A request that is signed by another program than ours."""
         return subprocess.run(
-            ["curl", "-sS", "--fail", "-X", method, "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{KEY}:{SECRET}",
+            [installed("curl"), "-sS", "--fail", "-X", method, "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{KEY}:{SECRET}",
              f"http://127.0.0.1:{self.port}/{BUCKET}{path}"],
             check=True, capture_output=True, text=True, timeout=SOON).stdout
 
@@ -111,7 +105,7 @@ class Moto(S3Server):
 
     @property
     def arguments(self):
-        return [PROGRAMS / "moto_server", "-H", "127.0.0.1", "-p", str(self.port)]
+        return [installed(self.program_name), "-H", "127.0.0.1", "-p", str(self.port)]
 
     def prepare(self):
         wait_until(lambda: self._request("PUT", "") is not None, self.program.describe)

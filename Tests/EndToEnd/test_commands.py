@@ -1,7 +1,9 @@
 """status, wait and unmount, their exit codes, and how the daemon ends."""
 
+import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -125,19 +127,24 @@ def test_unmount_times_out_while_the_daemon_goes_on(new_mount, receiver):
     assert (receiver.files / "a.bin").read_bytes() == b"x"
 
 
-def test_new_writers_are_refused_while_draining(new_mount, receiver, folder):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.promises("S36a")
+def test_new_writers_are_refused_while_draining(new_mount, receiver, number):
     receiver.stop()
     mount = new_mount(receiver)
     (mount.root / "a.bin").write_bytes(b"x")
-    mount.program.signal(signal.SIGTERM)
+    mount.program.signal(number)
     wait_until(lambda: mount.summary()["draining"], "draining shows")
-    with pytest.raises(OSError):
-        (mount.root / "late.bin").write_bytes(b"y")
+    for refused in (lambda: (mount.root / "late.bin").write_bytes(b"y"), lambda: open(mount.root / "a.bin", "ab")):
+        with pytest.raises(OSError) as error:
+            refused()
+        assert error.value.errno == errno.EROFS
     assert (mount.root / "a.bin").read_bytes() == b"x"
     receiver.start()
     assert mount.program.wait() == 0
 
 
+@pytest.mark.promises("S36b")
 def test_open_writer_is_waited_for_while_draining(mount, receiver):
     with open(mount.root / "open.bin", "wb", buffering=0) as file:
         file.write(b"before ")
@@ -197,15 +204,23 @@ def test_somebody_standing_in_the_mount_does_not_keep_it(mount, folder):
         stander.wait()
 
 
-def test_service_manager_is_told(new_mount, receiver, folder):
+@pytest.mark.parametrize("is_abstract", [False, True], ids=["in a folder", "abstract"])
+def test_service_manager_is_told(new_mount, receiver, folder, is_abstract):
     path = str(folder / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(path)
+        listener.bind(f"\0{path}" if is_abstract else path)
         listener.settimeout(30)
-        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=path))
-        assert b"READY=1" in listener.recv(4096)
-        mount.stop()
-        assert b"STOPPING=1" in listener.recv(4096)
+        mount = new_mount(receiver, environment=clean_environment(NOTIFY_SOCKET=f"@{path}" if is_abstract else path))
+        assert listener.recv(4096).decode() == f"READY=1\nSTATUS=mounted {mount.root}\n"
+        receiver.stop()
+        (mount.root / "a.bin").write_bytes(b"x" * 5000)
+        mount.wait_for("a.bin", "waiting")
+        mount.program.signal(signal.SIGTERM)
+        assert listener.recv(4096) == b"STOPPING=1\nSTATUS=delivering what is left\n"
+        # What is on stderr as well, again and again until the end.
+        assert re.fullmatch(r"STATUS=delivering 1 file, 5\.0 KB.*\n", listener.recv(4096).decode())
+        receiver.start()
+        assert mount.program.wait() == 0
 
 
 def test_closed_output_is_no_reason_to_stop(new_mount, receiver):

@@ -63,6 +63,7 @@ def test_kill_of_the_receiver_in_mid_upload(under_way, receiver, folder):
     assert after["chunks_received"] <= missing + IN_FLIGHT, f"{before} {after}"
 
 
+@pytest.mark.promises("S35a")
 def test_files_of_before_the_crash_are_found_again(new_mount, receiver, folder):
     receiver.stop()
     mount = new_mount(receiver)

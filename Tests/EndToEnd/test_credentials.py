@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from form_servers import PASSWORD, Nginx, nginx_is_there
+from form_servers import PASSWORD, Nginx
 from harness import sha256, write_random
 from proxies import PASSWORD as PROXY_PASSWORD
 from proxies import USER as PROXY_USER
@@ -19,8 +19,6 @@ def new_proxy(folder):
     made = []
 
     def make(kind):
-        if not kind.is_there():
-            pytest.skip(f"needs {kind.name}; scripts/test installs it")
         made.append(kind(folder / kind.name))
         return made[-1].start()
 
@@ -37,6 +35,7 @@ def proxy(request, new_proxy):
 # Proxies
 
 
+@pytest.mark.promises("DE99", "DE102")
 def test_uploads_go_through_a_proxy(proxy, new_receiver, new_mount):
     receiver = new_receiver()
     mount = new_mount(receiver, "--proxy", proxy.url, "--proxy-auth-file", proxy.password_file, "--log-level", "trace")
@@ -47,6 +46,7 @@ def test_uploads_go_through_a_proxy(proxy, new_receiver, new_mount):
     assert PROXY_PASSWORD not in mount.program.log
 
 
+@pytest.mark.promises("DE99")
 def test_a_form_is_reached_through_a_proxy(new_proxy, new_form, new_form_mount, authority):  # noqa: F811
     proxy = new_proxy(Tinyproxy)
     form = new_form(identity=authority.issue("form"))  # noqa: F811
@@ -58,6 +58,7 @@ def test_a_form_is_reached_through_a_proxy(new_proxy, new_form, new_form_mount, 
     assert proxy.was_used
 
 
+@pytest.mark.promises("DE100")
 def test_exceptions_are_reached_directly(proxy, new_receiver, new_mount):
     receiver = new_receiver()
     mount = new_mount(
@@ -69,6 +70,7 @@ def test_exceptions_are_reached_directly(proxy, new_receiver, new_mount):
     assert not proxy.was_used
 
 
+@pytest.mark.promises("DE102")
 def test_a_proxy_that_refuses_is_named(new_proxy, new_receiver, new_mount):
     proxy = new_proxy(Tinyproxy)
     receiver = new_receiver()
@@ -79,6 +81,7 @@ def test_a_proxy_that_refuses_is_named(new_proxy, new_receiver, new_mount):
     mount.program.kill()
 
 
+@pytest.mark.promises("DE101")
 def test_the_environments_proxy_is_left_out_for_this_machine(new_receiver, new_mount):
     receiver = new_receiver()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("UPLOADFS_")}
@@ -94,8 +97,6 @@ def test_the_environments_proxy_is_left_out_for_this_machine(new_receiver, new_m
 @pytest.fixture
 def new_client_server(folder, authority):
     """An nginx that answers only those who show a certificate of `authority`."""
-    if not nginx_is_there():
-        pytest.skip("needs nginx-light; scripts/test installs it")
     made = []
 
     def make():
@@ -112,6 +113,7 @@ def new_client_server(folder, authority):
 
 
 @pytest.mark.parametrize("is_one_file", [False, True], ids=["two files", "one file"])
+@pytest.mark.promises("DE98")
 def test_a_client_certificate_is_shown(new_client_server, new_mount, authority, folder, is_one_file):
     server = new_client_server()
     certificate, key = authority.issue("camera", usage="clientAuth")
@@ -128,6 +130,7 @@ def test_a_client_certificate_is_shown(new_client_server, new_mount, authority, 
     assert mount.status("a")["receipt"]["id"] == "7"
 
 
+@pytest.mark.promises("DE98")
 def test_without_a_client_certificate_the_server_says_so(new_client_server, new_mount, authority):
     server = new_client_server()
     mount = new_mount(None, to=f"form+https://127.0.0.1:{server.port}/upload", ca=authority.certificate)
@@ -139,6 +142,7 @@ def test_without_a_client_certificate_the_server_says_so(new_client_server, new_
 # Secret files
 
 
+@pytest.mark.promises("DE94")
 def test_secret_files_of_others_are_refused(folder, new_mount, new_receiver, authority):
     receiver = new_receiver()
     certificate, key = authority.issue("camera", usage="clientAuth")
@@ -166,6 +170,7 @@ def test_secret_files_of_others_are_refused(folder, new_mount, new_receiver, aut
             assert "zebra" not in message
 
 
+@pytest.mark.promises("DE96")
 def test_a_credential_of_systemd_is_used_without_being_named(new_form, new_mount, folder):  # noqa: F811
     form = new_form()  # noqa: F811
     credentials = folder / "credentials"
@@ -180,6 +185,7 @@ def test_a_credential_of_systemd_is_used_without_being_named(new_form, new_mount
     assert (form.files / "a").read_bytes() == b"x"
 
 
+@pytest.mark.promises("DE95")
 def test_a_dying_daemon_leaves_no_core_dump(new_form, new_form_mount):  # noqa: F811
     form = new_form()  # noqa: F811
     mount = new_form_mount(form, prefix=["sh", "-c", 'ulimit -c unlimited; exec "$@"', "sh"])
@@ -216,6 +222,7 @@ def token_command(folder):
     return f"echo run >>{folder}/runs; cat {folder}/token"
 
 
+@pytest.mark.promises("DE90")
 def test_a_token_that_ends_is_renewed_and_nobody_notices(token_form, new_mount, folder):
     (folder / "token").write_text("first\n")
     token_form.accept("first")
@@ -235,6 +242,7 @@ def test_a_token_that_ends_is_renewed_and_nobody_notices(token_form, new_mount, 
     assert "Bearer" not in mount.program.log and "second" not in mount.program.log.replace("seconds", "")
 
 
+@pytest.mark.promises("DE89")
 def test_a_receiver_is_shown_what_a_command_printed_at_the_start(receiver, new_mount, folder):
     (folder / "token").write_text(receiver.token_file.read_text())
     with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
@@ -254,6 +262,7 @@ def test_a_receiver_is_shown_what_a_command_printed_at_the_start(receiver, new_m
     assert receiver.token_file.read_text().strip() not in mount.program.log
 
 
+@pytest.mark.promises("DE89")
 def test_a_receiver_that_refuses_the_token_is_not_shown_another_one(new_receiver, new_mount, folder):
     receiver = new_receiver(name="receiver")
     (folder / "token").write_text("0123456789abcdef-of-somebody-else-0123456789abcdef\n")
@@ -265,6 +274,7 @@ def test_a_receiver_that_refuses_the_token_is_not_shown_another_one(new_receiver
     assert (folder / "runs").read_text() == "run\n"
 
 
+@pytest.mark.promises("DE90")
 def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount, folder):
     token = folder / "token"
     token.touch(mode=0o600)
@@ -287,6 +297,7 @@ def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount
     assert mount.wait_for("c.mov", "complete")["attempts"] == 0
 
 
+@pytest.mark.promises("DE90")
 def test_a_password_file_that_somebody_replaces_is_read_again(new_form, new_mount):  # noqa: F811
     form = new_form()  # noqa: F811
     mount = new_mount(None, "--basic-auth-file", form.password_file, to=form.url())
@@ -298,6 +309,7 @@ def test_a_password_file_that_somebody_replaces_is_read_again(new_form, new_moun
     assert "another one" not in mount.program.log
 
 
+@pytest.mark.promises("DE92")
 def test_a_fresh_token_that_is_refused_is_a_failure(token_form, new_mount, folder):
     (folder / "token").write_text("first\n")
     token_form.accept("first")
@@ -312,6 +324,7 @@ def test_a_fresh_token_that_is_refused_is_a_failure(token_form, new_mount, folde
     assert (folder / "runs").read_text() == "run\n" * 2
 
 
+@pytest.mark.promises("DE93")
 def test_a_token_command_that_fails_is_named_at_the_start(new_mount, folder):
     for command, expected in (("exit 3", "ended with 3"), ("echo", "token alone"), ("echo 'a b'", "token alone")):
         mount = new_mount(
@@ -320,6 +333,7 @@ def test_a_token_command_that_fails_is_named_at_the_start(new_mount, folder):
         assert code != 0 and expected in message, message
 
 
+@pytest.mark.promises("DE102")
 def test_proxy_users_are_not_given_as_arguments(new_mount):
     mount = new_mount(
         None, "--proxy", f"http://{PROXY_USER}:{PROXY_PASSWORD}@127.0.0.1:9", to="https://127.0.0.1:9", start=False)

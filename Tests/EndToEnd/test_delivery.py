@@ -72,6 +72,7 @@ AWKWARD = [
 ]
 
 
+@pytest.mark.promises("P76")
 def test_nested_tree_with_awkward_names_arrives(mount, receiver):
     files = {}
     for number, name in enumerate(AWKWARD):
@@ -101,6 +102,7 @@ def published_name(path):
     return "".join(f"%{ord(c):02X}" if ord(c) < 0x20 or ord(c) == 0x7f or c == "%" else c for c in path)
 
 
+@pytest.mark.promises("P76")
 def test_name_that_is_no_utf8_arrives_escaped(mount, receiver):
     name = b"latin1-\xe9t\xe9.txt"
     with open(os.fsencode(mount.root) + b"/" + name, "wb") as file:
@@ -126,6 +128,7 @@ def test_sizes_around_a_chunk_arrive(mount, receiver, folder, size):
     assert sha256(receiver.files / "edge") == sha256(source)
 
 
+@pytest.mark.promises("S33b")
 def test_change_after_delivery_is_delivered_as_next_revision(mount, receiver):
     path = mount.root / "log.txt"
     path.write_bytes(b"first")
@@ -138,6 +141,7 @@ def test_change_after_delivery_is_delivered_as_next_revision(mount, receiver):
     assert (receiver.files / "log.txt").read_bytes() == b"first second"
 
 
+@pytest.mark.promises("S62a")
 def test_temporary_name_is_published_after_its_rename_only(mount, receiver):
     temporary = mount.root / "clip.mov.part"
     temporary.write_bytes(b"frames" * 1000)

@@ -3,6 +3,7 @@
 Statements of docs/semantics.md are named by their number.
 """
 
+import errno
 import json
 import os
 import subprocess
@@ -10,7 +11,9 @@ import subprocess
 import pytest
 
 from harness import wait_until, write_random
+from promises import needs
 from s3_servers import credentials
+from test_little_disk import DISK, given_up, record
 
 # So that a file has several chunks at each destination without being large.
 CHUNK = 1 << 20
@@ -40,8 +43,8 @@ def mount(new_mount, receiver, archive):
         "--rule", "*.mov to=main,archive", "--rule", "*.raw to=archive", "--ignore", "*.log")
 
 
+@pytest.mark.promises("S74a", "S74b", "S74c", "DE12")
 def test_s74_rules_choose_the_destinations(mount, receiver, archive):
-    """S74"""
     for name, size in {"a.mov": 5_000_000, "b.raw": 3_000_000, "c.txt": 1000, "d.log": 10}.items():
         write_random(mount.root / name, size, seed=size)
     mount.wait_all()
@@ -62,8 +65,8 @@ def test_s74_rules_choose_the_destinations(mount, receiver, archive):
     assert archive.published().keys() == {"a.mov", "b.raw", "c.raw"}
 
 
+@pytest.mark.promises("S74b", "S60a")
 def test_s74_a_growing_file_is_sent_to_both_while_it_is_written(mount, receiver, archive):
-    """S74, S60"""
     content = os.urandom(12 * CHUNK)
     with open(mount.root / "slow.mov", "wb", buffering=0) as film:
         for start in range(0, len(content), CHUNK):
@@ -76,8 +79,8 @@ def test_s74_a_growing_file_is_sent_to_both_while_it_is_written(mount, receiver,
         assert (place.files / "slow.mov").read_bytes() == content
 
 
+@pytest.mark.promises("S74c", "S75a")
 def test_s75_one_destination_that_is_away_holds_up_no_other_one(mount, receiver, archive):
-    """S75"""
     archive.kill()
     write_random(mount.root / "a.mov", 6_000_000)
     status = mount.readings("a.mov", lambda status: "destinations" in status and any(
@@ -89,8 +92,8 @@ def test_s75_one_destination_that_is_away_holds_up_no_other_one(mount, receiver,
     assert archive.published() == {"a.mov": 6_000_000}
 
 
+@pytest.mark.promises("S75b")
 def test_s75_the_local_copy_stays_until_the_last_destination_has_it(new_mount, receiver, archive):
-    """S75"""
     mount = new_mount(
         receiver, *further("archive", archive), "--rule", "** to=main,archive", "--rule", "*.txt to=main", "--keep", "1s")
     archive.kill()
@@ -106,8 +109,8 @@ def test_s75_the_local_copy_stays_until_the_last_destination_has_it(new_mount, r
     assert mount.status("b.txt")["state"] == "complete"
 
 
+@pytest.mark.promises("S74b")
 def test_s74_both_uploads_go_on_after_kill_9(mount, receiver, archive):
-    """S74"""
     archive.kill()
     write_random(mount.root / "a.mov", 8 * CHUNK)
     mount.readings("a.mov", lambda status: "destinations" in status and any(
@@ -122,8 +125,8 @@ def test_s74_both_uploads_go_on_after_kill_9(mount, receiver, archive):
     assert archive.published() == {"a.mov": 8 * CHUNK}
 
 
+@pytest.mark.promises("S75c", "S42a")
 def test_s75_close_waits_for_all_of_them(new_mount, receiver, archive):
-    """S75, S42"""
     mount = new_mount(
         receiver, *further("archive", archive), "--rule", "** to=main,archive close=wait")
     archive.kill()
@@ -138,8 +141,43 @@ def test_s75_close_waits_for_all_of_them(new_mount, receiver, archive):
     assert archive.published() == {"a.mov": 300_000}
 
 
+@pytest.mark.promises("S75d", "S43")
+def test_s75_fsync_waits_for_all_of_them(new_mount, receiver, archive):
+    mount = new_mount(
+        receiver, *further("archive", archive), "--rule", "** to=main,archive fsync=remote")
+    archive.kill()
+    source = write_random(mount.folder / "a.mov", 300_000)
+    writing = subprocess.Popen(
+        ["dd", f"if={source}", f"of={mount.root / 'a.mov'}", "bs=300000", "conv=fsync", "status=none"])
+    mount.readings("a.mov", lambda status: "destinations" in status and at(status, "main")["receipt"])
+    assert writing.poll() is None, "the archive does not have it"
+    archive.start()
+    assert writing.wait(60) == 0
+    assert archive.published() == receiver.published() == {"a.mov": 300_000}
+
+
+@needs("root")
+@pytest.mark.promises("S75e")
+def test_s75_nothing_of_a_file_for_two_destinations_is_given_up(new_mount, receiver, archive, tmpfs):
+    """A recording for one destination goes through (test_little_disk.py)."""
+    spool = tmpfs("spool-disk", DISK) / "spool"
+    mount = new_mount(
+        receiver, *further("archive", archive, "chunk-size=1MiB"), "--chunk-size", "1MiB", "--reserve", "8MB",
+        "--rule", "** when-full=release", "--rule", "*.mov to=main,archive", spool=spool)
+    with open(mount.root / "take.mov", "wb", buffering=0) as film:
+        with pytest.raises(OSError) as refused:
+            record(film, 200)
+        assert refused.value.errno == errno.ENOSPC
+        written = os.fstat(film.fileno()).st_size
+        assert given_up(spool, "take.mov") <= 0
+        # What its writer means is what was written.
+        os.ftruncate(film.fileno(), written)
+    mount.wait_for("take.mov", "complete")
+    assert archive.published() == receiver.published() == {"take.mov": written}
+
+
+@pytest.mark.promises("S74b")
 def test_s74_two_kinds_of_destination_with_chunks_of_their_own(new_mount, receiver, rclone):
-    """S74"""
     mount = new_mount(
         receiver, "--destination", f"bucket to={rclone.url('films')}", "--rule", "** to=main,bucket",
         "--max-file-size", "1GB", environment=credentials())
@@ -165,6 +203,7 @@ def test_s74_two_kinds_of_destination_with_chunks_of_their_own(new_mount, receiv
     (["--rule", "*.mov to=archive"], ["no destination is called archive", "--destination"]),
     (["--destination", "a to=ftp://x"], ["a:", "ftp"]),
 ])
+@pytest.mark.promises("DE9")
 def test_wrong_destinations_are_refused_with_what_to_do(new_mount, receiver, options, words):
     code, error = new_mount(receiver, *options, start=False).start_and_fail()
     assert code == 14
@@ -172,6 +211,7 @@ def test_wrong_destinations_are_refused_with_what_to_do(new_mount, receiver, opt
         assert word in error
 
 
+@pytest.mark.promises("S75a", "DE10")
 def test_a_token_is_shown_to_its_own_destination_only(new_mount, receiver, archive):
     mount = new_mount(
         receiver, "--destination", f"archive to={archive.url} ca={archive.ca}", "--rule", "** to=main,archive")

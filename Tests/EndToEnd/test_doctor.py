@@ -12,9 +12,9 @@ import time
 import jsonschema
 import pytest
 
-from conftest import needs_root
 from form_servers import PASSWORD, USER
 from harness import MOUNT_TOOL, REPOSITORY, SOON, clean_environment
+from promises import needs
 from s3_servers import BUCKET, KEY, SECRET, credentials
 
 _validator = jsonschema.Draft202012Validator(json.loads((REPOSITORY / "docs" / "doctor.schema.json").read_text()))
@@ -104,6 +104,7 @@ def serve(authority):
 # MARK: All is well
 
 
+@pytest.mark.promises("P15")
 def test_a_receiver_that_is_well(receiver, folder):
     diagnosis = of(receiver, "--spool", folder / "spool")
     assert diagnosis.code == 0, diagnosis.text
@@ -230,7 +231,7 @@ def test_a_port_where_nobody_listens(receiver):
     assert problem["check"] == "connection" and "refused" in problem["message"] and str(port) in problem["advice"]
 
 
-@needs_root
+@needs("root")
 def test_no_route():
     # In a network namespace of its own there is nothing but a loopback interface that is down.
     diagnosis = diagnose("--to", "https://192.0.2.1", prefix=("unshare", "--net"))
@@ -309,6 +310,7 @@ def test_no_credentials_for_s3(moto, folder):
     assert diagnosis.code == 15 and diagnosis.problem()["check"] == "credentials"
 
 
+@pytest.mark.promises("P15")
 def test_a_clock_that_is_off_by_hours(serve, authority):
     port = serve(certificate=authority.issue("clock"), date=-3 * 3600)
     diagnosis = diagnose("--to", f"https://127.0.0.1:{port}", "--ca", authority.certificate)
@@ -353,7 +355,7 @@ def test_a_spool_in_use(receiver, mount):
     mount.wait_for("a.txt", "complete")
 
 
-@needs_root
+@needs("root")
 def test_a_machine_without_fuse(receiver):
     # In a mount namespace of its own, whose /dev has no fuse.
     diagnosis = of(

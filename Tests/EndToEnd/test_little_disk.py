@@ -9,12 +9,12 @@ import signal
 
 import pytest
 
-from conftest import needs_root
 from harness import sha256, wait_until
+from promises import needs
 
 CHUNK = 1 << 20
 DISK = 64 << 20
-pytestmark = needs_root
+pytestmark = needs("root")
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def given_up(spool, name):
     return facts.st_size - facts.st_blocks * 512
 
 
+@pytest.mark.promises("S70a", "S70d")
 def test_a_recording_larger_than_the_disk_goes_through(mount, receiver, spool):
-    """S70"""
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
         written = record(file, 200)
         assert given_up(spool, "take.mov") > 200 * CHUNK - DISK
@@ -61,16 +61,16 @@ def test_a_recording_larger_than_the_disk_goes_through(mount, receiver, spool):
     assert mount.status("take.mov")["local"] is False
 
 
+@pytest.mark.promises("S70a")
 def test_without_the_rule_the_writer_is_refused(mount):
-    """S70"""
     with open(mount.root / "take.raw", "wb", buffering=0) as file:
         with pytest.raises(OSError) as raised:
             record(file, 200)
     assert raised.value.errno == errno.ENOSPC
 
 
+@pytest.mark.promises("S71a", "S71b", "S71c")
 def test_what_is_given_up_cannot_be_read_or_changed(mount, receiver, spool):
-    """S71"""
     path = mount.root / "take.mov"
     with open(path, "wb", buffering=0) as file:
         record(file, 100)
@@ -106,8 +106,8 @@ def test_what_is_given_up_cannot_be_read_or_changed(mount, receiver, spool):
     assert "changed.mov" not in receiver.published()
 
 
+@pytest.mark.promises("S71d")
 def test_written_anew_it_is_a_whole_file_again(mount, receiver):
-    """S71"""
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
         record(file, 100)
         os.ftruncate(file.fileno(), 0)
@@ -117,8 +117,8 @@ def test_written_anew_it_is_a_whole_file_again(mount, receiver):
     assert sha256(receiver.files / "take.mov") == written
 
 
+@pytest.mark.promises("S72a")
 def test_deaths_of_both_sides_lose_nothing_that_was_given_up(mount, receiver, spool):
-    """S72"""
     descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
     with open(descriptor, "wb", buffering=0, closefd=False) as file:
         written = record(file, 120)
@@ -135,8 +135,8 @@ def test_deaths_of_both_sides_lose_nothing_that_was_given_up(mount, receiver, sp
     assert sha256(receiver.files / "take.mov") == written
 
 
+@pytest.mark.promises("S72c")
 def test_a_server_that_forgets_what_was_given_up_is_told_on(mount, receiver, spool):
-    """S72"""
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
         record(file, 100)
         receiver.kill()

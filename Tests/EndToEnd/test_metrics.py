@@ -1,13 +1,13 @@
 """The mount-wide files: metrics for Prometheus, and what both say of the machine."""
 
 import os
-import shutil
 import subprocess
 
 import pytest
 
 import metrics
 from harness import wait_until, write_random
+from promises import installed
 
 
 def read(mount):
@@ -70,10 +70,9 @@ def test_metrics_and_summary_say_the_same_of_the_machine(mount):
         assert (telemetry[key] is None) == (name not in families), f"{key}: {telemetry[key]}"
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian: prometheus)")
 def test_promtool_finds_nothing(mount):
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=(mount.root / ".uploadfs" / "metrics").read_bytes(),
+        [installed("promtool"), "check", "metrics"], input=(mount.root / ".uploadfs" / "metrics").read_bytes(),
         capture_output=True, timeout=60)
     assert done.returncode == 0 and not done.stdout + done.stderr, done.stdout + done.stderr
 

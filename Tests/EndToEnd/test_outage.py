@@ -2,9 +2,12 @@
 
 import datetime
 import subprocess
+import sys
 import time
 
-from harness import sha256, wait_until, write_random
+import pytest
+
+from harness import SOON, sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
 
@@ -67,3 +70,39 @@ def test_connections_cut_again_and_again(new_mount, receiver, folder):
         proxy.rate = None
         mount.wait_for("scan.mov", "complete", timeout=120)
     assert sha256(receiver.files / "scan.mov") == sha256(source)
+
+
+# Every kind of call that a program makes on a file and its names.
+CALLS = """
+import os, sys
+os.chdir(sys.argv[1])
+for number in range(3):
+    file = os.open("a", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.write(file, b"content" * 10_000)
+    os.fsync(file)
+    os.fdatasync(file)
+    os.ftruncate(file, 50_000)
+    assert len(os.pread(file, 100_000, 0)) == 50_000
+    os.close(file)
+    os.mkdir("folder")
+    os.rename("a", "folder/b")
+    os.link("folder/b", "c")
+    os.chmod("c", 0o600)
+    os.utime("c")
+    os.truncate("c", 40_000)
+    os.statvfs(".")
+    assert os.listdir("folder") == ["b"]
+    os.unlink("folder/b")
+    os.rmdir("folder")
+    os.rename("c", "d")
+"""
+
+
+@pytest.mark.promises("S26")
+def test_no_call_waits_for_a_delivery(mount, receiver):
+    receiver.stop()
+    subprocess.run([sys.executable, "-c", CALLS, mount.root], check=True, timeout=SOON)
+    mount.wait_for("d", "waiting")
+    receiver.start()
+    mount.wait_for("d", "complete")
+    assert receiver.published() == {"d": 40_000}

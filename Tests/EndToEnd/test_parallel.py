@@ -3,10 +3,13 @@
 import os
 import subprocess
 
+import pytest
+
 from harness import wait_until, write_random
 from throttle import ThrottlingProxy
 
 
+@pytest.mark.promises("DE2")
 def test_twelve_chunk_requests_are_in_flight_for_one_file(new_mount, receiver, folder):
     with ThrottlingProxy(receiver.port, rate=16_000_000) as proxy:
         mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")

@@ -48,8 +48,8 @@ def published(receiver):
     return sorted(str(path.relative_to(receiver.files)) for path in receiver.files.rglob("*") if path.is_file())
 
 
+@pytest.mark.promises("S60a", "S60c")
 def test_after_the_close_only_the_ends_are_left_to_send(mount, receiver, proxy):
-    """S60."""
     bytes_written = os.urandom(40 * CHUNK + 12_345)
     with open(mount.root / "take.mov", "wb", buffering=0) as file:
         file.write(bytes_written)
@@ -63,8 +63,9 @@ def test_after_the_close_only_the_ends_are_left_to_send(mount, receiver, proxy):
     assert (receiver.files / "take.mov").read_bytes() == bytes_written
 
 
+@pytest.mark.promises("S60a", "S60b")
 def test_a_beginning_that_is_patched_at_the_end_goes_with_the_tail(mount, receiver, proxy):
-    """S60: As a recorder does that writes an MP4's sizes at the end, and patches a chunk in the middle."""
+    """As a recorder does that writes an MP4's sizes at the end, and patches a chunk in the middle."""
     with open(mount.root / "take.mp4", "wb", buffering=0) as file:
         file.write(os.urandom(30 * CHUNK))
         acknowledged(mount, "take.mp4", 28 * CHUNK)
@@ -77,8 +78,9 @@ def test_a_beginning_that_is_patched_at_the_end_goes_with_the_tail(mount, receiv
     assert sha256(receiver.files / "take.mp4") == sha256(mount.root / "take.mp4")
 
 
+@pytest.mark.promises("S61b")
 def test_a_second_pass_over_the_whole_file_is_still_right(mount, receiver):
-    """S61: As ffmpeg does with +faststart: what is there moves back, and an index goes before it."""
+    """As ffmpeg does with +faststart: what is there moves back, and an index goes before it."""
     first = os.urandom(20 * CHUNK)
     with open(mount.root / "take.mp4", "w+b", buffering=0) as file:
         file.write(first)
@@ -95,8 +97,8 @@ def test_a_second_pass_over_the_whole_file_is_still_right(mount, receiver):
     assert (receiver.files / "take.mp4").read_bytes() == index + first
 
 
+@pytest.mark.promises("S60a")
 def test_by_rule_nothing_goes_out_before_the_close(mount, receiver, proxy):
-    """S60."""
     os.mkdir(mount.root / "late")
     with open(mount.root / "late" / "take.mov", "wb", buffering=0) as late, \
             open(mount.root / "take.mov", "wb", buffering=0) as early:
@@ -110,8 +112,8 @@ def test_by_rule_nothing_goes_out_before_the_close(mount, receiver, proxy):
 
 
 @pytest.mark.parametrize("temporary", ["take.mov.part", ".take.mov.aB3xY9", "take.mov.crdownload"])
+@pytest.mark.promises("S62a")
 def test_a_temporary_name_is_sent_and_published_after_the_rename(mount, receiver, proxy, temporary):
-    """S62."""
     content = os.urandom(12 * CHUNK + 99)
     (mount.root / temporary).write_bytes(content)
     acknowledged(mount, temporary, len(content))
@@ -127,8 +129,8 @@ def test_a_temporary_name_is_sent_and_published_after_the_rename(mount, receiver
     assert (receiver.files / "take.mov").read_bytes() == content
 
 
+@pytest.mark.promises("S60b")
 def test_stores_through_a_mapping_count_as_writes(mount, receiver):
-    """S60."""
     path = mount.root / "mapped"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     os.ftruncate(descriptor, 16 * CHUNK)
@@ -162,8 +164,9 @@ def test_an_outage_in_mid_recording_costs_no_second_sending(mount, receiver, pro
     assert sha256(receiver.files / "take.mov") == sha256(mount.root / "take.mov")
 
 
+@pytest.mark.promises("S40a")
 def test_a_recording_that_the_mount_died_over_is_not_sent_again(mount, receiver, proxy):
-    """S40: Regression: after a second restart the session of a file that is held back was forgotten."""
+    """Regression: after a second restart the session of a file that is held back was forgotten."""
     descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
     os.write(descriptor, os.urandom(20 * CHUNK))
     acknowledged(mount, "take.mov", 18 * CHUNK)
@@ -184,8 +187,9 @@ def test_a_recording_that_the_mount_died_over_is_not_sent_again(mount, receiver,
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.promises("S61b")
 def test_whatever_is_written_where_the_end_is_published(mount, receiver, seed):
-    """S61: Random writes, truncations and pauses over files that are sent meanwhile."""
+    """Random writes, truncations and pauses over files that are sent meanwhile."""
     draw = random.Random(seed)
     names = [f"take-{seed}-{number}" for number in range(3)]
     files = {name: open(mount.root / name, "w+b", buffering=0) for name in names}

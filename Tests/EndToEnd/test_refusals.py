@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from conftest import needs_root
 from harness import sha256, wait_until, write_random
+from promises import needs
 from tamper import flip_a_bit, forge_the_tag
 from throttle import ThrottlingProxy
 
@@ -68,6 +68,7 @@ def test_expired_certificate(new_receiver, new_mount, authority):
     assert (expired.files / "scan.mov").read_bytes() == b"x" * 5000
 
 
+@pytest.mark.promises("DE97")
 def test_foreign_certificate(new_mount, receiver, authority):
     mount = new_mount(receiver, ca=authority.certificate)
     (mount.root / "scan.mov").write_bytes(b"x" * 5000)
@@ -86,7 +87,7 @@ def test_certificate_for_another_name(new_receiver, new_mount, authority):
     refused(mount, "scan.mov", "certificate-refused")
 
 
-@needs_root
+@needs("root")
 def test_full_disk_at_the_receiver(new_receiver, new_mount, tmpfs, folder):
     disk = tmpfs("disk", 48 << 20)
     receiver = new_receiver("--headroom", 8_000_000, name="disk/receiver")
@@ -104,6 +105,7 @@ def test_full_disk_at_the_receiver(new_receiver, new_mount, tmpfs, folder):
     assert sha256(receiver.files / "large.mov") == sha256(source)
 
 
+@pytest.mark.promises("DE8")
 def test_file_larger_than_the_mount_takes(new_mount, receiver):
     mount = new_mount(receiver, "--max-file-size", "1MB")
     with open(mount.root / "large.bin", "wb", buffering=0) as file:

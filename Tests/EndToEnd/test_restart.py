@@ -65,8 +65,9 @@ def start_and_measure(mount, what):
     return used, target
 
 
+@pytest.mark.promises("S35a", "S35b")
 def test_the_mount_answers_at_once_over_a_huge_backlog(backlog):
-    """S35: also when it takes over the dead mount of a daemon that was killed, and knows all files from its catalog"""
+    """Also when it takes over the dead mount of a daemon that was killed, and knows all files from its catalog."""
     mount = backlog
     without_catalog, first = start_and_measure(mount, f"{BACKLOG} files that nobody knows")
     wait_until(lambda: mount.summary()["scanned"], "all files are found", timeout=180)
@@ -95,8 +96,9 @@ def keep_writing(descriptor, limit=1 << 30):
     raise AssertionError("every write went through")
 
 
+@pytest.mark.promises("S36b")
 def test_open_handles_work_until_the_service_has_ended_in_order(new_mount, receiver, folder):
-    """S36: SIGTERM of an upgrade; the writer finishes, and everything is delivered before the daemon goes"""
+    """SIGTERM of an upgrade; the writer finishes, and everything is delivered before the daemon goes."""
     mount = new_mount(receiver)
     source = write_random(folder / "source", 6_000_000).read_bytes()
     with open(mount.root / "film.mov", "wb", buffering=0) as file:
@@ -113,8 +115,9 @@ def test_open_handles_work_until_the_service_has_ended_in_order(new_mount, recei
 
 
 @pytest.mark.parametrize("way", ["a second signal", "its time is over", "kill -9"])
+@pytest.mark.promises("S8b")
 def test_handles_that_outlive_the_service_fail_cleanly_and_everything_is_kept(new_mount, receiver, folder, way):
-    """S8: what a write has accepted is there in the next run, and is delivered when somebody finishes it"""
+    """What a write has accepted is there in the next run, and is delivered when a writer finishes it."""
     mount = new_mount(receiver, "--drain-timeout", "1s" if way == "its time is over" else "1h")
     closed = mount.root / "closed.mov"
     # Not read through the mount: the kernel would keep its pages.

@@ -2,11 +2,13 @@
 
 import os
 
+import pytest
+
 from harness import write_random
 
 
+@pytest.mark.promises("S38a", "S38b")
 def test_s38_ignored_files_are_never_sent_nor_waited_for(new_mount, receiver):
-    """S38"""
     mount = new_mount(receiver, "--ignore", "*.log", "--rule", "scratch/** upload=never", "--rule", "scratch/keep upload=on-close")
     (mount.root / "scratch" / "deep").mkdir(parents=True)
     (mount.root / "scratch" / "deep" / "x").write_bytes(b"x")
@@ -31,8 +33,8 @@ def test_s38_ignored_files_are_never_sent_nor_waited_for(new_mount, receiver):
     assert (mount.root / "scratch" / "deep" / "x").read_bytes() == b"x"
 
 
+@pytest.mark.promises("S62b")
 def test_s62_names_that_the_user_calls_temporary_are_published_after_their_rename(new_mount, receiver):
-    """S62"""
     mount = new_mount(receiver, "--temporary", "*.writing", "--temporary", "incoming/**")
     (mount.root / "incoming").mkdir()
     for name in ("a.mov.writing", "incoming/b.mov"):

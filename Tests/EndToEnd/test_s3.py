@@ -36,6 +36,7 @@ def new_s3_mount(new_s3, new_mount):
     return make
 
 
+@pytest.mark.promises("DE29")
 def test_files_of_every_size_arrive(s3, new_s3_mount):
     mount = new_s3_mount(s3.url("day%201"))
     sizes = {
@@ -52,6 +53,7 @@ def test_files_of_every_size_arrive(s3, new_s3_mount):
         assert status["receipt"]["name"] == f"day 1/{name}"
 
 
+@pytest.mark.promises("DE3")
 def test_parts_are_sent_while_the_file_is_written(moto, new_s3_mount):
     mount = new_s3_mount(moto.url())
     content = os.urandom(5 * PART + 1000)
@@ -68,6 +70,7 @@ def test_parts_are_sent_while_the_file_is_written(moto, new_s3_mount):
     assert moto.uploads() == []
 
 
+@pytest.mark.promises("DE25")
 def test_what_is_written_again_replaces_the_object(s3, new_s3_mount):
     mount = new_s3_mount(s3.url())
     for round in range(2):
@@ -82,8 +85,7 @@ def assert_goes_on_after_a_kill(s3, new_s3_mount, *options):
     with ThrottlingProxy(s3.port, rate=12_000_000) as proxy:
         mount = new_s3_mount(s3.url(port=proxy.port), *options)
         write_random(mount.root / "a.mov", 24 * PART)
-        # Records of what was acknowledged are written at every tenth part.
-        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+        mount.readings("a.mov", lambda status: status["resume"]["checkpoint_chunks"] >= 10)
         mount.kill()
     mount.to = s3.url()
     mount.start()
@@ -123,6 +125,7 @@ def test_connections_that_break_cost_only_what_was_on_its_way(s3, new_s3_mount):
     assert s3.object("a.mov") == (mount.root / "a.mov").read_bytes()
 
 
+@pytest.mark.promises("DE5")
 def test_a_renamed_file_has_one_object_and_no_upload_is_left(moto, new_s3_mount):
     with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
         mount = new_s3_mount(moto.url(port=proxy.port))
@@ -139,6 +142,7 @@ def test_a_renamed_file_has_one_object_and_no_upload_is_left(moto, new_s3_mount)
     wait_until(lambda: moto.uploads() == [], "the first upload is ended")
 
 
+@pytest.mark.promises("DE5")
 def test_a_temporary_name_costs_nothing(moto, new_s3_mount):
     mount = new_s3_mount(moto.url())
     content = os.urandom(3 * PART)
@@ -161,6 +165,7 @@ def test_a_removed_file_leaves_no_upload(moto, new_s3_mount):
     assert moto.keys() == []
 
 
+@pytest.mark.promises("DE34", "DE35")
 def test_uploads_that_are_left_over_are_ended_and_those_of_others_are_not(s3, new_s3_mount):
     with ThrottlingProxy(s3.port, rate=8_000_000) as proxy:
         mount = new_s3_mount(s3.url("in", port=proxy.port))
@@ -184,11 +189,12 @@ def test_uploads_that_are_left_over_are_ended_and_those_of_others_are_not(s3, ne
     wait_until(lambda: begun_sessions(state) == [], "nothing is left to look for")
 
 
+@pytest.mark.promises("DE34")
 def test_an_upload_that_is_gone_on_with_is_never_ended_as_left_over(moto, new_s3_mount):
     with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
         mount = new_s3_mount(moto.url(port=proxy.port))
         write_random(mount.root / "a.mov", 24 * PART)
-        mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+        mount.readings("a.mov", lambda status: status["resume"]["checkpoint_chunks"] >= 10)
         state = mount.spool / ".state"
         wait_until(lambda: len(begun_sessions(state)) == 1, "it is recorded")
         mount.kill()
@@ -200,6 +206,7 @@ def test_an_upload_that_is_gone_on_with_is_never_ended_as_left_over(moto, new_s3
 
 
 @pytest.mark.parametrize("checksum", ["crc32c", "sha256"])
+@pytest.mark.promises("DE23")
 def test_checksums_are_kept_and_used_to_go_on(moto, new_s3_mount, checksum):
     mount = assert_goes_on_after_a_kill(moto, new_s3_mount, "--s3-checksum", checksum)
     (mount.root / "small").write_bytes(b"small")
@@ -207,6 +214,7 @@ def test_checksums_are_kept_and_used_to_go_on(moto, new_s3_mount, checksum):
     assert moto.object("small") == b"small"
 
 
+@pytest.mark.promises("DE22")
 def test_checksums_are_used_where_the_server_keeps_them(moto, new_s3_mount):
     with ThrottlingProxy(moto.port, rate=8_000_000) as proxy:
         mount = new_s3_mount(moto.url(port=proxy.port))
@@ -219,6 +227,7 @@ def test_checksums_are_used_where_the_server_keeps_them(moto, new_s3_mount):
     assert moto.uploads() == []
 
 
+@pytest.mark.promises("DE22")
 def test_a_server_that_keeps_no_checksums_gets_none(rclone, new_s3_mount):
     with ThrottlingProxy(rclone.port, rate=8_000_000) as proxy:
         mount = new_s3_mount(rclone.url(port=proxy.port))
@@ -232,6 +241,7 @@ def test_a_server_that_keeps_no_checksums_gets_none(rclone, new_s3_mount):
 
 
 @pytest.mark.parametrize("status,code", [(501, "NotImplemented"), (400, "InvalidRequest")])
+@pytest.mark.promises("DE22")
 def test_a_server_that_refuses_checksums_is_asked_without_and_nobody_notices(moto, new_s3_mount, status, code):
     def refuses(method, path, headers):
         if any(name.lower().startswith("x-amz-checksum") for name in headers):
@@ -254,6 +264,7 @@ def test_a_server_that_refuses_checksums_is_asked_without_and_nobody_notices(mot
         assert front.count("POST", "uploads", status) == 1 and front.count("PUT", "", status) == 1
 
 
+@pytest.mark.promises("DE16")
 def test_keys_that_end_in_mid_upload_cost_nothing_that_was_acknowledged(moto, new_s3_mount, folder):
     accepted = {"first"}
 
@@ -290,6 +301,7 @@ def test_keys_that_end_in_mid_upload_cost_nothing_that_was_acknowledged(moto, ne
     assert "second" not in mount.program.log.replace("seconds", "")
 
 
+@pytest.mark.promises("DE27", "DE28")
 def test_objects_tell_where_they_came_from(moto, new_s3_mount):
     mount = new_s3_mount(moto.url())
     for name, size in (("a.mov", 2 * PART), ("small", 5)):
@@ -302,6 +314,7 @@ def test_objects_tell_where_they_came_from(moto, new_s3_mount):
     assert moto.head("small")["x-amz-meta-uploadfs-merkle-root"] == mount.status("small")["receipt"]["merkle_root"]
 
 
+@pytest.mark.promises("DE26")
 def test_an_object_that_must_not_be_replaced_is_kept(moto, new_s3_mount):
     moto.put("small", b"first")
     moto.put("a.mov", b"first")
@@ -315,6 +328,7 @@ def test_an_object_that_must_not_be_replaced_is_kept(moto, new_s3_mount):
     assert moto.object("small") == moto.object("a.mov") == b"first"
 
 
+@pytest.mark.promises("DE17", "DE95")
 def test_wrong_credentials_are_named_and_never_shown(rclone, new_s3_mount):
     mount = new_s3_mount(
         rclone.url(), "--log-level", "trace", environment=credentials(AWS_SECRET_ACCESS_KEY="not-the-secret-of-anybody"))
@@ -325,6 +339,7 @@ def test_wrong_credentials_are_named_and_never_shown(rclone, new_s3_mount):
     assert "not-the-secret" not in mount.program.log + str(error)
 
 
+@pytest.mark.promises("DE15")
 def test_credentials_come_from_a_profile_or_its_command(rclone, new_s3_mount, folder):
     (folder / "credentials").write_text(f"[keys]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
     (folder / "credentials").chmod(0o600)
@@ -349,6 +364,7 @@ def test_credentials_come_from_a_profile_or_its_command(rclone, new_s3_mount, fo
         assert expected in message, message
 
 
+@pytest.mark.promises("DE15")
 def test_a_start_without_credentials_says_what_to_do(rclone, new_s3_mount, folder):
     environment = {name: value for name, value in credentials().items() if not name.startswith("AWS_")}
     mount = new_s3_mount(rclone.url(), environment=environment | {"HOME": str(folder)}, start=False)
@@ -357,6 +373,7 @@ def test_a_start_without_credentials_says_what_to_do(rclone, new_s3_mount, folde
     assert "AWS_ACCESS_KEY_ID" in message
 
 
+@pytest.mark.promises("DE13")
 def test_a_bucket_that_is_not_there_is_named(moto, new_s3_mount):
     mount = new_s3_mount(moto.url().replace("/captures", "/no-such-bucket"))
     (mount.root / "a").write_bytes(b"x")

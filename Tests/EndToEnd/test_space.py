@@ -5,11 +5,11 @@ import os
 
 import pytest
 
-from conftest import needs_root
 from harness import wait_until
+from promises import needs
 
 MB = 1_000_000
-pytestmark = needs_root
+pytestmark = needs("root")
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def free_bytes(path):
     return facts.f_bavail * facts.f_frsize
 
 
+@pytest.mark.promises("S28a", "S28b")
 def test_no_space_only_when_nothing_can_be_freed(new_mount, receiver, small_spool):
     receiver.stop()
     mount = new_mount(receiver, "--reserve", "8MB", spool=small_spool)
@@ -51,6 +52,7 @@ def test_no_space_only_when_nothing_can_be_freed(new_mount, receiver, small_spoo
     assert mount.status("next.mov")["local"] is True
 
 
+@pytest.mark.promises("S27")
 def test_statfs_tells_what_can_be_written(new_mount, receiver, small_spool):
     mount = new_mount(receiver, "--reserve", "8MB", spool=small_spool)
     free = free_bytes(mount.root)
@@ -62,6 +64,7 @@ def test_statfs_tells_what_can_be_written(new_mount, receiver, small_spool):
     wait_until(lambda: abs(free - 10 * MB - free_bytes(mount.root)) < MB, lambda: f"{free_bytes(mount.root)} of {free}")
 
 
+@pytest.mark.promises("S27", "S28b")
 def test_reserve_larger_than_the_disk_refuses_writes_not_the_mount(new_mount, receiver, small_spool):
     mount = new_mount(receiver, spool=small_spool)
     assert free_bytes(mount.root) == 0

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from conftest import needs_root
 from harness import MOUNT_TOOL, Mount, clean_environment, mounts_below
+from promises import needs
 
 
 def one_line(stderr):
@@ -79,7 +79,7 @@ def test_spool_is_a_file(stopped):
     assert code == 13 and str(stopped.spool) in one_line(stderr)
 
 
-@needs_root
+@needs("root")
 def test_device_missing(stopped):
     # In a mount namespace of its own, whose /dev has no fuse.
     stopped.prefix = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev && exec "$0" "$@"')

@@ -123,6 +123,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("size", [50_000, 6 * CHUNK], ids=["whole-file", "chunks"])
 @pytest.mark.parametrize("kind", NONSENSE)
+@pytest.mark.promises("P96")
 def test_nonsense_from_the_receiver_is_survived(new_mount, receiver, authority, tampering, folder, kind, size):
     """Nonsense in place of the first answers; then the receiver answers as it should."""
     source = write_random(folder / "source", size)

@@ -24,8 +24,6 @@ KINDS = {
 
 @pytest.fixture
 def new_tus(folder):
-    if not TusServer.is_there():
-        pytest.skip("tuspyserver and resumable-upload are missing; scripts/test installs them")
     made = []
 
     def make(kind, **more):
@@ -83,8 +81,7 @@ def test_a_killed_daemon_goes_on_where_it_was(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=12_000_000)
     mount = new_tus_mount(tus, front=front)
     write_random(mount.root / "a.mov", 24 * CHUNK)
-    # Records of what was acknowledged are written at every tenth chunk.
-    mount.readings("a.mov", lambda status: status["chunks"]["done"] >= 11)
+    mount.readings("a.mov", lambda status: status["resume"]["checkpoint_chunks"] >= 10)
     mount.kill()
     front.rate = None
     mount.start()
@@ -147,6 +144,7 @@ def test_what_is_written_again_is_uploaded_again(tus, new_tus_mount):
         assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
 
 
+@pytest.mark.promises("DE48")
 def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
     front = new_front(tus, rate=8_000_000)
     mount = new_tus_mount(tus, front=front)
@@ -165,6 +163,7 @@ def test_a_removed_file_leaves_no_upload(tus, new_front, new_tus_mount):
 
 
 @pytest.mark.parametrize("tus", ["tuspyserver", "resumable-upload", "deferred-length"], indirect=True)
+@pytest.mark.promises("DE42")
 def test_chunks_are_sent_while_the_file_is_written(tus, new_tus_mount):
     mount = new_tus_mount(tus)
     content = os.urandom(6 * CHUNK + 1000)
@@ -180,6 +179,7 @@ def test_chunks_are_sent_while_the_file_is_written(tus, new_tus_mount):
     assert tus.file("take.mov") == content[:begin] + b"changed" + content[begin + 7:]
 
 
+@pytest.mark.promises("DE43")
 def test_one_upload_of_a_growing_file_is_sent_from_its_beginning(new_tus, new_front, new_tus_mount):
     tus = new_tus("deferred-length")
     front = new_front(tus)
@@ -196,6 +196,7 @@ def test_one_upload_of_a_growing_file_is_sent_from_its_beginning(new_tus, new_fr
     assert front.bytes_up - early < 2 * CHUNK
 
 
+@pytest.mark.promises("DE4")
 def test_bytes_that_are_rewritten_while_one_upload_grows_begin_it_anew(new_tus, new_tus_mount):
     tus = new_tus("deferred-length")
     mount = new_tus_mount(tus)
@@ -213,6 +214,7 @@ def test_bytes_that_are_rewritten_while_one_upload_grows_begin_it_anew(new_tus, 
     assert tus.completions() == ["take.mov"]
 
 
+@pytest.mark.promises("DE43")
 def test_a_server_that_wants_the_length_first_gets_it_after_the_close(new_tus, new_tus_mount):
     # It announces that lengths can be declared later, and refuses bytes until they are.
     tus = new_tus("one-upload")
@@ -259,6 +261,7 @@ def test_a_renamed_file_arrives_under_its_last_name_only(tus, new_front, new_tus
 
 @pytest.mark.parametrize("kind, size", [("one-upload", 70_000), ("tuspyserver", 3 * CHUNK)], ids=["whole", "joined"])
 @pytest.mark.parametrize("policy", ["retry", "hold"])
+@pytest.mark.promises("DE58")
 def test_what_was_being_completed_when_the_mount_died_is_answered_by_policy(
         new_tus, new_front, new_tus_mount, kind, size, policy):
     tus = new_tus(kind)
@@ -281,6 +284,7 @@ def test_what_was_being_completed_when_the_mount_died_is_answered_by_policy(
 
 
 @pytest.mark.parametrize("answer", ["upload-defer-length: 1", "final;", "upload-length: 0"])
+@pytest.mark.promises("DE55")
 def test_a_lost_answer_of_a_commit_makes_no_second_upload(new_tus, new_front, new_tus_mount, answer):
     # The server joins parts that are not complete yet: the joined upload has an address before it is complete.
     tus = new_tus("resumable-upload")
@@ -296,6 +300,7 @@ def test_a_lost_answer_of_a_commit_makes_no_second_upload(new_tus, new_front, ne
 
 
 @pytest.mark.parametrize("policy", ["retry", "hold"])
+@pytest.mark.promises("DE56", "DE57")
 def test_where_nobody_can_tell_whether_a_file_is_there_the_policy_decides(new_tus, new_front, new_tus_mount, policy):
     tus = new_tus("tuspyserver")
     front = new_front(tus)
@@ -331,6 +336,7 @@ def expire(tus, uploads):
     wait_until(are_gone, "the uploads have expired")
 
 
+@pytest.mark.promises("DE47")
 def test_parts_that_expire_while_a_file_is_written_are_sent_again_and_nothing_else(new_tus, new_front, new_tus_mount):
     tus = new_tus("resumable-upload", upload_expiry=8, cleanup_interval=0)
     front = new_front(tus)
@@ -347,6 +353,7 @@ def test_parts_that_expire_while_a_file_is_written_are_sent_again_and_nothing_el
     assert 9 + len(early) <= front.bytes_up / CHUNK < 10 + len(early)
 
 
+@pytest.mark.promises("DE47")
 def test_an_upload_that_expires_in_an_outage_begins_anew(new_tus, new_front, new_tus_mount):
     tus = new_tus("one-upload", upload_expiry=8, cleanup_interval=0)
     front = new_front(tus, rate=16_000_000)
@@ -361,6 +368,7 @@ def test_an_upload_that_expires_in_an_outage_begins_anew(new_tus, new_front, new
     assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes() and tus.completions() == ["a.mov"]
 
 
+@pytest.mark.promises("DE50")
 def test_metadata_is_what_was_asked_for(new_tus, new_tus_mount):
     tus = new_tus("resumable-upload")
     mount = new_tus_mount(
@@ -378,6 +386,7 @@ def test_metadata_is_what_was_asked_for(new_tus, new_tus_mount):
         assert abs(float(metadata["mtime"]) - (mount.root / name).stat().st_mtime) < 60
 
 
+@pytest.mark.promises("DE8", "DE49")
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(new_tus, new_front, new_tus_mount):
     tus = new_tus("resumable-upload", max_size=3 * CHUNK)
     front = new_front(tus)
@@ -389,6 +398,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_sent(new_tus, new_fron
     mount.wait_for("small", "complete")
 
 
+@pytest.mark.promises("DE41")
 def test_an_address_where_nobody_speaks_tus_is_named(new_tus, new_tus_mount, new_mount, receiver):
     mount = new_mount(receiver, to=receiver.url.replace("https", "tus+https") + "/files/")
     (mount.root / "a").write_bytes(b"x")

@@ -1,16 +1,23 @@
 """An ordinary user mounts through fusermount3."""
 
+import grp
 import os
+import pathlib
+import pwd
 import shutil
+import stat
 import subprocess
 
 import pytest
 
-from conftest import needs_root
+from filesystems import as_user, child
 from harness import MOUNT_TOOL, clean_environment, mounts_below
+from promises import needs
 
-pytestmark = needs_root
+pytestmark = needs("root")
 USER = "nobody"
+# Becomes that user without a further process, which the end of the test would not find.
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={grp.getgrgid(pwd.getpwnam(USER).pw_gid).gr_name}", "--clear-groups", "--")
 
 
 @pytest.fixture
@@ -41,7 +48,7 @@ def users_mount(new_mount, receiver, folder, open_device):
     return mount
 
 
-def as_user(command):
+def shell_of_user(command):
     return subprocess.run(
         ["runuser", "-u", USER, "--", "sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=60)
@@ -49,11 +56,11 @@ def as_user(command):
 
 def test_ordinary_user_mounts_writes_and_unmounts(users_mount, receiver):
     users_mount.start()
-    done = as_user(f"echo captured > {users_mount.root}/a.txt && {users_mount.program_path} wait {users_mount.root} --timeout 30")
+    done = shell_of_user(f"echo captured > {users_mount.root}/a.txt && {users_mount.program_path} wait {users_mount.root} --timeout 30")
     assert done.returncode == 0, done.stderr
     assert (receiver.files / "a.txt").read_text() == "captured\n"
-    assert '"state": "complete"' in as_user(f"cat {users_mount.root}/status/a.json").stdout.replace('":"', '": "')
-    done = as_user(f"{users_mount.program_path} unmount {users_mount.root}")
+    assert '"state": "complete"' in shell_of_user(f"cat {users_mount.root}/status/a.json").stdout.replace('":"', '": "')
+    done = shell_of_user(f"{users_mount.program_path} unmount {users_mount.root}")
     assert done.returncode == 0, done.stderr
     users_mount.program.wait()
     assert not mounts_below(users_mount.root)
@@ -61,14 +68,51 @@ def test_ordinary_user_mounts_writes_and_unmounts(users_mount, receiver):
 
 def test_ordinary_user_takes_over_a_dead_mount(users_mount, receiver):
     users_mount.start()
-    as_user(f"echo captured > {users_mount.root}/a.txt")
+    shell_of_user(f"echo captured > {users_mount.root}/a.txt")
     subprocess.run(["pkill", "-9", "-s", str(users_mount.program.process.pid)], check=True)
     users_mount.program.wait()
     users_mount.start()
-    done = as_user(f"cat {users_mount.root}/a.txt && {users_mount.program_path} wait {users_mount.root} --timeout 30")
+    done = shell_of_user(f"cat {users_mount.root}/a.txt && {users_mount.program_path} wait {users_mount.root} --timeout 30")
     assert done.stdout == "captured\n", done.stderr
-    as_user(f"{users_mount.program_path} unmount {users_mount.root}")
+    shell_of_user(f"{users_mount.program_path} unmount {users_mount.root}")
     users_mount.program.wait()
+
+
+def make_everything(root):
+    """As another user, in the mount, with modes that let other users go on with what was made; the names of all that."""
+    os.chdir(root)
+
+    def make():
+        os.umask(0)
+        os.mkdir("folder", 0o2777)
+        os.close(os.open("folder/file", os.O_WRONLY | os.O_CREAT, 0o666))
+        os.mknod("node", stat.S_IFREG | 0o666)
+        os.mkfifo("pipe", 0o644)
+        os.symlink("node", "link")
+        os.link("node", "second")
+        os.mkdir("folder/below", 0o755)
+        return ["folder", "folder/file", "node", "pipe", "link", "second", "folder/below"]
+
+    return as_user(1111, 2222, make)
+
+
+@pytest.mark.promises("S20d")
+def test_what_others_make_in_an_ordinary_users_mount_belongs_to_that_user(users_mount, folder):
+    """Others may use it where the machine allows that; /etc/fuse.conf says so in a mount namespace of the daemon's own."""
+    (folder / "fuse.conf").write_text("user_allow_other\n")
+    users_mount.options += ("--allow-other",)
+    users_mount.prefix = (
+        "unshare", "--mount", "sh", "-c", f'mount --bind {folder}/fuse.conf /etc/fuse.conf && exec "$@"', "sh",
+        *AS_USER)
+    users_mount.start()
+    # That is where the mount can be seen.
+    root = f"/proc/{users_mount.program.process.pid}/root{users_mount.root}"
+    os.chmod(root, 0o777)
+    made = child(make_everything, root)
+    user = pwd.getpwnam(USER)
+    for place in (pathlib.Path(root), users_mount.spool / "captures"):
+        owners = {name: (place / name).lstat() for name in made}
+        assert {(facts.st_uid, facts.st_gid) for facts in owners.values()} == {(user.pw_uid, user.pw_gid)}, owners
 
 
 def test_no_permission_for_the_device(users_mount):

@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 from harness import unmount_lazily
+from promises import installed
 
 # A filesystem that is shut down so drops everything that was not on the disk: data, names, and its own log.
 EXT4_IOC_SHUTDOWN, WITHOUT_LOG_FLUSH = 0x8004587D, 2
@@ -291,7 +292,8 @@ class CopiedDisk(Disk):
         unmount_lazily(str(self.below))
 
 
-def call_program(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def call_program(program, *arguments):
+    command = [installed(program), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise OSError(f"{command}: {done.stderr}")

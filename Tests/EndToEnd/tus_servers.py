@@ -6,8 +6,8 @@ import json
 import pathlib
 import sys
 
-from harness import SOON, Program, Server, clean_environment
-from s3_servers import PROGRAMS
+from harness import SOON, TEST_SERVERS, Program, Server, clean_environment
+from promises import missing
 
 
 class TusServer(Server):
@@ -21,14 +21,12 @@ class TusServer(Server):
         self.options = options
         self._starts = 0
 
-    @staticmethod
-    def is_there():
-        return bool(list(PROGRAMS.parent.glob("lib/python*/site-packages/tuspyserver")))
-
     def start(self):
+        if not list(TEST_SERVERS.glob(f"lib/python*/site-packages/{self.kind.replace('-', '_')}")):
+            missing(self.kind)
         self._starts += 1
         self.program = Program(
-            [PROGRAMS / "python", pathlib.Path(__file__).with_name("tus_program.py"), self.kind, self.port, self.folder,
+            [TEST_SERVERS / "bin" / "python", pathlib.Path(__file__).with_name("tus_program.py"), self.kind, self.port, self.folder,
              json.dumps(self.options)], self.folder.parent / f"{self.folder.name}.{self._starts}.log", clean_environment())
         self.port = self.program.wait_for_line(
             lambda line: int(line.split()[1]) if line.startswith("listening ") else None)

@@ -1,10 +1,11 @@
 import FileModel
+import Promises
 import Testing
 
 @Suite struct ContentFateTests {
   private static let full = Interruption.writeFailed(errno: 28)
 
-  @Test func failedWrite_isMadeGoodByWritingItsPlace() {
+  @Test(.promises("S41c")) func failedWrite_isMadeGoodByWritingItsPlace() {
     var fate = ContentFate()
     fate.writeFailed(100..<200, Self.full)
     #expect(fate.interruption == Self.full)
@@ -15,7 +16,7 @@ import Testing
     #expect(fate.interruption == nil)
   }
 
-  @Test func failedWrite_isMadeGoodByCuttingItOff() {
+  @Test(.promises("S41c")) func failedWrite_isMadeGoodByCuttingItOff() {
     var fate = ContentFate()
     fate.writeFailed(100..<200, Self.full)
     fate.truncated(to: 150)
@@ -41,7 +42,7 @@ import Testing
     #expect(fate.interruption == nil)
   }
 
-  @Test func lostContent_isMadeGoodByWritingAnewOnly() {
+  @Test(.promises("S41c")) func lostContent_isMadeGoodByWritingAnewOnly() {
     var fate = ContentFate()
     fate.lostContent(.writeFailed(errno: 5))
     fate.wrote(0..<1000)
@@ -52,7 +53,7 @@ import Testing
     #expect(fate.interruption == nil)
   }
 
-  @Test func deadWriter_isMadeGoodByALaterOne_orByWritingAnew() {
+  @Test(.promises("S39f")) func deadWriter_isMadeGoodByALaterOne_orByWritingAnew() {
     var fate = ContentFate()
     fate.writerKilled(signal: 9)
     fate.wrote(0..<1000)

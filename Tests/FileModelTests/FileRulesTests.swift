@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Testing
 
 private func matches(_ pattern: String, _ path: String) throws -> Bool {
@@ -86,7 +87,7 @@ private func matches(_ pattern: String, _ path: String) throws -> Bool {
     #expect(rules.settings(for: RelativePath("a.raw")).destinations.map(\.text) == ["archive"])
   }
 
-  @Test func forOneDestination_filesOfOthersAreNotUploaded() throws {
+  @Test(.promises("S74a")) func forOneDestination_filesOfOthersAreNotUploaded() throws {
     var rules = FileRules(rules: [try FileRule("*.raw to=archive"), try FileRule("*.log upload=never")])
     rules.asker = .main
     #expect(rules.settings(for: RelativePath("a.raw")).upload == .never && !rules.isForAsker(RelativePath("a.raw")))

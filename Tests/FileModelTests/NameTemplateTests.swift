@@ -34,6 +34,8 @@ import Testing
     #expect(try name("{stem}.{ext}", of: ".profile") == ".profile")
     #expect(try name("{name}/{ext}", of: "README") == "README")
     #expect(try NameTemplate("{path}{ext}").name(of: facts("a")).displayText == "a")
+    #expect(try name("...{ext}/{name}", of: "README") == "README" && (try name("..{ext}/{name}", of: "a")) == "a")
+    #expect(try name("{path}", of: ".../x") == ".../x")
   }
 
   @Test func bytesThatAreNoTextStayAsTheyAre() throws {

@@ -55,7 +55,25 @@ import Testing
     #expect(ReleasedChunks(text)?.text == text)
   }
 
-  @Test(arguments: ["", "x", "0 1-2", "-1", "10 1", "10 2-1", "10 1-2 2-3", "10 1-3 2-5", "10 1-99999999999", "10 a-b"])
+  /// A text with more runs would not be read, and the file be taken for whole.
+  @Test func moreRunsThanAreKeptTrackOf_areNotMadeByRemoving() {
+    var released = ReleasedChunks(chunkBytes: 10)
+    for run in 0..<ReleasedChunks.runsMax {
+      for chunk in 0..<3 {
+        let isKnown = released.insert(run * 4 + chunk)
+        #expect(isKnown)
+      }
+    }
+    released.remove(1)
+    #expect(released.runs.count == ReleasedChunks.runsMax && ReleasedChunks(released.text) == released)
+    released.remove(0)
+    #expect(released.runs.first == 1..<3)
+  }
+
+  @Test(arguments: [
+    "", "x", "0 1-2", "-1", "33554433 0-0", "9223372036854775807 0-0", "10 1", "10 2-1", "10 1-2 2-3", "10 1-3 2-5",
+    "10 1-99999999999", "10 a-b",
+  ])
   func anotherTextIsNot(text: String) {
     #expect(ReleasedChunks(text) == nil)
   }

@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Testing
 
 struct RelativePathTests {
@@ -67,7 +68,7 @@ struct FileIDTests {
 }
 
 struct FileSnapshotTests {
-  @Test func settledMeansNoWriterNothingInFlightAndAName() {
+  @Test(.promises("S33a")) func settledMeansNoWriterNothingInFlightAndAName() {
     let settled = FileSnapshot(
       id: FileID(high: 0, low: 1), epoch: 3, sizeBytes: 1, modifiedNanoseconds: 0, mode: 0o600, inode: 9,
       names: [RelativePath("a")], writableOpens: 0, mutationsInFlight: 0)

@@ -1,4 +1,5 @@
 import Integrity
+import Promises
 import Testing
 
 @Suite struct LZ4Tests {
@@ -16,7 +17,7 @@ import Testing
     return isWhole ? output : nil
   }
 
-  @Test func whatWasCompressedComesBackAndIsShorter() throws {
+  @Test(.promises("P80")) func whatWasCompressedComesBackAndIsShorter() throws {
     let plain = (0..<100_000).map { UInt8($0 / 700 % 251) }
     let block = try #require(Self.compressed(plain))
     #expect(block.count < plain.count / 10)
@@ -25,12 +26,12 @@ import Testing
 
   /// The block format's own example of a run: token 0x1F, one literal, offset 1, then the extra match length; the last
   /// five bytes are literals (lz4_Block_format.md of the LZ4 project).
-  @Test func aBlockWrittenByHandIsDecoded() {
+  @Test(.promises("P80")) func aBlockWrittenByHandIsDecoded() {
     let block: [UInt8] = [0x1F, 0x61, 0x01, 0x00, 0x05, 0x50, 0x61, 0x61, 0x61, 0x61, 0x61]
     #expect(Self.plain(of: block, byteCount: 30) == [UInt8](repeating: 0x61, count: 30))
   }
 
-  @Test func anotherLengthThanAnnouncedIsRefused() throws {
+  @Test(.promises("P80")) func anotherLengthThanAnnouncedIsRefused() throws {
     let block = try #require(Self.compressed([UInt8](repeating: 7, count: 5000)))
     for wrong in [0, 1, 4999, 5001, 1 << 20] { #expect(Self.plain(of: block, byteCount: wrong) == nil) }
   }
@@ -49,7 +50,7 @@ import Testing
   }
 
   @Test func whatDoesNotFitIsNotCompressed() {
-    var generator = SystemRandomNumberGenerator()
+    var generator = SeededGenerator(seed: 1)
     let plain = (0..<1000).map { _ in UInt8.random(in: 0...255, using: &generator) }
     var target = [UInt8](repeating: 0, count: 500)
     #expect(plain.withUnsafeBytes { source in target.withUnsafeMutableBytes { LZ4.compress(source, into: $0) } } == nil)

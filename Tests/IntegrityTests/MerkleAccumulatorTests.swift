@@ -333,7 +333,7 @@ private func chunkDigest(_ number: Int) -> Digest32 {
 }
 
 /// SplitMix64: the same numbers for the same seed.
-private struct SeededGenerator: RandomNumberGenerator {
+struct SeededGenerator: RandomNumberGenerator {
   private var state: UInt64
 
   init(seed: UInt64) { state = seed }

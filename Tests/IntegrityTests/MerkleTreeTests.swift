@@ -1,4 +1,5 @@
 import Integrity
+import Promises
 import Testing
 
 /// The reference vectors of Certificate Transparency (RFC 6962), as published in github.com/transparency-dev/merkle,
@@ -31,7 +32,7 @@ enum CertificateTransparencyVectors {
 }
 
 @Suite struct MerkleTreeTests {
-  @Test func root_matchesThePublicVectors() throws {
+  @Test(.promises("P90")) func root_matchesThePublicVectors() throws {
     var tree = MerkleTree()
     #expect(Hex.encode(tree.root) == CertificateTransparencyVectors.roots[0])
     let vectors = CertificateTransparencyVectors.self
@@ -42,7 +43,7 @@ enum CertificateTransparencyVectors {
     #expect(tree.leafCount == 8)
   }
 
-  @Test func root_equalsTheRecursiveDefinition() {
+  @Test(.promises("P90")) func root_equalsTheRecursiveDefinition() {
     let leaves = (0..<70).map { sha256(pattern($0)) }
     var tree = MerkleTree()
     for (position, leaf) in leaves.enumerated() {
@@ -72,7 +73,7 @@ enum CertificateTransparencyVectors {
 }
 
 @Suite struct CommitmentChainTests {
-  @Test func tip_followsTheFormula() {
+  @Test(.promises("P91")) func tip_followsTheFormula() {
     var chain = CommitmentChain(sessionID: "session-1")
     let start = sha256(Array("uploadfs-commitment-v1session-1".utf8))
     #expect(chain.tip == start)
@@ -80,7 +81,7 @@ enum CertificateTransparencyVectors {
     #expect(chain.tip == sha256(start + [UInt8](repeating: 7, count: 32)))
   }
 
-  @Test func tip_differsBetweenSessionsAndOrders() {
+  @Test(.promises("P91")) func tip_differsBetweenSessionsAndOrders() {
     var first = CommitmentChain(sessionID: "a")
     var second = CommitmentChain(sessionID: "b")
     #expect(first.tip != second.tip)
@@ -97,7 +98,7 @@ enum CertificateTransparencyVectors {
   private let nonce = Array(0..<32) as [UInt8]
   private let digest = sha256([])
 
-  @Test func tag_followsTheFormula() {
+  @Test(.promises("P87", "P88")) func tag_followsTheFormula() {
     let master = ChunkTag.masterKey(credentialSecret: Array("token".utf8))
     #expect(
       master
@@ -116,7 +117,7 @@ enum CertificateTransparencyVectors {
   }
 
   /// Computed with Python's hmac and hashlib from docs/protocol.md.
-  @Test func tag_matchesTheDocumentsExample() {
+  @Test(.promises("P88")) func tag_matchesTheDocumentsExample() {
     let master = ChunkTag.masterKey(credentialSecret: Array("example-token".utf8))
     let key = ChunkTag.sessionKey(masterKey: master, nonce: nonce, sessionID: "0123456789abcdef")
     let tag = ChunkTag.tag(
@@ -127,7 +128,7 @@ enum CertificateTransparencyVectors {
     #expect(Hex.encode(tag) == "690f364446be8dce993c38240cccb856a481f3daa0b566880bff7e31de5a52f7")
   }
 
-  @Test func tag_isBoundToEveryInput() {
+  @Test(.promises("P88")) func tag_isBoundToEveryInput() {
     func tag(
       key: UInt8 = 1, index: UInt32 = 0, size: UInt64 = 9, digest: [UInt8] = sha256([]), session: String = "s",
       nonce: UInt8 = 0

@@ -2,6 +2,7 @@ import Destinations
 import FileModel
 import Foundation
 import MountConfiguration
+import Promises
 import Testing
 import UploadEngine
 
@@ -101,7 +102,7 @@ private func refusal(
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
   }
 
-  @Test func furtherDestination_inheritsTheMountsSettings_butNoSecrets() throws {
+  @Test(.promises("DE9", "DE10")) func furtherDestination_inheritsTheMountsSettings_butNoSecrets() throws {
     let flags: [Setting: String] = [
       .tokenFile: "/t", .ca: "/c", .parallel: "3", .maxFileSize: "1GB", .alsoTo: "https://b.example.org",
       .destination: "archive to=https://c.example.org; cold to=s3+https://s3.example.org/cold s3-region=nl ca=/d",
@@ -113,7 +114,7 @@ private func refusal(
     #expect(further[1].s3?.region == "nl" && further[0].s3 == nil)
   }
 
-  @Test func furtherDestination_inAFile_hasPathsFromThatFilesFolder() throws {
+  @Test(.promises("DE9")) func furtherDestination_inAFile_hasPathsFromThatFilesFolder() throws {
     let file = """
       to: https://a.example.org
       spool: /s
@@ -132,7 +133,7 @@ private func refusal(
     .maxUploadSize: "512MiB",
   ]
 
-  @Test func everySettingOfForms_canBeGivenInEachPlace() throws {
+  @Test(.promises("DE76")) func everySettingOfForms_canBeGivenInEachPlace() throws {
     let read = try configurationFromEachPlace(Self.formValues)
     let form = try #require(read.form)
     #expect(read.destination.text == "https://forms.example.org/api/uploads.php")
@@ -145,35 +146,37 @@ private func refusal(
     #expect(read.proxyAuthFile == "/q")
   }
 
-  @Test(arguments: [
-    (["to": "form+https://h/p", "also-to": "https://b"], "one address"),
-    (["to": "form+http://h/p"], "--allow-plain-http"),
-    (["to": "form+https://h/p", "form-extra": "x"], "name=value"),
-    (["to": "form+https://h/p", "form-extra": "x={what}"], "{path}"),
-    (["to": "form+https://h/p", "token-file": "/t", "basic-auth-file": "/b"], "exclude each other"),
-    (["to": "https://h", "basic-auth-file": "/b"], "--token-file"),
-    (["to": "https://h", "max-upload-size": "1GB"], "form+https:// only"),
-    (["to": "form+https://u:p@h/p"], "user name or password"),
-    (["to": "form+https://h/p", "token-command": "x", "token-file": "/t"], "exclude each other"),
-    (["to": "https://h", "basic-auth-file": "/p"], "--token-file or --token-command"),
-    (["to": "https://h", "proxy": "http://u:p@proxy:3128"], "--proxy-auth-file"),
-    (["to": "https://h", "proxy": "proxy:3128"], "socks5h://"),
-    (["to": "https://h", "client-key": "/k"], "--client-cert"),
-    (["to": "form+https://h/p?a=<"], "percent-encoded"),
-  ])
+  @Test(
+    .promises("DE88"),
+    arguments: [
+      (["to": "form+https://h/p", "also-to": "https://b"], "one address"),
+      (["to": "form+http://h/p"], "--allow-plain-http"),
+      (["to": "form+https://h/p", "form-extra": "x"], "name=value"),
+      (["to": "form+https://h/p", "form-extra": "x={what}"], "{path}"),
+      (["to": "form+https://h/p", "token-file": "/t", "basic-auth-file": "/b"], "exclude each other"),
+      (["to": "https://h", "basic-auth-file": "/b"], "--token-file"),
+      (["to": "https://h", "max-upload-size": "1GB"], "form+https:// only"),
+      (["to": "form+https://u:p@h/p"], "user name or password"),
+      (["to": "form+https://h/p", "token-command": "x", "token-file": "/t"], "exclude each other"),
+      (["to": "https://h", "basic-auth-file": "/p"], "--token-file or --token-command"),
+      (["to": "https://h", "proxy": "http://u:p@proxy:3128"], "--proxy-auth-file"),
+      (["to": "https://h", "proxy": "proxy:3128"], "socks5h://"),
+      (["to": "https://h", "client-key": "/k"], "--client-cert"),
+      (["to": "form+https://h/p?a=<"], "percent-encoded"),
+    ])
   func whatDoesNotFitAForm_isRefused(texts: [String: String], expected: String) throws {
     var flags: [Setting: String] = [.spool: "/s"]
     for (name, text) in texts { flags[try #require(Setting(rawValue: name))] = text }
     #expect(refusal(flags: flags).contains(expected), "\(refusal(flags: flags))")
   }
 
-  @Test(arguments: ["https://h", "tus+https://h/p", "form+https://h/p"])
+  @Test(.promises("DE88"), arguments: ["https://h", "tus+https://h/p", "form+https://h/p"])
   func tokenCommand_canBeGivenInEachPlace(to address: String) throws {
     let read = try configurationFromEachPlace([.to: address, .spool: "/s", .tokenCommand: "print-token --of form"])
     #expect(read.tokenCommand == "print-token --of form")
   }
 
-  @Test func credentialsOfSystemd_areUsedWhereNothingElseIsGiven() throws {
+  @Test(.promises("DE96")) func credentialsOfSystemd_areUsedWhereNothingElseIsGiven() throws {
     var sources = SettingSources()
     sources.add(flags: [.to: "form+https://h/p", .spool: "/s", .clientCert: "/c", .clientKey: "/own"])
     sources.add(credentialsIn: "/run/credentials/u") {
@@ -204,7 +207,7 @@ private func refusal(
     .tusProtocol: "auto",
   ]
 
-  @Test func everySettingOfTus_canBeGivenInEachPlace() throws {
+  @Test(.promises("DE53")) func everySettingOfTus_canBeGivenInEachPlace() throws {
     let read = try configurationFromEachPlace(Self.tusValues)
     let tus = try #require(read.tus)
     #expect(tus.address.text == "tus+https://up.example.org:9000/files/")
@@ -215,7 +218,7 @@ private func refusal(
     #expect(tus.unclear == .hold && tus.uploadProtocol == .automatic)
   }
 
-  @Test func chunksOfTus_areWithinWhatTheServiceTakes() throws {
+  @Test(.promises("DE51", "DE53", "DE65")) func chunksOfTus_areWithinWhatTheServiceTakes() throws {
     let server: [Setting: String] = [.to: "tus+https://h.example.org/files/", .spool: "/s"]
     #expect(try configuration(flags: server).chunkBytes == 4 << 20)
     #expect(try !configuration(flags: server).isChunkSizeFixed)
@@ -239,7 +242,7 @@ private func refusal(
   }
 
   /// A file that is being written may become as large as any, and a multipart upload has 10,000 parts.
-  @Test func partsOfS3_holdTheLargestFile() throws {
+  @Test(.promises("DE30", "DE31")) func partsOfS3_holdTheLargestFile() throws {
     let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]
     #expect(try configuration(flags: bucket).chunkBytes == 10_027_008)
     #expect(try configuration(flags: bucket.merging([.maxFileSize: "1GB"]) { $1 }).chunkBytes == 5 << 20)
@@ -253,7 +256,7 @@ private func refusal(
     }
   }
 
-  @Test func settingsOfAnotherDestination_areRefused() {
+  @Test(.promises("DE88")) func settingsOfAnotherDestination_areRefused() {
     for setting in [Setting.s3Region, .s3Profile, .s3Style, .s3Checksum, .s3IfExists] {
       #expect(refusal(flags: least.merging([setting: "path"]) { $1 }).contains("s3+https:// only"), "\(setting)")
     }
@@ -288,24 +291,26 @@ private func refusal(
     #expect(refusal(environment: ["UPLOADFS_CONFIG": "/x", "OTHER": "1"]).isEmpty)
   }
 
-  @Test(arguments: [
-    (Setting.chunkSize, "4 MeB"), (.chunkSize, "128KiB"), (.chunkSize, "33MiB"), (.chunkSize, "1000001"),
-    (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
-    (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
-    (.keep, "-1"),
-    (.logLevel, "loud"), (.upload, "later"), (.interrupted, "keep"),
-    (.ignore, "a["), (.temporary, "a["), (.nameTemplate, "{nmae}"), (.nameTemplate, "all"),
-    (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),
-    (.rule, "*.mov to=archive"), (.rule, "*.mov to="), (.destination, "archive"), (.destination, "A to=https://c.de"),
-    (.destination, "main to=https://c.de"), (.destination, "a to=https://c.de; a to=https://d.de"),
-    (.destination, "a to=https://c.de spool=/x"), (.destination, "a to=https://c.de x"),
-    (.destination, (0..<4).map { "a\($0) to=https://h\($0).example.org" }.joined(separator: ";")),
-    (.rule, "* fsync=remote; raw/ upload=never"),
-    (.spool, ""), (.tokenFile, ""),
-    (.alsoTo, ""), (.alsoTo, "upload.example.org"), (.alsoTo, "https://a.example.org,http://b.example.org"),
-    (.alsoTo, "https://upload.example.org"), (.alsoTo, "https://a.example.org,https://A.example.org/"),
-    (.alsoTo, (0..<8).map { "https://h\($0).example.org" }.joined(separator: ",")),
-  ])
+  @Test(
+    .promises("DE11"),
+    arguments: [
+      (Setting.chunkSize, "4 MeB"), (.chunkSize, "128KiB"), (.chunkSize, "33MiB"), (.chunkSize, "1000001"),
+      (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
+      (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
+      (.keep, "-1"),
+      (.logLevel, "loud"), (.upload, "later"), (.interrupted, "keep"),
+      (.ignore, "a["), (.temporary, "a["), (.nameTemplate, "{nmae}"), (.nameTemplate, "all"),
+      (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),
+      (.rule, "*.mov to=archive"), (.rule, "*.mov to="), (.destination, "archive"), (.destination, "A to=https://c.de"),
+      (.destination, "main to=https://c.de"), (.destination, "a to=https://c.de; a to=https://d.de"),
+      (.destination, "a to=https://c.de spool=/x"), (.destination, "a to=https://c.de x"),
+      (.destination, (0..<4).map { "a\($0) to=https://h\($0).example.org" }.joined(separator: ";")),
+      (.rule, "* fsync=remote; raw/ upload=never"),
+      (.spool, ""), (.tokenFile, ""),
+      (.alsoTo, ""), (.alsoTo, "upload.example.org"), (.alsoTo, "https://a.example.org,http://b.example.org"),
+      (.alsoTo, "https://upload.example.org"), (.alsoTo, "https://a.example.org,https://A.example.org/"),
+      (.alsoTo, (0..<8).map { "https://h\($0).example.org" }.joined(separator: ",")),
+    ])
   func badValue_isRefusedByName(setting: Setting, text: String) {
     let flags = least.merging([setting: text]) { $1 }
     #expect(refusal(flags: flags).hasPrefix(setting.flag), "\(setting) \(text)")
@@ -347,7 +352,7 @@ private func refusal(
     #expect(refusal(file: "").isEmpty)
   }
 
-  @Test func plainHTTP_isForLoopbackUnlessAllowed() throws {
+  @Test(.promises("DE14", "DE39")) func plainHTTP_isForLoopbackUnlessAllowed() throws {
     for address in ["http://localhost:8080", "http://127.0.0.1", "http://[::1]:80", "http://127.8.9.10/x"] {
       #expect(refusal(flags: [.to: address, .spool: "/s"]).isEmpty, "\(address)")
     }
@@ -397,13 +402,6 @@ private func refusal(
   }
 }
 
-@Suite struct ExitStatusTests {
-  @Test func numbers_neverChange() {
-    #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 64])
-    #expect(ExitStatus.table.split(separator: "\n").count == ExitStatus.allCases.count)
-  }
-}
-
 /// docs/configuration.md is what users configure by: it names everything there is, and nothing else.
 @Suite struct ConfigurationDocumentTests {
   @Test func table_namesEverySettingInAllItsSpellings() throws {
@@ -417,11 +415,16 @@ private func refusal(
     #expect(rows.count == Setting.allCases.count + 1)
   }
 
-  @Test func table_namesEveryExitCode() throws {
-    let rows = try document().split(separator: "\n")
-    for status in ExitStatus.allCases {
-      #expect(rows.contains("| \(status.rawValue) | \(status.meaning) |"), "exit code \(status.rawValue)")
-    }
+  @Test func table_namesEveryExitCode_andNoOther() throws {
+    let rows = try document().split(separator: "\n").filter { $0.wholeMatch(of: /\| \d+ \| .*/) != nil }
+    let expected: [String] = ExitStatus.allCases.map { "| \($0.rawValue) | \($0.meaning) |" }
+    #expect(rows.map(String.init) == expected)
+  }
+
+  @Test func help_namesEveryExitCode() throws {
+    let lines = ExitStatus.table.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+    let documented = try document().matches(of: /\n\| (\d+) \| (.*) \|/).map { "\($0.1) \($0.2)" }
+    #expect(lines.map { $0.replacing("  ", with: " ") } == documented)
   }
 
   /// Found from this file's own place in the source tree.

@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Integrity
+import Promises
 import ReceiverCore
 import Testing
 
@@ -25,7 +26,7 @@ import Testing
     return Array(block[..<(try #require(count))])
   }
 
-  @Test func memory_isThatOfBothFormsAndNeverMore() throws {
+  @Test(.promises("P83")) func memory_isThatOfBothFormsAndNeverMore() throws {
     #expect(try admitted(1000, .identity).memoryBytes == 1000)
     #expect(try admitted(1000, .identity, contentLength: 1000).memoryBytes == 1000)
     #expect(try admitted(1000, .lz4).memoryBytes == 2000)
@@ -41,7 +42,7 @@ import Testing
     #expect(taken.plain == plain && taken.facts == ChunkFacts(of: plain))
   }
 
-  @Test func everyCutAndEveryOtherSize_isRefused() throws {
+  @Test(.promises("P85")) func everyCutAndEveryOtherSize_isRefused() throws {
     let plain = [UInt8](repeating: 7, count: 300) + Array(0..<100)
     let block = try compressed(plain)
     for cut in 0..<block.count {
@@ -53,7 +54,7 @@ import Testing
     #expect(try admitted(400, .lz4).take(block).plain == plain)
   }
 
-  @Test(arguments: [ChunkEncoding.identity, .lz4])
+  @Test(.promises("P84"), arguments: [ChunkEncoding.identity, .lz4])
   func moreThanAnnounced_isRefusedAsSoonAsItArrives(encoding: ChunkEncoding) throws {
     let body = try admitted(400, encoding)
     try body.check(arrivedBytes: 400)

@@ -1,9 +1,11 @@
 import ChunkProtocol
+import Lookup
+import Promises
 import ReceiverCore
 import Testing
 
 @Suite struct CoreChunkTests {
-  @Test func chunk_isAcknowledgedOnlyWhenItIsWritten() {
+  @Test(.promises("P24")) func chunk_isAcknowledgedOnlyWhenItIsWritten() {
     let core = CoreHarness()
     let id = core.opened()
     let request = core.put(id, 0, [1, 2, 3, 4])
@@ -13,7 +15,7 @@ import Testing
     #expect(core.heldIndices(id) == [0])
   }
 
-  @Test func sameChunkAgain_isWrittenOnce() {
+  @Test(.promises("P26")) func sameChunkAgain_isWrittenOnce() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, [1, 2, 3, 4])
@@ -22,7 +24,7 @@ import Testing
     #expect(core.wasHeld(again) == true)
   }
 
-  @Test func twoOfOnePlaceAtOnce_areWrittenOneAfterTheOther() {
+  @Test(.promises("P27")) func twoOfOnePlaceAtOnce_areWrittenOneAfterTheOther() {
     let core = CoreHarness()
     let id = core.opened()
     let first = core.put(id, 0, [1, 1, 1, 1])
@@ -36,7 +38,7 @@ import Testing
     #expect(core.wasHeld(second) == false && core.wasHeld(third) == true)
   }
 
-  @Test func chunkBeingReplaced_isNotReportedAsHeld() {
+  @Test(.promises("P28")) func chunkBeingReplaced_isNotReportedAsHeld() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, [1, 1, 1, 1, 2, 2, 2, 2])
@@ -51,7 +53,7 @@ import Testing
     #expect(core.heldIndices(id) == [0, 1])
   }
 
-  @Test func refusedReplacement_leavesWhatWasHeld() {
+  @Test(.promises("P30")) func refusedReplacement_leavesWhatWasHeld() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, [1, 1, 1, 1])
@@ -62,7 +64,7 @@ import Testing
     #expect(core.heldIndices(id) == [0])
   }
 
-  @Test func wrongTag_storesNothing() {
+  @Test(.promises("P31")) func wrongTag_storesNothing() {
     let core = CoreHarness()
     let id = core.opened()
     let bytes: [UInt8] = [1, 2, 3, 4]
@@ -80,7 +82,7 @@ import Testing
     #expect(core.heldIndices(id) == [])
   }
 
-  @Test func lyingSizes_areRefused() {
+  @Test(.promises("P31", "P83")) func lyingSizes_areRefused() {
     let core = CoreHarness()
     let id = core.opened()
     let sizeField = Refusal.Kind.badRequest(field: "X-Chunk-Size")
@@ -98,7 +100,7 @@ import Testing
     #expect(core.heldIndices(id) == [])
   }
 
-  @Test func chunkBeyondTheLargestFile_isRefusedWithTheLimit() {
+  @Test(.promises("P31")) func chunkBeyondTheLargestFile_isRefusedWithTheLimit() {
     let core = CoreHarness { $0.fileBytesMax = 10 }
     let id = core.opened()
     #expect(core.isAdmitted(core.begin(id, 2, [1, 2])))
@@ -107,7 +109,7 @@ import Testing
     #expect(core.refusal(core.begin(id, .max, [1])) == .tooLarge(limitBytes: 10))
   }
 
-  @Test func bodyThatBreaksOff_leavesTheSessionUsable() {
+  @Test(.promises("P33")) func bodyThatBreaksOff_leavesTheSessionUsable() {
     let core = CoreHarness()
     let id = core.opened()
     let request = core.begin(id, 0, [1, 2, 3, 4])
@@ -117,7 +119,7 @@ import Testing
     #expect(core.heldIndices(id) == [0])
   }
 
-  @Test func failedWrite_isNotHeld() {
+  @Test(.promises("P24")) func failedWrite_isNotHeld() {
     let core = CoreHarness()
     let id = core.opened()
     let request = core.put(id, 0, [1, 2, 3, 4])
@@ -127,7 +129,7 @@ import Testing
     #expect(core.heldIndices(id) == [])
   }
 
-  @Test func sessionAbortedInMidChunk_answersTheChunk() {
+  @Test(.promises("P52")) func sessionAbortedInMidChunk_answersTheChunk() {
     let core = CoreHarness()
     let id = core.opened()
     let arriving = core.begin(id, 0, [1, 2, 3, 4])

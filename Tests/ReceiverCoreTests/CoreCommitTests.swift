@@ -1,10 +1,11 @@
+import Promises
 import Testing
 import ReceiverCore
 
 @Suite struct CoreCommitTests {
   private let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
-  @Test func completeFile_isPublishedOnceWithItsReceipt() {
+  @Test(.promises("P45")) func completeFile_isPublishedOnceWithItsReceipt() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -17,7 +18,7 @@ import ReceiverCore
     #expect(core.receipt(again) == receipt)
   }
 
-  @Test func publicationsUnderOneName_areMadeOneAfterTheOther_inTheirOrder() {
+  @Test(.promises("P51")) func publicationsUnderOneName_areMadeOneAfterTheOther_inTheirOrder() {
     let core = CoreHarness()
     let small = core.beginFile(file, name: "scan.mov")
     core.send(.wholeFileArrived(small, CoreHarness.facts(file)))
@@ -39,7 +40,7 @@ import ReceiverCore
     #expect(core.receipt(commit)?.name == "scan.mov")
   }
 
-  @Test func commitThatStillWaits_isRefused_whenALaterRequestHasPublishedItsName() {
+  @Test(.promises("P51")) func commitThatStillWaits_isRefused_whenALaterRequestHasPublishedItsName() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, Array(file[..<4]))
@@ -57,7 +58,7 @@ import ReceiverCore
     #expect(core.receipt(again) != nil, "asked for again, it is the latest")
   }
 
-  @Test func wholeFileThatIsSlow_isRefused_whenALaterRequestHasPublishedItsName() {
+  @Test(.promises("P51")) func wholeFileThatIsSlow_isRefused_whenALaterRequestHasPublishedItsName() {
     let core = CoreHarness()
     let slow = core.beginFile(file, name: "scan.mov", key: "slow")
     let quick = core.beginFile([7], name: "scan.mov", key: "quick")
@@ -73,7 +74,7 @@ import ReceiverCore
     #expect(core.receipt(again) != nil, "its key is free")
   }
 
-  @Test(arguments: ["in order", "in reverse", "at random"])
+  @Test(.promises("P23"), arguments: ["in order", "in reverse", "at random"])
   func commitOfManyChunks_hashesNoneOfThemAgain(order: String) {
     let core = CoreHarness()
     let id = core.opened()
@@ -96,7 +97,7 @@ import ReceiverCore
     #expect(core.receipt(commit)?.sizeBytes == 12_000)
   }
 
-  @Test func chainTipOfAQuery_isThatOfTheChunksWithoutAGap() {
+  @Test(.promises("P34")) func chainTipOfAQuery_isThatOfTheChunksWithoutAGap() {
     let core = CoreHarness()
     let id = core.opened()
     let pieces = CoreHarness.chunks(file, 4)
@@ -144,7 +145,7 @@ import ReceiverCore
     }
   }
 
-  @Test func emptyFile_isPublished() {
+  @Test(.promises("P38")) func emptyFile_isPublished() {
     let core = CoreHarness()
     let id = core.opened()
     let commit = core.commit(id, CoreHarness.commitFacts(id, []))
@@ -152,7 +153,7 @@ import ReceiverCore
     #expect(core.receipt(commit)?.sizeBytes == 0)
   }
 
-  @Test func twoCommitsAtOnce_publishOnceAndGetOneReceipt() {
+  @Test(.promises("P47")) func twoCommitsAtOnce_publishOnceAndGetOneReceipt() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAllReplacingOne(id, file)
@@ -167,7 +168,7 @@ import ReceiverCore
   }
 
   /// Regression: a file that was renamed while its last chunks were on their way was published under its old name, too.
-  @Test func anotherCommitBeforeTheLastChunks_takesThePlaceOfTheFirst() {
+  @Test(.promises("P48")) func anotherCommitBeforeTheLastChunks_takesThePlaceOfTheFirst() {
     let core = CoreHarness()
     let id = core.opened()
     let chunks = CoreHarness.chunks(file, 4)
@@ -182,7 +183,7 @@ import ReceiverCore
     #expect(core.receipt(second)?.name == "b.mov")
   }
 
-  @Test func anotherCommitAtTheSameTimeOrLater_isAConflict() {
+  @Test(.promises("P48")) func anotherCommitAtTheSameTimeOrLater_isAConflict() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -193,7 +194,7 @@ import ReceiverCore
     #expect(core.refusal(core.commit(id, other)) == .conflict)
   }
 
-  @Test func namesThatOnlyLookTheSame_areDifferentCommits() {
+  @Test(.promises("P75")) func namesThatOnlyLookTheSame_areDifferentCommits() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -201,7 +202,7 @@ import ReceiverCore
     #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, file, name: "cafe\u{301}"))) == .conflict)
   }
 
-  @Test func commitBeforeTheLastChunks_waitsForThem() {
+  @Test(.promises("P40", "P98")) func commitBeforeTheLastChunks_waitsForThem() {
     let core = CoreHarness()
     let id = core.opened()
     let chunks = CoreHarness.chunks(file, 4)
@@ -221,7 +222,7 @@ import ReceiverCore
     #expect(core.receipt(commit) != nil)
   }
 
-  @Test func commitWithNothingOnItsWay_saysWhatIsMissing() {
+  @Test(.promises("P40", "P41")) func commitWithNothingOnItsWay_saysWhatIsMissing() {
     let core = CoreHarness()
     let id = core.opened()
     _ = core.put(id, 1, [5, 6, 7, 8])
@@ -237,7 +238,7 @@ import ReceiverCore
     #expect(core.receipt(again) != nil)
   }
 
-  @Test func chunkThatNeverArrives_delaysTheCommitForABoundedTime() {
+  @Test(.promises("P40")) func chunkThatNeverArrives_delaysTheCommitForABoundedTime() {
     let core = CoreHarness()
     let id = core.opened()
     _ = core.begin(id, 0, [1, 2, 3, 4])
@@ -248,7 +249,7 @@ import ReceiverCore
     #expect(core.refusal(commit) == .incomplete(missing: [0, 1, 2]))
   }
 
-  @Test func otherBytesThanCommitted_areNotPublished() {
+  @Test(.promises("P42")) func otherBytesThanCommitted_areNotPublished() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8, 9, 99])
@@ -283,7 +284,7 @@ import ReceiverCore
 
   /// Regression, found by the simulation (power, seed 217): the second write began while the first one's content was being
   /// published.
-  @Test func replacementThatWaitsForTheSamePlace_isNeverWrittenIntoAPublication() {
+  @Test(.promises("P49")) func replacementThatWaitsForTheSamePlace_isNeverWrittenIntoAPublication() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -335,7 +336,7 @@ import ReceiverCore
     #expect(core.pending.count == 1)
   }
 
-  @Test func chunkDuringPublication_isToldToWait() {
+  @Test(.promises("P49")) func chunkDuringPublication_isToldToWait() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -349,7 +350,7 @@ import ReceiverCore
     #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .conflict)
   }
 
-  @Test func fileThatShrank_needsItsLastChunkAgain() {
+  @Test(.promises("P29", "P41")) func fileThatShrank_needsItsLastChunkAgain() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -364,7 +365,7 @@ import ReceiverCore
     #expect(core.receipt(again)?.sizeBytes == 7)
   }
 
-  @Test func refusedPublication_leavesAUsableSession_butNothingBeyondTheEnd() {
+  @Test(.promises("P46")) func refusedPublication_leavesAUsableSession_butNothingBeyondTheEnd() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)
@@ -394,7 +395,7 @@ import ReceiverCore
     }
   }
 
-  @Test func sizeAndCountThatContradict_areRefused() {
+  @Test(.promises("P39")) func sizeAndCountThatContradict_areRefused() {
     let core = CoreHarness()
     let id = core.opened()
     var facts = CoreHarness.commitFacts(id, file)
@@ -404,7 +405,7 @@ import ReceiverCore
     #expect(core.refusal(core.commit(id, facts)) == .tooLarge(limitBytes: 800_000))
   }
 
-  @Test func abortDuringAWaitingCommit_answersBoth() {
+  @Test(.promises("P52")) func abortDuringAWaitingCommit_answersBoth() {
     let core = CoreHarness()
     let id = core.opened()
     let commit = core.commit(id, CoreHarness.commitFacts(id, file))

@@ -1,5 +1,7 @@
 import ChunkProtocol
 import Integrity
+import Lookup
+import ProtocolReference
 import ReceiverCore
 
 /// Drives a core as the HTTP side and a store would, and keeps what it answered.
@@ -104,12 +106,8 @@ final class CoreHarness {
   }
 
   func tag(_ bytes: [UInt8], index: UInt32, session: String, nonce: UInt8 = 7, token: String) -> [UInt8] {
-    let nonce = [UInt8](repeating: nonce, count: 32)
-    let key = ChunkTag.sessionKey(
-      masterKey: ChunkTag.masterKey(credentialSecret: Array(token.utf8)), nonce: nonce, sessionID: session)
-    return ChunkTag.tag(
-      key: key, index: index, sizeBytes: UInt64(bytes.count), chunkSHA256: sha256(bytes), sessionID: session,
-      nonce: nonce)
+    ProtocolReference.tag(
+      secret: token, nonce: [UInt8](repeating: nonce, count: 32), sessionID: session, index: index, bytes)
   }
 
   func begin(
@@ -156,16 +154,12 @@ final class CoreHarness {
   static func commitFacts(
     _ id: SessionID, _ file: [UInt8], chunk: Int = 4, name: String = "scan.mov", ifExists: IfExists = .replace
   ) -> CommitFacts {
-    var tree = MerkleTree()
-    var chain = CommitmentChain(sessionID: id.text)
-    let pieces = chunks(file, chunk)
-    for piece in pieces {
-      tree.append(chunkSHA256: sha256(piece))
-      chain.extend(with: sha256(piece))
-    }
+    let digests = chunks(file, chunk).map(ProtocolReference.sha256)
     return CommitFacts(
-      name: name, sizeBytes: UInt64(file.count), chunkCount: UInt32(pieces.count), merkleRoot: tree.root,
-      chainTip: chain.tip, modifiedNanoseconds: 0, mode: 0o644, ifExists: ifExists)
+      name: name, sizeBytes: UInt64(file.count), chunkCount: UInt32(digests.count),
+      merkleRoot: ProtocolReference.merkleRoot(digests),
+      chainTip: ProtocolReference.chainTip(sessionID: id.text, digests), modifiedNanoseconds: 0, mode: 0o644,
+      ifExists: ifExists)
   }
 
   func commit(

@@ -1,5 +1,7 @@
-import Testing
+import Lookup
+import Promises
 import ReceiverCore
+import Testing
 
 /// After a restart, and whole files.
 @Suite struct CoreRecoveryTests {
@@ -13,7 +15,7 @@ import ReceiverCore
     return (core, facts.sessionID, facts)
   }
 
-  @Test func firstTouch_verifiesOnceAndLetsEveryoneWait() {
+  @Test(.promises("P37")) func firstTouch_verifiesOnceAndLetsEveryoneWait() {
     let (core, id, _) = recovered()
     let query = core.query(id)
     let chunk = core.begin(id, 1, [1, 2, 3, 4])
@@ -29,7 +31,7 @@ import ReceiverCore
     #expect(core.isAdmitted(chunk))
   }
 
-  @Test func chunkThatIsNoLongerThere_isNotBelieved() {
+  @Test(.promises("P37")) func chunkThatIsNoLongerThere_isNotBelieved() {
     let (core, id, _) = recovered()
     let commit = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]))
     core.pending = []
@@ -38,7 +40,7 @@ import ReceiverCore
     #expect(core.refusal(commit) == .incomplete(missing: [0]))
   }
 
-  @Test func longVerification_tellsClientsToComeBack() {
+  @Test(.promises("P37")) func longVerification_tellsClientsToComeBack() {
     let (core, id, _) = recovered()
     let query = core.query(id)
     core.tick(after: 15_000)
@@ -59,7 +61,7 @@ import ReceiverCore
     #expect(core.pending.count == 1)
   }
 
-  @Test func sameKeyAfterARestart_isTheSameSession() {
+  @Test(.promises("P19")) func sameKeyAfterARestart_isTheSameSession() {
     let (core, id, _) = recovered()
     let again = core.open()
     guard case .sessionOpened(let facts, false, _)? = core.replies[again]?.last else {
@@ -69,7 +71,7 @@ import ReceiverCore
     #expect(facts.sessionID == id)
   }
 
-  @Test func publishedBeforeTheRestart_getsTheSameReceipt() {
+  @Test(.promises("P47", "P50")) func publishedBeforeTheRestart_getsTheSameReceipt() {
     let before = CoreHarness()
     let id = before.opened()
     let commit = before.commit(id, CoreHarness.commitFacts(id, []))
@@ -87,7 +89,7 @@ import ReceiverCore
 
   // MARK: Whole files
 
-  @Test func wholeFile_isPublishedOncePerKey() {
+  @Test(.promises("P57", "P58")) func wholeFile_isPublishedOncePerKey() {
     let core = CoreHarness()
     let first = core.beginFile([1, 2, 3])
     #expect(core.isAdmitted(first))
@@ -103,7 +105,7 @@ import ReceiverCore
     #expect(core.refusal(core.open(key: "file-key")) == .idempotencyMismatch)
   }
 
-  @Test func damagedWholeFile_leavesItsKeyFree() {
+  @Test(.promises("P55", "P60")) func damagedWholeFile_leavesItsKeyFree() {
     let core = CoreHarness()
     let first = core.beginFile([1, 2, 3])
     core.send(.wholeFileArrived(first, CoreHarness.facts([1, 2, 9])))
@@ -117,7 +119,7 @@ import ReceiverCore
     #expect(core.receipt(second)?.sizeBytes == 1)
   }
 
-  @Test func emptyWholeFile_hasTheEmptyTree() {
+  @Test(.promises("P56")) func emptyWholeFile_hasTheEmptyTree() {
     let core = CoreHarness()
     let request = core.beginFile([])
     core.send(.wholeFileArrived(request, CoreHarness.facts([])))
@@ -126,7 +128,7 @@ import ReceiverCore
     #expect(core.receipt(request)?.chainTip == CoreHarness.commitFacts(SessionID("file-key"), []).chainTip)
   }
 
-  @Test func wholeFileKeys_areForgottenAfterTheirTime() {
+  @Test(.promises("P59")) func wholeFileKeys_areForgottenAfterTheirTime() {
     let core = CoreHarness { $0.sessionMaxAge = 100_000 }
     let first = core.beginFile([1])
     core.send(.wholeFileArrived(first, CoreHarness.facts([1])))

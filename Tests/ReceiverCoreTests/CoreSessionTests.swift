@@ -1,8 +1,10 @@
-import Testing
+import Lookup
+import Promises
 import ReceiverCore
+import Testing
 
 @Suite struct CoreSessionTests {
-  @Test func sameKeyTwice_isTheSameSession() {
+  @Test(.promises("P19")) func sameKeyTwice_isTheSameSession() {
     let core = CoreHarness()
     let first = core.open()
     core.runEffects()
@@ -25,7 +27,7 @@ import ReceiverCore
     #expect(core.replies[first]?.count == 1 && core.replies[second]?.count == 1)
   }
 
-  @Test func durabilityIsOnlySaidOfWhatWasThereBeforeTheDiskWasAsked() {
+  @Test(.promises("P35")) func durabilityIsOnlySaidOfWhatWasThereBeforeTheDiskWasAsked() {
     let core = CoreHarness()
     let id = core.opened()
     _ = core.put(id, 0, [1, 2, 3, 4])
@@ -43,7 +45,7 @@ import ReceiverCore
     #expect(core.secured(request) == [0])
   }
 
-  @Test func aDiskThatFails_isNoDurability() {
+  @Test(.promises("P35")) func aDiskThatFails_isNoDurability() {
     let core = CoreHarness()
     let id = core.opened()
     _ = core.put(id, 0, [1, 2, 3, 4])
@@ -55,7 +57,7 @@ import ReceiverCore
     #expect(core.refusal(core.secure(SessionID("never"))) == .sessionGone)
   }
 
-  @Test func asManyAskForDurabilityAsMayWait() {
+  @Test(.promises("P99")) func asManyAskForDurabilityAsMayWait() {
     let core = CoreHarness()
     let id = core.opened()
     let requests = (0...CoreLimits().parkedRequestsMax).map { _ in core.secure(id) }
@@ -64,7 +66,7 @@ import ReceiverCore
     #expect(requests.dropLast().allSatisfy { core.secured($0) == [] })
   }
 
-  @Test func sameKeyForSomethingElse_isRefused() {
+  @Test(.promises("P19")) func sameKeyForSomethingElse_isRefused() {
     let core = CoreHarness()
     _ = core.opened()
     #expect(core.refusal(core.open(name: "other.mov")) == .idempotencyMismatch)
@@ -72,7 +74,7 @@ import ReceiverCore
     #expect(core.refusal(core.beginFile([1], key: "key")) == .idempotencyMismatch)
   }
 
-  @Test func sameKeyOfAnotherCredential_isAnotherSession() {
+  @Test(.promises("P5")) func sameKeyOfAnotherCredential_isAnotherSession() {
     let core = CoreHarness()
     let mine = core.opened()
     #expect(core.opened(by: core.other) != mine)
@@ -93,7 +95,8 @@ import ReceiverCore
     #expect(core.pending.isEmpty)
   }
 
-  @Test(arguments: ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "a\u{0}b", "a\nb", "."])
+  @Test(
+    .promises("P21", "P39"), arguments: ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "a\u{0}b", "a\nb", "."])
   func impossibleName_isRefusedBeforeAnythingIsMade(name: String) {
     let core = CoreHarness()
     #expect(core.refusal(core.open(name: name)) == .nameRefused)
@@ -102,7 +105,7 @@ import ReceiverCore
     #expect(!core.isPublishing)
   }
 
-  @Test func anotherCredentialsSession_doesNotExist() {
+  @Test(.promises("P5")) func anotherCredentialsSession_doesNotExist() {
     let core = CoreHarness()
     let id = core.opened()
     #expect(core.refusal(core.query(id, by: core.other)) == .sessionGone)
@@ -114,7 +117,7 @@ import ReceiverCore
     #expect(core.heldIndices(id) == [])
   }
 
-  @Test func tooLargeAFile_isRefusedWithTheLimit() {
+  @Test(.promises("P21")) func tooLargeAFile_isRefusedWithTheLimit() {
     let core = CoreHarness { $0.fileBytesMax = 100 }
     #expect(core.refusal(core.open(size: 101)) == .tooLarge(limitBytes: 100))
     #expect(core.refusal(core.open(size: 100)) == nil)
@@ -128,7 +131,7 @@ import ReceiverCore
     #expect(core.isAdmitted(core.begin(id, 2, [1])))
   }
 
-  @Test func fullDisk_isNoticedBeforeAnythingIsStored() {
+  @Test(.promises("P31")) func fullDisk_isNoticedBeforeAnythingIsStored() {
     let core = CoreHarness()
     #expect(core.refusal(core.open(size: 500, free: 1499)) == .insufficientStorage)
     #expect(core.refusal(core.open(size: 500, free: 1500)) == nil)
@@ -206,7 +209,7 @@ import ReceiverCore
     #expect(core.isAdmitted(core.begin(id, 1, [9, 9, 9, 9])))
   }
 
-  @Test func floodOfSessions_isBounded() {
+  @Test(.promises("P21", "P99")) func floodOfSessions_isBounded() {
     let core = CoreHarness { $0.openSessionsPerCredential = 2 }
     let first = core.opened(key: "1")
     _ = core.opened(key: "2")
@@ -219,7 +222,7 @@ import ReceiverCore
 
   /// Regression: each death of a client could leave a session of which it never heard. After a thousand of them it got 429 for
   /// the rest of their seven days.
-  @Test func sessionThatNobodyTouched_givesWayToANewOne() {
+  @Test(.promises("P21")) func sessionThatWasLeftAlone_givesWayToANewOne() {
     let core = CoreHarness {
       $0.openSessionsPerCredential = 2
       $0.idleSessionAgeMin = 1000
@@ -261,7 +264,7 @@ import ReceiverCore
     #expect(core.refusal(core.open(key: "2")) == .tooManySessions)
   }
 
-  @Test func expiry_countsFromTheLastChange() {
+  @Test(.promises("P11", "P20")) func expiry_countsFromTheLastChange() {
     let core = CoreHarness { $0.sessionMaxAge = 100_000 }
     let id = core.opened()
     core.tick(after: 90_000)
@@ -275,7 +278,7 @@ import ReceiverCore
     #expect(core.opened() != id)
   }
 
-  @Test func session_livesSevenDays() {
+  @Test(.promises("P11", "P20")) func session_livesSevenDays() {
     let core = CoreHarness()
     let id = core.opened()
     core.tick(after: 604_800_000 - 1)
@@ -286,7 +289,7 @@ import ReceiverCore
     #expect(core.refusal(core.query(id)) == .sessionExpired)
   }
 
-  @Test func expiredSession_isToldFromOneThatNeverWas() {
+  @Test(.promises("P31")) func expiredSession_isToldFromOneThatNeverWas() {
     let core = CoreHarness { $0.sessionMaxAge = 1000 }
     let id = core.opened()
     let arriving = core.begin(id, 0, [1, 2, 3, 4])
@@ -317,7 +320,7 @@ import ReceiverCore
         == [.sessionGone, .sessionGone, .sessionGone, .sessionExpired, .sessionExpired])
   }
 
-  @Test func publishedSessions_areForgottenOldestFirst() {
+  @Test(.promises("P50")) func publishedSessions_areForgottenOldestFirst() {
     let core = CoreHarness { $0.receiptsMax = 2 }
     var ids: [SessionID] = []
     for number in 0..<3 {

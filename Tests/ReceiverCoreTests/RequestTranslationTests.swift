@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Integrity
+import Promises
 import ReceiverCore
 import Testing
 
@@ -92,7 +93,7 @@ import Testing
     #expect(problem(send(request("DELETE", "/v1/uploads/\(id)"))) == .conflict)
   }
 
-  @Test func wholeFile_goesAllTheWay() throws {
+  @Test(.promises("P56")) func wholeFile_goesAllTheWay() throws {
     let bytes: [UInt8] = [1, 2, 3]
     let headers = FileHeaders(
       idempotencyKey: try #require(IdempotencyKey(text: "k")), nonce: [UInt8](repeating: 7, count: 32),
@@ -104,7 +105,7 @@ import Testing
     #expect(send(sent, body: bytes)?.status == 201)
   }
 
-  @Test func credential_isAskedForBeforeAnythingElse() {
+  @Test(.promises("P3", "P12")) func credential_isAskedForBeforeAnythingElse() {
     for (method, target) in [
       ("GET", "/v1/capabilities"), ("GET", "/v1/stats"), ("POST", "/v1/uploads"), ("PUT", "/v1/files/x"),
       ("GET", "/v1/uploads/x"), ("PUT", "/v1/uploads/x/chunks/0"),
@@ -125,7 +126,7 @@ import Testing
     #expect(core.heldIndices(SessionID(id)) == [])
   }
 
-  @Test func jsonThatCannotBeUsed_namesTheMember() {
+  @Test(.promises("P9")) func jsonThatCannotBeUsed_namesTheMember() {
     let opening = request("POST", "/v1/uploads", [(HeaderName.idempotencyKey, "\"k\"")])
     #expect(problem(send(opening, body: Array("{".utf8))) == .badRequest)
     let answer = send(opening, body: Array(#"{"name":"x"}"#.utf8))

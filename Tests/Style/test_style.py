@@ -7,7 +7,10 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = sorted((REPOSITORY / "Sources").rglob("*.swift"))
-EVERYTHING = SOURCES + sorted((REPOSITORY / "Tests").rglob("*.swift"))
+TESTS = sorted((REPOSITORY / "Tests").rglob("*.swift"))
+EVERYTHING = SOURCES + TESTS
+# Draws by the system's generator.
+FRESH = r"\brandom\((in: [^(),]*)?\)|\bSystemRandomNumberGenerator\b|\.(shuffled|randomElement)\(\)"
 
 
 def lines(path):
@@ -30,6 +33,31 @@ def outside(*folders):
 def inside(folder):
     return [path for path in SOURCES if path.is_relative_to(REPOSITORY / "Sources" / folder)]
 
+
+# What decides, and what replays decisions.
+DECIDING = [path for folder in ("UploadEngine/Decisions", "Destinations", "ReceiverCore", "UploadSimulation")
+            for path in inside(folder)]
+# Dictionary and Set by their names, and [Key: Value] where that is a type. An empty literal has the type that it is given to.
+HASHED = r"\b(Set|Dictionary)[<(]|\[([A-Z]\w*(\.[A-Z]\w*)*|\[[A-Z]\w*\]): "
+
+# What the decisions work with beside that: here a hashed container may be asked, and not be walked through.
+BESIDE_DECIDING = [path for folder in ("UploadEngine", "ChunkProtocol", "FileModel") for path in inside(folder)]
+HASHED_NAME = r"\b(\w+)(?:: | = )(?:Mutex<)?(?:(?:Set|Dictionary)<|\[(?:[A-Z]\w*(?:\.[A-Z]\w*)*(?:<\w+>)?|\[[A-Z]\w*\]): )"
+STEPS = "map|flatMap|compactMap|filter|forEach|first|min|max|reduce|prefix|dropFirst|enumerated|randomElement|popFirst|removeFirst"
+# Through one of these names, or through a dictionary that may be missing.
+WALK = (
+    r"\bin (?:[\w$]+[?!]?\.)*(?:{0})(?:\.(?:keys|values))?(?: *\{{| where\b|$)|\bin .*\?\? \[:\] *(?:\{{|where\b)"
+    r"|\b(?:{0})(?:\.(?:keys|values|lazy))*[?]?\.(?:{1})\b|\bArray\((?:[\w$]+[?!]?\.)*(?:{0})\.(?:keys|values)\b")
+
+
+def walks(path):
+    """Where a hashed container is walked through and no comment beside it says why its order, which is none, does no harm."""
+    text = path.read_text().splitlines()
+    names = {found[1] for _, line in lines(path) for found in re.finditer(HASHED_NAME, line)} or {"(?!)"}
+    pattern = WALK.format("|".join(sorted(names)), STEPS)
+    return [
+        f"{path.name}:{number}: {line.strip()}" for number, line in lines(path)
+        if re.search(pattern, line) and not re.search("(?i)// .*in no order", "\n".join(text[max(0, number - 3):number]))]
 
 IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?import\s+{}\b"
 
@@ -63,13 +91,20 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
             inside("UploadEngine/Decisions"), r"\b(await|async|Mutex|Atomic|DispatchQueue|pthread_\w+)\b",
             "decisions are values: the driver locks, asks, unlocks and acts", id="decisions-are-values"),
         pytest.param(
-            inside("ReceiverCore"), IMPORT.format(r"(?!Integrity\b|ChunkProtocol\b)\w+"),
+            inside("ReceiverCore"), IMPORT.format(r"(?!(Integrity|ChunkProtocol|Lookup|OrderedCollections)\b)\w+"),
             "the receiver's rules run in a simulation, too: no sockets, no threads, no clock, no libraries",
             id="receiver-core-is-alone"),
         pytest.param(
             inside("ReceiverCore"), r"\b(await|async|Mutex|Atomic|SecureRandom|SystemRandomNumberGenerator)\b",
             "the receiver's rules are values: time, random names and free space come in as arguments",
             id="receiver-core-is-values"),
+        pytest.param(
+            DECIDING, HASHED,
+            "the order of a hashed container differs from run to run and must not decide: LookupTable and LookupSet where "
+            "nothing is walked through, OrderedDictionary and OrderedSet where it is", id="no-order-comes-from-hashing"),
+        pytest.param(
+            inside("UploadSimulation") + inside("Lookup"), r"\b(Hasher|hashValue|ObjectIdentifier|dump|String\((describing|reflecting):)",
+            "a trace has words of its own, and a seed is the same run in every process", id="traces-have-words"),
         pytest.param(
             outside("Telemetry", "MountStatus", "uploadfs-mount"), IMPORT.format("Telemetry"),
             "heat and power are for people: no decision may see them", id="telemetry-is-shown-only"),
@@ -80,6 +115,10 @@ IMPORT = r"^\s*(@\w+\s+)?(public |internal |private |fileprivate |package )?impo
         pytest.param(
             SOURCES, r"\bTask(\.detached)?\s*(\([^)]*\))?\s*\{",
             "no unstructured tasks: use a task group in run(), or a thread of its own", id="no-bare-task"),
+        pytest.param(
+            [path for path in TESTS if path.name != "ModelTests.swift"], FRESH,
+            "a test has the same seed each time, so that no change turns red for what chance found: fresh ones are in "
+            "scripts/test --long", id="seeds-are-fixed"),
         pytest.param(EVERYTHING, r"\btry!", "handle the error, or throw it", id="no-try!"),
         pytest.param(EVERYTHING, r"\bas!", "use as? and say what happens when it is something else", id="no-as!"),
         pytest.param(SOURCES, r"catch\s*\{\s*\}", "an error that is dropped needs a reason", id="no-empty-catch"),
@@ -121,6 +160,13 @@ def test_the_engine_cannot_reach_telemetry():
     assert "FileModel" in reachable and "Telemetry" not in reachable
 
 
+def test_no_order_comes_from_a_walk_through_hashes():
+    found = [walk for path in sorted({*BESIDE_DECIDING, *DECIDING}) for walk in walks(path)]
+    assert not found, (
+        "the order of a hashed container differs from run to run: OrderedDictionary, OrderedSet or LookupTable.sorted(); or a "
+        "comment that begins with “In no order:” and says why that does no harm\n" + "\n".join(found))
+
+
 def test_nothing_is_left_to_do():
     pattern = r"\b(TODO|FIXME|XXX|HACK)\b"
     found = [
@@ -138,3 +184,24 @@ def test_rules_can_fail(tmp_path):
     assert re.search(r"\bTask(\.detached)?\s*(\([^)]*\))?\s*\{", dict(lines(sample))[2])
     assert "Task" not in dict(lines(sample))[3] + dict(lines(sample))[4]
     assert re.search(IMPORT.format("CFuse"), dict(lines(sample))[5])
+    for fresh in ("UInt64.random(in: 0...UInt64.max)", "Bool.random()", "var g = SystemRandomNumberGenerator()", "list.shuffled()"):
+        assert re.search(FRESH, fresh), fresh
+    for seeded in ("UInt8.random(in: 0...255, using: &draw)", ".random(seed: 1, count: 2)", "list.shuffled(using: &draw)"):
+        assert not re.search(FRESH, seeded), seeded
+    for hashed in (
+            "var files: [FileID: File] = [:]", "var ids: Set<FileID> = []", "let ids = Set(list)", "func f(_ a: [Int: [UInt8]])",
+            "private let state = Mutex<[String: Upload]>([:])", "let table = Dictionary(pairs) { $1 }", "-> [String: Int]? {",
+            "case held(digests: [Int: [UInt8]])", "let sessions: [[UInt8]: FileID] = [:]", "let table = [FileID: Int](pairs)"):
+        assert re.search(HASHED, hashed), hashed
+    for ordered in (
+            "var files: OrderedDictionary<FileID, File> = [:]", "var ids: LookupSet<FileID> = []", "let ids = OrderedSet(list)",
+            "send(files: [file], to: server)", "extension [UInt8]: BodyBytes {", "let names = [first, second]", "LookupTable<Int, [UInt8]>", "publishing[key] = []",
+            "let delays: LookupTable<State, Int> = [State.well: 1]", "names.randomElement(using: &random)"):
+        assert not re.search(HASHED, ordered), ordered
+    sample.write_text(
+        "var files: [FileID: File] = [:]\nlet kept = Mutex<[FileID: File]>([:])\nvar ids: Set<FileID> = []\n"
+        "for id in ids {\nfor (id, file) in state.files where file.isOpen {\nfor text in body.digests ?? [:] {\n"
+        "let all = kept.values.map(\\.file)\nlet one = ids.first\nlet pieces = Array(state.files.values) + rest\n"
+        "let known = files[id]\nids.contains(id)\nlet names = others.map(\\.name)\nfor id in files.sorted() {\n"
+        "// In no order: each goes to its own place.\nfor id in ids {\n")
+    assert [walk.split(":")[1] for walk in walks(sample)] == ["4", "5", "6", "7", "8", "9"]

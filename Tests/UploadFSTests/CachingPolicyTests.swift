@@ -1,3 +1,4 @@
+import Promises
 import Testing
 
 @testable import UploadFS
@@ -61,7 +62,7 @@ struct CachingPolicyTests {
     #expect(policy.open(Self.writing).route == .cached)
   }
 
-  @Test func aFileWithSetIDBitsIsWrittenThroughTheCache() {
+  @Test(.promises("S22b")) func aFileWithSetIDBitsIsWrittenThroughTheCache() {
     var policy = CachingPolicy()
     var opening = Self.writing
     opening.hasSetIDBits = true
@@ -120,7 +121,7 @@ struct CachingPolicyTests {
     #expect(policy.open(Self.passing(Self.reading)).route == .direct)
   }
 
-  @Test func whatWasWrittenPastTheCacheIsReadAgain() {
+  @Test(.promises("S8a")) func whatWasWrittenPastTheCacheIsReadAgain() {
     var policy = CachingPolicy()
     let writer = policy.open(Self.passing(Self.writing, unseen: true))
     policy.closed(writer, isResting: false)

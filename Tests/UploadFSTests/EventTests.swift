@@ -1,14 +1,16 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
 import Synchronization
 import Testing
 
 @testable import UploadFS
 
-/// What the sink is told, and when. Holds docs/semantics.md S33, S34 and S36.
+/// What the sink is told, and when.
 struct EventTests {
-  @Test func aCapturedFileIsOpenedAndThenSettledWithItsContent() throws {
+  @Test(.promises("S33a")) func aCapturedFileIsOpenedAndThenSettledWithItsContent() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     try mounted.write(handle, Array("hello".utf8))
@@ -27,7 +29,7 @@ struct EventTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func everyDuplicateOfTheWriterHasToGoBeforeAFileIsSettled() throws {
+  @Test(.promises("S33a")) func everyDuplicateOfTheWriterHasToGoBeforeAFileIsSettled() throws {
     let mounted = try Mounted()
     let one = try mounted.create("a")
     let other = try mounted.open("a", flags: O_RDWR)
@@ -37,7 +39,7 @@ struct EventTests {
     #expect(mounted.sink.takeNames() == ["settled"])
   }
 
-  @Test func readersAreNotMentioned() throws {
+  @Test(.promises("S33a")) func readersAreNotMentioned() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     _ = mounted.sink.takeNames()
@@ -47,7 +49,7 @@ struct EventTests {
     #expect(mounted.sink.takeNames() == [])
   }
 
-  @Test func aNewRevisionIsAnnouncedBeforeItsFirstChangeOnly() throws {
+  @Test(.promises("S33b", "S34a")) func aNewRevisionIsAnnouncedBeforeItsFirstChangeOnly() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     _ = mounted.sink.takeNames()
@@ -59,7 +61,7 @@ struct EventTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func openingForWritingWithoutAChangeLeavesTheEpoch() throws {
+  @Test(.promises("S34b")) func openingForWritingWithoutAChangeLeavesTheEpoch() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let before = try #require(mounted.sink.lastSnapshot)
@@ -69,7 +71,7 @@ struct EventTests {
     #expect(mounted.sink.takeNames() == ["opened", "settled"])
   }
 
-  @Test func truncationAtOpenAndByPathAreRevisionsToo() throws {
+  @Test(.promises("S33b", "S34a")) func truncationAtOpenAndByPathAreRevisionsToo() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     _ = mounted.sink.takeNames()
@@ -83,7 +85,7 @@ struct EventTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func filesMadeWithoutAHandleAreSettledAtOnce() throws {
+  @Test(.promises("S5b", "S5c")) func filesMadeWithoutAHandleAreSettledAtOnce() throws {
     let mounted = try Mounted()
     _ = try mounted.filesystem.makeNode(mounted.entry("node"), mode: S_IFREG | 0o600, caller: mounted.caller)
     #expect(mounted.sink.takeNames() == ["settled"])
@@ -152,7 +154,7 @@ struct EventTests {
     #expect(mounted.sink.takeNames() == [])
   }
 
-  @Test func anUnlinkedFileThatIsOpenIsSilentAndStillWorks() throws {
+  @Test(.promises("S6a")) func anUnlinkedFileThatIsOpenIsSilentAndStillWorks() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a", flags: O_RDWR)
     let id = try #require(mounted.sink.lastSnapshot?.id)
@@ -179,7 +181,7 @@ struct EventTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func attributesAreNoContent() throws {
+  @Test(.promises("S18b")) func attributesAreNoContent() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let epoch = mounted.sink.lastSnapshot?.epoch
@@ -194,7 +196,7 @@ struct EventTests {
     #expect(mounted.sink.takeNames() == ["attributesChanged"])
   }
 
-  @Test func fallocateIsAChange() throws {
+  @Test(.promises("S34a")) func fallocateIsAChange() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let epoch = try #require(mounted.sink.lastSnapshot).epoch
@@ -205,7 +207,7 @@ struct EventTests {
     #expect(mounted.sink.lastSnapshot?.sizeBytes == 10_000)
   }
 
-  @Test func whileDrainingOnlyOpenWritersGoOn() throws {
+  @Test(.promises("S36a", "S36b")) func whileDrainingOnlyOpenWritersGoOn() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     try mounted.make("b")
@@ -218,6 +220,11 @@ struct EventTests {
         var changes = AttributeChanges()
         changes.size = 0
         _ = try mounted.filesystem.setAttributes(of: mounted.node("b"), changes, handle: nil)
+      } == EROFS)
+    #expect(failure { _ = try mounted.open("b", flags: O_RDONLY | O_TRUNC) } == EROFS)
+    #expect(
+      failure {
+        _ = try mounted.filesystem.makeNode(mounted.entry("c"), mode: S_IFREG | 0o600, caller: mounted.caller)
       } == EROFS)
     mounted.filesystem.release(try mounted.open("b", flags: O_RDONLY))
     try mounted.write(handle, [1])

@@ -1,11 +1,13 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
 import Testing
 
 @testable import UploadFS
 
-/// Files that are made with O_TMPFILE. Holds docs/semantics.md S16.
+/// Files that are made with O_TMPFILE.
 @Suite struct NamelessTests {
   private static func make(_ mounted: Mounted, in directory: NodeID = .root) throws -> (
     node: NodeID, handle: UInt64
@@ -76,6 +78,21 @@ import Testing
     try Self.link(mounted, node, "b")
     mounted.filesystem.release(handle)
     #expect(mounted.sink.takeNames() == ["opened", "settled"] && mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S20a", "S20b"), .enabled(if: geteuid() == 0, "only root can give files away"))
+  func itBelongsToItsMaker() throws {
+    let mounted = try Mounted()
+    try mounted.makeDirectory("shared")
+    #expect(chown(mounted.captures + "/shared", 0, 4321) == 0 && chmod(mounted.captures + "/shared", 0o2777) == 0)
+    let maker = Caller(user: 1111, group: 2222)
+    for (path, group): (String, gid_t) in [("", 2222), ("shared", 4321)] {
+      let made = try mounted.filesystem.createNameless(
+        in: mounted.node(path), mode: 0o4710, flags: O_RDWR, caller: maker)
+      let status = try mounted.filesystem.attributes(of: made.found.node, handle: made.opened.handle)
+      #expect(status.st_uid == 1111 && status.st_gid == group && status.st_mode & 0o7777 == 0o4710)
+      mounted.filesystem.release(made.opened.handle)
+    }
   }
 
   /// Unlinked for good: linkat(2) gives no name back.

@@ -1,6 +1,8 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
 import Synchronization
 import Testing
 
@@ -57,7 +59,7 @@ struct NamesAndBytesTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func anUnlinkedFileIsHeldByItsHandlesOnly() throws {
+  @Test(.promises("S6a")) func anUnlinkedFileIsHeldByItsHandlesOnly() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let node = try mounted.node("a")
@@ -76,6 +78,36 @@ struct NamesAndBytesTests {
     #expect(mounted.filesystem.nodes.withLock { $0.table[node]?.pin } == nil)
   }
 
+  @Test(.promises("S18a")) func theUploaderLeavesTheTimeOfTheLastRead() throws {
+    let mounted = try Mounted()
+    try mounted.make("a")
+    let path = mounted.captures + "/a"
+    let times = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 2, tv_nsec: 0)]
+    try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
+    let id = try #require(mounted.sink.lastSnapshot?.id)
+    #expect(try mounted.contents(of: id) == Array("content".utf8))
+    #expect(try mounted.filesystem.attributes(of: mounted.node("a"), handle: nil).st_atim.tv_sec == 1)
+  }
+
+  @Test(.promises("S60b", "S74b")) func eachFollowerHearsOfItsOwnChunks() throws {
+    let mounted = try Mounted()
+    let handle = try mounted.create("a")
+    let id = try #require(mounted.sink.lastSnapshot?.id)
+    let followers = (1...2).map { mounted.filesystem.contents(for: ContentFollower(number: $0)) }
+    let (short, long) = (followers[0], followers[1])
+    _ = short.growth(of: id, chunkBytes: 10, anew: true)
+    _ = long.growth(of: id, chunkBytes: 100, anew: true)
+    try mounted.write(handle, [UInt8](repeating: 1, count: 20))
+    let before = try #require(short.quietEpoch(of: id, at: 0))
+    #expect(long.quietEpoch(of: id, at: 0) == before)
+    try mounted.write(handle, at: 10, [2])
+    #expect(short.quietEpoch(of: id, at: 0) == before && long.quietEpoch(of: id, at: 0) == before + 1)
+    #expect(short.growth(of: id, chunkBytes: 10, anew: false)?.changes.map(\.index) == [0, 1])
+    #expect(long.growth(of: id, chunkBytes: 100, anew: false)?.changes.map(\.index) == [0])
+    #expect(mounted.filesystem.quietEpoch(of: id, at: 0) == nil, "there is no third follower")
+    mounted.filesystem.release(handle)
+  }
+
   @Test func unknownNumbersFailAndDoNoHarm() throws {
     let mounted = try Mounted()
     let unknown = NodeID(rawValue: 12345)
@@ -91,7 +123,7 @@ struct NamesAndBytesTests {
     mounted.filesystem.forget(.firstVirtual, count: 5)
   }
 
-  @Test func theVirtualTreeIsShownAndCannotBeChanged() throws {
+  @Test(.promises("S30a")) func theVirtualTreeIsShownAndCannotBeChanged() throws {
     let mounted = try Mounted()
     #expect(try mounted.listing("") == [".uploadfs", "status"])
     #expect(try mounted.listing("status") == ["file.json", "link"])
@@ -107,7 +139,7 @@ struct NamesAndBytesTests {
     try mounted.make("d/status")
   }
 
-  @Test func anOpenVirtualFileIsOneCopyUntilItIsReadFromTheStart() throws {
+  @Test(.promises("S31a", "S31b")) func anOpenVirtualFileIsOneCopyUntilItIsReadFromTheStart() throws {
     let mounted = try Mounted()
     let handle = try mounted.open("status/file.json", flags: O_RDONLY)
     let node = try mounted.node("status/file.json")
@@ -117,6 +149,16 @@ struct NamesAndBytesTests {
     #expect(try mounted.read(handle, at: 2) == Array("e".utf8))
     #expect(try mounted.filesystem.attributes(of: node, handle: handle).st_size == 3)
     #expect(try mounted.filesystem.attributes(of: node, handle: nil).st_size == 7)
+    #expect(try mounted.filesystem.readyEvents(handle) == UInt32(POLLIN | POLLRDNORM))
+    #expect(try mounted.read(handle) == Array("another".utf8))
+    #expect(try mounted.filesystem.readyEvents(handle) == 0)
+    mounted.filesystem.release(handle)
+  }
+
+  @Test(.promises("S31b", "S32")) func aVirtualFileThatChangesWhileItIsRead_isNewForPoll() throws {
+    let mounted = try Mounted()
+    mounted.tree.setOnceRead("another")
+    let handle = try mounted.open("status/file.json", flags: O_RDONLY)
     #expect(try mounted.filesystem.readyEvents(handle) == UInt32(POLLIN | POLLRDNORM))
     #expect(try mounted.read(handle) == Array("another".utf8))
     #expect(try mounted.filesystem.readyEvents(handle) == 0)
@@ -168,6 +210,18 @@ struct MountErrorTests {
     _ = try Filesystem(
       configuration: FilesystemConfiguration(mountPoint: mountPoint, spoolDirectory: spool), sink: RecordingSink(),
       virtualTree: SettableTree())
+  }
+
+  @Test(.promises("S18c")) func theRootsModeIsThatOfTheRunBefore() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      var changes = AttributeChanges()
+      changes.mode = 0o2751
+      _ = try mounted.filesystem.setAttributes(of: .root, changes, handle: nil)
+    }
+    let next = try Mounted(folder: folder)
+    #expect(try next.filesystem.attributes(of: .root, handle: nil).st_mode & 0o7777 == 0o2751)
   }
 
   @Test func theSpoolAndTheMountMustLieApart() throws {

@@ -1,12 +1,14 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
 import Synchronization
 import Testing
 
 @testable import UploadFS
 
-/// Chunks that are given back to a full disk. Holds docs/semantics.md S70 and S71.
+/// Chunks that are given back to a full disk.
 struct ReleaseTests {
   static let chunk = 64 << 10
 
@@ -69,7 +71,7 @@ struct ReleaseTests {
     }
   }
 
-  @Test func onlyWhatIsOfferedAndStillTheSameIsGivenBack() throws {
+  @Test(.promises("S70b")) func onlyWhatIsOfferedAndStillTheSameIsGivenBack() throws {
     let recorded = try Recorded()
     let old = recorded.candidate([1, 2, 3])
     try recorded.mounted.write(recorded.handle, at: Int64(2 * Self.chunk), [9])
@@ -82,7 +84,7 @@ struct ReleaseTests {
     #expect(recorded.mounted.sink.problems == [])
   }
 
-  @Test func neitherReadsNorChangesArePretended() throws {
+  @Test(.promises("S71a", "S71b", "S71c")) func neitherReadsNorChangesArePretended() throws {
     let recorded = try Recorded()
     try recorded.release([1, 2, 3])
     let (mounted, handle) = (recorded.mounted, recorded.handle)
@@ -99,7 +101,7 @@ struct ReleaseTests {
     #expect(mounted.sink.lastSnapshot?.isPartlyReleased == true)
   }
 
-  @Test func cutOffItIsNoLongerMissing() throws {
+  @Test(.promises("S71d")) func cutOffItIsNoLongerMissing() throws {
     let recorded = try Recorded()
     try recorded.release([1, 2, 3])
     recorded.disk.isFull.store(false, ordering: .relaxed)
@@ -116,7 +118,7 @@ struct ReleaseTests {
     #expect(!recorded.mounted.filesystem.isReleased(recorded.id, 0..<UInt64(10 * Self.chunk)))
   }
 
-  @Test func theNextRunKnowsWhatIsMissing_andTheTimeIsTheWriters() throws {
+  @Test(.promises("S72a")) func theNextRunKnowsWhatIsMissing_andTheTimeIsTheWriters() throws {
     let folder = try TemporaryFolder()
     do {
       let recorded = try Recorded(folder: folder)
@@ -144,7 +146,7 @@ struct ReleaseTests {
     mounted.filesystem.release(handle)
   }
 
-  @Test func withoutARuleNobodyIsAsked() throws {
+  @Test(.promises("S70a")) func withoutARuleTheSinkIsNotAsked() throws {
     let disk = Disk()
     let mounted = try Mounted(source: disk.source)
     let handle = try mounted.create("a.mov")

@@ -1,11 +1,14 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
+import Synchronization
 import Testing
 
 @testable import UploadFS
 
-/// Finding again what lay in the spool. Holds docs/semantics.md S35.
+/// Finding again what lay in the spool.
 struct ScanTests {
   private func found(_ mounted: Mounted) -> [String: FileSnapshot] {
     var found: [String: FileSnapshot] = [:]
@@ -32,7 +35,7 @@ struct ScanTests {
     return known
   }
 
-  @Test func everyFileIsFoundUnderItsOldIdentity() throws {
+  @Test(.promises("S35a")) func everyFileIsFoundUnderItsOldIdentity() throws {
     let folder = try TemporaryFolder()
     let known = try earlierRun(folder)
     let mounted = try Mounted(folder: folder, known: known)
@@ -43,6 +46,18 @@ struct ScanTests {
     #expect(found.values.allSatisfy { $0.epoch == 0 && $0.isSettled })
     #expect(mounted.sink.takeNames() == ["found", "found", "found", "scanEnded"])
     #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S30b", "S35a")) func filesBelowOtherDirectoriesAreFound_whateverTheyAreCalled() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      for directory in ["d", "d/status", "d/status/.uploadfs"] { try mounted.makeDirectory(directory) }
+      for name in ["d/.uploadfs", "d/status/status", "d/status/.uploadfs/f"] { try mounted.make(name) }
+    }
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    #expect(Set(found(mounted).keys) == ["d/.uploadfs", "d/status/status", "d/status/.uploadfs/f"])
   }
 
   @Test func filesThatNobodyKnewGetNewIdentities() throws {
@@ -68,7 +83,7 @@ struct ScanTests {
     #expect(found(mounted)["new"] == nil, "it did not lie there at the start")
   }
 
-  @Test func aFileThatIsBeingWrittenIsNotFound() throws {
+  @Test(.promises("S35b")) func aFileThatIsBeingWrittenIsNotFound() throws {
     let folder = try TemporaryFolder()
     let known = try earlierRun(folder)
     let mounted = try Mounted(folder: folder, known: known)
@@ -91,7 +106,7 @@ struct ScanTests {
     #expect(known.values.contains(again.id))
   }
 
-  @Test func whatMovesWhileTheScanRunsIsFoundOnceAtLeast() throws {
+  @Test(.promises("S35a", "S35b")) func whatMovesWhileTheScanRunsIsFoundOnceAtLeast() throws {
     let folder = try TemporaryFolder()
     let before = try Mounted(folder: folder)
     for directory in 0..<30 {
@@ -123,6 +138,16 @@ struct ScanTests {
       })
     #expect(seen == expected)
     #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S35a")) func bothSidesOfAnExchangeAreLookedAtAgainByAScan() throws {
+    let mounted = try Mounted()
+    for name in ["one", "other"] { try mounted.makeDirectory(name) }
+    let nodes = try ["one", "other"].map { try mounted.node($0) }
+    // As while a scan runs.
+    mounted.filesystem.movedDuringScan.withLock { $0 = [] }
+    try mounted.rename("one", "other", flags: uploadfs_rename_exchange)
+    #expect(Set(mounted.filesystem.movedDuringScan.withLock { $0 } ?? []) == Set(nodes))
   }
 
   /// A second run over the same spool: the first one's lock is released by hand, as its death would.

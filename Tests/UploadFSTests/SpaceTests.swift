@@ -1,48 +1,20 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
 import Synchronization
 import Testing
 
 @testable import UploadFS
 
-/// The reserve, eviction and the largest file. Holds docs/semantics.md S27, S28 and S29.
+/// The reserve, eviction and the largest file.
 struct SpaceTests {
-  private static let block: UInt64 = 4096
-
-  /// A disk of `blocks` blocks on which only this spool's captures lie.
-  private static func disk(_ folder: TemporaryFolder, blocks: UInt64) -> SpoolSpace.Source {
-    { () throws(SystemError) in
-      var numbers = statvfs()
-      numbers.f_frsize = UInt(block)
-      numbers.f_bsize = UInt(block)
-      numbers.f_blocks = UInt(blocks)
-      let used = usedBlocks(folder.path + "/spool/captures")
-      numbers.f_bfree = UInt(blocks > used ? blocks - used : 0)
-      numbers.f_bavail = numbers.f_bfree
-      return numbers
-    }
-  }
-
-  private static func usedBlocks(_ path: String) -> UInt64 {
-    guard let stream = opendir(path) else { return 0 }
-    defer { closedir(stream) }
-    var used: UInt64 = 0
-    while let entry = readdir(stream) {
-      var status = stat()
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
-        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
-      }
-      if fstatat(dirfd(stream), name.cString, &status, AT_SYMLINK_NOFOLLOW) == 0, status.kind == .regular {
-        used += (UInt64(status.st_size) + block - 1) / block
-      }
-    }
-    return used
-  }
+  private static let block = CaptureDisk.blockBytes
 
   private func mounted(blocks: UInt64, reserveBlocks: UInt64 = 10) throws -> Mounted {
     let folder = try TemporaryFolder()
-    return try Mounted(folder: folder, source: Self.disk(folder, blocks: blocks)) {
+    return try Mounted(folder: folder, source: CaptureDisk(blocks: blocks).source(folder)) {
       $0.reserveBytes = reserveBlocks * Self.block
     }
   }
@@ -55,7 +27,7 @@ struct SpaceTests {
     return EvictionCandidate(id: file.id, epoch: snapshot.epoch)
   }
 
-  @Test func whatStillFitsIsWrittenAndThenThereIsNoSpace() throws {
+  @Test(.promises("S28b", "S28d")) func whatStillFitsIsWrittenAndThenThereIsNoSpace() throws {
     let mounted = try mounted(blocks: 100)
     let handle = try mounted.create("a")
     #expect(try mounted.write(handle, blocks(95)) == 90 * 4096)
@@ -68,7 +40,7 @@ struct SpaceTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func deliveredFilesMakeRoomInTheOrderThatTheSinkGives() throws {
+  @Test(.promises("S28a")) func deliveredFilesMakeRoomInTheOrderThatTheSinkGives() throws {
     let mounted = try mounted(blocks: 100)
     for name in ["a", "b", "c"] { try mounted.make(name, blocks(25)) }
     let ids = try ["b", "a", "c"].map { try candidate(mounted, $0) }
@@ -83,7 +55,7 @@ struct SpaceTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func filesThatAreOpenOrHaveChangedSinceStay() throws {
+  @Test(.promises("S28a")) func filesThatAreOpenOrHaveChangedSinceStay() throws {
     let mounted = try mounted(blocks: 100)
     for name in ["reading", "writing", "changed"] { try mounted.make(name, blocks(25)) }
     let candidates = try ["reading", "writing", "changed"].map { try candidate(mounted, $0) }
@@ -103,14 +75,14 @@ struct SpaceTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func replacedFilesThatTheKernelStillKnowsGoBeforeADeliveredOne() throws {
+  @Test(.promises("S3a")) func replacedFilesThatTheKernelStillKnowsGoBeforeADeliveredOne() throws {
     let folder = try TemporaryFolder()
     let filesystem = Mutex<Filesystem?>(nil)
     let replaced = Mutex<NodeID?>(nil)
     let mounted = try Mounted(
       folder: folder,
       source: { () throws(SystemError) in
-        var numbers = try Self.disk(folder, blocks: 100)()
+        var numbers = try CaptureDisk(blocks: 100).source(folder)()
         // The test's disk counts names; a pinned file takes its 40 blocks without one.
         let isPinned = replaced.withLock { $0 }.map { node in
           filesystem.withLock { $0 }?.nodes.withLock { $0.table[node]?.pin != nil } ?? false
@@ -172,60 +144,24 @@ struct SpaceTests {
     #expect(try mounted.listing("") == [".uploadfs", "status"])
   }
 
-  @Test func statisticsAreNeverNegative() throws {
+  @Test(.promises("S28a")) func aFileWithANameThatIsNotKnownYetStays() throws {
+    let mounted = try mounted(blocks: 1000)
+    try mounted.make("a")
+    let candidate = try candidate(mounted, "a")
+    #expect(link(mounted.captures + "/a", mounted.captures + "/b") == 0)
+    #expect(!mounted.filesystem.evict(candidate.id, ifUnchangedSince: candidate.epoch), "it would free nothing")
+    #expect(try mounted.node("b") == mounted.node("a"))
+    #expect(mounted.filesystem.evict(candidate.id, ifUnchangedSince: candidate.epoch))
+    #expect(try mounted.listing("") == [".uploadfs", "status"])
+  }
+
+  @Test(.promises("S27")) func statisticsAreNeverNegative() throws {
     let mounted = try mounted(blocks: 5)
     #expect(try mounted.filesystem.statistics().f_bavail == 0)
     #expect(try mounted.filesystem.statistics().f_bfree == 0)
   }
 
-  /// A spool that has no space for so many questions, and then plenty.
-  private static func filling(for questions: Int) -> (source: SpoolSpace.Source, asked: Atomic<Int>.Box) {
-    let asked = Atomic<Int>.Box()
-    return (
-      {
-        var numbers = statvfs()
-        numbers.f_frsize = 4096
-        numbers.f_bavail = asked.value.add(1, ordering: .relaxed).newValue > questions ? 1000 : 0
-        return numbers
-      }, asked
-    )
-  }
-
-  @Test func writerIsSlowedDown_whileADeliveryMayFreeSpace() throws {
-    let mounted = try Mounted(source: Self.filling(for: 20).source)
-    mounted.sink.isDelivering.store(true, ordering: .relaxed)
-    let handle = try mounted.create("a")
-    #expect(try mounted.write(handle, [1, 2, 3]) == 3, "space became free while it paused")
-    mounted.filesystem.release(handle)
-    #expect(mounted.sink.lastSnapshot?.interruption == nil)
-  }
-
-  @Test func writerIsRefusedInTheEnd_andAtOnceWhenNothingIsUnderWay() throws {
-    let (source, asked) = Self.filling(for: .max)
-    let mounted = try Mounted(source: source)
-    let handle = try mounted.create("a")
-    #expect(failure { try mounted.write(handle, [1]) } == ENOSPC)
-    let askedAtOnce = asked.value.load(ordering: .relaxed)
-    mounted.sink.isDelivering.store(true, ordering: .relaxed)
-    #expect(failure { try mounted.write(handle, [1]) } == ENOSPC)
-    let askedInPauses = asked.value.load(ordering: .relaxed) - askedAtOnce
-    #expect(askedInPauses > 20 && askedInPauses < 40 * askedAtOnce, "its pauses have an end")
-    mounted.filesystem.release(handle)
-  }
-
-  @Test func onlyAPartOfTheThreadsPauses() {
-    let turns = PauseTurns(atOnceMax: 1)
-    var one = WriterPauses(turns: turns)
-    var hasPaused = [one.take()]
-    do {
-      var other = WriterPauses(turns: turns)
-      hasPaused.append(other.take())
-    }
-    hasPaused.append(one.take())
-    #expect(hasPaused == [true, false, true])
-  }
-
-  @Test func beyondTheLargestSizeNothingIsWritten() throws {
+  @Test(.promises("S29a")) func beyondTheLargestSizeNothingIsWritten() throws {
     let mounted = try Mounted(source: nil) { $0.fileBytesMax = 1000 }
     let handle = try mounted.create("a")
     #expect(try mounted.write(handle, [UInt8](repeating: 1, count: 1000)) == 1000)
@@ -248,12 +184,5 @@ extension Mounted {
   /// The identity of the file at a name.
   func candidate(_ name: String) throws -> FileID? {
     filesystem.file(of: try node(name))?.id
-  }
-}
-
-extension Atomic<Int> {
-  /// A counter that a closure can hold.
-  final class Box: Sendable {
-    let value = Atomic<Int>(0)
   }
 }

@@ -1,12 +1,14 @@
 import CLinux
 import FileModel
+import FilesystemFixtures
 import Glibc
+import Promises
 import Synchronization
 import Testing
 
 @testable import UploadFS
 
-/// What becomes of files whose writers do not finish them. Holds docs/semantics.md S39 to S41.
+/// What becomes of files whose writers do not finish them.
 @Suite struct WriterFateTests {
   /// What the spool file is marked with, without the instance of the spool.
   private static func mark(_ mounted: Mounted, _ name: String) -> String? { mark(mounted.filesystem, name) }
@@ -28,7 +30,7 @@ import Testing
     return mounted.sink.lastSnapshot
   }
 
-  @Test func markStands_fromTheFirstChangeToTheCloseOfTheLastWriter() throws {
+  @Test(.promises("S40d")) func markStands_fromTheFirstChangeToTheCloseOfTheLastWriter() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a")
     #expect(Self.mark(mounted, "a") == "writing", "making it was a change")
@@ -43,7 +45,7 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
   }
 
-  @Test func closeOfOneOfTwoWriters_leavesTheMark() throws {
+  @Test(.promises("S40d")) func closeOfOneOfTwoWriters_leavesTheMark() throws {
     let mounted = try Mounted()
     let one = try mounted.create("a")
     let other = try mounted.open("a", flags: O_RDWR)
@@ -68,7 +70,9 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
   }
 
-  @Test func fileThatWasBeingWritten_isFoundInterrupted_untilSomebodyWritesItOn() throws {
+  @Test(.promises("S40a", "S40b", "S39f")) func fileThatWasBeingWritten_isFoundInterrupted_untilItIsWrittenOn()
+    throws
+  {
     let folder = try TemporaryFolder()
     func die(_ isClosed: Bool) throws {
       let mounted = try Mounted(folder: folder)
@@ -94,7 +98,7 @@ import Testing
     #expect(try Self.found(folder)?.interruption == nil, "its close had returned")
   }
 
-  @Test func fileOfWhichThePowerCutLeftAPart_isFoundInterrupted() throws {
+  @Test(.promises("S40c")) func fileOfWhichThePowerCutLeftAPart_isFoundInterrupted() throws {
     let folder = try TemporaryFolder()
     let path = folder.path + "/spool/captures/a"
     do { try Mounted(folder: folder).make("a") }
@@ -112,7 +116,7 @@ import Testing
     #expect(try Self.found(folder)?.interruption == nil)
   }
 
-  @Test func fileMadeShorterByHand_isNoPowerCut_asLongAsTheSpoolIsTheSame() throws {
+  @Test(.promises("S40f")) func fileMadeShorterByHand_isNoPowerCut_asLongAsTheSpoolIsTheSame() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder, instance: SpoolInstance(name: "now")).make("a") }
     truncate(folder.path + "/spool/captures/a", 3)
@@ -123,15 +127,14 @@ import Testing
     #expect(real.filesystem.instance.name == name && name?.isEmpty != true)
   }
 
-  @Test func spoolThatCannotBeToldFromALaterOne_isAnotherOne() throws {
+  @Test(.promises("S40f")) func spoolThatCannotBeToldFromALaterOne_isAnotherOne() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder, instance: SpoolInstance(name: nil)).make("a") }
     truncate(folder.path + "/spool/captures/a", 3)
     #expect(try Self.found(folder, in: SpoolInstance(name: nil))?.interruption == .notOnDisk)
   }
 
-  /// S44
-  @Test(arguments: [1, Filesystem.filesFlushedAloneMax + 1])
+  @Test(.promises("S44a"), arguments: [1, Filesystem.filesFlushedAloneMax + 1])
   func flushedFiles_haveNoMark_unlessTheyChangeAgain(count: Int) throws {
     let folder = try TemporaryFolder()
     do {
@@ -162,7 +165,7 @@ import Testing
     #expect(Self.mark(next, "changed") == nil && next.filesystem.flushes.takeAll().isEmpty)
   }
 
-  @Test func flushThread_takesWhatWasClosed_andEndsWhenItIsTold() throws {
+  @Test(.promises("S44a")) func flushThread_takesWhatWasClosed_andEndsWhenItIsTold() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     Concurrently(mounted.filesystem).run(threads: 2) { filesystem, thread in
@@ -174,7 +177,7 @@ import Testing
     #expect(Self.mark(mounted, "a") == nil)
   }
 
-  @Test func truncationOfAClosedFile_isNoPowerCut_whereverTheMountDies() throws {
+  @Test(.promises("S40b")) func truncationOfAClosedFile_isNoPowerCut_whereverTheMountDies() throws {
     let folder = try TemporaryFolder()
     do {
       let mounted = try Mounted(folder: folder)
@@ -187,6 +190,68 @@ import Testing
     #expect(try Self.found(folder)?.interruption == nil)
   }
 
+  @Test(.promises("S40b", "S40c")) func closedFileOfAnEarlierRunThatIsMadeShorter_isNoPowerCut() throws {
+    let folder = try TemporaryFolder()
+    do { try Mounted(folder: folder).make("a") }
+    do {
+      let mounted = try Mounted(folder: folder)
+      var changes = AttributeChanges()
+      changes.size = 3
+      _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: nil)
+    }
+    let found = try #require(try Self.found(folder))
+    #expect(found.sizeBytes == 3 && found.interruption == nil)
+  }
+
+  @Test(.promises("S16c", "S40a")) func fileMadeWithoutAName_isInterruptedWhenTheMountDies_onceItHasOne() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      let made = try mounted.filesystem.createNameless(
+        in: .root, mode: 0o600, flags: O_RDWR, caller: mounted.caller)
+      try mounted.write(made.opened.handle, [1])
+      _ = try mounted.filesystem.makeLink(to: made.found.node, at: mounted.entry("a"))
+    }
+    #expect(try Self.found(folder)?.interruption == .mountDied)
+  }
+
+  @Test(.promises("S40c", "S40d")) func whatIsWrittenDuringAnFsync_isNotTakenForDurable() throws {
+    let mounted = try Mounted()
+    let number = try mounted.create("a")
+    let handle = try mounted.filesystem.fileHandle(number)
+    let mutation = mounted.filesystem.beginMutation(of: handle.file, .bytes(0..<1), through: handle.descriptor)
+    _ = try mounted.filesystem.synchronize(handle, dataOnly: false)
+    #expect(pwrite(handle.descriptor.number, "x", 1, 0) == 1)
+    mounted.filesystem.endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: 1)
+    mounted.filesystem.release(number)
+    #expect(Self.mark(mounted, "a") == "closed 1")
+  }
+
+  @Test(.promises("S41a", "S41b"), arguments: [true, false])
+  func fileIsInterrupted_whenTheSpoolRefusesAWriteOrAnFsync(isWrite: Bool) throws {
+    let mounted = try Mounted()
+    let number = try mounted.create("a")
+    try mounted.write(number, [1])
+    let handle = try mounted.filesystem.fileHandle(number)
+    // A pipe's end for reading takes neither.
+    var ends: [Int32] = [-1, -1]
+    try #require(pipe(&ends) == 0)
+    close(ends[1])
+    let broken = FileHandle(
+      file: handle.file, descriptor: FileDescriptor(owning: ends[0], isReadable: true, isWritable: true),
+      choice: handle.choice, opener: 0, wholeEpoch: nil)
+    if isWrite {
+      let other = mounted.filesystem.handles.withLock { $0.insert(.file(broken)) }
+      #expect(failure { try mounted.write(other, at: 1, [2]) } == ESPIPE)
+      _ = mounted.filesystem.handles.withLock { $0.remove(other) }
+    } else {
+      #expect(failure { _ = try mounted.filesystem.synchronize(broken, dataOnly: false) } == EINVAL)
+    }
+    mounted.filesystem.release(number)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeFailed(errno: isWrite ? ESPIPE : EINVAL))
+    #expect(Self.mark(mounted, "a") == "write-failed \(isWrite ? ESPIPE : EINVAL)")
+  }
+
   @Test func fileThatWasMadeDurable_hasNoMark() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a")
@@ -196,7 +261,7 @@ import Testing
     #expect(Self.mark(mounted, "a") == nil)
   }
 
-  @Test func killedWriter_leavesTheFileInterrupted_alsoOverARestart() throws {
+  @Test(.promises("S39a", "S39b")) func killedWriter_leavesTheFileInterrupted_alsoOverARestart() throws {
     let folder = try TemporaryFolder()
     do {
       let mounted = try Mounted(folder: folder)
@@ -217,7 +282,7 @@ import Testing
     #expect(Self.mark(mounted, "a") == "closed 1" && mounted.filesystem.snapshot(of: snapshot.id)?.interruption == nil)
   }
 
-  @Test func killedProcessThatChangedNothing_leavesTheFileWhole() throws {
+  @Test(.promises("S39a")) func killedProcessThatChangedNothing_leavesTheFileWhole() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let handle = try mounted.open("a", flags: O_RDWR)
@@ -227,7 +292,9 @@ import Testing
   }
 
   /// close(2) of the first writer has returned, and the kernel sends the release of its descriptor when it likes.
-  @Test func killedProcessThatChangedNothing_leavesTheFileWhole_alsoBeforeItsWritersAreReleased() throws {
+  @Test(.promises("S39a")) func killedProcessThatChangedNothing_leavesTheFileWhole_alsoBeforeItsWritersAreReleased()
+    throws
+  {
     let killed = try KilledProcess()
     let mounted = try Mounted()
     let writer = try mounted.create("a")
@@ -252,7 +319,7 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
   }
 
-  @Test func fileWrittenAnewAfterItsWriterDied_isWhole() throws {
+  @Test(.promises("S39f")) func fileWrittenAnewAfterItsWriterDied_isWhole() throws {
     let mounted = try Mounted()
     let dead = try mounted.create("a")
     try mounted.write(dead, [1])
@@ -267,7 +334,7 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
   }
 
-  @Test func failedWrite_isSaidOnce_andMadeGoodByWritingItsPlace() throws {
+  @Test(.promises("S29b", "S41a", "S41c")) func failedWrite_isSaidOnce_andMadeGoodByWritingItsPlace() throws {
     let mounted = try Mounted(source: nil) { $0.fileBytesMax = 100 }
     let handle = try mounted.create("a")
     try mounted.write(handle, [UInt8](repeating: 1, count: 90))
@@ -285,7 +352,7 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == nil && Self.mark(mounted, "a") == "closed 90")
   }
 
-  @Test func failedWriteOfAFileThatDidNotChange_leavesItWhole() throws {
+  @Test(.promises("S41a")) func failedWriteOfAFileThatDidNotChange_leavesItWhole() throws {
     let mounted = try Mounted(source: nil) { $0.fileBytesMax = 100 }
     try mounted.make("a")
     let handle = try mounted.open("a", flags: O_WRONLY)
@@ -295,14 +362,14 @@ import Testing
   }
 }
 
-/// What is to be waited for. Holds docs/semantics.md S42 and S43.
+/// What is to be waited for.
 @Suite struct AwaitedDeliveryTests {
   private static func mounted(_ rule: String) throws -> Mounted {
     let rules = FileRules(rules: [try FileRule(rule)])
     return try Mounted(source: nil) { $0.rules = rules }
   }
 
-  @Test func closeOfTheLastWriter_settlesWhatWasWritten_andTheReleaseHasNothingToSay() throws {
+  @Test(.promises("S42a")) func closeOfTheLastWriter_settlesWhatWasWritten_andTheReleaseHasNothingToSay() throws {
     let mounted = try Self.mounted("* close=wait")
     let handle = try mounted.create("a")
     #expect(mounted.filesystem.flush(handle) == nil, "nothing was written yet")
@@ -316,7 +383,7 @@ import Testing
     #expect(mounted.sink.takeNames() == [] && mounted.sink.problems == [])
   }
 
-  @Test func duplicateThatWritesLater_beginsANewRevision() throws {
+  @Test(.promises("S42d")) func duplicateThatWritesLater_beginsANewRevision() throws {
     let mounted = try Self.mounted("* close=wait")
     let handle = try mounted.create("a")
     try mounted.write(handle, [1])
@@ -329,7 +396,7 @@ import Testing
     #expect(mounted.sink.problems == [])
   }
 
-  @Test func closeBesideAnotherWriter_doesNotWait() throws {
+  @Test(.promises("S42d")) func closeBesideAnotherWriter_doesNotWait() throws {
     let mounted = try Self.mounted("* close=wait")
     let one = try mounted.create("a")
     let other = try mounted.open("a", flags: O_WRONLY)
@@ -339,7 +406,7 @@ import Testing
     #expect(mounted.filesystem.flush(other) != nil, "now nobody is left who could write")
   }
 
-  @Test func fsync_settlesWhatWasWritten_andTheFileStaysOpen() throws {
+  @Test(.promises("S43")) func fsync_settlesWhatWasWritten_andTheFileStaysOpen() throws {
     let mounted = try Self.mounted("*.log fsync=remote")
     let handle = try mounted.create("a.log")
     try mounted.write(handle, [1])
@@ -352,6 +419,18 @@ import Testing
     try mounted.write(elsewhere, [1])
     #expect(try mounted.filesystem.synchronize(elsewhere, dataOnly: false) == nil)
     #expect(mounted.filesystem.flush(elsewhere) == nil && mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S33a", "S43")) func fsyncOfAReader_settlesNothingThatIsBeingWritten() throws {
+    let mounted = try Self.mounted("* fsync=remote")
+    let writer = try mounted.create("a")
+    try mounted.write(writer, [1])
+    let reader = try mounted.open("a", flags: O_RDONLY)
+    #expect(try mounted.filesystem.synchronize(reader, dataOnly: false) == nil)
+    #expect(mounted.sink.takeNames() == ["opened"])
+    mounted.filesystem.release(writer)
+    mounted.filesystem.release(reader)
+    #expect(mounted.sink.takeNames() == ["settled"] && mounted.sink.problems == [])
   }
 }
 
@@ -381,7 +460,7 @@ import Testing
     #expect(ProcessFate(of: 0) == .alive && ProcessFate(of: -1) == .alive && ProcessFate(of: getpid()) == .alive)
   }
 
-  @Test func ownerOfADescriptor_isTheProcessThatOpenedIt_orWhoeverOutlivesIt() {
+  @Test(.promises("S39a", "S42d")) func ownerOfADescriptor_isTheProcessThatOpenedIt_orTheOneThatOutlivesIt() {
     #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: getpid()))
     #expect(ProcessFate.isOwner(0, ofDescriptorOpenedBy: 7) && ProcessFate.isOwner(7, ofDescriptorOpenedBy: 0))
     #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: 0x7fff_fff0), "no such process any more")

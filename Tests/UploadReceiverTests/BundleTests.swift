@@ -1,10 +1,11 @@
+import Promises
 import Testing
 
 @testable import UploadReceiver
 
 /// Several whole files in one request, over the real executable's sockets.
 @Suite struct BundleTests {
-  @Test func bundle_publishesEachMember() async throws {
+  @Test(.promises("P62")) func bundle_publishesEachMember() async throws {
     try await ReceiverProgram().run(
       #"""
       big = some_bytes(300000, 7)
@@ -31,7 +32,7 @@ import Testing
       """#)
   }
 
-  @Test func bundles_areAnnounced() async throws {
+  @Test(.promises("P13", "P14")) func bundles_areAnnounced() async throws {
     try await ReceiverProgram().run(
       #"""
       capabilities = call("GET", "/v1/capabilities")
@@ -44,7 +45,7 @@ import Testing
   }
 
   /// Nothing of a member's answer tells that it came in a bundle.
-  @Test func members_failByThemselves_asTheirRequestsWould() async throws {
+  @Test(.promises("P67")) func members_failByThemselves_asTheirRequestsWould() async throws {
     try await ReceiverProgram().run(
       #"""
       expect(put_file("taken", b"old", "k0"), 201)
@@ -80,7 +81,7 @@ import Testing
       """#)
   }
 
-  @Test func repeatedBundle_getsTheSameReceipts_alsoAfterACrash() async throws {
+  @Test(.promises("P71")) func repeatedBundle_getsTheSameReceipts_alsoAfterACrash() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(
       #"""
@@ -106,7 +107,7 @@ import Testing
     #expect(receiver.stop() == 0)
   }
 
-  @Test func oneNameTwice_isPublishedInOrder_andOneKeyTwiceOnce() async throws {
+  @Test(.promises("P68")) func oneNameTwice_isPublishedInOrder_andOneKeyTwiceOnce() async throws {
     try await ReceiverProgram().run(
       #"""
       for round in range(5):
@@ -124,7 +125,7 @@ import Testing
       """#)
   }
 
-  @Test func bundleThatCannotBeRead_isRefusedAsAWhole() async throws {
+  @Test(.promises("P70")) func bundleThatCannotBeRead_isRefusedAsAWhole() async throws {
     try await ReceiverProgram().run(
       #"""
       good = plain_member("good", b"x", "good")

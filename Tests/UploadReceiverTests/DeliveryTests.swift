@@ -3,6 +3,7 @@ import Destinations
 import FileModel
 import Glibc
 import Logging
+import Promises
 import ReceiverCore
 import Testing
 import UploadEngine
@@ -20,7 +21,7 @@ import UploadReceiver
     folder = try TemporaryFolder()
   }
 
-  @Test(.timeLimit(.minutes(5)), arguments: [CurlTransportConfiguration.ProtocolChoice.http1, .http2])
+  @Test(.promises("P1"), .timeLimit(.minutes(5)), arguments: [CurlTransportConfiguration.ProtocolChoice.http1, .http2])
   func whatSeveralWritersClose_arrivesAsItWas(http: CurlTransportConfiguration.ProtocolChoice) async throws {
     let setup = try DevelopmentSetup.prepare(root: "\(folder.path)/receiver")
     let receiver = try ReceiverServer(

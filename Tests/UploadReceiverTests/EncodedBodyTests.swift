@@ -1,10 +1,11 @@
+import Promises
 import Testing
 
 @testable import UploadReceiver
 
 /// LZ4 bodies on the real executable: what they give, and how they lie.
 @Suite struct EncodedBodyTests {
-  @Test func compressedFile_arrivesAsItsPlainBytes() async throws {
+  @Test(.promises("P81")) func compressedFile_arrivesAsItsPlainBytes() async throws {
     try await ReceiverProgram().run(
       #"""
       data = some_bytes(CS, 1) + some_bytes(CS, 2) + some_bytes(CS, 3) + b"tail"
@@ -33,7 +34,7 @@ import Testing
       """#)
   }
 
-  @Test func lyingBlocks_areRefusedAndLeaveNothing() async throws {
+  @Test(.promises("P84", "P85")) func lyingBlocks_areRefusedAndLeaveNothing() async throws {
     try await ReceiverProgram().run(
       #"""
       def free(): return [line for line in call("GET", "/metrics")[1].split(b"\n") if line.startswith(b"uploadfs_receiver_body_memory_free_bytes")]

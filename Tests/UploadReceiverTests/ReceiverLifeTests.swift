@@ -1,4 +1,5 @@
 import Glibc
+import Promises
 import ReceiverCore
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 
 /// Starts, ends, crashes and credentials of the real executable.
 @Suite struct ReceiverLifeTests {
-  @Test func killInMidUpload_keepsWhatWasAcknowledged() async throws {
+  @Test(.promises("P24")) func killInMidUpload_keepsWhatWasAcknowledged() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(
       #"""
@@ -150,7 +151,7 @@ import Testing
     try await receiver.run("stats()")
   }
 
-  @Test func tokens_haveTheirOwnRootsQuotasAndSessions() async throws {
+  @Test(.promises("P5")) func tokens_haveTheirOwnRootsQuotasAndSessions() async throws {
     let folder = try TemporaryFolder()
     let tokens = "\(folder.path)/tokens"
     folder.write(Array("mine token-of-mine quota=600000\ntheirs/deep token-of-theirs\n".utf8), to: "tokens")
@@ -206,7 +207,7 @@ import Testing
       """#)
   }
 
-  @Test func openReceiver_needsNoToken() async throws {
+  @Test(.promises("P4", "P89")) func openReceiver_needsNoToken() async throws {
     let folder = try TemporaryFolder()
     do { #expect(try ReceiverProgram(in: folder).stop() == 0) }
     let development = "\(folder.path)/root/.development"
@@ -225,7 +226,7 @@ import Testing
       """#)
   }
 
-  @Test func tls12_isRefused() async throws {
+  @Test(.promises("P1")) func tls12_isRefused() async throws {
     try await ReceiverProgram().run(
       #"""
       CONTEXT.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -238,7 +239,7 @@ import Testing
       """#)
   }
 
-  @Test func startsThatCannotWork_sayWhyWithTheirExitCode() throws {
+  @Test(.promises("P4")) func startsThatCannotWork_sayWhyWithTheirExitCode() throws {
     let folder = try TemporaryFolder()
     let running = try ReceiverProgram(in: folder)
     let development = "\(running.root)/.development"

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import NIOCore
+import Promises
 import Synchronization
 import ReceiverCore
 import Testing
@@ -41,7 +42,7 @@ import Testing
     #expect(ConnectionLimits().bodyIdle == .seconds(30))
   }
 
-  @Test func slowBody_isAnsweredWith408AndCutOff() async throws {
+  @Test(.promises("P31")) func slowBody_isAnsweredWith408AndCutOff() async throws {
     try await serve(
       #"""
       s = Session()
@@ -74,7 +75,7 @@ import Testing
     ) { $0.connections.bodyTotal = .milliseconds(500) }
   }
 
-  @Test func moreBodiesThanMemory_waitForTheirTurn() async throws {
+  @Test(.promises("P99")) func moreBodiesThanMemory_waitForTheirTurn() async throws {
     try await serve(
       #"""
       s = Session()
@@ -100,7 +101,7 @@ import Testing
     ) { $0.bodyMemoryBytes = 400_000 }
   }
 
-  @Test func slowBundle_isAnsweredWith408AndPublishesNothing() async throws {
+  @Test(.promises("P70")) func slowBundle_isAnsweredWith408AndPublishesNothing() async throws {
     try await serve(
       #"""
       body = plain_member("a", b"first", "k1") + plain_member("b", b"second", "k2")
@@ -150,7 +151,7 @@ import Testing
     ) { $0.bodyMemoryBytes = 6 << 20 }
   }
 
-  @Test func expiredSession_isAnsweredWith410() async throws {
+  @Test(.promises("P31")) func expiredSession_isAnsweredWith410() async throws {
     try await serve(
       #"""
       s = Session()
@@ -165,7 +166,7 @@ import Testing
     ) { $0.limits.sessionMaxAge = 5000 }
   }
 
-  @Test func floodOfSessions_isRefusedAndLeavesTheOthersAlone() async throws {
+  @Test(.promises("P21", "P99")) func floodOfSessions_isRefusedAndLeavesTheOthersAlone() async throws {
     try await serve(
       #"""
       s = Session()
@@ -188,7 +189,7 @@ import Testing
     ) { $0.limits.openSessionsPerCredential = 4 }
   }
 
-  @Test func sameChunkManyTimesAtOnce_isStoredOnceAndWhole() async throws {
+  @Test(.promises("P26")) func sameChunkManyTimesAtOnce_isStoredOnceAndWhole() async throws {
     try await serve(
       #"""
       s = Session()
@@ -213,7 +214,7 @@ import Testing
     ) { _ in }
   }
 
-  @Test func commitWhoseChunksNeverCome_isRefusedInTime() async throws {
+  @Test(.promises("P40")) func commitWhoseChunksNeverCome_isRefusedInTime() async throws {
     try await serve(
       #"""
       s = Session()

@@ -1,10 +1,11 @@
+import Promises
 import Testing
 
 @testable import UploadReceiver
 
 /// The protocol as a client meets it, on the real executable.
 @Suite struct ReceiverProtocolTests {
-  @Test func fileInChunks_arrivesWithNameModeAndTime() async throws {
+  @Test(.promises("P38")) func fileInChunks_arrivesWithNameModeAndTime() async throws {
     try await ReceiverProgram().run(
       #"""
       data = b"".join(some_bytes(CS, n) for n in range(3)) + b"tail"
@@ -32,7 +33,7 @@ import Testing
       """#)
   }
 
-  @Test func wholeFile_arrivesOncePerKey() async throws {
+  @Test(.promises("P10", "P57")) func wholeFile_arrivesOncePerKey() async throws {
     try await ReceiverProgram().run(
       #"""
       first = expect(put_file("a/small%20file.txt", b"hello", "k1", X_File_Mode="256", X_File_Modified_Ns="-5"), 201)
@@ -56,7 +57,7 @@ import Testing
       """#)
   }
 
-  @Test func namesThatLeadAnywhereElse_areRefusedAndTouchNothing() async throws {
+  @Test(.promises("P61", "P73")) func namesThatLeadAnywhereElse_areRefusedAndTouchNothing() async throws {
     try await ReceiverProgram().run(
       #"""
       before = {os.path.join(d, f) for d, _, fs in os.walk(ROOT) for f in fs if ".uploads" not in d}
@@ -82,7 +83,7 @@ import Testing
       """#)
   }
 
-  @Test func lyingLengthsAndDigests_storeNothing() async throws {
+  @Test(.promises("P31")) func lyingLengthsAndDigests_storeNothing() async throws {
     try await ReceiverProgram().run(
       #"""
       s = Session()
@@ -118,7 +119,7 @@ import Testing
       """#)
   }
 
-  @Test func bodyThatStopsShort_leavesTheSessionAsItWas() async throws {
+  @Test(.promises("P33")) func bodyThatStopsShort_leavesTheSessionAsItWas() async throws {
     try await ReceiverProgram().run(
       #"""
       s = Session()
@@ -137,7 +138,7 @@ import Testing
       """#)
   }
 
-  @Test func twoCommitsAtOnce_publishOnce() async throws {
+  @Test(.promises("P47")) func twoCommitsAtOnce_publishOnce() async throws {
     try await ReceiverProgram().run(
       #"""
       data = some_bytes(CS, 1) + b"end"
@@ -156,7 +157,7 @@ import Testing
       """#)
   }
 
-  @Test func sameKeyTwice_isOneSession() async throws {
+  @Test(.promises("P10")) func sameKeyTwice_isOneSession() async throws {
     try await ReceiverProgram().run(
       #"""
       s = Session(size=5)
@@ -174,7 +175,7 @@ import Testing
       """#)
   }
 
-  @Test func nonsenseInRequests_isAnsweredWithAProblem() async throws {
+  @Test(.promises("P6", "P9", "P12", "P16")) func nonsenseInRequests_isAnsweredWithAProblem() async throws {
     try await ReceiverProgram().run(
       #"""
       key = {"Idempotency-Key": '"k"'}
@@ -214,7 +215,7 @@ import Testing
       """#)
   }
 
-  @Test func refusalBeforeTheBody_comesAtOnceAndTheConnectionGoesOn() async throws {
+  @Test(.promises("P32")) func refusalBeforeTheBody_comesAtOnceAndTheConnectionGoesOn() async throws {
     try await ReceiverProgram().run(
       #"""
       s = Session()
@@ -245,7 +246,7 @@ import Testing
       """#)
   }
 
-  @Test func counts_tellConnectionsChunksAndConcurrency() async throws {
+  @Test(.promises("P72")) func counts_tellConnectionsChunksAndConcurrency() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(
       #"""
@@ -285,7 +286,7 @@ import Testing
       receiver.log.contains(/published "counted.bin", \d+ bytes, at most 12 chunk requests at once, first \d+ ms/))
   }
 
-  @Test func http2_carriesChunks() async throws {
+  @Test(.promises("P1")) func http2_carriesChunks() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(
       #"""

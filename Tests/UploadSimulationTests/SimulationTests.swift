@@ -44,12 +44,18 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
   /// Those that the first seeds find; scripts/simulate --prove shows it of all.
   @Test(arguments: [
     PlantedBug.acknowledgeBeforeWrite, .completeBeforeDurable, .forgetFileAtRestart, .resendAcknowledged, .wrongChain,
-    .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipNameSync, .skipDataSync,
-    .publishUnderOldName, .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory,
-    .dawdle, .keepExpired, .forgetUsage, .evictUndelivered,
+    .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipDataSync, .publishUnderOldName,
+    .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
+    .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
   ])
-  func plantedBug_isFound(_ bug: PlantedBug) throws {
-    #expect(try bug.seedThatFinds(among: 1..<21) != nil)
+  func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
+    let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))
+    #expect(violation.invariant == bug.invariant)
+  }
+
+  @Test(arguments: Invariant.allCases)
+  func invariant_hasABugThatItHasToFind(_ invariant: Invariant) {
+    #expect(PlantedBug.allCases.contains { $0.invariant == invariant })
   }
 
   @Test(arguments: [PlannedFault.failOnce(at: 20), .failFrom(40), .crash(at: 60), .crash(at: 100)])

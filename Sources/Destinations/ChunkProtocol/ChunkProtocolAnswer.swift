@@ -156,14 +156,7 @@ struct ChunkProtocolAnswer {
     guard let problem, problem.knownType != nil, let detail = problem.detail, !detail.isEmpty else {
       return " (\(status))"
     }
-    let field = problem.field.map { printable($0) + ": " } ?? ""
-    return " (\(status), \(field)\(printable(detail)))"
-  }
-
-  private func printable(_ text: String) -> String {
-    String(
-      text.unicodeScalars.prefix(200).map { character -> Character in
-        character.value < 0x20 || (0x7f...0x9f).contains(character.value) ? " " : Character(character)
-      })
+    let field = problem.field.map { PrintableText.beginning(of: $0) + ": " } ?? ""
+    return " (\(status), \(field)\(PrintableText.beginning(of: detail)))"
   }
 }

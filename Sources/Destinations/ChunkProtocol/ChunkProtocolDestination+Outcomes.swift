@@ -1,6 +1,7 @@
+public import UploadEngine
 import ChunkProtocol
 import Integrity
-public import UploadEngine
+import Lookup
 
 extension ChunkProtocolDestination {
   /// What a response to a step means. Whatever the response holds, this returns.
@@ -83,7 +84,7 @@ extension ChunkProtocolDestination {
     guard !missing.isEmpty else {
       return unexpected("said that chunks are missing, and named none of this file's")
     }
-    return .incomplete(missing: Array(Set(missing)).sorted())
+    return .incomplete(missing: LookupSet(missing).sorted())
   }
 
   private func opened(_ response: HTTPResponse) -> StepOutcome {
@@ -105,8 +106,8 @@ extension ChunkProtocolDestination {
   }
 
   /// Whatever a receiver lists, it takes plain bytes; what this side does not know it will not use.
-  private func encodings(_ listed: [String]?) -> Set<BodyEncoding> {
-    var encodings: Set<BodyEncoding> = [.identity]
+  private func encodings(_ listed: [String]?) -> LookupSet<BodyEncoding> {
+    var encodings: LookupSet<BodyEncoding> = [.identity]
     for word in listed ?? [] where word == ChunkProtocol.ChunkEncoding.lz4.rawValue { encodings.insert(.lz4) }
     return encodings
   }
@@ -129,8 +130,8 @@ extension ChunkProtocolDestination {
     guard body.digests != nil || body.held.isEmpty else {
       return unexpected("holds chunks, but does not tell their digests")
     }
-    var held: [Int: [UInt8]] = [:]
-    held.reserveCapacity(body.digests?.count ?? 0)
+    var held: LookupTable<Int, [UInt8]> = [:]
+    // In no order: each digest goes to its own place.
     for (index, text) in body.digests ?? [:] {
       guard let index = DecimalText.unsigned(index, as: UInt32.self), index < ProtocolLimits.chunkCountMax,
         let digest = Hex.decode(text), digest.count == ProtocolLimits.digestBytes

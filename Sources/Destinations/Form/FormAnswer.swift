@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Lookup
 import UploadEngine
 
 /// What the server of a form answered, and what follows from it. Forms agree on little: the status decides, and JSON is
@@ -9,7 +10,6 @@ struct FormAnswer {
   private let json: JSONValue?
 
   private static let jsonBytesMax = 64 << 10
-  private static let messageCharactersMax = 200
 
   init(_ response: HTTPResponse) {
     self.response = response
@@ -45,7 +45,7 @@ struct FormAnswer {
       guard saysNo else { return nil }
       return StepFailure(.badRequest, "\(said), and its JSON says that this is no success.")
     case 300..<400:
-      let place = response.header("location").map { " to \(Self.printable($0))" } ?? ""
+      let place = response.header("location").map { " to \(PrintableText.beginning(of: $0))" } ?? ""
       return StepFailure(
         .badRequest,
         "\(said), which leads\(place): a login page, or the form has moved. Check --to and the credentials.")
@@ -92,24 +92,18 @@ struct FormAnswer {
   private var message: String {
     for key in ["error", "message", "detail", "title"] {
       switch json?[key] {
-      case .string(let text)? where !text.isEmpty: return " (“\(Self.printable(text))”)"
+      case .string(let text)? where !text.isEmpty: return " (“\(PrintableText.beginning(of: text))”)"
       case .object(let members)?:
-        if case .string(let text)? = members["message"], !text.isEmpty { return " (“\(Self.printable(text))”)" }
+        if case .string(let text)? = members["message"], !text.isEmpty {
+          return " (“\(PrintableText.beginning(of: text))”)"
+        }
       default: continue
       }
     }
     guard json == nil, response.header("content-type")?.hasPrefix("text/plain") == true, !response.body.isEmpty else {
       return ""
     }
-    return " (“\(Self.printable(String(decoding: response.body.prefix(1024), as: UTF8.self)))”)"
-  }
-
-  /// Nothing of a server's text may move a terminal's cursor, or fill a log.
-  private static func printable(_ text: String) -> String {
-    String(
-      text.unicodeScalars.prefix(messageCharactersMax).map { character -> Character in
-        character.value < 0x20 || (0x7f...0x9f).contains(character.value) ? " " : Character(character)
-      })
+    return " (“\(PrintableText.beginning(of: String(decoding: response.body.prefix(1024), as: UTF8.self)))”)"
   }
 }
 
@@ -121,7 +115,7 @@ enum JSONValue: Hashable, Codable {
   case number(Double)
   case string(String)
   case array([JSONValue])
-  case object([String: JSONValue])
+  case object(LookupTable<String, JSONValue>)
 
   init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
@@ -138,7 +132,7 @@ enum JSONValue: Hashable, Codable {
     } else if let value = try? container.decode([JSONValue].self) {
       self = .array(value)
     } else {
-      self = .object(try container.decode([String: JSONValue].self))
+      self = .object(try container.decode(LookupTable<String, JSONValue>.self))
     }
   }
 

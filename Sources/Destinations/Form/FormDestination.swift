@@ -78,7 +78,7 @@ public struct FormDestination: Destination {
 
   private func fileRequest(_ sending: WholeFileSending) -> HTTPRequest {
     let size = sending.sizeBytes
-    let name = publishedName(for: sending.path).split(separator: "/").last.map(String.init) ?? ""
+    let name = PublishedName.components(of: publishedName(for: sending.path)).last ?? ""
     let form = MultipartForm(
       token: Hex.encode(Array(sending.nonce.prefix(24))),
       fields: options.fields.compactMap { field in

@@ -95,7 +95,7 @@ public struct FormField: Hashable, Sendable {
 
 extension RelativePath {
   /// The file's name, for a server.
-  var formName: String { displayText.split(separator: "/").last.map(String.init) ?? displayText }
+  var formName: String { String(decoding: lastComponent, as: UTF8.self) }
 }
 
 extension String {

@@ -1,9 +1,11 @@
+import Lookup
+
 /// The media type of a file, by the end of its name: what capture tools write.
 enum MIMEType {
   /// For everything that is not known.
   static let unknown = "application/octet-stream"
 
-  private static let types: [String: String] = [
+  private static let types: LookupTable<String, String> = [
     "mov": "video/quicktime", "mp4": "video/mp4", "m4v": "video/mp4", "mkv": "video/x-matroska", "webm": "video/webm",
     "avi": "video/x-msvideo", "mxf": "application/mxf", "mpg": "video/mpeg", "mpeg": "video/mpeg", "ts": "video/mp2t",
     "wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "m4a": "audio/mp4", "ogg": "audio/ogg",

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 import UploadEngine
 
 extension ResumableDestination {
@@ -98,7 +99,7 @@ extension ResumableDestination {
     let chunkBytes = UInt64(session.chunkBytes)
     let whole = Int(clamping: offset / chunkBytes)
     if offset.isMultiple(of: chunkBytes) { memory.uploads.ends(session.upload, at: offset) }
-    var tokens: [Int: String] = [:]
+    var tokens: LookupTable<Int, String> = [:]
     for index in 0..<whole { tokens[index] = Self.token(endingAt: UInt64(index + 1) * chunkBytes) }
     // A short last chunk that is known for its end.
     if !offset.isMultiple(of: chunkBytes), answer.isComplete == true || session.lengthBytes == offset {

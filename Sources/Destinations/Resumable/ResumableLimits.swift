@@ -1,3 +1,5 @@
+import Lookup
+import RawStructuredFieldValues
 import UploadEngine
 
 /// What a server takes: the `Upload-Limit` field.
@@ -19,8 +21,8 @@ struct ResumableLimits: Hashable {
     guard let members = response.structured("upload-limit").flatMap(StructuredField.dictionary) else { return nil }
     func number(_ key: String) -> UInt64?? {
       guard let value = members[key] else { return .some(nil) }
-      guard case .integer(let number) = value, let number = UInt64(exactly: number) else { return nil }
-      return number
+      guard case .item(let item) = value, case .integer(let number) = item.rfc9651BareItem else { return nil }
+      return UInt64(exactly: number).map { .some($0) }
     }
     guard let sizeBytesMin = number("min-size"), let sizeBytesMax = number("max-size"),
       let requestBytesMin = number("min-append-size"), let requestBytesMax = number("max-append-size"),

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Synchronization
 import UploadEngine
 
@@ -49,10 +50,10 @@ final class ResumableMemory: Sendable {
     var features: ResumableFeatures?
     /// What a refusal said beside the features.
     var requestBytesMax: UInt64?
-    var files: [SmallFile: Small] = [:]
+    var files: LookupTable<SmallFile, Small> = [:]
     /// The same, oldest first.
     var order: [SmallFile] = []
-    var completions: [String: Completion] = [:]
+    var completions: LookupTable<String, Completion> = [:]
   }
 
   /// Beyond it all is forgotten.

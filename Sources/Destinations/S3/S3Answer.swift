@@ -15,7 +15,6 @@ struct S3Answer {
   var entityTag: String? { Self.entityTag(response.header("etag")) }
 
   private static let entityTagBytesMax = 256
-  private static let messageCharactersMax = 200
 
   init(_ response: HTTPResponse) {
     self.response = response
@@ -39,7 +38,7 @@ struct S3Answer {
   /// What went wrong, for decisions and for people.
   func failure(at address: String, region: String, renewsCredentials: Bool) -> StepFailure {
     let code = code ?? codeOfStatus
-    let said = "The S3 server at \(address) answered \(code)\(message)"
+    let said = "The S3 server at \(address) answered \(PrintableText.beginning(of: code))\(message)"
     let retryAfter = RetryAfter.duration(of: response)
     switch code {
     case "NoSuchUpload": return StepFailure(.sessionGone, "\(said): it no longer knows the upload, which begins anew.")
@@ -90,7 +89,8 @@ struct S3Answer {
     case "PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException",
       "InvalidRegion":
       let right = response.header("x-amz-bucket-region") ?? root?.child("Region")?.text
-      let advice = right.map { "set --s3-region \(Self.printable($0))" } ?? "set --s3-region and the right endpoint"
+      let advice =
+        right.map { "set --s3-region \(PrintableText.beginning(of: $0))" } ?? "set --s3-region and the right endpoint"
       return StepFailure(.badRequest, "\(said): the bucket is not in the region \(region); \(advice).")
     case "EntityTooSmall":
       return StepFailure(.badRequest, "\(said): it wants larger parts; set --chunk-size to a larger size.")
@@ -130,14 +130,6 @@ struct S3Answer {
 
   private var message: String {
     guard let text = root?.child("Message")?.text, !text.isEmpty else { return "" }
-    return " (“\(Self.printable(text))”)"
-  }
-
-  /// Nothing of a server's text may move a terminal's cursor, or fill a log.
-  private static func printable(_ text: String) -> String {
-    String(
-      text.prefix(messageCharactersMax).map {
-        $0.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f } ? $0 : " "
-      })
+    return " (“\(PrintableText.beginning(of: text))”)"
   }
 }

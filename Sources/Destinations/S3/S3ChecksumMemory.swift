@@ -1,3 +1,4 @@
+import Lookup
 import Synchronization
 
 /// What one run knows of the checksums that a server keeps. Objects and multipart uploads are asked for separately: servers
@@ -12,9 +13,9 @@ final class S3ChecksumMemory: Sendable {
   }
 
   private struct State {
-    var known: [Kind: S3Options.Checksum] = [:]
+    var known: LookupTable<Kind, S3Options.Checksum> = [:]
     /// By their nonces.
-    var trials: Set<[UInt8]> = []
+    var trials: LookupSet<[UInt8]> = []
   }
 
   /// The one that is asked for: every part's bytes are hashed with it already, and the servers that keep any know it.

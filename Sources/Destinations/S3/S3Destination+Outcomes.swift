@@ -1,5 +1,6 @@
-import Integrity
 public import UploadEngine
+import Integrity
+import Lookup
 
 extension S3Destination {
   /// What the response to a step means, where it needs no other.
@@ -58,8 +59,8 @@ extension S3Destination {
 
   /// Parts are recognised by their ETags, and by their SHA-256 where the server keeps it.
   private func held(_ responses: [HTTPResponse]) -> StepOutcome {
-    var tokens: [Int: String] = [:]
-    var digests: [Int: [UInt8]] = [:]
+    var tokens: LookupTable<Int, String> = [:]
+    var digests: LookupTable<Int, [UInt8]> = [:]
     for response in responses {
       let answer = S3Answer(response)
       guard answer.isSuccess else { return refused(answer) }

@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Lookup
 
 /// What AWS's shared files say of one profile
 /// (https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html).
@@ -26,8 +27,8 @@ public struct S3Profile: Hashable, Sendable {
   }
 
   /// The settings of a section; nil when there is none of this name. Lines that belong to a setting before them are skipped.
-  private static func section(_ name: String, in text: String) -> [String: String]? {
-    var settings: [String: String]?
+  private static func section(_ name: String, in text: String) -> LookupTable<String, String>? {
+    var settings: LookupTable<String, String>?
     var isInside = false
     for line in text.split(whereSeparator: \.isNewline) {
       guard let first = line.first, !first.isWhitespace, first != "#", first != ";" else { continue }

@@ -123,15 +123,20 @@ struct XMLElement {
       let raw = bytes.prefix { $0 != UInt8(ascii: "<") }
       bytes = bytes[raw.endIndex...]
       guard !bytes.isEmpty, let text = String(validating: raw, as: UTF8.self) else { return nil }
-      guard text.utf8.contains(UInt8(ascii: "&")) else { return text }
-      var parts = text.split(separator: "&", omittingEmptySubsequences: false)
-      var decoded = String(parts.removeFirst())
-      for part in parts {
-        guard let end = part.firstIndex(of: ";"), let character = Self.entity(part[..<end]) else { return nil }
+      // By bytes: to Swift a mark and a combining character behind it are one character.
+      var decoded = ""
+      var rest = text.utf8[...]
+      while let mark = rest.firstIndex(of: UInt8(ascii: "&")) {
+        decoded += Substring(rest[..<mark])
+        rest = rest[mark...].dropFirst()
+        guard let end = rest.firstIndex(of: UInt8(ascii: ";")), let character = Self.entity(Substring(rest[..<end]))
+        else {
+          return nil
+        }
         decoded.unicodeScalars.append(character)
-        decoded += part[part.index(after: end)...]
+        rest = rest[end...].dropFirst()
       }
-      return decoded
+      return decoded + Substring(rest)
     }
 
     private static func entity(_ name: Substring) -> UnicodeScalar? {
@@ -156,7 +161,14 @@ struct XMLElement {
 
   /// Text that may stand between two tags.
   static func escape(_ text: String) -> String {
-    text.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;")
-      .replacing("\"", with: "&quot;")
+    text.unicodeScalars.reduce(into: "") { escaped, character in
+      switch character {
+      case "&": escaped += "&amp;"
+      case "<": escaped += "&lt;"
+      case ">": escaped += "&gt;"
+      case "\"": escaped += "&quot;"
+      default: escaped.unicodeScalars.append(character)
+      }
+    }
   }
 }

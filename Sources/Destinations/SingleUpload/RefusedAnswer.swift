@@ -41,14 +41,13 @@ struct RefusedAnswer {
       "\(said): the file, or one request, is larger than it takes; a smaller --chunk-size may help.")
   }
 
-  /// The first words of a body that is text; nothing of it may move a terminal's cursor.
+  /// The first words of a body that is text.
   private var message: String {
     guard let type = response.header("content-type"),
       ["text/plain", "application/json", "application/problem+json"].contains(where: type.hasPrefix),
       !response.body.isEmpty
     else { return "" }
     let text = String(decoding: response.body.prefix(Self.messageBytesMax), as: UTF8.self)
-    let clean = String(text.unicodeScalars.map { $0.value >= 0x20 && $0.value != 0x7f ? Character($0) : " " })
-    return " (“\(clean)”)"
+    return " (“\(PrintableText.beginning(of: text))”)"
   }
 }

@@ -1,3 +1,4 @@
+import Lookup
 import Synchronization
 
 /// What one run knows to be behind the acknowledged bytes of uploads that are appended to.
@@ -31,7 +32,7 @@ final class UploadMemory: Sendable {
   /// Beyond it all is forgotten, and what ends in the middle of a chunk begins anew.
   private static let uploadsMax = 4096
 
-  private let uploads = Mutex<[String: Upload]>([:])
+  private let uploads = Mutex<LookupTable<String, Upload>>([:])
 
   /// The upload ends exactly here.
   func ends(_ upload: String, at offset: UInt64) {

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 import UploadEngine
 
 extension TusDestination {
@@ -98,7 +99,7 @@ extension TusDestination {
       guard offset <= options.fileBytesMax else { return .ended(gone()) }
       let whole = Int(clamping: offset / UInt64(chunkBytes))
       if offset.isMultiple(of: UInt64(chunkBytes)) { memory.uploads.ends(upload, at: offset) }
-      var tokens: [Int: String] = [:]
+      var tokens: LookupTable<Int, String> = [:]
       for index in 0..<whole { tokens[index] = endToken(index, chunkBytes, chunkBytes) }
       if !offset.isMultiple(of: UInt64(chunkBytes)), response.header("upload-length") == "\(offset)" {
         tokens[whole] = "\(offset)"

@@ -1,3 +1,4 @@
+import Lookup
 import UploadEngine
 
 /// What a server says of itself when it is asked with OPTIONS.
@@ -9,7 +10,7 @@ struct TusFeatures: Hashable {
     case sha1
   }
 
-  private(set) var extensions: Set<String> = []
+  private(set) var extensions: LookupSet<String> = []
   private(set) var checksum: Checksum?
   private(set) var fileBytesMax: UInt64?
 
@@ -31,7 +32,7 @@ struct TusFeatures: Hashable {
     guard versions != nil || extensions != nil,
       versions.map({ Self.list($0).contains(TusDestination.version) }) ?? true
     else { return nil }
-    self.extensions = Set(Self.list(extensions))
+    self.extensions = LookupSet(Self.list(extensions))
     if self.extensions.contains("checksum") {
       let algorithms = Self.list(response.header("tus-checksum-algorithm"))
       checksum = Checksum.allCases.first { algorithms.contains($0.rawValue) }

@@ -1,3 +1,4 @@
+import Lookup
 import Synchronization
 
 /// What one run knows of a server and of its uploads.
@@ -5,7 +6,7 @@ final class TusMemory: Sendable {
   private struct State {
     var features: TusFeatures?
     var refusesDeferredLength = false
-    var commits: [String: Commit] = [:]
+    var commits: LookupTable<String, Commit> = [:]
   }
 
   /// What is known of the last commit of a session.

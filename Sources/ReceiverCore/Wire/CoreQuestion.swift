@@ -1,5 +1,6 @@
 public import ChunkProtocol
 import Integrity
+import Lookup
 
 /// What a request asks of the core.
 public enum CoreQuestion: Sendable {
@@ -99,10 +100,7 @@ extension HeldResponse {
       id: facts.id, state: held.receipt == nil ? .open : .committed, chunkBytes: facts.opening.chunkBytes,
       held: ChunkIndexRange.covering(held.chunks.keys.sorted()),
       digests: withDigests
-        ? Dictionary(
-          held.chunks.map { (String($0.key), Hex.encode($0.value.sha256.bytes)) },
-          uniquingKeysWith: { first, _ in first })
-        : nil,
+        ? held.chunks.sorted().reduce(into: [:]) { $0[String($1.key)] = Hex.encode($1.value.sha256.bytes) } : nil,
       chainTip: Hex.encode(held.chainTip), expiresAtSeconds: held.expiresAt / 1000,
       receipt: held.receipt.map(ReceiptBody.init), encodings: Capabilities.encodingsUnderstood,
       isDurable: held.isDurable ? true : nil)

@@ -1,3 +1,5 @@
+import Lookup
+
 /// Names one read of a chunk into a buffer; the driver keeps the buffer under this number until it is told to release it.
 public struct ReadID: Hashable, Sendable {
   /// The number, never reused within a process.
@@ -58,9 +60,9 @@ final class ChunkTransfer: @unchecked Sendable {
   /// Chunks in state `read`, in the order in which their bytes arrived.
   private(set) var readIndices: [Int] = []
   /// Chunks that have failed and are not acknowledged yet; few, because a failing file pauses.
-  var retries: [Int: Retry] = [:]
+  var retries: LookupTable<Int, Retry> = [:]
   /// Chunks in state `resting`.
-  private(set) var restingIndices: Set<Int> = []
+  private(set) var restingIndices: LookupSet<Int> = []
   /// How often the server has denied a chunk that it had acknowledged.
   var denials = 0
   /// A commit found chunks missing that were still under way: the next one waits until all are acknowledged.
@@ -155,7 +157,7 @@ final class ChunkTransfer: @unchecked Sendable {
 
   /// Everything that rests may be read now.
   func endRests() {
-    for index in restingIndices { set(.pending, at: index) }
+    for index in restingIndices.sorted() { set(.pending, at: index) }
   }
 
   private func count(_ state: State, at index: Int, by step: Int) {

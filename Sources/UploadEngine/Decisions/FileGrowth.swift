@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// What is known of the chunks of a file that is being written, and which of them may be sent before it is complete (spec
 /// H3). Pure: reports come in with the time, indices go out.
@@ -33,7 +34,7 @@ final class FileGrowth: @unchecked Sendable {
   private var chunks: [Chunk] = []
   private var writtenEndBytes: UInt64 = 0
   /// Covered and quiet chunks that are not sealed.
-  private var candidates: Set<Int> = []
+  private var candidates: LookupSet<Int> = []
   private var sealedCount = 0
   private var rewrittenCount = 0
 

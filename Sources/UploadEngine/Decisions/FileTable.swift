@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 
 /// All files, with their sums: what the summary of a mount with a hundred thousand files says must not take a walk over
 /// them, since programs poll it.
@@ -14,13 +16,13 @@ struct FileTable: Sendable {
     fileprivate init(_ file: FileUpload) { self.file = file }
   }
 
-  private var entries: [FileID: Entry] = [:]
+  private var entries: OrderedDictionary<FileID, Entry> = [:]
   /// Files by phase.
   private(set) var counts = Counts()
   /// Sizes of the files that are still to be delivered.
   private(set) var pendingBytes: UInt64 = 0
   /// Files that need somebody's help.
-  private(set) var failed: Set<FileID> = []
+  private(set) var failed: OrderedSet<FileID> = []
   /// Changes whenever a file becomes ready or no longer is.
   private(set) var readyChanges: UInt64 = 0
   /// Changes that are not acknowledged, lowest number first; entries whose file has moved on are dropped when they come
@@ -59,7 +61,7 @@ struct FileTable: Sendable {
       if let newValue {
         if let entry { entry.file = newValue } else { entries[id] = Entry(newValue) }
       } else {
-        entries[id] = nil
+        entries.takeOut(id)
       }
       note(id, before, newValue.map { Standing($0) })
     }
@@ -76,7 +78,7 @@ struct FileTable: Sendable {
   /// The file itself, for looks at single facts.
   func entry(_ id: FileID) -> Entry? { entries[id] }
 
-  /// Every file, in no order.
+  /// Every file, mostly in the order in which they came.
   var values: some Sequence<FileUpload> { entries.values.lazy.map(\.file) }
 
   /// The lowest number of a change that is not yet acknowledged.
@@ -92,7 +94,7 @@ struct FileTable: Sendable {
   /// by then. Takes time for each of these only.
   mutating func oldestDelivered(countMax: Int, by time: Int64 = .max) -> [FileUpload] {
     var found: [FileUpload] = []
-    var kept: [FileID: Int64] = [:]
+    var kept: OrderedDictionary<FileID, Int64> = [:]
     while found.count < countMax, let first = delivered.first, first.key <= time {
       delivered.removeFirst()
       guard let file = entries[first.value]?.file, Standing.deliveredAt(file) == first.key,
@@ -166,7 +168,7 @@ struct FileTable: Sendable {
     case .elsewhere: break
     case .interrupted:
       counts.interrupted += step
-      if step > 0 { failed.insert(id) } else { failed.remove(id) }
+      if step > 0 { failed.append(id) } else { failed.takeOut(id) }
     case .ready:
       counts.ready += step
       if standing.isSmallAtWork { counts.smallAtWork += step }
@@ -175,7 +177,7 @@ struct FileTable: Sendable {
     case .complete: counts.complete += step
     case .failed:
       counts.failed += step
-      if step > 0 { failed.insert(id) } else { failed.remove(id) }
+      if step > 0 { failed.append(id) } else { failed.takeOut(id) }
     case .cancelled: counts.cancelled += step
     case .removed:
       if standing.wasDelivered { counts.complete += step } else { counts.cancelled += step }

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// What outlives the process of an upload under way (spec D5).
 extension FileUpload {
@@ -24,7 +25,7 @@ extension FileUpload {
       expiresAtSeconds: session.expiresAtSeconds, acknowledged: [], merkle: commitment.merkle,
       chainTip: commitment.chainTip, contiguousCount: commitment.contiguousCount, estimator: estimator)
     if changes == nil {
-      record.acknowledged = held.acknowledged.map {
+      record.acknowledged = held.acknowledged.sorted().map {
         .init(index: $0.key, digest: $0.value, token: held.token(of: $0.key))
       }
     }

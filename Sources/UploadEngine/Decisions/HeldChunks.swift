@@ -1,4 +1,5 @@
 import Integrity
+import Lookup
 
 /// What the server is known to hold of one session, and what of it has changed since a resume record was written.
 ///
@@ -10,10 +11,10 @@ final class HeldChunks: @unchecked Sendable {
     var merkle = MerkleAccumulator()
     var frontier: CommitmentFrontier
 
-    init(sessionID: String, over acknowledged: [Int: ChunkDigest]) {
+    init(sessionID: String, over acknowledged: LookupTable<Int, ChunkDigest>) {
       self.sessionID = sessionID
       frontier = CommitmentFrontier(sessionID: sessionID)
-      for (index, digest) in acknowledged { insert(digest, at: index) }
+      for (index, digest) in acknowledged.sorted() { insert(digest, at: index) }
     }
 
     mutating func insert(_ digest: ChunkDigest, at index: Int) {
@@ -27,11 +28,11 @@ final class HeldChunks: @unchecked Sendable {
   static let changesMax = 4096
 
   /// Digests by index of what the server acknowledged to us.
-  private(set) var acknowledged: [Int: ChunkDigest] = [:]
+  private(set) var acknowledged: LookupTable<Int, ChunkDigest> = [:]
   /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
-  private var reported: [Int: [UInt8]] = [:]
+  private var reported: LookupTable<Int, [UInt8]> = [:]
   /// By what the server knows its chunks, where it gives them names.
-  private var tokens: [Int: String] = [:]
+  private var tokens: LookupTable<Int, String> = [:]
   /// Nil until it is asked for, and after a chunk was replaced or taken out: neither can be undone in a tree or a chain.
   private var commitment: Commitment?
   /// Indices in the order in which they changed, from change number ``firstChange`` on.
@@ -58,7 +59,7 @@ final class HeldChunks: @unchecked Sendable {
   func token(of index: Int) -> String? { tokens[index] }
 
   /// Each name once.
-  var distinctTokens: Set<String> { Set(tokens.values) }
+  var distinctTokens: [String] { tokens.values { $0 }.sorted() }
 
   /// A chunk of a row is acknowledged, this one or one behind it.
   func hasAcknowledged(from index: Int, in row: Range<Int>) -> Bool {
@@ -81,7 +82,7 @@ final class HeldChunks: @unchecked Sendable {
   }
 
   /// The server's own word replaces whatever was believed. What it names by the token that it gave for it is what it took.
-  func replace(with digests: [Int: [UInt8]], tokens: [Int: String] = [:]) {
+  func replace(with digests: LookupTable<Int, [UInt8]>, tokens: LookupTable<Int, String> = [:]) {
     acknowledged = acknowledged.filter { index, digest in
       if let sha256 = digests[index] { return sha256 == digest.sha256 }
       return tokens[index].map { $0 == self.tokens[index] } ?? false
@@ -111,7 +112,9 @@ final class HeldChunks: @unchecked Sendable {
     guard count >= firstChange, count <= changeCount else { return nil }
     changes.removeFirst(Int(count - firstChange))
     firstChange = count
-    return Set(changes).sorted().map { ResumeSnapshot.Change(index: $0, digest: acknowledged[$0], token: tokens[$0]) }
+    return LookupSet(changes).sorted().map {
+      ResumeSnapshot.Change(index: $0, digest: acknowledged[$0], token: tokens[$0])
+    }
   }
 
   /// Merkle tree, tip and number of chunks without a gap, over what is acknowledged.

@@ -1,3 +1,6 @@
+import Lookup
+import OrderedCollections
+
 /// What becomes of sessions that this spool began, with which nobody goes on, and of which no end is known (a crash, a record
 /// that was lost, an end that never reached the server). That this spool began it is the proof that it may be ended: a
 /// session that only stands in the server's list may be another mount's, and is left alone however old it is.
@@ -20,12 +23,13 @@ struct LeftoverPlan: Hashable {
   ///   - pages: What the server says that it has; empty when it was not asked, or did not answer.
   ///   - listedID: What a session is called there.
   init(
-    candidates: [String], inUse: Set<String>, pages: [SessionPage], atSeconds now: Int64,
+    candidates: [String], inUse: LookupSet<String>, pages: [SessionPage], atSeconds now: Int64,
     listedID: (String) -> String = { $0 }
   ) {
     let left = candidates.filter { !inUse.contains($0) }
     let listed = pages.flatMap(\.sessions)
-    let known = Set(candidates.map(listedID)).union(inUse.map(listedID))
+    var known = inUse.map(listedID)
+    known.formUnion(candidates.map(listedID))
     strangers =
       listed.count {
         !known.contains($0.id)
@@ -36,7 +40,7 @@ struct LeftoverPlan: Hashable {
       ended = left
       return
     }
-    let there = Set(listed.map(\.id))
+    let there = LookupSet(listed.map(\.id))
     ended = left.filter { there.contains(listedID($0)) }
     gone = left.filter { !there.contains(listedID($0)) }
   }
@@ -49,9 +53,9 @@ struct LeftoverPlan: Hashable {
 
 extension UploadSchedule {
   /// Sessions that belong to a file, that an earlier run has left for one, and those that are being ended.
-  var sessionsInUse: Set<String> {
-    var sessions = Set(files.values.compactMap { $0.session?.id })
-    sessions.formUnion(inheritedRecords.values.map(\.sessionID))
+  var sessionsInUse: LookupSet<String> {
+    var sessions = LookupSet(files.values.compactMap { $0.session?.id })
+    sessions.formUnion(inheritedRecords.values(\.sessionID))
     sessions.formUnion(discarded.map(\.session.id))
     for underway in requests.values {
       if case .abort(let discarded) = underway.purpose { sessions.insert(discarded.session.id) }

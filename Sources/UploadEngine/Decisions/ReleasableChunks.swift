@@ -1,9 +1,11 @@
+import Lookup
+
 /// Which chunks of a transfer the server has on its disk, and which of them were given back to ours already.
 struct ReleasableChunks: Sendable {
   /// Acknowledged chunks that are safe at the server and may be given back.
-  private(set) var secured: Set<Int> = []
+  private(set) var secured: LookupSet<Int> = []
   /// Chunks that were offered, or found gone.
-  private(set) var released: Set<Int> = []
+  private(set) var released: LookupSet<Int> = []
   /// A resume record of this change or a later one knows all of ``secured``.
   private(set) var securedAt: UInt64 = 0
 
@@ -38,8 +40,8 @@ extension ChunkTransfer {
   var hasUnsecured: Bool { doneCount > releasable.count }
 
   /// The server has these on its disk; a resume record of this change or a later one knows them.
-  func secure(_ digests: [Int: [UInt8]], knownAt change: UInt64) {
-    for (index, digest) in digests where states.indices.contains(index) {
+  func secure(_ digests: LookupTable<Int, [UInt8]>, knownAt change: UInt64) {
+    for (index, digest) in digests.sorted() where states.indices.contains(index) {
       if case .done(let known) = states[index], known.sha256 == digest { releasable.secure(index) }
     }
     releasable.secured(at: change)

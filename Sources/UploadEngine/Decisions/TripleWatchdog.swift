@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 
 /// Three watchdogs with three reactions (spec E2). A request that makes no progress is sent again; a file that makes none
 /// gets new connections and the server is asked; when nothing is acknowledged at all, everything starts anew.
@@ -31,8 +33,8 @@ struct TripleWatchdog: Sendable {
     var patience: Duration
   }
 
-  private var watched: [HTTPRequestID: Watched] = [:]
-  private var files: [FileID: Progress] = [:]
+  private var watched: OrderedDictionary<HTTPRequestID, Watched> = [:]
+  private var files: OrderedDictionary<FileID, Progress> = [:]
   private var all: Progress?
   private var globalAlarms = 0
 

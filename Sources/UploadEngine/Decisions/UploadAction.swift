@@ -165,6 +165,8 @@ public enum UploadReport: Hashable, Sendable {
   case destinationAvailable
   /// The resume record of a file is of no use, for this reason; the file is sent again.
   case notResumed(FileID, RelativePath, String)
+  /// A chunk of a file was chosen and could not be sent: a mistake of the schedule, which goes on without it.
+  case notSent(FileID, RelativePath)
   /// A file that the catalog held as pending is no longer in the spool.
   case missingFromSpool(FileID, RelativePath)
 }

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// Which chunk is sent next, and which is read. What the answers mean is in `UploadSchedule+Chunks`.
 extension UploadSchedule {
@@ -33,25 +34,27 @@ extension UploadSchedule {
     return best.map { ($0.id, $0.index) }
   }
 
-  mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) {
+  /// False when nothing was sent, which the choice should have known.
+  mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) -> Bool {
     if files[id]?.isStreamed == true { return stream(id, at: now) }
-    guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return }
+    guard var file = files[id], case .read(let read, let digest)? = file.transfer?.states[index] else { return false }
     if file.isWholeFile {
-      guard let path = file.nextPath(limits) else { return }
-      return sendWholeFiles([WholeFileTurn(id: id, path: path, digest: digest, read: read)], at: now)
+      guard let path = file.nextPath(limits) else { return false }
+      sendWholeFiles([WholeFileTurn(id: id, path: path, digest: digest, read: read)], at: now)
+      return true
     }
-    if let identity = file.session?.identity {
-      let place = takePlace(of: index, in: file)
-      let request = send(
-        .chunk(session: identity, index: index, digest: digest, read: read, place: place),
-        purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
-        byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
-      file.transfer?.set(.sending(request, read, digest), at: index)
-      file.session?.chunksInFlight.insert(index)
-      if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
-    }
+    guard let identity = file.session?.identity else { return false }
+    let place = takePlace(of: index, in: file)
+    let request = send(
+      .chunk(session: identity, index: index, digest: digest, read: read, place: place),
+      purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
+      byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
+    file.transfer?.set(.sending(request, read, digest), at: index)
+    file.session?.chunksInFlight.insert(index)
+    if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
     files[id] = file
     actions.append(.showStatus(id))
+    return true
   }
 
   /// The file to read from next. Reading may run ahead of the session's opening, which hides a round trip; it never runs

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 
 /// Chunks that were sent: acknowledged, or to be sent again.
 extension UploadSchedule {

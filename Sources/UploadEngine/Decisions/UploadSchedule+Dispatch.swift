@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 
 /// Whose turn it is.
 extension UploadSchedule {
@@ -105,8 +107,15 @@ extension UploadSchedule {
   /// the link carries.
   private mutating func sendChunks(at now: Moment) {
     while maySend(at: now), let (id, index) = nextChunkToSend() ?? nextEarlyChunkToSend(at: now), startsNow(at: now) {
-      sendChunk(id, index, at: now)
+      // What is chosen and not sent would be chosen again at once, for ever.
+      guard sendChunk(id, index, at: now) else { return noteNotSent(id) }
     }
+  }
+
+  /// Said once for each file, because the next pass may find the same.
+  private mutating func noteNotSent(_ id: FileID) {
+    guard let path = files.entry(id)?.file.path, notSent.insert(id).inserted else { return }
+    actions.append(.report(.notSent(id, path)))
   }
 
   /// One more request with bytes may go out now; when the ramp allows it only later, that is seen to.

@@ -66,6 +66,11 @@ extension UploadSchedule {
       leaveTransfer(&file)
       abortSession(&file, at: now)
     }
+    if file.isWholeFile {
+      // Read for the request that was to publish it. Its session is none: it lent that request a nonce.
+      leaveTransfer(&file)
+      if file.session?.state == .wanted { file.session = nil }
+    }
     guard maySendEarly(file), file.session != nil || !isSmall else { return leaveTransfer(&file) }
     let session = file.session ?? makeSession(for: file, at: now)
     file.session = session

@@ -1,4 +1,6 @@
 public import FileModel
+import Lookup
+import OrderedCollections
 
 /// What the filesystem reports.
 extension UploadSchedule {
@@ -50,7 +52,7 @@ extension UploadSchedule {
 
   private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
-    if !isIgnored { openFiles.insert(snapshot.id) }
+    if !isIgnored { openFiles.append(snapshot.id) }
     if files[snapshot.id] == nil, inherited[snapshot.id] != nil {
       adopt(snapshot, at: now)
     }
@@ -102,13 +104,13 @@ extension UploadSchedule {
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
     // It may have been settled while it was open.
-    if file.isOpen, file.phase == .writing { openFiles.insert(snapshot.id) }
+    if file.isOpen, file.phase == .writing { openFiles.append(snapshot.id) }
     planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
   }
 
   private mutating func settled(_ snapshot: FileSnapshot, at now: Moment) {
-    openFiles.remove(snapshot.id)
+    openFiles.takeOut(snapshot.id)
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
     file.isOpen = false
@@ -200,13 +202,13 @@ extension UploadSchedule {
       files[id] = file
       planSession(id, at: now)
     } else if phase != .writing {
-      openFiles.remove(id)
+      openFiles.takeOut(id)
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
     } else {
       file.phase = phase
       files[id] = file
-      openFiles.insert(id)
+      openFiles.append(id)
       planSession(id, at: now)
       beginKeepingWarm(at: now)
     }
@@ -231,7 +233,7 @@ extension UploadSchedule {
   }
 
   private mutating func removed(_ id: FileID, at now: Moment) {
-    openFiles.remove(id)
+    openFiles.takeOut(id)
     inherited[id] = nil
     guard var file = files[id] else { return }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
@@ -394,7 +396,8 @@ extension UploadSchedule {
 
   private mutating func scanEnded(at now: Moment) {
     isScanned = true
-    for (id, entry) in inherited where files[id] == nil {
+    // In an order, so that a run can be played again.
+    for (id, entry) in inherited.sorted() where files[id] == nil {
       switch entry.state {
       case .complete, .evicted:
         // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
@@ -408,10 +411,7 @@ extension UploadSchedule {
       }
     }
     inherited = [:]
-    // In an order, so that a run can be played again.
-    for record in inheritedRecords.values.sorted(by: {
-      ($0.fileID.high, $0.fileID.low) < ($1.fileID.high, $1.fileID.low)
-    }) {
+    for (_, record) in inheritedRecords.sorted() {
       actions.append(.removeResume(record.fileID))
       // Of a file that is gone: nobody else will end it. That of a delivered one is published.
       guard files[record.fileID]?.receipt == nil else { continue }

@@ -1,4 +1,5 @@
 import FileModel
+import OrderedCollections
 
 /// What is done for files while they are written: sessions for those that stay open, and warm connections for all.
 extension UploadSchedule {
@@ -90,7 +91,8 @@ extension UploadSchedule {
   mutating func warmForOpenFiles(at now: Moment) {
     // An empty file will have a chunk as well; so a look at as many files as there are streams is enough.
     var wanted = 0
-    for id in openFiles where wanted < pipeline.parallelism {
+    for id in openFiles {
+      guard wanted < pipeline.parallelism else { break }
       wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
     }
     wanted = min(pipeline.parallelism, max(1, wanted))

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import OrderedCollections
 
 /// Commits and whole files that were answered.
 extension UploadSchedule {

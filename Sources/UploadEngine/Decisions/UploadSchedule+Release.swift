@@ -1,4 +1,5 @@
 public import FileModel
+import Lookup
 
 /// Chunks that are given up in the spool because the disk is full (spec H6): of files that are not delivered yet, by rule.
 ///

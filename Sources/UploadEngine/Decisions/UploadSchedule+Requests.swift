@@ -1,5 +1,7 @@
 public import FileModel
 import Integrity
+import Lookup
+import OrderedCollections
 
 /// What the workers and the destination answer.
 extension UploadSchedule {

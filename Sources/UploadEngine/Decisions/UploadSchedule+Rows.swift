@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// Chunks that a server takes only one after another (``ChunkRows``).
 extension UploadSchedule {

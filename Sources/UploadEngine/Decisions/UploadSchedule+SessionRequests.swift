@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// Sessions of files at work: made, asked for, committed, given up. What their answers mean is in `UploadSchedule+Sessions`.
 extension UploadSchedule {

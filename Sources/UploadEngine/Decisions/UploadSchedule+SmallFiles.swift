@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 
 /// Small files: read as soon as there is a buffer for them, and sent several in one request where the receiver takes that.
 ///
@@ -70,7 +71,7 @@ extension UploadSchedule {
   /// earlier content of theirs is.
   private mutating func takeSmallFiles(countMax: Int) -> [WholeFileTurn] {
     var turns: [WholeFileTurn] = []
-    var names: Set<RelativePath> = []
+    var names: LookupSet<RelativePath> = []
     var rest: [FileID] = []
     var byteCount: UInt64 = 0
     let bytesMax = UInt64(min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes))

@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 
 /// Whole files that are read while one request sends them: for destinations that take a file of any size in one piece.
 ///
@@ -15,15 +17,16 @@ extension UploadSchedule {
     return !namesUnderWay.contains(path)
   }
 
-  /// Sends it.
-  mutating func stream(_ id: FileID, at now: Moment) {
-    guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return }
+  /// Sends it; false when it has no name to be published under.
+  mutating func stream(_ id: FileID, at now: Moment) -> Bool {
+    guard let file = files.entry(id)?.file, let path = file.nextPath(limits) else { return false }
     virtualTime = max(virtualTime, file.virtualTime)
     files.update(id) {
       $0.virtualTime += $0.snapshot.sizeBytes
       $0.progress.streamedBytes = 0
     }
     sendWholeFiles([WholeFileTurn(id: id, path: path, digest: CommitProof.emptyDigest, read: nil)], at: now)
+    return true
   }
 
   /// So many bytes of its request have gone out, those around the file included. The last one is shown with the receipt.

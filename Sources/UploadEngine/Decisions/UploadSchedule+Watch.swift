@@ -1,4 +1,6 @@
+public import Lookup
 import FileModel
+import OrderedCollections
 
 /// Speed, and what does not move.
 extension UploadSchedule {
@@ -6,10 +8,11 @@ extension UploadSchedule {
   private var lookInterval: Duration { streamRequests > 0 ? .milliseconds(200) : .seconds(1) }
 
   /// How many bytes of its body each request has handed to the network; answers ``UploadAction/lookAtProgress``.
-  public mutating func progressed(_ sentBytes: [HTTPRequestID: UInt64], at now: Moment) {
-    for (request, bytes) in sentBytes {
+  public mutating func progressed(_ sentBytes: LookupTable<HTTPRequestID, UInt64>, at now: Moment) {
+    for (request, underway) in requests {
+      guard let bytes = sentBytes[request] else { continue }
       watchdog.sent(bytes, by: request, at: now.monotonic)
-      if let id = requests[request]?.streams { streamed(bytes, of: id, request, at: now) }
+      if let id = underway.streams { streamed(bytes, of: id, request, at: now) }
     }
   }
 

@@ -1,4 +1,6 @@
 public import FileModel
+import Lookup
+import OrderedCollections
 
 /// Bounds and rates of an engine; validated by whoever makes them.
 public struct UploadLimits: Hashable, Sendable {
@@ -140,8 +142,8 @@ public struct UploadSchedule: Sendable {
 
   var files = FileTable()
   /// Entries and records of an earlier run, until the scan finds their files.
-  var inherited: [FileID: CatalogEntry] = [:]
-  var inheritedRecords: [FileID: ResumeRecord] = [:]
+  var inherited: LookupTable<FileID, CatalogEntry> = [:]
+  var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]
   /// Small files to be read.
   var smallQueue = FileQueue()
   /// Small files whose bytes are in a buffer.
@@ -169,13 +171,14 @@ public struct UploadSchedule: Sendable {
   /// The latest time of those that have left a medium, or a large file's place.
   var mediumTime: UInt64 = 0
   var largeTime: UInt64 = 0
-  var requests: [HTTPRequestID: Underway] = [:]
+  /// Few: the limits bound them.
+  var requests: OrderedDictionary<HTTPRequestID, Underway> = [:]
   /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
   /// the name would show what it no longer is.
-  var namesUnderWay: Set<RelativePath> = []
-  var reads: [ReadID: (file: FileID, index: Int, isOfGrowingFile: Bool)] = [:]
+  var namesUnderWay: LookupSet<RelativePath> = []
+  var reads: LookupTable<ReadID, (file: FileID, index: Int, isOfGrowingFile: Bool)> = [:]
   /// Reads that hold a small buffer.
-  var smallReads: Set<ReadID> = []
+  var smallReads: LookupSet<ReadID> = []
   /// Chunks and whole files in flight.
   var chunkRequests = 0
   /// Requests with small files in flight.
@@ -189,6 +192,8 @@ public struct UploadSchedule: Sendable {
   var streamPlan: StreamPlan
   var watchdog = TripleWatchdog()
   var isRamping = false
+  /// Files of which a chunk was chosen and could not be sent: each is reported once.
+  var notSent: LookupSet<FileID> = []
   var isLooking = false
   var isAdjusting = false
   var controlRequests = 0
@@ -197,7 +202,7 @@ public struct UploadSchedule: Sendable {
   /// As many small files go in one request; one until the receiver has said more.
   var filesPerRequest = 1
   /// How bodies may travel; plain ones only until the receiver has said more.
-  var encodings: Set<ChunkEncoding> = [.identity]
+  var encodings: LookupSet<ChunkEncoding> = [.identity]
   /// What memory allows (spec A2).
   var memory = MemoryBudget.full
   var gate = Gate.open
@@ -206,7 +211,7 @@ public struct UploadSchedule: Sendable {
   var gateFailure: FileStatus.Failure?
   var gateAttempts = 0
   var deadlines = DeadlineQueue<Deadline>()
-  var openFiles: Set<FileID> = []
+  var openFiles: OrderedSet<FileID> = []
   /// Open files that get a session when they stay open until then; by time.
   var plannedSessions: [(id: FileID, due: MonotonicTime)] = []
   var isKeepingWarm = false

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 
 /// One upload session at the server, as far as the client knows it. It outlives revisions: what was sent of an earlier
 /// content and is still the same need not be sent again.
@@ -30,7 +31,7 @@ struct UploadSession: Sendable {
   var expiresAtSeconds: Int64?
   var held = HeldChunks()
   /// Chunks with a request under way, also one of an earlier content: two requests for one chunk could overtake each other.
-  var chunksInFlight: Set<Int> = []
+  var chunksInFlight: LookupSet<Int> = []
   /// Acknowledgements since the last resume record.
   var acknowledgedSinceRecord = 0
   var recordedChunks = 0

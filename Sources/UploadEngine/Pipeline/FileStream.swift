@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import OrderedCollections
 import Synchronization
 
 /// A complete file that is read, piece by piece, while one request sends it.
@@ -30,7 +31,7 @@ final class FileStream: StreamedFile {
   private struct State {
     var window: StreamWindow
     var proof: CommitProof
-    var pieces: [Int: Piece] = [:]
+    var pieces: OrderedDictionary<Int, Piece> = [:]
     /// Counts the requests that have begun to send it: what was read for an earlier one is not used.
     var attempt: UInt64 = 0
     var failure: String?

@@ -1,6 +1,7 @@
 import CLinux
 import FileModel
 import Glibc
+import OrderedCollections
 import Synchronization
 
 /// Opens captures for the read workers, and keeps open what they go on reading (spec C1).
@@ -21,7 +22,7 @@ final class HybridIOEngine: Sendable {
   private let contents: any FileContents
   private let method: ReadingMethod
   private let counters: PipelineCounters
-  private let kept = Mutex<[FileID: Kept]>([:])
+  private let kept = Mutex<OrderedDictionary<FileID, Kept>>([:])
   private let savesMemory = Atomic<Bool>(false)
   private let pageCache = PageCacheRelease()
 

@@ -1,6 +1,7 @@
 import CLinux
 import FileModel
 import Glibc
+import OrderedCollections
 import Synchronization
 
 /// Drops acknowledged bytes of large files from the page cache (spec C1), so that a long capture does not push out what
@@ -23,7 +24,7 @@ final class PageCacheRelease: Sendable {
   /// part.
   private static let pieceBytes: UInt64 = 2 << 20
 
-  private let pending = Mutex<[FileID: Pending]>([:])
+  private let pending = Mutex<OrderedDictionary<FileID, Pending>>([:])
 
   func release(_ range: Range<UInt64>, of id: FileID, _ file: any ReadableFile) {
     guard let descriptor = file.descriptor, let offset = off_t(exactly: range.lowerBound),

@@ -1,4 +1,5 @@
 public import FileModel
+import Lookup
 import Synchronization
 
 /// One engine for each destination, together: the filesystem reports to it as to one engine, and status asks it as one.
@@ -27,7 +28,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   private let drained = Mutex(Drained())
 
   private struct Waits {
-    var open: [UInt64: SharedWait] = [:]
+    var open: LookupTable<UInt64, SharedWait> = [:]
     var lastNumber: UInt64 = 0
   }
 
@@ -65,7 +66,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     for member in members { member.engine.stop() }
     let left = waits.withLock { waits in
       defer { waits.open = [:] }
-      return Array(waits.open.values)
+      return waits.open.sorted().map(\.value)
     }
     for wait in left { wait.end() }
   }

@@ -80,6 +80,7 @@ struct StatusIndex {
     if let listing = directory.listing { return listing }
     var listing: [(name: [UInt8], found: Found)] = []
     listing.reserveCapacity(directory.slots.count)
+    // In no order: the listing is sorted.
     for (name, slot) in directory.slots {
       if slot.directory != nil { listing.append((Array(name), .directory)) }
       if let id = slot.files.last, let shown = Self.documentName(of: name, in: directory) {

@@ -1,6 +1,7 @@
 public import FileModel
 import Foundation
 import GRDB
+import Lookup
 import Synchronization
 
 /// What is known of every file beyond the spool itself: which content was delivered under which name, with which
@@ -82,7 +83,7 @@ public final class Catalog: Sendable {
   }
 
   /// Notes sessions that began at a time (seconds since 1970), and forgets those without one: they have ended.
-  func note(sessions: [String: Int64?]) throws(StorageError) {
+  func note(sessions: LookupTable<String, Int64?>) throws(StorageError) {
     try write { try CatalogRows.note(sessions, $0) }
   }
 

@@ -1,6 +1,7 @@
 import FileModel
 import Foundation
 import GRDB
+import Lookup
 
 /// The catalog's tables. A released migration is never changed; a new one is added.
 enum CatalogSchema {
@@ -134,8 +135,8 @@ enum CatalogRows {
   }
 
   /// Notes sessions that began, and forgets those that have ended: these have no time.
-  static func note(_ sessions: [String: Int64?], _ database: Database) throws {
-    for (id, begunAtSeconds) in sessions {
+  static func note(_ sessions: LookupTable<String, Int64?>, _ database: Database) throws {
+    for (id, begunAtSeconds) in sessions.sorted() {
       if let begunAtSeconds {
         try database.execute(
           sql: "INSERT OR IGNORE INTO session (id, begun_s) VALUES (?, ?)", arguments: [id, begunAtSeconds])

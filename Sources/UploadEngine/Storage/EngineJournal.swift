@@ -1,5 +1,7 @@
 import FileModel
 import Logging
+import Lookup
+import OrderedCollections
 import Synchronization
 
 /// Writes what must outlive the process, on one thread: catalog entries and resume records.
@@ -32,17 +34,17 @@ final class EngineJournal: Sendable {
 
   private struct Work {
     /// Entries that somebody waits for.
-    var awaited: [FileID: CatalogWork] = [:]
+    var awaited: OrderedDictionary<FileID, CatalogWork> = [:]
     /// Entries that nobody waits for.
-    var patient: [FileID: CatalogWork] = [:]
+    var patient: OrderedDictionary<FileID, CatalogWork> = [:]
     /// When the patient ones should be written at last; nil when there is none.
     var patientDue: Int64?
     /// No transaction begins before this.
     var catalogRests: Int64 = 0
-    var resume: [FileID: ResumeWork] = [:]
-    var measures: Set<FileID> = []
+    var resume: OrderedDictionary<FileID, ResumeWork> = [:]
+    var measures: OrderedSet<FileID> = []
     /// Sessions with the time when they began; nil when they have ended.
-    var sessions: [String: Int64?] = [:]
+    var sessions: LookupTable<String, Int64?> = [:]
     /// When they should be written at last; nil when there is none.
     var sessionsDue: Int64?
     var isStopping = false
@@ -59,7 +61,7 @@ final class EngineJournal: Sendable {
 
     mutating func add(_ work: CatalogWork, of id: FileID, isAwaited: Bool) {
       if isAwaited || awaited[id] != nil {
-        patient[id] = nil
+        patient.takeOut(id)
         awaited[id] = work
       } else {
         patient[id] = work
@@ -94,10 +96,10 @@ final class EngineJournal: Sendable {
   }
 
   private struct Batch {
-    var catalog: [FileID: CatalogWork] = [:]
-    var resume: [FileID: ResumeWork] = [:]
-    var measures: Set<FileID> = []
-    var sessions: [String: Int64?] = [:]
+    var catalog: OrderedDictionary<FileID, CatalogWork> = [:]
+    var resume: OrderedDictionary<FileID, ResumeWork> = [:]
+    var measures: OrderedSet<FileID> = []
+    var sessions: LookupTable<String, Int64?> = [:]
   }
 
   private static let tickNanoseconds: Int64 = 1_000_000_000
@@ -143,7 +145,7 @@ final class EngineJournal: Sendable {
   func forget(_ id: FileID) { add { $0.add(.forget, of: id, isAwaited: false) } }
   func saveResume(_ id: FileID) { add { $0.resume[id] = .save } }
   func removeResume(_ id: FileID) { add { $0.resume[id] = .remove } }
-  func measure(_ id: FileID) { add { $0.measures.insert(id) } }
+  func measure(_ id: FileID) { add { $0.measures.append(id) } }
 
   /// A session has begun, at this time (seconds since 1970), or has ended. One that begins and ends before it is written is
   /// forgotten all the same: it may have been written before.
@@ -213,7 +215,7 @@ final class EngineJournal: Sendable {
     // dropped before its receipt is durable.
     let recorded =
       batch.catalog.isEmpty ? [] : catalogLock.withLock { _, _ in writeCatalog(batch.catalog, source) }
-    var postponed: [FileID: ResumeWork] = [:]
+    var postponed: OrderedDictionary<FileID, ResumeWork> = [:]
     for (id, work) in batch.resume {
       if recorded == nil, work == .remove, batch.catalog[id] == .record {
         postponed[id] = work
@@ -230,7 +232,7 @@ final class EngineJournal: Sendable {
     if !recorded.isEmpty { source.recorded(recorded) }
   }
 
-  private func writeSessions(_ sessions: [String: Int64?]) {
+  private func writeSessions(_ sessions: LookupTable<String, Int64?>) {
     guard !sessions.isEmpty else { return }
     do throws(StorageError) {
       try catalog.note(sessions: sessions)
@@ -258,7 +260,9 @@ final class EngineJournal: Sendable {
   }
 
   /// The receipts that are durable now; nil when the catalog could not be written.
-  private func writeCatalog(_ batch: [FileID: CatalogWork], _ source: Source) -> [(id: FileID, receipt: Receipt)]? {
+  private func writeCatalog(
+    _ batch: OrderedDictionary<FileID, CatalogWork>, _ source: Source
+  ) -> [(id: FileID, receipt: Receipt)]? {
     let entries = source.catalogEntries(batch.compactMap { $0.value == .record ? $0.key : nil })
     let forgotten = batch.compactMap { $0.value == .forget ? $0.key : nil }
     do throws(StorageError) {
@@ -270,7 +274,9 @@ final class EngineJournal: Sendable {
     }
   }
 
-  private func retry(_ catalogBatch: [FileID: CatalogWork], _ resumeBatch: [FileID: ResumeWork]) {
+  private func retry(
+    _ catalogBatch: OrderedDictionary<FileID, CatalogWork>, _ resumeBatch: OrderedDictionary<FileID, ResumeWork>
+  ) {
     // Not at once: the disk may be full for a while. At the end it is not tried again: what is not recorded is delivered
     // again after the next start.
     let deadline = monotonicNanoseconds() + Self.tickNanoseconds

@@ -1,7 +1,9 @@
+public import Lookup
+
 /// What a server takes, as its answers say beside what they answer.
 public struct DestinationOffers: Hashable, Sendable {
   /// How bodies may be coded; nil when the answer does not say.
-  public var encodings: Set<ChunkEncoding>?
+  public var encodings: LookupSet<ChunkEncoding>?
   /// How many small files one request may carry; nil when the answer does not say.
   public var filesPerRequest: Int?
   /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
@@ -10,7 +12,7 @@ public struct DestinationOffers: Hashable, Sendable {
 
   /// What an answer says.
   public init(
-    encodings: Set<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, abilities: DestinationAbilities? = nil
+    encodings: LookupSet<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, abilities: DestinationAbilities? = nil
   ) {
     self.abilities = abilities
     self.encodings = encodings

@@ -1,3 +1,5 @@
+public import Lookup
+
 /// What a response means.
 public enum StepOutcome: Hashable, Sendable {
   /// The server is there.
@@ -5,13 +7,13 @@ public enum StepOutcome: Hashable, Sendable {
   /// The session exists. The server may have lowered the chunk size, says when the session expires (seconds since 1970)
   /// and how bodies may be coded.
   case sessionOpened(
-    id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: Set<ChunkEncoding> = [.identity])
+    id: String, chunkBytes: Int, expiresAtSeconds: Int64?, encodings: LookupSet<ChunkEncoding> = [.identity])
   /// What the server holds: SHA-256 by chunk index; with the session's facts as the server sees them now, as far as it
   /// says so, and whether all of it is on its disk. A server that knows no SHA-256 names what it holds by the tokens with
   /// which it acknowledged it.
   case held(
-    digests: [Int: [UInt8]], chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
-    encodings: Set<ChunkEncoding> = [.identity], tokens: [Int: String] = [:], isDurable: Bool = false)
+    digests: LookupTable<Int, [UInt8]>, chunkBytes: Int? = nil, expiresAtSeconds: Int64? = nil,
+    encodings: LookupSet<ChunkEncoding> = [.identity], tokens: LookupTable<Int, String> = [:], isDurable: Bool = false)
   /// The session is there, and so is what it has acknowledged: the server keeps no list that could say otherwise.
   case stillThere
   /// The chunk is stored and its digests were checked.

@@ -314,7 +314,8 @@ private func fuseWrite(
 ) {
   guard let call = Call(request), let info else { return }
   call.answer { (filesystem) throws(SystemError) in
-    try filesystem.write(info.pointee.fh, at: Int64(offset), UnsafeRawBufferPointer(start: bytes, count: size))
+    try filesystem.write(
+      info.pointee.fh, at: Int64(offset), UnsafeRawBufferPointer(start: bytes, count: size), flags: info.pointee.flags)
   } _: { reply, count in
     reply.written(count)
   }

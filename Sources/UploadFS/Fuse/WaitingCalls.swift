@@ -35,21 +35,28 @@ final class WaitingCalls: Sendable {
 
   /// Answers a request when the delivery is known.
   func keep(_ request: DeferredRequest, until awaited: AwaitedDelivery) {
-    let token = state.withLock { state -> UInt? in
-      guard !state.isClosed, state.calls.count < Self.callsMax else { return nil }
-      defer { state.nextToken &+= 1 }
-      state.calls[state.nextToken] = Waiting(request: request, file: awaited.file)
-      return state.nextToken
+    let token: UInt
+    do throws(SystemError) {
+      token = try state.withLock { (state) throws(SystemError) -> UInt in
+        guard !state.isClosed else { throw .inputOutput }
+        guard state.calls.count < Self.callsMax else { throw .wouldBlock }
+        defer { state.nextToken &+= 1 }
+        state.calls[state.nextToken] = Waiting(request: request, file: awaited.file)
+        return state.nextToken
+      }
+    } catch {
+      return request.answer(error)
     }
-    guard let token else { return request.answer(.wouldBlock) }
     // Calls back at once if the caller has been interrupted already; it still needs the request after that.
     fuse_req_interrupt_func(request.pointer, waitingCallInterrupted, UnsafeMutableRawPointer(bitPattern: token))
-    let isInterrupted = state.withLock { state in
-      guard let call = state.calls[token], !call.isInterrupted else { return true }
+    let failure = state.withLock { state -> SystemError? in
+      guard let call = state.calls[token], !call.isInterrupted else {
+        return state.isClosed ? .inputOutput : .interrupted
+      }
       state.calls[token]?.isArmed = true
-      return false
+      return nil
     }
-    if isInterrupted { return take(token)?.request.answer(.interrupted) ?? () }
+    if let failure { return take(token)?.request.answer(failure) ?? () }
     let wait = sink.awaitDelivery(of: awaited.file, epoch: awaited.epoch) { [weak self] outcome in
       self?.take(token)?.request.answer(outcome == .failed ? .inputOutput : nil)
     }

@@ -163,8 +163,31 @@ extension Filesystem {
     return awaited
   }
 
-  /// fsync(2) of a handle. When it fails, nobody knows what of the earlier writes is on the disk.
+  /// write(2) with the flags that its descriptor has. Past its page cache the kernel leaves O_SYNC and O_DSYNC to the daemon;
+  /// through it, fsync(2) follows by itself.
+  func write(
+    _ number: UInt64, at offset: Int64, _ bytes: UnsafeRawBufferPointer, flags: Int32
+  ) throws(SystemError) -> Int {
+    let count = try write(number, at: offset, bytes)
+    if flags & O_DSYNC != 0, count > 0, case .file(let handle) = try handle(number), handle.choice.route.isDirect {
+      try makeDurable(handle, dataOnly: flags & O_SYNC != O_SYNC)
+    }
+    return count
+  }
+
+  /// fsync(2) of a handle.
   func synchronize(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) -> AwaitedDelivery? {
+    try makeDurable(handle, dataOnly: dataOnly)
+    let file = handle.file
+    guard settings(of: file)?.fsync == .remote else { return nil }
+    // A reader does not know whether what others write is whole.
+    return settleForDelivery(file, through: handle.descriptor) { state in
+      handle.writes || state.activity.writableOpens == 0
+    }
+  }
+
+  /// When it fails, it is unknown what of the earlier writes is on the disk.
+  private func makeDurable(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
     let file = handle.file
     let epoch = file.state.withLock { $0.activity.epoch }
     do throws(SystemError) {
@@ -175,11 +198,6 @@ extension Filesystem {
     }
     file.state.withLock { state in
       state.isSynchronized = state.activity.epoch == epoch && state.activity.mutationsInFlight == 0
-    }
-    guard settings(of: file)?.fsync == .remote else { return nil }
-    // A reader does not know whether what others write is whole.
-    return settleForDelivery(file, through: handle.descriptor) { state in
-      handle.writes || state.activity.writableOpens == 0
     }
   }
 

@@ -3,10 +3,16 @@ import Synchronization
 
 /// How many writers may be made to pause at the same time: each keeps a thread that the kernel's other calls need.
 final class PauseTurns: Sendable {
-  private let free: Atomic<Int>
+  /// Keeps the calling thread for so many microseconds.
+  typealias Pause = @Sendable (UInt32) -> Void
 
-  init(atOnceMax: Int) {
+  private let free: Atomic<Int>
+  fileprivate let pause: Pause
+
+  /// `pause` stands in for usleep(3) in tests.
+  init(atOnceMax: Int, pause: Pause? = nil) {
     free = Atomic(atOnceMax)
+    self.pause = pause ?? { _ = usleep($0) }
   }
 
   fileprivate func take() -> Bool {
@@ -44,7 +50,7 @@ struct WriterPauses: ~Copyable {
     if !hasTurn { hasTurn = turns.take() }
     guard hasTurn, count < countMax else { return false }
     count += 1
-    usleep(Self.pauseMicroseconds)
+    turns.pause(Self.pauseMicroseconds)
     return true
   }
 }

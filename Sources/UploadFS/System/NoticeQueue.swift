@@ -16,6 +16,7 @@ final class NoticeQueue: @unchecked Sendable {
   private var hasVirtualChange = false
   private var nextLook: timespec?
   private var isClosed = false
+  private let now: @Sendable () -> timespec
 
   static let capacity = 4096
 
@@ -36,7 +37,9 @@ final class NoticeQueue: @unchecked Sendable {
     var isTimeToLook: Bool
   }
 
-  init() {
+  /// `now` stands in for the monotonic clock in tests; waiting goes by the real one.
+  init(now: @escaping @Sendable () -> timespec = { NoticeQueue.monotonicNow }) {
+    self.now = now
     lock = .allocate(capacity: 1)
     arrival = .allocate(capacity: 1)
     pthread_mutex_init(lock, nil)
@@ -68,7 +71,7 @@ final class NoticeQueue: @unchecked Sendable {
 
   /// Whether ``next()`` comes back after a second at the latest, because something has to be looked at.
   func lookEverySecond(_ looks: Bool) {
-    post { nextLook = looks ? nextLook ?? Self.inOneSecond : nil }
+    post { nextLook = looks ? nextLook ?? inOneSecond : nil }
   }
 
   func virtualTreeChanged() {
@@ -93,7 +96,7 @@ final class NoticeQueue: @unchecked Sendable {
     }
     guard !isClosed else { return nil }
     let looks = isTimeToLook
-    if looks { nextLook = Self.inOneSecond }
+    if looks { nextLook = inOneSecond }
     defer {
       removed = []
       changed = []
@@ -104,20 +107,20 @@ final class NoticeQueue: @unchecked Sendable {
       removed: removed, changed: changed, stale: stale, hasVirtualChange: hasVirtualChange, isTimeToLook: looks)
   }
 
-  private static var now: timespec {
+  fileprivate static var monotonicNow: timespec {
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
     return now
   }
 
-  private static var inOneSecond: timespec {
-    let now = now
+  private var inOneSecond: timespec {
+    let now = now()
     return timespec(tv_sec: now.tv_sec + 1, tv_nsec: now.tv_nsec)
   }
 
   private var isTimeToLook: Bool {
     guard let nextLook else { return false }
-    let now = Self.now
+    let now = now()
     return (now.tv_sec, now.tv_nsec) >= (nextLook.tv_sec, nextLook.tv_nsec)
   }
 

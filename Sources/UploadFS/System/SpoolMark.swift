@@ -27,12 +27,24 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  private init(_ text: String) {
+  /// What a mark's text says; `writing` for what is not understood.
+  init(_ text: String) {
     let parts = text.split(separator: " ")
     if text.hasPrefix(Self.closedPrefix), parts.count >= 2, let sizeBytes = UInt64(parts[1]) {
       self = .closed(sizeBytes: sizeBytes, in: SpoolInstance(name: parts.count == 3 ? String(parts[2]) : nil))
     } else {
       self = Interruption(text).map { .interrupted($0) } ?? .writing
+    }
+  }
+
+  /// What the attribute holds; nil where there is none.
+  var text: String? {
+    switch self {
+    case .none: nil
+    case .writing: "writing"
+    case .closed(let sizeBytes, let instance):
+      "\(Self.closedPrefix)\(sizeBytes)" + (instance.name.map { " \($0)" } ?? "")
+    case .interrupted(let interruption): interruption.text
     }
   }
 
@@ -51,14 +63,7 @@ enum SpoolMark: Hashable, Sendable {
   /// to write.
   @discardableResult
   func put(on descriptor: FileDescriptor) -> Bool {
-    let text: String
-    switch self {
-    case .none: return uploadfs_remove_attribute(descriptor.number, Self.name) == 0
-    case .writing: text = "writing"
-    case .closed(let sizeBytes, let instance):
-      text = "\(Self.closedPrefix)\(sizeBytes)" + (instance.name.map { " \($0)" } ?? "")
-    case .interrupted(let interruption): text = interruption.text
-    }
+    guard let text else { return uploadfs_remove_attribute(descriptor.number, Self.name) == 0 }
     return uploadfs_set_attribute(descriptor.number, Self.name, text, text.utf8.count) == 0
   }
 

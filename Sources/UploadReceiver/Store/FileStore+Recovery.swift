@@ -1,6 +1,7 @@
 public import ReceiverCore
 import CLinux
 import Glibc
+import Lookup
 
 extension FileStore {
   /// Finds everything again after an end of any kind, and sweeps away what was never finished. Called once, before the
@@ -21,7 +22,7 @@ extension FileStore {
     var facts: SessionFacts?
     var committing: JournalRecord.Committing?
     var isPublished = false
-    var chunks: [UInt32: UInt32] = [:]
+    var chunks: LookupTable<UInt32, UInt32> = [:]
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
       case .session(let found): facts = found

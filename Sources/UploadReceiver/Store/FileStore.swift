@@ -1,3 +1,4 @@
+public import Lookup
 public import ReceiverCore
 import CLinux
 import ChunkProtocol
@@ -150,9 +151,8 @@ public final class FileStore: UploadStore {
 
   /// Makes what is missing of a path that the configuration names.
   private static func makeDirectories(_ path: String) throws(StoreFailure) -> FileDescriptor {
-    let components = path.split(separator: "/").map(String.init)
-    var directory = try FileDescriptor.open(path.hasPrefix("/") ? "/" : ".", O_RDONLY | O_DIRECTORY)
-    for component in components { directory = try makeDirectory(component, in: directory) }
+    var directory = try FileDescriptor.open(path.utf8.first == UInt8(ascii: "/") ? "/" : ".", O_RDONLY | O_DIRECTORY)
+    for component in PublishedName.components(of: path) { directory = try makeDirectory(component, in: directory) }
     return directory
   }
 
@@ -260,14 +260,14 @@ public final class FileStore: UploadStore {
 
   /// Hashes what the journal tells of. The journal is not synced with the data, so after a power cut either may be
   /// missing; only what matches counts.
-  public func verify(_ session: SessionID) throws(StoreFailure) -> [UInt32: ChunkFacts] {
+  public func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts> {
     let files = try files(of: session)
     if openFiles.withLock({ $0.failed.remove(session) }) != nil {
       // What memory holds may be lost on the disk: only what is read from there counts.
       try? files.data.syncData()
       files.data.dropCache()
     }
-    var chunks: [UInt32: ChunkFacts] = [:]
+    var chunks: LookupTable<UInt32, ChunkFacts> = [:]
     var chunkBytes: UInt64 = 0
     let journal = try FileDescriptor.open("journal", in: files.directory, O_RDWR)
     for payload in try Journal.recover(journal) {
@@ -279,8 +279,8 @@ public final class FileStore: UploadStore {
     }
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
     defer { buffer.deallocate() }
-    var held: [UInt32: ChunkFacts] = [:]
-    for (index, chunk) in chunks {
+    var held: LookupTable<UInt32, ChunkFacts> = [:]
+    for (index, chunk) in chunks.sorted() {
       let start = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
       guard !start.overflow else { continue }
       if try FileStore.isPresent(chunk, at: start.partialValue, in: files.data, buffer) { held[index] = chunk }

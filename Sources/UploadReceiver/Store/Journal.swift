@@ -1,21 +1,15 @@
 import ReceiverCore
 import CLinux
 import Glibc
-import Integrity
 import Synchronization
 
-/// An append-only file of records, each with its length and CRC32C. A record is complete or it is not there: a torn
-/// tail, from a crash in mid-write, is cut off when the journal is read.
-///
-/// Layout of a record: length of the payload (UInt32 LE), CRC32C of the payload (UInt32 LE), payload.
+/// An append-only file of records (``JournalFraming``). What a crash tore in mid-write is cut off when it is read.
 final class Journal: Sendable {
   private struct State {
     var appended: UInt64 = 0
     var synced: UInt64 = 0
   }
 
-  private static let headerBytes = 8
-  private static let recordBytesMax = 64 << 10
   /// Journals of a session are bounded by the writes that it may make.
   static let fileBytesMax = 1 << 30
 
@@ -38,15 +32,7 @@ final class Journal: Sendable {
 
   /// Appends records in one write; the position after them.
   func append(_ payloads: [[UInt8]]) throws(StoreFailure) -> UInt64 {
-    var records: [UInt8] = []
-    records.reserveCapacity(payloads.reduce(0) { $0 + Journal.headerBytes + $1.count })
-    for payload in payloads {
-      let checksum = payload.withUnsafeBytes { CRC32C.checksum($0) }
-      withUnsafeBytes(of: UInt32(truncatingIfNeeded: payload.count).littleEndian) { records.append(contentsOf: $0) }
-      withUnsafeBytes(of: checksum.littleEndian) { records.append(contentsOf: $0) }
-      records.append(contentsOf: payload)
-    }
-    let bytes = records
+    let bytes = JournalFraming.bytes(of: payloads)
     return try state.withLock { (state) throws(StoreFailure) -> UInt64 in
       try appendLocked(bytes)
       state.appended += 1
@@ -88,31 +74,11 @@ final class Journal: Sendable {
     }
   }
 
-  /// The payloads of the complete records, and where they end.
-  static func read(_ bytes: [UInt8]) -> (payloads: [ArraySlice<UInt8>], validBytes: Int) {
-    var payloads: [ArraySlice<UInt8>] = []
-    var position = 0
-    while bytes.count - position >= headerBytes {
-      let length = Int(littleEndian(bytes[position..<position + 4]))
-      let start = position + headerBytes
-      guard length <= recordBytesMax, bytes.count - start >= length else { break }
-      let payload = bytes[start..<start + length]
-      guard payload.withUnsafeBytes({ CRC32C.checksum($0) }) == littleEndian(bytes[position + 4..<start]) else { break }
-      payloads.append(payload)
-      position = start + length
-    }
-    return (payloads, position)
-  }
-
   /// Reads a journal and cuts off what is torn.
   static func recover(_ file: FileDescriptor) throws(StoreFailure) -> [ArraySlice<UInt8>] {
     let bytes = try file.readAll(limit: fileBytesMax)
-    let (payloads, validBytes) = read(bytes)
+    let (payloads, validBytes) = JournalFraming.read(bytes)
     if validBytes < bytes.count { try file.truncate(to: UInt64(validBytes)) }
     return payloads
-  }
-
-  private static func littleEndian(_ bytes: ArraySlice<UInt8>) -> UInt32 {
-    bytes.reversed().reduce(0) { $0 << 8 | UInt32($1) }
   }
 }

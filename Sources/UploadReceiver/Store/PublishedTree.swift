@@ -44,7 +44,7 @@ struct PublishedTree: Sendable {
   /// Opens a directory, making what is missing.
   func makeFolder(_ path: Substring) throws(StoreFailure) -> Folder {
     var folder = Folder(directory: root, ancestors: [])
-    for component in path.split(separator: "/").map(String.init) {
+    for component in PublishedName.components(of: path) {
       let parent = folder.directory
       folder.ancestors.append(parent)
       if let present = try PublishedTree.openDirectoryIfPresent(component, in: parent) {
@@ -87,7 +87,7 @@ struct PublishedTree: Sendable {
   /// have come between the rename and that.
   func holds(_ name: String, inode: UInt64, sizeBytes: UInt64) throws(StoreFailure) -> Bool {
     guard PublishedName.validate(name) == nil else { return false }
-    var components = name.split(separator: "/").map(String.init)
+    var components = PublishedName.components(of: name)
     let last = components.removeLast()
     var directory = root
     var ancestors = [root]

@@ -1,4 +1,6 @@
 import FileModel
+import Promises
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -38,9 +40,8 @@ import Testing
     storeChunks(3, &harness)
     let commit = try #require(harness.commits.first)
     #expect(commit.chunks.map(\.token) == ["t0", "t1", "t2"])
-    #expect(
-      commit.chunks.map(\.digest)
-        == (0..<3).map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($0) * 1000) })
+    let digests: [ChunkDigest] = [0, 1000, 2000].map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0) }
+    #expect(commit.chunks.map(\.digest) == digests)
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
   }
@@ -82,7 +83,7 @@ import Testing
     #expect(harness.status(file.id)?.chunks.reused == 1)
   }
 
-  @Test func anotherName_needsAnotherSession() {
+  @Test(.promises("DE5")) func anotherName_needsAnotherSession() {
     var harness = started()
     var file = ImaginaryFile(1, "a.mov", size: 2000)
     harness.beginSending(file)
@@ -117,7 +118,7 @@ import Testing
     #expect(harness.commits.map(\.path) == [RelativePath("b.mov")])
   }
 
-  @Test func temporaryName_bindsTheNameThatItWillProbablyGet() {
+  @Test(.promises("DE5")) func temporaryName_bindsTheNameThatItWillProbablyGet() {
     var harness = started()
     var file = ImaginaryFile(1, "take.mov.part", size: 5000)
     harness.write(file)
@@ -132,7 +133,7 @@ import Testing
   }
 
   /// A multipart upload for each of many small files would be begun only to be ended.
-  @Test func openFile_getsASessionOnceItIsTooLargeForOneRequest() {
+  @Test(.promises("DE29")) func openFile_getsASessionOnceItIsTooLargeForOneRequest() {
     var harness = started()
     var file = ImaginaryFile(1, "a.mov", size: 0)
     harness.handle(file.opened)
@@ -162,7 +163,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  @Test func chunks_areAsLongAsTheDestinationWants_andAsFewAsItTakes() {
+  @Test(.promises("DE32")) func chunks_areAsLongAsTheDestinationWants_andAsFewAsItTakes() {
     var limits = ScheduleHarness.standardLimits
     limits.bufferBytes = 1 << 20
     var harness = ScheduleHarness(limits: limits) {

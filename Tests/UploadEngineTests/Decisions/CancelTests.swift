@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import OrderedCollections
 import Testing
 
 @testable import UploadEngine

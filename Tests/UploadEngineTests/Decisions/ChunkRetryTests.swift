@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -57,7 +59,7 @@ import Testing
     var harness = sending(file)
     harness.answerChunk(0, .chunkStored)
     harness.answerChunk(2, .chunkStored)
-    let held = [0, 2].reduce(into: [Int: [UInt8]]()) {
+    let held = [0, 2].reduce(into: LookupTable<Int, [UInt8]>()) {
       $0[$1] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($1) * 1000).sha256
     }
     for attempt in 1...7 {
@@ -100,7 +102,7 @@ import Testing
     #expect(!harness.chunkRequests.contains { $0.index == 0 })
   }
 
-  @Test func retryAfter_isNotUndercut() {
+  @Test(.promises("P94")) func retryAfter_isNotUndercut() {
     let file = ImaginaryFile(1, "a.mov", size: 2000)
     var harness = sending(file)
     harness.answerChunk(0, .refused(StepFailure(.tooEarly, "too early", retryAfter: .seconds(40))))
@@ -131,7 +133,7 @@ import Testing
     }
     harness.answer(.refused(StepFailure(.conflict, "other chunks"))) { $0.isCommit }
     harness.advance(by: .seconds(2))
-    var held: [Int: [UInt8]] = [:]
+    var held: LookupTable<Int, [UInt8]> = [:]
     for index in 0..<18 {
       held[index] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64(index) * 1000).sha256
     }
@@ -174,7 +176,7 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
-  @Test func chunks_travelCompressed_onlyOnceTheReceiverSaysThatItDecodes() {
+  @Test(.promises("P82")) func chunks_travelCompressed_onlyOnceTheReceiverSaysThatItDecodes() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)
     let file = ImaginaryFile(1, "a.mov", size: 20_000)

@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -24,7 +25,7 @@ import Testing
     }.first
   }
 
-  @Test func rows_areFewForFilesOfAnyLength_andFollowEachOther() {
+  @Test(.promises("DE51")) func rows_areFewForFilesOfAnyLength_andFollowEachOther() {
     var index = 0
     var count = 0
     while index < 50_000 {
@@ -42,7 +43,7 @@ import Testing
     #expect(ChunkRows.one.row(of: 7).contains(1_000_000))
   }
 
-  @Test func chunksOfOneUpload_goOneAfterAnother() {
+  @Test(.promises("DE59")) func chunksOfOneUpload_goOneAfterAnother() {
     var harness = harness(.one)
     harness.beginSending(ImaginaryFile(1, "a.mov", size: 2500))
     for index in 0..<3 {
@@ -64,7 +65,7 @@ import Testing
     #expect(harness.chunkRequests.map(\.index) == [0])
   }
 
-  @Test func rewrittenBytesOfOneUpload_beginItAnew_andSayWhy() {
+  @Test(.promises("DE4")) func rewrittenBytesOfOneUpload_beginItAnew_andSayWhy() {
     var harness = harness(.one)
     var file = ImaginaryFile(1, "a.mov", size: 3000)
     harness.beginSending(file)
@@ -93,7 +94,7 @@ import Testing
     }
   }
 
-  @Test func oneUpload_growsWithItsFileFromItsBeginning() {
+  @Test(.promises("DE43")) func oneUpload_growsWithItsFileFromItsBeginning() {
     var recording = growing()
     recording.write(0..<5500)
     #expect(recording.send() == [0, 1, 2, 3])
@@ -108,7 +109,7 @@ import Testing
     #expect(recording.harness.commits.map(\.sizeBytes) == [7500])
   }
 
-  @Test func rewrittenBytesOfAGrowingUpload_beginItAnew_untilItIsLeftForTheEnd() {
+  @Test(.promises("DE43")) func rewrittenBytesOfAGrowingUpload_beginItAnew_untilItIsLeftForTheEnd() {
     var recording = growing()
     recording.write(0..<5500)
     #expect(recording.send() == [0, 1, 2, 3])
@@ -134,7 +135,7 @@ import Testing
     #expect(recording.harness.commits.count == 1)
   }
 
-  @Test func rowsAreSentAtTheSameTime_andTheirChunksOneAfterAnother() {
+  @Test(.promises("DE2", "DE52")) func rowsAreSentAtTheSameTime_andTheirChunksOneAfterAnother() {
     var harness = harness(.growing)
     // 48 chunks of their own, and two rows of which the second is short.
     let file = ImaginaryFile(1, "a.mov", size: 53_500)
@@ -182,7 +183,7 @@ import Testing
     #expect(harness.commits.first?.chunks.suffix(5).map(\.token) == ["t0", "new", "new", "new", "new"])
   }
 
-  @Test func rewrittenBytesInARow_beginTheRowAnew() {
+  @Test(.promises("DE4")) func rewrittenBytesInARow_beginTheRowAnew() {
     var harness = harness(.growing)
     var file = ImaginaryFile(1, "a.mov", size: 52_000)
     harness.beginSending(file)
@@ -206,7 +207,7 @@ import Testing
     #expect(harness.commits.first?.chunks.map(\.token) == Array(repeating: "n", count: 52))
   }
 
-  @Test func whatTheServerCanDo_isLearnedFromItsAnswers() {
+  @Test(.promises("DE41")) func whatTheServerCanDo_isLearnedFromItsAnswers() {
     var harness = harness(.one)
     var abilities = harness.schedule.abilities
     abilities.rows = .growing
@@ -314,7 +315,7 @@ import Testing
     #expect(!harness.chunkRequests.isEmpty)
   }
 
-  @Test func aFileLargerThanTheDestinationTakes_failsBeforeItIsSent() {
+  @Test(.promises("DE8")) func aFileLargerThanTheDestinationTakes_failsBeforeItIsSent() {
     var harness = ScheduleHarness { $0.fileBytesMax = 2000 }
     harness.handle(.scanEnded)
     let file = ImaginaryFile(1, "a.mov", size: 2001)

@@ -1,5 +1,7 @@
 import FileModel
 import Integrity
+import Promises
+import ProtocolReference
 import Testing
 
 @testable import UploadEngine
@@ -14,7 +16,7 @@ import Testing
 
   private static func published(_ commit: SessionCommit) -> StepOutcome { ScheduleHarness.success(of: .commit(commit)) }
 
-  @Test func commit_goesOutBesideTheLastChunks_andNotBefore() throws {
+  @Test(.promises("P98")) func commit_goesOutBesideTheLastChunks_andNotBefore() throws {
     let file = ImaginaryFile(1, "a.mov", size: 20_000)
     var harness = sending(file)
     #expect(harness.commits.isEmpty, "chunks are still to be read")
@@ -26,9 +28,9 @@ import Testing
     harness.answerChunk(7, .chunkStored)
     let commit = try #require(harness.commits.first)
     #expect(harness.chunkRequests.count == 12)
-    let digests = (0..<20).map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0 * 1000) }
-    let proof = CommitProof(sessionID: "s", digests: digests)
-    #expect(commit.merkleRoot == proof.merkleRoot && commit.chainTip == proof.chainTip && commit.chunkCount == 20)
+    let digests = (0..<20).map { ScheduleHarness.digest(file: file.id, epoch: 1, offset: $0 * 1000).sha256 }
+    #expect(commit.merkleRoot == ProtocolReference.merkleRoot(digests) && commit.chunkCount == 20)
+    #expect(commit.chainTip == ProtocolReference.chainTip(sessionID: "s", digests))
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
   }
@@ -154,7 +156,7 @@ import Testing
   }
 
   /// Regression: the commit went on waiting, and published the file under the name that it no longer had.
-  @Test func renameWhileTheCommitWaitsForTheTail_publishesTheNewNameOnly() throws {
+  @Test(.promises("S76a")) func renameWhileTheCommitWaitsForTheTail_publishesTheNewNameOnly() throws {
     var file = ImaginaryFile(1, "a.mov", size: 3000)
     var harness = sending(file)
     let commit = try #require(harness.sent.first { $0.order.isCommit })

@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -12,7 +13,9 @@ import Testing
     return harness
   }
 
-  @Test(arguments: [0, 400, 3500] as [UInt64]) func ignoredFile_isNeverSentNorWaitedFor(size: UInt64) throws {
+  @Test(.promises("S38a"), arguments: [0, 400, 3500] as [UInt64]) func ignoredFile_isNeverSentNorWaitedFor(size: UInt64)
+    throws
+  {
     var harness = try Self.harness()
     let file = ImaginaryFile(1, "a.log", size: size)
     harness.handle(file.opened)
@@ -28,14 +31,14 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
   }
 
-  @Test func ignoredFileOfAnEarlierRun_staysIgnored() throws {
+  @Test(.promises("S38a")) func ignoredFileOfAnEarlierRun_staysIgnored() throws {
     var harness = try Self.harness()
     let file = ImaginaryFile(1, "day/a.log", size: 3500)
     harness.handle(file.found)
     #expect(harness.state(file.id) == .ignored && harness.sent.isEmpty)
   }
 
-  @Test(arguments: [true, false]) func renamedToAnotherName_isDelivered(isOpen: Bool) throws {
+  @Test(.promises("S38b"), arguments: [true, false]) func renamedToAnotherName_isDelivered(isOpen: Bool) throws {
     var harness = try Self.harness()
     var file = ImaginaryFile(1, "a.log", size: 3500)
     harness.handle(file.opened)
@@ -49,7 +52,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  @Test(arguments: 0..<12) func renamedToAnIgnoredName_isGivenUpAtEveryStep(steps: Int) throws {
+  @Test(.promises("S38c"), arguments: 0..<12) func renamedToAnIgnoredName_isGivenUpAtEveryStep(steps: Int) throws {
     var harness = try Self.harness()
     var file = ImaginaryFile(1, "a.mov", size: 3500)
     harness.handle(file.opened)
@@ -70,7 +73,7 @@ import Testing
     #expect(harness.state(file.id) == (isPublished ? .complete : .ignored))
   }
 
-  @Test func fileWithAnotherName_isDeliveredUnderThatOne() throws {
+  @Test(.promises("S38a")) func fileWithAnotherName_isDeliveredUnderThatOne() throws {
     var harness = try Self.harness()
     var file = ImaginaryFile(1, "a.log", size: 400)
     file.snapshot.names = [RelativePath("a.log"), RelativePath("a.mov")]

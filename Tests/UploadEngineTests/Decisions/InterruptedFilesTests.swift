@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -39,7 +40,7 @@ import Testing
     #expect(harness.schedule.takeSpoolOrders() == [accepted], "its mark in the spool has to go")
   }
 
-  @Test(arguments: all) func interruptedFile_isKeptBackAfterARestart(why: Interruption) throws {
+  @Test(.promises("S39b"), arguments: all) func interruptedFile_isKeptBackAfterARestart(why: Interruption) throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
     harness.write(Self.file(why))
@@ -99,7 +100,7 @@ import Testing
     #expect(harness.state(file.id) == .interrupted)
   }
 
-  @Test func laterRevisionThatIsWhole_isDelivered() throws {
+  @Test(.promises("S39f")) func laterRevisionThatIsWhole_isDelivered() throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
     harness.write(Self.file(.writerKilled(signal: 9)))
@@ -112,7 +113,7 @@ import Testing
     #expect(harness.state(whole.id) == .complete)
   }
 
-  @Test func failedWriteThatWasMadeGood_leavesNothing() throws {
+  @Test(.promises("S41c")) func failedWriteThatWasMadeGood_leavesNothing() throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
     let file = Self.file(nil)
@@ -124,7 +125,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  @Test func publishPolicy_deliversIt() throws {
+  @Test(.promises("S39c")) func publishPolicy_deliversIt() throws {
     var harness = try Self.harness(["*.mov interrupted=publish"])
     harness.handle(.scanEnded)
     harness.write(Self.file(.mountDied))
@@ -132,7 +133,7 @@ import Testing
     #expect(harness.state(Self.file(nil).id) == .complete)
   }
 
-  @Test func discardPolicy_removesItAndNothingElse() throws {
+  @Test(.promises("S39d")) func discardPolicy_removesItAndNothingElse() throws {
     var harness = try Self.harness(["*.mov interrupted=discard"])
     harness.handle(.scanEnded)
     let whole = ImaginaryFile(2, "whole.mov", size: 10)

@@ -1,3 +1,5 @@
+import Promises
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -11,17 +13,17 @@ import Testing
       sessions: sessions.map { SessionPage.Session(id: $0.0, begunAtSeconds: $0.1) }, next: next)
   }
 
-  private func plan(_ candidates: [String], inUse: Set<String> = [], _ pages: [SessionPage]) -> LeftoverPlan {
+  private func plan(_ candidates: [String], inUse: LookupSet<String> = [], _ pages: [SessionPage]) -> LeftoverPlan {
     LeftoverPlan(candidates: candidates, inUse: inUse, pages: pages, atSeconds: Self.now)
   }
 
-  @Test func onlyWhatBeganHere_isEnded_howeverOldOthersAre() {
+  @Test(.promises("DE35")) func onlyWhatBeganHere_isEnded_howeverOldOthersAre() {
     let plan = plan(["ours"], [page([("ours", 5), ("theirs", 5), ("young", Self.weekAgo), ("unknown", nil)])])
     #expect(plan.ended == ["ours"])
     #expect(plan.strangers == 1)
   }
 
-  @Test func whatIsInUse_isLeftAlone_andIsNoStranger() {
+  @Test(.promises("DE34")) func whatIsInUse_isLeftAlone_andIsNoStranger() {
     let plan = plan(["ours"], inUse: ["ours", "renewed"], [page([("ours", 5), ("renewed", 5)])])
     #expect(plan.ended.isEmpty)
     #expect(plan.strangers == 0)
@@ -42,9 +44,11 @@ import Testing
     #expect(plan.strangers == 0)
   }
 
-  @Test(arguments: [
-    [], [SessionPage(sessions: [], next: "a")], [SessionPage(sessions: [], next: "a"), SessionPage(sessions: [])],
-  ])
+  @Test(
+    .promises("DE36"),
+    arguments: [
+      [], [SessionPage(sessions: [], next: "a")], [SessionPage(sessions: [], next: "a"), SessionPage(sessions: [])],
+    ])
   func withoutAWholeList_theServerIsToldInAnyCase(pages: [SessionPage]) {
     #expect(plan(["a", "b"], pages).ended == ["a", "b"])
     #expect(plan(["a", "b"], pages).gone.isEmpty)

@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -18,7 +19,7 @@ import Testing
     }
   }
 
-  @Test func retryAfter_isNeverUndercut_norBelievedWithoutBound() {
+  @Test(.promises("P94")) func retryAfter_isNeverUndercut_norBelievedWithoutBound() {
     let policy = RetryPolicy()
     var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
     #expect(policy.delay(after: nil, retryAfter: .seconds(40), using: &random) == .seconds(40))
@@ -81,7 +82,7 @@ import Testing
     #expect(found.map { String(decoding: $0, as: UTF8.self) } == final)
   }
 
-  @Test func patternsOfTheUser_areTemporaryByPathAndName() throws {
+  @Test(.promises("S62b")) func patternsOfTheUser_areTemporaryByPathAndName() throws {
     var rule = TemporaryNameRule.standard
     rule.patterns = [try Glob("*.writing"), try Glob("incoming/**")]
     #expect(rule.matches(RelativePath("day/a.writing")) && rule.matches(RelativePath("incoming/a/b.mov")))
@@ -118,47 +119,5 @@ import Testing
     #expect(abs(meter.rate(at: now) - 1_000_000) < 50_000)
     #expect(meter.rate(at: now + .seconds(3)) < 500_000)
     #expect(meter.rate(at: now + .seconds(120)) == 0)
-  }
-}
-
-@Suite struct UploadConstantsTests {
-  /// The table of the specification's section B.
-  @Test func table() {
-    #expect(UploadConstants.maxParallelChunkUploads == 12)
-    #expect(UploadConstants.parallelRampUpDelay == .milliseconds(10))
-    #expect(UploadConstants.parallelismAdjustInterval == .milliseconds(1500))
-    #expect(UploadConstants.prefetchDepth == 3)
-    #expect(UploadConstants.bufferPoolSize == 15)
-    #expect(UploadConstants.chunkBytesMin == 262_144)
-    #expect(UploadConstants.chunkBytesDefault == 4_194_304)
-    #expect(UploadConstants.chunkBytesMax == 33_554_432)
-    #expect(UploadConstants.hashBlockBytes == 131_072)
-    #expect(UploadConstants.mmapWholeFileBytes == 536_870_912)
-    #expect(UploadConstants.mmapWindowBytes == 67_108_864)
-    #expect(UploadConstants.mmapSlidingFileBytes == 4_294_967_296)
-    #expect(UploadConstants.mmapSlidingWindowBytes == 33_554_432)
-    #expect(UploadConstants.mmapWillNeedBytes == 4_194_304)
-    #expect(UploadConstants.pageCacheFileBytes == 268_435_456)
-    #expect(UploadConstants.compressionSampleBytes == 32_768)
-    #expect(UploadConstants.compressionSampleStride == 5_242_880)
-    #expect(UploadConstants.compressionBenefitThreshold == 0.1)
-    #expect(UploadConstants.chunkTimeoutBase == .seconds(30))
-    #expect(UploadConstants.chunkTimeoutMin == .seconds(10))
-    #expect(UploadConstants.connectionTimeout == .seconds(5))
-    #expect(UploadConstants.stallDetection == .seconds(5))
-    #expect(UploadConstants.stallBytesPerSecond == 8192)
-    #expect(UploadConstants.requestIdleTimeout == .seconds(20))
-    #expect(UploadConstants.resourceTimeout == .seconds(7200))
-    #expect(UploadConstants.retryBaseDelay == .milliseconds(500))
-    #expect(UploadConstants.retryMaxDelay == .seconds(15))
-    #expect(UploadConstants.chunkMaxRetries == 7)
-    #expect(UploadConstants.resumeCheckpointInterval == 10)
-    #expect(UploadConstants.sessionMaxAge == .seconds(604_800))
-    #expect(UploadConstants.progressInterval == .milliseconds(33))
-    #expect(UploadConstants.fileBytesMax == 100_000_000_000)
-    #expect(UploadConstants.keepAliveInterval == .seconds(15))
-    #expect(UploadConstants.tlsSessionMaxAge == .seconds(3600))
-    #expect(UploadConstants.diskHeadroomBytes == 5_000_000)
-    #expect(UploadConstants.diskMarginBytes == 200_000_000)
   }
 }

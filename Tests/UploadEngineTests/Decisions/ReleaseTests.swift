@@ -1,4 +1,6 @@
 import FileModel
+import Lookup
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -19,7 +21,7 @@ import Testing
     return recording
   }
 
-  @Test func nothingIsGivenUpBeforeTheServersDiskAndTheRecordHaveIt() {
+  @Test(.promises("S70b")) func nothingIsGivenUpBeforeTheServersDiskAndTheRecordHaveIt() {
     var recording = recorded()
     #expect(recording.candidates() == [])
     #expect(recording.harness.sent.contains { $0.order.isSecuring })
@@ -30,7 +32,7 @@ import Testing
     #expect(recording.candidates() == [], "nothing is named twice")
   }
 
-  @Test func aServerThatDoesNotSayThatItIsOnItsDiskReleasesNothing() {
+  @Test(.promises("S70b", "P36")) func aServerThatDoesNotSayThatItIsOnItsDiskReleasesNothing() {
     var recording = recorded()
     _ = recording.candidates()
     recording.harness.answer(.held(digests: recording.digests([1, 2, 3]))) { $0.isSecuring }
@@ -42,7 +44,7 @@ import Testing
     #expect(recording.harness.sent.contains { $0.order.isSecuring })
   }
 
-  @Test func whatWasWrittenAgainStays() {
+  @Test(.promises("S70b")) func whatWasWrittenAgainStays() {
     var recording = recorded()
     _ = recording.candidates()
     recording.write(2100..<2200)
@@ -61,14 +63,14 @@ import Testing
     #expect(recording.candidates(bytesMax: 1) == [3])
   }
 
-  @Test func withoutTheRuleNothingIsGivenUpOrAskedFor() {
+  @Test(.promises("S70a")) func withoutTheRuleNothingIsGivenUpOrAskedFor() {
     var recording = recorded(ScheduleHarness.standardLimits)
     #expect(recording.candidates() == [])
     #expect(!recording.harness.sent.contains { $0.order.isSecuring })
     #expect(!recording.harness.schedule.mayRelease)
   }
 
-  @Test func atTheCloseTheServersDigestsStandForWhatIsGone_andTheLocalRestGoes() {
+  @Test(.promises("S70d", "S72a")) func atTheCloseTheServersDigestsStandForWhatIsGone_andTheLocalRestGoes() {
     var recording = recorded()
     recording.giveUp([1, 2, 3, 4, 5])
     // The filesystem could not follow it to its end, so that everything is to be read.
@@ -84,7 +86,7 @@ import Testing
     #expect(orders == [.discard(whole)])
   }
 
-  @Test func aServerThatNoLongerHasItIsFinal_andNothingIsPublished() throws {
+  @Test(.promises("S72c")) func aServerThatNoLongerHasItIsFinal_andNothingIsPublished() throws {
     var recording = recorded()
     recording.giveUp([1, 2, 3])
     recording.harness.handle(recording.file.settled)
@@ -97,7 +99,7 @@ import Testing
     #expect(recording.harness.commits.isEmpty)
   }
 
-  @Test func cancelledOrIgnored_theSessionThatHoldsTheRestIsKept() {
+  @Test(.promises("S72b")) func cancelledOrIgnored_theSessionThatHoldsTheRestIsKept() {
     var recording = recorded()
     recording.giveUp([1, 2, 3])
     recording.harness.apply { $0.cancel(recording.file.id, at: $1) }
@@ -107,6 +109,34 @@ import Testing
     recording.harness.handle(.removed(recording.file.id))
     recording.harness.advance(by: .seconds(10))
     #expect(recording.harness.sent.contains { $0.order.isAbort }, "removed, nobody wants it any more")
+  }
+
+  @Test(.promises("S72d"), arguments: [true, false])
+  func changedOrRenamedBeforeItsRestGoes_itFails_andWhatWasDeliveredStays(isRenamed: Bool) throws {
+    var recording = recorded()
+    recording.giveUp([1, 2, 3])
+    recording.harness.handle(recording.file.settled)
+    recording.answerReads(released: [1, 2, 3])
+    recording.harness.succeed()
+    #expect(recording.harness.state(recording.file.id) == .complete)
+    let published = recording.harness.commits.count
+    if isRenamed {
+      recording.rename(to: "new.mov")
+    } else {
+      recording.write(0..<10)
+      let id = recording.file.id
+      recording.harness.apply { schedule, _ in _ = schedule.contentWillChange(id) }
+      recording.harness.handle(recording.file.changed)
+      recording.harness.handle(recording.file.settled)
+    }
+    for _ in 0..<3 {
+      recording.answerReads(released: [1, 2, 3])
+      recording.harness.advance(by: .seconds(1))
+      recording.harness.openSession()
+    }
+    let status = try #require(recording.harness.status(recording.file.id))
+    #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
+    #expect(recording.harness.commits.count == published, "nothing else is published")
   }
 
   @Test func statusSaysWhereItIs() {
@@ -124,9 +154,9 @@ extension Recording {
     return found.flatMap { $0.chunks.map(\.index) }
   }
 
-  fileprivate func digests(_ indices: [Int]) -> [Int: [UInt8]] {
+  fileprivate func digests(_ indices: [Int]) -> LookupTable<Int, [UInt8]> {
     let held = harness.schedule.files[file.id]?.session?.held.acknowledged ?? [:]
-    return held.filter { indices.contains($0.key) }.mapValues(\.sha256)
+    return held.filter { index, _ in indices.contains(index) }.mapValues(\.sha256)
   }
 
   fileprivate mutating func secure(_ indices: [Int]) {
@@ -136,7 +166,10 @@ extension Recording {
 
   /// The record is written as it is now.
   fileprivate mutating func saveRecord() {
-    guard let mark = harness.schedule.resumeSnapshot(of: file.id, since: nil)?.mark else { return }
+    guard let mark = harness.schedule.resumeSnapshot(of: file.id, since: nil)?.mark else {
+      Issue.record("there is no record to write")
+      return
+    }
     harness.apply { schedule, _ in schedule.resumeSaved(file.id, mark) }
   }
 

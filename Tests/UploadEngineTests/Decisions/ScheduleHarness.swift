@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -84,6 +85,8 @@ struct ScheduleHarness {
           endpoints[order.id] = order.endpoint
           if order.opensConnection { connectingAnew.insert(order.id) }
         }
+      case .report(.notSent(_, let path)):
+        Issue.record("a chunk of \(path.displayText) was chosen and not sent")
       default:
         others.append(action)
       }
@@ -252,13 +255,6 @@ struct ScheduleHarness {
       if case .chunk(_, let index, let digest, _, _) = request.order { return (index, digest) }
       return nil
     }
-  }
-}
-
-extension CommitProof {
-  init(sessionID: String, digests: [ChunkDigest]) {
-    self.init(sessionID: sessionID)
-    for digest in digests { append(digest) }
   }
 }
 

@@ -34,7 +34,10 @@ import Testing
 
   /// The file that went alone has arrived.
   private func answerFirst(_ harness: inout ScheduleHarness) {
-    guard let first = harness.sent.first(where: { $0.order.carriesChunk }) else { return }
+    guard let first = harness.sent.first(where: { $0.order.carriesChunk }) else {
+      Issue.record("no file is under way")
+      return
+    }
     harness.answer(ScheduleHarness.success(of: first.order)) { $0 == first.order }
   }
 

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Testing
 
 @testable import UploadEngine

@@ -1,4 +1,6 @@
 import FileModel
+import Promises
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -66,7 +68,7 @@ import Testing
     #expect(streams(harness).map(\.order.path.displayText) == ["b.mov"])
   }
 
-  @Test func somePlacesAreLeftToSmallerFiles() {
+  @Test(.promises("DE2")) func somePlacesAreLeftToSmallerFiles() {
     var harness = harness()
     for number in 1...20 {
       harness.handle(ImaginaryFile(UInt64(number), "\(number).mov", size: Self.large).settled)
@@ -77,10 +79,10 @@ import Testing
     #expect(harness.sent.count == 10)
   }
 
-  @Test func whatTheNetworkTook_isShown() {
+  @Test(.promises("DE80")) func whatTheNetworkTook_isShown() throws {
     var harness = harness()
     harness.handle(file.settled)
-    guard let request = streams(harness).first?.id else { return }
+    let request = try #require(streams(harness).first).id
     harness.apply { $0.progressed([request: 400_000], at: $1) }
     #expect(harness.status(file.id)?.acknowledgedBytes == 400_000)
     harness.apply { $0.progressed([request: Self.large + 500], at: $1) }
@@ -89,7 +91,7 @@ import Testing
     #expect(harness.status(file.id)?.acknowledgedBytes == 0)
   }
 
-  @Test func aFileAboveTheKnownLimit_isNotSent() {
+  @Test(.promises("DE86")) func aFileAboveTheKnownLimit_isNotSent() {
     var harness = harness { $0.fileBytesMax = 999 }
     harness.handle(ImaginaryFile(1, "large", size: 1000).settled)
     harness.handle(ImaginaryFile(2, "fits", size: 999).settled)
@@ -98,7 +100,7 @@ import Testing
     #expect(harness.reads.map(\.byteCount) == [999])
   }
 
-  @Test func anEndThatIsNotKnown_isNotTriedAgainByItself() {
+  @Test(.promises("DE83")) func anEndThatIsNotKnown_isNotTriedAgainByItself() {
     var harness = harness()
     harness.handle(file.settled)
     harness.answer(.refused(StepFailure(.unclearEnd, "unclear"))) { $0.isWholeFile }
@@ -108,15 +110,19 @@ import Testing
     #expect(streams(harness).count == 1)
   }
 
-  @Test func aServerThatTakesItsTimeForTheAnswer_isLeftAlone() {
+  /// Two minutes for its answer, and one without progress, as for any request.
+  @Test func aServerThatTakesItsTimeForTheAnswer_isLeftAlone_andNotForEver() throws {
     var harness = harness()
     harness.handle(file.settled)
-    guard let request = streams(harness).first?.id else { return }
-    for _ in 0..<500 {
+    let request = try #require(streams(harness).first).id
+    let takenAt = harness.now.monotonic
+    while harness.cancelled.isEmpty, harness.now.monotonic - takenAt < .seconds(600) {
       harness.apply { $0.progressed([request: Self.large], at: $1) }
       harness.advance(by: .milliseconds(200))
     }
-    #expect(harness.cancelled.isEmpty)
+    #expect(Set(harness.cancelled) == [request])
+    let patience = harness.now.monotonic - takenAt
+    #expect(patience >= .seconds(180) && patience < .seconds(182))
   }
 
   @Test func aBodyThatCannotBeRead_isNotTheDestinationsFault() {
@@ -131,7 +137,7 @@ import Testing
 
   // MARK: - Files that should be published once
 
-  @Test(arguments: [true, false])
+  @Test(.promises("DE84"), arguments: [true, false])
   func whatACrashInterrupts_isHeld_whereItShouldBePublishedOnce(publishesOnce: Bool) throws {
     var harness = harness { $0.publishesOnce = publishesOnce ? .wholeFiles : .nothing }
     harness.handle(file.settled)
@@ -151,7 +157,7 @@ import Testing
   }
 
   /// What a commit has published can be asked for, unless everything is to be published once.
-  @Test(arguments: [PublishedOnce.nothing, .wholeFiles, .everything])
+  @Test(.promises("DE58"), arguments: [PublishedOnce.nothing, .wholeFiles, .everything])
   func commitThatACrashInterrupts_isHeldOnlyWhereNobodyCanAsk(once: PublishedOnce) throws {
     var harness = ScheduleHarness { $0.publishesOnce = once }
     harness.handle(.scanEnded)
@@ -163,7 +169,7 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  @Test func aRequestWhoseEndIsKnown_leavesNoDoubt() {
+  @Test(.promises("DE81")) func aRequestWhoseEndIsKnown_leavesNoDoubt() {
     var harness = harness { $0.publishesOnce = .wholeFiles }
     harness.handle(file.settled)
     harness.record()

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -112,7 +113,7 @@ import Testing
     #expect(harness.others.contains { if case .report(.stuck) = $0 { true } else { false } })
     while harness.answer(StepFailure.connection(.cancelled), where: { $0.isChunk }) != nil {}
     harness.advance(by: .seconds(1))
-    let held = [0: ScheduleHarness.digest(file: file.id, epoch: 1, offset: 0).sha256]
+    let held: LookupTable = [0: ScheduleHarness.digest(file: file.id, epoch: 1, offset: 0).sha256]
     let query = harness.sent.first { $0.order.isQuery }
     #expect(query.map { harness.connectingAnew.contains($0.id) } == true)
     #expect(harness.answer(.held(digests: held)) { $0.isQuery } != nil)

@@ -1,5 +1,8 @@
 import FileModel
+import Promises
 import Synchronization
+import Lookup
+import OrderedCollections
 import Testing
 
 @testable import UploadEngine
@@ -46,7 +49,7 @@ import Testing
     return harness
   }
 
-  @Test func delivery_isKnownOnceItsReceiptIsDurable() throws {
+  @Test(.promises("S42a")) func delivery_isKnownOnceItsReceiptIsDurable() throws {
     var harness = try harness()
     let file = ImaginaryFile(1, "a.mov", size: 3500, epoch: 4)
     harness.write(file)
@@ -58,7 +61,7 @@ import Testing
     #expect(harness.schedule.deliveryOutcome(of: file.id) == nil, "it is about to be another content")
   }
 
-  @Test func whatWillNotComeByItself_isKnownAtOnce() throws {
+  @Test(.promises("S42b", "S42e")) func whatWillNotComeByItself_isKnownAtOnce() throws {
     var harness = try harness(["*.log upload=never"])
     for (number, name, expected) in [
       (1, "a.log", DeliveryOutcome.notToBeDelivered), (2, "a.part", .notToBeDelivered), (3, "a.mov", .failed),
@@ -71,7 +74,7 @@ import Testing
     #expect(harness.schedule.deliveryOutcome(of: FileID(high: 9, low: 9))?.outcome == .failed)
   }
 
-  @Test func fileThatWasSettledWhileItWasOpen_isOpenAgainAtItsNextChange() throws {
+  @Test(.promises("S43")) func fileThatWasSettledWhileItWasOpen_isOpenAgainAtItsNextChange() throws {
     var harness = try harness()
     let file = ImaginaryFile(1, "a.mov", size: 3500)
     harness.write(file)

@@ -1,8 +1,9 @@
 import FileModel
 import Glibc
-import Integrity
 import Logging
+import Lookup
 import Synchronization
+import Testing
 
 @testable import UploadEngine
 
@@ -65,78 +66,6 @@ struct LabelledDestination: Destination {
     return request
   }
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome { server.outcome(of: step) }
-}
-
-/// A receiver in memory that keeps the rules: it refuses wrong digests, unknown sessions and wrong proofs.
-final class MemoryServer: Sendable {
-  struct State: Sendable {
-    var steps: [UploadStep] = []
-    var sessions: [String: [Int: ([UInt8], [UInt8])]] = [:]
-    var published: [String: [UInt8]] = [:]
-    var chunkRequests = 0
-    var isRefusing: StepFailure?
-    var wantsNewConnections = false
-  }
-  let state = Mutex(State())
-
-  func keep(_ step: UploadStep) -> Int {
-    state.withLock {
-      $0.steps.append(step)
-      return $0.steps.count - 1
-    }
-  }
-
-  func outcome(of step: UploadStep) -> StepOutcome {
-    state.withLock { state in
-      if let failure = state.isRefusing { return .refused(failure) }
-      switch step {
-      case .prewarm: return .warmed
-      case .openSession(let opening):
-        let id = "session-\(state.sessions.count)"
-        state.sessions[id] = [:]
-        return .sessionOpened(id: id, chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
-      case .querySession(let session), .secureSession(let session):
-        guard let held = state.sessions[session.id] else { return .refused(StepFailure(.sessionGone, "gone")) }
-        return .held(digests: held.mapValues { $0.1 })
-      case .sendChunk(let chunk):
-        state.chunkRequests += 1
-        let bytes = Array(chunk.body.bytes)
-        guard sha256(bytes) == chunk.digest.sha256, state.sessions[chunk.session.id] != nil else {
-          return .refused(StepFailure(.digestMismatch, "damaged"))
-        }
-        state.sessions[chunk.session.id]?[chunk.index] = (bytes, chunk.digest.sha256)
-        return .chunkStored
-      case .commit(let commit):
-        guard let chunks = state.sessions[commit.session.id] else {
-          return .refused(StepFailure(.sessionGone, "gone"))
-        }
-        let ordered = (0..<commit.chunkCount).compactMap { chunks[$0] }
-        let digests = ordered.map { ChunkDigest(sha256: $0.1, crc32c: 0) }
-        guard CommitProof(sessionID: commit.session.id, digests: digests).merkleRoot == commit.merkleRoot else {
-          return .incomplete(missing: Array(0..<commit.chunkCount))
-        }
-        state.sessions[commit.session.id] = nil
-        return publish(&state, commit.path, ordered.flatMap { $0.0 })
-      case .abort(let session):
-        state.sessions[session.id] = nil
-        return .ended
-      case .sendWholeFile(let whole):
-        let bytes = whole.body.map { Array($0.bytes) } ?? []
-        guard sha256(bytes) == whole.digest.sha256 else { return .refused(StepFailure(.digestMismatch, "damaged")) }
-        return publish(&state, whole.path, bytes)
-      case .sendBundle: return .refused(StepFailure(.badRequest, "bundles were not offered"))
-      }
-    }
-  }
-
-  private func publish(_ state: inout State, _ path: RelativePath, _ bytes: [UInt8]) -> StepOutcome {
-    state.published[path.displayText] = bytes
-    let zeros = String(repeating: "0", count: 64)
-    return .published(
-      Receipt(
-        id: "r\(state.published.count)", name: path.displayText, sizeBytes: UInt64(bytes.count), merkleRoot: zeros,
-        chainTip: zeros, publishedAtMilliseconds: 0))
-  }
 }
 
 /// Completes each request in order on a thread of its own; after a number of requests it falls silent, as a dead line
@@ -258,6 +187,7 @@ final class EngineBench {
     transport.stop()
     engine.stop()
     catalog.close()
+    #expect(server.state.withLock { $0.mismatches }.isEmpty)
   }
 
   static func temporaryDirectory() -> String {

@@ -1,5 +1,6 @@
 import FileModel
 import Glibc
+import Promises
 import Synchronization
 import Testing
 
@@ -59,7 +60,7 @@ import Testing
     main.waits { _ in group.status(of: file)?.state == state }
   }
 
-  @Test func aFile_goesWhereRulesSay_withAReceiptFromEach() throws {
+  @Test(.promises("S74a", "S74b", "DE12")) func aFile_goesWhereRulesSay_withAReceiptFromEach() throws {
     start()
     defer { stop() }
     _ = write("a.mov")
@@ -71,7 +72,7 @@ import Testing
     #expect(archive.server.state.withLock { $0.published["a.mov"] } == [1, 2, 3])
   }
 
-  @Test func aFileForOneOfThem_isNothingToTheOther() throws {
+  @Test(.promises("S74a")) func aFileForOneOfThem_isNothingToTheOther() throws {
     start()
     defer { stop() }
     _ = write("a.raw")
@@ -82,7 +83,7 @@ import Testing
     #expect(main.engine.status(of: file)?.state == .ignored)
   }
 
-  @Test func theLocalCopy_mayGo_onlyWhenBothHaveIt() {
+  @Test(.promises("S75b")) func theLocalCopy_mayGo_onlyWhenBothHaveIt() {
     archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
     start()
     defer { stop() }
@@ -109,7 +110,7 @@ import Testing
     #expect(group.status(of: file)?.state == .complete)
   }
 
-  @Test func whoeverWaits_isTold_whenTheLastOneHasIt() {
+  @Test(.promises("S75c")) func waitingCall_isAnswered_whenTheLastOneHasIt() {
     archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
     start()
     defer { stop() }

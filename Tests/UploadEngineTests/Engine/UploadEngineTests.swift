@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Synchronization
 import Testing
 
@@ -128,7 +129,7 @@ import Testing
     first.engine.handle(.settled(snapshot))
     #expect(first.waits { ($0.engine.status(of: id)?.chunks.done ?? 0) == 12 })
     first.stop()
-    let heldBefore = server.state.withLock { $0.sessions["session-0"]?.count ?? 0 }
+    let heldBefore = server.state.withLock { $0.sessions["session-0"]?.chunks.count ?? 0 }
     let sentBefore = server.state.withLock { $0.chunkRequests }
     #expect(heldBefore == 12)
 
@@ -144,7 +145,7 @@ import Testing
 
   /// H7: the mount is there before the catalog is read. What is reported until then keeps its order, no receipt outlives
   /// the content that it is of, and what was delivered is not delivered again.
-  @Test func whatIsReportedBeforeTheCatalogIsRead_waitsForIt() throws {
+  @Test(.promises("S35b")) func whatIsReportedBeforeTheCatalogIsRead_waitsForIt() throws {
     let directory = EngineBench.temporaryDirectory()
     let files = MemoryFiles()
     let server = MemoryServer()
@@ -226,7 +227,7 @@ import Testing
     available.withLock { $0 = .max }
   }
 
-  @Test func changeOfADeliveredFile_isDurableBeforeItHappens() throws {
+  @Test(.promises("S34a")) func changeOfADeliveredFile_isDurableBeforeItHappens() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
     let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files)

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -62,7 +63,7 @@ import Testing
     #expect(counters.snapshot.blocksMapped == 1, "the buffer, and no room to compress into")
   }
 
-  @Test func aReceiverThatTakesNoLZ4_getsPlainBytes() throws {
+  @Test(.promises("P82")) func aReceiverThatTakesNoLZ4_getsPlainBytes() throws {
     let bytes = Self.text(Self.chunkBytes)
     try expectPlain(read(bytes, mayCompress: false), bytes)
   }

@@ -253,6 +253,8 @@ import Testing
           let id = FileID(text)
         {
           documents.append(id)
+        } else {
+          Issue.record("round \(round): \(path.displayText) is no document")
         }
       default: Issue.record("round \(round): \(path.displayText) is listed and not there")
       }

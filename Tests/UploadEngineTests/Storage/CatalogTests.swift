@@ -1,5 +1,6 @@
 import FileModel
 import GRDB
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -318,7 +319,8 @@ import Testing
     }
     try catalog.upsert((0..<5).map { entry($0 * 4000, .failed) })
     let entries = try catalog.loadAll()
-    #expect(Set(entries.filter { $0.state == .failed }.map(\.id.low)) == [0, 4000, 8000, 12000, 16000])
+    let failed: [UInt64] = entries.filter { $0.state == .failed }.map(\.id.low).sorted()
+    #expect(failed == [0, 4000, 8000, 12000, 16000])
     let warning = try #require(catalog.openedDamaged)
     #expect(warning.contains("damaged-1"))
     catalog.close()

@@ -88,4 +88,35 @@ import Testing
     }
     #expect(record.acknowledged.map(\.index) == [0, 1])
   }
+
+  /// As the simulation's journal does: an order that came from hashing would differ from run to run.
+  @Test func work_isDone_inTheOrderInWhichItWasAskedFor() {
+    let ids = (1...64).map { FileID(high: $0 &* 0x9e37_79b9_7f4a_7c15, low: $0) }
+    let measured = Mutex<[FileID]>([])
+    let written = Mutex<[FileID]>([])
+    let saves = Mutex<[FileID]>([])
+    for id in ids {
+      journal.measure(id)
+      journal.record(id, isAwaited: false)
+      journal.saveResume(id)
+    }
+    // What a caller waits for comes first.
+    journal.record(ids[9], isAwaited: true)
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntries: { ids in
+          written.withLock { $0 = ids }
+          return []
+        },
+        resumeSnapshot: { id, _ in
+          saves.withLock { $0.append(id) }
+          return nil
+        }, resumeSaved: { _, _ in }, recorded: { _ in },
+        measure: { id in measured.withLock { $0.append(id) } }, tick: {}))
+    journal.stop()
+    #expect(measured.withLock { $0 } == ids)
+    #expect(saves.withLock { $0 } == ids)
+    let rest = ids.dropLast().filter { $0 != ids[9] }
+    #expect(written.withLock { $0 } == [ids[9]] + rest.prefix(9) + [ids[63]] + rest.dropFirst(9))
+  }
 }

@@ -1,6 +1,8 @@
 import FileModel
 import Glibc
 import Integrity
+import Lookup
+import ProtocolReference
 import Testing
 
 @testable import UploadEngine
@@ -196,7 +198,7 @@ import Testing
         return
       }
       // From nothing, not from what the other has kept up to date.
-      let fresh = HeldChunks(acknowledged: held.acknowledged.map { .init(index: $0.key, digest: $0.value) })
+      let fresh = HeldChunks(acknowledged: held.acknowledged.sorted().map { .init(index: $0.key, digest: $0.value) })
       var expected = Self.snapshot(of: fresh, since: nil).record
       expected.acknowledged.sort { $0.index < $1.index }
       #expect(record == expected, "seed \(seed), step \(step)")
@@ -209,8 +211,10 @@ import Testing
     switch Int.random(in: 0..<20, using: &random) {
     case 0: held.remove(index)
     case 1:
-      var digests: [Int: [UInt8]] = [:]
-      for (index, digest) in held.acknowledged where Bool.random(using: &random) { digests[index] = digest.sha256 }
+      var digests: LookupTable<Int, [UInt8]> = [:]
+      for (index, digest) in held.acknowledged.sorted() where Bool.random(using: &random) {
+        digests[index] = digest.sha256
+      }
       held.replace(with: digests)
     default: held.acknowledge(ResumeFixture.digest(step % 3), at: index)
     }
@@ -223,7 +227,9 @@ import Testing
     record.merkle = commitment.merkle
     record.chainTip = commitment.chainTip
     record.contiguousCount = commitment.contiguousCount
-    if changes == nil { record.acknowledged = held.acknowledged.map { .init(index: $0.key, digest: $0.value) } }
+    if changes == nil {
+      record.acknowledged = held.acknowledged.sorted().map { .init(index: $0.key, digest: $0.value) }
+    }
     return ResumeSnapshot(
       record: record, changes: changes, mark: .init(sessionID: record.sessionID, changeCount: held.changeCount))
   }
@@ -244,15 +250,10 @@ import Testing
     for index in [1, 0, 3] { held.acknowledge(ResumeFixture.digest(index), at: index) }
     held.acknowledge(ResumeFixture.digest(9), at: 0)
     held.acknowledge(ResumeFixture.digest(2), at: 2)
-    var tree = MerkleTree()
-    var chain = CommitmentChain(sessionID: "b")
-    for number in [9, 1, 2, 3] {
-      tree.append(ResumeFixture.sha256Digest(number))
-      chain.extend(with: ResumeFixture.sha256Digest(number))
-    }
+    let digests = [9, 1, 2, 3].map { ResumeFixture.sha256Digest($0).bytes }
     let commitment = held.commitment(sessionID: "b")
-    #expect(commitment.merkle.root(leafCount: 4)?.bytes == tree.root)
-    #expect(commitment.chainTip == chain.tip)
+    #expect(commitment.merkle.root(leafCount: 4)?.bytes == ProtocolReference.merkleRoot(digests))
+    #expect(commitment.chainTip == ProtocolReference.chainTip(sessionID: "b", digests))
     #expect(commitment.contiguousCount == 4)
   }
 }

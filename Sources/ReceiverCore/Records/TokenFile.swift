@@ -1,0 +1,62 @@
+import ChunkProtocol
+import Lookup
+
+/// A token file that cannot be used.
+public struct TokenFileError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The line, from 1; 0 for the file as a whole.
+  public var line: Int
+  /// What is wrong with it; holds no token.
+  public var reason: String
+
+  /// Line and reason, for people.
+  public var description: String { line > 0 ? "line \(line): \(reason)" : reason }
+}
+
+/// The file of tokens: one `ROOT TOKEN [quota=BYTES]` a line, `#` begins a comment.
+public enum TokenFile {
+  /// Reads the text of a token file; relative roots are below `base`.
+  public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
+    var credentials: [Credential] = []
+    var tokens: LookupSet<String> = []
+    for (position, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+      .enumerated()
+    {
+      let content = line.prefix { $0 != "#" }
+      let words = content.split(whereSeparator: \.isWhitespace).map(String.init)
+      guard !words.isEmpty else { continue }
+      let credential = try credential(words, base: base, line: position + 1)
+      guard tokens.insert(credential.token ?? "").inserted else {
+        throw TokenFileError(line: position + 1, reason: "this token stands in the file twice")
+      }
+      credentials.append(credential)
+    }
+    guard !credentials.isEmpty else { throw TokenFileError(line: 0, reason: "the file holds no credential") }
+    return credentials
+  }
+
+  private static func credential(_ words: [String], base: String, line: Int) throws(TokenFileError) -> Credential {
+    guard words.count >= 2, words.count <= 3 else {
+      throw TokenFileError(line: line, reason: "expected: ROOT TOKEN [quota=BYTES]")
+    }
+    let root = words[0]
+    guard !PublishedName.components(of: root).contains("..") else {
+      throw TokenFileError(line: line, reason: "the root must not contain ..")
+    }
+    // A zero byte would end it for the kernel, and show another folder than it names.
+    guard root.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
+      throw TokenFileError(line: line, reason: "the root must not contain control characters")
+    }
+    guard words[1].utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+      throw TokenFileError(line: line, reason: "a token is printable ASCII")
+    }
+    var quota: UInt64?
+    if words.count == 3 {
+      guard words[2].hasPrefix("quota="), let bytes = UInt64(words[2].dropFirst("quota=".count)) else {
+        throw TokenFileError(line: line, reason: "expected quota=BYTES, a number of bytes")
+      }
+      quota = bytes
+    }
+    return Credential(
+      token: words[1], root: root.utf8.first == UInt8(ascii: "/") ? root : "\(base)/\(root)", quotaBytes: quota)
+  }
+}

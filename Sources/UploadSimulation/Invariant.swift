@@ -1,0 +1,63 @@
+/// What has to hold in every run. Each has a word, which replays, proofs and people name it by.
+public enum Invariant: String, CaseIterable, Sendable {
+  /// What is published is what a file held, under a name that it had, while it had no writer.
+  case publication
+  /// What the catalog calls complete has a receipt for those bytes.
+  case receipt
+  /// Nothing is complete before its receipt is on the disk.
+  case durability
+  /// What was acknowledged can be read.
+  case acknowledgement
+  /// What was acknowledged is not sent again.
+  case resending
+  /// Nothing is published by two requests at once.
+  case singlePublication = "single-publication"
+  /// No chunk is sent by two requests at once.
+  case singleChunk = "single-chunk"
+  /// Requests under way are bounded, as memory allows.
+  case parallelism
+  /// Buffers are bounded, as memory allows.
+  case buffers
+  /// Every buffer comes back, and every request is answered.
+  case leaks
+  /// Failures come at a bounded pace.
+  case pace
+  /// Nothing is compressed for a receiver that has not asked for it.
+  case encoding
+  /// Resume records can be written.
+  case resumeRecord = "resume-record"
+  /// No request goes to an address that has just failed while there is one that has not.
+  case address
+  /// No request outlives its deadline.
+  case deadline
+  /// What moves is left alone.
+  case patience
+  /// A stuck file connects anew.
+  case reconnection
+  /// A file that comes no further does something about it, and what is chosen is sent.
+  case standstill
+  /// A local copy goes only when the receiver shows those bytes.
+  case eviction
+  /// No more is published than the quota allows.
+  case quota
+  /// Once the trouble ends, everything comes to an end.
+  case progress
+  /// Then every file shows its last content or says why not.
+  case delivery
+  /// On a good link a file is acknowledged soon after its close.
+  case tail
+  /// After more than a week the receiver holds nothing but what is published.
+  case expiry
+  /// A run has no end of events.
+  case events
+}
+
+/// What an invariant found.
+public struct Violation: Error, Hashable, Sendable {
+  /// What does not hold.
+  public var invariant: Invariant
+  /// What happened.
+  public var detail: String
+  /// Virtual seconds since the start.
+  public var seconds: Double
+}

@@ -1,0 +1,220 @@
+import FileModel
+import Lookup
+import UploadEngine
+
+// The words of a trace. They are written out, also where they are those of the code at present: a trace is compared with that
+// of another build, whose types and cases may have other names.
+
+extension FileEvent {
+  var brief: TraceLine {
+    switch self {
+    case .opened(let file): "opened \(file.brief)"
+    case .changed(let file): "changed \(file.brief)"
+    case .grown(let report): "grown \(report.brief)"
+    case .settled(let file): "settled \(file.brief)"
+    case .namesChanged(let file): "names changed \(file.brief)"
+    case .attributesChanged(let file): "attributes changed \(file.brief)"
+    case .removed(let id): "removed \(id)"
+    case .writeFailed(let id, let cause): "write failed \(id): \(cause.text)"
+    case .evicted(let id): "evicted \(id)"
+    case .found(let file): "found \(file.brief)"
+    case .scanEnded: "scan ended"
+    }
+  }
+}
+
+extension FileSnapshot {
+  var brief: TraceLine {
+    "\(id) epoch \(epoch) \(sizeBytes) bytes \(list: names.lazy.map { "\($0.displayText)" }, separator: " = ")"
+  }
+}
+
+extension GrowthReport {
+  var brief: TraceLine { "\(file) to \(sizeBytes), chunks \(list: changes.lazy.map(\.index))" }
+}
+
+extension UploadAction {
+  /// Nil for what only shows something, which a simulation does not look at, and for what has lines of its own.
+  var brief: TraceLine? {
+    switch self {
+    case .read(let order):
+      "read \(order.id.value) of \(order.file) epoch \(order.epoch): \(order.byteCount) at \(order.offset)"
+    case .release(let read): "release read \(read.value)"
+    case .cancel(let request): "cancel request \(request.value)"
+    case .record(let id): "record \(id)"
+    case .forget(let id): "forget \(id)"
+    case .saveResume(let id): "save resume record \(id)"
+    case .removeResume(let id): "remove resume record \(id)"
+    case .measure(let id): "measure \(id)"
+    case .lookAtGrowth(let id, let chunkBytes, let anew):
+      "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"
+    case .lookAtProgress: "look at progress"
+    case .send, .report, .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers: nil
+    }
+  }
+}
+
+extension ReadOutcome {
+  var brief: TraceLine {
+    switch self {
+    case .success(let digest): "has \(digest.brief)"
+    case .changed: "the file has changed"
+    case .failed: "cannot be read"
+    }
+  }
+}
+
+extension ChunkDigest {
+  fileprivate var brief: TraceLine { "sha \(list: sha256.prefix(3).lazy.map(Int.init))" }
+}
+
+extension RequestOrder {
+  var brief: TraceLine {
+    "request \(id.value)\(opensConnection ? ", anew" : "")\(endpoint == .first ? "" : ", elsewhere"): \(order.brief)"
+  }
+}
+
+extension SendOrder {
+  fileprivate var brief: TraceLine {
+    switch self {
+    case .prewarm: "prewarm"
+    case .openSession(let opening):
+      "open session for \(opening.fileID) \(opening.path.displayText) revision \(opening.revision)"
+    case .querySession(let session): "query \(session.id.prefix(6))"
+    case .secureSession(let session): "secure \(session.id.prefix(6))"
+    case .chunk(let session, let index, let digest, _, _):
+      "chunk \(index) of \(session.id.prefix(6)) \(digest.brief)"
+    case .commit(let commit):
+      "commit \(commit.session.id.prefix(6)) as \(commit.path.displayText), \(commit.sizeBytes) bytes"
+    case .abort(let session): "abort \(session.id.prefix(6))"
+    case .wholeFile(let file): file.brief
+    case .bundle(let files): "bundle of \(list: files.lazy.map(\.brief))"
+    }
+  }
+}
+
+extension WholeFileOrder {
+  fileprivate var brief: TraceLine { "whole file \(file) epoch \(epoch) as \(path.displayText)" }
+}
+
+extension StepOutcome {
+  var brief: TraceLine {
+    switch self {
+    case .warmed: "warmed"
+    case .sessionOpened(let id, let chunkBytes, _, _): "session \(id.prefix(6)) opened, chunks of \(chunkBytes)"
+    case .held(let digests, _, _, _, _, let isDurable):
+      "held \(list: digests.keys.sorted())\(isDurable ? ", durable" : "")"
+    case .stillThere: "still there"
+    case .chunkStored: "chunk stored"
+    case .chunkStoredAs(let token, _): "chunk stored as \(token)"
+    case .published(let receipt): "published \(receipt.name), receipt \(receipt.id)"
+    case .incomplete(let missing): "incomplete, missing \(list: missing)"
+    case .each(let outcomes): "each: \(list: outcomes.lazy.map(\.brief), separator: "; ")"
+    case .ended: "ended"
+    case .refused(let failure): "refused, \(failure.kind)"
+    }
+  }
+}
+
+extension StepFailure.Kind: TraceWord {
+  var word: String {
+    switch self {
+    case .unauthorized: "unauthorized"
+    case .forbidden: "forbidden"
+    case .sessionGone: "session gone"
+    case .rowLost: "row lost"
+    case .notReplaceable: "not replaceable"
+    case .conflict: "conflict"
+    case .tooLarge: "too large"
+    case .digestMismatch: "digest mismatch"
+    case .tagMismatch: "tag mismatch"
+    case .nameRefused: "name refused"
+    case .badRequest: "bad request"
+    case .tooEarly: "too early"
+    case .busy: "busy"
+    case .insufficientStorage: "insufficient storage"
+    case .serverError: "server error"
+    case .unexpectedAnswer: "unexpected answer"
+    case .unclearEnd: "unclear end"
+    case .transport(let kind): kind.word
+    }
+  }
+}
+
+extension TransportError.Kind: TraceWord {
+  var word: String {
+    switch self {
+    case .unknownHost: "unknown host"
+    case .connectFailed: "connect failed"
+    case .tlsFailed: "TLS failed"
+    case .certificateRefused: "certificate refused"
+    case .timedOut: "timed out"
+    case .stalled: "stalled"
+    case .connectionLost: "connection lost"
+    case .protocolViolation: "protocol violation"
+    case .cancelled: "cancelled"
+    case .bodyUnavailable: "body unavailable"
+    case .overloaded: "overloaded"
+    case .stopped: "stopped"
+    case .other: "other"
+    }
+  }
+}
+
+extension FileStatus.State: TraceWord {
+  var word: String {
+    switch self {
+    case .writing: "writing"
+    case .held: "held"
+    case .ignored: "ignored"
+    case .interrupted: "interrupted"
+    case .queued: "queued"
+    case .uploading: "uploading"
+    case .waiting: "waiting"
+    case .complete: "complete"
+    case .failed: "failed"
+    case .cancelled: "cancelled"
+    }
+  }
+}
+
+extension UploadReport {
+  var brief: TraceLine {
+    switch self {
+    case .delivered(let id, let path, _): "delivered \(id) \(path.displayText)"
+    case .retrying(let id, let path, let failure): "retrying \(id) \(path.displayText): \(failure.code)"
+    case .failed(let id, let path, let failure): "failed \(id) \(path.displayText): \(failure.code)"
+    case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
+    case .destinationAvailable: "destination available"
+    case .interrupted(let id, _, let failure): "interrupted \(id) \(failure.code)"
+    case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
+    case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
+    case .releasing(let id, let path): "releasing \(id) \(path.displayText)"
+    case .stuck(let id, let path): "stuck \(id) \(path.displayText)"
+    case .notSent(let id, let path): "not sent \(id) \(path.displayText)"
+    case .missingFromSpool(let id, let path): "missing \(id) \(path.displayText)"
+    }
+  }
+}
+
+extension EffectKind: TraceWord {
+  var word: String {
+    switch self {
+    case .write: "write"
+    case .sync: "sync"
+    case .rename: "rename"
+    case .read: "read"
+    case .send: "send"
+    case .catalog: "catalog"
+    }
+  }
+}
+
+extension Side: TraceWord {
+  var word: String {
+    switch self {
+    case .client: "client"
+    case .receiver: "receiver"
+    }
+  }
+}

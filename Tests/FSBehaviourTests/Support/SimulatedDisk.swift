@@ -1,0 +1,37 @@
+import Foundation
+import Glibc
+
+@testable import UploadFS
+
+/// A disk on which nothing lies but a test's captures.
+struct SimulatedDisk: Sendable {
+  static let blockBytes = 4096
+
+  let blocks: Int
+  /// Blocks that are free, but not for ordinary users.
+  var rootBlocks = 0
+
+  /// What statvfs(2) says of it.
+  func source(captures: String) -> SpoolSpace.Source {
+    { () throws(SystemError) in
+      var numbers = statvfs()
+      numbers.f_bsize = UInt(Self.blockBytes)
+      numbers.f_frsize = UInt(Self.blockBytes)
+      numbers.f_blocks = UInt(blocks)
+      let free = max(0, blocks - Self.usedBlocks(captures))
+      numbers.f_bfree = UInt(free)
+      numbers.f_bavail = UInt(max(0, free - rootBlocks))
+      return numbers
+    }
+  }
+
+  /// By sizes: what the real disk allocates in advance does not matter.
+  private static func usedBlocks(_ captures: String) -> Int {
+    let paths = (try? FileManager.default.subpathsOfDirectory(atPath: captures)) ?? []
+    return paths.reduce(0) { sum, path in
+      var status = stat()
+      guard lstat(captures + "/" + path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return sum }
+      return sum + (Int(status.st_size) + blockBytes - 1) / blockBytes
+    }
+  }
+}

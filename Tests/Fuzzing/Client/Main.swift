@@ -1,0 +1,5 @@
+import Fuzzing
+
+@main struct FuzzClient {
+  static func main() { FuzzGroup.main(parsers) }
+}

@@ -1,0 +1,4 @@
+import Fuzzing
+
+/// What reads the answers of servers.
+let parsers: [FuzzedParser] = transportParsers + bodyParsers + s3Parsers + appendingParsers + destinationParsers

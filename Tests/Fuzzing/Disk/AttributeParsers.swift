@@ -1,0 +1,57 @@
+import FileModel
+import Fuzzing
+
+@testable import FileModel
+@testable import UploadFS
+
+private let statusLine =
+  "4321 (a) b (c)) Z 1 4321 4321 0 -1 4228108 100 0 0 0 1 2 0 0 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 "
+  + "4096 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 9\n"
+
+let attributeParsers: [FuzzedParser] = [
+  FuzzedParser(
+    "SpoolMark", bytesMax: 128,
+    words: ["writing", "closed ", "write-refused ", "write-failed ", "writer-killed ", "mount-died", "not-on-disk"],
+    texts: [
+      "writing", "closed 5", "closed 18446744073709551615 0123abcd.1f", "closed", "write-refused 5", "write-failed 28",
+      "writer-killed 9", "change-refused", "mount-died", "not-on-disk", "closed 5 a b", "closed -5", "writer-killed -1",
+    ]
+  ) { input in
+    let mark = SpoolMark(input.text)
+    require(SpoolMark(mark.text ?? "") == mark, "a mark comes back")
+    for size in [0, 5, UInt64.max] { _ = mark.interruption(sizeBytes: size, in: SpoolInstance(name: "0123abcd.1f")) }
+  },
+  FuzzedParser(
+    "ReleasedChunks", bytesMax: 1024, words: ["4194304 ", " 1-57", "1048575", "1048576", "9223372036854775807", "-"],
+    texts: ["4194304 1-57 60-60", "1", "9223372036854775807 0-1048575", "4 2-1", "4 0-0 1-1", "0 1-2", "4 5-5 3-3"]
+  ) { input in
+    guard var released = ReleasedChunks(input.text) else { return }
+    require(ReleasedChunks(released.text) == released, "released chunks come back")
+    require(released.text.utf8.count <= 4096, "they fit into an attribute")
+    let (length, runs) = (UInt64(released.chunkBytes), released.runs)
+    for run in runs {
+      let (end, isTooLarge) = run.upperBound.multipliedReportingOverflow(by: length)
+      require(!isTooLarge && end <= UInt64(Int64.max), "a run is within a file")
+      let first = run.lowerBound * length
+      require(released.intersects(first..<(first + 1)), "a released chunk is missing")
+      require(released.isNeeded(for: .bytes(first..<(first + 1))), "its bytes are needed")
+    }
+    for extent in [ContentExtent.size(0), .size(length), .size(UInt64(Int64.max)), .blocks(0..<UInt64(Int64.max))] {
+      _ = released.isNeeded(for: extent)
+    }
+    _ = (released.insert(7), released.insert(8), released.insert(1 << 20))
+    for run in runs { released.remove(run.lowerBound + (run.upperBound - run.lowerBound) / 2) }
+    require(ReleasedChunks(released.text) == released, "changes come back")
+    released.cut(at: UInt64(Int64.max))
+    released.cut(at: 0)
+    require(released.isEmpty, "an empty file lacks nothing")
+  },
+  FuzzedParser(
+    "ProcessFate", words: [") Z ", " 4228108 ", " 9\n", "-1", "18446744073709551615"],
+    texts: [statusLine, statusLine.replacing("4228108", with: "4194304"), "1 (x) R 1", ")", "", ") ) )"]
+  ) { input in
+    let fate = ProcessFate(statusLine: input.bytes)
+    require((0...127).contains(fate.signal), "a signal has seven bits")
+    require(fate.signal == 0 || fate.isEnding, "a process that lives has no signal")
+  },
+]

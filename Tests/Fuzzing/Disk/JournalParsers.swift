@@ -1,0 +1,69 @@
+import ChunkProtocol
+import Fuzzing
+import Integrity
+
+@testable import ReceiverCore
+
+private let receipt = ReceiptFacts(
+  id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: [0, 1, 255], chainTip: [], publishedAt: -5)
+private let opening = OpeningFacts(
+  name: "a", sizeBytes: 9, chunkBytes: 4, nonce: sha256([1]), modifiedNanoseconds: 5, mode: 0o644)
+private let records: [JournalRecord] = [
+  .session(
+    SessionFacts(
+      id: "s", credential: "c", idempotencyKey: "k", opening: opening, requestedChunkBytes: 4, openedAt: 7)),
+  .chunk(index: 3, ChunkFacts(of: [1, 2, 3])),
+  .committing(JournalRecord.Committing(receipt: receipt, inode: 7)), .published,
+  .wholeFile(
+    JournalRecord.WholeFile(
+      record: WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: [3, 0xab]),
+      receipt: receipt, inode: .max)),
+  .wholeFilePublished(JournalRecord.Finished(receiptID: "0123abcd")),
+]
+
+let journalParsers: [FuzzedParser] = [
+  FuzzedParser("Journal", bytesMax: 1024) {
+    [
+      JournalFraming.bytes(of: records.map(\.bytes)), JournalFraming.bytes(of: [[], [1]]),
+      [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+    ]
+  } test: { input in
+    let found = JournalFraming.read(input.bytes)
+    require(
+      JournalFraming.bytes(of: found.payloads.map { Array($0) }) == Array(input.bytes[..<found.validBytes]),
+      "what is read is what stands there")
+    for payload in found.payloads { _ = JournalRecord(payload) }
+    // The same bytes as payloads, torn at one place.
+    var input = input
+    let kept = input.choose() << 8 | input.choose()
+    let payloads = input.bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map { Array($0) }
+    let journal = JournalFraming.bytes(of: payloads)
+    let torn = Array(journal.prefix(kept % (journal.count + 1)))
+    let read = JournalFraming.read(torn)
+    var (whole, end) = (0, 0)
+    while whole < payloads.count, end + 8 + payloads[whole].count <= torn.count {
+      end += 8 + payloads[whole].count
+      whole += 1
+    }
+    require(read.validBytes == end, "a journal ends where it is torn")
+    require(read.payloads.map { Array($0) } == Array(payloads[..<whole]), "records before that are read")
+  },
+  FuzzedParser(
+    "JournalRecord", bytesMax: 1024,
+    words: [
+      "\"receipt\":", "\"inode\":", "\"merkleRoot\":\"", "\"chainTip\":[", "\"publishedAt\":", "\"opening\":{", "[0,1]",
+    ]
+  ) {
+    records.map(\.bytes) + [
+      [3]
+        + Array(
+          #"{"inode":9,"receipt":{"id":"r","name":"a.bin","sizeBytes":1,"merkleRoot":[1],"chainTip":[],"publishedAt":5}}"#
+            .utf8)
+    ]
+  } test: { input in
+    guard let record = JournalRecord(input.bytes[...]) else { return }
+    let written = record.bytes
+    guard let again = JournalRecord(written[...]) else { fatalError("what is written is not read") }
+    require(again.bytes == written, "a record comes back")
+  },
+]

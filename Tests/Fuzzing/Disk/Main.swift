@@ -1,0 +1,5 @@
+import Fuzzing
+
+@main struct FuzzDisk {
+  static func main() { FuzzGroup.main(parsers) }
+}

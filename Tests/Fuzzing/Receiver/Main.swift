@@ -1,0 +1,5 @@
+import Fuzzing
+
+@main struct FuzzReceiver {
+  static func main() { FuzzGroup.main(parsers) }
+}

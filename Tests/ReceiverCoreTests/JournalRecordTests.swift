@@ -1,0 +1,55 @@
+import ChunkProtocol
+import Testing
+
+@testable import ReceiverCore
+
+@Suite struct JournalRecordTests {
+  private let receipt = ReceiptFacts(
+    id: "0123abcd", name: "a/\"b\\\n\u{1}ü", sizeBytes: .max, merkleRoot: [0, 1, 255], chainTip: [], publishedAt: -5)
+  private let record = WholeFileRecord(credential: "c0ffee", idempotencyKey: "k \"1\" \\", fingerprint: [3, 0xab])
+
+  private func encoded(_ value: some Encodable) -> [UInt8] { WireJSON.encode(value) }
+
+  /// Journals of earlier versions were written by the encoder, and earlier versions read what this one writes.
+  @Test func records_areWrittenAsTheEncoderDoes_andReadBack() throws {
+    let committing = JournalRecord.Committing(receipt: receipt, inode: 7)
+    let file = JournalRecord.WholeFile(record: record, receipt: receipt, inode: .max)
+    let finished = JournalRecord.Finished(receiptID: "0123abcd")
+    #expect(JournalRecord.committing(committing).bytes == [3] + encoded(committing))
+    #expect(JournalRecord.wholeFile(file).bytes == [5] + encoded(file))
+    #expect(JournalRecord.wholeFilePublished(finished).bytes == [6] + encoded(finished))
+    guard case .committing(committing)? = JournalRecord(JournalRecord.committing(committing).bytes[...]),
+      case .wholeFile(file)? = JournalRecord(JournalRecord.wholeFile(file).bytes[...]),
+      case .wholeFilePublished(finished)? = JournalRecord(JournalRecord.wholeFilePublished(finished).bytes[...])
+    else { return #expect(Bool(false), "a record is not read back") }
+  }
+
+  @Test func nonsenseInAJournal_neitherTrapsNorIsBelieved() {
+    for seed in UInt8(0)..<200 {
+      let bytes = (0..<100).map { UInt8(truncatingIfNeeded: Int($0) &* 37 &+ Int(seed) &* 101) }
+      for payload in JournalFraming.read(bytes).payloads { _ = JournalRecord(payload) }
+      _ = JournalRecord(bytes[...])
+    }
+    #expect(JournalRecord([2, 1, 2]) == nil && JournalRecord([]) == nil && JournalRecord([200]) == nil)
+  }
+
+  /// Journals of the first version hold digests as arrays of numbers.
+  @Test func journalOfTheFirstVersion_isRead() throws {
+    let digest = [UInt8](repeating: 7, count: 32)
+    let numbers = "[\(digest.map(String.init).joined(separator: ","))]"
+    let receipt = """
+      {"id":"r","name":"a.bin","sizeBytes":1,"merkleRoot":\(numbers),"chainTip":\(numbers),"publishedAt":5}
+      """
+    guard case .committing(let facts)? = JournalRecord([3] + Array("{\"inode\":9,\"receipt\":\(receipt)}".utf8)) else {
+      Issue.record("it is not understood")
+      return
+    }
+    #expect(facts.receipt.merkleRoot == digest && facts.receipt.chainTip == digest && facts.inode == 9)
+    let written = JournalRecord.committing(facts).bytes
+    #expect(written.count < 300, "digests are text now")
+    guard case .committing(facts)? = JournalRecord(written[...]) else {
+      Issue.record("what is written is not what is read")
+      return
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import CLinux
+import Glibc
+import Promises
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+struct NoticeQueueTests {
+  /// A clock that a test moves.
+  private final class Clock: Sendable {
+    private let milliseconds = Mutex(0)
+
+    func advance(by amount: Int) { milliseconds.withLock { $0 += amount } }
+
+    var now: timespec {
+      let milliseconds = milliseconds.withLock { $0 }
+      return timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+    }
+  }
+
+  /// Every look at the queue has another notice beside it, so that it does not wait.
+  @Test(.promises("S50f")) func unseenWritersAreLookedAtOnceASecond() throws {
+    let clock = Clock()
+    let queue = NoticeQueue { clock.now }
+    func isTimeToLook(after milliseconds: Int) throws -> Bool {
+      clock.advance(by: milliseconds)
+      queue.virtualTreeChanged()
+      return try #require(queue.next()).isTimeToLook
+    }
+    #expect(try !isTimeToLook(after: 5000), "there is none")
+    queue.lookEverySecond(true)
+    #expect(try !isTimeToLook(after: 999))
+    queue.lookEverySecond(true)
+    #expect(try isTimeToLook(after: 1), "another writer puts nothing off")
+    #expect(try !isTimeToLook(after: 999))
+    #expect(try isTimeToLook(after: 1))
+    queue.lookEverySecond(false)
+    #expect(try !isTimeToLook(after: 5000))
+  }
+
+  @Test func thread_isWokenToLook() throws {
+    let queue = NoticeQueue()
+    queue.lookEverySecond(true)
+    let batch = try #require(queue.next())
+    #expect(batch.isTimeToLook && !batch.hasVirtualChange)
+  }
+}

@@ -1,0 +1,198 @@
+import CLinux
+import FileModel
+import FilesystemFixtures
+import Glibc
+import Promises
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+/// Files that the kernel reads and writes by itself, with a kernel that takes each one: what the daemon makes of that is the
+/// same wherever it runs.
+@Suite struct PassingTests {
+  /// Knows what it was given.
+  private final class Kernel: BackingFiles {
+    private let state = Mutex((count: Int32(0), lent: Set<BackingID>()))
+    let refuses: Bool
+
+    init(refuses: Bool = false) { self.refuses = refuses }
+
+    func lend(_ descriptor: FileDescriptor) -> BackingID? {
+      if refuses { return nil }
+      return state.withLock { state in
+        state.count += 1
+        let id = BackingID(rawValue: state.count)
+        state.lent.insert(id)
+        return id
+      }
+    }
+
+    func takeBack(_ id: BackingID) { state.withLock { _ = $0.lent.remove(id) } }
+
+    var lentCount: Int { state.withLock { $0.lent.count } }
+  }
+
+  private static func mounted(
+    _ kernel: Kernel, folder: TemporaryFolder? = nil, spareBytes: UInt64 = 8 << 30,
+    _ change: (inout FilesystemConfiguration) -> Void = { _ in }
+  ) throws -> Mounted {
+    let rules = try ["*.raw upload=on-close", "*.wait upload=on-close close=wait", "*.big when-full=release"]
+      .map { text in try FileRule(text) }
+    let source: SpoolSpace.Source = { () throws(SystemError) in
+      var numbers = statvfs()
+      numbers.f_bsize = 4096
+      numbers.f_frsize = 4096
+      numbers.f_bavail = UInt(spareBytes / 4096)
+      return numbers
+    }
+    let mounted = try Mounted(folder: folder, source: source) { configuration in
+      configuration.rules = FileRules(rules: rules)
+      change(&configuration)
+    }
+    mounted.filesystem.backingFiles.withLock { $0 = kernel }
+    return mounted
+  }
+
+  private static func create(_ mounted: Mounted, _ name: String, _ flags: Int32 = O_WRONLY) throws -> Filesystem.Opened
+  {
+    try mounted.filesystem.create(mounted.entry(name), mode: 0o600, flags: flags, caller: mounted.caller).opened
+  }
+
+  private static func open(_ mounted: Mounted, _ name: String, _ flags: Int32) throws -> Filesystem.Opened {
+    try mounted.filesystem.open(mounted.node(name), flags: flags)
+  }
+
+  /// What the kernel does by itself.
+  private static func writePast(_ mounted: Mounted, _ name: String, bytes count: Int) throws {
+    try #require(truncate("\(mounted.captures)/\(name)", off_t(count)) == 0)
+  }
+
+  @Test func readersShareOneFile_whichGoesBackWithTheLast() throws {
+    let kernel = Kernel()
+    let mounted = try Self.mounted(kernel)
+    try mounted.make("f")
+    let (one, other) = (try Self.open(mounted, "f", O_RDONLY), try Self.open(mounted, "f", O_RDONLY))
+    #expect(one.backing != nil && one.backing == other.backing && !one.isDirect && !one.keepsCache)
+    mounted.filesystem.release(one.handle)
+    #expect(kernel.lentCount == 1)
+    mounted.filesystem.release(other.handle)
+    #expect(kernel.lentCount == 0 && mounted.sink.problems == [])
+  }
+
+  private static let openings: [(name: String, flags: Int32, passes: Bool)] = [
+    ("new.raw", O_WRONLY | O_TRUNC, true), ("new.raw", O_RDWR, false), ("new", O_WRONLY | O_TRUNC, false),
+    ("new.wait", O_WRONLY | O_TRUNC, false), ("new.big", O_RDONLY, false), ("new.wait", O_RDONLY, false),
+    ("new.raw", O_WRONLY, false), ("new.raw", O_RDONLY, true),
+  ]
+
+  @Test(arguments: openings)
+  func whoPassesIsSaidByTheRules(name: String, flags: Int32, passes: Bool) throws {
+    let mounted = try Self.mounted(Kernel())
+    try mounted.make(name)
+    let opened = try Self.open(mounted, name, flags)
+    #expect((opened.backing != nil) == passes)
+    #expect(opened.changesUnseen == (passes && flags & O_ACCMODE != O_RDONLY))
+    mounted.filesystem.release(opened.handle)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S50b"), arguments: [("f.raw", "f"), ("f", "f.raw"), ("f.raw", "g.raw")])
+  func writersPassOnlyIfEveryNameSaysSo(first: String, second: String) throws {
+    let mounted = try Self.mounted(Kernel())
+    try mounted.make(first)
+    _ = try mounted.filesystem.makeLink(to: mounted.node(first), at: mounted.entry(second))
+    let opened = try Self.open(mounted, first, O_WRONLY | O_TRUNC)
+    #expect(opened.changesUnseen == (second == "g.raw"))
+    mounted.filesystem.release(opened.handle)
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test(arguments: [true, false]) func writersPassWhereThereIsRoom(passes: Bool) throws {
+    let mounted = try Self.mounted(Kernel(), spareBytes: (4 << 30) - (passes ? 0 : 4096))
+    let opened = try Self.create(mounted, "f.raw")
+    #expect((opened.backing != nil) == passes)
+    mounted.filesystem.release(opened.handle)
+  }
+
+  @Test func whereTheKernelRefuses_theDaemonReadsAndWrites() throws {
+    let mounted = try Self.mounted(Kernel(refuses: true))
+    let writer = try Self.create(mounted, "f.raw")
+    #expect(writer.backing == nil && writer.isDirect && !writer.changesUnseen)
+    mounted.filesystem.release(writer.handle)
+    let reader = try Self.open(mounted, "f.raw", O_RDONLY)
+    #expect(reader.backing == nil)
+    mounted.filesystem.release(reader.handle)
+    #expect(mounted.sink.takeNames() == ["opened", "settled"])
+  }
+
+  @Test func aFileWithAnUnseenWriter_isChangingUntilTheRelease() throws {
+    let mounted = try Self.mounted(Kernel())
+    try mounted.make("f.raw")
+    _ = mounted.sink.takeNames()
+    let writer = try Self.open(mounted, "f.raw", O_WRONLY | O_TRUNC)
+    let id = try #require(mounted.sink.lastSnapshot?.id)
+    #expect(mounted.sink.takeNames() == ["opened", "willChange", "changed"])
+    #expect(mounted.filesystem.snapshot(of: id)?.mutationsInFlight == 1)
+    #expect(mounted.filesystem.growth(of: id, chunkBytes: 4096, anew: true) == nil)
+    #expect(mounted.filesystem.changesUnseen(try mounted.node("f.raw")))
+    try Self.writePast(mounted, "f.raw", bytes: 5000)
+    #expect(mounted.sink.takeNames() == [])
+    mounted.filesystem.release(writer.handle)
+    #expect(mounted.sink.lastSnapshot?.sizeBytes == 5000 && mounted.sink.lastSnapshot?.interruption == nil)
+    #expect(mounted.sink.takeNames() == ["settled"] && mounted.sink.problems == [])
+    #expect(try !mounted.filesystem.changesUnseen(mounted.node("f.raw")))
+  }
+
+  @Test func whatHasBecomeTooLargeUnseen_isInterrupted() throws {
+    let mounted = try Self.mounted(Kernel()) { $0.fileBytesMax = 1000 }
+    let writer = try Self.create(mounted, "f.raw")
+    try Self.writePast(mounted, "f.raw", bytes: 1001)
+    mounted.filesystem.release(writer.handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeRefused(limitBytes: 1000))
+  }
+
+  @Test func aMappingThatOutlivesItsHandle_keepsTheFileOpen() throws {
+    let mounted = try Self.mounted(Kernel())
+    try mounted.make("f")
+    _ = mounted.sink.takeNames()
+    // A reader first: the writer then has to pass the daemon, too.
+    let reader = try Self.open(mounted, "f", O_RDONLY)
+    let writer = try Self.open(mounted, "f", O_RDWR)
+    #expect(writer.backing == reader.backing && writer.changesUnseen)
+    // A mapping holds the spool's file open, as this does.
+    let mapping = uploadfs_openat(AT_FDCWD, "\(mounted.captures)/f", O_RDWR | O_CLOEXEC, 0)
+    try #require(mapping >= 0)
+    mounted.filesystem.release(writer.handle)
+    mounted.filesystem.release(reader.handle)
+    mounted.filesystem.lookAfterUnseenWriters()
+    #expect(mounted.sink.takeNames() == ["opened", "willChange", "changed"])
+    close(mapping)
+    Self.lookUntilNothingIsLeft(mounted)
+    #expect(mounted.sink.takeNames() == ["settled"] && mounted.sink.problems == [])
+  }
+
+  /// A child that another test starts has copies of all descriptors until it executes its program.
+  private static func lookUntilNothingIsLeft(_ mounted: Mounted) {
+    let deadline = ContinuousClock.now + .seconds(20)
+    repeat {
+      mounted.filesystem.lookAfterUnseenWriters()
+    } while mounted.filesystem.unseenWriters.withLock { !$0.isEmpty } && ContinuousClock.now < deadline
+  }
+
+  @Test func aWriterThatHasSurvivedTheDaemon_isWaitedFor() throws {
+    let folder = try TemporaryFolder()
+    let captures = folder.path + "/spool/captures"
+    try Mounted(folder: folder).make("f")
+    let surviving = uploadfs_openat(AT_FDCWD, "\(captures)/f", O_WRONLY | O_CLOEXEC, 0)
+    try #require(surviving >= 0)
+    let mounted = try Self.mounted(Kernel(), folder: folder)
+    mounted.filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+    mounted.filesystem.scanSpool()
+    mounted.filesystem.lookAfterUnseenWriters()
+    #expect(mounted.sink.takeNames() == ["willChange", "changed", "scanEnded"])
+    close(surviving)
+    Self.lookUntilNothingIsLeft(mounted)
+    #expect(mounted.sink.takeNames() == ["settled"] && mounted.sink.problems == [])
+  }
+}
