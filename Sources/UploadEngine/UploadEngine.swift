@@ -7,8 +7,9 @@ import Synchronization
 ///
 /// This is the only place where decisions meet the world. Every event takes the lock, asks the schedule, gives the lock
 /// back and only then acts; actions of one engine run in the order in which they were decided, whichever thread runs
-/// them, because one thread at a time drains the outbox. Nothing in here waits: reading, writing and sending have threads
-/// of their own. So it may be called on filesystem threads.
+/// them, because one thread at a time drains the outbox. Names are the exception: where a file's status stands is shown
+/// before the call that decided it returns, so that a program finds the status of what it has just created. Nothing in
+/// here waits: reading, writing and sending have threads of their own. So it may be called on filesystem threads.
 public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   struct State: Sendable {
     var schedule: UploadSchedule
@@ -319,16 +320,20 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
 
   func change(_ event: (inout State, Moment) -> Void) {
     let now = configuration.clock.now()
+    var named: [FileID] = []
     let (isMine, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
       event(&state, now)
-      state.outbox.append(contentsOf: state.schedule.takeActions())
+      for action in state.schedule.takeActions() {
+        if case .showNames(let id) = action { named.append(id) } else { state.outbox.append(action) }
+      }
       let isMine = !state.isActing && !state.outbox.isEmpty
       if isMine { state.isActing = true }
       // Under the state's lock, so that a later deadline cannot overwrite an earlier one that was decided after it.
       alarm.set(state.schedule.nextDeadline)
       return (isMine, state.noteDrained())
     }
+    for id in named { showNames(of: id) }
     if isMine { act() }
     whenDrained?()
   }
@@ -367,15 +372,17 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
-    case .showNames(let id):
-      let shown = state.withLock { $0.schedule.shownPaths(of: id) }
-      if !shown.paths.isEmpty { statusTree.update(id: id, paths: shown.paths, areFormer: shown.areFormer) }
+    case .showNames(let id): showNames(of: id)
     case .showStatus(let id):
       statusTree.changed(id: id)
       tellWaiters(of: id)
     case .hide(let id): statusTree.removeIfUnknown(id: id)
     case .report(let report): logger.log(report)
     }
+  }
+
+  private func showNames(of id: FileID) {
+    statusTree.show(id) { state.withLock { $0.schedule.shownPaths(of: id) } }
   }
 
   // MARK: - Reading

@@ -233,6 +233,7 @@ final class AttachedStatus: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { engines.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
+  func waitUntilLoaded() { engines.withLock { $0 }?.waitUntilLoaded() }
   var pipelineStatistics: PipelineStatistics {
     engines.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()
   }

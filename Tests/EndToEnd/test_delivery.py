@@ -72,6 +72,18 @@ AWKWARD = [
 ]
 
 
+@pytest.mark.promises("S30c")
+def test_the_status_of_a_file_is_there_once_it_is_created(mount):
+    """Regression (NU12): one look in a hundred, right behind the close, found none."""
+    missing = []
+    for number in range(1500):
+        name = f"shot-{number}.raw"
+        (mount.root / name).write_bytes(b"x" * 400)
+        if not (mount.root / "status" / f"{name}.json").exists():
+            missing.append(name)
+    assert missing == []
+
+
 @pytest.mark.promises("P76")
 def test_nested_tree_with_awkward_names_arrives(mount, receiver):
     files = {}

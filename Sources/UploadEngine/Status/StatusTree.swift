@@ -7,6 +7,13 @@ public protocol StatusSource: Sendable {
   func status(of id: FileID) -> FileStatus?
   /// The mount's summary.
   func summary() -> MountSummary
+  /// Returns once it is known which files earlier runs have left; may wait for the local disk, never for the network.
+  func waitUntilLoaded()
+}
+
+extension StatusSource {
+  /// Everything is known from the beginning.
+  public func waitUntilLoaded() {}
 }
 
 /// A file of `.uploadfs/`: about the mount as a whole.
@@ -50,6 +57,8 @@ public final class StatusTree: VirtualTree {
   private let source: any StatusSource
   private let controlFiles: [ControlFile]
   private let state = Mutex(State())
+  /// Held while names are asked for and shown, so that what was read last is what stands there in the end.
+  private let order = Mutex(())
   private let notifier: ChangeNotifier
 
   /// A tree without files.
@@ -85,9 +94,19 @@ public final class StatusTree: VirtualTree {
     notifier.note()
   }
 
+  /// Shows a file under the names that it has now, whichever thread asks, and in whatever order.
+  func show(_ id: FileID, as names: () -> UploadSchedule.ShownPaths) {
+    order.withLock { _ in
+      let names = names()
+      if !names.paths.isEmpty { update(id: id, paths: names.paths, areFormer: names.areFormer) }
+    }
+  }
+
   /// Drops the documents of a file that one engine knows no more, unless another destination's still does.
   func removeIfUnknown(id: FileID) {
-    if source.status(of: id) == nil { remove(id: id) } else { changed(id: id) }
+    order.withLock { _ in
+      if source.status(of: id) == nil { remove(id: id) } else { changed(id: id) }
+    }
   }
 
   /// Drops a file's documents.
@@ -195,18 +214,27 @@ public final class StatusTree: VirtualTree {
   private func place(of path: RelativePath) -> Place? {
     let components = path.components
     switch components.first {
-    case Self.statusName:
-      switch state.withLock({ $0.index.find(components.dropFirst()) }) {
-      case .directory: return .directory
-      case .document(let id): return .document(id)
-      case .link(let target, let id): return .link(target: target, id)
-      case nil: return nil
-      }
+    case Self.statusName: return statusPlace(components.dropFirst())
     case Self.controlName:
       if components.count == 1 { return .directory }
       guard components.count == 2 else { return nil }
       return controlFiles.first { components[1].elementsEqual($0.name) }.map { .control($0) }
     default: return nil
+    }
+  }
+
+  private func statusPlace(_ components: ArraySlice<ArraySlice<UInt8>>) -> Place? {
+    var found = state.withLock { $0.index.find(components) }
+    if found == nil {
+      // It may be known once the catalog has been read: a file that was just created, or one of an earlier run.
+      source.waitUntilLoaded()
+      found = state.withLock { $0.index.find(components) }
+    }
+    switch found {
+    case .directory: return .directory
+    case .document(let id): return .document(id)
+    case .link(let target, let id): return .link(target: target, id)
+    case nil: return nil
     }
   }
 

@@ -76,6 +76,8 @@ final class MemoryTransport: HTTPTransport {
   private let swallowed = Mutex<[HTTPRequestID: @Sendable (Result<HTTPResponse, TransportError>) -> Void]>([:])
   private let thread = Monitor<WorkerThread?>(nil)
   let newConnections = Mutex(0)
+  /// Called on the thread that starts requests, before it does.
+  let whenStarting = Mutex<(@Sendable () -> Void)?>(nil)
 
   init(requestsMax: Int) {
     requestsLeft = Mutex(requestsMax)
@@ -91,6 +93,7 @@ final class MemoryTransport: HTTPTransport {
   }
 
   func start(_ requests: [PendingHTTPRequest]) {
+    whenStarting.withLock { $0 }?()
     for request in requests { start(request) }
   }
 
@@ -144,6 +147,7 @@ final class EngineBench {
   let transport: MemoryTransport
   let engine: UploadEngine
   let catalog: Catalog
+  let tree: StatusTree
 
   init(
     directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max, starts: Bool = true,
@@ -159,7 +163,7 @@ final class EngineBench {
     configuration.limits.chunkBytes = 1000
     configuration.limits.bufferBytes = 1000
     configure(&configuration)
-    let tree = StatusTree(source: NoStatus(), controlFiles: [])
+    tree = StatusTree(source: NoStatus(), controlFiles: [])
     engine = try UploadEngine(
       configuration: configuration, destination: LabelledDestination(server: server), transport: transport,
       catalog: catalog, resumeStore: resume, statusTree: tree, logger: Logger(label: "test"))

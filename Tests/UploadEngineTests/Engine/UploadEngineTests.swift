@@ -77,6 +77,32 @@ import Testing
     #expect(bench.transport.newConnections.withLock { $0 } == (isWanted ? 1 : 0))
   }
 
+  /// Regression (NU12): names were shown by the thread that was carrying out actions, so that a program which had just
+  /// created a file sometimes did not find its status.
+  @Test func theStatusOfANewFile_isThereWhenItsOpeningWasReported_whateverAnotherThreadDoes() throws {
+    let files = MemoryFiles()
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    let (isActing, mayGoOn) = (Monitor(false), Monitor(false))
+    bench.transport.whenStarting.withLock {
+      $0 = {
+        isActing.set()
+        mayGoOn.wait { $0 ? .done(()) : .again }
+      }
+    }
+    let first = files.put(FileID(high: 1, low: 1), "first.mov", [1])
+    let engine = bench.engine
+    let acting = WorkerThread { engine.handle(.opened(first)) }
+    isActing.wait { $0 ? .done(()) : .again }
+    engine.handle(.opened(files.put(FileID(high: 1, low: 2), "second.mov", [2])))
+    let shown = bench.tree.entries(of: RelativePath("status")).map { String(decoding: $0.name, as: UTF8.self) }
+    bench.transport.whenStarting.withLock { $0 = nil }
+    mayGoOn.set()
+    acting.join()
+    #expect(shown == ["first.mov.json", "second.mov.json"])
+  }
+
   @Test func cancelledFile_isGoneFromTheServer_andIsDeliveredByARetry() throws {
     let files = MemoryFiles()
     let server = MemoryServer()
@@ -261,5 +287,14 @@ import Testing
     server.state.withLock { $0.isRefusing = nil }
     bench.engine.retryAll()
     #expect(bench.waits(for: id, .complete))
+  }
+}
+
+extension Monitor<Bool> {
+  fileprivate func set() {
+    withLock { isSet, signal in
+      isSet = true
+      signal.broadcast()
+    }
   }
 }

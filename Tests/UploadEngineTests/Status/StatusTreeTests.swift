@@ -50,6 +50,13 @@ import Testing
     }
   }
 
+  /// Regression (NU12): until the catalog was read, files had no status, those of earlier runs as well as new ones.
+  @Test func whatIsNotKnownYet_isLookedForAgainOnceEarlierRunsAre() {
+    source.whenLoaded.withLock { $0 = { [self] in add(1, "a.mov") } }
+    #expect(names("status").isEmpty)
+    #expect(node("status/a.mov.json") != nil)
+  }
+
   @Test func everyFileHasADocumentUnderItsPath() throws {
     add(1, "a.mov")
     add(2, "day 1/deep/b.mov")
@@ -351,4 +358,8 @@ private final class FakeSource: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { statuses.withLock { $0[id] } }
   func summary() -> MountSummary { MountSummary() }
+
+  /// What loading brings to light.
+  let whenLoaded = Mutex<(@Sendable () -> Void)?>(nil)
+  func waitUntilLoaded() { whenLoaded.withLock { $0.take() }?() }
 }
