@@ -261,8 +261,10 @@ class Receiver(Server):
     # It lets connections finish for up to 10 seconds.
     ends_within = 30
 
-    def __init__(self, folder, *options, certificate=None, ca=None, host="127.0.0.1", prefix=()):
+    def __init__(
+            self, folder, *options, certificate=None, ca=None, host="127.0.0.1", prefix=(), program=RECEIVER_TOOL):
         super().__init__(folder)
+        self.program_path = program
         # Elsewhere than on loopback, it needs a certificate.
         self.host = host
         self.prefix = prefix
@@ -282,7 +284,7 @@ class Receiver(Server):
                 path.write_text(text)
                 path.chmod(0o600)
         self.program = Program(
-            [RECEIVER_TOOL, "serve", "--root", self.root, "--listen", self.place, *identity, *self.options],
+            [self.program_path, "serve", "--root", self.root, "--listen", self.place, *identity, *self.options],
             self.root.parent / f"{self.root.name}.log", prefix=self.prefix)
         self.port = self.program.wait_for_line(_listening_port)
         return self

@@ -1,0 +1,97 @@
+"""Two versions at once: what an older version left is gone on with, and an older program and a newer one understand each other.
+
+The fixtures below `versions/` are named for the commit whose programs made them (versions.py), and stay for good. In
+`scripts/test --long` the programs of these commits are built, and run beside the present ones (programs_of_two_versions.py).
+"""
+
+import json
+import pathlib
+
+import pytest
+
+import versions
+from protocol_client import ProtocolClient, Session, chain_tip, tag
+from versions import CHUNK, CUT, DELIVERED, EXCHANGED, HALF, HALF_CHUNKS, HALF_STORED, OPTIONS, PENDING, content
+
+RECORDED = sorted(pathlib.Path(__file__).with_name("versions").iterdir())
+
+# The receiver's address is part of what is recorded.
+pytestmark = pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.name)
+
+
+def inodes(root):
+    return {path.relative_to(root): path.stat().st_ino for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_spool_and_a_root_of_another_version_are_gone_on_with(recorded, folder, new_receiver, new_mount):
+    root, spool = folder / "root", folder / "old" / "spool"
+    versions.unpack(recorded / "root.tar.xz", root)
+    versions.unpack(recorded / "spool.tar.xz", spool)
+    versions.renew(root)
+    versions.adopt(spool)
+    before = inodes(root / "files")
+
+    receiver = new_receiver(name="root", start=False, **versions.identity(folder))
+    receiver.port = versions.PORT
+    receiver.start()
+    mount = new_mount(receiver, *OPTIONS, spool=spool)
+    mount.wait_all(interrupted=True)
+
+    assert {name: mount.status(name)["state"] for name in DELIVERED} == dict.fromkeys(DELIVERED, "complete")
+    for name, size in PENDING.items() | {(HALF, HALF_CHUNKS * CHUNK)}:
+        assert (receiver.files / name).read_bytes() == content(name, size)
+    after = inodes(receiver.files)
+    assert {path: after[path] for path in before} == before, "what was delivered is not sent again"
+    stored = receiver.stats()["chunks_stored"]
+    assert stored <= HALF_CHUNKS - HALF_STORED + 4, "what was acknowledged is not sent again"
+    assert mount.status(CUT)["state"] == "interrupted" and not (receiver.files / CUT).exists()
+    assert (mount.root / CUT).read_bytes() == content(CUT, 2 * CHUNK), "it can be read and rescued"
+    # The numbers that a template gives go on.
+    versions.write(mount, "named/b.jpg", 500)
+    assert mount.wait_for("named/b.jpg", "complete")["published_name"] == "002-b.jpg"
+    assert mount.status("named/a.jpg")["published_name"] == "001-a.jpg"
+
+
+def test_a_client_understands_the_answers_of_another_versions_receiver(recorded, folder, new_mount):
+    certificate, key = (identity := versions.identity(folder))["certificate"]
+    token = folder / "token"
+    token.write_text("another-secret-0123456789\n")
+    token.chmod(0o600)
+    with versions.RecordedReceiver(versions.exchanges(recorded), certificate, key) as receiver:
+        mount = new_mount(
+            None, "--chunk-size", "256KiB", to=f"https://127.0.0.1:{receiver.port}", token_file=token, ca=identity["ca"])
+        for name, size in EXCHANGED.items():
+            versions.write(mount, name, size)
+            mount.wait_for(name, "complete")
+
+
+def test_a_receiver_understands_the_requests_of_another_versions_client(recorded, folder, new_receiver):
+    receiver = new_receiver(**versions.identity(folder))
+    client = ProtocolClient(receiver)
+    sessions, digests = {}, {}
+    for exchange in versions.exchanges(recorded):
+        body, answer = versions.bodies(exchange)
+        headers, target = exchange["headers"], exchange["target"]
+        part = target.split("/")
+        old = part[3] if target.startswith("/v1/uploads/") else None
+        if old:
+            # The session has another name now, and its name is part of each tag and of the chain.
+            now, nonce = sessions[old]
+            target = target.replace(old, now)
+            if part[4] == "chunks":
+                index = int(part[5])
+                data = content("large.mov", EXCHANGED["large.mov"])[index * CHUNK:][:CHUNK]
+                headers |= {"x-chunk-hmac": tag(client.token, nonce, now, index, data)}
+                digests[index] = bytes.fromhex(headers["x-chunk-sha256"])
+            elif part[4] == "commit":
+                tip = chain_tip(now, [digests[index] for index in sorted(digests)]).hex()
+                body = json.dumps(json.loads(body) | {"chain_tip": tip}).encode()
+        answered = client.request(exchange["method"], target, headers, body or None)
+        assert answered.status == exchange["status"], (exchange["method"], target, answered)
+        if answer.startswith(b"{"):
+            missing = set(json.loads(answer)) - set(answered.json)
+            assert not missing, f"{exchange['method']} {target}: the answer lacks {missing}"
+        if target == "/v1/uploads":
+            sessions[json.loads(answer)["id"]] = answered.json["id"], bytes.fromhex(json.loads(body)["nonce"])
+    for name, size in (EXCHANGED | versions.BURST).items():
+        assert (receiver.files / name).read_bytes() == content(name, size), name
