@@ -107,6 +107,7 @@ final class CurlTransfer {
       if proxyStatus >= 300 { return .failure(CurlFailure.ofProxy(status: proxyStatus, host: target.host)) }
       return .failure(CurlFailure.error(for: code, text: handle.failureText, host: target.host))
     }
+    if let error = errorOfEarlySuccess { return .failure(error) }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
     let facts = HTTPConnectionFacts(
       protocolName: protocolName, isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0,
@@ -120,6 +121,18 @@ final class CurlTransfer {
   private func isAnswered(despite code: CURLcode) -> Bool {
     guard head.isComplete, CurlFailure.kind(of: code) == .connectionLost else { return false }
     return head.status >= 400 || head.contentLength == responseBody.count
+  }
+
+  /// No success counts before the last byte of the body was handed to the connection: what a server has not been given, it
+  /// cannot have. A refusal may come early.
+  private var errorOfEarlySuccess: TransportError? {
+    let sent = handle.count(CURLINFO_SIZE_UPLOAD_T)
+    let total = request.body.byteCount
+    guard sent < total, (200..<300).contains(head.status) else { return nil }
+    return TransportError(
+      .answeredEarly,
+      "\(target.host) reported success (\(head.status)) when it had been sent \(sent) of \(total) bytes; that does not count"
+    )
   }
 
   private var protocolName: String {

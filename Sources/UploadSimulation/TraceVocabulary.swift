@@ -153,6 +153,7 @@ extension TransportError.Kind: TraceWord {
     case .connectionLost: "connection lost"
     case .protocolViolation: "protocol violation"
     case .cancelled: "cancelled"
+    case .answeredEarly: "answered early"
     case .bodyUnavailable: "body unavailable"
     case .overloaded: "overloaded"
     case .stopped: "stopped"

@@ -322,6 +322,31 @@ struct CurlTransportTests {
     }
   }
 
+  /// Regression (DS14): the answer counted, and a capture of which the server had 1,000 bytes was called delivered.
+  @Test("A success before the body was sent is none", arguments: [200, 201, 204])
+  func earlySuccess(_ status: Int) async throws {
+    try await withServer { server, transport in
+      let counter = SentByteCounter()
+      let url = try server.url("/succeeds-early?\(status)")
+      let result = await transport.send(
+        HTTPRequest(.put, url, body: .pinned(TestBody(count: 28 << 20)), sentBytes: counter))
+      // The server's end resets the connection, which can overtake its answer.
+      #expect(result.failureKind == .answeredEarly || result.failureKind == .connectionLost, "\(result)")
+      #expect(counter.value < 28 << 20)
+    }
+  }
+
+  @Test("A success before the body was sent is none, where the server then stays and reads no more")
+  func earlySuccessOfAServerThatStays() async throws {
+    try await withServer { server, transport in
+      var request = HTTPRequest(
+        .put, try server.url("/succeeds-early-and-stays?201"), body: .pinned(TestBody(count: 28 << 20)))
+      request.limits.stall = .milliseconds(500)
+      let result = await transport.send(request)
+      #expect(result.failureKind == .stalled || result.failureKind == .answeredEarly, "\(result)")
+    }
+  }
+
   @Test("A server that says yes before it has read the body gets the whole body")
   func earlyAcceptance() async throws {
     try await withServer { server, transport in

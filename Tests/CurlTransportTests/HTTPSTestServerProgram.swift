@@ -105,6 +105,16 @@ let httpsTestServerProgram = #"""
               self.read_body(limit=65536)
               self.send(507, b"full", ["Connection: close"])
               return False
+          elif path == "/succeeds-early":
+              self.read_body(limit=1000)
+              self.send(int(query), b"{}", ["ETag: \"x\"", "Location: /there", "Connection: close"])
+              return False
+          elif path == "/succeeds-early-and-stays":
+              self.read_body(limit=1000)
+              self.send(int(query), b"{}")
+              with state:
+                  state.wait_for(lambda: released)
+              return False
           elif path == "/already-held":
               self.send(200, b"held")
               self.read_body()

@@ -41,7 +41,7 @@ struct RetryPolicy: Sendable {
       switch kind {
       case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused:
         return .pauseDestination
-      case .timedOut, .stalled, .connectionLost, .protocolViolation, .overloaded, .other:
+      case .timedOut, .stalled, .connectionLost, .answeredEarly, .protocolViolation, .overloaded, .other:
         return .retryStep
       case .bodyUnavailable:
         return .pauseFile
@@ -106,6 +106,7 @@ extension StepFailure.Kind {
       case .timedOut: "timed-out"
       case .stalled: "stalled"
       case .connectionLost: "connection-lost"
+      case .answeredEarly: "answered-early"
       case .protocolViolation: "protocol-violation"
       case .cancelled: "cancelled"
       case .bodyUnavailable: "spool-unreadable"

@@ -304,6 +304,8 @@ public struct TransportError: Error, Hashable, Sendable {
     case stalled
     /// The connection broke in mid-request.
     case connectionLost
+    /// The server reported success before all of the body was handed to the connection.
+    case answeredEarly
     /// The server's answer is no valid HTTP, or larger than allowed.
     case protocolViolation
     /// ``HTTPTransport/cancel(_:)`` was called.
