@@ -61,6 +61,26 @@ import Testing
     #expect(Self.mark(mounted, "a") == "closed 1")
   }
 
+  /// Regression: what was said first of a file of an earlier run did not say that its writer had died, so that one which was
+  /// renamed or linked before the scan had come to it was published as if it were whole.
+  @Test(.promises("S40a"), arguments: ["rename", "link"])
+  func whatDiedInAnEarlierRun_isInterrupted_whateverIsDoneToItBeforeTheScan(_ what: String) throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      try mounted.write(try mounted.create("a"), [1])
+    }
+    let mounted = try Mounted(folder: folder, instance: SpoolInstance(name: "later"))
+    if what == "rename" {
+      try mounted.rename("a", "b")
+    } else {
+      _ = try mounted.filesystem.makeLink(to: mounted.node("a"), at: mounted.entry("b"))
+    }
+    #expect(mounted.sink.lastSnapshot?.interruption == .mountDied)
+    mounted.filesystem.scanSpool()
+    #expect(mounted.sink.lastSnapshot?.interruption == .mountDied)
+  }
+
   @Test func openingWithoutChange_marksNothing() throws {
     let mounted = try Mounted()
     try mounted.make("a")

@@ -42,6 +42,9 @@ extension Filesystem {
   ) throws(Failure) {
     let events = try namespaceLock.shared { () throws(Failure) -> Events in
       try file.state.withLock { (state) throws(Failure) -> Events in
+        // Whatever is said first of a file of an earlier run says whether it is whole: it may be renamed before the scan
+        // comes to it.
+        readMark(of: file, &state)
         let announcement = try decide(&state)
         let owesOpened = state.owesOpened
         state.owesOpened = false
