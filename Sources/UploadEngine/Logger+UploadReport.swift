@@ -11,6 +11,12 @@ extension Logger {
       warning(
         "waiting to try again",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .setBack(_, let path, let failure, let count):
+      warning(
+        "what was sent of a file is of no use; it goes out again",
+        metadata: [
+          "path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)", "times": "\(count)",
+        ])
     case .failed(_, let path, let failure):
       error(
         "not delivered; the file is kept in the spool",

@@ -64,6 +64,10 @@ public enum UploadConstants {
   public static let retryBaseDelay: Duration = .milliseconds(500)
   /// The longest wait before a retry.
   public static let retryMaxDelay: Duration = .seconds(15)
+  /// The longest pause where each try costs a whole file.
+  public static let fileRetryMaxDelay: Duration = .seconds(3600)
+  /// Tries of a file that end with the same answer before it has failed.
+  public static let fileTriesMax = 10
   /// Attempts for one chunk before its file pauses and the server is asked again.
   public static let chunkMaxRetries = 7
   /// A chunk, whole file or session makes no progress for this long: its file reconnects and asks the server.

@@ -63,8 +63,6 @@ final class ChunkTransfer: @unchecked Sendable {
   var retries: LookupTable<Int, Retry> = [:]
   /// Chunks in state `resting`.
   private(set) var restingIndices: LookupSet<Int> = []
-  /// How often the server has denied a chunk that it had acknowledged.
-  var denials = 0
   /// A commit found chunks missing that were still under way: the next one waits until all are acknowledged.
   var commitsOnlyWhenDone = false
   /// No chunk below this is pending.

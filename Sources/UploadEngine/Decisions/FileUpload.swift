@@ -115,6 +115,7 @@ struct FileUpload: Sendable {
     /// How often an upload that takes one chunk after another began anew because of rewritten bytes.
     var rowsBegunAnew = 0
     var previousDelay: Duration?
+    var setbacks = Setbacks()
   }
 
   struct Publishing: Hashable, Sendable {

@@ -19,6 +19,8 @@ struct RetryPolicy: Sendable {
   var baseDelay = UploadConstants.retryBaseDelay
   var maxDelay = UploadConstants.retryMaxDelay
   var attemptsMax = UploadConstants.chunkMaxRetries
+  var fileDelayMax = UploadConstants.fileRetryMaxDelay
+  var fileTriesMax = UploadConstants.fileTriesMax
 
   /// The verdict on a failure after `attempts` consecutive ones of the same chunk, this one included.
   func verdict(on failure: StepFailure.Kind, attempts: Int) -> Verdict {
@@ -61,6 +63,17 @@ struct RetryPolicy: Sendable {
     return delay(after: previous, retryAfter: failure.retryAfter, using: &generator)
   }
 
+  /// The pause after a setback: each try costs what is sent of the file, so pauses grow further than those of a chunk, unless
+  /// there is little to send.
+  func delay(
+    after setbacks: Setbacks, ofFileOf sizeBytes: UInt64, retryAfter: Duration?,
+    using generator: inout any RandomNumberGenerator & Sendable
+  ) -> Duration {
+    var policy = self
+    if sizeBytes > UInt64(UploadConstants.smallFileBytes) { policy.maxDelay = fileDelayMax }
+    return policy.delay(after: setbacks.previousDelay, retryAfter: retryAfter, using: &generator)
+  }
+
   /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the
   /// first of a row of failures is answered at the base.
   func delay(
@@ -77,6 +90,19 @@ struct RetryPolicy: Sendable {
 }
 
 extension StepFailure.Kind {
+  /// The destination itself says it of the file, or makes nonsense of HTTP: asking for ever would cost more than it can win.
+  /// What is said of the destination as a whole, and what the network does, never ends a file.
+  var canEndFile: Bool {
+    switch self {
+    case .sessionGone, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
+      .transport(.protocolViolation), .transport(.answeredEarly):
+      true
+    case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd, .tooEarly, .busy,
+      .insufficientStorage, .serverError, .transport:
+      false
+    }
+  }
+
   /// A stable word for programs; the `code` of `last_error` in a status file.
   var code: String {
     switch self {

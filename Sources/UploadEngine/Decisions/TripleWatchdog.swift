@@ -14,8 +14,8 @@ struct TripleWatchdog: Sendable {
     case chunk(HTTPRequestID)
     /// Cancel this file's requests, connect anew, ask the server, go on from what it has.
     case session(FileID)
-    /// Nothing is acknowledged for anybody: the same for all. `isRepeated` when that has not helped either.
-    case global(isRepeated: Bool)
+    /// Nothing is acknowledged for anybody: the same for all.
+    case global
   }
 
   private struct Watched: Sendable {
@@ -36,7 +36,6 @@ struct TripleWatchdog: Sendable {
   private var watched: OrderedDictionary<HTTPRequestID, Watched> = [:]
   private var files: OrderedDictionary<FileID, Progress> = [:]
   private var all: Progress?
-  private var globalAlarms = 0
 
   /// There is something to watch.
   var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
@@ -77,7 +76,6 @@ struct TripleWatchdog: Sendable {
   mutating func ended(_ request: HTTPRequestID, isAcknowledged: Bool, at now: MonotonicTime) {
     guard let one = watched.removeValue(forKey: request) else { return }
     guard isAcknowledged else { return }
-    globalAlarms = 0
     if let file = one.file {
       let isBusy = watched.values.contains { $0.file == file }
       files[file] = isBusy ? files[file].map { Progress(movedAt: now, patience: $0.patience) } : nil
@@ -100,9 +98,8 @@ struct TripleWatchdog: Sendable {
   /// What has made no progress for too long; each is said once for each time that passes.
   mutating func alarms(at now: MonotonicTime) -> [Alarm] {
     if let all, now - all.movedAt >= all.patience {
-      globalAlarms += 1
       forgetAll()
-      return [.global(isRepeated: globalAlarms > 1)]
+      return [.global]
     }
     var alarms: [Alarm] = []
     for (file, progress) in files where now - progress.movedAt >= progress.patience {

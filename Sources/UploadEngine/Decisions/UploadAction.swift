@@ -149,6 +149,8 @@ public enum UploadReport: Hashable, Sendable {
   case delivered(FileID, RelativePath, Receipt)
   /// A file waits and will be tried again.
   case retrying(FileID, RelativePath, FileStatus.Failure)
+  /// What was sent of a file is of no use and goes out again, for the `count`th time.
+  case setBack(FileID, RelativePath, FileStatus.Failure, count: Int)
   /// A file needs somebody's help; it is kept.
   case failed(FileID, RelativePath, FileStatus.Failure)
   /// A file was not finished by its writer; it is kept.

@@ -59,7 +59,12 @@ extension UploadSchedule {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.progress.retriedChunks += 1
     retriedChunks += 1
-    if failure.kind == .rowLost { forgetRow(of: index, in: file, transfer) }
+    if failure.kind == .rowLost {
+      forgetRow(of: index, in: file, transfer)
+      transfer.set(.pending, at: index)
+      let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+      return setBack(id, by: shown, isAtOnce: true, retryAfter: failure.retryAfter, at: now)
+    }
     var retry = transfer.retries[index] ?? ChunkTransfer.Retry()
     guard case .retryStep = policy.verdict(on: failure.kind, attempts: retry.attempts + 1) else {
       transfer.set(.pending, at: index)
@@ -73,7 +78,9 @@ extension UploadSchedule {
       transfer.retries[index] = nil
       transfer.set(.pending, at: index)
       if file.session?.isOpen == true { files[id]?.session?.state = .unconfirmed }
-      pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
+      setBack(
+        id, by: shown, tries: policy.attemptsMax, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter,
+        at: now)
       return
     }
     rest(index, of: transfer, id, &retry, failure, isAwaited: file.publishing != nil, at: now)

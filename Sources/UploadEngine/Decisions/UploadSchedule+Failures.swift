@@ -23,18 +23,15 @@ extension UploadSchedule {
       file.lastFailure = shown
       files[id] = file
       actions.append(.showStatus(id))
+    case .retryStep where file.isWholeFile && file.phase == .ready:
+      setBack(id, by: shown, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter, at: now)
     case .retryStep, .pauseFile:
       pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
     case .startNewSession:
-      file.lastFailure = shown
-      file.attempts += 1
       // The one that is left is known to the server still, with all that was sent.
       if failure.kind == .notReplaceable { abortSession(&file, at: now) }
       files[id] = file
-      restartSession(id, at: now)
-      if file.attempts >= policy.attemptsMax {
-        pauseFile(id, failure: shown, retryAfter: failure.retryAfter, at: now)
-      }
+      restartSession(id, by: shown, at: now)
     case .fail:
       failForGood(id, shown, at: now)
     }
@@ -63,7 +60,8 @@ extension UploadSchedule {
   /// The file waits for a moment; the others go on. After too many failures in a row the server is asked what it really
   /// holds.
   mutating func pauseFile(
-    _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil, at now: Moment
+    _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil,
+    for wanted: Duration? = nil, at now: Moment
   ) {
     guard var file = files[id] else { return }
     file.lastFailure = failure
@@ -77,8 +75,8 @@ extension UploadSchedule {
     file.progress.failedAt = now.monotonic
     let isFirst = file.progress.previousDelay == nil
     let isAtOnce = isFirst && isTooEarly && retryAfter == nil
-    let drawn = policy.delay(after: file.progress.previousDelay, retryAfter: retryAfter, using: &random)
-    file.progress.previousDelay = drawn
+    let drawn = wanted ?? policy.delay(after: file.progress.previousDelay, retryAfter: retryAfter, using: &random)
+    file.progress.previousDelay = min(drawn, policy.maxDelay)
     let delay = isAtOnce ? .zero : drawn
     if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {
@@ -92,8 +90,49 @@ extension UploadSchedule {
       deadlines.insert(.file(id), at: until)
     }
     files[id] = file
-    if isFirst { actions.append(.report(.retrying(id, file.path, failure))) }
+    if isFirst, wanted == nil { actions.append(.report(.retrying(id, file.path, failure))) }
     actions.append(.showStatus(id))
+  }
+}
+
+extension UploadSchedule {
+  /// What was sent of a file is of no use, and goes out again, for this reason: said each time, after pauses that grow, and not
+  /// for ever where the destination itself says so of this file (`canEnd`). `isAtOnce`: the first time is not waited for.
+  mutating func setBack(
+    _ id: FileID, by failure: FileStatus.Failure, tries: Int = 1, canEnd: Bool = true, isAtOnce: Bool = false,
+    retryAfter: Duration? = nil, at now: Moment
+  ) {
+    guard var file = files[id] else { return }
+    // Requests that break together are one setback.
+    guard !file.isWaiting else {
+      files[id]?.lastFailure = failure
+      return
+    }
+    file.progress.setbacks.note(tries: canEnd ? tries : 0)
+    let setbacks = file.progress.setbacks
+    files[id] = file
+    if canEnd, setbacks.tries >= policy.fileTriesMax, file.phase == .ready {
+      return failForGood(id, failure.afterTries(setbacks.tries), at: now)
+    }
+    actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count)))
+    guard !isAtOnce || setbacks.count > 1 else {
+      files[id]?.lastFailure = failure
+      return actions.append(.showStatus(id))
+    }
+    let delay = policy.delay(
+      after: setbacks, ofFileOf: file.snapshot.sizeBytes, retryAfter: retryAfter, using: &random)
+    files[id]?.progress.setbacks.previousDelay = delay
+    pauseFile(id, failure: failure, for: delay, at: now)
+  }
+}
+
+extension FileStatus.Failure {
+  /// The same, where it was the last of so many tries.
+  fileprivate func afterTries(_ count: Int) -> FileStatus.Failure {
+    FileStatus.Failure(
+      code: code,
+      message: "\(message) That was the end of \(count) tries; the file is kept in the spool, and is tried again by "
+        + "“uploadfs-mount retry”.", atMilliseconds: atMilliseconds)
   }
 }
 

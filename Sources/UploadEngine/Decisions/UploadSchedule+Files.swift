@@ -95,6 +95,7 @@ extension UploadSchedule {
     file.completedAt = nil
     file.lastFailure = nil
     file.attempts = 0
+    file.progress.setbacks = Setbacks()
     file.progress.failedAt = nil
     file.goesAlone = false
     file.progress.earlyRest = nil
@@ -280,6 +281,7 @@ extension UploadSchedule {
     case .interrupted: return accept(id, at: now)
     case .writing, .held, .ignored, .elsewhere, .ready, .finishing, .complete, .removed: return
     }
+    files[id]?.progress.setbacks = Setbacks()
     if file.isOpen {
       files[id]?.phase = .writing
       actions.append(.showStatus(id))

@@ -54,16 +54,9 @@ extension UploadSchedule {
     }
     files[file.id] = file
     guard denied > 0 || transfer.isDone else { return }
-    transfer.denials += 1
     let message = "The receiver lacks \(denied) chunks that it had acknowledged; they are sent again."
-    let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
-    files[file.id]?.lastFailure = failure
-    guard transfer.denials > 1 else { return }
-    if transfer.denials >= policy.attemptsMax {
-      failForGood(file.id, failure, at: now)
-    } else {
-      pauseFile(file.id, failure: failure, at: now)
-    }
+    setBack(
+      file.id, by: FileStatus.Failure(code: "incomplete", message: message, at: now), isAtOnce: true, at: now)
   }
 
   /// A publication of the present content counts; one of an earlier content is a consistent older revision at the
@@ -99,6 +92,7 @@ extension UploadSchedule {
     file.progress.chainTip = nil
     if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
     file.attempts = 0
+    file.progress.setbacks = Setbacks()
     file.needsNewConnection = false
     file.phase = .finishing
     actions.append(.record(file.id))
@@ -106,19 +100,15 @@ extension UploadSchedule {
   }
 
   /// The server had published the session before an earlier run could take note. If that was the present content under
-  /// a name that the file has, it is delivered; otherwise it is sent anew.
-  mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) {
-    if receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
+  /// a name that the file has, it is delivered; false otherwise.
+  mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) -> Bool {
+    guard receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
       receipt.chainTip == file.progress.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name)
-    {
-      let publishing = FileUpload.Publishing(
-        request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
-      accept(receipt, publishing, of: &file, at: now)
-      return
-    }
-    leaveTransfer(&file)
-    beginSession(of: &file, at: now)
-    actions.append(.removeResume(file.id))
+    else { return false }
+    let publishing = FileUpload.Publishing(
+      request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+    accept(receipt, publishing, of: &file, at: now)
+    return true
   }
 
   /// The file's name that was published; nil when the file has had another one since. Names are compared byte by byte.

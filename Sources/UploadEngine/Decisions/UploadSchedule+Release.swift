@@ -103,7 +103,8 @@ extension UploadSchedule {
         actions.append(.saveResume(id))
       }
     case .refused(let failure) where failure.kind == .sessionGone:
-      restartSession(id, at: now)
+      restartSession(
+        id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
     default:
       files[id]?.session?.securingRest = now.monotonic + Self.securingRest
     }

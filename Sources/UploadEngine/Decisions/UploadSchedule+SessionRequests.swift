@@ -88,7 +88,13 @@ extension UploadSchedule {
     switch state {
     case .wanted: openSession(&file, at: now)
     case .unconfirmed: querySession(&file, at: now)
-    case .open, .published: publish(&file, at: now)
+    case .open, .published:
+      guard publish(&file, at: now) else {
+        files[id] = file
+        let message = "The server has published the upload with another content; the file is sent again."
+        return restartSession(
+          id, by: FileStatus.Failure(code: "published-otherwise", message: message, at: now), at: now)
+      }
     case .opening, .querying: return
     }
     files[id] = file
@@ -122,29 +128,29 @@ extension UploadSchedule {
 
   /// Commits when no writer has the file open and every chunk is acknowledged, or, where the server waits for them, on its
   /// way: then the answer comes one round trip after the tail and not two (design: commit with the tail). What is
-  /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk.
-  private mutating func publish(_ file: inout FileUpload, at now: Moment) {
+  /// published is the content of one epoch at which nobody was writing, because the proof covers every chunk. False when the
+  /// server has published the session as something else.
+  private mutating func publish(_ file: inout FileUpload, at now: Moment) -> Bool {
     guard let session = file.session, let identity = session.identity, let transfer = file.transfer,
       file.publishing == nil, !file.isOpen, file.growth == nil, mayCommit(transfer),
       let proof = transfer.proof(sessionID: identity.id), let path = file.nextPath(limits)
-    else { return }
+    else { return true }
     guard session.boundPath.map({ $0 == path }) ?? true else {
       leaveTransfer(&file)
       abortSession(&file, at: now)
       beginSession(of: &file, at: now)
-      return
+      return true
     }
     file.progress.merkleRoot = proof.merkleRoot
     file.progress.chainTip = proof.chainTip
     if case .published(let receipt) = session.state {
-      acceptEarlierPublication(receipt, of: &file, at: now)
-      return
+      return acceptEarlierPublication(receipt, of: &file, at: now)
     }
-    guard !namesUnderWay.contains(path) else { return }
+    guard !namesUnderWay.contains(path) else { return true }
     guard let chunks = committedChunks(of: session, transfer) else {
       // The server is to say by which names it knows what it holds.
       file.session?.state = .unconfirmed
-      return
+      return true
     }
     let commit = SessionCommit(
       session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
@@ -155,6 +161,7 @@ extension UploadSchedule {
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [],
       isOnce: abilities.publishesOnce == .everything)
+    return true
   }
 
   /// Empty where the destination does not ask for them; nil while one of them has no token.

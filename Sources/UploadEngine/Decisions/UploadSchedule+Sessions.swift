@@ -54,15 +54,25 @@ extension UploadSchedule {
     switch outcome {
     case .held(_, let chunkBytes?, _, _, _, _) where chunkBytes != file.session?.chunkBytes:
       // Its chunks lie elsewhere than ours: nothing that it holds is of use.
-      restartSession(id, at: now)
+      let message = "The server holds an upload in chunks of another size; the file is sent again."
+      restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
     case .held(let digests, _, let expiresAt, _, let tokens, _):
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
       file.session?.held.replace(with: digests, tokens: tokens)
       file.session?.state = .open
-      if let transfer = file.transfer, let held = file.session?.held { takeBackDenied(of: transfer, notIn: held) }
+      var denied = 0
+      if let transfer = file.transfer, let held = file.session?.held {
+        denied = takeBackDenied(of: transfer, notIn: held)
+      }
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))
+      if denied > 0 {
+        let message = "The server no longer holds \(denied) chunks that it had acknowledged; they are sent again."
+        let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
+        // A crash of the server takes the last second with it.
+        setBack(id, by: failure, canEnd: false, isAtOnce: true, at: now)
+      }
     case .stillThere:
       file.session?.state = .open
       checkpoint(&file)
@@ -73,7 +83,8 @@ extension UploadSchedule {
       if let transfer = file.transfer { compareOnly(transfer) }
       files[id] = file
     case .refused(let failure) where failure.kind == .sessionGone:
-      restartSession(id, at: now)
+      restartSession(
+        id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
     default:
       file.session?.state = .unconfirmed
       files[id] = file
@@ -91,11 +102,13 @@ extension UploadSchedule {
   }
 
   /// What was acknowledged and is not there any more (the server may have lost it in a crash) is sent again.
-  private func takeBackDenied(of transfer: ChunkTransfer, notIn held: HeldChunks) {
-    guard transfer.doneCount > 0 else { return }
+  private func takeBackDenied(of transfer: ChunkTransfer, notIn held: HeldChunks) -> Int {
+    guard transfer.doneCount > 0 else { return 0 }
+    var denied = 0
     for (index, state) in transfer.states.enumerated() {
-      if case .done(let digest) = state, !held.holds(digest, at: index) { _ = transfer.deny(index) }
+      if case .done(let digest) = state, !held.holds(digest, at: index), transfer.deny(index) { denied += 1 }
     }
+    return denied
   }
 
   /// The name that a session of a file is opened with: the next one to publish, or what a temporary name will probably
@@ -114,7 +127,17 @@ extension UploadSchedule {
     return bound != openingPath(of: file)
   }
 
-  /// The server has forgotten the session: another one, and every chunk again.
+  /// The server has forgotten the session, or what it has is of no use: another one, and every chunk again. The first time at
+  /// once: a session that nothing was sent into for long is gone at many servers.
+  mutating func restartSession(_ id: FileID, by failure: FileStatus.Failure, at now: Moment) {
+    restartSession(id, at: now)
+    setBack(id, by: failure, isAtOnce: true, at: now)
+    if files[id]?.phase == .writing, (files[id]?.progress.setbacks.tries ?? 0) >= policy.fileTriesMax {
+      files[id]?.progress.isLeftForTheEnd = true
+    }
+  }
+
+  /// Another session, and every chunk again.
   mutating func restartSession(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
     leaveTransfer(&file)

@@ -227,7 +227,7 @@ extension UploadSchedule {
   }
 
   private func describeFailure(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
-    status.attempts = file.attempts
+    status.attempts = max(file.attempts, file.progress.setbacks.count)
     status.lastFailure = file.lastFailure
     switch file.phase {
     case .waiting(let until):

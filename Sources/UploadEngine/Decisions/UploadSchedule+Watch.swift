@@ -90,15 +90,13 @@ extension UploadSchedule {
       actions.append(.report(.stuck(id, files[id]?.path ?? .root)))
       reconnect(id)
       streamPlan.connectionsLost()
-    case .global(let isRepeated):
+    case .global:
       restartWholeFiles()
       // Also those that rest at this moment: they would go on as before.
       let resting = files.values.filter(\.isWaiting).map(\.id)
       for id in activeMedium + activeLarge + earlyFiles + resting {
+        // However often: only the server can say that it has no session any more.
         reconnect(id)
-        // Asking has not helped for as long again: this session will not move any more. One that holds what is nowhere
-        // else is worth waiting for.
-        if isRepeated, files.entry(id)?.file.lacksParts == false { restartSession(id, at: now) }
       }
       streamPlan.connectionsLost()
       warmConnections = 0

@@ -323,7 +323,9 @@ public struct UploadSchedule: Sendable {
   public mutating func retryAll(at now: Moment) {
     for file in Array(files.values) {
       switch file.phase {
-      case .failed, .waiting: makeReady(file.id, at: now)
+      case .failed, .waiting:
+        files[file.id]?.progress.setbacks = Setbacks()
+        makeReady(file.id, at: now)
       case .interrupted: accept(file.id, at: now)
       case .ready: file.transfer?.endRests()
       default: break

@@ -58,6 +58,8 @@ import UploadEngine
     amounts["resourceTimeout"] = UploadConstants.resourceTimeout / .seconds(1)
     amounts["retryBaseDelay"] = UploadConstants.retryBaseDelay / .seconds(1)
     amounts["retryMaxDelay"] = UploadConstants.retryMaxDelay / .seconds(1)
+    amounts["fileRetryMaxDelay"] = UploadConstants.fileRetryMaxDelay / .seconds(1)
+    amounts["fileTriesMax"] = Double(UploadConstants.fileTriesMax)
     amounts["chunkMaxRetries"] = Double(UploadConstants.chunkMaxRetries)
     amounts["watchdogSession"] = UploadConstants.watchdogSession / .seconds(1)
     amounts["watchdogGlobal"] = UploadConstants.watchdogGlobal / .seconds(1)

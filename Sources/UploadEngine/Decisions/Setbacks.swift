@@ -1,0 +1,19 @@
+/// How often what had been sent of one content was of no use, and had to go out again (spec E8).
+///
+/// Chunks that are acknowledged in between change nothing: a server that takes every chunk and forgets the upload at its end
+/// would be sent the same bytes for ever. A new count begins with another content, with a retry, and with the delivery.
+struct Setbacks: Hashable, Sendable {
+  /// Of the present content.
+  private(set) var count = 0
+  /// Those that the destination is to blame for. They are not counted by their reasons: two that take turns are no better
+  /// than one.
+  private(set) var tries = 0
+  /// The pause that followed the latest one.
+  var previousDelay: Duration?
+
+  /// One more. `tries` is how often it was met before it was given up; 0 when nobody is to blame.
+  mutating func note(tries: Int) {
+    count += 1
+    self.tries += tries
+  }
+}

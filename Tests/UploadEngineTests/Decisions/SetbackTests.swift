@@ -1,0 +1,119 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// No failure, answer or silence of a server makes the same bytes go out without a reason, a growing pause, and an end (spec E8).
+@Suite struct SetbackTests {
+  private static let size: UInt64 = 8000
+  private let file = ImaginaryFile(1, "a.mov", size: size)
+
+  /// What a server can lie about, by what it answers.
+  enum Lie: CaseIterable {
+    /// The commit finds no session, whatever was acknowledged (DS15).
+    case sessionGoneAtCommit
+    /// So does every fourth chunk (DS15).
+    case sessionGoneInBetween
+    /// The third chunk finds each time that what is before it in its row is gone (DS15).
+    case rowGoneInBetween
+    /// The commit finds chunks missing that were acknowledged (DS17, DS26).
+    case missingAtCommit
+    /// All of it is answered by 500, or by nonsense, each time (DS4, DS25).
+    case failsWholeFile
+    case nonsense
+    /// It says that it has published it, as something else.
+    case publishedSomethingElse
+
+    var isWholeFile: Bool { self == .failsWholeFile || self == .nonsense }
+  }
+
+  private func harness(_ lie: Lie) -> ScheduleHarness {
+    var limits = UploadLimits()
+    if !lie.isWholeFile { (limits.chunkBytes, limits.bufferBytes) = (1000, 1000) }
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: lie.isWholeFile ? 1 << 20 : 0) {
+      if lie == .rowGoneInBetween { $0.rows = .growing }
+      $0.parallelChunks = 1
+    }
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  private func answer(_ lie: Lie, to order: SendOrder, number: Int) -> StepOutcome {
+    let isFourth = number.isMultiple(of: 4)
+    switch (lie, order) {
+    case (.sessionGoneAtCommit, .commit): return .refused(StepFailure(.sessionGone, "gone"))
+    case (.sessionGoneInBetween, .chunk) where isFourth: return .refused(StepFailure(.sessionGone, "gone"))
+    case (.rowGoneInBetween, .chunk(_, 2, _, _, _)): return .refused(StepFailure(.rowLost, "gone"))
+    case (.missingAtCommit, .commit(let commit)): return .incomplete(missing: Array(0..<commit.chunkCount))
+    case (.failsWholeFile, .wholeFile): return .refused(StepFailure(.unexpectedAnswer, "500"))
+    case (.nonsense, .wholeFile): return StepFailure.connection(.protocolViolation)
+    case (.publishedSomethingElse, .commit): return .refused(StepFailure(.conflict, "differs"))
+    case (.publishedSomethingElse, .querySession):
+      return .published(ScheduleHarness.receipt(RelativePath("a.mov"), 1, root: "00", tip: "00"))
+    case (_, .chunk(_, let index, _, _, _)) where lie == .rowGoneInBetween: return .chunkStoredAs(token: "t\(index)")
+    default: return ScheduleHarness.success(of: order)
+    }
+  }
+
+  /// Answers what is sent and lets time pass, until the file is at rest or so much time has passed; what was sent of it, and
+  /// when.
+  private func play(
+    _ harness: inout ScheduleHarness, until end: Duration, _ answer: (SendOrder, Int) -> StepOutcome
+  ) -> [(at: Duration, bytes: Int)] {
+    var bodies: [(at: Duration, bytes: Int)] = []
+    let start = harness.now.monotonic
+    while harness.now.monotonic - start < end, harness.state(file.id) != .failed, harness.state(file.id) != .complete {
+      harness.answerReads()
+      harness.record()
+      if let order = harness.sent.first?.order {
+        if case .chunk = order { bodies.append((harness.now.monotonic - start, 1000)) }
+        if case .wholeFile = order { bodies.append((harness.now.monotonic - start, Int(Self.size))) }
+        guard bodies.count < 2000 else { return bodies }
+        harness.answer(answer(order, bodies.count)) { _ in true }
+        harness.endCancelled()
+      } else if let next = harness.schedule.nextDeadline {
+        harness.advance(by: max(.milliseconds(1), next - harness.now.monotonic))
+      } else {
+        break
+      }
+    }
+    return bodies
+  }
+
+  /// Regression (DS1, DS4, DS15, DS17, DS25, DS26): an acknowledged chunk, or a new session, began the count of failures anew.
+  @Test(arguments: Lie.allCases) func aLieThatDoesNotEnd_endsTheFile_andCostsNoMoreThanTenTries(_ lie: Lie) {
+    var harness = harness(lie)
+    harness.write(file)
+    let bodies = play(&harness, until: .seconds(86_400)) { answer(lie, to: $0, number: $1) }
+    #expect(harness.state(file.id) == .failed, "\(lie): \(bodies.count) requests")
+    let sent = bodies.reduce(0) { $0 + $1.bytes }
+    #expect(sent <= 11 * Int(Self.size), "\(sent) bytes of \(Self.size)")
+    let failure = harness.status(file.id)?.lastFailure
+    #expect(failure?.message.contains("uploadfs-mount retry") == true, "\(failure.debugDescription)")
+    #expect(harness.buffers.isEmpty)
+    let said = harness.others.filter { if case .report(.setBack) = $0 { true } else { false } }
+    #expect(said.count >= 5, "each time is said")
+    // Once a person has looked at it, it begins anew.
+    harness.apply { $0.retry(file.id, at: $1) }
+    _ = play(&harness, until: .seconds(60)) { order, _ in
+      order.isQuery ? .refused(StepFailure(.sessionGone, "gone")) : ScheduleHarness.success(of: order)
+    }
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Where each try costs the file, pauses grow beyond those of a chunk, and what the network does never ends it.
+  @Test func aConnectionThatBreaksForADay_neverEndsAFile_andIsTriedMoreAndMoreSeldom() throws {
+    var harness = harness(.failsWholeFile)
+    let large = ImaginaryFile(1, "a.mov", size: 900_000)
+    harness.write(large)
+    let bodies = play(&harness, until: .seconds(86_400)) { order, _ in
+      if case .wholeFile = order { return StepFailure.connection(.connectionLost) }
+      return ScheduleHarness.success(of: order)
+    }
+    #expect(harness.state(file.id) != .failed)
+    #expect(bodies.count < 150, "\(bodies.count) tries")
+    let gaps = zip(bodies, bodies.dropFirst()).map { $1.at - $0.at }
+    #expect(try #require(gaps.last) > .seconds(60))
+    #expect(try #require(gaps.max()) <= .seconds(3601))
+  }
+}
