@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,3 +38,5 @@ int uploadfs_umount2(const char *path, int flags) { return umount2(path, flags);
 int uploadfs_pidfd_open(pid_t pid) { return pidfd_open(pid, 0); }
 
 int uploadfs_pidfd_send_signal(int pidfd, int number) { return pidfd_send_signal(pidfd, number, NULL, 0); }
+
+void uploadfs_return_memory(void) { malloc_trim(0); }

@@ -48,6 +48,12 @@ struct Serve: AsyncParsableCommand {
   var sessionMaxAge: Int64 = CoreLimits().sessionMaxAge / 1000
 
   @Option(
+    help: ArgumentHelp(
+      "The most connections of one address, or of one /64 of IPv6; behind a proxy, all come from one. Default: 1024.",
+      valueName: "COUNT"))
+  var connectionsPerPeer: Int?
+
+  @Option(
     help: ArgumentHelp("trace, debug, info, notice, warning, error or critical.", valueName: "LEVEL"),
     transform: { text in
       guard let level = Logger.Level(rawValue: text) else { throw ValidationError("There is no such level.") }
@@ -68,6 +74,7 @@ struct Serve: AsyncParsableCommand {
     guard sessionMaxAge > 0, sessionMaxAge <= 100 * 365 * 86_400 else {
       throw ValidationError("--session-max-age must be 1 second to 100 years.")
     }
+    guard connectionsPerPeer ?? 1 > 0 else { throw ValidationError("--connections-per-peer must be positive.") }
     guard maxFileSize > 0 else { throw ValidationError("--max-file-size must be positive.") }
     guard filesRoot == nil || development || openOnLoopback else {
       throw ValidationError("--files-root goes with --development or --open-on-loopback.")
@@ -94,6 +101,7 @@ struct Serve: AsyncParsableCommand {
   func run() async throws {
     signal(SIGPIPE, SIG_IGN)
     raiseFileLimit()
+    forbidCoreDumps()
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
     let stop = StopSignals()
@@ -114,6 +122,13 @@ struct Serve: AsyncParsableCommand {
     } catch let error as ReceiverStartError {
       throw StartFailure(error).exit()
     }
+  }
+
+  /// A core dump would hold tokens, keys and files. To the kernel a limit of 1 byte also forbids those that go through a
+  /// pipe to a program, for which a limit of 0 would count as none.
+  private func forbidCoreDumps() {
+    var limit = rlimit(rlim_cur: 1, rlim_max: 1)
+    setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
   }
 
   /// Every connection and every open upload takes descriptors.

@@ -5,6 +5,8 @@ import UploadReceiver
 
 /// Turns the command line into a configuration: reads the files that it names.
 struct Startup {
+  private static let fileBytesMax = 1 << 20
+
   var command: Serve
   var logger: Logger
 
@@ -34,6 +36,7 @@ struct Startup {
     var configuration = ReceiverConfiguration(
       root: command.root, host: address.host, port: address.port, certificateChainPEM: chain, privateKeyPEM: key,
       credentials: credentials)
+    configuration.connectionsPerPeer = command.connectionsPerPeer
     configuration.limits.headroomBytes = command.headroom
     configuration.limits.fileBytesMax = command.maxFileSize
     configuration.limits.sessionMaxAge = command.sessionMaxAge * 1000
@@ -68,10 +71,17 @@ struct Startup {
       throw StartFailure(code, "the \(what) \(path) cannot be read: \(String(cString: strerror(errno))).")
     }
     defer { fclose(file) }
-    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    // One more than is taken, to see whether there is more.
+    var bytes = [UInt8](repeating: 0, count: Startup.fileBytesMax + 1)
     let count = fread(&bytes, 1, bytes.count, file)
     guard ferror(file) == 0 else {
       throw StartFailure(code, "the \(what) \(path) cannot be read.")
+    }
+    guard count <= Startup.fileBytesMax else {
+      var status = stat()
+      let size = fstat(fileno(file), &status) == 0 && status.st_size > 0 ? "\(status.st_size)" : "more"
+      throw StartFailure(
+        code, "the \(what) \(path) has \(size) bytes; at most \(Startup.fileBytesMax) are read, so it would be cut.")
     }
     return Array(bytes[..<count])
   }

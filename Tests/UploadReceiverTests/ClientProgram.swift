@@ -129,6 +129,30 @@ let clientProgram = #"""
   def head(method, path, headers):
       lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Authorization: Bearer " + TOKEN]
       return ("\r\n".join(lines + [f"{k}: {v}" for k, v in headers.items()]) + "\r\n\r\n").encode()
+  # HTTP/2 by hand: frames, and header fields as HPACK literals.
+  def frame(kind, payload=b"", flags=0, stream=0):
+      return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+  def hpack(fields):
+      def text(t): return (bytes([len(t)]) if len(t) < 127 else bytes([127, len(t) - 127])) + t.encode()
+      return b"".join(b"\0" + text(n) + text(v) for n, v in fields)
+  PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+  SETTINGS, PING, GOAWAY = 4, 6, 7
+  H2 = ssl.create_default_context(cafile=CA)
+  H2.set_alpn_protocols(["h2"])
+  def raw2(settings=b""):
+      sock = H2.wrap_socket(socket.create_connection(("127.0.0.1", PORT), timeout=DEADLINE), server_hostname="localhost")
+      assert sock.selected_alpn_protocol() == "h2"
+      sock.sendall(PREFACE + frame(SETTINGS, settings))
+      return sock
+  def get2(path, stream, token=None):
+      fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
+      if token: fields.append(("authorization", "Bearer " + token))
+      return frame(1, hpack(fields), flags=5, stream=stream)
+  # Reads what comes until the receiver ends the connection.
+  def until_closed(sock):
+      try:
+          while sock.recv(65536): pass
+      except (ConnectionError, ssl.SSLError): pass
   def answer(sock):
       r = http.client.HTTPResponse(sock)
       r.begin()

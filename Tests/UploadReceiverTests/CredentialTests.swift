@@ -20,14 +20,14 @@ import Testing
     #expect(table.credential(authorization: "Bearer x") == Credential(token: nil, root: "").id)
   }
 
-  @Test func byteBudget_servesInOrderAndRefusesTheLate() async {
+  @Test func byteBudget_servesInOrderAndRefusesTheLate() async throws {
     let budget = ByteBudget(bytes: 10, clock: ReceiverClock())
-    #expect(await budget.take(10))
-    async let second = budget.take(4)
-    // The first give serves whoever has come by then; the second one whoever came later.
-    budget.give(10)
-    #expect(await second)
-    budget.give(4)
+    let owner = CredentialID("one")
+    let first = try #require(await budget.take(10, of: owner))
+    async let second = budget.take(4, of: owner)
+    // Serves whoever has come by then; who comes later finds it free.
+    budget.give(of: first)
+    budget.give(of: try #require(await second))
     #expect(budget.freeBytes == 10)
   }
 }

@@ -9,34 +9,7 @@ import Testing
 @testable import UploadReceiver
 
 /// Limits that take too long, or too much memory, with their real values: a receiver in this process with small ones.
-@Suite struct ReceiverLimitTests {
-  private func serve(_ steps: String, _ adjust: (inout ReceiverConfiguration) -> Void) async throws {
-    let folder = try TemporaryFolder()
-    let setup = try DevelopmentSetup.prepare(root: folder.path)
-    var configuration = ReceiverConfiguration(
-      root: folder.path, host: "127.0.0.1", port: 0, certificateChainPEM: setup.certificateChainPEM,
-      privateKeyPEM: setup.privateKeyPEM, credentials: [Credential(token: setup.token, root: "\(folder.path)/files")])
-    adjust(&configuration)
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
-    let server = try ReceiverServer(configuration, logger: logger)
-    let (stopped, stop) = AsyncStream<Void>.makeStream()
-    let (ready, becameReady) = AsyncStream<Int>.makeStream()
-    try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask {
-        try await server.run(onReady: { becameReady.yield($0) }, until: { for await _ in stopped { return } })
-      }
-      for await port in ready {
-        try await ReceiverProgram.runClient(
-          steps, port: port, root: folder.path, token: setup.token, ca: setup.authorityPath, pid: getpid(), log: "",
-          sourceLocation: #_sourceLocation)
-        break
-      }
-      stop.finish()
-      try await tasks.waitForAll()
-    }
-  }
-
+@Suite struct ReceiverLimitTests: ReceiverWithLimits {
   @Test func idleConnections_outliveTheKeepAliveOfClients() {
     #expect(ConnectionLimits().idle > .seconds(60))
     #expect(ConnectionLimits().bodyIdle == .seconds(30))

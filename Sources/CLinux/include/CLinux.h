@@ -25,6 +25,8 @@ int uploadfs_begin_writing(int fd);
 int uploadfs_is_open_for_writing(int fd);
 /// explicit_bzero(3) needs _DEFAULT_SOURCE; keys and chunk buffers are wiped with it.
 void uploadfs_explicit_bzero(void *bytes, size_t count);
+/// malloc_trim(3) of everything, whose header is in no module.
+void uploadfs_return_memory(void);
 /// umount2(2) with its flags.
 int uploadfs_umount2(const char *path, int flags);
 /// pidfd_open(2) and pidfd_send_signal(2), whose header is in no module: a process that cannot be mistaken for a later one

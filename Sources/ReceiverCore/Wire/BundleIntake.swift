@@ -46,8 +46,10 @@ public struct BundleIntake: Sendable {
   /// The members that are complete, in order.
   public private(set) var members: [Member] = []
 
+  /// Whose it is.
+  public let credential: CredentialID
+
   private let contentLength: Int
-  private let credential: CredentialID
   private let translation: RequestTranslation
   private var reader = BundleReader()
   private var open: (plan: Member.Plan, body: [UInt8])?

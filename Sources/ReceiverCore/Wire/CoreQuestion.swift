@@ -17,6 +17,15 @@ public enum CoreQuestion: Sendable {
   /// Publishing a file that comes in one request.
   case wholeFile(CredentialID, name: String, FileHeaders, AnnouncedBytes)
 
+  /// Who asks.
+  public var credential: CredentialID {
+    switch self {
+    case .openSession(let credential, _, _), .query(let credential, _, _, _), .commit(let credential, _, _),
+      .abort(let credential, _), .chunk(let credential, _, _, _), .wholeFile(let credential, _, _, _):
+      credential
+    }
+  }
+
   /// How it goes on after a reply of the core.
   public enum Outcome: Sendable {
     /// The request is answered.

@@ -1,95 +1,128 @@
 import ReceiverCore
 import Synchronization
 
-/// The memory for request bodies, over all requests. Who finds it used up waits, in order, without reading from its
-/// connection; when too many wait, or one waits too long, it is refused and told to come back.
+/// The memory that a body has been granted, while it has it.
+final class BodyLease: Sendable {
+  let id: MemoryShares.ID
+  private let arrived = Atomic(0)
+  private let reading = Atomic(true)
+  private let revoke: @Sendable (BodyLease) -> Void
+
+  fileprivate init(_ id: MemoryShares.ID, revoke: @escaping @Sendable (BodyLease) -> Void) {
+    self.id = id
+    self.revoke = revoke
+  }
+
+  /// Whether the body is still arriving; only then is its memory taken back.
+  var isReading: Bool { reading.load(ordering: .relaxed) }
+
+  /// Of the body.
+  var arrivedBytes: Int { arrived.load(ordering: .relaxed) }
+
+  func note(arrivedBytes count: Int) { arrived.wrappingAdd(count, ordering: .relaxed) }
+
+  /// The body is complete, or will not come.
+  func endReading() { reading.store(false, ordering: .relaxed) }
+
+  fileprivate func revokeNow() { revoke(self) }
+}
+
+/// The memory for request bodies, over all requests. Who finds it used up waits without reading from its connection;
+/// when too many wait, or one waits too long, it is refused and told to come back. ``MemoryShares`` decides.
 final class ByteBudget: Sendable {
-  private struct Waiter {
-    var id: UInt64
-    var bytes: Int
-    var deadline: Milliseconds
-    var continuation: CheckedContinuation<Bool, Never>
-  }
-
   private struct State {
-    var free: Int
-    var waiters: [Waiter] = []
-    var nextID: UInt64 = 0
+    var shares: MemoryShares
+    var leases: [MemoryShares.ID: BodyLease] = [:]
+    var waiters: [MemoryShares.ID: CheckedContinuation<BodyLease?, Never>] = [:]
+    var nextID: MemoryShares.ID = 0
+    var givenBytes = 0
   }
 
-  static let waitersMax = 256
-  static let waitMax: Milliseconds = 10_000
+  private typealias Answers = [(CheckedContinuation<BodyLease?, Never>, BodyLease?)]
 
   private let state: Mutex<State>
   private let clock: ReceiverClock
 
   init(bytes: Int, clock: ReceiverClock) {
-    state = Mutex(State(free: bytes))
+    state = Mutex(State(shares: MemoryShares(bytes: bytes)))
     self.clock = clock
   }
 
   /// Bytes that are not taken.
-  var freeBytes: Int { state.withLock { $0.free } }
+  var freeBytes: Int { state.withLock { $0.shares.free } }
 
-  /// Takes bytes, waiting for them if need be; false when it is not to be.
-  func take(_ bytes: Int) async -> Bool {
-    if takeAtOnce(bytes) { return true }
-    return await withCheckedContinuation { continuation in
-      let isRefused = state.withLock { state in
-        if state.waiters.isEmpty, state.free >= bytes {
-          state.free -= bytes
-          return nil as Bool?
-        }
-        guard state.waiters.count < ByteBudget.waitersMax else { return true }
+  /// Whether no body holds any.
+  var isUnused: Bool { state.withLock { $0.leases.isEmpty } }
+
+  /// Takes bytes, waiting for them if need be; nil when it is not to be. `revoke` is called when others need them more,
+  /// and has the body end.
+  func take(
+    _ bytes: Int, of owner: CredentialID, revoke: @escaping @Sendable (BodyLease) -> Void = { _ in }
+  ) async -> BodyLease? {
+    await withCheckedContinuation { continuation in
+      let answers: Answers = state.withLock { state in
         state.nextID += 1
-        state.waiters.append(
-          Waiter(
-            id: state.nextID, bytes: bytes, deadline: clock.now + ByteBudget.waitMax, continuation: continuation))
-        return false
+        let id = state.nextID
+        let lease = BodyLease(id, revoke: revoke)
+        let answer = state.shares.take(bytes, id, of: owner, at: clock.now)
+        guard answer != .refused else { return [(continuation, nil)] }
+        state.leases[id] = lease
+        state.waiters[id] = continuation
+        switch answer {
+        case .granted: return ByteBudget.answer([id], isGranted: true, &state)
+        case .waits, .refused: return []
+        case .waitsInsteadOf(let other): return ByteBudget.answer([other], isGranted: false, &state)
+        }
       }
-      switch isRefused {
-      case nil: continuation.resume(returning: true)
-      case true?: continuation.resume(returning: false)
-      case false?: break
-      }
+      ByteBudget.resume(answers)
     }
   }
 
-  private func takeAtOnce(_ bytes: Int) -> Bool {
+  /// Gives bytes back to those who wait, or all of the body's.
+  func give(_ bytes: Int? = nil, of lease: BodyLease) {
+    let answers: Answers = state.withLock { state in
+      let before = state.shares.free
+      let served = state.shares.give(bytes, of: lease.id)
+      state.givenBytes += max(0, state.shares.free - before)
+      if bytes == nil { state.leases[lease.id] = nil }
+      return ByteBudget.answer(served, isGranted: true, &state)
+    }
+    ByteBudget.resume(answers)
+  }
+
+  /// The bytes that were given back since this was last asked.
+  func takeGivenBytes() -> Int {
     state.withLock { state in
-      guard state.waiters.isEmpty, state.free >= bytes else { return false }
-      state.free -= bytes
-      return true
+      defer { state.givenBytes = 0 }
+      return state.givenBytes
     }
   }
 
-  /// Gives bytes back to those who wait.
-  func give(_ bytes: Int) {
-    let served = state.withLock { state in
-      state.free += bytes
-      return serveLocked(&state)
-    }
-    for waiter in served { waiter.continuation.resume(returning: true) }
-  }
-
-  private func serveLocked(_ state: inout State) -> [Waiter] {
-    var served: [Waiter] = []
-    while let first = state.waiters.first, first.bytes <= state.free {
-      state.free -= first.bytes
-      served.append(state.waiters.removeFirst())
-    }
-    return served
-  }
-
-  /// Refuses those who have waited too long.
+  /// Refuses those who have waited too long, and takes memory back from those who have more than their share.
   func tick() {
     let now = clock.now
-    let (late, served) = state.withLock { state in
-      let late = state.waiters.filter { $0.deadline <= now }
-      state.waiters.removeAll { $0.deadline <= now }
-      return (late, serveLocked(&state))
+    let (answers, revoked): (Answers, [BodyLease]) = state.withLock { state in
+      let leases = state.leases
+      let result = state.shares.tick(at: now) { id in
+        leases[id].flatMap { $0.isReading ? $0.arrivedBytes : nil }
+      }
+      let answers =
+        ByteBudget.answer(result.late, isGranted: false, &state)
+        + ByteBudget.answer(result.granted, isGranted: true, &state)
+      return (answers, result.revoked.compactMap { leases[$0] })
     }
-    for waiter in late { waiter.continuation.resume(returning: false) }
-    for waiter in served { waiter.continuation.resume(returning: true) }
+    ByteBudget.resume(answers)
+    for lease in revoked { lease.revokeNow() }
+  }
+
+  private static func answer(_ ids: [MemoryShares.ID], isGranted: Bool, _ state: inout State) -> Answers {
+    ids.compactMap { id in
+      guard let waiter = state.waiters.removeValue(forKey: id) else { return nil }
+      return (waiter, isGranted ? state.leases[id] : state.leases.removeValue(forKey: id).flatMap { _ in nil })
+    }
+  }
+
+  private static func resume(_ answers: Answers) {
+    for (waiter, lease) in answers { waiter.resume(returning: lease) }
   }
 }

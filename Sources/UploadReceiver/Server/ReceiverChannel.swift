@@ -6,7 +6,7 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP2
 import NIOSSL
 
-/// Times that connections are held to.
+/// What connections are held to.
 struct ConnectionLimits: Sendable {
   /// Between two requests; prewarmed connections must outlive this.
   var idle: TimeAmount = .seconds(300)
@@ -14,6 +14,19 @@ struct ConnectionLimits: Sendable {
   var bodyIdle: TimeAmount = .seconds(30)
   /// For a request's body in all.
   var bodyTotal: TimeAmount = .hours(1)
+  /// Beyond the first minute a body arrives at least so fast on average, or is ended.
+  var bodyStart: TimeAmount = .seconds(60)
+  var bodyBytesPerSecond = 512
+  /// For what is left of a body whose request is answered.
+  var bodyRest: TimeAmount = .seconds(30)
+  /// For an answer to be read, beside the time that its bytes take.
+  var answer: TimeAmount = .seconds(30)
+  /// The same where more answers than these wait on one connection.
+  var crowdedAnswer: TimeAmount = .seconds(5)
+  var unreadAnswersMax = 16
+  var answerBytesPerSecond = 16 << 10
+  /// Of several answers that wait on one connection.
+  var answerBytesMax = 16 << 20
   /// For running requests, when the receiver stops.
   var grace: TimeAmount = .seconds(10)
 }
@@ -40,19 +53,22 @@ struct ReceiverChannel: HTTPChannelHandler {
   let responder: Responder
   private let tls: NIOSSLContext
   private let limits: ConnectionLimits
+  private let peers: PeerConnections
   private let statistics: ReceiverStatistics
   private let http1: HTTP1Channel
 
   init(
-    tls: NIOSSLContext, limits: ConnectionLimits, statistics: ReceiverStatistics, responder: @escaping Responder
+    tls: NIOSSLContext, limits: ConnectionLimits, peers: PeerConnections, statistics: ReceiverStatistics,
+    responder: @escaping Responder
   ) {
     self.tls = tls
     self.limits = limits
+    self.peers = peers
     self.statistics = statistics
     self.responder = responder
     var configuration = HTTP1Channel.Configuration(
       additionalChannelHandlers: [
-        RunningRequestHandler(), BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal),
+        RunningRequestHandler(), BodyTimeoutHandler(limits),
       ],
       idleTimeout: limits.idle)
     configuration.httpDecoder = .init(
@@ -61,14 +77,15 @@ struct ReceiverChannel: HTTPChannelHandler {
   }
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+    let life = ConnectionLifeHandler(limits: limits, peers: peers)
     do {
       try channel.syncOptions?.setOption(
         .recvAllocator,
         value: AdaptiveRecvByteBufferAllocator(
           minimum: 4 << 10, initial: 64 << 10, maximum: ReceiverChannel.readBytesMax))
-      try channel.pipeline.syncOperations.addHandler(QuiescingHandler(grace: limits.grace))
+      try channel.pipeline.syncOperations.addHandler(life)
       try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
-      try channel.pipeline.syncOperations.addHandler(ConnectionCountingHandler(statistics))
+      try channel.pipeline.syncOperations.addHandler(ConnectionCountingHandler(statistics, life))
     } catch {
       return channel.eventLoop.makeFailedFuture(error)
     }
@@ -88,8 +105,11 @@ struct ReceiverChannel: HTTPChannelHandler {
         HTTP2Setting(parameter: .maxHeaderListSize, value: 32 << 10),
         HTTP2Setting(parameter: .initialWindowSize, value: ReceiverChannel.streamWindow),
       ]
+      // Answers to PING and SETTINGS, for a client that does not read them.
+      configuration.connection.maximumBufferedControlFrames = 1000
       configuration.stream.targetWindowSize = ReceiverChannel.streamWindow
-      return try channel.pipeline.syncOperations.configureAsyncHTTP2Pipeline(
+      let life = try channel.pipeline.syncOperations.handler(type: ConnectionLifeHandler.self)
+      let streams = try channel.pipeline.syncOperations.configureAsyncHTTP2Pipeline(
         mode: .server,
         connectionManagerConfiguration: .init(
           maxIdleTime: limits.idle, maxAge: nil, maxGraceTime: limits.grace, keepalive: nil),
@@ -98,12 +118,13 @@ struct ReceiverChannel: HTTPChannelHandler {
         stream.eventLoop.makeCompletedFuture {
           try stream.pipeline.syncOperations.addHandler(HTTP2FramePayloadToHTTPServerCodec())
           try stream.pipeline.syncOperations.addHandler(RunningRequestHandler())
-          try stream.pipeline.syncOperations.addHandler(
-            BodyTimeoutHandler(idleMax: limits.bodyIdle, totalMax: limits.bodyTotal))
+          try stream.pipeline.syncOperations.addHandler(BodyTimeoutHandler(limits))
           return try Stream(
             wrappingChannelSynchronously: stream, configuration: .init(isOutboundHalfClosureEnabled: true))
         }
       }
+      try channel.pipeline.syncOperations.addHandler(HTTP2EndHandler(life))
+      return streams
     }
   }
 

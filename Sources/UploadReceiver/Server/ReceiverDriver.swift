@@ -1,3 +1,4 @@
+import CLinux
 import ReceiverCore
 import Logging
 import NIOPosix
@@ -141,6 +142,11 @@ final class ReceiverDriver: Sendable {
         logger.error("chunks could not be brought to the disk: \(error.words)")
       }
     }
+  }
+
+  /// Has the allocator give back to the system what it keeps for later.
+  func returnMemory() {
+    perform(on: publishers) { uploadfs_return_memory() }
   }
 
   /// Tells the core that time has passed.

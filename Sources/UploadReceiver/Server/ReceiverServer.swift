@@ -24,6 +24,10 @@ public struct ReceiverConfiguration: Sendable {
   public var limits = CoreLimits()
   /// Memory for request bodies.
   public var bodyMemoryBytes = 768 << 20
+  /// The most connections; nil for 4096, or half of the process's descriptors.
+  var connectionsMax: Int?
+  /// The most connections of one peer; nil for a quarter of all.
+  public var connectionsPerPeer: Int?
   /// Tests shorten it.
   var connections = ConnectionLimits()
 
@@ -137,14 +141,16 @@ public final class ReceiverServer: Sendable {
       translation: RequestTranslation(credentials: configuration.credentials, limits: configuration.limits),
       budget: budget, statistics: statistics, logger: logger)
     let channel = ReceiverChannel(
-      tls: tls, limits: configuration.connections, statistics: statistics,
+      tls: tls, limits: configuration.connections, peers: PeerConnections(connectionsMax: connectionsPerPeer),
+      statistics: statistics,
       responder: { request, writer, channel in try await responder.respond(request, writer, channel) })
     let group = MultiThreadedEventLoopGroup.singleton
     let server = Server(
       childChannelSetup: channel,
       configuration: ServerConfiguration(
         address: .hostname(configuration.host, port: configuration.port), backlog: 1024,
-        availableConnectionsDelegate: MaximumAvailableConnections(ReceiverServer.connectionsMax)),
+        availableConnectionsDelegate: MaximumAvailableConnections(
+          configuration.connectionsMax ?? ReceiverServer.connectionsMax)),
       onServerRunning: { onReady($0.localAddress?.port ?? 0) }, eventLoopGroup: group, logger: quiet(logger))
     let ticks = group.next().scheduleRepeatedTask(
       initialDelay: .milliseconds(100), delay: .milliseconds(100)
@@ -155,9 +161,14 @@ public final class ReceiverServer: Sendable {
     let syncs = group.next().scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { [driver] _ in
       driver.syncWritten()
     }
+    let memory = MemoryReturn(budget, statistics)
+    let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
+      if memory.isWorthwhile() { driver.returnMemory() }
+    }
     let failure = await ReceiverServer.serve(server, until: stop, grace: configuration.connections.grace)
     ticks.cancel()
     syncs.cancel()
+    returns.cancel()
     await driver.shutDown()
     do throws(StoreFailure) {
       try store.syncWritten()
@@ -211,6 +222,10 @@ public final class ReceiverServer: Sendable {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     return max(16, min(4096, Int(clamping: limit.rlim_cur) / 2))
+  }
+
+  private var connectionsPerPeer: Int {
+    configuration.connectionsPerPeer ?? max(16, ReceiverServer.connectionsMax / 4)
   }
 
   /// Hummingbird's word of where it listens is said better on stdout.

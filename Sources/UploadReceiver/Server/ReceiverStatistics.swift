@@ -71,6 +71,9 @@ final class ReceiverStatistics: Sendable {
     _ = state.withLock { $0.openConnections.removeValue(forKey: connection) }
   }
 
+  /// Connections that have been accepted and are closed.
+  var closedConnections: Int { state.withLock { $0.connections - $0.openConnections.count } }
+
   /// The number of a connection, or of the connection of a stream of HTTP/2: that is the stream's parent, while the
   /// parent of a connection is the listening socket, which has no number.
   func connectionNumber(of channel: any Channel) -> UInt64? {

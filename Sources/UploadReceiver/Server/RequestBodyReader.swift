@@ -6,11 +6,15 @@ import ReceiverCore
 /// Reads one request's body, in the pieces in which it arrives.
 struct RequestBodyReader {
   /// The most that is read and thrown away so that the connection can go on after a refusal.
-  private static let drainedBytesMax = 48 << 20
+  static let drainedBytesMax = 48 << 20
+  /// The same for a client that the receiver does not know.
+  static let strangerBytesMax = 64 << 10
   private static let hashBlockBytes = 128 << 10
 
   private var iterator: RequestBody.AsyncIterator
   private var isAtEnd = false
+  /// The memory that the body has been granted.
+  var lease: BodyLease?
 
   init(_ body: RequestBody) {
     iterator = body.makeAsyncIterator()
@@ -19,7 +23,7 @@ struct RequestBodyReader {
   private mutating func next() async throws -> ByteBuffer? {
     guard !isAtEnd else { return nil }
     let piece = try await iterator.next()
-    if piece == nil { isAtEnd = true }
+    if let piece { lease?.note(arrivedBytes: piece.readableBytes) } else { isAtEnd = true }
     return piece
   }
 
@@ -93,11 +97,11 @@ struct RequestBodyReader {
   }
 
   /// Reads what is left; false when that is too much, and the connection should be closed.
-  mutating func drain() async throws -> Bool {
+  mutating func drain(atMost bytesMax: Int) async throws -> Bool {
     var drained = 0
     while let piece = try await next() {
       drained += piece.readableBytes
-      if drained > RequestBodyReader.drainedBytesMax { return false }
+      if drained > bytesMax { return false }
     }
     return true
   }
@@ -106,6 +110,7 @@ struct RequestBodyReader {
     switch error {
     case let refusal as Refusal: refusal
     case is BodyTimeout: .bodyTooSlow
+    case is BodyRevoked: .noBodyMemory
     default: .bodyBrokeOff
     }
   }

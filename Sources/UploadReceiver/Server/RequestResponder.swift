@@ -22,6 +22,8 @@ struct RequestResponder: Sendable {
   private struct Exchange {
     var request: WireRequest
     var reader: RequestBodyReader
+    /// The connection, or the stream of HTTP/2.
+    var channel: any Channel
     /// For the count of connections.
     var connection: UInt64?
     var wantsContinue: Bool
@@ -34,7 +36,8 @@ struct RequestResponder: Sendable {
       FieldNames.name(name).flatMap { head.headerFields[$0] }
     }
     var exchange = Exchange(
-      request: wire, reader: RequestBodyReader(request.body), connection: statistics.connectionNumber(of: channel),
+      request: wire, reader: RequestBodyReader(request.body), channel: channel,
+      connection: statistics.connectionNumber(of: channel),
       wantsContinue: wire.field("Expect")?.lowercased() == "100-continue")
     let answer = await answer(&exchange, writer)
     if answer.status >= 400 {
@@ -44,7 +47,8 @@ struct RequestResponder: Sendable {
     try await writer.write(response: answer.head, body: request.method == .head ? ResponseBody() : answer.responseBody)
     // A client that still waits for its 100 sends no body; one that sends too much is cut off.
     if exchange.wantsContinue { throw EndConnection() }
-    guard try await exchange.reader.drain() else { throw EndConnection() }
+    let restMax = answer.status == 401 ? RequestBodyReader.strangerBytesMax : RequestBodyReader.drainedBytesMax
+    guard try await exchange.reader.drain(atMost: restMax) else { throw EndConnection() }
   }
 
   private func answer(_ exchange: inout Exchange, _ writer: borrowing ResponseWriter) async -> Answer {
@@ -74,6 +78,16 @@ struct RequestResponder: Sendable {
         statistics.metrics(freeBytes: driver.freeBytes, budgetFreeBytes: budget.freeBytes).utf8))
   }
 
+  /// Memory for a body; when others need it more, the body ends with an error.
+  private func takeMemory(_ bytes: Int, of owner: CredentialID, _ channel: any Channel) async -> BodyLease? {
+    await budget.take(bytes, of: owner) { lease in
+      channel.eventLoop.execute {
+        // The requests of a connection run on its loop: this one has not been followed by another.
+        if lease.isReading { channel.pipeline.fireUserInboundEventTriggered(BodyRevoked()) }
+      }
+    }
+  }
+
   /// Clients that asked to be told before they send a body are told now.
   private func inviteBody(_ exchange: inout Exchange, _ writer: borrowing ResponseWriter) async {
     guard exchange.wantsContinue else { return }
@@ -89,19 +103,22 @@ extension RequestResponder {
   private func answer(
     _ bundle: BundleIntake, _ exchange: inout Exchange, _ writer: borrowing ResponseWriter
   ) async -> Answer {
-    guard await budget.take(bundle.memoryBytes) else { return .refused(.noBodyMemory) }
-    var taken = bundle.memoryBytes
-    defer { budget.give(taken) }
+    guard let lease = await takeMemory(bundle.memoryBytes, of: bundle.credential, exchange.channel) else {
+      return .refused(.noBodyMemory)
+    }
+    defer { budget.give(of: lease) }
+    exchange.reader.lease = lease
     await inviteBody(&exchange, writer)
     var bundle = bundle
+    let memoryBytes = bundle.memoryBytes
     do throws(Refusal) {
+      defer { lease.endReading() }
       try await exchange.reader.collect(&bundle)
+      lease.endReading()
       statistics.bundleReceived()
       if bundle.hasEncoded { bundle = try await decode(bundle) }
       // The disk may take its time; others need not wait for what turned out not to be needed.
-      let unneeded = max(0, taken - bundle.bodyBytes)
-      budget.give(unneeded)
-      taken -= unneeded
+      budget.give(max(0, memoryBytes - bundle.bodyBytes), of: lease)
       return .bundle(try await answers(to: bundle.members))
     } catch {
       return .refused(error)
@@ -198,13 +215,15 @@ extension RequestResponder {
     _ admitted: AdmittedBody, of request: RequestID, _ question: CoreQuestion, _ exchange: inout Exchange,
     _ writer: borrowing ResponseWriter
   ) async -> Reply {
-    guard await budget.take(admitted.memoryBytes) else {
+    guard let lease = await takeMemory(admitted.memoryBytes, of: question.credential, exchange.channel) else {
       return await driver.ask(request) { question.bodyFailed($0, .noBodyMemory) }
     }
-    defer { budget.give(admitted.memoryBytes) }
+    defer { budget.give(of: lease) }
+    exchange.reader.lease = lease
     await inviteBody(&exchange, writer)
     let arrived: Arrived
     do throws(Refusal) {
+      defer { lease.endReading() }
       arrived = try await read(admitted, &exchange)
     } catch {
       return await driver.ask(request) { question.bodyFailed($0, error) }
