@@ -54,7 +54,7 @@ extension ReceiverCore {
     guard session.takesChunks else {
       return endChunk(request, head, Refusal(.underWay, "the session is being published"))
     }
-    let tag = TagSubject(key: session.tagKey, sessionID: head.session.text, nonce: session.facts.opening.nonce)
+    let tag = TagSubject(keys: session.tagKeys, sessionID: head.session.text, nonce: session.facts.opening.nonce)
     if let refusal = contentRefusal(head.announced, arrived, index: head.index, tag) {
       return endChunk(request, head, refusal)
     }
@@ -143,7 +143,8 @@ extension ReceiverCore {
 extension ReceiverCore {
   /// What a tag is computed with.
   struct TagSubject {
-    var key: [UInt8]
+    /// One for each token of the user; any of them may have made it.
+    var keys: [[UInt8]]
     var sessionID: String
     var nonce: [UInt8]
   }
@@ -168,10 +169,15 @@ extension ReceiverCore {
         .digestMismatch(field: HeaderName.chunkCRC32C),
         "the bytes that arrived do not have the CRC32C that was announced")
     }
-    let tag = ChunkTag.tag(
-      key: subject.key, index: index, sizeBytes: UInt64(expected.sizeBytes), chunkSHA256: expected.sha256.bytes,
-      sessionID: subject.sessionID, nonce: subject.nonce)
-    guard let announcedTag = announced.tag, HMACSHA256.isEqual(announcedTag, tag) else {
+    let isMeant = announced.tag.map { announcedTag in
+      subject.keys.contains { key in
+        let tag = ChunkTag.tag(
+          key: key, index: index, sizeBytes: UInt64(expected.sizeBytes), chunkSHA256: expected.sha256.bytes,
+          sessionID: subject.sessionID, nonce: subject.nonce)
+        return HMACSHA256.isEqual(announcedTag, tag)
+      }
+    }
+    guard isMeant == true else {
       return Refusal(
         .tagMismatch,
         "the chunk's tag is wrong: it was changed on the way, or the two sides hold different credentials")

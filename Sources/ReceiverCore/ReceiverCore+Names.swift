@@ -3,10 +3,17 @@ import OrderedCollections
 
 /// Of the publications under one name, the one that was asked for last is the one that stays.
 extension ReceiverCore {
-  /// A name that something is published under.
+  /// A name that something is published under. Compared byte by byte, which `String` does not do.
   struct NameKey: Hashable, Sendable {
-    var credential: CredentialID
-    var name: String
+    let credential: CredentialID
+    private let name: [UInt8]
+
+    init(credential: CredentialID, name: String) {
+      self.credential = credential
+      self.name = Array(name.utf8)
+    }
+
+    func isName(_ other: String) -> Bool { other.utf8.elementsEqual(name) }
   }
 
   /// A publication that waits until the store is done with its name. It waits with its session or request, so that their
@@ -49,10 +56,10 @@ extension ReceiverCore {
     for id in waitingSessions where sessions[id]?.facts.credentialID == key.credential {
       switch sessions[id]?.phase {
       case .committing(let pending)
-      where isSameName(pending.facts.name, key.name) && pending.latestRequest.value < request.value:
+      where key.isName(pending.facts.name) && pending.latestRequest.value < request.value:
         giveUp(id, pending, Self.overtaken)
       case .recovered(let parked, let isVerifying):
-        let late = parked.filter { $0.request.value < request.value && $0.event.isCommit(as: key.name) }
+        let late = parked.filter { $0.request.value < request.value && $0.event.isCommit(as: key) }
         for event in late { refuse(event.request, Self.overtaken) }
         let rest = parked.filter { event in !late.contains { $0.request == event.request } }
         sessions[id]?.phase = .recovered(parked: rest, isVerifying: isVerifying)
@@ -60,7 +67,7 @@ extension ReceiverCore {
       }
     }
     for other in arriving[key] ?? [] where other.value < request.value {
-      guard case .wholeFile(let head, _) = stages[other], isSameName(head.name, key.name) else { continue }
+      guard case .wholeFile(let head, _) = stages[other], key.isName(head.name) else { continue }
       stages[other] = .overtakenWholeFile(head)
     }
   }
@@ -102,9 +109,9 @@ extension UploadSession.PendingCommit {
 }
 
 extension CoreEvent {
-  fileprivate func isCommit(as name: String) -> Bool {
+  fileprivate func isCommit(as key: ReceiverCore.NameKey) -> Bool {
     guard case .commit(_, _, _, let facts, _) = self else { return false }
-    return isSameName(facts.name, name)
+    return key.isName(facts.name)
   }
 }
 

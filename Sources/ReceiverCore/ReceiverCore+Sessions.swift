@@ -21,15 +21,17 @@ extension ReceiverCore {
       id: asked.candidateID.text, credential: asked.credential.text, idempotencyKey: asked.idempotencyKey,
       opening: opening, requestedChunkBytes: asked.opening.chunkBytes, openedAt: now)
     sessions[asked.candidateID] = UploadSession(
-      facts: facts, tagKey: tagKey(credential, facts), phase: .creating(waiters: [request]),
+      facts: facts, tagKeys: tagKeys(credential, facts), phase: .creating(waiters: [request]),
       writesLeft: writesMax(chunkBytes: opening.chunkBytes), lastChange: now)
     keys[key] = .session(asked.candidateID)
     openSessions[asked.credential, default: []].append(asked.candidateID)
     effects.append(.createSession(facts))
   }
 
-  private func tagKey(_ credential: CoreCredential, _ facts: SessionFacts) -> [UInt8] {
-    ChunkTag.sessionKey(masterKey: credential.tagMasterKey, nonce: facts.opening.nonce, sessionID: facts.id)
+  private func tagKeys(_ credential: CoreCredential, _ facts: SessionFacts) -> [[UInt8]] {
+    credential.tagMasterKeys.map {
+      ChunkTag.sessionKey(masterKey: $0, nonce: facts.opening.nonce, sessionID: facts.id)
+    }
   }
 
   private func writesMax(chunkBytes: Int) -> Int {
@@ -201,26 +203,31 @@ extension ReceiverCore {
   /// Takes over a session that was published before the start.
   public mutating func recover(published facts: SessionFacts, receipt: ReceiptFacts) {
     recover(facts, .published(receipt), lastChange: receipt.publishedAt)
-    finish(Key(credential: facts.credentialID, text: facts.idempotencyKey), at: receipt.publishedAt)
+    finish(Key(credential: owner(facts.credentialID), text: facts.idempotencyKey), at: receipt.publishedAt)
   }
 
   /// Takes over a whole file that was published before the start.
   public mutating func recover(wholeFile record: WholeFileRecord, receipt: ReceiptFacts) {
-    let key = Key(credential: CredentialID(record.credential), text: record.idempotencyKey)
+    let key = Key(credential: owner(CredentialID(record.credential)), text: record.idempotencyKey)
     keys[key] = .wholeFile(fingerprint: Digest32(record.fingerprint), receipt: receipt)
     finish(key, at: receipt.publishedAt)
   }
 
   private mutating func recover(_ facts: SessionFacts, _ phase: UploadSession.Phase, lastChange: Milliseconds) {
+    var facts = facts
+    facts.credential = owner(facts.credentialID).text
     // The session of a token that was taken away stays until it expires: the token may come back.
-    let key = credentials[facts.credentialID].map { tagKey($0, facts) } ?? []
+    let keys = credentials[facts.credentialID].map { tagKeys($0, facts) } ?? []
     sessions[facts.sessionID] = UploadSession(
-      facts: facts, tagKey: key, phase: phase, writesLeft: writesMax(chunkBytes: facts.opening.chunkBytes),
+      facts: facts, tagKeys: keys, phase: phase, writesLeft: writesMax(chunkBytes: facts.opening.chunkBytes),
       lastChange: lastChange)
-    keys[Key(credential: facts.credentialID, text: facts.idempotencyKey)] = .session(facts.sessionID)
+    self.keys[Key(credential: facts.credentialID, text: facts.idempotencyKey)] = .session(facts.sessionID)
     if case .published = phase { return }
     openSessions[facts.credentialID, default: []].append(facts.sessionID)
   }
+
+  /// Whose it is that a journal names so.
+  private func owner(_ id: CredentialID) -> CredentialID { owners[id] ?? id }
 
   /// Keeps an event until the session is verified, and starts that; false when there is nothing to wait for.
   mutating func park(_ event: CoreEvent, _ request: RequestID, _ session: UploadSession) -> Bool {

@@ -2,6 +2,16 @@ import Lookup
 import OrderedCollections
 
 extension ReceiverCore {
+  /// A root that is being counted.
+  struct Measurement: Sendable {
+    /// Published since the count began. It may have been counted or not.
+    var publishedBytes: UInt64 = 0
+    var count = 1
+  }
+
+  /// Of a root in which something is always being published.
+  private static let measurementsMax = 3
+
   /// Why so many more bytes cannot be taken; nil when they can.
   mutating func spaceRefusal(_ bytes: UInt64, for credential: CredentialID, freeBytes: UInt64) -> Refusal? {
     let (needed, isTooLarge) = bytes.addingReportingOverflow(limits.headroomBytes)
@@ -31,11 +41,25 @@ extension ReceiverCore {
   private mutating func remeasure(_ credential: CredentialID) {
     guard now >= nextMeasurement[credential] ?? 0 else { return }
     nextMeasurement[credential] = now + 10_000
+    // One that has not come to its end is still told what is published.
+    if measurements[credential] == nil { measurements[credential] = Measurement() }
+    effects.append(.measureUsage(credential))
+  }
+
+  /// What was published during the count is added: that may count it twice, which never lets more in than the quota. The
+  /// next count, in a moment in which nothing is published, is exact.
+  mutating func usageMeasured(_ credential: CredentialID, bytes: UInt64) {
+    let measurement = measurements.removeValue(forKey: credential)
+    let during = measurement?.publishedBytes ?? 0
+    publishedBytes[credential] = bytes &+ during
+    guard let measurement, during > 0, measurement.count < ReceiverCore.measurementsMax else { return }
+    measurements[credential] = Measurement(count: measurement.count + 1)
     effects.append(.measureUsage(credential))
   }
 
   mutating func countPublished(_ sizeBytes: UInt64, replacing replacedBytes: UInt64, for credential: CredentialID) {
     let before = publishedBytes[credential] ?? 0
     publishedBytes[credential] = before - min(before, replacedBytes) &+ sizeBytes
+    measurements[credential]?.publishedBytes += sizeBytes
   }
 }

@@ -42,8 +42,9 @@ extension ReceiverCore {
     else { return overtakenWholeFileEnded(request) }
     setArriving(false, request, head)
     let subject = TagSubject(
-      key: ChunkTag.sessionKey(
-        masterKey: credential.tagMasterKey, nonce: head.nonce, sessionID: head.idempotencyKey),
+      keys: credential.tagMasterKeys.map {
+        ChunkTag.sessionKey(masterKey: $0, nonce: head.nonce, sessionID: head.idempotencyKey)
+      },
       sessionID: head.idempotencyKey, nonce: head.nonce)
     if let refusal = contentRefusal(head.announced, arrived, index: 0, subject) {
       return endWholeFile(request, head, refusal)

@@ -32,6 +32,8 @@ public struct ReceiverCore: Sendable {
 
   var limits: CoreLimits
   var credentials: LookupTable<CredentialID, CoreCredential>
+  /// By the names that they may have in journals.
+  let owners: LookupTable<CredentialID, CredentialID>
   var sessions: OrderedDictionary<SessionID, UploadSession> = [:]
   /// The sessions that are not published.
   var openSessions: LookupTable<CredentialID, OrderedSet<SessionID>> = [:]
@@ -58,6 +60,8 @@ public struct ReceiverCore: Sendable {
   var now: Milliseconds = 0
   var nextExpiryScan: Milliseconds = 0
   var nextMeasurement: LookupTable<CredentialID, Milliseconds> = [:]
+  /// Roots that are being counted.
+  var measurements: LookupTable<CredentialID, Measurement> = [:]
   var effects: [CoreEffect] = []
 
   /// A core that knows the credentials and nothing else.
@@ -65,6 +69,8 @@ public struct ReceiverCore: Sendable {
     self.limits = limits
     // Of several with one token the first counts.
     self.credentials = LookupTable(credentials.reversed().map { ($0.id, $0) })
+    owners = LookupTable(
+      credentials.flatMap { credential in credential.formerIDs.map { ($0, credential.id) } })
   }
 
   /// Takes note of what happened and says what to do.
@@ -100,7 +106,7 @@ public struct ReceiverCore: Sendable {
     case .wholeFileArrived(let request, let facts): wholeFileArrived(request, facts)
     case .wholeFileFailed(let request, let refusal): wholeFileFailed(request, refusal)
     case .wholeFilePublished(let request, let result): wholeFilePublished(request, result)
-    case .usageMeasured(let credential, let bytes): publishedBytes[credential] = bytes
+    case .usageMeasured(let credential, let bytes): usageMeasured(credential, bytes: bytes)
     case .tick: tick()
     }
   }

@@ -5,15 +5,21 @@ public import Integrity
 public struct CoreCredential: Hashable, Sendable {
   /// Its name.
   public var id: CredentialID
-  /// The key from which its sessions' tag keys are derived. A secret.
-  public var tagMasterKey: [UInt8]
+  /// Names that it may have in journals: the tokens of one user may come in another order, or the first one may go.
+  public var formerIDs: [CredentialID]
+  /// The keys from which its sessions' tag keys are derived, one for each of its tokens. Secrets. A session's tags may be
+  /// those of any: its client may have got another token since it was opened.
+  public var tagMasterKeys: [[UInt8]]
   /// The most that may lie under its root, its open sessions included; nil for no limit.
   public var quotaBytes: UInt64?
 
   /// A credential as configured.
-  public init(id: CredentialID, tagMasterKey: [UInt8], quotaBytes: UInt64? = nil) {
+  public init(
+    id: CredentialID, formerIDs: [CredentialID] = [], tagMasterKeys: [[UInt8]], quotaBytes: UInt64? = nil
+  ) {
     self.id = id
-    self.tagMasterKey = tagMasterKey
+    self.formerIDs = formerIDs
+    self.tagMasterKeys = tagMasterKeys
     self.quotaBytes = quotaBytes
   }
 }

@@ -74,7 +74,8 @@ struct UploadSession: Sendable {
   /// before a restart.
   var isReliedUpon = false
   let facts: SessionFacts
-  let tagKey: [UInt8]
+  /// One for each token of its user.
+  let tagKeys: [[UInt8]]
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
   var held: LookupTable<UInt32, ChunkFacts> = [:]
@@ -96,9 +97,9 @@ struct UploadSession: Sendable {
   /// Changes with every change of what is held.
   var generation: UInt64 = 0
 
-  init(facts: SessionFacts, tagKey: [UInt8], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
+  init(facts: SessionFacts, tagKeys: [[UInt8]], phase: Phase, writesLeft: Int, lastChange: Milliseconds) {
     self.facts = facts
-    self.tagKey = tagKey
+    self.tagKeys = tagKeys
     self.phase = phase
     self.writesLeft = writesLeft
     self.lastChange = lastChange

@@ -23,10 +23,10 @@ struct RenewedCredential: Sendable {
   /// The one that there was at the start.
   let first: Credential
 
-  /// Fetches it for the first time. Nil where there is none, and where it must stay as it is (``MountSession/credential(_:)``):
-  /// a receiver knows by the token whose sessions and folder these are, and S3 has keys of another kind.
+  /// Fetches it for the first time. Nil where there is none, and for S3, which has keys of another kind. The tags of a
+  /// receiver's chunks stay those of the first one: it knows the tokens that a user had.
   init?(_ configuration: MountConfiguration, logger: Logger) throws(ToolFailure) {
-    guard configuration.form != nil || configuration.tus != nil else { return nil }
+    guard configuration.s3 == nil else { return nil }
     if let command = configuration.tokenCommand {
       origin = .command(command)
     } else if let path = configuration.tokenFile {

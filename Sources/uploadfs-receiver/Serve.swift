@@ -29,8 +29,16 @@ struct Serve: AsyncParsableCommand {
   @Flag(help: "Make a certificate for this machine and a token in ROOT/.development, and say how to use them.")
   var development = false
 
-  @Option(help: ArgumentHelp("One \"ROOT TOKEN [quota=BYTES]\" a line; mode 0600.", valueName: "FILE"))
+  @Option(
+    help: ArgumentHelp(
+      "One \"ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]\" a line; mode 0600.", valueName: "FILE"))
   var tokenFile: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "One token, that of who runs the receiver: it asks for /metrics and for all of /v1/stats. Mode 0600.",
+      valueName: "FILE"))
+  var operatorTokenFile: String?
 
   @Option(help: ArgumentHelp("Where the development token publishes. Default: ROOT/files.", valueName: "DIR"))
   var filesRoot: String?

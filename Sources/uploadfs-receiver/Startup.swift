@@ -36,6 +36,9 @@ struct Startup {
     var configuration = ReceiverConfiguration(
       root: command.root, host: address.host, port: address.port, certificateChainPEM: chain, privateKeyPEM: key,
       credentials: credentials)
+    if let file = command.operatorTokenFile {
+      configuration.operatorToken = try operatorToken(file, besides: credentials)
+    }
     configuration.connectionsPerPeer = command.connectionsPerPeer
     configuration.limits.headroomBytes = command.headroom
     configuration.limits.fileBytesMax = command.maxFileSize
@@ -54,15 +57,33 @@ struct Startup {
   }
 
   private func tokens(_ file: String) throws(StartFailure) -> [Credential] {
-    var status = stat()
-    if stat(file, &status) == 0, status.st_mode & 0o077 != 0 {
-      logger.warning("\(file) can be read by others; chmod 600 it")
-    }
+    warnIfReadable(file)
     let bytes = try read(file, .tokenFileUnusable, "token file")
     do throws(TokenFileError) {
       return try TokenFile.parse(String(decoding: bytes, as: UTF8.self), base: command.root)
     } catch {
       throw StartFailure(.tokenFileUnusable, "\(file): \(error).")
+    }
+  }
+
+  private func operatorToken(_ file: String, besides credentials: [Credential]) throws(StartFailure) -> String {
+    warnIfReadable(file)
+    let words = String(decoding: try read(file, .tokenFileUnusable, "operator's token file"), as: UTF8.self)
+      .split(whereSeparator: \.isWhitespace)
+    guard words.count == 1, words[0].utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+      throw StartFailure(.tokenFileUnusable, "\(file): expected one token, of printable ASCII.")
+    }
+    let token = String(words[0])
+    guard !credentials.contains(where: { ([$0.token] + $0.otherTokens + $0.formerTokens).contains(token) }) else {
+      throw StartFailure(.tokenFileUnusable, "\(file): this token may upload; the operator's is one of its own.")
+    }
+    return token
+  }
+
+  private func warnIfReadable(_ file: String) {
+    var status = stat()
+    if stat(file, &status) == 0, status.st_mode & 0o077 != 0 {
+      logger.warning("\(file) can be read by others; chmod 600 it")
     }
   }
 

@@ -273,6 +273,8 @@ class Receiver(Server):
         self.certificate = certificate
         self.ca = ca or self.root / ".development" / "ca.pem"
         self.token_file = self.root / ".development" / "token"
+        # What stands in the token file after the next start.
+        self.new_tokens = None
 
     def start(self):
         identity = ["--development"]
@@ -280,7 +282,8 @@ class Receiver(Server):
             tokens = self.root / "tokens"
             identity = ["--certificate", self.certificate[0], "--key", self.certificate[1], "--token-file", tokens]
             self.token_file.parent.mkdir(parents=True, exist_ok=True)
-            for path, text in ((tokens, f"files {TOKEN}\n"), (self.token_file, f"{TOKEN}\n")):
+            text = self.new_tokens or f"files {TOKEN}\n"
+            for path, text in ((tokens, text), (self.token_file, text.split()[1] + "\n")):
                 path.write_text(text)
                 path.chmod(0o600)
         self.program = Program(

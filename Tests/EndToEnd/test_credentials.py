@@ -243,7 +243,7 @@ def test_a_token_that_ends_is_renewed_and_nobody_notices(token_form, new_mount, 
 
 
 @pytest.mark.promises("DE89")
-def test_a_receiver_is_shown_what_a_command_printed_at_the_start(receiver, new_mount, folder):
+def test_a_mount_that_starts_again_goes_on_with_its_token(receiver, new_mount, folder):
     (folder / "token").write_text(receiver.token_file.read_text())
     with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
         mount = new_mount(
@@ -263,7 +263,36 @@ def test_a_receiver_is_shown_what_a_command_printed_at_the_start(receiver, new_m
 
 
 @pytest.mark.promises("DE89")
-def test_a_receiver_that_refuses_the_token_is_not_shown_another_one(new_receiver, new_mount, folder):
+@pytest.mark.parametrize("is_command", [False, True])
+def test_a_receivers_token_is_exchanged_and_nothing_is_sent_again(new_receiver, new_mount, folder, authority, is_command):
+    """Regression (PR19): the receiver has the new token, and the former one as `was=`; the mount asks again at its 401."""
+    receiver = new_receiver(name="receiver", certificate=authority.issue("receiver"), ca=authority.certificate)
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(receiver.token)
+    origin = {"token_file": None} if is_command else {"token_file": token}
+    options = ["--token-command", token_command(folder)] if is_command else []
+    with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
+        mount = new_mount(
+            None, *options, "--chunk-size", "256KiB", to=f"https://127.0.0.1:{proxy.port}", ca=receiver.ca, **origin)
+        write_random(mount.root / "a.mov", 16 * MIB)
+        mount.readings("a.mov", lambda status: status["resume"]["checkpoint_chunks"] >= 10)
+        receiver.stop()
+        stored = sum(f.stat().st_size for f in receiver.root.glob(".uploads/sessions/*/journal"))
+        assert stored > 0
+        new = "the-next-token-the-next-token-the-next"
+        receiver.new_tokens = f"files {new} was={receiver.token}\n"
+        token.write_text(new + "\n")
+        proxy.rate = None
+        receiver.start()
+        mount.wait_all()
+    assert sha256(receiver.files / "a.mov") == sha256(mount.root / "a.mov")
+    # Of 64 chunks those that were acknowledged before were not sent again.
+    assert receiver.stats()["chunks_received"] <= 64 - 10
+
+
+@pytest.mark.promises("DE92")
+def test_a_receiver_that_never_accepted_the_commands_token_is_not_shown_another_one(new_receiver, new_mount, folder):
     receiver = new_receiver(name="receiver")
     (folder / "token").write_text("0123456789abcdef-of-somebody-else-0123456789abcdef\n")
     mount = new_mount(None, "--token-command", token_command(folder), to=receiver.url, ca=receiver.ca)

@@ -15,6 +15,8 @@ final class CoreHarness {
   var replies: [RequestID: [Reply]] = [:]
   /// Effects that nobody has carried out yet; replies are not among them.
   var pending: [CoreEffect] = []
+  /// How often a root was to be counted.
+  private(set) var measurements = 0
   /// What the store says of new sessions.
   var reservation = SpaceReservation.none
   private var lastRequest: UInt64 = 0
@@ -48,6 +50,7 @@ final class CoreHarness {
       if case .reply(let request, let reply) = effect {
         replies[request, default: []].append(reply)
       } else {
+        if case .measureUsage = effect { measurements += 1 }
         pending.append(effect)
       }
     }

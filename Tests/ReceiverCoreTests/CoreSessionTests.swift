@@ -165,6 +165,29 @@ import Testing
     #expect(core.refusal(core.open(size: 20, key: "theirs", by: core.other)) == nil)
   }
 
+  @Test("Regression (PR16e): what is published while a root is counted is not forgotten")
+  func quota_isCountedAgain_whereSomethingWasPublishedMeanwhile() {
+    let core = CoreHarness(quota: 20)
+    core.reservation = .reserved
+    core.send(.usageMeasured(core.credential.id, bytes: 10))
+    let id = core.opened(size: 8, key: "fits")
+    core.putAll(id, [1, 2, 3, 4, 5, 6, 7, 8])
+    // The count begins, and finds the 10 bytes; then 8 more are published.
+    #expect(core.refusal(core.open(size: 9, key: "refused")) == .quotaExceeded)
+    #expect(core.measurements == 1)
+    let commit = core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4, 5, 6, 7, 8]))
+    core.runEffects()
+    #expect(core.receipt(commit) != nil)
+    core.send(.usageMeasured(core.credential.id, bytes: 10))
+    #expect(core.refusal(core.open(size: 9, key: "still refused")) == .quotaExceeded)
+    // It is counted again at once, and exactly.
+    #expect(core.measurements == 2)
+    core.send(.usageMeasured(core.credential.id, bytes: 18))
+    #expect(core.measurements == 2)
+    #expect(core.refusal(core.open(size: 2, key: "the rest")) == nil)
+    #expect(core.refusal(core.open(size: 1, key: "too much")) == .quotaExceeded)
+  }
+
   /// Regression, found by the simulation (quota, seed 2382): after a restart, sessions of unknown size counted for nothing.
   @Test func quota_countsWhatIsOnRecord_beforeItIsBelievedAgain() {
     let before = CoreHarness()

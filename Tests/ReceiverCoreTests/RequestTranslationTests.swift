@@ -46,6 +46,31 @@ import Testing
     return nil
   }
 
+  @Test("Regression (PR7): a user sees its own counts, and the operator those of all", .promises("P3", "P72"))
+  func counts_areTheCallersOwn() {
+    func plan(_ target: String, _ token: String?, _ translation: RequestTranslation) -> String {
+      switch translation.plan(request("GET", target, token: token)) {
+      case .counts(nil): "all"
+      case .counts(let owner?): owner == core.credential.id ? "own" : "another's"
+      case .metrics: "metrics"
+      case .answer(let answer): "\(answer.status)"
+      default: "else"
+      }
+    }
+    let several = RequestTranslation(credentials: [core.credential, core.other], limits: core.limits)
+    let managed = RequestTranslation(
+      credentials: [core.credential, core.other], operatorToken: "boss", limits: core.limits)
+    let alone = RequestTranslation(credentials: [core.credential], operatorToken: "boss", limits: core.limits)
+    let token = CoreHarness.token
+    #expect(plan("/v1/stats", token, translation) == "all" && plan("/metrics", nil, translation) == "metrics")
+    #expect(
+      plan("/v1/stats", token, several) == "own" && plan("/v1/stats", CoreHarness.otherToken, several) == "another's")
+    #expect(plan("/metrics", nil, several) == "401" && plan("/metrics", token, several) == "403")
+    #expect(plan("/metrics", "boss", managed) == "metrics" && plan("/v1/stats", "boss", managed) == "all")
+    #expect(plan("/v1/capabilities", "boss", managed) == "403" && plan("/metrics", token, managed) == "403")
+    #expect(plan("/metrics", nil, alone) == "401" && plan("/v1/stats", token, alone) == "all")
+  }
+
   private func open(key: String = "key") throws -> String {
     let body = SessionRequest(
       name: "scan.mov", sizeBytes: nil, chunkBytes: 4, modifiedNanoseconds: 0, mode: 0o644, contentType: nil,

@@ -13,8 +13,24 @@ import Testing
       ])
   }
 
+  @Test("Regression (PR19): a line names one user with the tokens that it has and had")
+  func line_namesOneUserWithSeveralTokens() throws {
+    let credentials = try TokenFile.parse("a new also=second was=old quota=7 was=older", base: "/root")
+    #expect(
+      credentials == [
+        Credential(
+          token: "new", otherTokens: ["second"], formerTokens: ["old", "older"], root: "/root/a", quotaBytes: 7)
+      ])
+    let table = CredentialTable(credentials)
+    for token in ["new", "second"] {
+      #expect(table.credential(authorization: "Bearer \(token)") == credentials[0].id)
+    }
+    for token in ["old", "older"] { #expect(table.credential(authorization: "Bearer \(token)") == nil) }
+  }
+
   @Test(
     arguments: [
+      ("a tok also=", 1), ("a tok was=tok", 1), ("a tok also=x\nb x", 2), ("a tok quota=1 quota=2", 1),
       ("scanner", 1), ("\nscanner tok extra more", 2), ("../x tok", 1), ("a/../../x tok", 1), ("a/../\u{301}x tok", 1),
       ("a\u{0}b tok", 1),
       ("a tok quota=many", 1),

@@ -196,6 +196,37 @@ import Testing
     #expect(receiver.stop() == 0)
   }
 
+  @Test("Regression (PR7, PR16b): counts are the caller's own, and there is no core dump")
+  func tenants_doNotSeeEachOther() async throws {
+    let folder = try TemporaryFolder()
+    for (name, text) in [("tokens", "a token-of-a\nb token-of-b\n"), ("operator", "the-operator\n")] {
+      folder.write(Array(text.utf8), to: name)
+      chmod("\(folder.path)/\(name)", 0o600)
+    }
+    let receiver = try ReceiverProgram(
+      [
+        "--development", "--token-file", "\(folder.path)/tokens", "--operator-token-file", "\(folder.path)/operator",
+      ], in: folder)
+    try await receiver.run(
+      #"""
+      a, b = Session("a.bin", token="token-of-a"), Session("b.bin", token="token-of-b")
+      expect(a.put(0, b"x"), 201)
+      def seen(token): return expect(call("GET", "/v1/stats", token=token), 200)
+      assert [u["name"] for u in seen("token-of-a")["uploads"]] == ["a.bin"]
+      assert [u["name"] for u in seen("token-of-b")["uploads"]] == ["b.bin"]
+      assert seen("token-of-b")["bytes_received"] == 0 == seen("token-of-b")["chunks_received"]
+      assert seen("token-of-b")["requests"] < seen("the-operator")["requests"]
+      assert [u["name"] for u in seen("the-operator")["uploads"]] == ["b.bin", "a.bin"]
+      expect(call("GET", "/metrics", token="token-of-a"), 403, "forbidden")
+      expect(call("GET", "/metrics", token="nobody"), 401, "unauthorized")
+      assert call("GET", "/metrics", token="the-operator")[0] == 200
+      expect(call("GET", f"/v1/uploads/{a.id}", token="the-operator"), 403, "forbidden")
+      limits = open(f"/proc/{PID}/limits").read()
+      assert next(l for l in limits.splitlines() if l.startswith("Max core file size")).split()[4:6] == ["1", "1"], limits
+      """#)
+    #expect(receiver.stop() == 0)
+  }
+
   @Test func fullDisk_isRefusedBeforeAnythingIsStored() async throws {
     let receiver = try ReceiverProgram(["--development", "--headroom", "4611686018427387904"])
     try await receiver.run(
@@ -247,6 +278,9 @@ import Testing
     folder.write(Array("one word-less-line extra extra\n".utf8), to: "bad-tokens")
     folder.write(Array("files a-good-token\n".utf8), to: "tokens")
     folder.write(Array(". a-good-token\n".utf8), to: "whole-root")
+    // Regression (PR16c): it was cut.
+    folder.write(Array("files a-good-token\n".utf8) + [UInt8](repeating: 0x23, count: 1_048_558), to: "long-tokens")
+    folder.write(Array("a-good-token\n".utf8), to: "same-token")
     folder.write(Array("nonsense".utf8), to: "nonsense.pem")
     folder.write([], to: "a-file")
     let other = try DevelopmentSetup.prepare(root: "\(folder.path)/other")
@@ -272,6 +306,11 @@ import Testing
       (22, "in use by another receiver", listen + ["--root", running.root] + identity + tokens),
       (22, "--root", listen + ["--root", "\(folder.path)/a-file"] + identity + tokens),
       (23, "line 1", listen + fresh + identity + ["--token-file", "\(folder.path)/bad-tokens"]),
+      (23, "1048577 bytes", listen + fresh + identity + ["--token-file", "\(folder.path)/long-tokens"]),
+      (
+        23, "may upload", listen + fresh + identity + tokens + ["--operator-token-file", "\(folder.path)/same-token"]
+      ),
+      (64, "--connections-per-peer", listen + fresh + identity + tokens + ["--connections-per-peer", "0"]),
       (23, "cannot be read", listen + fresh + identity + ["--token-file", "/nowhere"]),
       (23, "state", listen + fresh + identity + ["--token-file", "\(folder.path)/whole-root"]),
       (64, "--open-on-loopback", listen + fresh + identity),

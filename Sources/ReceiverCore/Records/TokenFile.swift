@@ -12,7 +12,7 @@ public struct TokenFileError: Error, Hashable, Sendable, CustomStringConvertible
   public var description: String { line > 0 ? "line \(line): \(reason)" : reason }
 }
 
-/// The file of tokens: one `ROOT TOKEN [quota=BYTES]` a line, `#` begins a comment.
+/// The file of tokens: one `ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]` a line, `#` begins a comment.
 public enum TokenFile {
   /// Reads the text of a token file; relative roots are below `base`.
   public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
@@ -25,8 +25,10 @@ public enum TokenFile {
       let words = content.split(whereSeparator: \.isWhitespace).map(String.init)
       guard !words.isEmpty else { continue }
       let credential = try credential(words, base: base, line: position + 1)
-      guard tokens.insert(credential.token ?? "").inserted else {
-        throw TokenFileError(line: position + 1, reason: "this token stands in the file twice")
+      for token in credential.allTokens {
+        guard tokens.insert(token).inserted else {
+          throw TokenFileError(line: position + 1, reason: "a token of this line stands in the file twice")
+        }
       }
       credentials.append(credential)
     }
@@ -35,8 +37,8 @@ public enum TokenFile {
   }
 
   private static func credential(_ words: [String], base: String, line: Int) throws(TokenFileError) -> Credential {
-    guard words.count >= 2, words.count <= 3 else {
-      throw TokenFileError(line: line, reason: "expected: ROOT TOKEN [quota=BYTES]")
+    guard words.count >= 2 else {
+      throw TokenFileError(line: line, reason: "expected: ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]")
     }
     let root = words[0]
     guard !PublishedName.components(of: root).contains("..") else {
@@ -46,17 +48,33 @@ public enum TokenFile {
     guard root.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
       throw TokenFileError(line: line, reason: "the root must not contain control characters")
     }
-    guard words[1].utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+    var others: [String] = []
+    var former: [String] = []
+    var quota: UInt64?
+    for word in words[2...] {
+      if let token = value(of: word, "also") {
+        others.append(token)
+      } else if let token = value(of: word, "was") {
+        former.append(token)
+      } else if quota == nil, let bytes = value(of: word, "quota").flatMap({ UInt64($0) }) {
+        quota = bytes
+      } else {
+        throw TokenFileError(
+          line: line, reason: "expected also=TOKEN, was=TOKEN, or once quota=BYTES, a number of bytes")
+      }
+    }
+    guard ([words[1]] + others + former).allSatisfy({ $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } }) else {
       throw TokenFileError(line: line, reason: "a token is printable ASCII")
     }
-    var quota: UInt64?
-    if words.count == 3 {
-      guard words[2].hasPrefix("quota="), let bytes = UInt64(words[2].dropFirst("quota=".count)) else {
-        throw TokenFileError(line: line, reason: "expected quota=BYTES, a number of bytes")
-      }
-      quota = bytes
-    }
     return Credential(
-      token: words[1], root: root.utf8.first == UInt8(ascii: "/") ? root : "\(base)/\(root)", quotaBytes: quota)
+      token: words[1], otherTokens: others, formerTokens: former,
+      root: root.utf8.first == UInt8(ascii: "/") ? root : "\(base)/\(root)", quotaBytes: quota)
+  }
+
+  /// What follows `NAME=`.
+  private static func value(of word: String, _ name: String) -> String? {
+    guard word.hasPrefix("\(name)=") else { return nil }
+    let value = String(word.dropFirst(name.count + 1))
+    return value.isEmpty ? nil : value
   }
 }

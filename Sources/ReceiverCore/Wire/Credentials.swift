@@ -4,27 +4,53 @@ import Integrity
 public struct Credential: Hashable, Sendable {
   /// The bearer token. A secret. Nil for the credential of a receiver that is open on loopback.
   public var token: String?
+  /// More bearer tokens of the same user, so that one can be exchanged for another. Secrets.
+  public var otherTokens: [String]
+  /// Tokens that the user had: they let nobody in, and its sessions and tags of then are still its own. Secrets.
+  public var formerTokens: [String]
   /// The folder that its files are published in.
   public var root: String
   /// The most that may lie there; nil for no limit.
   public var quotaBytes: UInt64?
 
   /// A credential as configured.
-  public init(token: String?, root: String, quotaBytes: UInt64? = nil) {
+  public init(
+    token: String?, otherTokens: [String] = [], formerTokens: [String] = [], root: String, quotaBytes: UInt64? = nil
+  ) {
     self.token = token
+    self.otherTokens = otherTokens
+    self.formerTokens = formerTokens
     self.root = root
     self.quotaBytes = quotaBytes
   }
 
   /// Names the credential in journals; says nothing about the token.
-  public var id: CredentialID {
-    CredentialID(Hex.encode(Array(Credential.digest(token ?? "").prefix(16))))
+  public var id: CredentialID { Credential.id(of: token ?? "") }
+
+  /// The names that it may have in journals: of any of its tokens, which may have been the first one then.
+  public var ids: [CredentialID] { allTokens.map { Credential.id(of: $0) } }
+
+  /// The first one, the others, and those that were.
+  var allTokens: [String] { [token ?? ""] + otherTokens + formerTokens }
+
+  private static func id(of token: String) -> CredentialID {
+    CredentialID(Hex.encode(Array(digest(token).prefix(16))))
   }
 
   /// What the core knows of it.
   public var core: CoreCredential {
     CoreCredential(
-      id: id, tagMasterKey: ChunkTag.masterKey(credentialSecret: Array((token ?? "").utf8)), quotaBytes: quotaBytes)
+      id: id, formerIDs: Array(ids.dropFirst()),
+      tagMasterKeys: allTokens.map { ChunkTag.masterKey(credentialSecret: Array($0.utf8)) },
+      quotaBytes: quotaBytes)
+  }
+
+  /// The digest of the token in an `Authorization` field; nil when there is none.
+  static func digest(authorization: String?) -> [UInt8]? {
+    guard let authorization, let space = authorization.firstIndex(of: " "),
+      authorization[..<space].lowercased() == "bearer"
+    else { return nil }
+    return digest(String(authorization[space...].drop { $0 == " " }))
   }
 
   static func digest(_ token: String) -> [UInt8] {
@@ -39,8 +65,8 @@ public struct CredentialTable: Sendable {
 
   /// Knows these credentials and no other.
   public init(_ credentials: [Credential]) {
-    entries = credentials.compactMap { credential in
-      credential.token.map { (Credential.digest($0), credential.id) }
+    entries = credentials.flatMap { credential in
+      (credential.token.map { [$0] + credential.otherTokens } ?? []).map { (Credential.digest($0), credential.id) }
     }
     open = credentials.first { $0.token == nil }?.id
   }
@@ -48,13 +74,21 @@ public struct CredentialTable: Sendable {
   /// The credential of an `Authorization` field; nil when there is none.
   public func credential(authorization: String?) -> CredentialID? {
     if let open { return open }
-    guard let authorization, let space = authorization.firstIndex(of: " "),
-      authorization[..<space].lowercased() == "bearer"
-    else { return nil }
-    let token = authorization[space...].drop { $0 == " " }
-    let digest = Credential.digest(String(token))
+    guard let digest = Credential.digest(authorization: authorization) else { return nil }
     var found: CredentialID?
     for entry in entries where HMACSHA256.isEqual(entry.digest, digest) { found = entry.id }
     return found
+  }
+}
+
+/// The token of who runs the receiver: it asks for the counts of all, and for nothing else.
+struct OperatorToken: Sendable {
+  private let digest: [UInt8]
+
+  init(_ token: String) { digest = Credential.digest(token) }
+
+  /// Whether an `Authorization` field holds it.
+  func isIn(authorization: String?) -> Bool {
+    Credential.digest(authorization: authorization).map { HMACSHA256.isEqual(digest, $0) } ?? false
   }
 }

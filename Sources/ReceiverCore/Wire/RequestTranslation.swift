@@ -5,8 +5,8 @@ import Integrity
 public enum RequestPlan: Sendable {
   /// It is answered already.
   case answer(Answer)
-  /// It asks for the counts of `GET /v1/stats`, which are not the core's.
-  case counts
+  /// It asks for the counts of `GET /v1/stats`, which are not the core's: those of a credential, or of all.
+  case counts(of: CredentialID?)
   /// It asks for the counts of `GET /metrics`.
   case metrics
   /// Its body is JSON of at most so many bytes; read it and ask for the plan again.
@@ -25,11 +25,16 @@ public enum RequestPlan: Sendable {
 /// ``CoreQuestion/bodyArrived(_:_:)`` or ``CoreQuestion/bodyFailed(_:_:)`` to the core, and its reply to the outcome again.
 public struct RequestTranslation: Sendable {
   private let credentials: CredentialTable
+  private let isShared: Bool
+  private let operatorToken: OperatorToken?
   private let capabilities: Capabilities
 
-  /// Translates for a receiver with these credentials and limits.
-  public init(credentials: [Credential], limits: CoreLimits) {
+  /// Translates for a receiver with these credentials and limits. The operator's token asks for the counts of all; without
+  /// one they are everyone's where there is a single credential, and nobody's where there are several.
+  public init(credentials: [Credential], operatorToken: String? = nil, limits: CoreLimits) {
     self.credentials = CredentialTable(credentials)
+    isShared = credentials.count > 1
+    self.operatorToken = operatorToken.map { OperatorToken($0) }
     capabilities = Capabilities(
       chunkBytesMin: limits.chunkBytesMin, chunkBytesMax: limits.chunkBytesMax, fileBytesMax: limits.fileBytesMax,
       concurrentChunks: 12, wholeFileBytesMax: limits.chunkBytesMax)
@@ -50,16 +55,26 @@ public struct RequestTranslation: Sendable {
     }
     switch (path, request.method) {
     case (.root, "HEAD"): return .answer(.noContent.withAbilities)
-    case (.metrics, "GET"): return .metrics
+    case (.metrics, "GET") where operatorToken == nil && !isShared: return .metrics
     default: break
     }
-    guard let credential = credentials.credential(authorization: request.field(HeaderName.authorization)) else {
+    let authorization = request.field(HeaderName.authorization)
+    if let operatorToken, operatorToken.isIn(authorization: authorization) {
+      return RequestTranslation.planOfOperator(path, request.method)
+    }
+    guard let credential = credentials.credential(authorization: authorization) else {
       return .answer(
         .problem(Problem(.unauthorized, detail: "send a token that this receiver knows: Authorization: Bearer …")))
     }
     switch (path, request.method) {
+    case (.metrics, "GET"):
+      return .answer(
+        .problem(
+          Problem(
+            .forbidden,
+            detail: "these counts are of all who use this receiver, and its operator's: see --operator-token-file")))
     case (.capabilities, "GET"): return .answer(.json(capabilities).withAbilities)
-    case (.stats, "GET"): return .counts
+    case (.stats, "GET"): return .counts(of: isShared ? credential : nil)
     case (.uploads, "POST"): return try openSession(request, credential, json)
     case (.upload(let id), "GET"):
       return .ask(
@@ -73,6 +88,16 @@ public struct RequestTranslation: Sendable {
     case (.file(let name), "PUT"): return .ask(try wholeFile(request, credential, name))
     case (.files, "POST"): return try bundle(request, credential)
     default: return .answer(RequestTranslation.methodNotAllowed(path))
+    }
+  }
+
+  private static func planOfOperator(_ path: ProtocolPath, _ method: String) -> RequestPlan {
+    switch (path, method) {
+    case (.metrics, "GET"): .metrics
+    case (.stats, "GET"): .counts(of: nil)
+    case (.metrics, _), (.stats, _): .answer(methodNotAllowed(path))
+    default:
+      .answer(.problem(Problem(.forbidden, detail: "the operator's token asks for counts and for nothing else")))
     }
   }
 
@@ -216,5 +241,17 @@ public struct RequestTranslation: Sendable {
   private static func digest(_ text: String) -> [UInt8]? {
     guard let bytes = Hex.decode(text), bytes.count == ProtocolLimits.digestBytes else { return nil }
     return bytes
+  }
+}
+
+extension RequestPlan {
+  /// Whose request it is, where that is known.
+  public var credential: CredentialID? {
+    switch self {
+    case .ask(let question): question.credential
+    case .readBundle(let bundle): bundle.credential
+    case .counts(let credential): credential
+    case .answer, .metrics, .readJSON: nil
+    }
   }
 }

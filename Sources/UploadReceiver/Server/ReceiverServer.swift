@@ -20,6 +20,8 @@ public struct ReceiverConfiguration: Sendable {
   public var privateKeyPEM: [UInt8]
   /// Who may use the receiver.
   public var credentials: [Credential]
+  /// The token that asks for the counts of all. A secret.
+  public var operatorToken: String?
   /// What the core holds requests to.
   public var limits = CoreLimits()
   /// Memory for request bodies.
@@ -83,7 +85,8 @@ public final class ReceiverServer: Sendable {
       store = try FileStore(
         root: configuration.root,
         publishing: Dictionary(
-          configuration.credentials.map { ($0.id, $0.root) }, uniquingKeysWith: { first, _ in first }))
+          configuration.credentials.flatMap { credential in credential.ids.map { ($0, credential.root) } },
+          uniquingKeysWith: { first, _ in first }))
     } catch {
       if case .credentialRoot(let words) = error { throw .credentialRoot(words) }
       throw .root(error.description)
@@ -138,7 +141,9 @@ public final class ReceiverServer: Sendable {
   ) async throws(ReceiverStartError) {
     let responder = RequestResponder(
       driver: driver,
-      translation: RequestTranslation(credentials: configuration.credentials, limits: configuration.limits),
+      translation: RequestTranslation(
+        credentials: configuration.credentials, operatorToken: configuration.operatorToken,
+        limits: configuration.limits),
       budget: budget, statistics: statistics, logger: logger)
     let channel = ReceiverChannel(
       tls: tls, limits: configuration.connections, peers: PeerConnections(connectionsMax: connectionsPerPeer),

@@ -15,6 +15,9 @@ final class ReceiverStatistics: Sendable {
   /// One upload's numbers.
   struct Upload: Sendable {
     var id: String
+    var owner: CredentialID
+    /// Counts up; the newest has the highest.
+    var number: Int
     var name: String
     var requests = 0
     var chunksReceived = 0
@@ -29,22 +32,41 @@ final class ReceiverStatistics: Sendable {
     var connections: Set<UInt64> = []
   }
 
-  private struct State {
+  /// What all have done, or one credential.
+  private struct Counts {
     var requests = 0
+    var connections = 0
     var chunksReceived = 0
     var chunksStored = 0
     var duplicateChunks = 0
     var bytes: UInt64 = 0
-    var connections = 0
-    var openConnections: [ObjectIdentifier: UInt64] = [:]
-    var handshakes = 0
     var concurrentChunks = 0
     var concurrentChunksMax = 0
     var filesPublished = 0
     var bundlesReceived = 0
+    /// Its uploads, the oldest first. One credential's many do not displace another's.
+    var uploads: [String] = []
+  }
+
+  private struct Connection {
+    var number: UInt64
+    /// Whose requests it has carried.
+    var owners: Set<CredentialID> = []
+  }
+
+  private struct State {
+    var total = Counts()
+    var owners: [CredentialID: Counts] = [:]
+    var openConnections: [ObjectIdentifier: Connection] = [:]
+    var handshakes = 0
     var refusals = 0
     var uploads: [String: Upload] = [:]
-    var order: [String] = []
+    var uploadNumber = 0
+
+    mutating func count(of owner: CredentialID?, _ change: (inout Counts) -> Void) {
+      change(&total)
+      if let owner { change(&owners[owner, default: Counts()]) }
+    }
   }
 
   static let uploadsMax = 1000
@@ -62,8 +84,8 @@ final class ReceiverStatistics: Sendable {
 
   func connectionOpened(_ connection: ObjectIdentifier) {
     state.withLock { state in
-      state.connections += 1
-      state.openConnections[connection] = UInt64(state.connections)
+      state.total.connections += 1
+      state.openConnections[connection] = Connection(number: UInt64(state.total.connections))
     }
   }
 
@@ -72,35 +94,53 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// Connections that have been accepted and are closed.
-  var closedConnections: Int { state.withLock { $0.connections - $0.openConnections.count } }
+  var closedConnections: Int { state.withLock { $0.total.connections - $0.openConnections.count } }
 
   /// The number of a connection, or of the connection of a stream of HTTP/2: that is the stream's parent, while the
   /// parent of a connection is the listening socket, which has no number.
   func connectionNumber(of channel: any Channel) -> UInt64? {
     state.withLock { state in
-      state.openConnections[ObjectIdentifier(channel)]
-        ?? channel.parent.flatMap { state.openConnections[ObjectIdentifier($0)] }
+      ReceiverStatistics.connection(of: channel, state).flatMap { state.openConnections[$0]?.number }
     }
+  }
+
+  private static func connection(of channel: any Channel, _ state: State) -> ObjectIdentifier? {
+    [channel, channel.parent].lazy.compactMap { $0.map { ObjectIdentifier($0) } }
+      .first { state.openConnections[$0] != nil }
   }
 
   func handshakeCompleted() { state.withLock { $0.handshakes += 1 } }
 
-  func requestBegan() { state.withLock { $0.requests += 1 } }
+  func requestBegan() { state.withLock { $0.total.requests += 1 } }
+
+  /// It is known whose request has begun.
+  func requestRecognised(of owner: CredentialID, on channel: any Channel) {
+    state.withLock { state in
+      state.owners[owner, default: Counts()].requests += 1
+      guard let connection = ReceiverStatistics.connection(of: channel, state),
+        state.openConnections[connection]?.owners.insert(owner).inserted == true
+      else { return }
+      state.owners[owner]?.connections += 1
+    }
+  }
 
   func requestRefused() { state.withLock { $0.refusals += 1 } }
 
-  func filePublished() { state.withLock { $0.filesPublished += 1 } }
+  func filePublished(of owner: CredentialID) { state.withLock { $0.count(of: owner) { $0.filesPublished += 1 } } }
 
   /// A bundle's body is complete.
-  func bundleReceived() { state.withLock { $0.bundlesReceived += 1 } }
+  func bundleReceived(of owner: CredentialID) { state.withLock { $0.count(of: owner) { $0.bundlesReceived += 1 } } }
 
   /// A request that concerns an upload; makes it known when it is new.
-  func uploadRequested(_ id: String, name: String) {
+  func uploadRequested(_ id: String, of owner: CredentialID, name: String) {
     state.withLock { state in
       if state.uploads[id] == nil {
-        state.uploads[id] = Upload(id: id, name: name)
-        state.order.append(id)
-        if state.order.count > ReceiverStatistics.uploadsMax { state.uploads[state.order.removeFirst()] = nil }
+        state.uploadNumber += 1
+        state.uploads[id] = Upload(id: id, owner: owner, number: state.uploadNumber, name: name)
+        var counts = state.owners[owner] ?? Counts()
+        counts.uploads.append(id)
+        if counts.uploads.count > ReceiverStatistics.uploadsMax { state.uploads[counts.uploads.removeFirst()] = nil }
+        state.owners[owner] = counts
       }
       if !name.isEmpty { state.uploads[id]?.name = name }
       state.uploads[id]?.requests += 1
@@ -108,11 +148,13 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// A chunk's header was accepted.
-  func chunkBegan(_ upload: String, on connection: UInt64?) {
+  func chunkBegan(_ upload: String, of owner: CredentialID, on connection: UInt64?) {
     let now = clock.now
     state.withLock { state in
-      state.concurrentChunks += 1
-      state.concurrentChunksMax = max(state.concurrentChunksMax, state.concurrentChunks)
+      state.count(of: owner) { counts in
+        counts.concurrentChunks += 1
+        counts.concurrentChunksMax = max(counts.concurrentChunksMax, counts.concurrentChunks)
+      }
       state.uploads[upload]?.chunkBegan(
         at: now, connection: connection, connectionsMax: ReceiverStatistics.connectionsMax)
     }
@@ -124,10 +166,12 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// A chunk's body is complete.
-  func chunkReceived(_ upload: String, bytes: Int, encodedBytes: Int) {
+  func chunkReceived(_ upload: String, of owner: CredentialID, bytes: Int, encodedBytes: Int) {
     state.withLock { state in
-      state.chunksReceived += 1
-      state.bytes += UInt64(bytes)
+      state.count(of: owner) { counts in
+        counts.chunksReceived += 1
+        counts.bytes += UInt64(bytes)
+      }
       state.uploads[upload]?.chunksReceived += 1
       state.uploads[upload]?.bytes += UInt64(bytes)
       state.uploads[upload]?.encodedBytes += UInt64(encodedBytes)
@@ -135,59 +179,64 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// A whole file's body is complete.
-  func fileReceived(bytes: Int) { state.withLock { $0.bytes += UInt64(bytes) } }
+  func fileReceived(of owner: CredentialID, bytes: Int) {
+    state.withLock { $0.count(of: owner) { $0.bytes += UInt64(bytes) } }
+  }
 
   /// A chunk request was answered; nil when it was refused.
-  func chunkEnded(_ upload: String, wasHeld: Bool?) {
+  func chunkEnded(_ upload: String, of owner: CredentialID, wasHeld: Bool?) {
     state.withLock { state in
-      state.concurrentChunks -= 1
-      state.uploads[upload]?.concurrentChunks -= 1
-      switch wasHeld {
-      case true?:
-        state.duplicateChunks += 1
-        state.uploads[upload]?.duplicateChunks += 1
-      case false?:
-        state.chunksStored += 1
-        state.uploads[upload]?.chunksStored += 1
-      case nil: break
+      state.count(of: owner) { counts in
+        counts.concurrentChunks -= 1
+        if wasHeld == true { counts.duplicateChunks += 1 }
+        if wasHeld == false { counts.chunksStored += 1 }
       }
+      state.uploads[upload]?.concurrentChunks -= 1
+      if wasHeld == true { state.uploads[upload]?.duplicateChunks += 1 }
+      if wasHeld == false { state.uploads[upload]?.chunksStored += 1 }
     }
   }
 
-  /// `GET /v1/stats`.
-  var response: StatsResponse {
+  /// `GET /v1/stats`: of a credential, whose connections are those that have carried its requests, or of all.
+  func response(of owner: CredentialID?) -> StatsResponse {
     state.withLock { state in
-      StatsResponse(
-        startedAtMilliseconds: startedAt, requests: UInt64(state.requests),
-        connectionsAccepted: UInt64(state.connections), handshakes: UInt64(state.handshakes),
-        chunksReceived: UInt64(state.chunksReceived), chunksStored: UInt64(state.chunksStored),
-        duplicateChunks: UInt64(state.duplicateChunks), bytesReceived: state.bytes,
-        filesPublished: UInt64(state.filesPublished),
-        bundlesReceived: UInt64(state.bundlesReceived), chunkRequestsInFlightMax: UInt64(state.concurrentChunksMax),
-        uploads: state.order.reversed().compactMap { state.uploads[$0]?.response })
+      let counts = owner.map { state.owners[$0] ?? Counts() } ?? state.total
+      let uploads = state.uploads.values.filter { owner == nil || $0.owner == owner }
+        .sorted { $0.number > $1.number }
+      return StatsResponse(
+        startedAtMilliseconds: startedAt, requests: UInt64(counts.requests),
+        connectionsAccepted: UInt64(counts.connections),
+        handshakes: UInt64(owner == nil ? state.handshakes : counts.connections),
+        chunksReceived: UInt64(counts.chunksReceived), chunksStored: UInt64(counts.chunksStored),
+        duplicateChunks: UInt64(counts.duplicateChunks), bytesReceived: counts.bytes,
+        filesPublished: UInt64(counts.filesPublished),
+        bundlesReceived: UInt64(counts.bundlesReceived),
+        chunkRequestsInFlightMax: UInt64(counts.concurrentChunksMax),
+        uploads: uploads.prefix(ReceiverStatistics.uploadsMax).map(\.response))
     }
   }
 
   /// `GET /metrics`, in Prometheus' text format.
   func metrics(freeBytes: UInt64, budgetFreeBytes: Int) -> String {
     let state = state.withLock { $0 }
+    let total = state.total
     let values: [(String, String, String, UInt64)] = [
-      ("requests_total", "counter", "Requests.", UInt64(state.requests)),
+      ("requests_total", "counter", "Requests.", UInt64(total.requests)),
       ("refusals_total", "counter", "Requests that were refused.", UInt64(state.refusals)),
-      ("chunks_received_total", "counter", "Chunk bodies received completely.", UInt64(state.chunksReceived)),
-      ("chunks_stored_total", "counter", "Chunks verified and stored.", UInt64(state.chunksStored)),
-      ("bytes_received_total", "counter", "Bytes of bodies received completely.", state.bytes),
-      ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(state.duplicateChunks)),
-      ("files_published_total", "counter", "Files published.", UInt64(state.filesPublished)),
+      ("chunks_received_total", "counter", "Chunk bodies received completely.", UInt64(total.chunksReceived)),
+      ("chunks_stored_total", "counter", "Chunks verified and stored.", UInt64(total.chunksStored)),
+      ("bytes_received_total", "counter", "Bytes of bodies received completely.", total.bytes),
+      ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(total.duplicateChunks)),
+      ("files_published_total", "counter", "Files published.", UInt64(total.filesPublished)),
       (
         "bundles_received_total", "counter", "Bundles of whole files received completely.",
-        UInt64(state.bundlesReceived)
+        UInt64(total.bundlesReceived)
       ),
-      ("connections_total", "counter", "Connections accepted.", UInt64(state.connections)),
+      ("connections_total", "counter", "Connections accepted.", UInt64(total.connections)),
       ("handshakes_total", "counter", "TLS handshakes completed.", UInt64(state.handshakes)),
       ("connections", "gauge", "Connections open.", UInt64(state.openConnections.count)),
-      ("concurrent_chunks", "gauge", "Chunk requests running.", UInt64(max(0, state.concurrentChunks))),
-      ("concurrent_chunks_max", "gauge", "Most chunk requests at once.", UInt64(state.concurrentChunksMax)),
+      ("concurrent_chunks", "gauge", "Chunk requests running.", UInt64(max(0, total.concurrentChunks))),
+      ("concurrent_chunks_max", "gauge", "Most chunk requests at once.", UInt64(total.concurrentChunksMax)),
       ("disk_free_bytes", "gauge", "Free on the disk of the root.", freeBytes),
       ("body_memory_free_bytes", "gauge", "Memory left for request bodies.", UInt64(max(0, budgetFreeBytes))),
     ]

@@ -61,9 +61,10 @@ struct RequestResponder: Sendable {
         return .refused(error)
       }
     }
+    if let owner = plan.credential { statistics.requestRecognised(of: owner, on: exchange.channel) }
     switch plan {
     case .answer(let answer): return answer
-    case .counts: return .json(statistics.response)
+    case .counts(let owner): return .json(statistics.response(of: owner))
     case .metrics: return metrics
     case .readBundle(let bundle): return await answer(bundle, &exchange, writer)
     case .ask(let question): return await ask(question, &exchange, writer)
@@ -115,7 +116,7 @@ extension RequestResponder {
       defer { lease.endReading() }
       try await exchange.reader.collect(&bundle)
       lease.endReading()
-      statistics.bundleReceived()
+      statistics.bundleReceived(of: bundle.credential)
       if bundle.hasEncoded { bundle = try await decode(bundle) }
       // The disk may take its time; others need not wait for what turned out not to be needed.
       budget.give(max(0, memoryBytes - bundle.bodyBytes), of: lease)
@@ -146,7 +147,7 @@ extension RequestResponder {
       let request = driver.makeRequestID()
       var body: [UInt8] = []
       if case .plain(let bytes, _) = member.body { body = bytes }
-      statistics.fileReceived(bytes: body.count)
+      statistics.fileReceived(of: question.credential, bytes: body.count)
       requests.append(
         ReceiverDriver.CompleteRequest(
           request: request, begin: question.event(request, freshID: name, freeBytes: freeBytes),
@@ -205,9 +206,9 @@ extension RequestResponder {
     guard case .chunk(_, let id, _, _) = question else {
       return await store(admitted, of: request, question, &exchange, writer)
     }
-    statistics.chunkBegan(id.text, on: exchange.connection)
+    statistics.chunkBegan(id.text, of: question.credential, on: exchange.connection)
     let reply = await store(admitted, of: request, question, &exchange, writer)
-    statistics.chunkEnded(id.text, wasHeld: reply.wasHeld)
+    statistics.chunkEnded(id.text, of: question.credential, wasHeld: reply.wasHeld)
     return reply
   }
 
@@ -231,8 +232,9 @@ extension RequestResponder {
     if arrived.facts.sizeBytes == UInt32(clamping: admitted.plainBytes) {
       switch question {
       case .chunk(_, let id, _, _):
-        statistics.chunkReceived(id.text, bytes: admitted.plainBytes, encodedBytes: arrived.sentBytes)
-      default: statistics.fileReceived(bytes: admitted.plainBytes)
+        statistics.chunkReceived(
+          id.text, of: question.credential, bytes: admitted.plainBytes, encodedBytes: arrived.sentBytes)
+      default: statistics.fileReceived(of: question.credential, bytes: admitted.plainBytes)
       }
     }
     return await driver.ask(request, { question.bodyArrived($0, arrived.facts) }, body: arrived.plain)
@@ -260,13 +262,16 @@ extension RequestResponder {
   private func note(_ reply: Reply, to question: CoreQuestion, freshID: String, level: Logger.Level = .info) {
     switch (question, reply) {
     case (.openSession, .sessionOpened(let facts, _, _)):
-      statistics.uploadRequested(facts.id, name: facts.opening.name)
-    case (.query(_, let id, _, _), .held(let held)): statistics.uploadRequested(id.text, name: held.facts.opening.name)
-    case (.chunk(_, let id, _, _), .bodyAdmitted): statistics.uploadRequested(id.text, name: "")
+      statistics.uploadRequested(facts.id, of: question.credential, name: facts.opening.name)
+    case (.query(_, let id, _, _), .held(let held)):
+      statistics.uploadRequested(id.text, of: question.credential, name: held.facts.opening.name)
+    case (.chunk(_, let id, _, _), .bodyAdmitted):
+      statistics.uploadRequested(id.text, of: question.credential, name: "")
     case (.commit(_, let id, _), .receipt(let receipt)):
-      statistics.uploadRequested(id.text, name: receipt.name)
-      notePublication(receipt, freshID: freshID, upload: id.text)
-    case (.wholeFile, .receipt(let receipt)): notePublication(receipt, freshID: freshID, level: level)
+      statistics.uploadRequested(id.text, of: question.credential, name: receipt.name)
+      notePublication(receipt, of: question.credential, freshID: freshID, upload: id.text)
+    case (.wholeFile, .receipt(let receipt)):
+      notePublication(receipt, of: question.credential, freshID: freshID, level: level)
     case (_, .refused(let refusal)) where refusal.kind == .tagMismatch:
       // Worth a line even where every other refusal is the client's business.
       logger.warning("tampering, or a client with another credential: the tag of \(question.subject) is wrong")
@@ -276,10 +281,10 @@ extension RequestResponder {
 
   /// Two requests for one publication get the same receipt; the file is counted once, with the one that named it.
   private func notePublication(
-    _ receipt: ReceiptFacts, freshID: String, upload: String? = nil, level: Logger.Level = .info
+    _ receipt: ReceiptFacts, of owner: CredentialID, freshID: String, upload: String? = nil, level: Logger.Level = .info
   ) {
     guard receipt.id == freshID else { return }
-    statistics.filePublished()
+    statistics.filePublished(of: owner)
     let streams = upload.flatMap { statistics.streams(of: $0) }.map { peak in
       ", at most \(peak.count) chunk requests at once, first \(peak.after ?? 0) ms after the first one"
     }

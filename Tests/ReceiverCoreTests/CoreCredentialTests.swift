@@ -1,0 +1,62 @@
+import ChunkProtocol
+import Integrity
+import Promises
+import ReceiverCore
+import Testing
+
+/// One user with several tokens.
+@Suite struct CoreCredentialTests {
+  private func opening(_ core: CoreHarness) -> SessionFacts? {
+    let request = core.open()
+    core.runEffects()
+    guard case .sessionOpened(let facts, _, _)? = core.replies[request]?.last else { return nil }
+    return facts
+  }
+
+  @Test("Regression (PR19): the sessions of a token that was exchanged go on", .promises("P5", "P89"))
+  func exchangedToken_keepsItsSessions() throws {
+    let before = CoreHarness()
+    let facts = try #require(opening(before))
+    let user = Credential(token: "new", formerTokens: [CoreHarness.token], root: "/files")
+    let core = CoreHarness()
+    core.core = ReceiverCore(limits: core.limits, credentials: [user.core, core.other.core])
+    core.core.recover(open: facts, lastChange: core.now)
+    // Tags under the token that opened the session, and under the new one.
+    for (index, token) in [CoreHarness.token, "new"].enumerated() {
+      let bytes: [UInt8] = [1, 2, 3, UInt8(index)]
+      let tag = core.tag(bytes, index: UInt32(index), session: facts.id, token: token)
+      let request = core.begin(facts.sessionID, UInt32(index), bytes, tag: tag, by: user)
+      core.runEffects()
+      core.send(.chunkArrived(request, CoreHarness.facts(bytes)))
+      core.runEffects()
+      guard case .chunkStored(wasHeld: false)? = core.replies[request]?.last else {
+        Issue.record("\(token): \(String(describing: core.replies[request]))")
+        continue
+      }
+    }
+    let tag = core.tag([9], index: 2, session: facts.id, token: CoreHarness.otherToken)
+    let request = core.begin(facts.sessionID, 2, [9], tag: tag, by: user)
+    core.send(.chunkArrived(request, CoreHarness.facts([9])))
+    #expect(core.refusal(request) == .tagMismatch)
+    #expect(core.refusal(core.query(facts.sessionID, by: core.other)) == .sessionGone)
+    // The key of then gives the session of then.
+    let again = core.open(by: user)
+    guard case .sessionOpened(let found, isNew: false, _)? = core.replies[again]?.last else {
+      Issue.record("\(String(describing: core.replies[again]))")
+      return
+    }
+    #expect(found.id == facts.id)
+  }
+
+  @Test("Regression (PR16d): two spellings of one name are two names", .promises("P75"))
+  func names_areComparedByBytes() throws {
+    let core = CoreHarness()
+    let first = core.beginFile([1], name: "caf\u{e9}", key: "a")
+    let second = core.beginFile([2], name: "cafe\u{301}", key: "b")
+    core.send(.wholeFileArrived(second, CoreHarness.facts([2])))
+    core.send(.wholeFileArrived(first, CoreHarness.facts([1])))
+    // Neither waits for the other.
+    let publications = core.pending.count { if case .publishWholeFile = $0 { true } else { false } }
+    #expect(publications == 2)
+  }
+}
