@@ -58,10 +58,13 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
   public var chainTip: String
   /// When it was published, milliseconds since 1970.
   public var publishedAtMilliseconds: Int64
+  /// The name under which the file lies at the receiver, where something was in the way of its own.
+  public var publishedAs: String?
 
   enum CodingKeys: String, CodingKey {
     case id
     case name
+    case publishedAs = "published_as"
     case sizeBytes = "size"
     case merkleRoot = "merkle_root"
     case chainTip = "chain_tip"
@@ -70,8 +73,10 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
 
   /// A receipt for a publication.
   public init(
-    id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64
+    id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
+    publishedAs: String? = nil
   ) {
+    self.publishedAs = publishedAs
     self.id = id
     self.name = name
     self.sizeBytes = sizeBytes
@@ -89,6 +94,7 @@ extension ReceiptBody: JSONWritable {
       json.member("id", id)
       json.member("merkle_root", merkleRoot)
       json.member("name", name)
+      if let publishedAs { json.member("published_as", publishedAs) }
       json.member("published_at_ms", publishedAtMilliseconds)
       json.member("size", sizeBytes)
     }

@@ -22,6 +22,8 @@ extension ReceiverCore {
       } else {
         join(request, id, facts, pending) { .committing($0) }
       }
+    case .publishing(let pending, let receipt) where pending.isRenamed && pending.isSame(as: facts):
+      publishOn(request, id, pending, receipt)
     case .publishing(let pending, let receipt): join(request, id, facts, pending) { .publishing($0, receipt) }
     case .published(let receipt):
       guard receipt.answers(facts) else {
@@ -40,6 +42,28 @@ extension ReceiverCore {
     sessions[id]?.phase = .committing(pending)
     waitingSessions.append(id)
     evaluateCommit(id)
+  }
+
+  /// The store goes on with a publication that the disk has interrupted after the rename.
+  private mutating func publishOn(
+    _ request: RequestID, _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts
+  ) {
+    var pending = pending
+    pending.waiters = [request]
+    pending.isRenamed = false
+    startPublication(id, pending, receipt)
+  }
+
+  private mutating func startPublication(
+    _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts
+  ) {
+    guard let session = sessions[id] else { return }
+    sessions[id]?.phase = .publishing(pending, receipt)
+    let publication = Publication(
+      receipt: receipt, credential: session.facts.credentialID,
+      modifiedNanoseconds: pending.facts.modifiedNanoseconds, mode: pending.facts.mode,
+      ifExists: pending.facts.ifExists)
+    publish(publication, pending.latestRequest, .publish(id, publication))
   }
 
   /// A second request for the same commit gets the first one's answer.
@@ -125,25 +149,29 @@ extension ReceiverCore {
     let receipt = ReceiptFacts(
       id: pending.receiptID, name: pending.facts.name, sizeBytes: pending.facts.sizeBytes,
       merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now)
-    sessions[id]?.phase = .publishing(pending, receipt)
     waitingSessions.takeOut(id)
-    let publication = Publication(
-      receipt: receipt, credential: session.facts.credentialID, modifiedNanoseconds: pending.facts.modifiedNanoseconds,
-      mode: pending.facts.mode, ifExists: pending.facts.ifExists)
-    publish(publication, pending.latestRequest, .publish(id, publication))
+    startPublication(id, pending, receipt)
   }
 
   mutating func published(_ id: SessionID, _ result: Result<PublicationResult, StoreFailure>) {
     guard let session = sessions[id], case .publishing(let pending, let receipt) = session.phase else { return }
     defer {
       let key = NameKey(credential: session.facts.credentialID, name: receipt.name)
-      endPublishing(key, pending.latestRequest, isPublished: result.isSuccess)
+      endPublishing(key, pending.latestRequest, isPublished: result.isRenamed)
     }
     switch result {
+    case .failure(.unsynced(let words)):
+      var renamed = pending
+      renamed.isRenamed = true
+      renamed.waiters = []
+      sessions[id]?.phase = .publishing(renamed, receipt)
+      for waiter in pending.waiters { refuse(waiter, StoreFailure.unsynced(words).refusal) }
     case .failure(let failure):
       giveUp(id, pending, failure.refusal)
       distrust(id, after: failure, chunkCount: pending.facts.chunkCount)
     case .success(let outcome):
+      var receipt = receipt
+      receipt.publishedAs = outcome.publishedAs
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: session.facts.credentialID)
       sessions[id]?.phase = .published(receipt)
       openSessions[session.facts.credentialID]?.takeOut(id)

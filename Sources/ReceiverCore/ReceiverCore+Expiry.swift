@@ -29,7 +29,8 @@ extension ReceiverCore {
   mutating func expire(_ session: UploadSession) {
     // What the store is busy with is left until the next scan.
     switch session.phase {
-    case .creating, .publishing: return
+    case .creating: return
+    case .publishing(let pending, _) where !pending.isRenamed: return
     case .recovered(_, true): return
     default:
       expired.remember(session.facts, atMost: limits.expiredSessionsMax)

@@ -115,8 +115,12 @@ extension CoreEvent {
   }
 }
 
-extension Result {
-  var isSuccess: Bool {
-    if case .success = self { true } else { false }
+extension Result<PublicationResult, StoreFailure> {
+  /// The file has its name, whether that is known to be on the disk or not.
+  var isRenamed: Bool {
+    switch self {
+    case .success, .failure(.unsynced): true
+    case .failure: false
+    }
   }
 }

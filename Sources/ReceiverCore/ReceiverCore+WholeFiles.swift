@@ -78,13 +78,15 @@ extension ReceiverCore {
     guard case .publishingWholeFile(let head, let fingerprint, let receipt) = stages[request] else { return }
     defer {
       let key = NameKey(credential: head.credential, name: head.name)
-      endPublishing(key, request, isPublished: result.isSuccess)
+      endPublishing(key, request, isPublished: result.isRenamed)
     }
     switch result {
     case .failure(let failure): endWholeFile(request, head, failure.refusal)
     case .success(let outcome):
       forget(request, head)
       let key = Key(credential: head.credential, text: head.idempotencyKey)
+      var receipt = receipt
+      receipt.publishedAs = outcome.publishedAs
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: head.credential)
       keys[key] = .wholeFile(fingerprint: fingerprint, receipt: receipt)
       finish(key, at: now)

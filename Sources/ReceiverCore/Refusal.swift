@@ -69,6 +69,9 @@ public enum StoreFailure: Error, Hashable, Sendable {
   case nameExists
   /// The name cannot be reached below the credential's root: a component is no directory, or a symbolic link.
   case nameUnreachable(String)
+  /// The file has its name, and is not known to be on the disk. It is not taken back: the same publication is asked for
+  /// again, and only goes on from there. The text names the call.
+  case unsynced(String)
   /// Anything else; the text names the call.
   case io(String)
 
@@ -78,7 +81,7 @@ public enum StoreFailure: Error, Hashable, Sendable {
     case .full: Refusal(.insufficientStorage, "the receiver's disk is full")
     case .nameExists: Refusal(.nameExists, "a file of that name exists")
     case .nameUnreachable(let reason): Refusal(.nameRefused, reason)
-    case .io: Refusal(.storeFailed, "the receiver could not store this; its log says why")
+    case .io, .unsynced: Refusal(.storeFailed, "the receiver could not store this; its log says why")
     }
   }
 }

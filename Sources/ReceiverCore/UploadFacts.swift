@@ -188,6 +188,22 @@ public struct ReceiptFacts: Hashable, Sendable, Codable {
   @HexText public var chainTip: [UInt8]
   /// When.
   public var publishedAt: Milliseconds
+  /// The name under which it lies, where a folder or a file was in the way of its own.
+  public var publishedAs: String?
+
+  /// A receipt of a file that lies under its own name, or under another one.
+  public init(
+    id: String, name: String, sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8], publishedAt: Milliseconds,
+    publishedAs: String? = nil
+  ) {
+    self.id = id
+    self.name = name
+    self.sizeBytes = sizeBytes
+    _merkleRoot = HexText(wrappedValue: merkleRoot)
+    _chainTip = HexText(wrappedValue: chainTip)
+    self.publishedAt = publishedAt
+    self.publishedAs = publishedAs
+  }
 
   /// Whether this is the receipt of what the commit asks for.
   func answers(_ commit: CommitFacts) -> Bool {
@@ -204,6 +220,7 @@ extension ReceiptFacts: JSONWritable {
       json.member("id", id)
       json.member("merkleRoot", hex: merkleRoot)
       json.member("name", name)
+      if let publishedAs { json.member("publishedAs", publishedAs) }
       json.member("publishedAt", publishedAt)
       json.member("sizeBytes", sizeBytes)
     }
@@ -233,7 +250,12 @@ public struct Publication: Hashable, Sendable {
 public struct PublicationResult: Hashable, Sendable {
   /// The size of the file that was replaced; 0 when there was none.
   public var replacedBytes: UInt64
+  /// The name under which the file lies, where that is not its own.
+  public var publishedAs: String?
 
   /// A publication that replaced this much.
-  public init(replacedBytes: UInt64 = 0) { self.replacedBytes = replacedBytes }
+  public init(replacedBytes: UInt64 = 0, publishedAs: String? = nil) {
+    self.replacedBytes = replacedBytes
+    self.publishedAs = publishedAs
+  }
 }

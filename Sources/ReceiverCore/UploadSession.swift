@@ -14,7 +14,8 @@ struct UploadSession: Sendable {
     /// A commit waits for the last chunks, or for the verdict on all of them. Takes chunks. Exits: publishing; open,
     /// when the commit is refused; gone.
     case committing(PendingCommit)
-    /// The store is publishing. Takes nothing. Exits: published; open, when the store fails.
+    /// The store is publishing. Takes nothing. Exits: published; open, when the store fails. Where the file has its name
+    /// and the disk failed after that, it stays, and the next commit has the store go on.
     case publishing(PendingCommit, ReceiptFacts)
     /// Done; kept so that the same commit gets the same receipt. Exit: gone.
     case published(ReceiptFacts)
@@ -41,6 +42,8 @@ struct UploadSession: Sendable {
     var checking: UInt64?
     /// The last state that did not match, so that it isn't computed again.
     var mismatched: UInt64?
+    /// The store has given the file its name and could not bring that to the disk.
+    var isRenamed = false
     /// What did not match then.
     var verdict = CommitVerdict.match
 

@@ -303,7 +303,9 @@ extension SimulatedReceiver {
       }
     case .publish(let session, let publication):
       perform(store.publish(session, publication)) { [self] in
-        handle(.published(session, $0.map { failure in .failure(failure) } ?? .success(PublicationResult())))
+        let isRenamed = $0 != nil && store.isRenamed(session, publication.receipt)
+        let failure = isRenamed ? StoreFailure.unsynced("the simulated disk failed after the rename") : $0
+        handle(.published(session, failure.map { failure in .failure(failure) } ?? .success(PublicationResult())))
       }
     case .publishWholeFile(let id, let record, let publication):
       perform(store.publish(waiting[id]?.body ?? [], record, publication)) { [self] in

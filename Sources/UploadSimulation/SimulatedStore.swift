@@ -121,6 +121,11 @@ final class SimulatedStore {
   func publish(_ session: SessionID, _ publication: Publication) -> [Step] {
     let (data, journal) = Self.paths(session)
     let receipt = publication.receipt
+    let names: [Step] = [
+      { if self.world.bug != .skipNameSync { try self.disk.syncNames() } },
+      { try self.appendIfPossible(.published, to: journal) },
+    ]
+    if isRenamed(session, receipt) { return names }
     return [
       {
         if self.disk.node(data) == nil { try self.disk.create(data) }
@@ -132,9 +137,17 @@ final class SimulatedStore {
       },
       { try self.disk.sync(journal) },
       { try self.take(data, receipt) },
-      { if self.world.bug != .skipNameSync { try self.disk.syncNames() } },
-      { try self.appendIfPossible(.published, to: journal) },
-    ]
+    ] + names
+  }
+
+  /// The session's data has this receipt's name, as far as memory knows.
+  func isRenamed(_ session: SessionID, _ receipt: ReceiptFacts) -> Bool {
+    let (data, journal) = Self.paths(session)
+    guard disk.node(data) == nil else { return false }
+    return records(in: journal).contains { record in
+      guard case .committing(let found, let node) = record else { return false }
+      return found.id == receipt.id && disk.node(Self.target(found.name))?.number == node
+    }
   }
 
   func publish(_ body: [UInt8], _ record: WholeFileRecord, _ publication: Publication) -> [Step] {

@@ -136,7 +136,7 @@ import UploadEngine
     }
   }
 
-  @Test(.promises("P75")) func receipt_withAnotherSpellingOfTheName_isNotBelieved() {
+  @Test(.promises("P75a")) func receipt_withAnotherSpellingOfTheName_isNotBelieved() {
     var commit = Fixture.commit()
     commit.path = RelativePath("e\u{301}.mov")
     var body = Fixture.receipt(commit)

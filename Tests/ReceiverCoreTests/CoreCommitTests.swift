@@ -3,6 +3,28 @@ import Testing
 import ReceiverCore
 
 @Suite struct CoreCommitTests {
+  @Test("Regression (PR5): a disk that fails after the rename takes nothing back", .promises("P47"))
+  func failureAfterTheRename_isFollowedByTheReceipt() {
+    let core = CoreHarness()
+    let file: [UInt8] = [1, 2, 3, 4, 5]
+    let id = core.opened()
+    core.putAll(id, file)
+    for _ in 0..<2 {
+      let refused = core.commit(id, CoreHarness.commitFacts(id, file))
+      while case .some(let effect) = core.pending.first, core.replies[refused] == nil {
+        core.pending.removeFirst()
+        if case .publish = effect { core.send(.published(id, .failure(.unsynced("fsync")))) } else { core.run(effect) }
+      }
+      #expect(core.refusal(refused) == .storeFailed)
+      // Nothing is written into what is published, and nothing else is published.
+      #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .underWay)
+      #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, file, name: "other"))) == .conflict)
+    }
+    let request = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "another")
+    core.runEffects()
+    #expect(core.receipt(request)?.id == "receipt")
+  }
+
   private let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
   @Test(.promises("P45")) func completeFile_isPublishedOnceWithItsReceipt() {
@@ -194,7 +216,7 @@ import ReceiverCore
     #expect(core.refusal(core.commit(id, other)) == .conflict)
   }
 
-  @Test(.promises("P75")) func namesThatOnlyLookTheSame_areDifferentCommits() {
+  @Test(.promises("P75a")) func namesThatOnlyLookTheSame_areDifferentCommits() {
     let core = CoreHarness()
     let id = core.opened()
     core.putAll(id, file)

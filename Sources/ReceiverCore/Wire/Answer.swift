@@ -129,6 +129,7 @@ extension ReceiptBody {
   init(_ receipt: ReceiptFacts) {
     self.init(
       id: receipt.id, name: receipt.name, sizeBytes: receipt.sizeBytes, merkleRoot: Hex.encode(receipt.merkleRoot),
-      chainTip: Hex.encode(receipt.chainTip), publishedAtMilliseconds: receipt.publishedAt)
+      chainTip: Hex.encode(receipt.chainTip), publishedAtMilliseconds: receipt.publishedAt,
+      publishedAs: receipt.publishedAs)
   }
 }

@@ -53,8 +53,7 @@ extension FileStore {
 
   private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {
     guard let tree = trees[facts.credentialID] else { return false }
-    return try tree.holds(
-      committing.receipt.name, inode: committing.inode, sizeBytes: committing.receipt.sizeBytes)
+    return try tree.holds(committing.receipt, inode: committing.inode)
   }
 
   private func recoverWholeFiles(into state: inout RecoveredState) throws(StoreFailure) {
@@ -72,7 +71,7 @@ extension FileStore {
     for (id, file) in intents where !unfinished.contains(id) {
       // The crash came between the rename and the journal, or the target has changed since.
       guard let tree = trees[CredentialID(file.record.credential)],
-        try tree.holds(file.receipt.name, inode: file.inode, sizeBytes: file.receipt.sizeBytes)
+        try tree.holds(file.receipt, inode: file.inode)
       else { continue }
       try receipts.record([.wholeFile(file), .wholeFilePublished(.init(receiptID: id))])
       state.wholeFiles.append((file.record, file.receipt))

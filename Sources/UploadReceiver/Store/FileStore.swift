@@ -55,6 +55,15 @@ public final class FileStore: UploadStore {
     var written: [SessionID: SessionFiles] = [:]
     /// A sync has failed: the kernel reports that once, and then shows bytes from memory that the disk does not have.
     var failed: Set<SessionID> = []
+    /// Published under their names, which could not be brought to the disk.
+    var renamed: [SessionID: Renamed] = [:]
+  }
+
+  /// A publication that only goes forward.
+  private struct Renamed {
+    var receipt: ReceiptFacts
+    var inode: UInt64
+    var replacedBytes: UInt64
   }
 
   private static let openSessionsMax = 256
@@ -307,7 +316,10 @@ public final class FileStore: UploadStore {
   /// Deletes the journal first: without it the rest is swept away at the next start.
   public func remove(_ session: SessionID) {
     close(session)
-    openFiles.withLock { _ = $0.failed.remove(session) }
+    openFiles.withLock { open in
+      open.failed.remove(session)
+      open.renamed[session] = nil
+    }
     guard let directory = try? FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
     else { return }
     for name in ["journal", "data"] { unlinkat(directory.raw, name, 0) }
@@ -374,37 +386,75 @@ public final class FileStore: UploadStore {
     return tree
   }
 
-  /// Publishes a session's data; what lies beyond the receipt's size is cut off.
+  /// Publishes a session's data; what lies beyond the receipt's size is cut off. Once the file has its name there is only
+  /// forward: the session's descriptors, which are the published file's now, are dropped, and where the disk fails after
+  /// that, the same call again goes on from there.
   public func publish(
     _ session: SessionID, _ publication: Publication
   ) throws(StoreFailure) -> PublicationResult {
     let tree = try tree(of: publication.credential)
+    let earlier = openFiles.withLock { $0.renamed[session] }
+    let renamed: Renamed
+    var folder: PublishedTree.Folder?
+    if let earlier {
+      renamed = earlier
+    } else {
+      let place = try tree.makePlace(for: publication.receipt.name, publication.ifExists)
+      renamed = try rename(session, publication, to: place)
+      folder = place.folder
+    }
+    do throws(StoreFailure) {
+      if let folder { try tree.sync(folder) } else { try syncAgain(renamed, session, tree) }
+      let directory = try FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY)
+      try beforeSync(.sessionFolder)
+      try directory.sync()
+      try reach(.renamed)
+      let file = try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND)
+      // Without this record the next start looks at the target; a full disk must not undo a publication.
+      _ = try? Journal(appendingTo: file).append(JournalRecord.published.bytes)
+      try reach(.publishedRecorded)
+      openFiles.withLock { $0.renamed[session] = nil }
+      return PublicationResult(
+        replacedBytes: renamed.replacedBytes, publishedAs: renamed.receipt.publishedAs)
+    } catch {
+      guard !isStopped, openFiles.withLock({ $0.renamed[session] != nil }) else { throw error }
+      throw .unsynced(error.words)
+    }
+  }
+
+  /// With fresh descriptors, and only if the name still belongs to this very file.
+  private func syncAgain(
+    _ renamed: Renamed, _ session: SessionID, _ tree: PublishedTree
+  ) throws(StoreFailure) {
+    guard try !tree.holds(renamed.receipt, inode: renamed.inode) else { return }
+    openFiles.withLock { $0.renamed[session] = nil }
+    throw .io("\(renamed.receipt.name) was replaced or removed before it was known to be on the disk")
+  }
+
+  /// Gives a session's data its name.
+  private func rename(
+    _ session: SessionID, _ publication: Publication, to place: PublishedTree.Place
+  ) throws(StoreFailure) -> Renamed {
     let files = try files(of: session)
     guard !openFiles.withLock({ $0.failed.contains(session) }) else {
       throw .io("fdatasync: failed before, the data must be read again")
     }
-    let place = try tree.makePlace(for: publication.receipt.name)
+    var receipt = publication.receipt
+    receipt.publishedAs = place.publishedAs
     do throws(StoreFailure) {
       let inode = try finishData(files.data, publication)
       try root(files)
-      let position = try files.journal.append(
-        JournalRecord.committing(.init(receipt: publication.receipt, inode: inode)).bytes)
+      let position = try files.journal.append(JournalRecord.committing(.init(receipt: receipt, inode: inode)).bytes)
       try files.journal.sync(to: position)
       try reach(.intentRecorded)
       let replacedBytes = try PublishedTree.move(
         "data", from: files.directory, to: place, ifExists: publication.ifExists)
-      try tree.sync(place.folder)
-      try beforeSync(.sessionFolder)
-      try files.directory.sync()
-      try reach(.renamed)
-      // Without this record the next start looks at the target; a full disk must not undo a publication.
-      _ = try? files.journal.append(JournalRecord.published.bytes)
-      try reach(.publishedRecorded)
+      let renamed = Renamed(receipt: receipt, inode: inode, replacedBytes: replacedBytes)
+      openFiles.withLock { $0.renamed[session] = renamed }
       close(session)
-      return PublicationResult(replacedBytes: replacedBytes)
+      return renamed
     } catch {
-      // The session goes on, and a receiver that is not root must be able to open the file again. Where the rename went
-      // well and only the folder could not be synced, the name is gone and this does nothing.
+      // The session goes on, and a receiver that is not root must be able to open the file again.
       if !isStopped { fchmodat(files.directory.raw, "data", 0o600, 0) }
       if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
       throw error

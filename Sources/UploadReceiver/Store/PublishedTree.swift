@@ -18,15 +18,26 @@ struct PublishedTree: Sendable {
   /// A folder of published files.
   struct Folder {
     var directory: FileDescriptor
+    /// Its path.
+    var path: String
     /// The directories above it, the root first.
     var ancestors: [FileDescriptor]
+    /// The path is the one that was asked for.
+    var isOwn = true
   }
 
   /// Where a name lies.
   struct Place {
     var folder: Folder
     var lastComponent: String
+    /// The name under which the file will lie, where that is not the one that was asked for.
+    var publishedAs: String?
   }
+
+  /// What is appended to a name in whose place a file of the other kind lies: published files are never deleted for
+  /// others. `%~` comes from no path of a client.
+  private static let besideFolder = "%~file"
+  private static let besideFile = "%~folder"
 
   /// The name in two parts; the folder's is empty for the root itself.
   static func split(_ name: String) throws(StoreFailure) -> (folder: Substring, lastComponent: Substring) {
@@ -35,28 +46,65 @@ struct PublishedTree: Sendable {
     return (name[..<slash], name[name.utf8.index(after: slash)...])
   }
 
-  /// Opens the directory that holds the name, making what is missing.
-  func makePlace(for name: String) throws(StoreFailure) -> Place {
+  /// Opens the directory that holds the name, making what is missing. An empty folder of that name gives way; beside one
+  /// in which files lie the name is another one.
+  func makePlace(for name: String, _ ifExists: IfExists) throws(StoreFailure) -> Place {
     let parts = try PublishedTree.split(name)
-    return Place(folder: try makeFolder(parts.folder), lastComponent: String(parts.lastComponent))
+    return try place(parts.lastComponent, in: try makeFolder(parts.folder), ifExists)
   }
+
+  /// The place of a name in its folder.
+  func place(_ component: Substring, in folder: Folder, _ ifExists: IfExists) throws(StoreFailure) -> Place {
+    var last = String(component)
+    if ifExists == .replace, !PublishedTree.removeEmptyFolder(last, in: folder.directory) {
+      last += PublishedTree.besideFolder
+    }
+    let path = folder.path.isEmpty ? last : "\(folder.path)/\(last)"
+    let isOwn = folder.isOwn && last.utf8.elementsEqual(component.utf8)
+    return Place(folder: folder, lastComponent: last, publishedAs: isOwn ? nil : path)
+  }
+
+  /// Whether there is no folder of that name, afterwards. One that holds nothing but empty folders is removed.
+  private static func removeEmptyFolder(_ name: String, in parent: FileDescriptor) -> Bool {
+    guard let folder = try? openDirectory(name, in: parent) else { return true }
+    guard let names = try? DirectoryListing.names(in: folder), names.count <= emptyFoldersMax else { return false }
+    for inner in names {
+      guard let isFolder = try? openDirectoryIfPresent(inner, in: folder) != nil, isFolder,
+        removeEmptyFolder(inner, in: folder)
+      else { return false }
+    }
+    return unlinkat(parent.raw, name, AT_REMOVEDIR) == 0
+  }
+
+  /// Of one folder; more are left alone.
+  private static let emptyFoldersMax = 100
 
   /// Opens a directory, making what is missing.
   func makeFolder(_ path: Substring) throws(StoreFailure) -> Folder {
-    var folder = Folder(directory: root, ancestors: [])
+    var folder = Folder(directory: root, path: "", ancestors: [])
     for component in PublishedName.components(of: path) {
+      let isFile = PublishedTree.isFile(component, in: folder.directory)
+      let name = isFile ? component + PublishedTree.besideFile : component
       let parent = folder.directory
       folder.ancestors.append(parent)
-      if let present = try PublishedTree.openDirectoryIfPresent(component, in: parent) {
-        folder.directory = present
-        continue
-      }
-      if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST {
-        throw PublishedTree.failure("mkdir", component)
-      }
-      folder.directory = try PublishedTree.openDirectory(component, in: parent)
+      folder.directory = try PublishedTree.makeDirectory(name, in: parent)
+      folder.path += folder.path.isEmpty ? name : "/\(name)"
+      if isFile { folder.isOwn = false }
     }
     return folder
+  }
+
+  private static func isFile(_ component: String, in parent: FileDescriptor) -> Bool {
+    var found = stat()
+    return fstatat(parent.raw, component, &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_mode & S_IFMT == S_IFREG
+  }
+
+  private static func makeDirectory(
+    _ component: String, in parent: FileDescriptor
+  ) throws(StoreFailure) -> FileDescriptor {
+    if let present = try openDirectoryIfPresent(component, in: parent) { return present }
+    if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST { throw failure("mkdir", component) }
+    return try openDirectory(component, in: parent)
   }
 
   /// Moves a file to its place, atomically, and says how many bytes of another file that replaced. Afterwards the folder
@@ -85,7 +133,8 @@ struct PublishedTree: Sendable {
 
   /// Whether the name belongs to this very file. If so, everything on the way to it is on the disk afterwards: the crash may
   /// have come between the rename and that.
-  func holds(_ name: String, inode: UInt64, sizeBytes: UInt64) throws(StoreFailure) -> Bool {
+  func holds(_ receipt: ReceiptFacts, inode: UInt64) throws(StoreFailure) -> Bool {
+    let name = receipt.publishedAs ?? receipt.name
     guard PublishedName.validate(name) == nil else { return false }
     var components = PublishedName.components(of: name)
     let last = components.removeLast()
@@ -98,7 +147,7 @@ struct PublishedTree: Sendable {
     }
     var found = stat()
     guard fstatat(directory.raw, last, &found, AT_SYMLINK_NOFOLLOW) == 0, UInt64(found.st_ino) == inode,
-      UInt64(clamping: found.st_size) == sizeBytes
+      UInt64(clamping: found.st_size) == receipt.sizeBytes
     else { return false }
     for ancestor in ancestors {
       try beforeSync(.publishedFolder)

@@ -24,7 +24,7 @@ extension StoreFailure {
     switch self {
     case .full: "the disk is full"
     case .nameExists: "a file of that name exists"
-    case .nameUnreachable(let reason), .io(let reason): reason
+    case .nameUnreachable(let reason), .io(let reason), .unsynced(let reason): reason
     }
   }
 }

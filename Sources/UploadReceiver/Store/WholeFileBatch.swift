@@ -14,7 +14,11 @@ struct WholeFileBatch {
     var replacedBytes: UInt64 = 0
     var failure: StoreFailure?
 
-    var receipt: ReceiptFacts { file.publication.receipt }
+    var receipt: ReceiptFacts {
+      var receipt = file.publication.receipt
+      receipt.publishedAs = place?.publishedAs
+      return receipt
+    }
   }
 
   /// Names are compared byte by byte, which `String` does not do.
@@ -50,7 +54,9 @@ struct WholeFileBatch {
       try batch.store.reach(.publishedRecorded)
     }
     return items.map { item in
-      item.failure.map { .failure($0) } ?? .success(PublicationResult(replacedBytes: item.replacedBytes))
+      item.failure.map { .failure($0) }
+        ?? .success(
+          PublicationResult(replacedBytes: item.replacedBytes, publishedAs: item.place?.publishedAs))
     }
   }
 
@@ -110,7 +116,7 @@ struct WholeFileBatch {
       folder = try tree.makeFolder(name.folder)
       folders[key] = folder
     }
-    return PublishedTree.Place(folder: folder, lastComponent: String(name.lastComponent))
+    return try tree.place(name.lastComponent, in: folder, publication.ifExists)
   }
 
   private func syncData(_ item: inout Item) throws(StoreFailure) {
