@@ -1,3 +1,4 @@
+public import FileModel
 import MountConfiguration
 import UploadEngine
 import UploadFS
@@ -7,6 +8,7 @@ public struct MachineExamination: Sendable {
   private let facts: MachineFacts
   private let reserveBytes: UInt64
   private let allowOther: Bool
+  private let mode: Passthrough
 
   /// With less room than this a recorder soon has none.
   private static let spoolBytesMin: UInt64 = 2_000_000_000
@@ -15,10 +17,11 @@ public struct MachineExamination: Sendable {
   private static let openFilesMin: UInt64 = 4096
 
   /// Of a mount with these settings.
-  public init(_ facts: MachineFacts, reserveBytes: UInt64, allowOther: Bool) {
+  public init(_ facts: MachineFacts, reserveBytes: UInt64, allowOther: Bool, passthrough: Passthrough) {
     self.facts = facts
     self.reserveBytes = reserveBytes
     self.allowOther = allowOther
+    mode = passthrough
   }
 
   /// Everything that there is to say.
@@ -137,10 +140,23 @@ public struct MachineExamination: Sendable {
     if !isKernelNewEnough { missing.append("Linux 6.9") }
     if !facts.mayMount { missing.append("root") }
     guard missing.isEmpty else {
-      return Finding(
-        .passthrough, .ok, "not possible: it needs \(missing.joined(separator: ", ")). Nothing is missing without it.")
+      let impossible = "not possible: it needs \(missing.joined(separator: ", "))"
+      guard mode == .off else {
+        return Finding(
+          .passthrough, .warning, "set to \(mode.rawValue), and \(impossible).",
+          advice: "Captures go through the daemon as without --passthrough; nothing else is missing.")
+      }
+      return Finding(.passthrough, .ok, "off, and \(impossible). Nothing is missing without it.")
     }
-    return Finding(.passthrough, .ok, "possible: the kernel can read and write captures without asking the daemon.")
+    switch mode {
+    case .off:
+      return Finding(
+        .passthrough, .ok, "off. Possible: with --passthrough read the kernel reads captures without asking the daemon."
+      )
+    case .read:
+      return Finding(.passthrough, .ok, "read: the kernel reads captures without asking the daemon.")
+    case .on: return Finding(.passthrough, .ok, "on: the kernel reads and writes captures without asking the daemon.")
+    }
   }
 
   private var isKernelNewEnough: Bool {

@@ -73,6 +73,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let httpVersion: HTTPVersion
   /// Threads that answer the kernel.
   public let threadCount: Int
+  /// Which files the kernel may read and write past the daemon.
+  public let passthrough: Passthrough
   /// Other users may use the mount.
   public let allowOther: Bool
   /// Plain http is accepted beyond loopback.
@@ -132,6 +134,7 @@ public struct MountConfiguration: Hashable, Sendable {
     reserveBytes = try read.bytes(.reserve) ?? MountConfiguration.reserveBytesDefault
     httpVersion = try read.choice(.http) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
+    passthrough = try read.choice(.passthrough) ?? .off
     allowOther = try read.boolean(.allowOther) ?? false
     drainTimeout = try read.duration(.drainTimeout)
     keepDelivered = try read.duration(.keep)

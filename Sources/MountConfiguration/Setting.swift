@@ -41,6 +41,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case maxFileSize = "max-file-size"
   case http
   case threads
+  case passthrough
   case allowOther = "allow-other"
   case allowPlainHTTP = "allow-plain-http"
   case drainTimeout = "drain-timeout"
@@ -101,7 +102,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
       .maxFileSize,
-      .threads, .allowOther, .drainTimeout, .logLevel:
+      .threads, .passthrough, .allowOther, .drainTimeout, .logLevel:
       .mount
     }
   }

@@ -14,6 +14,9 @@ enum MetricsDocument {
     writeUploads(facts.summary, &text)
     writePipeline(facts.pipeline, &text)
     writeSpool(facts.spool, &text)
+    text.family(
+      "uploadfs_passthrough_handles", .gauge, "Open files that the kernel reads and writes past the daemon.",
+      facts.passthrough.handles)
     writeTelemetry(facts.telemetry, &text)
     return text.bytes
   }

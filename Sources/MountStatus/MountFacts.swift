@@ -1,3 +1,4 @@
+public import FileModel
 public import Telemetry
 public import UploadEngine
 
@@ -35,6 +36,20 @@ public struct SpoolFacts: Sendable, Hashable {
   }
 }
 
+/// Facts of captures that the kernel reads and writes past the daemon.
+public struct PassthroughFacts: Sendable, Hashable {
+  /// What is set.
+  public var mode: Passthrough
+  /// Open files for which it is in use.
+  public var handles: Int
+
+  /// Facts of a mount.
+  public init(mode: Passthrough, handles: Int) {
+    self.mode = mode
+    self.handles = handles
+  }
+}
+
 /// What the files of `.uploadfs/` are made of, taken at one moment.
 public struct MountFacts: Sendable {
   /// What the engine says.
@@ -45,18 +60,21 @@ public struct MountFacts: Sendable {
   public var process: ProcessFacts
   /// The spool.
   public var spool: SpoolFacts
+  /// What passes the daemon.
+  public var passthrough: PassthroughFacts
   /// The machine's heat and power.
   public var telemetry: TelemetryReading
 
   /// Puts the facts together.
   public init(
     summary: MountSummary, pipeline: PipelineStatistics, process: ProcessFacts, spool: SpoolFacts,
-    telemetry: TelemetryReading
+    passthrough: PassthroughFacts, telemetry: TelemetryReading
   ) {
     self.summary = summary
     self.pipeline = pipeline
     self.process = process
     self.spool = spool
+    self.passthrough = passthrough
     self.telemetry = telemetry
   }
 

@@ -46,6 +46,10 @@ enum SummaryDocument {
         $0.field("free_bytes", facts.spool.freeBytes)
         $0.field("reserve_bytes", facts.spool.reserveBytes)
       }
+      json.field("passthrough") {
+        $0.field("mode", facts.passthrough.mode.rawValue)
+        $0.field("handles", facts.passthrough.handles)
+      }
     }
   }
 

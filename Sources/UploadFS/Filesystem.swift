@@ -43,6 +43,9 @@ public final class Filesystem: Sendable, FileContents {
   /// Files with writers of whose writes the daemon does not know, or with mappings that such writers may have left.
   let unseenWriters = Mutex(UnseenWriters())
 
+  /// Handles that pass the daemon.
+  let passingOpens = Atomic<Int>(0)
+
   let isDraining = Atomic<Bool>(false)
   let writableOpens = Atomic<Int>(0)
   private let lastWriterIsGone = Mutex<@Sendable () -> Void>({})
@@ -116,6 +119,9 @@ public final class Filesystem: Sendable, FileContents {
 
   /// Writable handles that are open now.
   public var writableOpenCount: Int { writableOpens.load(ordering: .sequentiallyConsistent) }
+
+  /// Handles that pass the daemon now.
+  public var passingHandles: Int { passingOpens.load(ordering: .relaxed) }
 
   /// Makes everything that was written durable. Blocks on the local disk.
   public func syncSpool() {

@@ -15,6 +15,8 @@ public struct FilesystemConfiguration: Sendable {
   /// How files are treated; here only whether somebody has to know which of their bytes are written, and when, and whose
   /// close(2) and fsync(2) wait for the delivery.
   public var rules = FileRules()
+  /// Which files the kernel may read and write past the daemon.
+  public var passthrough = Passthrough.off
   /// Threads that answer the kernel.
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.

@@ -58,7 +58,7 @@ struct DoctorCommand: ParsableCommand {
       if !json, !isAlone { StandardOutput.line("this machine\n") }
       let machine = MachineExamination(
         .current(spool: hasSpool ? configuration.spool : nil), reserveBytes: configuration.reserveBytes,
-        allowOther: configuration.allowOther)
+        allowOther: configuration.allowOther, passthrough: configuration.passthrough)
       for finding in machine.findings {
         findings.add(finding)
         if !json { StandardOutput.line(finding.words) }

@@ -190,6 +190,7 @@ extension MountSession {
     settings.fileBytesMax = configuration.fileBytesMax
     settings.rules = configuration.rules
     settings.threadCount = configuration.threadCount
+    settings.passthrough = configuration.passthrough
     settings.knownIdentities = knownIdentities
     return settings
   }
@@ -202,13 +203,16 @@ extension MountSession {
     let process = ProcessFacts.current
     let spool = configuration.spool
     let reserveBytes = configuration.reserveBytes
+    let passthrough = configuration.passthrough
     return MountFacts.files {
       let summary = source.summary()
       // Files that are known and not gone.
       let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
       return MountFacts(
         summary: summary, pipeline: source.pipelineStatistics, process: process,
-        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures), telemetry: telemetry.reading())
+        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures),
+        passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
+        telemetry: telemetry.reading())
     }
   }
 }
@@ -226,14 +230,25 @@ extension ProcessFacts {
 /// The engines as the source of status, for a tree that has to exist before it.
 final class AttachedStatus: StatusSource {
   private let engines = Mutex<EngineGroup?>(nil)
+  private let filesystem = Mutex(WeakFilesystem())
+
+  /// The filesystem holds the tree that asks here.
+  private struct WeakFilesystem: Sendable {
+    weak var value: Filesystem?
+  }
 
   func attach(_ engines: EngineGroup) {
     self.engines.withLock { $0 = engines }
   }
 
+  func attach(_ filesystem: Filesystem) {
+    self.filesystem.withLock { $0.value = filesystem }
+  }
+
   func status(of id: FileID) -> FileStatus? { engines.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
   func waitUntilLoaded() { engines.withLock { $0 }?.waitUntilLoaded() }
+  var passingHandles: Int { filesystem.withLock { $0.value }?.passingHandles ?? 0 }
   var pipelineStatistics: PipelineStatistics {
     engines.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()
   }

@@ -55,6 +55,7 @@ final class MountSession: Sendable {
       let filesystem = try Filesystem(
         configuration: filesystemConfiguration, sink: engines, virtualTree: statusTree)
       self.filesystem = filesystem
+      source.attach(filesystem)
       engines.attach { filesystem.contents(for: $0) }
       // Last: from here on others can see the mount, and wait until it is served.
       mount = try FuseMount(filesystem: filesystem, configuration: filesystemConfiguration)

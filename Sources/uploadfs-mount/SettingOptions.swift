@@ -167,6 +167,11 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Threads that answer the kernel, 1 to 64 (default 6).", valueName: "n"))
   var threads: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Let the kernel read and write captures past the daemon: off, read or on (default off).", valueName: "mode"))
+  var passthrough: String?
+
   @Flag(inversion: .prefixedNo, help: "Let other users use the mount.")
   var allowOther: Bool?
 
@@ -204,6 +209,7 @@ struct SettingOptions: ParsableArguments {
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),
       .chunkSize: chunkSize, .parallel: parallel,
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
+      .passthrough: passthrough,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,
     ]

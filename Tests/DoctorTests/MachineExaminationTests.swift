@@ -1,3 +1,4 @@
+import FileModel
 import MountConfiguration
 import Testing
 import UploadEngine
@@ -20,14 +21,19 @@ import UploadFS
   }
 
   private func finding(
-    _ check: Finding.Check, allowOther: Bool = false, _ change: (inout MachineFacts) -> Void = { _ in }
+    _ check: Finding.Check, allowOther: Bool = false, passthrough: Passthrough = .off,
+    _ change: (inout MachineFacts) -> Void = { _ in }
   ) throws -> Finding {
-    let findings = MachineExamination(facts(change), reserveBytes: 205_000_000, allowOther: allowOther).findings
+    let findings = MachineExamination(
+      facts(change), reserveBytes: 205_000_000, allowOther: allowOther, passthrough: passthrough
+    ).findings
     return try #require(findings.first { $0.check == check })
   }
 
   @Test func aGoodMachineHasNothingToSay() {
-    let findings = MachineExamination(facts(), reserveBytes: 205_000_000, allowOther: false).findings
+    let findings = MachineExamination(
+      facts(), reserveBytes: 205_000_000, allowOther: false, passthrough: .off
+    ).findings
     #expect(findings.allSatisfy { $0.level == .ok }, "\(findings.map(\.words))")
   }
 
@@ -69,13 +75,17 @@ import UploadFS
   }
 
   @Test func passthroughNamesWhatIsMissingAndIsNoFault() throws {
-    let old = try finding(.passthrough) {
-      $0.fuse.libraryHasPassthrough = false
-      $0.kernel = "6.1.0-18-amd64"
-      $0.mayMount = false
+    let old = { (facts: inout MachineFacts) in
+      facts.fuse.libraryHasPassthrough = false
+      facts.kernel = "6.1.0-18-amd64"
+      facts.mayMount = false
     }
-    #expect(old.level == .ok && old.message.contains("libfuse 3.17, Linux 6.9, root"))
-    #expect(try finding(.passthrough) { $0.kernel = "10.0" }.message.hasPrefix("possible"))
+    let unset = try finding(.passthrough, old)
+    #expect(unset.level == .ok && unset.message.contains("libfuse 3.17, Linux 6.9, root"))
+    #expect(try finding(.passthrough) { $0.kernel = "10.0" }.message.hasPrefix("off. Possible"))
+    let inVain = try finding(.passthrough, passthrough: .on, old)
+    #expect(inVain.level == .warning && inVain.message.contains("libfuse 3.17, Linux 6.9, root"))
+    #expect(try finding(.passthrough, passthrough: .read).message.hasPrefix("read: "))
   }
 
   @Test func fewFilesAndLittleMemoryAreWarnings() throws {

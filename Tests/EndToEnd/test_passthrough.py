@@ -18,7 +18,7 @@ from promises import needs
 
 pytestmark = needs("passthrough")
 BLOCK = 1 << 16
-ON_CLOSE = ("--rule", "*.raw upload=on-close")
+ON_CLOSE = ("--passthrough", "on", "--rule", "*.raw upload=on-close")
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import Testing
   private let nothing = MountFacts(
     summary: MountSummary(), pipeline: PipelineStatistics(),
     process: ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
-    spool: SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6), telemetry: TelemetryReading())
+    spool: SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6),
+    passthrough: PassthroughFacts(mode: .read, handles: 2), telemetry: TelemetryReading())
 
   private var full: MountFacts {
     var facts = nothing
@@ -56,6 +57,7 @@ import Testing
     #expect(document["oldest_pending_sequence"] == .number(4))
     #expect(document["process", "started"]?.text == "2023-11-14T22:13:20.000Z")
     #expect(document["spool", "reserve_bytes"] == .number(6))
+    #expect(document["passthrough", "mode"] == .string("read") && document["passthrough", "handles"] == .number(2))
     #expect(document["last_error", "at"]?.text == "9999-12-31T23:59:59.999Z")
     #expect(document["next_attempt_at"]?.text == "0000-01-01T00:00:00.000Z")
     #expect(document["failed_paths_bytes"] == .array([.string("61"), .string("ff")]))

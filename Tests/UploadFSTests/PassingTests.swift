@@ -48,6 +48,7 @@ import Testing
     }
     let mounted = try Mounted(folder: folder, source: source) { configuration in
       configuration.rules = FileRules(rules: rules)
+      configuration.passthrough = .on
       change(&configuration)
     }
     mounted.filesystem.backingFiles.withLock { $0 = kernel }
@@ -95,6 +96,18 @@ import Testing
     #expect(opened.changesUnseen == (passes && flags & O_ACCMODE != O_RDONLY))
     mounted.filesystem.release(opened.handle)
     #expect(mounted.sink.problems == [])
+  }
+
+  /// Without the setting nobody gives the filesystem a kernel; with `read` writers go through the daemon.
+  @Test(.promises("S50b")) func writersPassOnlyWhereThatIsSet() throws {
+    let mounted = try Self.mounted(Kernel()) { $0.passthrough = .read }
+    let writer = try Self.create(mounted, "f.raw")
+    #expect(writer.backing == nil && mounted.filesystem.passingHandles == 0)
+    mounted.filesystem.release(writer.handle)
+    let reader = try Self.open(mounted, "f.raw", O_RDONLY)
+    #expect(reader.backing != nil && mounted.filesystem.passingHandles == 1)
+    mounted.filesystem.release(reader.handle)
+    #expect(mounted.filesystem.passingHandles == 0 && mounted.sink.problems == [])
   }
 
   @Test(.promises("S50b"), arguments: [("f.raw", "f"), ("f", "f.raw"), ("f.raw", "g.raw")])

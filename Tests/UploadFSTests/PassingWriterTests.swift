@@ -48,6 +48,7 @@ struct PassingWriterTests {
     let mounted = try Mounted(folder: folder, source: disk.source(folder)) {
       $0.reserveBytes = Self.reserveBlocks * Self.block
       $0.rules.defaults.upload = .onClose
+      $0.passthrough = .on
     }
     mounted.filesystem.backingFiles.withLock { $0 = kernel }
     return mounted

@@ -1,5 +1,6 @@
 import CFuse
 import CLinux
+import FileModel
 import Glibc
 
 // The functions that libfuse calls, on its own threads. Each takes the request apart, calls one method of the filesystem
@@ -74,9 +75,13 @@ private func fuseInit(_ userdata: UnsafeMutableRawPointer?, _ connection: Unsafe
   for capability in wanted { _ = uploadfs_want(connection, capability, true) }
   for capability in unwanted { _ = uploadfs_want(connection, capability, false) }
   // Libfuse's userdata is the mount, as for every request.
-  if let userdata, uploadfs_has_passthrough(), uploadfs_want(connection, UPLOADFS_CAPABILITY_PASSTHROUGH, true) {
-    Unmanaged<FuseMount>.fromOpaque(userdata).takeUnretainedValue().lendFiles()
-  }
+  guard let userdata else { return }
+  let mount = Unmanaged<FuseMount>.fromOpaque(userdata).takeUnretainedValue()
+  guard mount.filesystem.configuration.passthrough != .off else { return }
+  // The kernel can refuse an open after the daemon's answer where that says passthrough. It then empties the file itself,
+  // once it is open, so that an open that fails has changed nothing.
+  _ = uploadfs_want(connection, UPLOADFS_CAPABILITY_ATOMIC_O_TRUNC, false)
+  if uploadfs_has_passthrough(), uploadfs_want(connection, UPLOADFS_CAPABILITY_PASSTHROUGH, true) { mount.lendFiles() }
 }
 
 // MARK: Names

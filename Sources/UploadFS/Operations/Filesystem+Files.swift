@@ -99,6 +99,7 @@ extension Filesystem {
     let choice = chooseRoute(of: file, &state, descriptor, opening, isNewContent: request.isNewContent)
     state.caching.opened(choice)
     if choice.writesUnseen { state.unseenWriters += 1 }
+    if choice.route.passes { passingOpens.add(1, ordering: .relaxed) }
     let handle = FileHandle(
       file: file, descriptor: descriptor, choice: choice, opener: request.opener, wholeEpoch: wholeEpoch)
     return Opened(
@@ -220,6 +221,7 @@ extension Filesystem {
       state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
       if handle.choice.mayLeaveMapping { state.caching.leftMapping() }
       state.handles -= 1
+      if handle.choice.route.passes { passingOpens.subtract(1, ordering: .relaxed) }
       if state.caching.passingHandles == 0 { returnBacking(&state) }
       guard state.handles == 0 else { return nil }
       defer { state.descriptor = nil }

@@ -55,7 +55,8 @@ extension Filesystem {
     opening.mayPass = true
     // A file that is only opened to be looked at or changed in places keeps its revision until something is written.
     opening.mayWriteUnseen =
-      wanted.writes && (isNewContent || !state.activity.needsNewRevision) && nobodyFollows(file)
+      configuration.passthrough == .on && wanted.writes && (isNewContent || !state.activity.needsNewRevision)
+      && nobodyFollows(file)
       && space.spareBytes() >= Self.unseenSpareBytesMin
     let choice = state.caching.choice(for: opening)
     guard choice.route.passes, state.backing == nil else { return choice }

@@ -1,0 +1,9 @@
+/// Which files of the spool the kernel may read and write by itself, past the daemon.
+public enum Passthrough: String, CaseIterable, Sendable {
+  /// None.
+  case off
+  /// Those that are only read, while nobody writes them.
+  case read
+  /// Those as well that are written and sent only once they are closed.
+  case on
+}
