@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -31,6 +34,48 @@ uint64_t uploadfs_unique_mount_id(int fd) {
   struct statx status;
   if (statx(fd, "", AT_EMPTY_PATH, unique, &status) != 0 || !(status.stx_mask & unique)) return 0;
   return status.stx_mnt_id;
+}
+
+int uploadfs_enter_folders_beneath(int directory, const char *path) {
+  const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  int folder = openat(directory, ".", flags);
+  while (folder >= 0 && *path != '\0') {
+    char name[NAME_MAX + 1];
+    const size_t length = strcspn(path, "/");
+    int next = -1;
+    if (length > NAME_MAX) {
+      errno = ENAMETOOLONG;
+    } else {
+      memcpy(name, path, length);
+      name[length] = '\0';
+      if (strcmp(name, "..") == 0) {
+        errno = EXDEV;
+      } else {
+        next = openat(folder, name, flags);
+        struct stat status;
+        if (next < 0 && errno == ENOTDIR) {
+          const int is_link = fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+          errno = is_link ? ELOOP : ENOTDIR;
+        }
+      }
+    }
+    const int failure = errno;
+    close(folder);
+    errno = failure;
+    folder = next;
+    path += length + strspn(path + length, "/");
+  }
+  return folder;
+}
+
+int uploadfs_open_folder_beneath(int directory, const char *path) {
+  // Without O_NOFOLLOW, with which a link as the last part would be opened itself, and then be no folder.
+  struct open_how how = {
+      .flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+  const long folder = syscall(SYS_openat2, directory, path, &how, sizeof how);
+  // EPERM: filters that do not know the call answer so.
+  if (folder < 0 && (errno == ENOSYS || errno == EPERM)) return uploadfs_enter_folders_beneath(directory, path);
+  return (int)folder;
 }
 
 int uploadfs_syncfs(int fd) { return syncfs(fd); }

@@ -44,6 +44,16 @@ public struct MachineExamination: Sendable {
         advice: "Choose a folder that this user can write, or have it made: install -d -o USER -m 700 \(spool.path).",
         status: .spoolUnusable)
     }
+    if let mountPoint = spool.uploadMount {
+      return Finding(
+        .spool, .problem, "the spool \(spool.path) lies in another uploadfs mount, at \(mountPoint).",
+        advice: "That mount would upload it: choose a folder on a disk.", status: .spoolUnusable)
+    }
+    if let refusal = spool.privacy?.refusal(of: spool.path) {
+      return Finding(
+        .spool, .problem, "\(refusal.reason).", advice: "A mount refuses it: \(refusal.advice).",
+        status: .spoolUnusable)
+    }
     if let process = spool.usedBy {
       return Finding(
         .spool, .warning, "the spool \(spool.path) is in use by the mount of process \(process).",
@@ -59,6 +69,11 @@ public struct MachineExamination: Sendable {
         .spool, .warning, "the spool \(spool.path) is no local disk.",
         advice: "Writers wait for it, and captures are only as safe as it is: choose a folder on a local disk.")
     case .disk: break
+    }
+    if spool.privacy == .canBeTightened {
+      return Finding(
+        .spool, .warning, "the spool \(spool.path) can be entered by other users.",
+        advice: "A mount closes it to them: chmod 700 \(spool.path).")
     }
     if spool.hasAttributes == false {
       return Finding(

@@ -23,6 +23,10 @@ public struct MachineFacts: Hashable, Sendable {
     public var kind: Kind
     /// The process whose mount uses it; nil when nobody does.
     public var usedBy: Int32?
+    /// Who else gets at it; nil when it is still to be made.
+    public var privacy: SpoolPrivacy?
+    /// The mount point of the uploadfs mount in which it lies; nil when it lies in none.
+    public var uploadMount: String?
 
     /// Filesystems that are no ordinary disk.
     public enum Kind: Hashable, Sendable {
@@ -95,7 +99,8 @@ public struct MachineFacts: Hashable, Sendable {
     return Spool(
       path: path, existing: existing, refusal: refusal, hasAttributes: hasAttributes, freeBytes: free,
       freeFiles: numbers.f_files > 0 ? UInt64(numbers.f_favail) : nil, kind: kind(of: existing),
-      usedBy: owner(of: path + "/.state/lock"))
+      usedBy: owner(of: path + "/.state/lock"), privacy: existing == path ? SpoolPrivacy(of: path) : nil,
+      uploadMount: UploadMounts.current.holding(existing, path + "/captures", path + "/.state"))
   }
 
   private static func tryToWrite(in folder: String) -> (refusal: String?, hasAttributes: Bool?) {

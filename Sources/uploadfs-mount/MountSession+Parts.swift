@@ -181,6 +181,22 @@ extension MountSession {
     return settings
   }
 
+  /// Looks at the mount point and the spool before anything is made of either.
+  static func makeSpool(
+    _ configuration: MountConfiguration, mountPoint: String, logger: Logger
+  ) throws(ToolFailure) {
+    do throws(MountError) {
+      let place = try MountPlace(
+        checking: filesystemConfiguration(configuration, mountPoint: mountPoint, knownIdentities: [:]))
+      guard try place.makeSpool() else { return }
+    } catch {
+      throw ToolFailure(error)
+    }
+    logger.warning(
+      "the spool could be entered by other users and is closed to them now",
+      metadata: ["spool": "\(configuration.spool)", "mode": "0700"])
+  }
+
   static func filesystemConfiguration(
     _ configuration: MountConfiguration, mountPoint: String, knownIdentities: [UInt64: FileID]
   ) -> FilesystemConfiguration {

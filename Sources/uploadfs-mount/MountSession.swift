@@ -31,7 +31,7 @@ final class MountSession: Sendable {
       [try DestinationParts(.main, configuration, logger: logger)]
       + (try configuration.further.map { try DestinationParts($0.name, $0.configuration, logger: logger) })
     self.destinations = destinations
-    try Spool.make(configuration.spool)
+    try Self.makeSpool(configuration, mountPoint: mountPoint, logger: logger)
     let source = AttachedStatus()
     do throws(StorageError) {
       let state = try StateDirectory(spool: configuration.spool)

@@ -51,6 +51,18 @@ import UploadFS
     #expect(try finding(.spool) { $0.spool = nil }.level == .skipped)
   }
 
+  /// Regression (PR3, NU6).
+  @Test func aSpoolThatAMountRefusesOrClosesIsNamed() throws {
+    let open = try finding(.spool) { $0.spool?.privacy = .canBeTightened }
+    #expect(open.level == .warning && open.advice?.contains("chmod 700 /spool") == true)
+    let shared = try finding(.spool) { $0.spool?.privacy = .holdsMore(name: "photos") }
+    #expect(shared.status == .spoolUnusable && shared.message.contains("photos"))
+    #expect(try finding(.spool) { $0.spool?.privacy = .belongsToAnother(user: 8) }.level == .problem)
+    #expect(try finding(.spool) { $0.spool?.privacy = .isPrivate }.level == .ok)
+    let nested = try finding(.spool) { $0.spool?.uploadMount = "/capture" }
+    #expect(nested.status == .spoolUnusable && nested.message.contains("/capture"))
+  }
+
   @Test func roomIsWhatTheReserveLeaves() throws {
     #expect(try finding(.space) { $0.spool?.freeBytes = 205_000_000 }.level == .problem)
     #expect(try finding(.space) { $0.spool?.freeBytes = 305_000_000 }.message.contains("100.0 MB"))

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 
 from harness import clean_environment, wait_until
-from promises import installed, needs
+from promises import installed
 
 
 def run_writer(code, *arguments, number, until=None):
@@ -134,38 +134,34 @@ def test_s40_a_file_that_was_written_when_the_mount_died_is_not_published(mount,
     assert (receiver.files / "open").read_bytes() == b"halfre!"
 
 
-@pytest.fixture
-def bare_spool(new_mount, receiver):
-    """A folder on a filesystem without user attributes: a mount of which nothing is delivered (S23a)."""
-    return new_mount(receiver, "--rule", "** upload=never", name="without-attributes").root / "spool"
-
-
 NO_ATTRIBUTES = "the spool's filesystem has no user extended attributes"
 
 
-# With passthrough, a daemon whose spool lies in another uploadfs mount does not come up.
-@needs("libfuse-before-3.17")
+def preloaded(folder, name):
+    """A library of this folder, for LD_PRELOAD."""
+    library = folder / f"{name}.so"
+    source = pathlib.Path(__file__).with_name(f"{name}.c")
+    subprocess.run([installed("cc"), "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
 @pytest.mark.promises("S40e")
-def test_s40_without_user_attributes_a_warning_says_that_such_a_file_counts_as_finished(
-        new_mount, receiver, bare_spool):
-    mount = new_mount(receiver, spool=bare_spool)
-    try:
-        warnings = [line for line in mount.program.log.splitlines() if NO_ATTRIBUTES in line]
-        assert len(warnings) == 1 and "warning" in warnings[0] and "will count as finished" in warnings[0], mount.program.log
-        assert str(bare_spool) in warnings[0]
-        receiver.stop()
-        written = os.open(mount.root / "open", os.O_WRONLY | os.O_CREAT)
-        os.write(written, b"half")
-        mount.kill()
-        with pytest.raises(OSError):
-            os.close(written)
-        receiver.start()
-        mount.start()
-        mount.wait_for("open", "complete", "interrupted")
-        assert (receiver.files / "open").read_bytes() == b"half"
-    finally:
-        # Its spool goes with the other mount.
-        mount.close()
+def test_s40_without_user_attributes_a_warning_says_that_such_a_file_counts_as_finished(new_mount, receiver, folder):
+    library = preloaded(folder, "without_attributes")
+    mount = new_mount(receiver, environment=clean_environment(LD_PRELOAD=library))
+    warnings = [line for line in mount.program.log.splitlines() if NO_ATTRIBUTES in line]
+    assert len(warnings) == 1 and "warning" in warnings[0] and "will count as finished" in warnings[0], mount.program.log
+    assert str(mount.spool) in warnings[0]
+    receiver.stop()
+    written = os.open(mount.root / "open", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
+    receiver.start()
+    mount.start()
+    mount.wait_for("open", "complete", "interrupted")
+    assert (receiver.files / "open").read_bytes() == b"half"
 
 
 @pytest.mark.promises("S40e")
@@ -176,10 +172,7 @@ def test_s40_with_user_attributes_nothing_is_said(mount):
 @pytest.fixture
 def failing_fsync(folder):
     """A library for a daemon in which fsync(2) of captures fails as long as the file `failing` is there."""
-    library = folder / "failing_fsync.so"
-    source = pathlib.Path(__file__).with_name("failing_fsync.c")
-    subprocess.run([installed("cc"), "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
+    return preloaded(folder, "failing_fsync")
 
 
 @pytest.mark.parametrize("synchronize", [os.fsync, os.fdatasync], ids=["fsync", "fdatasync"])

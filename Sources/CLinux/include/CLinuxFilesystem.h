@@ -42,6 +42,14 @@ uint64_t uploadfs_unique_mount_id(int fd);
 /// cannot be told.
 uint32_t uploadfs_filesystem_kind(const char *path);
 
+/// openat2(2), for which glibc has no function: an O_PATH descriptor of a folder below `directory`. `path` leads through
+/// folders alone: the call fails with ELOOP where a symbolic link stands in it, also as its last part, and with EXDEV where it
+/// would leave `directory`. Where the kernel (before 5.6) or a container's filter does not know the call, it does what the
+/// next function does.
+int uploadfs_open_folder_beneath(int directory, const char *path);
+/// The same, entering the folders one by one.
+int uploadfs_enter_folders_beneath(int directory, const char *path);
+
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);
 /// Runs a program (found through PATH, then /usr/bin and /bin) with up to three arguments, its output discarded, waits

@@ -9,7 +9,7 @@ struct MountPoint: Hashable, Sendable {
   /// Checks everything that can be said before mounting, and takes away a mount whose daemon has died.
   init(checking configured: String) throws(MountError) {
     guard !configured.isEmpty else { throw MountError(.mountPointMissing, "no mount point was given") }
-    path = SpoolDirectory.resolved(configured)
+    path = SpoolPlace.resolved(configured)
     try clearDeadMounts()
     try requireEmptyDirectory()
     try requireDevice()

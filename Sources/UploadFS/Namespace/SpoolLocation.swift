@@ -1,49 +1,57 @@
 import CLinux
 import Glibc
 
-/// Where system calls reach an entry of the spool: a directory's descriptor and a path relative to it.
+/// Where system calls reach an entry of the spool: the descriptor of the folder that it stands in, and its name.
 ///
-/// Valid while the namespace lock is held: a rename elsewhere would change what the path means.
+/// The folder is reached through folders alone. A symbolic link that somebody put into the spool in the place of one leads
+/// nowhere: system calls guard the last part of a path only, and would carry out in another place, with the daemon's rights,
+/// what was asked for here.
+///
+/// Valid while the namespace lock is held: a rename elsewhere would change what stands there.
 struct SpoolLocation: ~Copyable {
-  /// The descriptor to start from.
+  /// The folder's descriptor.
   let directory: Int32
-  /// NUL-terminated.
+  /// The entry's name in it, NUL-terminated.
   let path: [CChar]
   private let ownsDirectory: Bool
 
-  /// One call takes at most PATH_MAX bytes; longer paths are walked up to their last part.
+  /// One call takes at most PATH_MAX bytes; longer paths are entered in several.
   private static let pathBytesMax = 4000
 
   /// The place that `components` lead to from the spool's root; the root itself when there are none.
   init(root: Int32, components: [EntryName]) throws(SystemError) {
-    var directory = root
-    var ownsDirectory = false
+    let folder = Self.openFolder(components.dropLast(), below: root)
+    let failure = SystemError.last
+    directory = folder
+    ownsDirectory = folder >= 0 && folder != root
+    path = components.last?.cString ?? EntryName(".").cString
+    guard folder >= 0 else {
+      // Another thing stands in a folder's place: the kernel has to look again.
+      throw failure.code == ELOOP ? .stale : failure
+    }
+  }
+
+  /// The root itself where there are no components; −1, with errno, where they do not lead to a folder.
+  private static func openFolder(_ components: ArraySlice<EntryName>, below root: Int32) -> Int32 {
+    var folder = root
     var path: [CChar] = []
+    func enter() -> Bool {
+      path.append(0)
+      let next = uploadfs_open_folder_beneath(folder, path)
+      let failure = errno
+      if folder != root { close(folder) }
+      errno = failure
+      folder = next
+      path.removeAll(keepingCapacity: true)
+      return next >= 0
+    }
     for component in components {
-      if path.count + component.bytes.count + 2 > Self.pathBytesMax {
-        path.append(0)
-        let next = uploadfs_openat(
-          directory, path, uploadfs_o_path | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0)
-        let failure = SystemError.last
-        if ownsDirectory { close(directory) }
-        guard next >= 0 else {
-          self.directory = -1
-          self.path = []
-          self.ownsDirectory = false
-          throw failure
-        }
-        directory = next
-        ownsDirectory = true
-        path.removeAll(keepingCapacity: true)
-      }
+      if path.count + component.bytes.count + 2 > pathBytesMax, !enter() { return -1 }
       if !path.isEmpty { path.append(CChar(bitPattern: UInt8(ascii: "/"))) }
       for byte in component.bytes { path.append(CChar(bitPattern: byte)) }
     }
-    if path.isEmpty { path.append(CChar(bitPattern: UInt8(ascii: "."))) }
-    path.append(0)
-    self.directory = directory
-    self.path = path
-    self.ownsDirectory = ownsDirectory
+    if !path.isEmpty, !enter() { return -1 }
+    return folder
   }
 
   deinit {
@@ -64,6 +72,11 @@ struct SpoolLocation: ~Copyable {
       if descriptor >= 0 { return descriptor }
       if errno != EINTR { throw .last }
     }
+  }
+
+  /// chmod(2), never of what a symbolic link leads to.
+  func setMode(_ mode: mode_t) throws(SystemError) {
+    try pin().setMode(mode)
   }
 
   /// A descriptor that keeps the inode reachable without opening it.

@@ -82,7 +82,11 @@ extension Filesystem {
       try check(
         fchownat(directory, path, changes.user ?? .max, changes.group ?? .max, follows ? 0 : AT_SYMLINK_NOFOLLOW))
     }
-    if let mode = changes.mode { try check(fchmodat(directory, path, mode & 0o7777, 0)) }
+    if let mode = changes.mode {
+      let flags = uploadfs_o_path | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW)
+      let number = try check(uploadfs_openat(directory, path, flags, 0))
+      try FileDescriptor(owning: number, isReadable: false, isWritable: false).setMode(mode)
+    }
   }
 
   /// A path for calls that take one: the node's own, or the way through /proc to an inode without a name, which then

@@ -78,7 +78,7 @@ extension Filesystem {
     let group = try group(of: made, in: directory, caller)
     try check(fchownat(place.directory, place.path, caller.user, group, AT_SYMLINK_NOFOLLOW))
     // chown(2) takes set-ID bits away, which making the file does not.
-    if made.hasSetIDBits { try check(fchmodat(place.directory, place.path, made.st_mode & 0o7777, 0)) }
+    if made.hasSetIDBits { try place.setMode(made.st_mode) }
   }
 
   /// The same for a file without a name.

@@ -31,6 +31,12 @@ final class FileDescriptor: Sendable {
     return status
   }
 
+  /// chmod(2), which for a descriptor of this kind has no call of its own. A symbolic link has no mode that one could set.
+  func setMode(_ mode: mode_t) throws(SystemError) {
+    guard try status().st_mode & S_IFMT != S_IFLNK else { throw .notSupported }
+    try check(chmod(reopenPath, mode & 0o7777))
+  }
+
   /// A path that leads to the open file itself, also when it has no name any more.
   var reopenPath: [CChar] {
     "/proc/self/fd/\(number)".utf8CString.map { $0 }

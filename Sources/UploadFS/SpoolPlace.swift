@@ -1,0 +1,122 @@
+import CLinux
+import Glibc
+
+/// Where the spool lies, or is to lie: everything that can be said against it before anything is made there.
+struct SpoolPlace {
+  let path: String
+
+  /// Looks, and makes nothing.
+  init(checking configuration: FilesystemConfiguration) throws(MountError) {
+    path = configuration.spoolDirectory
+    guard !path.isEmpty else { throw MountError(.spoolUnusable, "no spool directory was given") }
+    try requireApart(mountPoint: configuration.mountPoint)
+    let existing = try nearestFolder()
+    try requireOtherFilesystem(existing)
+    guard existing == path else {
+      guard access(existing, W_OK | X_OK) == 0 else { throw unusable(existing, "cannot be made in") }
+      return
+    }
+    if let refusal = SpoolPrivacy(of: path)?.refusal(of: path) {
+      throw MountError(.spoolUnusable, "\(refusal.reason); \(refusal.advice)")
+    }
+  }
+
+  /// Makes the folder and those above it, for nobody else to enter. True when it was there and others could enter it.
+  func make() throws(MountError) -> Bool {
+    try make(path)
+    let number = uploadfs_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+    guard number >= 0 else { throw unusable(path, "cannot be opened") }
+    let folder = FileDescriptor(owning: number, isReadable: true, isWritable: false)
+    guard let status = try? folder.status() else { throw unusable(path, "cannot be read") }
+    guard status.st_mode & 0o077 != 0 else { return false }
+    guard fchmod(number, 0o700) == 0, let mode = (try? folder.status())?.st_mode, mode & 0o077 == 0 else {
+      throw MountError(
+        .spoolUnusable,
+        "the spool \(path) cannot be closed to other users: its filesystem keeps no modes; mount that with umask=077, or "
+          + "choose another spool")
+    }
+    return true
+  }
+
+  /// Makes a folder, and its parents for nobody else to read.
+  private func make(_ path: String) throws(MountError) {
+    var status = stat()
+    if stat(path, &status) == 0 { return }
+    let failure = errno
+    guard failure == ENOENT else { throw unusable(path, "cannot be reached") }
+    if let slash = path.lastIndex(of: "/"), slash != path.startIndex { try make(String(path[..<slash])) }
+    if mkdir(path, 0o700) != 0, errno != EEXIST { throw unusable(path, "cannot be made") }
+  }
+
+  func unusable(_ path: String, _ what: String) -> MountError {
+    let reason = String(cString: strerror(errno))
+    return MountError(
+      .spoolUnusable, "spool \(path) \(what) (\(reason)); choose a directory that this user can write")
+  }
+
+  // MARK: Checks
+
+  /// The spool itself, or the nearest folder above it.
+  private func nearestFolder() throws(MountError) -> String {
+    var existing = path
+    var status = stat()
+    while stat(existing, &status) != 0 {
+      guard errno == ENOENT, existing != "/", existing != "." else { throw unusable(existing, "cannot be reached") }
+      guard let slash = existing.lastIndex(of: "/") else {
+        existing = "."
+        continue
+      }
+      existing = slash == existing.startIndex ? "/" : String(existing[..<slash])
+    }
+    guard status.st_mode & S_IFMT == S_IFDIR else {
+      throw MountError(.spoolUnusable, "spool \(existing) is no directory; remove it or choose another --spool")
+    }
+    return existing
+  }
+
+  /// A spool inside its own mount would wait for itself; a mount inside the captures would capture itself.
+  private func requireApart(mountPoint: String) throws(MountError) {
+    let spoolPath = Self.resolved(path)
+    let mountPath = Self.resolved(mountPoint)
+    if Self.isAt(spoolPath, orBelow: mountPath) || Self.isAt(mountPath, orBelow: spoolPath + "/captures") {
+      throw MountError(
+        .spoolInsideMount,
+        "the spool \(path) and the mount point \(mountPoint) lie inside each other; keep the spool elsewhere")
+    }
+  }
+
+  /// A mount publishes what is written into it: of another mount's spool that would be its key and its records. By the
+  /// filesystem's number, whichever way leads there.
+  private func requireOtherFilesystem(_ existing: String) throws(MountError) {
+    guard let mountpoint = UploadMounts.current.holding(existing, existing + "/captures", existing + "/.state") else {
+      return
+    }
+    throw MountError(
+      .spoolInsideMount,
+      "the spool \(path) lies in another uploadfs mount, at \(mountpoint), which would upload it; keep the spool on a disk"
+    )
+  }
+
+  private static func isAt(_ path: String, orBelow parent: String) -> Bool {
+    path == parent || path.hasPrefix(parent == "/" ? "/" : parent + "/")
+  }
+
+  /// An absolute path without symbolic links, as far as the path exists. The last component is not entered: it may be a
+  /// mount whose daemon is dead.
+  static func resolved(_ path: String) -> String {
+    var trimmed = path
+    while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed.removeLast() }
+    if let buffer = realpath(trimmed, nil) {
+      defer { free(buffer) }
+      return String(cString: buffer)
+    }
+    guard trimmed != "/", trimmed != ".", !trimmed.isEmpty else { return "/" }
+    guard let slash = trimmed.lastIndex(of: "/") else {
+      let parent = resolved(".")
+      return parent == "/" ? "/" + trimmed : parent + "/" + trimmed
+    }
+    let parent = resolved(slash == trimmed.startIndex ? "/" : String(trimmed[..<slash]))
+    let last = trimmed[trimmed.index(after: slash)...]
+    return parent == "/" ? "/" + last : parent + "/" + last
+  }
+}

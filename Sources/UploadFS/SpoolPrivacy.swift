@@ -1,0 +1,68 @@
+import CLinux
+import Glibc
+
+/// Whether others than the daemon get at the spool past the mount. Pure.
+///
+/// Whoever can enter the spool's folder can write captures of which the daemon learns nothing, and put other things in their
+/// place. The folder itself has to keep them out: the mode of the captures' own folder is that of the mount's root, which
+/// the users of the mount may change.
+public enum SpoolPrivacy: Hashable, Sendable {
+  /// Only the daemon's user (and root) can enter it.
+  case isPrivate
+  /// Others can enter it; it is the daemon's, and holds nothing but what a mount makes, so that nobody needs it open.
+  case canBeTightened
+  /// Others can enter it, and something else lies there that may be meant for them.
+  case holdsMore(name: String)
+  /// It is another user's, who can enter it whatever its mode.
+  case belongsToAnother(user: UInt32)
+
+  /// What a mount makes in its spool, and what doctor tries there.
+  private static let ownNames: Set<String> = ["captures", ".state", "lost+found"]
+
+  /// Of a folder with a mode and an owner, in which these names stand.
+  init(mode: mode_t, owner: uid_t, daemon: uid_t, names: [String]) {
+    guard owner == daemon else {
+      self = .belongsToAnother(user: owner)
+      return
+    }
+    guard mode & 0o077 != 0 else {
+      self = .isPrivate
+      return
+    }
+    self = names.sorted().first { !Self.ownNames.contains($0) }.map { .holdsMore(name: $0) } ?? .canBeTightened
+  }
+
+  /// Of the folder at a path; nil when it cannot be looked at.
+  public init?(of path: String) {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    var names: [String] = []
+    if let stream = opendir(path) {
+      defer { closedir(stream) }
+      while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+          tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if name != ".", name != ".." { names.append(name) }
+      }
+    }
+    self.init(mode: status.st_mode, owner: status.st_uid, daemon: geteuid(), names: names)
+  }
+
+  /// Why a mount refuses the spool, and what to do; nil when it does not.
+  public func refusal(of path: String) -> (reason: String, advice: String)? {
+    switch self {
+    case .isPrivate, .canBeTightened: nil
+    case .holdsMore(let name):
+      (
+        "other users can enter the spool \(path), in which also “\(name)” lies",
+        "run `chmod 700 \(path)` if they need not, or choose a folder of its own for the spool"
+      )
+    case .belongsToAnother(let user):
+      (
+        "the spool \(path) belongs to user \(user), who could change captures past the mount",
+        "mount as that user, give the folder away (`chown \(geteuid()) \(path)`), or choose another spool"
+      )
+    }
+  }
+}
