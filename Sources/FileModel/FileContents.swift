@@ -38,11 +38,11 @@ public protocol FileContents: Sendable {
   /// mean that the bytes are those of that epoch.
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile
 
-  /// Removes the local copy of a delivered file, unless it was opened or changed since `epoch`. True when removed.
+  /// Removes the local copy of a delivered file, unless it was opened, changed or renamed since it was chosen. True when removed.
   ///
   /// Waits for an event of this file that is being delivered, and delivers one itself: never called while holding a lock
   /// that ``FileEventSink/handle(_:)`` takes.
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool
+  func evict(_ candidate: EvictionCandidate) -> Bool
 
   /// Somebody wants an interrupted file as it is: from now on, and after a restart, its content counts as whole.
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64)

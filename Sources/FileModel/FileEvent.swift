@@ -110,10 +110,13 @@ public struct EvictionCandidate: Hashable, Sendable {
   public var id: FileID
   /// The epoch that was delivered. A file that has changed since, or is open for writing, must stay.
   public var epoch: UInt64
+  /// The names that the file had then. Under another one it is still to be delivered.
+  public var names: [RelativePath]
 
-  /// Names a delivered epoch of a file.
-  public init(id: FileID, epoch: UInt64) {
-    self.id = id
-    self.epoch = epoch
+  /// A file as it was when it was chosen.
+  public init(_ snapshot: FileSnapshot) {
+    id = snapshot.id
+    epoch = snapshot.epoch
+    names = snapshot.names
   }
 }

@@ -242,8 +242,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   /// Whether the local copy of a file may go as far as this engine is concerned.
-  func mayLose(_ id: FileID, epoch: UInt64) -> Bool {
-    state.withLock { $0.early == nil && $0.schedule.mayLose(id, epoch: epoch) }
+  func mayLose(_ candidate: EvictionCandidate) -> Bool {
+    state.withLock { $0.early == nil && $0.schedule.mayLose(candidate) }
   }
 
   /// Chunks of files that are not delivered yet whose place on the disk may be given back.
@@ -450,7 +450,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   private func evictExpired(_ contents: any FileContents) {
     let now = configuration.clock.now()
     for candidate in state.withLock({ $0.schedule.expired(at: now) }) {
-      _ = contents.evict(candidate.id, ifUnchangedSince: candidate.epoch)
+      _ = contents.evict(candidate)
     }
   }
 
@@ -458,7 +458,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     for order in state.withLock({ $0.schedule.takeSpoolOrders() }) {
       switch order {
       case .discard(let file):
-        if contents.evict(file.id, ifUnchangedSince: file.epoch) { continue }
+        if contents.evict(file) { continue }
         state.withLock { $0.schedule.notDiscarded(file) }
       case .accept(let file): contents.accept(file.id, ifUnchangedSince: file.epoch)
       }

@@ -113,11 +113,12 @@ final class SimulatedCapture {
     return entry
   }
 
-  /// As `Filesystem.evict`: not what was opened or changed since.
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
-    guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet, !file.activity.isGone else {
-      return false
-    }
+  /// As `Filesystem.evict`: not what was opened, changed or renamed since.
+  func evict(_ candidate: EvictionCandidate) -> Bool {
+    let id = candidate.id
+    guard let file = byID[id], file.activity.epoch == candidate.epoch, file.activity.isQuiet, !file.activity.isGone,
+      file.names == candidate.names
+    else { return false }
     world.trace("evicts \(file.snapshot.brief)")
     world.oracle.evicted(file.bytes, names: file.names)
     for name in file.names { byName[name] = nil }

@@ -317,7 +317,7 @@ extension SimulatedClient {
       switch order {
       case .accept(let file): capture.accept(file.id, ifUnchangedSince: file.epoch)
       case .discard(let file):
-        if !capture.evict(file.id, ifUnchangedSince: file.epoch) { schedule?.notDiscarded(file) }
+        if !capture.evict(file) { schedule?.notDiscarded(file) }
       }
     }
   }
@@ -356,14 +356,17 @@ extension SimulatedClient {
     world.time.after(.nanoseconds(1)) { [self] in spin() }
   }
 
-  /// Removes the local copy that was delivered first.
+  /// Removes the local copy that was delivered first. As in the filesystem time goes by between the choice and the deed.
   private func evict() {
     if world.bug == .evictUndelivered, let file = capture.names.lazy.compactMap({ self.capture.file(named: $0) }).first
     {
-      _ = capture.evict(file.id, ifUnchangedSince: file.activity.epoch)
+      _ = capture.evict(EvictionCandidate(file.snapshot))
       return
     }
     guard let candidate = schedule?.evictionCandidates(countMax: 64).first else { return }
-    _ = capture.evict(candidate.id, ifUnchangedSince: candidate.epoch)
+    let life = life
+    world.time.after(world.random.duration(.zero ... .seconds(1))) { [self] in
+      if self.life == life { _ = capture.evict(candidate) }
+    }
   }
 }

@@ -19,7 +19,7 @@ import UploadFS
     let candidates = try names.map { name in
       try side(.put(Path(name), blocks(count)))
       let snapshot = try #require(side.mount.sink.settled("work/" + name))
-      return EvictionCandidate(id: snapshot.id, epoch: snapshot.epoch)
+      return EvictionCandidate(snapshot)
     }
     side.mount.sink.offer(candidates, afterRequests: afterRequests)
   }

@@ -39,7 +39,7 @@ import UploadFS
       let sink = side.mount.sink
       try side(.put("delivered", .repeated(1, count: 50 * SimulatedDisk.blockBytes)))
       let delivered = try #require(sink.settled("work/delivered"))
-      sink.offer([EvictionCandidate(id: delivered.id, epoch: delivered.epoch)])
+      sink.offer([EvictionCandidate(delivered)])
       try side(.open("f.raw", [.writeOnly, .create], as: "file"))
       try side(.ftruncate("file", Int64(60 * SimulatedDisk.blockBytes)))
       #expect(sink.waits { $0.contains(.event(.evicted(delivered.id))) })

@@ -62,7 +62,7 @@ struct PassingWriterTests {
   private func deliver(_ name: String, blocks: UInt64, in mounted: Mounted) throws -> EvictionCandidate {
     try mounted.make(name, [UInt8](repeating: 7, count: Int(blocks * Self.block)))
     let snapshot = try #require(mounted.sink.lastSnapshot)
-    return EvictionCandidate(id: snapshot.id, epoch: snapshot.epoch)
+    return EvictionCandidate(snapshot)
   }
 
   private func names(in mounted: Mounted) throws -> [String] {

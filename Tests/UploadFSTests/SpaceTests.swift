@@ -24,7 +24,7 @@ struct SpaceTests {
   private func candidate(_ mounted: Mounted, _ name: String) throws -> EvictionCandidate {
     let file = try #require(mounted.filesystem.file(of: mounted.node(name)))
     let snapshot = try #require(mounted.filesystem.snapshot(of: file.id))
-    return EvictionCandidate(id: file.id, epoch: snapshot.epoch)
+    return EvictionCandidate(snapshot)
   }
 
   @Test(.promises("S28b", "S28d")) func whatStillFitsIsWrittenAndThenThereIsNoSpace() throws {
@@ -123,9 +123,11 @@ struct SpaceTests {
     try mounted.make("a")
     let evicted = try candidate(mounted, "a")
     let node = try mounted.node("a")
-    #expect(!mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch + 1))
-    #expect(mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch))
-    #expect(!mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch))
+    var later = evicted
+    later.epoch += 1
+    #expect(!mounted.filesystem.evict(later))
+    #expect(mounted.filesystem.evict(evicted))
+    #expect(!mounted.filesystem.evict(evicted))
     let batch = try #require(mounted.filesystem.notices.next())
     #expect(batch.removed == [.init(entry: DirectoryEntry(directory: .root, name: EntryName("a")), node: node)])
     #expect(failure { _ = try mounted.filesystem.attributes(of: node, handle: nil) } == ESTALE)
@@ -140,7 +142,7 @@ struct SpaceTests {
     try mounted.make("a")
     _ = try mounted.filesystem.makeLink(to: mounted.node("a"), at: mounted.entry("b"))
     let evicted = try candidate(mounted, "a")
-    #expect(mounted.filesystem.evict(evicted.id, ifUnchangedSince: evicted.epoch))
+    #expect(mounted.filesystem.evict(evicted))
     #expect(try mounted.listing("") == [".uploadfs", "status"])
   }
 
@@ -149,10 +151,32 @@ struct SpaceTests {
     try mounted.make("a")
     let candidate = try candidate(mounted, "a")
     #expect(link(mounted.captures + "/a", mounted.captures + "/b") == 0)
-    #expect(!mounted.filesystem.evict(candidate.id, ifUnchangedSince: candidate.epoch), "it would free nothing")
+    #expect(!mounted.filesystem.evict(candidate), "it would free nothing")
     #expect(try mounted.node("b") == mounted.node("a"))
-    #expect(mounted.filesystem.evict(candidate.id, ifUnchangedSince: candidate.epoch))
+    _ = mounted.sink.takeNames()
+    #expect(!mounted.filesystem.evict(candidate), "it is to be delivered as “b” as well")
+    #expect(mounted.sink.takeNames() == ["namesChanged"])
+    #expect(mounted.filesystem.evict(try self.candidate(mounted, "a")))
     #expect(try mounted.listing("") == [".uploadfs", "status"])
+  }
+
+  /// Regression (PR4): it was removed although it was still to be delivered under its new name.
+  @Test(.promises("S28a"), arguments: ["the file", "its folder", "a further name"])
+  func aFileThatIsRenamedWhileItIsToMakeRoomStays(what: String) throws {
+    let mounted = try mounted(blocks: 1000)
+    try mounted.makeDirectory("d")
+    try mounted.make("d/a")
+    let candidate = try candidate(mounted, "d/a")
+    switch what {
+    case "the file": try mounted.rename("d/a", "b")
+    case "its folder": try mounted.rename("d", "e")
+    default: _ = try mounted.filesystem.makeLink(to: mounted.node("d/a"), at: mounted.entry("b"))
+    }
+    #expect(!mounted.filesystem.evict(candidate))
+    let now = try #require(mounted.filesystem.snapshot(of: candidate.id))
+    #expect(mounted.sink.lastSnapshot?.names == now.names && now.names != candidate.names)
+    #expect(mounted.filesystem.evict(EvictionCandidate(now)))
+    #expect(mounted.sink.problems == [])
   }
 
   @Test(.promises("S27")) func statisticsAreNeverNegative() throws {

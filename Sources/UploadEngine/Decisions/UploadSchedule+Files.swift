@@ -306,6 +306,18 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     guard file.phase != .interrupted else { return discarded(id, at: now) }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    switch file.phase {
+    case .complete, .finishing, .ignored, .removed, .interrupted, .elsewhere: break
+    case .writing, .held, .ready, .waiting, .failed, .cancelled:
+      // Whatever was still to be done with it, nothing of it is left here. What was delivered stays delivered.
+      guard file.receipt != nil else { return removed(id, at: now) }
+      openFiles.takeOut(id)
+      giveUp(&file, at: now)
+      file.phase = .complete
+      file.isOpen = false
+      file.lastFailure = nil
+      actions.append(.removeResume(id))
+    }
     file.isLocal = false
     file.snapshot.names = []
     files[id] = file

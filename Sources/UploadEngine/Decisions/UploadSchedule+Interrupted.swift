@@ -24,13 +24,15 @@ extension UploadSchedule {
 
   private func isToBeDiscarded(_ candidate: EvictionCandidate) -> Bool {
     guard let file = files.entry(candidate.id)?.file, file.snapshot.epoch == candidate.epoch else { return false }
-    return file.phase == .interrupted || (file.phase == .complete && file.isLocal && file.lacksParts)
+    return (file.phase == .interrupted && interruptedPolicy(for: file) == .discard)
+      || (file.phase == .complete && file.isLocal && file.lacksParts)
   }
 
-  /// The file could not be removed: somebody reads it, or has changed it. In the first case it is tried again.
+  /// The file could not be removed: somebody reads it, or has changed or renamed it. It is tried again, if it is still to go,
+  /// under the names that it has by now.
   public mutating func notDiscarded(_ candidate: EvictionCandidate) {
-    guard isToBeDiscarded(candidate) else { return }
-    spoolOrders.append(.discard(candidate))
+    guard isToBeDiscarded(candidate), let file = files.entry(candidate.id)?.file else { return }
+    spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
   }
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
@@ -49,7 +51,7 @@ extension UploadSchedule {
     actions.append(.record(id))
     actions.append(.showStatus(id))
     if interruptedPolicy(for: file) == .discard {
-      spoolOrders.append(.discard(EvictionCandidate(id: id, epoch: file.snapshot.epoch)))
+      spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
     } else {
       actions.append(.report(.interrupted(id, file.path, failure)))
     }
@@ -67,7 +69,7 @@ extension UploadSchedule {
     file.snapshot.interruption = nil
     file.lastFailure = nil
     files[id] = file
-    spoolOrders.append(.accept(EvictionCandidate(id: id, epoch: file.snapshot.epoch)))
+    spoolOrders.append(.accept(EvictionCandidate(file.snapshot)))
     if file.isOpen {
       files[id]?.phase = .writing
       actions.append(.showStatus(id))

@@ -137,7 +137,7 @@ extension UploadSchedule {
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.
   mutating func dropDeliveredParts(_ id: FileID) {
     guard let file = files[id], file.phase == .complete, file.isLocal, file.lacksParts else { return }
-    spoolOrders.append(.discard(EvictionCandidate(id: id, epoch: file.snapshot.epoch)))
+    spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
   }
 }
 

@@ -141,14 +141,14 @@ extension UploadSchedule {
 
   /// Delivered files whose local copy may go, oldest delivery first, at most `countMax`.
   public mutating func evictionCandidates(countMax: Int) -> [EvictionCandidate] {
-    files.oldestDelivered(countMax: countMax).map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+    files.oldestDelivered(countMax: countMax).map { EvictionCandidate($0.snapshot) }
   }
 
   /// Whether the local copy of a file may go as far as this destination is concerned: it has this content, or is not to get it.
-  public func mayLose(_ id: FileID, epoch: UInt64) -> Bool {
-    guard let file = files[id] else { return false }
+  public func mayLose(_ candidate: EvictionCandidate) -> Bool {
+    guard let file = files[candidate.id] else { return false }
     switch file.phase {
-    case .complete: return file.snapshot.epoch == epoch
+    case .complete: return EvictionCandidate(file.snapshot) == candidate
     case .ignored, .elsewhere: return true
     case .interrupted: return interruptedPolicy(for: file) == .discard
     case .writing, .held, .ready, .waiting, .finishing, .failed, .cancelled, .removed: return false
@@ -160,7 +160,7 @@ extension UploadSchedule {
     guard let keep = limits.keepDelivered else { return [] }
     let before = now.wallMilliseconds &- keep.wholeNanoseconds / 1_000_000
     return files.oldestDelivered(countMax: countMax, by: before)
-      .map { EvictionCandidate(id: $0.id, epoch: $0.snapshot.epoch) }
+      .map { EvictionCandidate($0.snapshot) }
   }
 
   /// Something is being delivered, so that space may become free within a moment.

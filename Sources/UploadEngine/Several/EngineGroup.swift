@@ -52,7 +52,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
       guard members.count > 1 else { return member.engine.attach(contents: own) }
       let others = members.filter { $0.name != member.name }.map(\.engine)
       member.engine.attach(
-        contents: SharedContents(contents: own) { id, epoch in others.allSatisfy { $0.mayLose(id, epoch: epoch) } })
+        contents: SharedContents(contents: own) { candidate in others.allSatisfy { $0.mayLose(candidate) } })
     }
   }
 
@@ -122,7 +122,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     var known: Set<FileID> = []
     return members.flatMap { member in
       member.engine.evictionCandidates().filter { candidate in
-        members.allSatisfy { $0.name == member.name || $0.engine.mayLose(candidate.id, epoch: candidate.epoch) }
+        members.allSatisfy { $0.name == member.name || $0.engine.mayLose(candidate) }
           && known.insert(candidate.id).inserted
       }
     }
@@ -226,7 +226,7 @@ private final class SharedWait: Sendable {
 /// The captured files for one of several engines: it may remove a local copy only when the others agree.
 private struct SharedContents: FileContents {
   let contents: any FileContents
-  let mayGo: @Sendable (FileID, _ epoch: UInt64) -> Bool
+  let mayGo: @Sendable (EvictionCandidate) -> Bool
 
   func snapshot(of id: FileID) -> FileSnapshot? { contents.snapshot(of: id) }
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
@@ -237,8 +237,8 @@ private struct SharedContents: FileContents {
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     try contents.openForReading(id)
   }
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
-    mayGo(id, epoch) && contents.evict(id, ifUnchangedSince: epoch)
+  func evict(_ candidate: EvictionCandidate) -> Bool {
+    mayGo(candidate) && contents.evict(candidate)
   }
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { contents.accept(id, ifUnchangedSince: epoch) }
 }

@@ -21,7 +21,7 @@ struct FollowedContents: FileContents {
     try filesystem.openForReading(id)
   }
 
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { filesystem.evict(id, ifUnchangedSince: epoch) }
+  func evict(_ candidate: EvictionCandidate) -> Bool { filesystem.evict(candidate) }
 
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) { filesystem.accept(id, ifUnchangedSince: epoch) }
 }

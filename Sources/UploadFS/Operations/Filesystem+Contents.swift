@@ -78,19 +78,24 @@ extension Filesystem {
     }
   }
 
-  /// Removes the local copy of a delivered file, unless it was opened or changed since `epoch`. True when removed.
-  public func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
-    guard let file = file(of: id) else { return false }
+  /// Removes the local copy of a delivered file, unless it was opened, changed or renamed since it was chosen. True when removed.
+  public func evict(_ candidate: EvictionCandidate) -> Bool {
+    guard let file = file(of: candidate.id) else { return false }
     return file.order.withLock { _ in
-      let removed = namespaceLock.exclusive { () -> Evicted? in
+      let (removed, hasOtherNames) = namespaceLock.exclusive { () -> (Evicted?, hasOtherNames: Bool) in
         // Opening needs the namespace lock, so nobody can open it while this is decided and done.
         let isIdle = file.state.withLock { state in
-          state.activity.epoch == epoch && state.activity.isQuiet && state.handles == 0 && !state.activity.isGone
+          state.activity.epoch == candidate.epoch && state.activity.isQuiet && state.handles == 0
+            && !state.activity.isGone
         }
-        return isIdle ? removeEveryName(of: file) : nil
+        guard isIdle else { return (nil, false) }
+        guard candidate.names == nodes.withLock({ $0.table.paths(of: file.node) }) else { return (nil, true) }
+        return (removeEveryName(of: file), false)
       }
+      // Under another name it is still to be delivered. Of one that was made in the spool by hand nobody has told the sink.
+      if hasOtherNames { announceInOrder(file) { state in state.activity.isGone ? nil : .namesChanged } }
       guard let removed else { return false }
-      sink.handle(.evicted(id))
+      sink.handle(.evicted(candidate.id))
       for entry in removed.entries { notices.entryRemoved(entry) }
       return true
     }

@@ -369,7 +369,7 @@ extension Filesystem {
 
   private func evict(_ candidates: [EvictionCandidate], until isEnough: () -> Bool) {
     for candidate in candidates {
-      _ = evict(candidate.id, ifUnchangedSince: candidate.epoch)
+      _ = evict(candidate)
       if isEnough() { return }
     }
   }

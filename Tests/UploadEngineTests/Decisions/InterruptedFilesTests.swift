@@ -36,7 +36,7 @@ import Testing
     if size == 10 { harness.apply { $0.retryAll(at: $1) } } else { harness.apply { $0.retry(file.id, at: $1) } }
     harness.succeed()
     #expect(harness.state(file.id) == .complete && harness.status(file.id)?.lastFailure == nil)
-    let accepted = SpoolOrder.accept(EvictionCandidate(id: file.id, epoch: 2))
+    let accepted = SpoolOrder.accept(EvictionCandidate(file.snapshot))
     #expect(harness.schedule.takeSpoolOrders() == [accepted], "its mark in the spool has to go")
   }
 
@@ -140,11 +140,13 @@ import Testing
     harness.write(whole)
     let file = Self.file(.writerKilled(signal: 11))
     harness.write(file)
-    #expect(harness.schedule.takeSpoolOrders() == [.discard(EvictionCandidate(id: file.id, epoch: 2))])
+    #expect(harness.schedule.takeSpoolOrders() == [.discard(EvictionCandidate(file.snapshot))])
     #expect(harness.schedule.takeSpoolOrders().isEmpty)
-    let candidate = EvictionCandidate(id: file.id, epoch: 2)
+    let candidate = EvictionCandidate(file.snapshot)
+    var former = candidate
+    former.epoch = 1
     harness.apply { schedule, _ in schedule.notDiscarded(candidate) }
-    harness.apply { schedule, _ in schedule.notDiscarded(EvictionCandidate(id: file.id, epoch: 1)) }
+    harness.apply { schedule, _ in schedule.notDiscarded(former) }
     #expect(harness.schedule.takeSpoolOrders() == [.discard(candidate)], "somebody was reading it")
     harness.handle(.evicted(file.id))
     #expect(harness.state(file.id) == .cancelled && harness.status(file.id)?.isLocal == false)
@@ -152,6 +154,25 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: file.id) == nil)
     harness.succeed()
     #expect(harness.state(whole.id) == .complete)
+  }
+
+  /// Regression (PR4): a file that was to be discarded under one name would have been under a name by which it is kept, and one
+  /// whose name the filesystem knew first would have been asked for under the old name for ever.
+  @Test(.promises("S39b", "S39d")) func whatIsToBeDiscarded_isUnderTheNamesThatItHas() throws {
+    var harness = try Self.harness(["*.mov interrupted=discard"])
+    harness.handle(.scanEnded)
+    var file = Self.file(.mountDied)
+    harness.write(file)
+    let former = EvictionCandidate(file.snapshot)
+    file.snapshot.names = [RelativePath("other.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    _ = harness.schedule.takeSpoolOrders()
+    harness.apply { schedule, _ in schedule.notDiscarded(former) }
+    #expect(harness.schedule.takeSpoolOrders() == [.discard(EvictionCandidate(file.snapshot))])
+    file.snapshot.names = [RelativePath("kept.raw")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.apply { schedule, _ in schedule.notDiscarded(former) }
+    #expect(harness.schedule.takeSpoolOrders().isEmpty && harness.state(file.id) == .interrupted)
   }
 
   @Test func newNameWithAnotherPolicy_decidesAnew() throws {

@@ -82,7 +82,7 @@ import Testing
     recording.harness.succeed()
     #expect(recording.harness.state(recording.file.id) == .complete)
     let orders = recording.harness.schedule.takeSpoolOrders()
-    let whole = EvictionCandidate(id: recording.file.id, epoch: recording.file.snapshot.epoch)
+    let whole = EvictionCandidate(recording.file.snapshot)
     #expect(orders == [.discard(whole)])
   }
 

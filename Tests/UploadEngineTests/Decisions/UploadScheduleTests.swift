@@ -877,6 +877,28 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: FileID(high: 0, low: 1))?.state == .evicted)
   }
 
+  /// Regression (PR4): it was waited for under its new name for ever.
+  @Test func evictedFile_isWaitedForInNoPhase() {
+    var harness = scanned()
+    var file = ImaginaryFile(1, "a", size: 10)
+    harness.write(file)
+    harness.succeed()
+    let chosen = harness.schedule.evictionCandidates(countMax: 10)
+    #expect(chosen == [EvictionCandidate(file.snapshot)])
+    file.snapshot.names = [RelativePath("b")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(!harness.schedule.mayLose(chosen[0]) && !harness.schedule.isIdle)
+    harness.handle(.evicted(file.id))
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.isLocal == false)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .evicted)
+    let pending = ImaginaryFile(2, "never delivered", size: 10)
+    harness.write(pending)
+    harness.handle(.evicted(pending.id))
+    #expect(harness.state(pending.id) == .cancelled)
+    harness.advance(by: .seconds(100))
+    #expect(harness.schedule.isIdle)
+  }
+
   @Test func expiredFiles_areThoseThatWereDeliveredLongAgo() {
     var limits = ScheduleHarness.standardLimits
     limits.keepDelivered = .seconds(60)
@@ -910,7 +932,7 @@ import Testing
       harness.advance(by: .milliseconds(1))
     }
     let candidates = harness.schedule.evictionCandidates(countMax: 10)
-    #expect(candidates == [EvictionCandidate(id: FileID(high: 0, low: 1), epoch: 300)])
+    #expect(candidates == [EvictionCandidate(ImaginaryFile(1, "again", size: 10, epoch: 300).snapshot)])
   }
 
   @Test(.promises("S28c")) func mayFreeSpace_whileSomethingIsOnItsWay() {

@@ -44,8 +44,8 @@ final class MemoryFiles: FileContents {
     }
   }
 
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool {
-    files.withLock { $0.removeValue(forKey: id) } != nil
+  func evict(_ candidate: EvictionCandidate) -> Bool {
+    files.withLock { $0.removeValue(forKey: candidate.id) } != nil
   }
 
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}

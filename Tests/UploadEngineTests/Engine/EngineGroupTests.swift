@@ -94,7 +94,7 @@ import Testing
     archive.server.state.withLock { $0.isRefusing = nil }
     group.retryAll()
     #expect(waits(for: .complete))
-    #expect(group.evictionCandidates() == [EvictionCandidate(id: file, epoch: snapshot.epoch)])
+    #expect(group.evictionCandidates() == [EvictionCandidate(snapshot)])
     group.handle(.evicted(file))
     #expect(group.status(of: file)?.isLocal == false)
   }

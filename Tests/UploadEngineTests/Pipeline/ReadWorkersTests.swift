@@ -235,7 +235,7 @@ final class FakeContents: FileContents {
     }
   }
 
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { false }
+  func evict(_ candidate: EvictionCandidate) -> Bool { false }
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
 }
 

@@ -86,7 +86,7 @@ final class SpoolFileFake: FileContents {
     return SpoolFileOpening(number, self)
   }
 
-  func evict(_ id: FileID, ifUnchangedSince epoch: UInt64) -> Bool { false }
+  func evict(_ candidate: EvictionCandidate) -> Bool { false }
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {}
 }
 
