@@ -43,6 +43,8 @@ extension UploadEngine {
       logger.error("\(error.message)")
     }
     let inheritance = Inheritance(catalog: entries, records: records)
+    // Nothing is read before earlier runs are known.
+    pool.enlarge(to: inheritance.chunkBytesMax)
     change { state, now in
       state.schedule.inherit(inheritance)
       for event in state.early.take()?.events ?? [] {

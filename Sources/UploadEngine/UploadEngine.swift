@@ -58,7 +58,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   let names: PublishedNames
   private let sweep: SessionSweep
   let logger: Logger
-  private let pool: ChunkBufferPool
+  let pool: ChunkBufferPool
   private let smallPool: ChunkBufferPool
   /// For files that are read while they are sent.
   let streamPool: ChunkBufferPool
@@ -112,6 +112,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       State(
         schedule: UploadSchedule(
           limits: configuration.limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
+          owner: SessionOwner(address: destination.displayURL, credentialMark: destination.credentialMark),
           publishedName: { destination.publishedName(for: names.shownName(of: $0, at: $1)) },
           random: configuration.random)))
     parts = Mutex(Parts())

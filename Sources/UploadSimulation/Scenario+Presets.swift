@@ -48,6 +48,10 @@ extension Scenario {
     $0.powerCuts = 0.7
     $0.syncsWhatIsWritten = true
     $0.shortages = 20
+    // Settings and clocks are wrong by more than a session lives, and each start has others.
+    $0.clockJumps = 2
+    $0.clockJump = [.zero, .seconds(21 * 86_400), .seconds(-21 * 86_400)]
+    $0.chunkSizes = [32, 64, 128]
     // What is changed by hand while parts of it are missing can rightly not be delivered any more.
     $0.handEdits = 0
   }

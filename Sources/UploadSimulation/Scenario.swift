@@ -96,6 +96,10 @@ public struct Scenario: Hashable, Sendable {
   var fullDisks = 0.0
   var unreadable = 0.0
   var clockJumps = 0.0
+  /// How far a clock is set wrong.
+  var clockJump: [Duration] = [.zero, .seconds(3600), .seconds(-3600)]
+  /// Chunk sizes of which each start of the client has another one; none for ``chunkBytes``.
+  var chunkSizes: [Int] = []
   /// Changes of the memory that is available to the client, for each virtual minute.
   var memoryChanges = 0.0
   /// Times in which both machines sleep for days, for each virtual minute.

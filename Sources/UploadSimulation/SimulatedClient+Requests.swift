@@ -130,6 +130,10 @@ extension SimulatedClient {
     }
     world.trace("request \(order.id.value): \(outcome.brief)")
     checks.ended(order, outcome)
+    if case .commit(let commit) = order.order { committed[commit.session.id] = commit.fileID }
+    if case .querySession(let session) = order.order, case .published = outcome, let id = committed[session.id] {
+      capture.delivered(id)
+    }
     checks.offered(offers)
     if world.bug == .ignoreEpochAtCommit, case .published(let receipt) = outcome { believe(receipt) }
     let isChunk = if case .chunk = order.order { outcome == .chunkStored } else { false }

@@ -26,6 +26,8 @@ final class SimulatedClient {
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
   private(set) var life = 0
   private(set) var recordedDigests: LookupTable<FileID, LookupTable<Int, ChunkDigest>> = [:]
+  /// Whose each session is that a commit was sent for.
+  var committed: LookupTable<String, FileID> = [:]
   var firstPaths: LookupTable<[UInt8], RelativePath> = [:]
   var extraRequest: UInt64 = 1 << 60
 
@@ -66,8 +68,11 @@ final class SimulatedClient {
       recordedDigests[record.fileID] = LookupTable(record.acknowledged.map { ($0.index, $0.digest) })
       checks.know(record)
     }
+    var limits = world.scenario.limits
+    limits.chunkBytes = world.scenario.chunkSizes.randomElement(using: &world.random) ?? limits.chunkBytes
+    limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
     schedule = UploadSchedule(
-      limits: world.scenario.limits, abilities: destination.abilities, catalog: entries, records: records,
+      limits: limits, abilities: destination.abilities, catalog: entries, records: records,
       endpointCount: destination.endpointCount,
       publishedName: { [destination] in destination.publishedName(for: $1) },
       random: SeededGenerator(seed: world.random.next()))

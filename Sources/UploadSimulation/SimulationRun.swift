@@ -187,7 +187,7 @@ extension SimulationRun {
     if world.strikes(scenario.clientStops / 60) { client.stop() }
     if world.strikes(scenario.receiverCrashes / 60) { receiver.crash() }
     if world.strikes(scenario.clockJumps / 60) {
-      world.time.wallJump = [.zero, .seconds(3600), .seconds(-3600)].randomElement(using: &world.random) ?? .zero
+      world.time.wallJump = scenario.clockJump.randomElement(using: &world.random) ?? .zero
       world.trace("the clock jumps to \(world.time.wallJump.microseconds / 1_000_000) s")
     }
     if world.strikes(scenario.longSleeps / 60) {

@@ -148,3 +148,47 @@ def test_a_server_that_forgets_what_was_given_up_is_told_on(mount, receiver, spo
     assert failure["code"] == "released-part-lost" and "no longer holds" in failure["message"]
     assert receiver.published() == {}
     assert (spool / "captures" / "take.mov").exists()
+
+
+def killed(mount, receiver, chunks):
+    """A recording of which parts are at the server alone, and whose mount has died before the rest was sent; its digest."""
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        written = record(file, chunks)
+        receiver.kill()
+    mount.kill()
+    receiver.start()
+    return written
+
+
+def with_option(mount, name, value):
+    position = mount.options.index(name)
+    mount.options = (*mount.options[:position + 1], value, *mount.options[position + 2:])
+
+
+@pytest.mark.promises("S72a", "S72e")
+def test_another_chunk_size_gives_nothing_up(mount, receiver, spool):
+    """Regression (DS29): the record was wiped at the start, and the recording failed for good."""
+    written = killed(mount, receiver, 100)
+    assert given_up(spool, "take.mov") > 20 * CHUNK
+    with_option(mount, "--chunk-size", "256KiB")
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
+@pytest.mark.promises("S72e")
+def test_another_receiver_ends_nothing(mount, new_receiver, receiver):
+    """Regression (DS30): a wrong address for one attempt lost the recording; returning to the right one did not recover it."""
+    written = killed(mount, receiver, 100)
+    other = new_receiver()
+    right = mount.to, mount.token_file, mount.ca
+    mount.to, mount.token_file, mount.ca = other.url, other.token_file, other.ca
+    mount.start()
+    failure = mount.wait_for("take.mov", "failed")["last_error"]
+    assert failure["code"] == "released-part-away" and receiver.url in failure["message"]
+    mount.kill()
+    mount.to, mount.token_file, mount.ca = right
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+    assert other.published() == {}

@@ -29,6 +29,10 @@ public struct ChunkProtocolDestination: Destination {
   public let abilities: DestinationAbilities
   /// The receiver's address, without credentials.
   public var displayURL: String { endpoint.text }
+  /// Of the credential's secret; a digest of a key that is made of it.
+  public var credentialMark: String? {
+    authorization.map { _ in String(Hex.encode(sha256(Array("uploadfs credential mark".utf8) + masterKey)).prefix(16)) }
+  }
   /// One of the receiver's addresses; the first for one that there is not.
   public func displayURL(of endpoint: EndpointID) -> String { url(of: endpoint).text }
   /// The addresses of the receiver.

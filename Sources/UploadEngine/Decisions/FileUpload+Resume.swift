@@ -22,7 +22,7 @@ extension FileUpload {
       fileID: id, sessionID: sessionID, nonce: session.nonce, chunkBytes: session.chunkBytes,
       epochRevision: revision, path: session.boundPath ?? path, sizeBytes: snapshot.sizeBytes,
       openedAtSeconds: session.openedAtSeconds,
-      expiresAtSeconds: session.expiresAtSeconds, acknowledged: [], merkle: commitment.merkle,
+      expiresAtSeconds: session.expiresAtSeconds, owner: session.owner, acknowledged: [], merkle: commitment.merkle,
       chainTip: commitment.chainTip, contiguousCount: commitment.contiguousCount, estimator: estimator)
     if changes == nil {
       record.acknowledged = held.acknowledged.sorted().map {
@@ -51,7 +51,7 @@ extension UploadSession {
     self.init(
       state: .unconfirmed, id: record.sessionID, nonce: record.nonce, chunkBytes: record.chunkBytes, epoch: 0,
       openedAtSeconds: record.openedAtSeconds, expiresAtSeconds: record.expiresAtSeconds,
-      held: HeldChunks(acknowledged: record.acknowledged))
+      owner: record.owner, held: HeldChunks(acknowledged: record.acknowledged))
     recordedChunks = record.acknowledged.count
     boundPath = bindsName ? record.path : nil
   }

@@ -7,11 +7,14 @@ public struct Inheritance: Sendable {
   let records: LookupTable<FileID, ResumeRecord>
   /// What is known of the speed of the link, from the record that knows most.
   let estimator: SpeedEstimate.State?
+  /// The longest chunk of a session that is gone on with: sessions keep the size that they have, whatever the settings say.
+  let chunkBytesMax: Int
 
   /// From the catalog and the resume records.
   public init(catalog: [CatalogEntry], records: [ResumeRecord]) {
     entries = LookupTable(catalog.map { ($0.id, $0) })
     self.records = LookupTable(records.map { ($0.fileID, $0) })
+    chunkBytesMax = records.map(\.chunkBytes).max() ?? 0
     estimator = records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount }
   }
 }

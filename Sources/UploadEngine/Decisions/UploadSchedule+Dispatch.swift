@@ -50,14 +50,15 @@ extension UploadSchedule {
     file.progress.chainTip = nil
     file.progress.streamedBytes = 0
     file.isStreamed = !fitsOneBuffer && abilities.streamsWholeFiles
-    file.isWholeFile = fitsOneRequest && (!hasSentChunks || size == 0 && abilities.needsChunks)
+    file.isWholeFile =
+      fitsOneRequest && !file.mustKeepSession && (!hasSentChunks || size == 0 && abilities.needsChunks)
     if file.isWholeFile {
       abortSession(&file, at: now)
       // A small one gets its transfer with its buffer: a hundred thousand may wait.
       file.transfer = isSmall(file) ? nil : FileUpload.wholeTransfer(of: size)
       return
     }
-    if let session = file.session, session.state == .wanted || session.isExpired(atMilliseconds: now.wallMilliseconds) {
+    if let session = file.session, session.state == .wanted {
       // One that was only wanted lent its nonce to a whole-file request, which another content must not share.
       file.session = nil
     }

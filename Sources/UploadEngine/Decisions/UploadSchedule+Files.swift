@@ -299,7 +299,7 @@ extension UploadSchedule {
       if case .openSession = underway.purpose { continue }
       actions.append(.cancel(request))
     }
-    if !keepsParts || !file.lacksParts { abortSession(&file, at: now) }
+    abortSession(&file, endsParts: !keepsParts, at: now)
   }
 
   private mutating func evicted(_ id: FileID, at now: Moment) {
@@ -372,13 +372,18 @@ extension UploadSchedule {
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
     } else {
-      if let entry, entry.describes(snapshot), let known = entry.failureCode.flatMap({ Interruption($0) }) {
+      if let entry, entry.describes(snapshot),
+        let known = entry.failureCode.flatMap({ Interruption($0) })
+      {
         file.snapshot.interruption = snapshot.interruption ?? known
       }
-      // Also of one that is held back: somebody may want it as it is.
-      if let record = inheritedRecords.removeValue(forKey: snapshot.id) {
-        file.session = resumedSession(record, of: file, at: now)
-      }
+    }
+    // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
+    // the server alone.
+    if file.receipt == nil, file.lacksParts || file.phase != .cancelled && file.phase != .failed,
+      let record = inheritedRecords.removeValue(forKey: snapshot.id)
+    {
+      file.session = resumedSession(record, of: file)
     }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
@@ -391,21 +396,12 @@ extension UploadSchedule {
     }
   }
 
-  /// The session that a record names; nil when it cannot be gone on with. A clock that was set back makes a session look
-  /// younger than it is; then the server says that it is gone.
-  private mutating func resumedSession(_ record: ResumeRecord, of file: FileUpload, at now: Moment) -> UploadSession? {
-    let session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
-    let reason: String
-    if session.isExpired(atMilliseconds: now.wallMilliseconds) {
-      reason = "The upload session is older than a server keeps it."
-    } else if record.chunkBytes > limits.bufferBytes {
-      reason = "Its chunks of \(record.chunkBytes) bytes are larger than the buffers of \(limits.bufferBytes)."
-    } else {
-      return session
-    }
-    actions.append(.removeResume(file.id))
-    actions.append(.report(.notResumed(file.id, file.path, reason)))
-    return nil
+  /// The session that a record names. Whether it lives, the server says when it is asked.
+  private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
+    var session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
+    // Of another kind of server: it is kept for that one, and no name of this one belongs to it.
+    if file.lacksParts { session.boundPath = nil }
+    return session
   }
 
   private mutating func scanEnded(at now: Moment) {

@@ -111,6 +111,24 @@ extension UploadSchedule {
     return true
   }
 
+  /// What was published of a session is not the file's content. Where parts of that are nowhere else, nothing more can be done;
+  /// otherwise all of it goes out again.
+  mutating func publishedOtherwise(_ id: FileID, as receipt: Receipt, at now: Moment) {
+    guard var file = files[id] else { return }
+    guard file.mustKeepSession else {
+      let message = "The server has published the upload with another content; the file is sent again."
+      return restartSession(
+        id, by: FileStatus.Failure(code: "published-otherwise", message: message, at: now), at: now)
+    }
+    // What was published has them, and nothing else.
+    leaveTransfer(&file)
+    files[id] = file
+    let message =
+      "The disk was full and parts of the file were given up here. The server has published it as \(receipt.name), and it "
+      + "was changed or renamed since. What was published stays; what is left here is kept in the spool."
+    failForGood(id, FileStatus.Failure(code: "released-part-lost", message: message, at: now), at: now)
+  }
+
   /// The file's name that was published; nil when the file has had another one since. Names are compared byte by byte.
   private func path(of file: FileUpload, publishedAs name: String) -> RelativePath? {
     file.snapshot.names.first { publishedName(file.id, $0).utf8.elementsEqual(name.utf8) }

@@ -125,13 +125,25 @@ extension UploadSchedule {
       return
     }
     transfer.set(.pending, at: index)
-    failForGood(
-      id,
-      FileStatus.Failure(
-        code: "released-part-lost",
-        message:
-          "The disk was full and parts of the file were given up here, and the server no longer holds them. What is "
-          + "left of the file is kept in the spool.", at: now), at: now)
+    failForGood(id, releasedPartMissing(of: file, at: now), at: now)
+  }
+
+  /// Parts of the file are not here, and the server that was asked does not have them. Where another one does, or another user,
+  /// that is said; what is kept here is enough to go on there.
+  func releasedPartMissing(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
+    let began = "The disk was full and parts of the file were given up here"
+    let kept = "What is left of the file is kept in the spool."
+    guard let theirs = file.session?.owner, let owner, theirs != owner else {
+      return FileStatus.Failure(
+        code: "released-part-lost", message: "\(began), and the server no longer holds them. \(kept)", at: now)
+    }
+    let place =
+      theirs.address == owner.address
+      ? "they are in an upload that was begun at \(theirs.address) with another token. Mount with that token again: the "
+        + "upload goes on by itself."
+      : "they are in an upload at \(theirs.address), which \(owner.address) does not know. Mount with --to "
+        + "\(theirs.address) and its token again: the upload goes on by itself."
+    return FileStatus.Failure(code: "released-part-away", message: "\(began); \(place) \(kept)", at: now)
   }
 
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.
@@ -144,4 +156,7 @@ extension UploadSchedule {
 extension FileUpload {
   /// Parts of it may be at the server alone.
   var lacksParts: Bool { mayLackParts || snapshot.isPartlyReleased }
+
+  /// The server's session, and the record that names it, are all that there is of some parts.
+  var mustKeepSession: Bool { lacksParts && receipt == nil && session?.id != nil }
 }

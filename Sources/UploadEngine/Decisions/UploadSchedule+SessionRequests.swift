@@ -29,12 +29,13 @@ extension UploadSchedule {
       state: .wanted, id: nil, nonce: makeNonce(),
       chunkBytes: min(limits.bufferBytes, max(chunkBytes, abilities.chunkBytesLeast(forFileOf: sizeBytes))),
       epoch: file.snapshot.epoch,
-      openedAtSeconds: now.wallMilliseconds / 1000)
+      openedAtSeconds: now.wallMilliseconds / 1000, owner: owner)
   }
 
-  /// Ends the session at the server. One that is still being opened is ended when the answer comes.
-  mutating func abortSession(_ file: inout FileUpload, at now: Moment) {
-    guard let session = file.session else { return }
+  /// Ends the session at the server. One that is still being opened is ended when the answer comes. One that holds what nobody
+  /// else has stays, unless the file is gone.
+  mutating func abortSession(_ file: inout FileUpload, endsParts: Bool = false, at now: Moment) {
+    guard let session = file.session, endsParts || !file.mustKeepSession else { return }
     file.session = nil
     guard let identity = session.identity else { return }
     actions.append(.removeResume(file.id))
@@ -91,9 +92,8 @@ extension UploadSchedule {
     case .open, .published:
       guard publish(&file, at: now) else {
         files[id] = file
-        let message = "The server has published the upload with another content; the file is sent again."
-        return restartSession(
-          id, by: FileStatus.Failure(code: "published-otherwise", message: message, at: now), at: now)
+        if case .published(let receipt) = state { publishedOtherwise(id, as: receipt, at: now) }
+        return
       }
     case .opening, .querying: return
     }

@@ -58,6 +58,7 @@ extension UploadSchedule {
       restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
     case .held(let digests, _, let expiresAt, _, let tokens, _):
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
+      file.session?.owner = owner
       file.session?.held.replace(with: digests, tokens: tokens)
       file.session?.state = .open
       var denied = 0
@@ -131,19 +132,33 @@ extension UploadSchedule {
   /// once: a session that nothing was sent into for long is gone at many servers.
   mutating func restartSession(_ id: FileID, by failure: FileStatus.Failure, at now: Moment) {
     restartSession(id, at: now)
+    guard files[id]?.phase != .failed else { return }
     setBack(id, by: failure, isAtOnce: true, at: now)
     if files[id]?.phase == .writing, (files[id]?.progress.setbacks.tries ?? 0) >= policy.fileTriesMax {
       files[id]?.progress.isLeftForTheEnd = true
     }
   }
 
-  /// Another session, and every chunk again.
+  /// The server does not know the session: another one, and every chunk again. One that holds what nobody else has is not
+  /// given up: the file fails until somebody has seen to it that the right server is asked, as the right user.
   mutating func restartSession(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
+    guard !file.mustKeepSession else {
+      file.session?.state = .unconfirmed
+      files[id] = file
+      return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
+    }
     leaveTransfer(&file)
+    // That of another server or user is gone when its place is needed.
+    let isOurs = file.session?.owner.map { $0 == owner } ?? true
     file.session = nil
     files[id] = file
-    actions.append(.removeResume(id))
+    if isOurs {
+      actions.append(.removeResume(id))
+    } else {
+      let reason = "It was begun at another address or with another token, and the server does not know it."
+      actions.append(.report(.notResumed(id, file.path, reason)))
+    }
     if file.phase == .ready { makeReady(id, at: now) }
     if file.phase == .writing { planSession(id, at: now) }
   }

@@ -133,10 +133,14 @@ public struct UploadSchedule: Sendable {
   }
 
   let limits: UploadLimits
+  /// The length of a chunk buffer: sessions of earlier runs may have longer chunks than new ones.
+  private(set) var bufferBytes: Int
   /// A server may say more of them than was known at the start; see ``DestinationOffers``.
   var abilities: DestinationAbilities
   /// The destination's name for a path; a receipt names what was published.
   let publishedName: @Sendable (FileID, RelativePath) -> String
+  /// Whose the sessions are that are opened here.
+  let owner: SessionOwner?
   var policy = RetryPolicy()
   var random: any RandomNumberGenerator & Sendable
 
@@ -238,12 +242,15 @@ public struct UploadSchedule: Sendable {
   /// A schedule with nothing to do but what an earlier run left.
   public init(
     limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry] = [], records: [ResumeRecord] = [],
-    endpointCount: Int = 1, publishedName: (@Sendable (FileID, RelativePath) -> String)? = nil,
+    endpointCount: Int = 1, owner: SessionOwner? = nil,
+    publishedName: (@Sendable (FileID, RelativePath) -> String)? = nil,
     random: any RandomNumberGenerator & Sendable
   ) {
     self.limits = limits
+    bufferBytes = limits.bufferBytes
     self.abilities = abilities
     self.publishedName = publishedName ?? { $1.displayText }
+    self.owner = owner
     self.random = random
     endpoints = EndpointTable(count: endpointCount)
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)
@@ -256,6 +263,7 @@ public struct UploadSchedule: Sendable {
     inherited = inheritance.entries
     inheritedRecords = inheritance.records
     estimate = SpeedEstimate(inheritance.estimator)
+    bufferBytes = max(bufferBytes, inheritance.chunkBytesMax)
   }
 
   /// When ``woke(at:)`` is to be called; nil when nothing is waited for.

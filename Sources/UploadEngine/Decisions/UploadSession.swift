@@ -28,7 +28,11 @@ struct UploadSession: Sendable {
   /// The name under which it publishes, where that is fixed when it is opened.
   var boundPath: RelativePath?
   var openedAtSeconds: Int64
+  /// What the server has said of its end. A hint for people: whether it lives is the server's to say, whatever the clock here
+  /// shows.
   var expiresAtSeconds: Int64?
+  /// Whose it is at the server, as far as that is known.
+  var owner: SessionOwner?
   var held = HeldChunks()
   /// Chunks with a request under way, also one of an earlier content: two requests for one chunk could overtake each other.
   var chunksInFlight: LookupSet<Int> = []
@@ -46,11 +50,4 @@ struct UploadSession: Sendable {
 
   /// Chunk requests may go out.
   var isOpen: Bool { state == .open }
-
-  /// True once the server may have forgotten it (spec B, sessionMaxAge; the server's own date counts too).
-  func isExpired(atMilliseconds now: Int64) -> Bool {
-    let seconds = now / 1000
-    if let expiresAtSeconds, expiresAtSeconds <= seconds { return true }
-    return openedAtSeconds <= seconds - UploadConstants.sessionMaxAge.components.seconds
-  }
 }

@@ -14,13 +14,14 @@ public final class ChunkBufferPool: Sendable {
     var mappedCount = 0
     /// Buffers that there may be now.
     var limit: Int
+    var bufferBytes: Int
     var onRelease: (@Sendable () -> Void)?
   }
 
   /// How many buffers there are.
   public let capacity: Int
   /// The size of each buffer, a whole number of pages.
-  public let bufferBytes: Int
+  public var bufferBytes: Int { state.withLock { state, _ in state.bufferBytes } }
   private let counters: PipelineCounters
   private let state: Monitor<State>
 
@@ -32,9 +33,8 @@ public final class ChunkBufferPool: Sendable {
   init(capacity: Int, bufferBytes: Int, counters: PipelineCounters) {
     precondition(capacity > 0 && bufferBytes > 0, "a pool needs at least one buffer of at least one byte")
     self.capacity = capacity
-    self.bufferBytes = Region.roundedToPages(bufferBytes)
     self.counters = counters
-    state = Monitor(State(limit: capacity))
+    state = Monitor(State(limit: capacity, bufferBytes: Region.roundedToPages(bufferBytes)))
   }
 
   deinit {
@@ -82,6 +82,18 @@ public final class ChunkBufferPool: Sendable {
     for region in surplus { region.unmap() }
   }
 
+  /// Makes each buffer that is mapped from now on at least so long. Called before any is handed out.
+  func enlarge(to byteCount: Int) {
+    let outgrown = state.withLock { state, _ -> [Region] in
+      guard byteCount > state.bufferBytes else { return [] }
+      state.bufferBytes = Region.roundedToPages(byteCount)
+      defer { state.free = [] }
+      state.mappedCount -= state.free.count
+      return state.free
+    }
+    for region in outgrown { region.unmap() }
+  }
+
   /// Sets what is called after each give-back, on the thread that gave back, with no lock held. It takes the place of an
   /// earlier one. Capture the pool's owner weakly: a buffer that outlives it still calls this.
   public func onRelease(_ handler: @escaping @Sendable () -> Void) {
@@ -90,7 +102,7 @@ public final class ChunkBufferPool: Sendable {
 
   private func takeLocked(_ state: inout State) -> Region? {
     if let region = state.free.popLast() { return region }
-    guard state.mappedCount < state.limit, let region = Region.map(byteCount: bufferBytes) else { return nil }
+    guard state.mappedCount < state.limit, let region = Region.map(byteCount: state.bufferBytes) else { return nil }
     state.mappedCount += 1
     counters.blocksMapped.add(1, ordering: .relaxed)
     return region

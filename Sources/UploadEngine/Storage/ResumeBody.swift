@@ -26,6 +26,7 @@ struct ResumeBody {
       capacity: 256 + record.path.bytes.count + record.merkle.nodeCount * nodeBytes
         + changes.count * (changeBytesMin + digestBytes))
     try encodeFacts(of: record, &writer)
+    try encodeOwner(record.owner, &writer)
     try encodeProgress(of: record, &writer)
     try writer.append(count: changes.count, as: UInt32.self)
     for change in changes {
@@ -57,6 +58,13 @@ struct ResumeBody {
     writer.append(record.expiresAtSeconds ?? 0)
   }
 
+  private static func encodeOwner(_ owner: SessionOwner?, _ writer: inout ByteWriter) throws(StorageError) {
+    writer.append(UInt8(owner == nil ? 0 : owner?.credentialMark == nil ? 1 : 2))
+    guard let owner else { return }
+    try writer.appendCounted(Array(owner.address.utf8), as: UInt16.self)
+    if let mark = owner.credentialMark { try writer.appendCounted(Array(mark.utf8), as: UInt16.self) }
+  }
+
   private static func encodeProgress(of record: ResumeRecord, _ writer: inout ByteWriter) throws(StorageError) {
     try writer.appendCounted(record.chainTip, as: UInt16.self)
     writer.append(Int64(record.contiguousCount))
@@ -76,15 +84,17 @@ struct ResumeBody {
   // MARK: - Reading
 
   /// Nil when the bytes do not fit together. They are authentic, so this is a mistake of a version of this software; it
-  /// costs the resumption and nothing else.
-  init?(_ bytes: [UInt8], sessionID: String) {
+  /// costs the resumption and nothing else. `namesOwner` is false for bodies of version 2.
+  init?(_ bytes: [UInt8], sessionID: String, namesOwner: Bool = true) {
     var reader = ByteReader(bytes)
     guard var record = Self.facts(&reader, sessionID: sessionID),
+      let owner = namesOwner ? Self.owner(&reader) : .some(nil),
       let chainTip = reader.takeCounted(as: UInt16.self),
       let contiguousCount = reader.take(Int64.self).flatMap({ Int(exactly: $0) }), contiguousCount >= 0,
       let merkle = Self.merkle(&reader), let estimator = Self.estimator(&reader),
       let changes = Self.changes(&reader), reader.remaining == 0
     else { return nil }
+    record.owner = owner
     record.chainTip = chainTip
     record.contiguousCount = contiguousCount
     record.merkle = merkle
@@ -116,6 +126,19 @@ struct ResumeBody {
       fileID: FileID(high: high, low: low), sessionID: sessionID, nonce: nonce, chunkBytes: chunkBytes,
       epochRevision: epochRevision, path: RelativePath(bytes: path), sizeBytes: sizeBytes,
       openedAtSeconds: openedAtSeconds, expiresAtSeconds: hasExpiry == 1 ? expiry : nil, acknowledged: [])
+  }
+
+  /// The outer nil is for bytes that do not fit together, the inner one for an owner that is not known.
+  private static func owner(_ reader: inout ByteReader) -> SessionOwner?? {
+    guard let kind = reader.take(UInt8.self), kind <= 2 else { return nil }
+    guard kind > 0 else { return .some(nil) }
+    guard let address = text(&reader) else { return nil }
+    guard kind == 2 else { return SessionOwner(address: address, credentialMark: nil) }
+    return text(&reader).map { SessionOwner(address: address, credentialMark: $0) }
+  }
+
+  private static func text(_ reader: inout ByteReader) -> String? {
+    reader.takeCounted(as: UInt16.self).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
   private static func merkle(_ reader: inout ByteReader) -> MerkleAccumulator? {
@@ -156,7 +179,7 @@ struct ResumeBody {
         guard change.digest != nil else { return nil }
       }
       if presence == .digestAndToken {
-        change.token = reader.takeCounted(as: UInt16.self).flatMap { String(validating: $0, as: UTF8.self) }
+        change.token = text(&reader)
         guard change.token != nil else { return nil }
       }
       changes.append(change)

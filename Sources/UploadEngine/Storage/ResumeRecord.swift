@@ -1,6 +1,20 @@
 public import FileModel
 public import Integrity
 
+/// Whose a session is: the same server and user, as far as that can be told from here.
+public struct SessionOwner: Sendable, Hashable {
+  /// The destination's address, without credentials.
+  public var address: String
+  /// Tells one credential from another and says nothing else about it; nil without one, or where it changes by itself.
+  public var credentialMark: String?
+
+  /// A user at an address.
+  public init(address: String, credentialMark: String?) {
+    self.address = address
+    self.credentialMark = credentialMark
+  }
+}
+
 /// What is needed to go on with an upload after a restart (spec D5).
 public struct ResumeRecord: Sendable, Hashable {
   /// A chunk that the server has acknowledged.
@@ -38,6 +52,8 @@ public struct ResumeRecord: Sendable, Hashable {
   public var openedAtSeconds: Int64
   /// When the server forgets the session, seconds since 1970; nil when it did not say.
   public var expiresAtSeconds: Int64?
+  /// Whose the session is; nil in records of earlier versions.
+  public var owner: SessionOwner?
   /// What need not be sent again, as far as the server still has it and the spool still holds the same bytes; ascending.
   public var acknowledged: [AcknowledgedChunk]
   /// The Merkle tree over ``acknowledged``.
@@ -52,7 +68,8 @@ public struct ResumeRecord: Sendable, Hashable {
   /// Collects the state of an upload.
   public init(
     fileID: FileID, sessionID: String, nonce: [UInt8], chunkBytes: Int, epochRevision: UInt64, path: RelativePath,
-    sizeBytes: UInt64, openedAtSeconds: Int64, expiresAtSeconds: Int64?, acknowledged: [AcknowledgedChunk],
+    sizeBytes: UInt64, openedAtSeconds: Int64, expiresAtSeconds: Int64?, owner: SessionOwner? = nil,
+    acknowledged: [AcknowledgedChunk],
     merkle: MerkleAccumulator = MerkleAccumulator(), chainTip: [UInt8] = [], contiguousCount: Int = 0,
     estimator: SpeedEstimate.State? = nil
   ) {
@@ -65,6 +82,7 @@ public struct ResumeRecord: Sendable, Hashable {
     self.sizeBytes = sizeBytes
     self.openedAtSeconds = openedAtSeconds
     self.expiresAtSeconds = expiresAtSeconds
+    self.owner = owner
     self.acknowledged = acknowledged
     self.merkle = merkle
     self.chainTip = chainTip

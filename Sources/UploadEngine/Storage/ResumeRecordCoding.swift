@@ -1,9 +1,9 @@
 import FileModel
 import Integrity
 
-/// The bytes of a resume record on disk, all numbers little-endian. Version 2 is a log:
+/// The bytes of a resume record on disk, all numbers little-endian. Since version 2 it is a log:
 ///
-///     "UFSRESUM" ‖ version (2) ‖ length of the session id (2) ‖ session id ‖ file nonce (16) ‖ segment ‖ segment ‖ …
+///     "UFSRESUM" ‖ version (3) ‖ length of the session id (2) ‖ session id ‖ file nonce (16) ‖ segment ‖ segment ‖ …
 ///     segment = length (4) ‖ sealed body
 ///
 /// The first segment has the whole state, each further one the state without chunks and the chunks that changed. A body
@@ -11,7 +11,7 @@ import Integrity
 /// segment is bound to its session, to this spool's key, to this file and to its place in it; none can be left out,
 /// exchanged or brought back from an earlier file. What can be cut off is the end, which costs a question to the server.
 ///
-/// Version 1 had one body after the session id, and is still read.
+/// Since version 3 the state says whose the session is. Version 1 had one body after the session id. Both are still read.
 package enum ResumeRecordCoding {
   /// Why bytes are no record, for people.
   package struct Unreadable: Error {
@@ -33,7 +33,7 @@ package enum ResumeRecordCoding {
   }
 
   private static let magic = Array("UFSRESUM".utf8)
-  private static let version: UInt16 = 2
+  private static let version: UInt16 = 3
   private static let fileNonceBytes = 16
 
   // MARK: - Writing
@@ -87,8 +87,8 @@ package enum ResumeRecordCoding {
       throw Unreadable(reason: "it does not start like a resume record")
     }
     guard let found = reader.take(UInt16.self) else { throw Unreadable(reason: "it is too short") }
-    guard found == 1 || found == version else {
-      throw Unreadable(reason: "it has version \(found) of the format, and this software knows 1 and \(version)")
+    guard (1...version).contains(found) else {
+      throw Unreadable(reason: "it has version \(found) of the format, and this software knows 1 to \(version)")
     }
     guard let session = reader.takeCounted(as: UInt16.self),
       found == 1 || reader.take(fileNonceBytes) != nil
@@ -99,14 +99,14 @@ package enum ResumeRecordCoding {
     let envelope = Envelope(
       header: Array(bytes[..<reader.position]), key: key(masterKey, session: session, version: found))
     if found == 1 { return try decodeVersion1(Array(bytes[reader.position...]), envelope, sessionID) }
-    return try decodeSegments(&reader, envelope, sessionID)
+    return try decodeSegments(&reader, envelope, sessionID, namesOwner: found >= 3)
   }
 
   private static func decodeSegments(
-    _ reader: inout ByteReader, _ envelope: Envelope, _ sessionID: String
+    _ reader: inout ByteReader, _ envelope: Envelope, _ sessionID: String, namesOwner: Bool
   ) throws(Unreadable) -> Reading {
     let first = try open(&reader, number: 0, envelope)
-    guard var body = ResumeBody(first, sessionID: sessionID) else {
+    guard var body = ResumeBody(first, sessionID: sessionID, namesOwner: namesOwner) else {
       throw Unreadable(reason: "its content does not fit together")
     }
     var chunks = ResumeBody.applying(body.changes, to: [:])
@@ -114,7 +114,8 @@ package enum ResumeRecordCoding {
     var end = reader.position
     // The first segment that cannot be opened ends the record: what was written before it holds.
     while let plain = try? open(&reader, number: number, envelope),
-      let next = ResumeBody(plain, sessionID: sessionID), next.record.fileID == body.record.fileID
+      let next = ResumeBody(plain, sessionID: sessionID, namesOwner: namesOwner),
+      next.record.fileID == body.record.fileID
     {
       chunks = ResumeBody.applying(next.changes, to: chunks)
       body = next

@@ -9,6 +9,9 @@ public protocol Destination: Sendable {
   var displayURL: String { get }
   /// One of its addresses, likewise.
   func displayURL(of endpoint: EndpointID) -> String
+  /// Tells the credential that is used from another one, and says nothing else about it. Nil without one, and where it changes by
+  /// itself.
+  var credentialMark: String? { get }
   /// How many addresses lead to it; at least 1. Whatever was begun over one can go on over another.
   var endpointCount: Int { get }
   /// The request that carries out a step over one of its addresses.
@@ -43,6 +46,9 @@ public protocol Destination: Sendable {
 }
 
 extension Destination {
+  /// None is known.
+  public var credentialMark: String? { nil }
+
   /// One address.
   public var endpointCount: Int { 1 }
 

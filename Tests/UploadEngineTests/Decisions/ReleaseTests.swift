@@ -99,6 +99,99 @@ import Testing
     #expect(recording.harness.commits.isEmpty)
   }
 
+  private static let here = SessionOwner(address: "https://vault", credentialMark: "1")
+
+  /// A file of eight chunks, of which 1 to 3 are at the server alone, found again after a restart.
+  private func found(_ owner: SessionOwner?, by asker: SessionOwner?, chunkBytes: Int = 1000) -> (
+    ScheduleHarness, ImaginaryFile
+  ) {
+    var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
+    file.snapshot.isPartlyReleased = true
+    let digests = (0..<8).map { ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($0) * 1000) }
+    let record = ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: Array(repeating: 1, count: 32), chunkBytes: chunkBytes, epochRevision: 1,
+      path: file.snapshot.names[0], sizeBytes: 8000, openedAtSeconds: 1, expiresAtSeconds: 2, owner: owner,
+      acknowledged: digests.enumerated().map { .init(index: $0, digest: $1) })
+    var limits = Self.limits
+    limits.chunkBytes = 500
+    var harness = ScheduleHarness(limits: limits, records: [record], owner: asker)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    return (harness, file)
+  }
+
+  private func answerWithAll(_ harness: inout ScheduleHarness, _ file: ImaginaryFile) {
+    let held = LookupTable(
+      (0..<8).map { ($0, ScheduleHarness.digest(file: file.id, epoch: 0, offset: UInt64($0) * 1000).sha256) })
+    harness.answer(.held(digests: held, chunkBytes: 1000)) { $0.isQuery }
+    while !harness.reads.isEmpty {
+      let order = harness.reads.removeFirst()
+      let isGone = (1...3).contains(Int(order.offset) / ScheduleHarness.chunkBytes)
+      harness.apply {
+        $0.chunkRead(order.id, result: isGone ? .failed(.released) : .success(ScheduleHarness.digest(order)), at: $1)
+      }
+    }
+    harness.succeed()
+    harness.record()
+  }
+
+  /// Regression (DS29, PR1): restarted with another chunk size, by a clock that is years off.
+  @Test(.promises("S72a", "S72e")) func afterARestart_theSessionIsGoneOnWith_inItsOwnChunkSize_howeverOldItLooks() {
+    var (harness, file) = found(Self.here, by: Self.here)
+    #expect(harness.sent.contains { $0.order.isQuery })
+    #expect(!harness.others.contains(.removeResume(file.id)))
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Regression (DS30): another token or address for one attempt. The record stays, the failure says what is needed, and with the
+  /// right settings, or a retry, it goes on.
+  @Test(
+    .promises("S72e"),
+    arguments: [
+      (SessionOwner(address: "https://vault", credentialMark: "2"), "with another token"),
+      (SessionOwner(address: "https://other", credentialMark: "1"), "--to https://vault"),
+      (here, "no longer holds them"),
+    ])
+  func aServerThatDoesNotKnowTheSession_endsNothing(asker: SessionOwner, said: String) throws {
+    var (harness, file) = found(Self.here, by: asker)
+    harness.answer(.refused(StepFailure(.sessionGone, "gone"))) { $0.isQuery }
+    var failure = try #require(harness.status(file.id)?.lastFailure)
+    #expect(harness.state(file.id) == .failed && failure.message.contains(said))
+    #expect(failure.code == (asker == Self.here ? "released-part-lost" : "released-part-away"))
+    for _ in 0..<9 {
+      harness.apply { $0.retry(file.id, at: $1) }
+      harness.answer(.refused(StepFailure(.sessionGone, "gone"))) { $0.isQuery }
+    }
+    failure = try #require(harness.status(file.id)?.lastFailure)
+    #expect(harness.state(file.id) == .failed && failure.message.contains(said), "also after many retries")
+    #expect(!harness.others.contains(.removeResume(file.id)) && !harness.others.contains(.saveResume(file.id)))
+    #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
+    harness.apply { $0.retry(file.id, at: $1) }
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test(.promises("S72b")) func cancelledOverARestart_theSessionIsKept_andGoneOnWithWhenSomebodyAsks() {
+    var (harness, file) = found(Self.here, by: Self.here)
+    harness.apply { $0.cancel(file.id, at: $1) }
+    #expect(harness.state(file.id) == .cancelled)
+    guard let entry = harness.schedule.catalogEntry(of: file.id),
+      let record = harness.schedule.resumeSnapshot(of: file.id, since: nil)?.record
+    else {
+      Issue.record("nothing is kept")
+      return
+    }
+    harness = ScheduleHarness(limits: Self.limits, catalog: [entry], records: [record], owner: Self.here)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    #expect(harness.state(file.id) == .cancelled)
+    #expect(!harness.others.contains(.removeResume(file.id)))
+    harness.apply { $0.retry(file.id, at: $1) }
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test(.promises("S72b")) func cancelledOrIgnored_theSessionThatHoldsTheRestIsKept() {
     var recording = recorded()
     recording.giveUp([1, 2, 3])

@@ -55,7 +55,7 @@ struct ScheduleHarness {
   init(
     limits: UploadLimits = standardLimits, wholeFileBytesMax: Int = chunkBytes, catalog: [CatalogEntry] = [],
     records: [ResumeRecord] = [], commitWaitsForChunks: Bool = false, endpointCount: Int = 1,
-    abilities change: (inout DestinationAbilities) -> Void = { _ in }
+    owner: SessionOwner? = nil, abilities change: (inout DestinationAbilities) -> Void = { _ in }
   ) {
     var abilities = DestinationAbilities(
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
@@ -63,7 +63,7 @@ struct ScheduleHarness {
     change(&abilities)
     schedule = UploadSchedule(
       limits: limits, abilities: abilities, catalog: catalog, records: records, endpointCount: endpointCount,
-      random: SplitMix64(state: 7))
+      owner: owner, random: SplitMix64(state: 7))
   }
 
   mutating func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
@@ -74,7 +74,7 @@ struct ScheduleHarness {
         #expect(buffers.insert(order.id).inserted)
         if order.isSmall { smallBuffers.insert(order.id) }
         #expect(!order.isSmall || order.byteCount <= schedule.limits.smallFileBytes)
-        #expect(order.byteCount > 0 && order.byteCount <= schedule.limits.bufferBytes)
+        #expect(order.byteCount > 0 && order.byteCount <= schedule.bufferBytes)
         reads.append(order)
       case .release(let read):
         #expect(buffers.remove(read) != nil, "a buffer was released that is not in use")

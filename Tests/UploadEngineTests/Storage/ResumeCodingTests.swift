@@ -127,12 +127,12 @@ import Testing
 
   @Test func anotherVersion_isNamed() throws {
     var newer = files[0]
-    newer[8] = 3
+    newer[8] = 4
     do {
       _ = try decode(newer)
       Issue.record("a record of a newer version was accepted")
     } catch let error as Unreadable {
-      #expect(error.reason.contains("version 3"))
+      #expect(error.reason.contains("version 4"))
     }
   }
 
@@ -163,7 +163,39 @@ import Testing
     }
   }
 
-  // MARK: - Version 1
+  @Test func theOwnerIsKept_withAndWithoutACredential() throws {
+    for owner in [nil, SessionOwner(address: "", credentialMark: nil), SessionOwner(address: "a", credentialMark: "")] {
+      var record = ResumeFixture.record()
+      record.owner = owner
+      #expect(try decode(ResumeRecordCoding.encode(record, in: envelope)).record == record)
+    }
+  }
+
+  // MARK: - Earlier versions
+
+  /// Regression (PR1): the record of the version before this one names no owner, and is all that there is of some captures.
+  @Test func version2_isStillRead() throws {
+    var record = ResumeFixture.record()
+    record.owner = nil
+    let session = Array(record.sessionID.utf8)
+    var header = ByteWriter()
+    header.append(Array("UFSRESUM".utf8))
+    header.append(UInt16(2))
+    try header.appendCounted(session, as: UInt16.self)
+    header.append([UInt8](repeating: 6, count: 16))
+    var body = try ResumeBody.encode(record, record.acknowledged.map { .init(index: $0.index, digest: $0.digest) })
+    // File, nonce, chunk size, revision, name, size, begin and end: then says a byte that there is no owner.
+    body.remove(at: 16 + 2 + 32 + 8 + 8 + 4 + record.path.bytes.count + 8 + 8 + 1 + 8)
+    let sealingKey = HKDFSHA256.derive(
+      inputKey: key, salt: session, info: Array("uploadfs resume record v2".utf8), byteCount: 32)
+    var context = header
+    context.append(UInt64(0))
+    var file = header
+    try file.appendCounted(
+      AES256GCM.seal(body, key: sealingKey, authenticating: context.bytes), as: UInt32.self)
+    #expect(try decode(file.bytes) == Reading(record: record, unreadableBytes: 0))
+    for length in file.bytes.indices { #expect(throws: Unreadable.self) { try decode(Array(file.bytes[..<length])) } }
+  }
 
   /// As version 1 of the format wrote it.
   private func version1(_ record: ResumeRecord) throws -> [UInt8] {
@@ -199,6 +231,7 @@ import Testing
   @Test func version1_isStillRead() throws {
     var record = ResumeFixture.record()
     record.estimator = nil
+    record.owner = nil
     let bytes = try version1(record)
     #expect(try decode(bytes) == Reading(record: record, unreadableBytes: 0))
     for length in bytes.indices { #expect(throws: Unreadable.self) { try decode(Array(bytes[..<length])) } }

@@ -28,6 +28,7 @@ enum ResumeFixture {
       fileID: id, sessionID: session, nonce: Array(0..<32), chunkBytes: 4 << 20, epochRevision: 9,
       path: RelativePath(bytes: [0xff, 0x2f, 0x41]), sizeBytes: .max, openedAtSeconds: 1_700_000_000,
       expiresAtSeconds: 1_700_604_800,
+      owner: SessionOwner(address: "https://vault:8443", credentialMark: "00ff"),
       acknowledged: (0..<chunks).map { .init(index: $0 * 2, digest: digest($0)) }, merkle: merkle,
       chainTip: Array(repeating: 5, count: 32), contiguousCount: 1,
       estimator: .init(bytesPerSecond: 1e8, variance: 0.25, sampleCount: 7))
