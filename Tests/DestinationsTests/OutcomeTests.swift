@@ -235,8 +235,10 @@ import UploadEngine
     .promises("P95"),
     arguments: [
       (301, StepFailure.Kind.unexpectedAnswer), (304, .unexpectedAnswer), (400, .badRequest), (401, .unauthorized),
-      (403, .forbidden), (404, .sessionGone), (405, .badRequest), (407, .unauthorized), (408, .transport(.timedOut)),
-      (409, .conflict), (410, .sessionGone), (411, .badRequest), (413, .tooLarge(limitBytes: nil)), (415, .badRequest),
+      (403, .forbidden), (404, .unexpectedAnswer), (405, .badRequest), (407, .unauthorized),
+      (408, .transport(.timedOut)),
+      (409, .conflict), (410, .unexpectedAnswer), (411, .badRequest), (413, .tooLarge(limitBytes: nil)),
+      (415, .badRequest),
       (418, .unexpectedAnswer), (422, .badRequest), (425, .tooEarly), (429, .busy), (431, .badRequest),
       (500, .serverError), (502, .serverError), (503, .busy), (504, .serverError), (507, .insufficientStorage),
       (599, .serverError), (0, .unexpectedAnswer), (-1, .unexpectedAnswer), (100, .unexpectedAnswer),
@@ -256,7 +258,21 @@ import UploadEngine
       #expect(failure?.message.contains("Check the address") == true)
     }
     for step in [UploadStep.querySession(Fixture.session), .commit(Fixture.commit())] {
-      #expect(destination.outcome(of: step, response: Fixture.answer(410)).failure?.kind == .sessionGone)
+      for type in [ProblemType.notFound, .sessionExpired] {
+        let answer = Fixture.answer(type.status, Problem(type, detail: ""))
+        #expect(destination.outcome(of: step, response: answer).failure?.kind == .sessionGone)
+      }
+    }
+  }
+
+  /// Regression (PR2): a reverse proxy whose receiver is away answers so, and the session was given up.
+  @Test(.promises("P95")) func aBare404_endsNoSession_andSaysWhoAnswered() {
+    for step in [UploadStep.querySession(Fixture.session), .sendChunk(Fixture.chunk()), .commit(Fixture.commit())] {
+      for status in [404, 410] {
+        let failure = destination.outcome(of: step, response: Fixture.answer(status, text: "<html>")).failure
+        #expect(failure?.kind == .unexpectedAnswer)
+        #expect(failure?.message.contains("in the receiver's place") == true)
+      }
     }
   }
 

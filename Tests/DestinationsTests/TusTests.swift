@@ -27,6 +27,11 @@ enum TusFixture {
       headers: [HTTPHeader("tus-version", "1.0.0,0.2.2"), HTTPHeader("tus-extension", extensions)] + headers)
   }
 
+  /// What the server itself answers has its header.
+  static func refusal(_ status: Int) -> HTTPResponse {
+    Fixture.answer(status, headers: [HTTPHeader("tus-resumable", "1.0.0")])
+  }
+
   static func created(_ location: String = "/files/u1", offset: Int? = nil, _ headers: [HTTPHeader] = [])
     -> HTTPResponse
   {
@@ -345,8 +350,21 @@ enum TusFixture {
   ])
   func refusalsOfAChunk(status: Int, kind: StepFailure.Kind) throws {
     let (_, outcome) = TusFixture.run(
-      TusFixture.chunk(0, of: declared, inDeclared), try opened(), [Fixture.answer(status)])
+      TusFixture.chunk(0, of: declared, inDeclared), try opened(), [TusFixture.refusal(status)])
     #expect(outcome.failure?.kind == kind)
+  }
+
+  /// Regression (PR2): a proxy whose server is away answered 404, and the upload was begun anew with all of its bytes.
+  @Test(arguments: [404, 410]) func whatIsNotTheServersOwnWord_endsNoUpload(status: Int) throws {
+    let steps: [(UploadStep, [HTTPResponse])] = [
+      (TusFixture.chunk(0, of: declared, inDeclared), []), (TusFixture.query(one), [plain]),
+      (TusFixture.commit(["20"], session: one, size: 20), []),
+    ]
+    for (step, before) in steps {
+      let (_, outcome) = TusFixture.run(step, try opened(), before + [Fixture.answer(status)])
+      #expect(outcome.failure?.kind == .unexpectedAnswer)
+      #expect(outcome.failure?.message.contains("in the tus server's place") == true)
+    }
   }
 
   @Test func aServerThatIsBehindWhatItAcknowledged_begins_anew() throws {
@@ -368,7 +386,7 @@ enum TusFixture {
     #expect(requests[1].method == .head)
     #expect(held == .held(digests: [:], expiresAtSeconds: 784_111_777, tokens: [0: "9", 1: "18", 2: "20"]))
     for status in [403, 404, 410] {
-      let (_, gone) = TusFixture.run(TusFixture.query(one), destination, [plain, Fixture.answer(status)])
+      let (_, gone) = TusFixture.run(TusFixture.query(one), destination, [plain, TusFixture.refusal(status)])
       #expect(gone.failure?.kind == .sessionGone)
     }
     let (_, locked) = TusFixture.run(TusFixture.query(one), destination, [plain, Fixture.answer(423)])
@@ -464,7 +482,7 @@ enum TusFixture {
     #expect(outcome == .chunkStoredAs(token: "/files/p#20"))
     let (_, lost) = TusFixture.run(
       TusFixture.chunk(50, of: "rows 00", ChunkPlace(after: "/files/p#20", rowOffset: 18, rowBytes: 20), [1, 2]),
-      destination, [Fixture.answer(404)])
+      destination, [TusFixture.refusal(404)])
     #expect(lost.failure?.kind == .rowLost)
   }
 
@@ -507,7 +525,7 @@ enum TusFixture {
     let step = TusFixture.commit(["/files/a#9", "/files/b#9", "/files/c#2"], size: 20)
     let (requests, gone) = TusFixture.run(
       step, try joining(),
-      [Fixture.answer(400), TusFixture.at(9, status: 200), Fixture.answer(404), Fixture.answer(410)])
+      [Fixture.answer(400), TusFixture.at(9, status: 200), TusFixture.refusal(404), TusFixture.refusal(410)])
     let ends: [String] = requests.suffix(3).map { String($0.url.suffix(2)) }
     #expect(ends == ["/a", "/b", "/c"])
     #expect(gone == .incomplete(missing: [1, 2]))
@@ -615,7 +633,7 @@ enum TusFixture {
     _ = breakOff(gone, step, begun)
     let (requests, outcome) = TusFixture.run(
       step, gone,
-      [Fixture.answer(404), TusFixture.created("/files/m"), TusFixture.created("/files/g"), TusFixture.at(0)])
+      [TusFixture.refusal(404), TusFixture.created("/files/m"), TusFixture.created("/files/g"), TusFixture.at(0)])
     #expect(requests.map(\.method) == [.head, .post, .post, .patch])
     guard case .published(let receipt) = outcome else { return #expect(Bool(false), "\(outcome)") }
     #expect(receipt.id.hasSuffix("/files/g"))

@@ -92,7 +92,7 @@ struct ChunkProtocolAnswer {
           .unexpectedAnswer, "The server at \(endpoint.text) redirects elsewhere (\(status)). Use the new address.")
       case 401: self.failure(.unauthorized, step)
       case 403: self.failure(.forbidden, step)
-      case 404, 410: gone(step)
+      case 404, 410: notThere(step)
       case 407:
         StepFailure(.unauthorized, "A proxy on the way to \(endpoint.text) asks for a password (407).")
       case 408: self.failure(.timeout, step)
@@ -135,6 +135,19 @@ struct ChunkProtocolAnswer {
     case .querySession, .secureSession, .sendChunk, .commit, .abort:
       StepFailure(
         .sessionGone, "The upload session at \(endpoint.text) has ended; the file is sent again in a new one.")
+    }
+  }
+
+  /// Without the receiver's own word nobody knows whether the session is gone: a proxy answers like that while the receiver is
+  /// away, and the session may hold what nobody else has.
+  private func notThere(_ step: UploadStep) -> StepFailure {
+    switch step {
+    case .prewarm, .openSession, .sendWholeFile, .sendBundle: gone(step)
+    case .querySession, .secureSession, .sendChunk, .commit, .abort:
+      StepFailure(
+        .unexpectedAnswer,
+        "Something at \(endpoint.text) answered \(status) in the receiver's place; it is asked again. Check what lies between."
+      )
     }
   }
 

@@ -103,6 +103,12 @@ struct S3Answer {
     switch status {
     case 401: return StepFailure(.unauthorized, "\(said).")
     case 403: return StepFailure(.forbidden, "\(said).")
+    case 404 where root == nil, 410 where root == nil:
+      // S3 names what is missing; this is something in between.
+      return StepFailure(
+        .unexpectedAnswer,
+        "\(said), without saying what is missing; it is asked again. Check --to and what lies between.",
+        retryAfter: retryAfter)
     case 404: return StepFailure(.badRequest, "\(said): nothing answers there.")
     case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
     case 409: return StepFailure(.conflict, "\(said).", retryAfter: retryAfter)

@@ -8,8 +8,20 @@ struct TusAnswer {
   var isSuccess: Bool { (200..<300).contains(response.status) }
   /// How far the upload goes.
   var offset: UInt64? { response.header("upload-offset").flatMap { UInt64($0) } }
-  /// 403 as well: some servers do not tell what is not there from what is not ours.
-  var isGone: Bool { [403, 404, 410].contains(response.status) }
+  /// The server itself says that the upload is not there. 403 as well: some servers do not tell what is not there from what is
+  /// not ours. Whoever answers without the protocol's own header is something in between, and may answer otherwise later.
+  var isGone: Bool { saysNotThere && isOfServer }
+  private var saysNotThere: Bool { [403, 404, 410].contains(response.status) }
+  private var isOfServer: Bool { response.header("tus-resumable") != nil }
+
+  /// What went wrong with a request for an upload that was there.
+  func failureOfUpload(limitBytes: UInt64? = nil) -> StepFailure {
+    guard [404, 410].contains(response.status), !isOfServer else { return failure(limitBytes: limitBytes) }
+    return StepFailure(
+      .unexpectedAnswer,
+      "Something at \(address) answered \(response.status) in the tus server's place; it is asked again. Check what lies "
+        + "between.", retryAfter: RetryAfter.duration(of: response))
+  }
 
   /// What went wrong, for decisions and for people.
   func failure(limitBytes: UInt64? = nil) -> StepFailure {

@@ -88,7 +88,7 @@ extension TusDestination {
   ) -> NextRequest? {
     guard let look = responses.popFirst() else { return .send(headRequest(joined.upload)) }
     if answer(look).isGone { return nil }
-    guard answer(look).isSuccess else { return .ended(.refused(answer(look).failure())) }
+    guard answer(look).isSuccess else { return .ended(.refused(answer(look).failureOfUpload())) }
     if answer(look).offset == commit.sizeBytes { return published(joined.upload, [], commit, look) }
     guard let response = responses.popFirst() else { return .send(completion(of: joined)) }
     if answer(response).isSuccess { return published(joined.upload, [], commit, response) }

@@ -94,7 +94,7 @@ extension TusDestination {
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let answer = answer(response)
       if answer.isGone { return .ended(gone()) }
-      guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+      guard answer.isSuccess else { return .ended(.refused(answer.failureOfUpload())) }
       guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
       guard offset <= options.fileBytesMax else { return .ended(gone()) }
       let whole = Int(clamping: offset / UInt64(chunkBytes))
@@ -247,7 +247,7 @@ extension TusDestination {
     let answer = answer(response)
     if response.status == 409 { return .conflict(answer.failure()) }
     if answer.isGone { return .gone }
-    guard answer.isSuccess else { return .refused(answer.failure(limitBytes: features.fileBytesMax)) }
+    guard answer.isSuccess else { return .refused(answer.failureOfUpload(limitBytes: features.fileBytesMax)) }
     return answer.offset.map { .reached($0) } ?? .unsaid
   }
 
@@ -260,7 +260,7 @@ extension TusDestination {
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let look = answer(response)
       if look.isGone { return .ended(gone()) }
-      guard look.isSuccess else { return .ended(.refused(look.failure())) }
+      guard look.isSuccess else { return .ended(.refused(look.failureOfUpload())) }
       guard look.offset == commit.sizeBytes else { return .ended(gone()) }
       if lengthBytes == nil, response.header("upload-length") == nil {
         guard let declared = rest.dropFirst().first.map(answer) else {
