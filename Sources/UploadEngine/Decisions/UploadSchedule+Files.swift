@@ -34,18 +34,22 @@ extension UploadSchedule {
     if abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
-  /// The content of a settled file is about to change. True when the catalog has to be told first, because it may hold a
-  /// receipt for the present content; from now on ``catalogEntry(of:)`` no longer has one.
+  /// The content of a settled file is about to change. True when the catalog has to be told first, because what it says is of
+  /// the present content: a receipt, or why it is not delivered. From now on ``catalogEntry(of:)`` says neither.
   public mutating func contentWillChange(_ id: FileID) -> Bool {
-    if inherited[id]?.state == .complete {
+    if let state = inherited[id]?.state, state == .complete || state == .failed {
       inherited[id]?.state = .pending
       inherited[id]?.receipt = nil
       return true
     }
-    guard var file = files[id], file.receipt != nil else { return false }
+    guard var file = files[id] else { return false }
+    switch file.phase {
+    case .complete, .finishing, .interrupted, .failed, .cancelled: file.phase = .writing
+    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
+      guard file.receipt != nil else { return false }
+    }
     file.receipt = nil
     file.publishedPaths = []
-    if file.phase == .complete || file.phase == .finishing { file.phase = .writing }
     files[id] = file
     return true
   }
@@ -372,7 +376,8 @@ extension UploadSchedule {
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
     } else {
-      if let entry, entry.describes(snapshot),
+      // What an entry says of a content that has changed since is not of this one, however alike the two look.
+      if let entry, entry.state == .failed, entry.describes(snapshot),
         let known = entry.failureCode.flatMap({ Interruption($0) })
       {
         file.snapshot.interruption = snapshot.interruption ?? known

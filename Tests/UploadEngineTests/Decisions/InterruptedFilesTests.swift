@@ -77,6 +77,47 @@ import Testing
     #expect(restarted.sent.contains { $0.order.isQuery })
   }
 
+  /// Regression (SE, seed 2000001949): an interrupted file was written anew, and the machine died before the catalog had heard of
+  /// it. Where times are coarse, the old entry looked like the new content, which was then held as interrupted.
+  @Test(arguments: [true, false]) func whatTheCatalogSaysOfAnEarlierContent_isForgottenBeforeItChanges(isKnown: Bool)
+    throws
+  {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(.mountDied))
+    let entry = try #require(harness.schedule.catalogEntry(of: Self.file(nil).id))
+    var restarted = try Self.harness(catalog: [entry])
+    if isKnown { restarted.handle(Self.file(.mountDied).found) }
+    var mustRecord = false
+    restarted.apply { schedule, _ in mustRecord = schedule.contentWillChange(entry.id) }
+    #expect(mustRecord)
+    if isKnown { #expect(restarted.schedule.catalogEntry(of: entry.id)?.state == .pending) }
+    // As the catalog has it from then on.
+    var pending = entry
+    pending.state = .pending
+    var again = try Self.harness(catalog: [pending])
+    again.handle(Self.file(nil).found)
+    again.handle(.scanEnded)
+    again.succeed()
+    #expect(again.state(entry.id) == .complete)
+  }
+
+  /// Regression: the reason of a failed write stayed in the catalog of a file that was made good.
+  @Test func aFailureThatWasMadeGood_isNoneAfterARestart() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    let file = Self.file(nil)
+    harness.handle(file.opened)
+    harness.handle(.writeFailed(file.id, .changeRefused))
+    harness.handle(file.settled)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    var restarted = try Self.harness(catalog: [entry])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    restarted.succeed()
+    #expect(restarted.state(file.id) == .complete)
+  }
+
   @Test func markedFileThatWasDelivered_isDelivered() throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
