@@ -5,14 +5,18 @@ public import FileModel
 public struct TemporaryNameRule: Hashable, Sendable {
   /// Endings, compared without regard to ASCII case.
   public var suffixes: [String]
-  /// What mkstemp(3) makes of a name: rsync's `.name.XXXXXX` and GNU patch's `name.oXXXXXX`.
+  /// What mkstemp(3) and its like make: rsync's `.name.XXXXXX`, GNU patch's `name.oXXXXXX`, GLib's `name.XXXXXX`, and the whole
+  /// names of zip, perl -i and strip; and git's locks.
   public var recognisesDrawnNames: Bool
   /// Others, by the user's choice.
   public var patterns: [Glob] = []
 
-  /// The names of browsers, downloaders, editors, rsync and patch.
+  /// The names of browsers, downloaders, editors, DuckDB, git, rsync, patch, GLib, zip, perl and strip.
   public static let standard = TemporaryNameRule(
-    suffixes: [".part", ".partial", ".crdownload", ".download", ".tmp", ".temp", ".swp", ".swx", ".swpx", "~"],
+    suffixes: [
+      ".part", ".partial", ".crdownload", ".download", ".tmp", ".temp", ".swp", ".swx", ".swpx", "~", ".aria2",
+      ".aria2__temp", ".wal",
+    ],
     recognisesDrawnNames: true)
 
   /// Recognises the given endings.
@@ -24,6 +28,13 @@ public struct TemporaryNameRule: Hashable, Sendable {
   /// True when the path is temporary.
   public func matches(_ path: RelativePath) -> Bool {
     matches(path.lastComponent) || patterns.contains { $0.matches(path) }
+      || recognisesDrawnNames && Self.isLockOfGit(path)
+  }
+
+  /// git writes `index.lock` and renames it. Outside of repositories such names are those of whole files: `Cargo.lock`.
+  private static func isLockOfGit(_ path: RelativePath) -> Bool {
+    path.lastComponent.count > 5 && path.lastComponent.suffix(5).elementsEqual(".lock".utf8)
+      && path.components.dropLast().contains { $0.suffix(4).elementsEqual(".git".utf8) }
   }
 
   /// True when the name (a path's last component) is temporary, whatever the user's patterns say.
@@ -32,7 +43,8 @@ public struct TemporaryNameRule: Hashable, Sendable {
     for suffix in suffixes where lowercased.count > suffix.utf8.count {
       if lowercased.suffix(suffix.utf8.count).elementsEqual(suffix.utf8) { return true }
     }
-    return recognisesDrawnNames && Self.drawnNameEnds(Array(name)) != nil
+    guard recognisesDrawnNames else { return false }
+    return Self.drawnNameEnds(Array(name)) != nil || Self.isDrawn(Array(name))
   }
 
   /// The name that a file with a temporary one will probably get; nil when it is not temporary, or only by a pattern.
@@ -42,6 +54,7 @@ public struct TemporaryNameRule: Hashable, Sendable {
     if recognisesDrawnNames, let ends = Self.drawnNameEnds(bytes) {
       return Array(bytes.dropFirst(ends.first).dropLast(ends.last))
     }
+    if recognisesDrawnNames, Self.isDrawn(bytes) { return nil }
     let lowercased = bytes.map { $0 >= 0x41 && $0 <= 0x5a ? $0 | 0x20 : $0 }
     let suffix = suffixes.filter { lowercased.suffix($0.utf8.count).elementsEqual($0.utf8) }.map(\.utf8.count).max()
     return Array(bytes.dropLast(suffix ?? 0))
@@ -57,7 +70,27 @@ public struct TemporaryNameRule: Hashable, Sendable {
     guard name.count > 8, let kinds = kindCount(name.suffix(6)) else { return nil }
     let before = name.dropLast(6)
     if kinds >= 2, name.first == UInt8(ascii: "."), before.last == UInt8(ascii: ".") { return (1, 7) }
+    if before.last == UInt8(ascii: "."), isDrawnOfCapitals(name.suffix(6)) { return (0, 7) }
     return kinds == 3 && before.suffix(2).elementsEqual(".o".utf8) ? (0, 8) : nil
+  }
+
+  /// `NAME.XXXXXX` with capitals and digits is GLib's. Cameras number their files with letters in front of digits, as in
+  /// `roll.TAKE01`: only where a letter comes behind a digit does it count, which is so in 3 of 4.
+  private static func isDrawnOfCapitals(_ bytes: ArraySlice<UInt8>) -> Bool {
+    let isCapital = { (byte: UInt8) in (0x41...0x5a).contains(byte) }
+    let isDigit = { (byte: UInt8) in (0x30...0x39).contains(byte) }
+    guard bytes.allSatisfy({ isCapital($0) || isDigit($0) }) else { return false }
+    return zip(bytes, bytes.dropFirst()).contains { isDigit($0) && isCapital($1) }
+  }
+
+  /// The whole names of zip (`ziXXXXXX`), perl -i (`XXXXXXXX`, of which two letters stay) and strip (`stXXXXXX`). `st000001` and
+  /// `stations` are others': a capital is among the six, and something else.
+  private static func isDrawn(_ name: [UInt8]) -> Bool {
+    guard name.count == 8, ["zi", "XX", "st"].contains(where: { name.prefix(2).elementsEqual($0.utf8) }) else {
+      return false
+    }
+    let drawn = name.suffix(6)
+    return (kindCount(drawn) ?? 0) >= 2 && drawn.contains { (0x41...0x5a).contains($0) }
   }
 
   /// How many of lower-case letters, capitals and digits there are among bytes that are nothing else.

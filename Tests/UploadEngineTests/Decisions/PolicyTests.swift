@@ -63,23 +63,35 @@ import Testing
 @Suite struct TemporaryNameRuleTests {
   @Test(arguments: [
     "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".notes.swpx",
-    ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9",
+    ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9", "film.mkv.aria2", "film.aria2__temp", "table.duckdb.wal", "ziAb3dEf",
+    "XXq9Zr1a", "stPk3mno", "settings.json.A1B2C3", "notes.7XK2PQ",
   ])
   func recognised(_ name: String) { #expect(TemporaryNameRule.standard.matches(Array(name.utf8))) }
 
   @Test(arguments: [
     "a.mov", ".hidden", ".bashrc.backup", ".x.config", "part", ".part", "~", "a.parts", ".scan.mov.Ab3dE", ".Ab3dEf",
     "", "a.object1", "a.oldFile", "a.oTwenty", "a.o123456", "x.iPhone7", ".oAb3dE9", "a.oAb3dE9f",
+    "zipper01", "stations", "st000001", "XX000001", "ziAb3dEf.mov", "zi", "roll.TAKE01", "roll.IMG001", "log.202401",
+    "a.BACKUP", "Cargo.lock", "film.a1b2c3",
   ])
   func final(_ name: String) { #expect(!TemporaryNameRule.standard.matches(Array(name.utf8))) }
 
   @Test(
     arguments: [
       ("a.part", "a"), (".scan.mov.Ab3dEf", "scan.mov"), ("a.c.oAb3dE9", "a.c"), ("a.mov", nil),
+      ("settings.json.A1B2C3", "settings.json"), ("film.mkv.aria2", "film.mkv"), ("ziAb3dEf", nil),
     ] as [(String, String?)])
   func finalName(_ name: String, _ final: String?) {
     let found = TemporaryNameRule.standard.finalName(of: Array(name.utf8))
     #expect(found.map { String(decoding: $0, as: UTF8.self) } == final)
+  }
+
+  /// Regression (FS6): what programs write for a moment was published.
+  @Test(.promises("S62b"), arguments: ["work/.git/index.lock", "a.git/refs/heads/main.lock"])
+  func locksOfGit_areTemporary_whereRepositoriesAre(path: String) {
+    #expect(TemporaryNameRule.standard.matches(RelativePath(path)))
+    #expect(!TemporaryNameRule.standard.matches(RelativePath("work/Cargo.lock")))
+    #expect(!TemporaryNameRule.standard.matches(RelativePath("work/.git/.lock")))
   }
 
   @Test(.promises("S62b")) func patternsOfTheUser_areTemporaryByPathAndName() throws {
