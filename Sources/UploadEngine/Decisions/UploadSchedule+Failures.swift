@@ -57,6 +57,9 @@ extension UploadSchedule {
     files[id] = file
   }
 
+  /// The failure's code where a file of the spool cannot be read.
+  static let unreadableCode = "spool-unreadable"
+
   /// The file waits for a moment; the others go on. After too many failures in a row the server is asked what it really
   /// holds.
   mutating func pauseFile(
@@ -64,6 +67,7 @@ extension UploadSchedule {
     for wanted: Duration? = nil, at now: Moment
   ) {
     guard var file = files[id] else { return }
+    let wasUnreadable = file.lastFailure?.code == Self.unreadableCode
     file.lastFailure = failure
     guard !file.isWaiting else {
       // Twelve requests that break together are one failure, not twelve steps up the ladder of delays.
@@ -90,7 +94,9 @@ extension UploadSchedule {
       deadlines.insert(.file(id), at: until)
     }
     files[id] = file
-    if isFirst, wanted == nil { actions.append(.report(.retrying(id, file.path, failure))) }
+    // A file that is removed or renamed just as it is sent cannot be read for a moment: that is no trouble unless it lasts.
+    let isSaid = isFirst && failure.code != Self.unreadableCode || wasUnreadable && file.attempts == 2
+    if isSaid, wanted == nil { actions.append(.report(.retrying(id, file.path, failure))) }
     actions.append(.showStatus(id))
   }
 }
