@@ -11,6 +11,10 @@ public struct FileSnapshot: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits (07777).
   public var mode: UInt32
+  /// The owner.
+  public var user: UInt32
+  /// The owning group.
+  public var group: UInt32
   /// The spool file's inode number; the key by which a restarted daemon finds the file again.
   public var inode: UInt64
   /// Every name that the file has below the root, oldest first; empty once it is unlinked.
@@ -28,8 +32,10 @@ public struct FileSnapshot: Hashable, Sendable {
   public init(
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
     names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil,
-    isPartlyReleased: Bool = false
+    isPartlyReleased: Bool = false, user: UInt32 = 0, group: UInt32 = 0
   ) {
+    self.user = user
+    self.group = group
     self.id = id
     self.epoch = epoch
     self.sizeBytes = sizeBytes

@@ -22,6 +22,31 @@ public struct VirtualEntry: Hashable, Sendable {
   }
 }
 
+/// What something of the virtual tree is about: who may reach that may see it.
+public enum VirtualSubject: Hashable, Sendable {
+  /// A captured file. `last` is who could reach it when it was last there.
+  case file(FileID, last: FileOwnership?)
+  /// A folder of captures; the root for the mount as a whole.
+  case folder(RelativePath)
+}
+
+/// Whose a file is, and what its mode lets others do.
+public struct FileOwnership: Hashable, Sendable {
+  /// The user.
+  public var user: UInt32
+  /// The group.
+  public var group: UInt32
+  /// Permission bits (07777).
+  public var mode: UInt32
+
+  /// Collects them.
+  public init(user: UInt32, group: UInt32, mode: UInt32) {
+    self.user = user
+    self.group = group
+    self.mode = mode
+  }
+}
+
 /// The files that the mount shows and nobody wrote: `status/…` and `.uploadfs/…`.
 ///
 /// Called on filesystem threads: answers come from memory, at once. Paths are relative to the mount's root and start
@@ -29,6 +54,8 @@ public struct VirtualEntry: Hashable, Sendable {
 public protocol VirtualTree: Sendable {
   /// Names in the mount's root that belong to this tree; captures cannot take them.
   var topLevelNames: [[UInt8]] { get }
+  /// What the path is about; nil for what is about nothing that anybody could hide.
+  func subject(of path: RelativePath) -> VirtualSubject?
   /// What stands at the path; nil when nothing does.
   func node(at path: RelativePath) -> VirtualNode?
   /// The entries of a directory in a stable order; empty for anything else.

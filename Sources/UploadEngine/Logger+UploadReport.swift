@@ -6,7 +6,7 @@ extension Logger {
   func log(_ report: UploadReport) {
     switch report {
     case .delivered(_, let path, let receipt):
-      info("delivered", metadata: ["path": "\(path.displayText)", "receipt": "\(receipt.id)"])
+      info("delivered", metadata: ["path": "\(path.displayText)", "receipt": "\(ShownAddress.of(receipt.id))"])
     case .retrying(_, let path, let failure):
       warning(
         "waiting to try again",

@@ -43,6 +43,9 @@ struct MountView {
     do {
       return try WholeFile.read("\(mountPoint)/status/\(relative).json", bytesMax: 1 << 20)
     } catch {
+      if error.code == EACCES {
+        throw ToolFailure(.notAMount, "the status of \(Readable.line(name)) is for those who may read the file itself")
+      }
       guard error.code == ENOENT || error.code == ENOTDIR else { throw unreachable(error.code) }
       throw ToolFailure(.usage, "there is no file \(Readable.line(name)) in \(mountPoint)")
     }

@@ -142,3 +142,44 @@ def test_a_mount_that_is_refused_leaves_nothing_behind(new_mount, receiver):
     mount.spool = right
     mount.start()
     assert mounts_below(mount.root)
+
+
+@needs("root")
+@pytest.mark.promises("SE5a", "SE5b")
+def test_a_capture_that_another_user_cannot_read_tells_them_nothing(new_mount, receiver, folder):
+    """Regression (PR8): with allow_other the status showed every user the names, sizes and digests that modes hide."""
+    folder.chmod(0o755)
+    mount = new_mount(receiver, "--allow-other", start=False)
+    mount.folder.chmod(0o755)
+    mount.start()
+    mount.root.chmod(0o777)
+    alice, bob = 1111, 2222
+
+    def write():
+        os.umask(0)
+        os.mkdir(mount.root / "private", 0o700)
+        for name, mode in (("private/a.mov", 0o644), ("secret.mov", 0o600), ("shared.mov", 0o644)):
+            os.close(os.open(mount.root / name, os.O_WRONLY | os.O_CREAT, mode))
+
+    def read(user, name):
+        def body():
+            with open(mount.root / "status" / f"{name}.json", "rb") as file:
+                return bool(file.read())
+        return as_user(user, user, body)
+
+    as_user(alice, alice, write)
+    mount.wait_all()
+    names = "private/a.mov", "secret.mov", "shared.mov"
+    assert all(read(alice, name) for name in names) and read(bob, "shared.mov")
+    for name in names[:2]:
+        with pytest.raises(PermissionError):
+            read(bob, name)
+    with pytest.raises(PermissionError):
+        as_user(bob, bob, lambda: os.listdir(mount.root / "status/private"))
+    # It stays so for one that is gone.
+    as_user(alice, alice, lambda: os.unlink(mount.root / "secret.mov"))
+    assert read(alice, "secret.mov")
+    with pytest.raises(PermissionError):
+        read(bob, "secret.mov")
+    as_user(alice, alice, lambda: os.chmod(mount.root / "private", 0o755))
+    assert read(bob, "private/a.mov")

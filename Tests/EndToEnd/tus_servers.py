@@ -2,6 +2,7 @@
 what a front needs to speak TLS 1.3 for them."""
 
 import http.client
+import hashlib
 import json
 import pathlib
 import sys
@@ -55,6 +56,13 @@ class TusServer(Server):
         """The name of each upload that was completed; that of one that was sent twice is there twice."""
         path = self.folder / "completions"
         return path.read_text().split("\n")[:-1] if path.is_file() else []
+
+    def upload(self, receipt):
+        """The file that the server has of the upload whose address a receipt names by its digest."""
+        digests = {
+            "sha256:" + hashlib.sha256(f"/files/{path.name}".encode()).hexdigest(): path
+            for path in (self.folder / "uploads").glob("*")}
+        return digests[receipt["id"]]
 
     def uploads(self):
         """The bytes of all uploads there are, finished or not: name in the server's folder → size."""

@@ -10,6 +10,8 @@ package final class SettableTree: VirtualTree {
 
   /// A file that comes and goes.
   package let hasGuest = Atomic<Bool>(false)
+  /// What paths are about.
+  package let subjects = Mutex<[String: VirtualSubject]>([:])
   /// What becomes of the text once its bytes have been given out.
   private let next = Mutex<String?>(nil)
 
@@ -46,6 +48,8 @@ package final class SettableTree: VirtualTree {
   }
 
   package var topLevelNames: [[UInt8]] { [Array("status".utf8), Array(".uploadfs".utf8)] }
+
+  package func subject(of path: RelativePath) -> VirtualSubject? { subjects.withLock { $0[path.displayText] } }
 
   package func node(at path: RelativePath) -> VirtualNode? {
     switch path.displayText {

@@ -165,6 +165,45 @@ struct NamesAndBytesTests {
     mounted.filesystem.release(handle)
   }
 
+  private func shown(_ path: String, in mounted: Mounted) throws -> stat {
+    try mounted.filesystem.attributes(of: mounted.node(path), handle: nil)
+  }
+
+  /// Regression (PR8): with allow_other everybody could read the status of every capture.
+  @Test(.promises("SE5a", "SE5b")) func theStatusOfACaptureIsForThoseWhoCanReadIt() throws {
+    let mounted = try Mounted()
+    mounted.filesystem.release(try mounted.create("a", mode: 0o640))
+    try mounted.makeDirectory("d")
+    let id = try #require(try mounted.candidate("a"))
+    let last = FileOwnership(user: 77, group: 78, mode: 0o4040)
+    mounted.tree.subjects.withLock {
+      $0 = [
+        "status/file.json": .file(id, last: last), "status": .folder(RelativePath("d")), ".uploadfs": .folder(.root),
+      ]
+    }
+    let status = try shown("status/file.json", in: mounted)
+    let snapshot = try #require(mounted.filesystem.snapshot(of: id))
+    #expect(snapshot.user == geteuid() && snapshot.group == getegid() && snapshot.mode == 0o640)
+    #expect(status.st_mode == S_IFREG | 0o440 && status.st_uid == geteuid() && status.st_gid == getegid())
+    var changes = AttributeChanges()
+    changes.mode = 0o004
+    _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: nil)
+    #expect(try shown("status/file.json", in: mounted).st_mode == S_IFREG | 0o404, "its owner can always read it")
+    #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o500)
+    #expect(try shown(".uploadfs", in: mounted).st_mode == S_IFDIR | 0o500)
+    changes.mode = 0o3711
+    _ = try mounted.filesystem.setAttributes(of: mounted.node("d"), changes, handle: nil)
+    #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o511)
+    try mounted.filesystem.unlink(mounted.entry("a"))
+    try mounted.filesystem.removeDirectory(mounted.entry("d"))
+    let gone = try shown("status/file.json", in: mounted)
+    #expect(gone.st_uid == 77 && gone.st_gid == 78 && gone.st_mode == S_IFREG | 0o440)
+    mounted.tree.subjects.withLock { $0["status/file.json"] = .file(id, last: nil) }
+    let unknown = try shown("status/file.json", in: mounted)
+    #expect(unknown.st_uid == geteuid() && unknown.st_mode == S_IFREG | 0o400)
+    #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o511)
+  }
+
   @Test func aSpoolEntryWithAReservedNameStaysHidden() throws {
     let mounted = try Mounted()
     #expect(mkdir(mounted.captures + "/status", 0o700) == 0)

@@ -184,3 +184,11 @@ struct FileUpload: Sendable {
     }
   }
 }
+
+extension FileUpload {
+  /// Whose it is, or was; nil where nobody knows any more.
+  var ownership: FileOwnership? {
+    guard snapshot.mode != 0 || snapshot.user != 0 || snapshot.group != 0 else { return nil }
+    return FileOwnership(user: snapshot.user, group: snapshot.group, mode: snapshot.mode)
+  }
+}

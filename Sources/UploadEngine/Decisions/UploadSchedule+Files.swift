@@ -232,6 +232,8 @@ extension UploadSchedule {
     guard var file = files[snapshot.id] else { return }
     file.snapshot.modifiedNanoseconds = snapshot.modifiedNanoseconds
     file.snapshot.mode = snapshot.mode
+    file.snapshot.user = snapshot.user
+    file.snapshot.group = snapshot.group
     files[snapshot.id] = file
     // The catalog recognises an unchanged file by its time after a restart.
     if file.phase == .complete || file.phase == .finishing { actions.append(.record(snapshot.id)) }
@@ -251,6 +253,7 @@ extension UploadSchedule {
     files[id] = file
     actions.append(.forget(id))
     actions.append(.removeResume(id))
+    actions.append(.showNames(id))
     actions.append(.showStatus(id))
     remember(id)
   }
@@ -327,6 +330,7 @@ extension UploadSchedule {
     files[id] = file
     actions.append(.record(id))
     actions.append(.forgetNames(id))
+    actions.append(.showNames(id))
     actions.append(.showStatus(id))
     remember(id)
   }

@@ -27,6 +27,7 @@ extension UploadSchedule {
     status.completedAtMilliseconds = file.completedAt
     status.receipt = file.phase == .finishing ? nil : file.receipt
     status.isLocal = file.isLocal
+    status.ownership = file.ownership
     return status
   }
 

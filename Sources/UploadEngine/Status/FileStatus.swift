@@ -122,6 +122,8 @@ public struct FileStatus: Hashable, Sendable {
   public var receipt: Receipt?
   /// False once the local copy was evicted.
   public var isLocal: Bool
+  /// Whose it is, or was when it was last there; nil for a file of an earlier run that is gone.
+  public var ownership: FileOwnership?
   /// Where the mount has several destinations: those that the file goes to.
   public var destinations: [DestinationStatus] = []
 

@@ -22,7 +22,7 @@ public enum StatusDocument {
       json.field("last_error", failure: status.lastFailure)
       json.field("next_attempt_at", millisecondsSince1970: status.nextAttemptMilliseconds)
       json.field("resume") {
-        $0.field("session", status.sessionID)
+        $0.field("session", status.sessionID.map(ShownAddress.of))
         $0.field("checkpoint_chunks", status.checkpointChunks)
       }
       json.field("integrity") {
@@ -116,7 +116,7 @@ extension JSONWriter {
   mutating func field(_ key: StaticString, receipt: Receipt?) {
     guard let receipt else { return nullField(key) }
     field(key) {
-      $0.field("id", receipt.id)
+      $0.field("id", ShownAddress.of(receipt.id))
       $0.field("name", receipt.name)
       $0.field("size", receipt.sizeBytes)
       $0.field("merkle_root", receipt.merkleRoot)

@@ -40,19 +40,34 @@ struct StatusIndex {
   private let root = Directory()
   private var pathsByFile: [FileID: [RelativePath]] = [:]
   private var ownersByStem: [ArraySlice<UInt8>: StemOwners] = [:]
+  /// Files that are there no more.
+  private var former: Set<FileID> = []
+  /// Likewise of those that are shown and gone; they give way to a file that is there.
+  private var formerByStem: [ArraySlice<UInt8>: [FileID: Int]] = [:]
 
   /// Files that are known.
   var count: Int { pathsByFile.count }
 
   func contains(_ id: FileID) -> Bool { pathsByFile[id] != nil }
 
-  /// States all names of a file, or its former ones; with none it is removed.
-  mutating func update(_ id: FileID, _ paths: [RelativePath], areFormer: Bool = false) {
+  /// States all names of a file, or its former ones; with none it is removed. A file that is gone stays shown under all names
+  /// that it had.
+  mutating func update(_ id: FileID, _ newPaths: [RelativePath], areFormer: Bool = false) {
     let old = pathsByFile[id] ?? []
+    let paths = areFormer && !old.isEmpty && !newPaths.isEmpty ? old : newPaths
+    if former.contains(id) != areFormer { setFormer(id, areFormer, shownAs: old) }
     guard old != paths else { return }
     for path in old where !paths.contains(path) { removeName(path, of: id) }
     for path in paths where !old.contains(path) { addName(path, of: id, isFormer: areFormer) }
     pathsByFile[id] = paths.isEmpty ? nil : paths
+    if paths.isEmpty { former.remove(id) }
+  }
+
+  private mutating func setFormer(_ id: FileID, _ isFormer: Bool, shownAs paths: [RelativePath]) {
+    let shown = paths.filter { isShown($0, id) }
+    for path in shown { removeStem(of: path, id) }
+    if isFormer { former.insert(id) } else { former.remove(id) }
+    for path in shown { addStem(of: path, id) }
   }
 
   // MARK: - Looking up
@@ -113,11 +128,20 @@ struct StatusIndex {
   }
 
   private func shortForm(_ name: ArraySlice<UInt8>) -> Found? {
-    guard let stem = Self.strippingSuffix(name), case .one(let id, _) = ownersByStem[stem],
+    guard let stem = Self.strippingSuffix(name), let id = owner(of: stem),
       let path = pathsByFile[id]?.first(where: { Self.stem(of: $0) == stem && isShown($0, id) }),
       let directory = directory(path.parent), let document = Self.documentName(of: path.lastComponent, in: directory)
     else { return nil }
     return .link(target: path.parent.appending(document).bytes, id)
+  }
+
+  /// The file that is there with a stem, or else the one that was made last; nil where several are there.
+  private func owner(of stem: ArraySlice<UInt8>) -> FileID? {
+    switch ownersByStem[stem] {
+    case .one(let id, _): id
+    case .many: nil
+    case nil: formerByStem[stem]?.keys.max()
+    }
   }
 
   private func isShown(_ path: RelativePath, _ id: FileID) -> Bool {
@@ -206,6 +230,10 @@ struct StatusIndex {
 
   private mutating func addStem(of path: RelativePath, _ id: FileID) {
     let stem = Array(Self.stem(of: path))[...]
+    guard !former.contains(id) else {
+      formerByStem[stem, default: [:]][id, default: 0] += 1
+      return
+    }
     switch ownersByStem[stem] {
     case nil: ownersByStem[stem] = .one(id, count: 1)
     case .one(id, let count): ownersByStem[stem] = .one(id, count: count + 1)
@@ -220,6 +248,12 @@ struct StatusIndex {
 
   private mutating func removeStem(of path: RelativePath, _ id: FileID) {
     let stem = Array(Self.stem(of: path))[...]
+    guard !former.contains(id) else {
+      let count = formerByStem[stem]?[id] ?? 0
+      formerByStem[stem]?[id] = count > 1 ? count - 1 : nil
+      if formerByStem[stem]?.isEmpty == true { formerByStem[stem] = nil }
+      return
+    }
     switch ownersByStem[stem] {
     case .one(id, let count): ownersByStem[stem] = count > 1 ? .one(id, count: count - 1) : nil
     case .many(var counts):

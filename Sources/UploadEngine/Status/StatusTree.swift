@@ -140,6 +140,17 @@ public final class StatusTree: VirtualTree {
   /// `status` and `.uploadfs`.
   public var topLevelNames: [[UInt8]] { [Array(Self.statusName), Array(Self.controlName)] }
 
+  /// What a document, or a folder of documents, is about. Short forms lead to documents, which are asked then.
+  public func subject(of path: RelativePath) -> VirtualSubject? {
+    switch place(of: path) {
+    case .document(let id): .file(id, last: source.status(of: id)?.ownership)
+    case .directory where path.components.first == Self.statusName:
+      .folder(RelativePath(bytes: Array(path.components.dropFirst().joined(separator: [UInt8(ascii: "/")]))))
+    case .directory, .control: .folder(.root)
+    case .link, nil: nil
+    }
+  }
+
   /// What stands at a path, with the true size of a document.
   public func node(at path: RelativePath) -> VirtualNode? {
     switch place(of: path) {

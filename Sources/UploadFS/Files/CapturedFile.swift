@@ -58,6 +58,8 @@ final class CapturedFile: Sendable {
     var sizeBytes: UInt64 = 0
     var modifiedNanoseconds: Int64 = 0
     var mode: UInt32 = 0
+    var user: UInt32 = 0
+    var group: UInt32 = 0
   }
 
   init(id: FileID, node: NodeID, key: SpoolKey, isNew: Bool) {
@@ -88,5 +90,7 @@ extension CapturedFile.KnownAttributes {
       seconds.overflow
       ? (status.st_mtim.tv_sec < 0 ? .min : .max) : seconds.partialValue &+ Int64(status.st_mtim.tv_nsec)
     mode = status.st_mode & 0o7777
+    user = status.st_uid
+    group = status.st_gid
   }
 }

@@ -98,7 +98,7 @@ extension Filesystem {
       names: nodes.withLock { $0.table.paths(of: file.node) },
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
       mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption,
-      isPartlyReleased: state.released != nil)
+      isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group)
   }
 
   private func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {

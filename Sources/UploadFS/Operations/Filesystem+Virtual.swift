@@ -103,6 +103,31 @@ extension Filesystem {
     return virtualTree.contents(of: path).map { VirtualHandle.Snapshot(bytes: $0, version: version) }
   }
 
+  /// Who may see something of the virtual tree: who may reach what it is about. The kernel checks it, as for captures. Nil for what
+  /// is about nothing that could be hidden.
+  private func access(to path: RelativePath) -> FileOwnership? {
+    guard let subject = virtualTree.subject(of: path) else { return nil }
+    let daemonOnly = FileOwnership(user: geteuid(), group: getegid(), mode: 0o500)
+    return namespaceLock.shared {
+      switch subject {
+      case .file(let id, let last):
+        guard let file = file(of: id), let status = try? statusInSpool(of: file.node) else {
+          return last.map { FileOwnership(user: $0.user, group: $0.group, mode: $0.mode | 0o400) } ?? daemonOnly
+        }
+        return FileOwnership(status)
+      case .folder(let folder):
+        let names = folder.components.map { EntryName(bytes: Array($0)) }
+        guard let place = try? SpoolLocation(root: root.number, components: names), let status = try? place.status(),
+          status.kind == .directory
+        else {
+          // Of a folder that is gone names can be asked for, and not be listed.
+          return FileOwnership(user: daemonOnly.user, group: daemonOnly.group, mode: 0o511)
+        }
+        return FileOwnership(status)
+      }
+    }
+  }
+
   private static func mode(of node: VirtualNode) -> mode_t {
     switch node {
     case .directory: S_IFDIR | 0o555
@@ -116,8 +141,10 @@ extension Filesystem {
     status.st_ino = UInt(VirtualNodeTable.inodeNumber(of: path))
     status.st_mode = Self.mode(of: node)
     status.st_nlink = node == .directory ? 2 : 1
-    status.st_uid = geteuid()
-    status.st_gid = getegid()
+    let access = access(to: path)
+    status.st_uid = access?.user ?? geteuid()
+    status.st_gid = access?.group ?? getegid()
+    if let access { status.st_mode &= S_IFMT | access.mode }
     status.st_blksize = 4096
     switch node {
     case .directory: break
@@ -130,5 +157,12 @@ extension Filesystem {
     status.st_mtim = changedAt
     status.st_ctim = changedAt
     return status
+  }
+}
+
+extension FileOwnership {
+  /// Its owner can always change the mode, and so may always read.
+  fileprivate init(_ status: stat) {
+    self.init(user: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777 | 0o400)
   }
 }

@@ -1,5 +1,6 @@
 import FileModel
 import Foundation
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -35,6 +36,23 @@ import Testing
       chainTip: String(repeating: "ff", count: 32), publishedAtMilliseconds: 1_700_000_000_500)
     status.isLocal = false
     return status
+  }
+
+  /// Regression (PR8): an upload's address is all that one needs to read it, or to take it away.
+  @Test(.promises("SE6")) func anAddressIsShownAsADigest() {
+    let path = "/files/24e533e02ec3bc40c387f1a0e460e216"
+    let digest = ShownAddress.of(path)
+    #expect(digest.hasPrefix("sha256:") && digest.count == 71)
+    #expect(
+      ShownAddress.of("https://upload.example:8443" + path) == digest
+        && ShownAddress.of("http://other" + path) == digest)
+    #expect(ShownAddress.of("one 4096/99 " + path) != digest && !ShownAddress.of("one 4096 " + path).contains("files"))
+    for id in ["r-1", "rows 0a0b", "24e533e0", ""] { #expect(ShownAddress.of(id) == id) }
+    var status = complete()
+    status.sessionID = "one 4096 " + path
+    status.receipt?.id = "https://upload.example" + path
+    let text = String(decoding: StatusDocument.render(status), as: UTF8.self)
+    #expect(!text.contains("24e533e02ec3") && text.contains(digest))
   }
 
   private func failed() -> FileStatus {

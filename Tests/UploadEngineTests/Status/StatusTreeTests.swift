@@ -1,4 +1,5 @@
 import FileModel
+import Promises
 import Synchronization
 import Testing
 
@@ -168,6 +169,48 @@ import Testing
     add(2, "day 2/scan43.wav")
     #expect(node("status/scan42.json") == nil)
     #expect(node("status/scan43.json") == link("day 2/scan43.wav.json"))
+  }
+
+  /// Regression (PR10): a file that was removed or evicted kept its stem, so that the short form was gone.
+  @Test func theShortFormMeansTheFileThatIsThere_elseTheLatest() throws {
+    func gone(_ number: UInt64, _ path: String) {
+      tree.update(id: id(number), paths: [RelativePath(path)], areFormer: true)
+    }
+    add(1, "scan42.mov")
+    gone(1, "scan42.mov")
+    #expect(node("status/scan42.json") == link("scan42.mov.json"), "it is the only one")
+    add(2, "scan42.wav")
+    #expect(node("status/scan42.json") == link("scan42.wav.json"))
+    add(3, "old/scan42.mov")
+    #expect(node("status/scan42.json") == nil, "two are there")
+    gone(3, "old/scan42.mov")
+    #expect(node("status/scan42.json") == link("scan42.wav.json"))
+    gone(2, "scan42.wav")
+    #expect(node("status/scan42.json") == link("old/scan42.mov.json"), "the one that was made last")
+    tree.remove(id: id(3))
+    #expect(node("status/scan42.json") == link("scan42.wav.json"))
+    add(2, "scan42.wav")
+    tree.remove(id: id(1))
+    gone(2, "scan42.wav")
+    tree.remove(id: id(2))
+    #expect(node("status/scan42.json") == nil)
+    add(4, "a.mov", "b.mov")
+    gone(4, "a.mov")
+    #expect(node("status/a.json") != nil && node("status/b.json") != nil, "both documents stay")
+  }
+
+  /// Regression (PR8).
+  @Test(.promises("SE5a")) func everythingIsAboutACaptureOrAFolderOfCaptures() throws {
+    add(1, "d/e/a.mov")
+    func subject(_ path: String) -> VirtualSubject? { tree.subject(of: RelativePath(path)) }
+    #expect(subject("status") == .folder(.root) && subject(".uploadfs") == .folder(.root))
+    #expect(subject("status/d") == .folder(RelativePath("d")) && subject("status/d/e") == .folder(RelativePath("d/e")))
+    #expect(
+      subject("status/d/e/a.mov.json") == .file(id(1), last: nil) && subject(".uploadfs/metrics") == .folder(.root))
+    #expect(subject("status/a.json") == nil && subject("status/none") == nil)
+    let owned = FileOwnership(user: 5, group: 6, mode: 0o640)
+    source.set(id(1), path: RelativePath("d/e/a.mov"), ownership: owned)
+    #expect(subject("status/d/e/a.mov.json") == .file(id(1), last: owned))
   }
 
   @Test func aFullDocumentComesBeforeAShortForm() throws {
@@ -343,8 +386,11 @@ import Testing
 private final class FakeSource: StatusSource {
   private let statuses = Mutex<[FileID: FileStatus]>([:])
 
-  func set(_ id: FileID, path: RelativePath) {
-    statuses.withLock { $0[id] = FileStatus(id: id, path: path, publishedName: "n", state: .queued) }
+  func set(_ id: FileID, path: RelativePath, ownership: FileOwnership? = nil) {
+    statuses.withLock {
+      $0[id] = FileStatus(id: id, path: path, publishedName: "n", state: .queued)
+      $0[id]?.ownership = ownership
+    }
   }
 
   func change(_ id: FileID, _ change: @Sendable (inout FileStatus) -> Void) {
