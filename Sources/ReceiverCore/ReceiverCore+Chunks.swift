@@ -9,6 +9,10 @@ extension ReceiverCore {
       return refuse(request, gone(head.session, of: head.credential))
     }
     guard !park(.beginChunk(request, head), request, session) else { return }
+    if case .publishing(let pending, let receipt) = session.phase, pending.isRenamed {
+      refuse(request, StoreFailure.unsynced("").refusal)
+      return publishOn(head.session, pending, receipt, since: request)
+    }
     if let refusal = chunkRefusal(head, session) { return refuse(request, refusal) }
     stages[request] = .chunk(head)
     sessions[head.session]?.inFlightCount += 1

@@ -22,8 +22,10 @@ extension ReceiverCore {
       } else {
         join(request, id, facts, pending) { .committing($0) }
       }
-    case .publishing(let pending, let receipt) where pending.isRenamed && pending.isSame(as: facts):
-      publishOn(request, id, pending, receipt)
+    case .publishing(let pending, let receipt) where pending.isRenamed:
+      let isSame = pending.isSame(as: facts)
+      if !isSame { refuse(request, StoreFailure.unsynced("").refusal) }
+      publishOn(id, pending, receipt, since: request, for: isSame ? [request] : [])
     case .publishing(let pending, let receipt): join(request, id, facts, pending) { .publishing($0, receipt) }
     case .published(let receipt):
       guard receipt.answers(facts) else {
@@ -44,12 +46,15 @@ extension ReceiverCore {
     evaluateCommit(id)
   }
 
-  /// The store goes on with a publication that the disk has interrupted after the rename.
-  private mutating func publishOn(
-    _ request: RequestID, _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts
+  /// The store goes on with a publication that the disk has interrupted after the rename. A client whose file has changed
+  /// meanwhile sets it going as well: it learns only from its end that the session is over.
+  mutating func publishOn(
+    _ id: SessionID, _ pending: UploadSession.PendingCommit, _ receipt: ReceiptFacts, since request: RequestID,
+    for waiters: [RequestID] = []
   ) {
     var pending = pending
-    pending.waiters = [request]
+    pending.waiters = waiters
+    pending.resumedBy = request
     pending.isRenamed = false
     startPublication(id, pending, receipt)
   }

@@ -105,7 +105,7 @@ extension ReceiverCore {
 
 extension UploadSession.PendingCommit {
   /// Whoever asks again asks later.
-  var latestRequest: RequestID { waiters.max { $0.value < $1.value } ?? RequestID(0) }
+  var latestRequest: RequestID { waiters.max { $0.value < $1.value } ?? resumedBy }
 }
 
 extension CoreEvent {

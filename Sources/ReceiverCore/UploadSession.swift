@@ -44,6 +44,8 @@ struct UploadSession: Sendable {
     var mismatched: UInt64?
     /// The store has given the file its name and could not bring that to the disk.
     var isRenamed = false
+    /// The request that set it going again after that.
+    var resumedBy = RequestID(0)
     /// What did not match then.
     var verdict = CommitVerdict.match
 

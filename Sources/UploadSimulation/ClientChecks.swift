@@ -40,9 +40,15 @@ final class ClientChecks {
     takesLZ4 = false
   }
 
-  func buffers(_ count: Int) {
-    let limit = min(world.scenario.limits.buffers, budget.buffers) + world.scenario.limits.smallBuffers
-    if count > limit { world.fail(.buffers, "\(count) buffers are in use, \(limit) are allowed") }
+  /// One more buffer is taken, and so many of its kind are in use now, also those into which is being read.
+  ///
+  /// Large ones that were in use when the budget fell stay until their requests are over: only no other may be added.
+  func bufferIsTaken(isSmall: Bool, inUse count: Int) {
+    let limits = world.scenario.limits
+    let limit = isSmall ? limits.smallBuffers : min(limits.buffers, budget.buffers)
+    if count > limit {
+      world.fail(.buffers, "\(count) \(isSmall ? "small" : "large") buffers are in use, \(limit) are allowed")
+    }
   }
 
   func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {

@@ -138,3 +138,8 @@ public struct Scenario: Hashable, Sendable {
     change(&self)
   }
 }
+
+extension Scenario: CustomStringConvertible {
+  /// Its name: what a failed test is to show of it.
+  public var description: String { name }
+}

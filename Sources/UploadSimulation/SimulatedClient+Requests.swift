@@ -10,7 +10,9 @@ import UploadEngine
 extension SimulatedClient {
   func read(_ order: ReadOrder) {
     reads.insert(order.id)
-    checks.buffers(buffers.count + reads.count)
+    if order.isSmall { smallReads.insert(order.id) }
+    let inUse = order.isSmall ? smallReads.count : buffers.count + reads.count - smallReads.count
+    checks.bufferIsTaken(isSmall: order.isSmall, inUse: inUse)
     guard admits(.read) else {
       if isUp { readEnded(order, .failed(.system(errno: 5)), after: .microseconds(100)) }
       return

@@ -20,6 +20,8 @@ final class SimulatedClient {
   private var isActing = false
   var buffers: OrderedDictionary<ReadID, SimulatedBuffer> = [:]
   var reads: LookupSet<ReadID> = []
+  /// Of those, and of the buffers, the small ones.
+  var smallReads: LookupSet<ReadID> = []
   var sentCounters: OrderedDictionary<HTTPRequestID, SentByteCounter> = [:]
   private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
@@ -113,6 +115,7 @@ final class SimulatedClient {
     isActing = false
     for buffer in buffers.values { buffer.wipe() }
     buffers = [:]
+    smallReads = []
     reads = []
     sentCounters = [:]
     memory = .full
@@ -240,6 +243,7 @@ final class SimulatedClient {
     case .release(let read):
       if world.bug == .leakBuffer, world.random.happens(0.1) { return }
       buffers.removeValue(forKey: read)?.wipe()
+      smallReads.remove(read)
     case .send(let orders): for order in orders where isUp { send(order) }
     case .cancel(let request): cancel(request)
     case .record(let id):

@@ -17,12 +17,34 @@ import ReceiverCore
       }
       #expect(core.refusal(refused) == .storeFailed)
       // Nothing is written into what is published, and nothing else is published.
-      #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .underWay)
+      #expect(core.refusal(core.begin(id, 0, [9, 9, 9, 9])) == .storeFailed)
       #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, file, name: "other"))) == .conflict)
     }
     let request = core.commit(id, CoreHarness.commitFacts(id, file), receipt: "another")
     core.runEffects()
     #expect(core.receipt(request)?.id == "receipt")
+  }
+
+  /// Found by the systematic faults: the client's file had changed meanwhile, and its session took nothing for ever.
+  @Test(
+    "Regression (PR5): a file that has changed since learns that the session is over", .promises("P47"),
+    arguments: [true, false])
+  func failureAfterTheRename_isEndedByAnotherContent(byAChunk: Bool) {
+    let core = CoreHarness()
+    let file: [UInt8] = [1, 2, 3, 4, 5]
+    let id = core.opened()
+    core.putAll(id, file)
+    let refused = core.commit(id, CoreHarness.commitFacts(id, file))
+    while case .some(let effect) = core.pending.first, core.replies[refused] == nil {
+      core.pending.removeFirst()
+      if case .publish = effect { core.send(.published(id, .failure(.unsynced("fsync")))) } else { core.run(effect) }
+    }
+    let changed = byAChunk ? core.begin(id, 0, [9]) : core.commit(id, CoreHarness.commitFacts(id, [9]))
+    #expect(core.refusal(changed) == .storeFailed)
+    core.runEffects()
+    #expect(core.refusal(core.begin(id, 0, [9])) == .conflict)
+    #expect(core.refusal(core.commit(id, CoreHarness.commitFacts(id, [9]))) == .conflict)
+    #expect(core.receipt(core.commit(id, CoreHarness.commitFacts(id, file)))?.id == "receipt")
   }
 
   private let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]

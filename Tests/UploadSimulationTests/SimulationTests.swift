@@ -28,6 +28,17 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "hasty", seed: 42, story: "a publication that was given up overtook its successor"),
     FoundSeed(scenario: "addresses", seed: 34, story: "the address that failed was tried again and again"),
     FoundSeed(scenario: "proxy", seed: 199_239_257, story: "an answer to an earlier session's commit took chunks back"),
+    FoundSeed(
+      scenario: "everything", seed: 899_301_671, story: "each connection that an address lost made twelve anew"),
+    FoundSeed(scenario: "hangs", seed: 2_000_054_551, story: "chunks that followed minutes without any were cancelled"),
+    FoundSeed(
+      scenario: "everything", seed: 2_000_009_285, story: "the invariant took old large buffers for new small ones"),
+    FoundSeed(
+      scenario: "pressure", seed: 2_000_018_604, story: "the invariant took old large buffers for new small ones"),
+    FoundSeed(
+      scenario: "pressure", seed: 2_000_081_010, story: "the invariant took old large buffers for new small ones"),
+    FoundSeed(scenario: "shortage", seed: 2_000_049_370, story: "the session with released parts was given up"),
+    FoundSeed(scenario: "clock", seed: 2_000_001_949, story: "a changed file kept why it had not been delivered"),
   ]
 
   @Test(arguments: found)

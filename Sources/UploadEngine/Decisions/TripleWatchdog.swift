@@ -36,6 +36,8 @@ struct TripleWatchdog: Sendable {
   private var watched: OrderedDictionary<HTTPRequestID, Watched> = [:]
   private var files: OrderedDictionary<FileID, Progress> = [:]
   private var all: Progress?
+  /// When the latest request ended; nil while one is under way.
+  private var idleSince: MonotonicTime?
 
   /// There is something to watch.
   var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
@@ -55,6 +57,9 @@ struct TripleWatchdog: Sendable {
     watched[request] = Watched(file: file, patience: patience, movedAt: now)
     let least = max(UploadConstants.watchdogSession, patience)
     if let file { files[file] = files[file] ?? Progress(movedAt: now, patience: least) }
+    // No body was on its way for so long, as while sessions are asked for in vain: nothing could be acknowledged.
+    if let idleSince, now - idleSince > UploadConstants.watchdogSession { all = nil }
+    idleSince = nil
     all = all ?? Progress(movedAt: now, patience: max(UploadConstants.watchdogGlobal, patience))
   }
 
@@ -75,6 +80,7 @@ struct TripleWatchdog: Sendable {
 
   mutating func ended(_ request: HTTPRequestID, isAcknowledged: Bool, at now: MonotonicTime) {
     guard let one = watched.removeValue(forKey: request) else { return }
+    if watched.isEmpty { idleSince = now }
     guard isAcknowledged else { return }
     if let file = one.file {
       let isBusy = watched.values.contains { $0.file == file }

@@ -187,6 +187,8 @@ extension UploadSchedule {
   /// that it is busy is the same behind all its addresses.
   private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: Moment) -> Bool {
     guard failure.kind != .busy, endpoints.hasAlternative(to: endpoint, at: now.monotonic) else { return false }
+    // Twelve requests that break together are one move, not twelve times twelve new connections.
+    guard endpoint == endpoints.current else { return true }
     warmConnections = 0
     warmAnswers = 0
     streamPlan.connectionsLost()

@@ -39,6 +39,18 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression (SE 899301671): each connection that failed with the address had twelve made to the other one.
+  @Test func connectionsThatFailTogether_areMadeAnewOnce() {
+    var harness = ScheduleHarness(endpointCount: 2)
+    harness.handle(.scanEnded)
+    harness.handle(file.opened)
+    let count = harness.sent.count { $0.order.isPrewarm }
+    #expect(count > 1)
+    for _ in 0..<count { harness.answer(StepFailure.connection(.connectFailed)) { $0.isPrewarm } }
+    let again = harness.sent.filter { $0.order.isPrewarm }
+    #expect(again.count == count && again.allSatisfy { harness.endpoints[$0.id] == EndpointID(1) })
+  }
+
   @Test func bothAddressesAway_closeTheGate_andProbesTakeTurns() {
     var harness = sending()
     var probed: Set<EndpointID> = []

@@ -36,6 +36,15 @@ import Testing
     #expect(watchdog.alarms(at: time(211)).isEmpty, "once")
   }
 
+  /// Regression (SE 2000054551): sessions were asked for in vain for minutes; the first chunks after that were cancelled at once.
+  @Test func timeWithoutABody_isNoTimeWithoutAnAcknowledgement() {
+    var watchdog = TripleWatchdog()
+    watchdog.started(HTTPRequestID(1), of: nil, patience: .seconds(30), at: time(0))
+    watchdog.ended(HTTPRequestID(1), isAcknowledged: false, at: time(60))
+    watchdog.started(HTTPRequestID(2), of: nil, patience: .seconds(30), at: time(350))
+    #expect(watchdog.alarms(at: time(351)).isEmpty)
+  }
+
   /// Every request begins, none is answered: each attempt sends the same bytes again and comes no further.
   @Test func lineThatSwallowsBytes_alarmsTheSessionAfter60Seconds_andAllAfter300() {
     var watchdog = TripleWatchdog()
