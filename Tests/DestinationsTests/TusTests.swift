@@ -361,9 +361,14 @@ enum TusFixture {
       (TusFixture.commit(["20"], session: one, size: 20), []),
     ]
     for (step, before) in steps {
-      let (_, outcome) = TusFixture.run(step, try opened(), before + [Fixture.answer(status)])
+      let (requests, outcome) = TusFixture.run(
+        step, try opened(), before + [Fixture.answer(status), Fixture.answer(404)])
       #expect(outcome.failure?.kind == .unexpectedAnswer)
       #expect(outcome.failure?.message.contains("in the tus server's place") == true)
+      #expect(requests.last?.method == .options)
+      // tuspyserver refuses without the protocol's header, and is there.
+      let (_, gone) = TusFixture.run(step, try opened(), before + [Fixture.answer(status), plain])
+      #expect(gone.failure?.kind == .sessionGone)
     }
   }
 

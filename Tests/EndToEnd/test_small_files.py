@@ -19,6 +19,7 @@ def contents(seed=1):
 
 def write(mount, files):
     for name, content in files.items():
+        (mount.root / name).parent.mkdir(exist_ok=True)
         (mount.root / name).write_bytes(content)
 
 
@@ -74,18 +75,19 @@ def test_kill_of_the_mount_while_small_files_are_sent(new_mount, receiver):
 
 
 def test_one_that_is_refused_does_not_hold_up_the_others(new_mount, receiver):
-    """A folder stands in the way of one name, and only of that one."""
+    """A link stands in the way of one name, and only of that one."""
     files = contents(4)
-    (receiver.files / "shot-0100.raw" / "folder").mkdir(parents=True)
+    files["elsewhere/shot.raw"] = files.pop("shot-0100.raw")
+    receiver.files.mkdir(exist_ok=True)
+    (receiver.files / "elsewhere").symlink_to("/")
     with ThrottlingProxy(receiver.port, rate=8_000_000) as proxy:
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
         write(mount, files)
         wait_until(lambda: mount.summary()["files"]["complete"] == COUNT - 1, "all others are complete", timeout=120)
-        status = mount.readings("shot-0100.raw", lambda reading: reading["last_error"])[-1]
+        status = mount.readings("elsewhere/shot.raw", lambda reading: reading["last_error"])[-1]
         assert status["state"] != "complete"
         assert status["last_error"]["message"]
-        os.removedirs(receiver.files / "shot-0100.raw" / "folder")
-        receiver.files.mkdir(exist_ok=True)
+        (receiver.files / "elsewhere").unlink()
         mount.program.signal(10)
         mount.wait_all()
     assert_delivered(receiver, files)

@@ -13,10 +13,18 @@ struct TusAnswer {
   var isGone: Bool { saysNotThere && isOfServer }
   private var saysNotThere: Bool { [403, 404, 410].contains(response.status) }
   private var isOfServer: Bool { response.header("tus-resumable") != nil }
+  /// It says that an upload is not there, and not by whom that is said.
+  var isUnattested: Bool { [404, 410].contains(response.status) && !isOfServer }
+  /// The same as the server's own word.
+  var attested: HTTPResponse {
+    var response = response
+    response.headers.append(HTTPHeader("tus-resumable", TusDestination.version))
+    return response
+  }
 
   /// What went wrong with a request for an upload that was there.
   func failureOfUpload(limitBytes: UInt64? = nil) -> StepFailure {
-    guard [404, 410].contains(response.status), !isOfServer else { return failure(limitBytes: limitBytes) }
+    guard isUnattested else { return failure(limitBytes: limitBytes) }
     return StepFailure(
       .unexpectedAnswer,
       "Something at \(address) answered \(response.status) in the tus server's place; it is asked again. Check what lies "

@@ -171,7 +171,7 @@ extension TusDestination {
       if answer(look).isGone {
         missing += Array(part.chunks)
       } else if !answer(look).isSuccess {
-        return .ended(.refused(answer(look).failure()))
+        return .ended(.refused(answer(look).failureOfUpload()))
       }
     }
     if looks.count < parts.count { return .send(headRequest(parts[looks.count].upload)) }

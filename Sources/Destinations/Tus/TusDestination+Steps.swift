@@ -6,7 +6,35 @@ import UploadEngine
 extension TusDestination {
   /// The next request of a step, or what became of it. Every step is told from its responses alone, but for what the run
   /// remembers (``TusMemory``).
+  ///
+  /// Where a step would end because something says without the protocol's own header that an upload is not there, the server
+  /// is asked first what it can do: one that answers that is there itself, and its word counts. tuspyserver 4 answers 404 so.
   func next(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+    let (attested, isAsked) = attested(step, responses)
+    let next = decide(step, after: attested)
+    guard !isAsked, attested.last.map(answer)?.isUnattested == true, isStopped(next) else { return next }
+    return .send(optionsRequest())
+  }
+
+  /// It ends by an answer in the server's place.
+  private func isStopped(_ next: NextRequest) -> Bool {
+    if case .ended(.refused(let failure)) = next { failure.kind == .unexpectedAnswer } else { false }
+  }
+
+  /// The responses without the one that says whether the server itself is there, and with its sign on those that it confirms.
+  private func attested(_ step: UploadStep, _ responses: [HTTPResponse]) -> (responses: [HTTPResponse], isAsked: Bool) {
+    guard responses.contains(where: { answer($0).isUnattested }) else { return (responses, false) }
+    for (index, response) in responses.enumerated().dropLast() where answer(response).isUnattested {
+      let before = Array(responses[...index])
+      guard isStopped(decide(step, after: before)) else { continue }
+      let rest = before + responses[(index + 2)...]
+      guard TusFeatures(responses[index + 1]) != nil else { return (rest, true) }
+      return (rest.map { answer($0).isUnattested ? answer($0).attested : $0 }, true)
+    }
+    return (responses, false)
+  }
+
+  private func decide(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
     switch step {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
