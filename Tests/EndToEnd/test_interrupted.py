@@ -43,6 +43,42 @@ RECORDER = """
 """
 
 
+@pytest.mark.promises("S40g")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_mount_that_was_taken_out_of_the_tree_ends_with_its_last_file(mount, receiver, is_killed):
+    """Regression (FS14): the kernel drops the release of the last file, and the daemon waited for it for ever."""
+    path = mount.root / "take.mov"
+    code = """
+        import os, subprocess, sys
+        file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+        os.write(file, b"half of it, ")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        os.write(file, b"and the rest")
+        print("written", flush=True)
+        sys.stdin.readline()
+        os.close(file)
+    """
+    with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(path)], stdout=subprocess.PIPE, stdin=subprocess.PIPE,
+            text=True, env=clean_environment()) as writer:
+        assert writer.stdout.readline().strip() == "ready"
+        subprocess.run(["umount", "-l", mount.root], check=True)
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+        assert writer.stdout.readline().strip() == "written"
+        if is_killed:
+            writer.kill()
+        else:
+            writer.stdin.write("\n")
+            writer.stdin.close()
+        writer.wait(60)
+    mount.program.wait()
+    mount.start()
+    mount.wait_for("take.mov", "interrupted" if is_killed else "complete")
+    assert receiver.published() == ({} if is_killed else {"take.mov": 24})
+
+
 @pytest.mark.promises("S39a", "S39b", "S39f")
 def test_s39_a_file_whose_writer_was_killed_is_not_published(mount, receiver):
     path = mount.root / "take.mov"

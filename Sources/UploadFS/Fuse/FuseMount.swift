@@ -78,6 +78,7 @@ public final class FuseMount: Sendable {
       _ = uploadfs_session_loop(pointer, threadCount)
     }
     waitingCalls.endAll()
+    filesystem.releaseEverything()
     filesystem.notices.close()
     if let notifier { pthread_join(notifier, nil) }
   }
