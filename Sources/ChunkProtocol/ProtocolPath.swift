@@ -81,6 +81,9 @@ public enum ProtocolPath: Hashable, Sendable {
     }
   }
 
+  /// Whether a request target is meant for a file, whether its name can be decoded or not.
+  public static func isFile(target: String) -> Bool { target.hasPrefix("/v1/files/") }
+
   /// Whether a request target asks for digests.
   public static func wantsDigests(target: String) -> Bool { asks(digestsQuery, target) }
 

@@ -77,6 +77,9 @@ public struct RecoveredState: Sendable {
   /// Whole files that are published, oldest first.
   public var wholeFiles: [(record: WholeFileRecord, receipt: ReceiptFacts)] = []
 
+  /// What lies among the sessions and is none, and was left alone.
+  public var strays: [String] = []
+
   /// Nothing.
   public init() {}
 }

@@ -10,7 +10,8 @@ import Testing
   private let one = CredentialID("one")
   private let other = CredentialID("other")
 
-  @Test("Regression (RN2): bodies of one token that stand still do not lock another token out", .promises("P104"))
+  @Test(
+    "Regression (RN2): bodies of one token that stand still do not lock another token out", .promises("P104", "SE10"))
   func silentBodies_giveWayToAnotherToken() async throws {
     try await serve(
       #"""

@@ -58,7 +58,8 @@ import Testing
           ("c", changed(X_Chunk_HMAC="00" * 32)), ("taken", changed(X_If_Exists="fail")), ("../x", changed()), ("x//y", changed()),
           ("d", changed(X_Chunk_Size="4999")), ("e", changed(X_Chunk_Size="x")), ("f", changed(X_Chunk_Encoding="zip")),
           ("g", changed(X_Chunk_Encoding="lz4")), ("h", changed(X_File_Mode="9999")), ("i", without("X-Chunk-HMAC")),
-          ("j", without("Idempotency-Key")), ("k", without("X-Chunk-Nonce")), ("%zz", changed()), ("l", changed(X_Chunk_Encoding="lz4", X_Chunk_Size="100000")), ("k00", lambda key: (data, file_headers(data, "k00"))),
+          ("j", without("Idempotency-Key")), ("k", without("X-Chunk-Nonce")), ("folder", changed(X_If_Exists="fail")),
+          ("%zz", changed()), ("l", changed(X_Chunk_Encoding="lz4", X_Chunk_Size="100000")), ("k00", lambda key: (data, file_headers(data, "k00"))),
       ]
       body, alone = b"", []
       for number, (path, make) in enumerate(cases):

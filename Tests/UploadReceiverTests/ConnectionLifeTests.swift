@@ -53,7 +53,9 @@ import Testing
     ) { $0.connections.idle = .milliseconds(200) }
   }
 
-  @Test("Regression (RN3): a client that does not read its answers is cut off", .promises("P102"), arguments: [3, 40])
+  @Test(
+    "Regression (RN3): a client that does not read its answers is cut off", .promises("P102", "SE10"),
+    arguments: [3, 40])
   func unreadAnswers_endTheConnection(count: Int) async throws {
     try await serve(
       #"""
@@ -90,7 +92,7 @@ import Testing
     #expect(answers.deadline == nil && !answers.isTooMuch)
   }
 
-  @Test("Regression (PR16f): one address holds no more than its share of the connections", .promises("P103"))
+  @Test("Regression (PR16f): one address holds no more than its share of the connections", .promises("P103", "SE9"))
   func connectionsOfOnePeer_areBounded() async throws {
     try await serve(
       #"""
@@ -106,6 +108,33 @@ import Testing
       until(gets_in)
       """#
     ) { $0.connectionsPerPeer = 3 }
+  }
+
+  @Test("Regression (RN7): what is no request, or has not one Host, is answered with a problem", .promises("P9"))
+  func malformedRequests_areAnsweredWithProblems() async throws {
+    try await serve(
+      #"""
+      hosts = [b"", b"Host: a\r\nHost: a\r\n", b"Host: a\r\nHost: b\r\n"]
+      requests = [b"GET /v1/capabilities HTTP/1.1\r\n" + host + b"\r\n" for host in hosts]
+      requests += [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nx: " + b"y" * 20000 + b"\r\n\r\n"]
+      for request in requests:
+          sock = raw()
+          sock.sendall(request)
+          status, body, headers = answer(sock)
+          assert status == 400 and headers["Content-Type"] == "application/problem+json", (request[:60], status, body)
+          assert json.loads(body)["type"] == "urn:uploadfs:problem:bad-request", body
+          until_closed(sock)
+      sock = raw()
+      sock.sendall(b"GET /v1/capabilities HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n")
+      assert answer(sock)[0] == 200
+      sock = raw2()
+      fields = [(":method", "GET"), (":scheme", "https"), (":path", "/v1/capabilities"), ("authorization", "Bearer " + TOKEN)]
+      sock.sendall(frame(1, hpack(fields), flags=5, stream=1))
+      # The answer's first field is its status, from the static table: 400 is number 12.
+      seen = b""
+      while b"bad-request" not in seen: seen += sock.recv(65536)
+      """#
+    ) { _ in }
   }
 
   @Test("Regression (PR16f): a peer is an IPv4 address or the /64 of an IPv6 address")
@@ -125,7 +154,7 @@ import Testing
     #expect(try enter("192.0.2.1") != nil)
   }
 
-  @Test("Regression (PR16f): the body of a request without a token is not read", .promises("P103"))
+  @Test("Regression (PR16f): the body of a request without a token is not read", .promises("P103", "SE9"))
   func unknownClient_isClosedAndNotDrained() async throws {
     try await serve(
       #"""

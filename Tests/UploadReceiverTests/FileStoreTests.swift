@@ -275,7 +275,7 @@ import Testing
     #expect(folder.contents("files/free") == file)
   }
 
-  @Test(.promises("P74")) func nameThroughALinkOrAFile_isRefusedAndTouchesNothing() throws {
+  @Test(.promises("P74", "SE7")) func nameThroughALinkOrAFile_isRefusedAndTouchesNothing() throws {
     let store = try makeStore()
     folder.makeFolder("outside")
     symlink("\(folder.path)/outside", "\(folder.path)/files/link")
@@ -662,6 +662,25 @@ import Testing
     #expect(FileDescriptor.filesystem(of: 0x1a, mountinfo: table) == "tmpfs")
     #expect(FileDescriptor.filesystem(of: 0x801, mountinfo: table) == "ext4")
     #expect(FileDescriptor.filesystem(of: 0x802, mountinfo: table) == nil)
+  }
+
+  @Test("Regression (RN9): what lies among the sessions and is none is named and left alone")
+  func strays_doNotKeepTheReceiverFromStarting() throws {
+    let facts = session()
+    try fill(try makeStore(), facts)
+    let sessions = ".uploads/sessions"
+    folder.write([1], to: "\(sessions)/file")
+    symlink("/nowhere", "\(folder.path)/\(sessions)/link")
+    symlink("\(folder.path)/\(sessions)/abc", "\(folder.path)/\(sessions)/twin")
+    folder.makeFolder("\(sessions)/with-a-folder")
+    folder.makeFolder("\(sessions)/with-a-folder/journal")
+    folder.makeFolder("\(sessions)/foreign")
+    folder.write([1], to: "\(sessions)/foreign/notes")
+    folder.makeFolder("\(sessions)/unborn")
+    let found = try makeStore().recover()
+    #expect(found.strays.sorted() == ["file", "foreign", "link", "twin", "with-a-folder"])
+    #expect(found.open.map(\.facts) == [facts])
+    #expect(folder.contents("\(sessions)/file") == [1] && folder.contents("\(sessions)/foreign/notes") == [1])
   }
 
   @Test func secondReceiverOnOneRoot_isKeptOut() throws {

@@ -196,7 +196,9 @@ import Testing
     #expect(receiver.stop() == 0)
   }
 
-  @Test("Regression (PR7, PR16b): counts are the caller's own, and there is no core dump")
+  @Test(
+    "Regression (PR7, PR16b): counts are the caller's own, and there is no core dump",
+    .promises("SE7", "SE8", "SE12"))
   func tenants_doNotSeeEachOther() async throws {
     let folder = try TemporaryFolder()
     for (name, text) in [("tokens", "a token-of-a\nb token-of-b\n"), ("operator", "the-operator\n")] {

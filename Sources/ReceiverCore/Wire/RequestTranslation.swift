@@ -50,9 +50,7 @@ public struct RequestTranslation: Sendable {
   }
 
   private func route(_ request: WireRequest, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
-    guard let path = ProtocolPath(target: request.target) else {
-      return .answer(RequestTranslation.notFound)
-    }
+    guard let path = ProtocolPath(target: request.target) else { return try routeUnknown(request) }
     switch (path, request.method) {
     case (.root, "HEAD"): return .answer(.noContent.withAbilities)
     case (.metrics, "GET") where operatorToken == nil && !isShared: return .metrics
@@ -90,6 +88,16 @@ public struct RequestTranslation: Sendable {
     default: return .answer(RequestTranslation.methodNotAllowed(path))
     }
   }
+
+  /// There is no such resource; but a name that cannot be decoded is a name, and a bad one.
+  private func routeUnknown(_ request: WireRequest) throws(Refusal) -> RequestPlan {
+    guard ProtocolPath.isFile(target: request.target), request.method == "PUT",
+      credentials.credential(authorization: request.field(HeaderName.authorization)) != nil
+    else { return .answer(RequestTranslation.notFound) }
+    throw RequestTranslation.undecodable
+  }
+
+  private static let undecodable = Refusal(.nameRefused, "the name is no UTF-8, or its %-signs are wrong")
 
   private static func planOfOperator(_ path: ProtocolPath, _ method: String) -> RequestPlan {
     switch (path, method) {
@@ -131,7 +139,8 @@ public struct RequestTranslation: Sendable {
   /// What is to be done about a member of a bundle: as about the same request alone.
   func plan(_ member: BundleMemberHead, of credential: CredentialID) -> BundleIntake.Member.Plan {
     guard case .file(let name)? = ProtocolPath(target: member.target) else {
-      return .answer(RequestTranslation.notFound)
+      let isFile = ProtocolPath.isFile(target: member.target)
+      return .answer(isFile ? .refused(RequestTranslation.undecodable) : RequestTranslation.notFound)
     }
     do throws(Refusal) {
       return .ask(

@@ -69,6 +69,7 @@ struct ReceiverChannel: HTTPChannelHandler {
     var configuration = HTTP1Channel.Configuration(
       additionalChannelHandlers: [
         RunningRequestHandler(), BodyTimeoutHandler(limits),
+        MalformedRequestHandler(isHTTP1: true),
       ],
       idleTimeout: limits.idle)
     configuration.httpDecoder = .init(
@@ -119,6 +120,7 @@ struct ReceiverChannel: HTTPChannelHandler {
           try stream.pipeline.syncOperations.addHandler(HTTP2FramePayloadToHTTPServerCodec())
           try stream.pipeline.syncOperations.addHandler(RunningRequestHandler())
           try stream.pipeline.syncOperations.addHandler(BodyTimeoutHandler(limits))
+          try stream.pipeline.syncOperations.addHandler(MalformedRequestHandler(isHTTP1: false))
           return try Stream(
             wrappingChannelSynchronously: stream, configuration: .init(isOutboundHalfClosureEnabled: true))
         }

@@ -125,6 +125,11 @@ public final class ReceiverServer: Sendable {
     var core = ReceiverCore(limits: configuration.limits, credentials: configuration.credentials.map(\.core))
     let found = try store.recover()
     core.recover(found)
+    for name in found.strays {
+      logger.warning(
+        "\(configuration.root)/.uploads/sessions/\(name.debugDescription) is no upload session and is left alone; take it away"
+      )
+    }
     logger.info(
       "\(found.open.count) uploads go on, \(found.published.count + found.wholeFiles.count) receipts are kept")
     for credential in configuration.credentials where credential.quotaBytes != nil {

@@ -308,7 +308,7 @@ extension CoreQuestion {
 }
 
 extension Answer {
-  fileprivate var head: HTTPResponse {
+  var head: HTTPResponse {
     var fields = HTTPFields()
     for (name, value) in self.fields {
       if let name = FieldNames.name(name) { fields[name] = value }

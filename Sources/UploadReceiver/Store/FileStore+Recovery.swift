@@ -15,9 +15,18 @@ extension FileStore {
 
   private func recoverSession(_ name: String, into state: inout RecoveredState) throws(StoreFailure) {
     let id = SessionID(name)
-    guard let directory = try FileDescriptor.openIfPresent(name, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
-      let journal = try FileDescriptor.openIfPresent("journal", in: directory, O_RDWR | O_APPEND)
-    else { return remove(id) }
+    // Whatever an operator or a backup has put there: it is not the receiver's to delete, and nobody's upload.
+    guard isOfKind(S_IFDIR, name, in: sessions),
+      let directory = try FileDescriptor.openIfPresent(name, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
+      isOfKind(S_IFREG, "journal", in: directory) || isOfKind(0, "journal", in: directory)
+    else { return state.strays.append(name) }
+    guard
+      let journal = try FileDescriptor.openIfPresent("journal", in: directory, O_RDWR | O_APPEND | O_NOFOLLOW)
+    else {
+      remove(id)
+      if isOfKind(S_IFDIR, name, in: sessions) { state.strays.append(name) }
+      return
+    }
     let lastChange = try journal.status().st_mtim
     var facts: SessionFacts?
     var committing: JournalRecord.Committing?
@@ -49,6 +58,13 @@ extension FileStore {
       // Someone deleted or replaced what may have been published: the client has to send it again.
       remove(id)
     }
+  }
+
+  /// 0 is the kind of what is not there.
+  private func isOfKind(_ kind: mode_t, _ name: String, in directory: FileDescriptor) -> Bool {
+    var found = stat()
+    guard fstatat(directory.raw, name, &found, AT_SYMLINK_NOFOLLOW) == 0 else { return kind == 0 }
+    return found.st_mode & S_IFMT == kind
   }
 
   private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {
