@@ -34,6 +34,8 @@ public struct FileSettings: Hashable, Sendable {
     case `return`
     /// When the content is delivered.
     case wait
+    /// When the spool's disk has the content and the name.
+    case synced
   }
 
   /// When fsync(2) returns.
@@ -62,6 +64,9 @@ public struct FileSettings: Hashable, Sendable {
 
   /// Somebody may have to wait for its delivery.
   public var waits: Bool { close == .wait || fsync == .remote }
+
+  /// Some call returns later than it could, so that it has to be known what was written until then.
+  public var holdsCalls: Bool { waits || close == .synced }
 
   /// What holds for files of which no rule says anything else.
   public init() {}
@@ -123,6 +128,11 @@ public struct FileRules: Hashable, Sendable {
   /// Whether somebody may have to wait for a delivery at all.
   public var haveWaits: Bool {
     defaults.close == .wait || defaults.fsync == .remote || rules.contains { $0.close == .wait || $0.fsync == .remote }
+  }
+
+  /// Whether some call may return later than it could.
+  public var haveHeldCalls: Bool {
+    haveWaits || defaults.close == .synced || rules.contains { $0.close == .synced }
   }
 
   /// Whether a file of this name concerns who asks, be it that it is not to be uploaded.

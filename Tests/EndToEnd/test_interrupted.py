@@ -234,3 +234,23 @@ def test_s41_a_file_of_which_an_fsync_failed_is_not_published_unless_it_is_writt
     (mount.root / "take.mov").write_bytes(b"all of it")
     mount.wait_for("take.mov", "complete")
     assert receiver.published() == {"take.mov": 9}
+
+
+@pytest.mark.promises("S44d")
+def test_s44_a_close_whose_sync_fails_is_eio_and_the_status_says_so(new_mount, receiver, folder, failing_fsync):
+    failing = folder / "failing"
+    mount = new_mount(
+        receiver, "--rule", "* close=synced", environment=clean_environment(LD_PRELOAD=failing_fsync, FAILING=failing))
+    (mount.root / "day").mkdir()
+    file = os.open(mount.root / "day" / "take.mov", os.O_WRONLY | os.O_CREAT)
+    os.write(file, b"half")
+    failing.touch()
+    with pytest.raises(OSError) as raised:
+        os.close(file)
+    assert raised.value.errno == errno.EIO
+    failing.unlink()
+    status = mount.wait_for("day/take.mov", "interrupted")
+    assert status["last_error"]["code"] == "write-failed" and "EIO" in status["last_error"]["message"]
+    assert receiver.published() == {}
+    (mount.root / "day" / "take.mov").write_bytes(b"all of it")
+    mount.wait_for("day/take.mov", "complete")

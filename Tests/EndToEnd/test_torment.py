@@ -170,6 +170,26 @@ def test_names_in_a_directory_that_was_synced_survive_a_power_cut(new_mount, rec
     assert sorted(os.listdir(mount.spool / "captures" / "day")) == ["link", "moved", "one"]
 
 
+@pytest.mark.promises("S44c")
+def test_s44_what_was_closed_as_synced_survives_a_power_cut_at_once(new_mount, receiver, disk):
+    """Without an fsync, in folders that nothing else has made durable, and it counts as finished."""
+    mount = new_mount(receiver, "--rule", "* close=synced", spool=disk.mount_point / "spool")
+    receiver.stop()
+    folder = mount.root / "day" / "camera"
+    folder.mkdir(parents=True)
+    content = random.Random(44).randbytes(300_000)
+    (folder / "take.mov").write_bytes(content)
+    (folder / "empty").touch()
+    cut_power(mount, disk)
+    kept = mount.spool / "captures" / "day" / "camera"
+    assert (kept / "take.mov").read_bytes() == content and (kept / "empty").read_bytes() == b""
+    assert "user.uploadfs.writing" not in os.listxattr(kept / "take.mov")
+    receiver.start()
+    mount.start()
+    for name in ("take.mov", "empty"):
+        mount.wait_for(f"day/camera/{name}", "complete")
+
+
 @pytest.mark.promises("S15a", "S34a")
 def test_power_cuts(request, new_mount, receiver, proxy, disk, seed):
     """The spool's filesystem loses everything that was not synced, in the middle of whatever it does."""

@@ -5,6 +5,7 @@ import FilesystemFixtures
 import Glibc
 import Promises
 import Testing
+import UploadFS
 
 /// What fsync(2) and its relatives say, and that the spool was asked.
 @Suite struct DurabilityTests {
@@ -94,6 +95,26 @@ import Testing
       let before = try Self.count("f", side)
       try side(.close("file"))
       #expect(try Self.count("f", side) > before)
+    }
+  }
+
+  @Test(.promises("S44c")) func closeThatIsToBeSynced_returnsWhenContentAndFoldersAreOnTheDisk() async throws {
+    let rules = FileRules(rules: [try FileRule("*.now close=synced")])
+    try await mounted(MountOptions { $0.rules = rules }) { side in
+      try side(.mkdir("d"))
+      try side(.mkdir("d/e"))
+      for (path, isSynced) in [("d/e/f.now", true), ("d/e/f", false)] {
+        try side(.open(Path(path), [.writeOnly, .create], as: "file"))
+        try side(.write("file", "x"))
+        let before = try ["d", "d/e", path].map { try Self.count($0, side) }
+        #expect(try side(.close("file")) == .done)
+        let after = try ["d", "d/e", path].map { try Self.count($0, side) }
+        if isSynced {
+          #expect(zip(before, after).allSatisfy { $0 < $1 }, "\(before) \(after)")
+        } else {
+          #expect(before == after)
+        }
+      }
     }
   }
 

@@ -46,6 +46,7 @@ import UploadFS
 
       deliveries.deliver()
       for call in pending { #expect(try call.answer() == .done) }
+      deliveries.letGo(.delivered)
       try side(.close(synchronized))
     }
   }

@@ -28,7 +28,7 @@ import Testing
     try mounted.write(handle, [1, 2, 3])
     #expect(try mounted.read(handle) == [1, 2, 3])
     #expect(try mounted.listing("sub").filter { $0 != "." && $0 != ".." } == [])
-    _ = mounted.filesystem.flush(handle)
+    _ = try mounted.filesystem.flush(handle)
     mounted.filesystem.release(handle)
     #expect(mounted.sink.takeNames() == [] && mounted.sink.problems == [])
     mounted.filesystem.forget(node, count: 1)

@@ -5,9 +5,9 @@
 /// - Directly to the daemon: writers that only write gain, because there is no second copy of the data in memory. Both at
 ///   once on one file would let a cached page go stale behind a direct write (kernels before 6.6 do not invalidate it,
 ///   later ones leave a window), so the first to come decides.
-/// - Past the daemon (passthrough): the kernel reads and writes the spool's file itself. All see the same pages, so direct
-///   writers may be there as well; but the kernel refuses a file that has cached handles, and as long as one handle passes it
-///   lets only such handles open the file.
+/// - Past the daemon (passthrough): the kernel reads and writes the spool's file itself. It refuses that beside cached handles,
+///   and as long as one handle passes it lets only such handles open the file; and it takes the daemon's answers in any
+///   order. So a file passes from the first open to the last release or not at all, opens under way included.
 struct CachingPolicy: Hashable, Sendable {
   private(set) var cachedHandles = 0
   private(set) var directWriters = 0
@@ -15,8 +15,8 @@ struct CachingPolicy: Hashable, Sendable {
   private(set) var passingHandles = 0
   /// Mappings of the spool's file that outlive their handle. Cached pages would go stale behind them.
   private(set) var mappingsLeft = 0
-  /// Direct handles of which a mapping may have been made, for which the kernel has then begun to cache.
-  private(set) var mappableDirectHandles = 0
+  /// Handles that come to the daemon, cached or direct.
+  private(set) var servedHandles = 0
   /// Something was written past the cache since the kernel last dropped its pages of this file.
   private(set) var mayHoldStalePages = false
 
@@ -26,12 +26,14 @@ struct CachingPolicy: Hashable, Sendable {
     case direct
     /// Reads, writes and mappings go to the spool's file.
     case passing
-    /// Mappings go to the spool's file, reads and writes come to the daemon, which so knows what is written.
-    case passingMappings
+    /// As the kernel asks for it beside handles that pass, but writes come to the daemon, which so knows what is written. Only
+    /// for handles that do not read: what the kernel copies out of such a handle by itself (copy_file_range(2), sendfile(2),
+    /// splice(2)) would come from pages of its own, which go stale.
+    case passingSeen
 
-    var passes: Bool { self == .passing || self == .passingMappings }
+    var passes: Bool { self == .passing || self == .passingSeen }
     /// The kernel keeps no pages of what is read or written by it.
-    var isDirect: Bool { self == .direct || self == .passingMappings }
+    var isDirect: Bool { self == .direct || self == .passingSeen }
   }
 
   /// What a handle is wanted for.
@@ -55,12 +57,11 @@ struct CachingPolicy: Hashable, Sendable {
     var keepsCache = false
 
     /// The file may change through this handle without the daemon's knowledge.
-    var writesUnseen: Bool { opening.writes && (route == .passing || (route == .passingMappings && opening.reads)) }
+    var writesUnseen: Bool { opening.writes && route == .passing }
     /// A mapping that can be written may outlive the handle: of a passing handle the kernel maps the spool's file.
     var mayLeaveMapping: Bool { opening.writes && opening.reads && route.passes }
     /// Counts as a writer past the cache.
     fileprivate var isDirectWriter: Bool { opening.writes && route == .direct }
-    fileprivate var isMappableDirect: Bool { opening.reads && route == .direct }
   }
 
   /// Decides for a new handle, which ``opened(_:)`` then counts.
@@ -70,11 +71,10 @@ struct CachingPolicy: Hashable, Sendable {
   }
 
   private func route(for opening: Opening) -> Route {
-    if passingHandles > 0 || (mappingsLeft > 0 && opening.mayPass && cachedHandles == 0) {
-      guard opening.writes else { return .passing }
-      return opening.hasSetIDBits || (opening.mayWriteUnseen && !opening.reads) ? .passing : .passingMappings
-    }
-    if cachedHandles == 0, mappableDirectHandles == 0, opening.mayPass {
+    if passingHandles > 0 { return passingRoute(for: opening) }
+    if servedHandles == 0, opening.mayPass {
+      // Pages that are cached now would go stale behind the mapping.
+      if mappingsLeft > 0 { return passingRoute(for: opening) }
       if !opening.writes { return .passing }
       // A handle that only writes cannot be mapped, so that its release says that it has ended.
       if !opening.reads, opening.mayWriteUnseen { return .passing }
@@ -85,6 +85,11 @@ struct CachingPolicy: Hashable, Sendable {
     return directWriters > 0 ? .direct : .cached
   }
 
+  private func passingRoute(for opening: Opening) -> Route {
+    let isOnlyWritten = opening.writes && !opening.reads
+    return isOnlyWritten && !opening.hasSetIDBits && !opening.mayWriteUnseen ? .passingSeen : .passing
+  }
+
   /// Counts a handle.
   mutating func opened(_ choice: Choice) {
     switch choice.route {
@@ -92,9 +97,9 @@ struct CachingPolicy: Hashable, Sendable {
       cachedHandles += 1
       mayHoldStalePages = false
     case .direct: break
-    case .passing, .passingMappings: passingHandles += 1
+    case .passing, .passingSeen: passingHandles += 1
     }
-    if choice.isMappableDirect { mappableDirectHandles += 1 }
+    if !choice.route.passes { servedHandles += 1 }
     if choice.isDirectWriter { directWriters += 1 }
     if choice.opening.writes, choice.route != .cached { mayHoldStalePages = true }
   }
@@ -115,16 +120,19 @@ struct CachingPolicy: Hashable, Sendable {
   mutating func leftMapping() { mappingsLeft += 1 }
 
   /// No mapping is left any more.
-  mutating func mappingIsGone() { mappingsLeft -= 1 }
+  mutating func mappingIsGone() {
+    mappingsLeft -= 1
+    mayHoldStalePages = true
+  }
 
   /// A handle was released.
   mutating func closed(_ choice: Choice, isResting: Bool) {
     switch choice.route {
     case .cached: cachedHandles -= 1
     case .direct: break
-    case .passing, .passingMappings: passingHandles -= 1
+    case .passing, .passingSeen: passingHandles -= 1
     }
-    if choice.isMappableDirect { mappableDirectHandles -= 1 }
+    if !choice.route.passes { servedHandles -= 1 }
     if choice.isDirectWriter, !isResting { directWriters -= 1 }
   }
 }

@@ -20,8 +20,8 @@ final class FileHandle: Sendable {
   let wholeEpoch: UInt64?
   /// Of the thread that closed a descriptor of it last; 0 when that one was not killed.
   let killingSignal = Atomic<Int32>(0)
-  /// Something was written through it.
-  let hasWritten = Atomic<Bool>(false)
+  /// Something was written through it, or its size or space changed.
+  let hasChanged = Atomic<Bool>(false)
   /// A descriptor of it was closed and nothing was written since: it no longer counts as a writer.
   let isResting = Atomic<Bool>(false)
   /// It writes past pages that others have.

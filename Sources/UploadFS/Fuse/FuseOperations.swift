@@ -330,7 +330,7 @@ private func fuseFlush(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: Unsaf
   guard let call = Call(request), let info else { return }
   let number = info.pointee.fh
   let closer = call.caller.thread
-  call.answerDelivered { (filesystem) throws(SystemError) in filesystem.flush(number, closer: closer) }
+  call.answerDelivered { (filesystem) throws(SystemError) in try filesystem.flush(number, closer: closer) }
 }
 
 private func fuseRelease(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {

@@ -53,6 +53,7 @@ extension Filesystem {
     }
     if let size = changes.size {
       if let open, open.descriptor.isWritable {
+        if open.writes { willChange(through: open, empties: size == 0) }
         try truncate(open.file, to: size, through: open.descriptor)
       } else {
         try requireAccepting()

@@ -282,8 +282,7 @@ extension Filesystem {
       if error != .invalid { writeFailed(file, at: offset, count: bytes.count, error) }
       throw error
     }
-    if handle.isResting.load(ordering: .relaxed) { resume(handle) }
-    if !handle.hasWritten.load(ordering: .relaxed) { handle.hasWritten.store(true, ordering: .relaxed) }
+    willChange(through: handle)
     let start = UInt64(offset)
     let mutation = beginMutation(of: file, .bytes(start..<(start + count)), through: handle.descriptor)
     var written: Int?
@@ -412,6 +411,7 @@ extension Filesystem {
       guard admit(bytes, at: offset, through: handle, isPartEnough: false) == bytes else { throw .noSpace }
     }
     guard offset >= 0, length > 0, offset <= Int64.max - length else { throw .invalid }
+    willChange(through: handle)
     let extent = ContentExtent.blocks(UInt64(offset)..<UInt64(offset + length))
     let mutation = beginMutation(of: handle.file, extent, through: handle.descriptor)
     defer { endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: nil) }

@@ -44,17 +44,27 @@ extension Filesystem {
     do throws(SystemError) {
       let descriptor = try namespaceLock.shared { () throws(SystemError) in try openByName(file) }
       try check(fdatasync(descriptor.number))
-      for folder in Set(nodes.withLock { $0.table[file.node]?.names.map(\.directory) ?? [] }) {
-        let number = try namespaceLock.shared { () throws(SystemError) in
-          try location(of: folder).open(O_RDONLY | O_DIRECTORY)
-        }
-        let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
-        try check(fsync(descriptor.number))
-      }
+      try synchronizeFolders(of: file)
       return true
     } catch {
       return false
     }
+  }
+
+  /// Makes the names of a file durable, and those of the folders that it lies in.
+  func synchronizeFolders(of file: CapturedFile) throws(SystemError) {
+    let folders = try namespaceLock.shared { () throws(SystemError) in
+      var folders: [NodeID: FileDescriptor] = [:]
+      var pending = nodes.withLock { $0.table[file.node]?.names.map(\.directory) ?? [] }
+      while let folder = pending.popLast() {
+        guard folders[folder] == nil else { continue }
+        let number = try location(of: folder).open(O_RDONLY | O_DIRECTORY)
+        folders[folder] = FileDescriptor(owning: number, isReadable: true, isWritable: false)
+        if folder != .root { pending += nodes.withLock { $0.table[folder]?.names.map(\.directory) ?? [] } }
+      }
+      return folders
+    }
+    for folder in folders.values { try check(fsync(folder.number)) }
   }
 
   /// What is on the disk needs no mark. That it is gone need not be durable: it says what is true.

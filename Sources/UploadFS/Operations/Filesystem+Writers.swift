@@ -12,30 +12,48 @@ extension Filesystem {
   /// One descriptor of a handle was closed, by a living thread or by a dying one. Everything that was written is in the
   /// spool already, and only the release of the last descriptor says that a writer has finished. What it gives is to be
   /// waited for, by rule.
-  func flush(_ number: UInt64, closer: pid_t = 0) -> AwaitedDelivery? {
+  func flush(_ number: UInt64, closer: pid_t = 0) throws(SystemError) -> AwaitedDelivery? {
     guard case .file(let handle)? = try? handle(number), handle.writes else { return nil }
     // What nobody has changed is as whole as it was, whatever became of its writers: since it was settled, or since this
     // handle was opened, when the close of the one before had returned and its release was on its way.
     let isChanged = handle.file.state.withLock { state in
       state.activity.hasOpenRevision && (handle.wholeEpoch != state.activity.epoch || state.unseenWriters > 0)
     }
-    let fate = isChanged ? ProcessFate(of: closer) : .alive
-    let isOwner = isChanged && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
-    // Whoever opens a file only to pass the descriptor on closes it before anything is written.
-    if isOwner, fate == .alive, handle.hasWritten.load(ordering: .relaxed), settings(of: handle.file)?.close == .wait {
+    // Who opens a file only to pass the descriptor on closes it before anything is changed. What an fsync(2) has settled
+    // is waited for as well: its own wait may have been refused.
+    let hasChanged = handle.hasChanged.load(ordering: .relaxed)
+    let close = isChanged || hasChanged ? settings(of: handle.file)?.close : nil
+    let isAwaited = hasChanged && close == .wait
+    let fate = isChanged || isAwaited ? ProcessFate(of: closer) : .alive
+    let isOwner = (isChanged || isAwaited) && ProcessFate.isOwner(closer, ofDescriptorOpenedBy: handle.opener)
+    if isAwaited, isOwner, fate == .alive {
       return settleForDelivery(handle.file, through: handle.descriptor) { state in
         rest(handle, &state)
         return state.areWritersResting
       }
     }
-    handle.file.state.withLock { state in
+    let isDurable = close == .synced && fate == .alive ? makeDurableWithName(handle) : nil
+    let isMarkDurable = handle.file.state.withLock { state in
       // The last descriptor that is closed decides.
       handle.killingSignal.store(fate.signal, ordering: .relaxed)
       rest(handle, &state)
-      guard isOwner, fate.signal == 0, state.areWritersResting else { return }
-      keepMark(of: handle.file, &state, through: handle.descriptor)
+      guard isOwner, fate.signal == 0, state.areWritersResting else { return true }
+      return keepMark(of: handle.file, &state, through: handle.descriptor)
     }
+    if let isDurable, !isDurable || !isMarkDurable { throw .inputOutput }
     return nil
+  }
+
+  /// Everything that a power cut must not take. When it fails, the file's status says so.
+  private func makeDurableWithName(_ handle: FileHandle) -> Bool {
+    do throws(SystemError) {
+      try makeDurable(handle, dataOnly: false)
+      try synchronizeFolders(of: handle.file)
+      return true
+    } catch {
+      handle.file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+      return false
+    }
   }
 
   private func rest(_ handle: FileHandle, _ state: inout CapturedFile.State) {
@@ -44,8 +62,14 @@ extension Filesystem {
     if handle.choice.route == .direct { state.caching.rested() }
   }
 
-  /// Something is written through a handle of which a descriptor was closed.
-  func resume(_ handle: FileHandle) {
+  /// Something is about to be changed through a handle. What is emptied is not waited for.
+  func willChange(through handle: FileHandle, empties: Bool = false) {
+    if handle.isResting.load(ordering: .relaxed) { resume(handle) }
+    if !empties, !handle.hasChanged.load(ordering: .relaxed) { handle.hasChanged.store(true, ordering: .relaxed) }
+  }
+
+  /// A descriptor of the handle was closed, and another one goes on.
+  private func resume(_ handle: FileHandle) {
     handle.file.state.withLock { state in
       guard handle.isResting.exchange(false, ordering: .sequentiallyConsistent) else { return }
       state.restingWriters -= 1
@@ -83,13 +107,14 @@ extension Filesystem {
     }
   }
 
-  /// The mark becomes what is known of the content now.
+  /// The mark becomes what is known of the content now. False when the disk refuses to know it.
+  @discardableResult
   private func keepMark(
     of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
-  ) {
+  ) -> Bool {
     guard marksWriters, let mark = state.mark else {
       if !state.isSynchronized { flushes.add(file) }
-      return
+      return true
     }
     let wanted: SpoolMark
     if let interruption = state.fate.interruption {
@@ -99,12 +124,12 @@ extension Filesystem {
     } else {
       wanted = .none
     }
-    guard mark != wanted else { return }
+    guard mark != wanted else { return true }
     wanted.put(on: descriptor)
     state.mark = wanted
     if case .closed = wanted { flushes.add(file) }
-    // Whoever made the content durable must not find the file interrupted after a power cut.
-    if wanted == .none, state.isSynchronized { fsync(descriptor.number) }
+    // Who made the content durable must not find the file interrupted after a power cut.
+    return wanted != .none || !state.isSynchronized || fsync(descriptor.number) == 0
   }
 
   /// A handle is released. The file's lock is held.
