@@ -361,6 +361,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     case .resizeBuffers(let count): pool.resize(to: count)
     case .send(let orders): send(orders)
     case .cancel(let request): transport.cancel(request)
+    case .cancelUnsent(let request, let bodyBytes):
+      if let sent = sentCounters.withLock({ $0[request] }), sent.value < bodyBytes { transport.cancel(request) }
     case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
     case .forget(let id):
       journal.forget(id)

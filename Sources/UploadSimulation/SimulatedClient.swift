@@ -246,6 +246,8 @@ final class SimulatedClient {
       smallReads.remove(read)
     case .send(let orders): for order in orders where isUp { send(order) }
     case .cancel(let request): cancel(request)
+    case .cancelUnsent(let request, let bodyBytes):
+      if let sent = sentCounters[request], sent.value < bodyBytes { cancel(request) }
     case .record(let id):
       if world.bug == .loseRecord, schedule?.isAwaitingRecord(of: id) == true { return }
       if world.bug == .completeBeforeDurable, let receipt = schedule?.catalogEntry(of: id)?.receipt {

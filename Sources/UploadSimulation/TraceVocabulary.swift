@@ -41,6 +41,7 @@ extension UploadAction {
       "read \(order.id.value) of \(order.file) epoch \(order.epoch): \(order.byteCount) at \(order.offset)"
     case .release(let read): "release read \(read.value)"
     case .cancel(let request): "cancel request \(request.value)"
+    case .cancelUnsent(let request, _): "cancel request \(request.value) unless it is out"
     case .record(let id): "record \(id)"
     case .forget(let id): "forget \(id)"
     case .saveResume(let id): "save resume record \(id)"

@@ -1,11 +1,16 @@
 """The form of examples/form behind nginx: its own PHP, with limits like those of real sites."""
 
+import email.parser
 import http.client
+import http.server
+import json
 import os
 import pathlib
 import signal
 import ssl
 import subprocess
+import threading
+import time
 
 from harness import REPOSITORY, SOON, Program, Server, processes_of_session, wait_until
 from promises import installed
@@ -178,6 +183,57 @@ class Form:
             wait_until(lambda: not processes_of_session(self.php.process.pid), self.php.describe)
             left += self.php.close()
         return left
+
+
+class SlowForm:
+    """A form that has all of a request, and takes `seconds` over the first one before it keeps its file."""
+
+    def __init__(self, seconds):
+        self.files, self.taken = {}, threading.Event()
+        form, first = self, threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                parts = email.parser.BytesParser().parsebytes(head + body).get_payload()
+                part = next(part for part in parts if part.get_filename())
+                form.taken.set()
+                if first.acquire(blocking=False):
+                    time.sleep(seconds)
+                form.files[part.get_filename()] = part.get_payload(decode=True)
+                form.kept += 1
+                answer = json.dumps({"id": part.get_filename()}).encode()
+                self.send_response(201)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def do_OPTIONS(self):
+                self.send_response(204)
+                self.end_headers()
+
+            do_HEAD = do_OPTIONS
+
+            def log_message(self, *arguments):
+                pass
+
+        self.kept = 0
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    @property
+    def url(self):
+        return f"form+http://127.0.0.1:{self.server.server_port}/upload"
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
 
 
 def resident_kilobytes(pid, key="VmHWM"):

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from form_servers import PASSWORD, Form, resident_kilobytes
+from form_servers import PASSWORD, Form, SlowForm, resident_kilobytes
 from harness import sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
@@ -308,3 +308,32 @@ def test_delivered_files_are_not_sent_again_after_a_restart(form, new_form_mount
     assert form.posts() == [201]
     assert mount.status("a.mov")["receipt"]["answer"] == answer
     assert PASSWORD not in mount.program.log and not re.search("Basic ", mount.program.log)
+
+
+@pytest.fixture
+def slow_form():
+    form = SlowForm(2)
+    yield form
+    form.close()
+
+
+@pytest.mark.promises("S76c")
+@pytest.mark.parametrize("way", ["unlinked", "renamed over", "rewritten"])
+@pytest.mark.parametrize("size", [20_000, 300_000, 5 * MIB])
+def test_a_slow_form_keeps_what_came_last(slow_form, new_mount, way, size):
+    """Regression (DS31): the first request was broken off, and the server, which had all of it, kept its file after the second."""
+    mount = new_mount(None, to=slow_form.url)
+    old, new = bytes([1]) * size, bytes([2]) * size
+    path = mount.root / "notes.txt"
+    path.write_bytes(old)
+    assert slow_form.taken.wait(60)
+    if way == "renamed over":
+        (mount.root / "notes.txt~").write_bytes(new)
+        (mount.root / "notes.txt~").rename(path)
+    else:
+        if way == "unlinked":
+            path.unlink()
+        path.write_bytes(new)
+    mount.wait_all()
+    wait_until(lambda: slow_form.kept >= 2, lambda: f"{slow_form.kept} requests have ended")
+    assert slow_form.files["notes.txt"] == new

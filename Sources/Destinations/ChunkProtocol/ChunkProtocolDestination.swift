@@ -67,10 +67,12 @@ public struct ChunkProtocolDestination: Destination {
     self.options = options
     authorization = credential?.authorization
     masterKey = ChunkTag.masterKey(credentialSecret: credential?.secret ?? [])
-    abilities = DestinationAbilities(
+    var abilities = DestinationAbilities(
       parallelChunks: options.parallelChunks, replaceableChunks: true, unknownLength: true,
       wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax,
       commitWaitsForChunks: true, durableChunks: true)
+    abilities.ordersPublications = true
+    self.abilities = abilities
   }
 
   /// The path's bytes as a name that the protocol accepts; see ``ChunkProtocol/PublishedName/encode(_:)``.

@@ -14,6 +14,8 @@ public enum UploadAction: Hashable, Sendable {
   case send([RequestOrder])
   /// End a request early; it is still answered.
   case cancel(HTTPRequestID)
+  /// End it early unless so many bytes of its body have gone out: then nobody can take back what it does.
+  case cancelUnsent(HTTPRequestID, bodyBytes: UInt64)
   /// Make the file's catalog entry durable; answer with ``UploadSchedule/recorded(_:receipt:at:)``.
   case record(FileID)
   /// Drop the file's catalog entry, and what it is called.

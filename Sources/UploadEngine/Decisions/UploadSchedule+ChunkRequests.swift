@@ -23,7 +23,7 @@ extension UploadSchedule {
       }
       if file.isWholeFile {
         guard file.publishing == nil, !file.isOpen, let path = file.nextPath(limits),
-          !namesUnderWay.contains(path)
+          mayPublish(path, of: file)
         else { continue }
       } else {
         guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream else { continue }

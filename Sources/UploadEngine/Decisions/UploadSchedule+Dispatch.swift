@@ -183,10 +183,10 @@ extension UploadSchedule {
   ) -> HTTPRequestID {
     let request = makeRequestID()
     let endpoint = endpoints.choose(at: now.monotonic)
+    let publishes = publications(of: order, purpose)
     requests[request] = Underway(
-      purpose: purpose, sentAt: now.monotonic, publishes: order.publishedPaths, byteCount: byteCount,
-      endpoint: endpoint)
-    namesUnderWay.formUnion(order.publishedPaths)
+      purpose: purpose, sentAt: now.monotonic, publishes: publishes, byteCount: byteCount, endpoint: endpoint)
+    namesUnderWay.formUnion(publishes.map(\.path))
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
     case .chunk(let id, let index, _, _, _):
@@ -220,17 +220,5 @@ extension UploadSchedule {
           isPublishedOnce: order.isPublishedOnce(abilities.publishesOnce))
       ]))
     return request
-  }
-}
-
-extension SendOrder {
-  /// The names under which files are published by this.
-  fileprivate var publishedPaths: [RelativePath] {
-    switch self {
-    case .commit(let commit): [commit.path]
-    case .wholeFile(let file): [file.path]
-    case .bundle(let files): files.map(\.path)
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: []
-    }
   }
 }

@@ -304,7 +304,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     for (request, underway) in requests where underway.purpose.file == file.id {
       if case .openSession = underway.purpose { continue }
-      actions.append(.cancel(request))
+      endEarly(request, underway)
     }
     abortSession(&file, endsParts: !keepsParts, at: now)
   }

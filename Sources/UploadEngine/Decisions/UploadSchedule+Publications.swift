@@ -6,8 +6,10 @@ import OrderedCollections
 extension UploadSchedule {
   /// It waits for a chunk that nobody will send any more. A small content's one request has all that it needs.
   mutating func cancelCommit(of file: FileUpload) {
-    guard let request = file.publishing?.request, case .commit? = requests[request]?.purpose else { return }
-    actions.append(.cancel(request))
+    guard let request = file.publishing?.request, let underway = requests[request],
+      case .commit = underway.purpose
+    else { return }
+    endEarly(request, underway)
   }
 
   mutating func publicationEnded(

@@ -64,8 +64,8 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard let underway = requests.removeValue(forKey: request) else { return }
     let purpose = underway.purpose
-    namesUnderWay.subtract(underway.publishes)
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome
+    noteOrder(of: underway, outcome, at: now)
     learn(offers, at: now)
     learnEncodings(from: outcome)
     settleBudget(of: underway)

@@ -146,7 +146,7 @@ extension UploadSchedule {
     if case .published(let receipt) = session.state {
       return acceptEarlierPublication(receipt, of: &file, at: now)
     }
-    guard !namesUnderWay.contains(path) else { return true }
+    guard mayPublish(path, of: file) else { return true }
     guard let chunks = committedChunks(of: session, transfer) else {
       // The server is to say by which names it knows what it holds.
       file.session?.state = .unconfirmed

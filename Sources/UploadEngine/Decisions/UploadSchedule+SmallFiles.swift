@@ -92,7 +92,9 @@ extension UploadSchedule {
       }
       byteCount += isFull ? 0 : file.snapshot.sizeBytes
       isFull = isFull || turns.count == countMax || !turns.isEmpty && (byteCount > bytesMax || file.goesAlone)
-      guard !isFull, file.publishing == nil, !namesUnderWay.contains(turn.path), names.insert(turn.path).inserted else {
+      guard !isFull, file.publishing == nil, mayPublish(turn.path, of: file),
+        names.insert(turn.path).inserted
+      else {
         rest.append(id)
         continue
       }

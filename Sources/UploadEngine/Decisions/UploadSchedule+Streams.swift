@@ -14,7 +14,7 @@ extension UploadSchedule {
     guard streamRequests < streamsMax, file.publishing == nil, !file.isOpen, transfer.nextPending() != nil,
       let path = file.nextPath(limits)
     else { return false }
-    return !namesUnderWay.contains(path)
+    return mayPublish(path, of: file)
   }
 
   /// Sends it; false when it has no name to be published under.
@@ -47,7 +47,9 @@ extension UploadSchedule {
 
   /// What it sends is no longer wanted. It has not been published, as long as its end was not sent.
   mutating func cancelStream(of file: FileUpload) {
-    guard let request = file.publishing?.request, requests[request]?.streams == file.id else { return }
-    actions.append(.cancel(request))
+    guard let request = file.publishing?.request, let underway = requests[request], underway.streams == file.id else {
+      return
+    }
+    endEarly(request, underway)
   }
 }

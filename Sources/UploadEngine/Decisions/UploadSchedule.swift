@@ -75,8 +75,8 @@ public struct UploadSchedule: Sendable {
   struct Underway: Hashable, Sendable {
     var purpose: Purpose
     var sentAt: MonotonicTime
-    /// The names that files get by it.
-    var publishes: [RelativePath] = []
+    /// What is published by it.
+    var publishes: [Publication] = []
     /// Of a chunk or a whole file.
     var byteCount = 0
     var carriesSmallFiles = false
@@ -126,6 +126,7 @@ public struct UploadSchedule: Sendable {
     case look
     case adjust
     case gate
+    case doubt
     case openSessions
     case keepWarm
     case measure
@@ -180,6 +181,8 @@ public struct UploadSchedule: Sendable {
   /// Names for which a publication is under way. One at a time: of two, the earlier one could come last at the receiver, and
   /// the name would show what it no longer is.
   var namesUnderWay: LookupSet<RelativePath> = []
+  /// Publications that have ended without an answer, by their names.
+  var doubts: LookupTable<RelativePath, [Doubt]> = [:]
   var reads: LookupTable<ReadID, (file: FileID, index: Int, isOfGrowingFile: Bool)> = [:]
   /// Reads that hold a small buffer.
   var smallReads: LookupSet<ReadID> = []
@@ -297,6 +300,8 @@ public struct UploadSchedule: Sendable {
       case .gate:
         // pump sends the probe; while nothing is to be sent but something is being written, warming is the probe.
         warmForOpenFiles(at: now)
+      case .doubt:
+        endDoubts(at: now)
       case .openSessions:
         openPlannedSessions(at: now)
       case .keepWarm:

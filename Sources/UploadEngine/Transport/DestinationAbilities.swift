@@ -31,6 +31,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var chunkCountMax = Int.max
   /// A session that nobody ends may stay at the server for ever, and takes space there.
   public var sessionsStay = false
+  /// Of two contents of one name the one that was sent later stays, however late the server hears of either.
+  public var ordersPublications = false
   /// The server can be asked to bring chunks to its disk before the commit.
   public var durableChunks: Bool
 

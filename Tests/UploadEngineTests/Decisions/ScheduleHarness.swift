@@ -60,6 +60,7 @@ struct ScheduleHarness {
     var abilities = DestinationAbilities(
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: wholeFileBytesMax,
       fileBytesMax: nil, commitWaitsForChunks: commitWaitsForChunks, durableChunks: true)
+    abilities.ordersPublications = true
     change(&abilities)
     schedule = UploadSchedule(
       limits: limits, abilities: abilities, catalog: catalog, records: records, endpointCount: endpointCount,
@@ -194,7 +195,12 @@ struct ScheduleHarness {
 
   /// Requests that were asked to end early.
   var cancelled: [HTTPRequestID] {
-    others.compactMap { if case .cancel(let request) = $0 { request } else { nil } }
+    others.compactMap {
+      switch $0 {
+      case .cancel(let request), .cancelUnsent(let request, _): request
+      default: nil
+      }
+    }
   }
 
   /// A server to which everything succeeds; runs until nothing is left to do.

@@ -1,0 +1,161 @@
+import FileModel
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// What is published under one name, at destinations that do not keep the order by themselves.
+@Suite struct PublicationOrderTests {
+  private static func harness() -> ScheduleHarness {
+    var harness = ScheduleHarness(wholeFileBytesMax: 1000) { $0.ordersPublications = false }
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  private static var published: StepOutcome {
+    .published(ScheduleHarness.receipt(RelativePath("a"), 0, root: "", tip: ""))
+  }
+
+  private static func wholeFiles(_ harness: ScheduleHarness) -> [FileID] {
+    harness.sent.compactMap { if case .wholeFile(let whole) = $0.order { whole.file } else { nil } }
+  }
+
+  /// How the name comes to have another content while its first one is under way.
+  enum Way: CaseIterable, Sendable { case removedAndMadeAnew, renamedOver, rewritten, cancelled }
+
+  /// Regression (DS31): the first request was broken off when its file was removed or replaced, the second one sent, and the server
+  /// published the first one last.
+  @Test(.promises("S76c"), arguments: Way.allCases, [true, false])
+  func theNextContentOfAName_waitsForTheOneThatIsOut(way: Way, isPublished: Bool) {
+    var harness = Self.harness()
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [old.id])
+    let next = Self.replace(old, way, &harness)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [old.id], "the second one waits")
+    let refusal = StepOutcome.refused(StepFailure(.badRequest, "no"))
+    harness.answer(isPublished ? Self.published : refusal) { $0.isWholeFile }
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+    harness.succeed()
+    #expect(harness.state(next.id) == .complete)
+  }
+
+  private static func replace(_ old: ImaginaryFile, _ way: Way, _ harness: inout ScheduleHarness) -> ImaginaryFile {
+    var next = ImaginaryFile(2, "a", size: 600)
+    switch way {
+    case .removedAndMadeAnew:
+      harness.handle(.removed(old.id))
+      harness.write(next)
+    case .renamedOver:
+      harness.write(ImaginaryFile(2, "a.tmp", size: 600))
+      harness.handle(.removed(old.id))
+      harness.handle(.namesChanged(next.snapshot))
+    case .rewritten:
+      next = ImaginaryFile(1, "a", size: 600, epoch: 2)
+      harness.handle(next.opened)
+      harness.handle(next.changed)
+      harness.handle(next.settled)
+    case .cancelled:
+      harness.apply { $0.cancel(old.id, at: $1) }
+      harness.write(next)
+    }
+    return next
+  }
+
+  @Test func whatIsNotOutYet_isTakenBack() {
+    var harness = Self.harness()
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    let request = harness.sent.first { $0.order.isWholeFile }?.id
+    harness.handle(.removed(old.id))
+    #expect(harness.others.contains { if case .cancelUnsent(request, bodyBytes: 500) = $0 { true } else { false } })
+    #expect(!harness.others.contains { if case .cancel = $0 { true } else { false } })
+  }
+
+  @Test func aCommitThatIsOut_isWaitedFor() {
+    var harness = Self.harness()
+    let old = ImaginaryFile(1, "a", size: 2500)
+    harness.beginSending(old)
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    #expect(harness.commits.count == 1)
+    harness.handle(.removed(old.id))
+    #expect(harness.cancelled.isEmpty)
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.answer(Self.published) { $0.isCommit }
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  /// Nobody knows what became of it: another content gives the server some time, the same one is tried again as ever.
+  @Test(.promises("S76c"), arguments: [StepFailure.Kind.transport(.timedOut), .transport(.connectionLost)])
+  func aRequestWithoutAnAnswer_holdsUpOtherContentsForAWhile(kind: StepFailure.Kind) {
+    var harness = Self.harness()
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    harness.answer(.refused(StepFailure(kind, "lost"))) { $0.isWholeFile }
+    harness.advance(by: .seconds(1))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [old.id], "tried again")
+    harness.answer(.refused(StepFailure(kind, "lost"))) { $0.isWholeFile }
+    harness.handle(.removed(old.id))
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    let other = ImaginaryFile(3, "b", size: 600)
+    harness.write(other)
+    harness.answerReads()
+    harness.advance(by: .seconds(18))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [other.id], "nobody else waits")
+    harness.answer(Self.published) { $0.isWholeFile }
+    harness.advance(by: .seconds(3))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  /// It was removed before nothing came back for it: nobody asks any more what became of it.
+  @Test func aRemovedFileWithoutAnAnswer_holdsUpTheNextOfItsName() {
+    var harness = Self.harness()
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    harness.handle(.removed(old.id))
+    harness.answer(.refused(StepFailure(.transport(.timedOut), "lost"))) { $0.isWholeFile }
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.advance(by: .seconds(21))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  @Test func aRewrittenFile_doesNotBreakOffItsCommit() {
+    var harness = Self.harness()
+    let old = ImaginaryFile(1, "a", size: 2500)
+    harness.beginSending(old)
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    #expect(harness.commits.count == 1)
+    let next = ImaginaryFile(1, "a", size: 600, epoch: 2)
+    harness.handle(next.opened)
+    harness.handle(next.changed)
+    harness.handle(next.settled)
+    #expect(harness.cancelled.isEmpty)
+  }
+
+  @Test func aServerThatKeepsTheOrder_isNotWaitedFor() {
+    var harness = ScheduleHarness(wholeFileBytesMax: 1000)
+    harness.handle(.scanEnded)
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    harness.handle(.removed(old.id))
+    #expect(harness.cancelled.count == 1)
+  }
+}
