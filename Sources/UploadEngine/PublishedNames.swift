@@ -36,7 +36,7 @@ final class PublishedNames: Sendable {
 
   private let rules: FileRules
   private let host: String
-  /// Nil when no rule has a template.
+  /// Nil when no rule has a template, and none ever had.
   private let ledger: NameLedger?
   private let known = Mutex(Known())
   private let queue = Monitor(Queue())
@@ -46,10 +46,11 @@ final class PublishedNames: Sendable {
   init(rules: FileRules, host: String, ledger: NameLedger?) {
     self.rules = rules
     self.host = host
-    self.ledger = rules.haveNames ? ledger : nil
+    self.ledger = ledger
   }
 
-  /// Some rule has a template; otherwise every file is called as its path.
+  /// Some rule has a template, or had one: then names are decided and recorded, also of files that have none, which may be called
+  /// like one that has. Otherwise every file is called as its path.
   var areMade: Bool { ledger != nil }
 
   /// The name of a file under a path; nil while it has to be decided.

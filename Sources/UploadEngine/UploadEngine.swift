@@ -103,7 +103,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       capacity: 2 * FileStream.depth * configuration.limits.parallelChunks, bufferBytes: FileStream.pieceBytes,
       counters: PipelineCounters())
     let rules = configuration.limits.rules
-    let namesPath = rules.haveNames ? configuration.namesPath : nil
+    // Once there is a record, names are taken for good, also where templates are left out.
+    let namesPath = configuration.namesPath.flatMap { rules.haveNames || NameLedger.isThere($0) ? $0 : nil }
     let names = PublishedNames(
       rules: rules, host: configuration.hostName,
       ledger: try namesPath.map { path throws(StorageError) in try NameLedger(path: path) })

@@ -48,6 +48,19 @@ def test_two_captures_of_one_name_are_both_there(new_mount, receiver):
     assert deliver(mount, "b/x.mov", b"fourth")["published_name"] == "x-2.mov"
 
 
+def test_a_template_that_is_left_out_overwrites_nothing(new_mount, receiver):
+    """Regression (DS32): what a template had published was replaced by a capture of that path."""
+    mount = new_mount(receiver, "--name-template", "{name}")
+    assert deliver(mount, "d/x.bin", b"first")["published_name"] == "x.bin"
+    mount.stop()
+    mount.options = ()
+    mount.start()
+    assert deliver(mount, "x.bin", b"second")["published_name"] == "x-2.bin"
+    assert mount.status("d/x.bin")["published_name"] == "x.bin"
+    contents = {name: (receiver.files / name).read_bytes() for name in receiver.published()}
+    assert contents == {"x.bin": b"first", "x-2.bin": b"second"}
+
+
 def test_a_capture_that_is_gone_keeps_its_name_in_status(new_mount, receiver):
     mount = new_mount(receiver, "--name-template", "{seq:2}-{name}")
     for folder in ("a", "b"):

@@ -1,6 +1,7 @@
 import FileModel
 import Foundation
 import GRDB
+import Glibc
 import Synchronization
 
 /// Which file was given which name by a template, and which number. SQLite; what it has said once it says again, also after a
@@ -42,6 +43,9 @@ final class NameLedger: Sendable {
       throw Self.failure(error, path)
     }
   }
+
+  /// An earlier run has recorded names here.
+  static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
   private static var migrator: DatabaseMigrator {
     var migrator = DatabaseMigrator()

@@ -137,9 +137,22 @@ import Testing
   }
 
   @Test func withoutAnyTemplateNothingIsRecorded() throws {
-    let names = PublishedNames(rules: FileRules(), host: "", ledger: try NameLedger(path: path))
+    let names = PublishedNames(rules: FileRules(), host: "", ledger: nil)
     #expect(names.name(of: FileID(high: 0, low: 1), at: RelativePath("a")) == RelativePath("a"))
-    #expect(try NameLedger(path: path).known([FileID(high: 0, low: 1)]).isEmpty)
+    #expect(!names.areMade && !NameLedger.isThere(path))
+  }
+
+  /// Regression (DS32): restarted without its template, a mount published a capture under a name that was another one's.
+  @Test func whenTemplatesAreLeftOut_whatTheyHaveNamedIsNotOverwritten() throws {
+    let before = try names("{name}", try NameLedger(path: path))
+    #expect(try decide(before, 1, "d/x.bin") == "x.bin")
+    before.stop()
+    #expect(NameLedger.isThere(path))
+    let after = PublishedNames(rules: FileRules(), host: "", ledger: try NameLedger(path: path))
+    #expect(try decide(after, 2, "x.bin") == "x-2.bin")
+    #expect(try decide(after, 3, "y.bin") == "y.bin")
+    try after.recall([FileID(high: 0, low: 1)])
+    #expect(after.shownName(of: FileID(high: 0, low: 1), at: RelativePath("d/x.bin")) == RelativePath("x.bin"))
   }
 
   @Test func datesAreThoseOfTheFilesBeginning() throws {
