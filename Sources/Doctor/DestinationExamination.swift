@@ -15,6 +15,8 @@ public struct DestinationExamination {
     public var measuresThroughput = true
     /// Chunk requests at the same time.
     public var streams = UploadConstants.maxParallelChunkUploads
+    /// As a mount would cut files.
+    public var chunkBytes = UploadConstants.chunkBytesDefault
     /// What writers may make.
     public var fileBytesMax = UploadConstants.fileBytesMax
     /// The environment's variables: they may name a proxy.
@@ -153,7 +155,8 @@ public struct DestinationExamination {
         return
       }
       let plan = TrialPlan(
-        destination.abilities, limits: limits, streams: options.streams, measuring: options.measuresThroughput)
+        destination.abilities, limits: limits, streams: options.streams, chunkBytes: options.chunkBytes,
+        measuring: options.measuresThroughput)
       let noise = try TrialFile.noise(plan.contentBytes, nowNanoseconds: Self.now())
       let trial = SessionTrial(
         exchange: exchange, endpoint: endpoint, plan: plan, file: noise, isMeasuring: options.measuresThroughput)

@@ -13,21 +13,42 @@ struct SessionTrial {
   /// False: one chunk is sent, for the sake of the rest.
   let isMeasuring: Bool
 
-  /// Blocks until it is done.
+  /// Blocks until it is done. Where chunks are too long for what stands before the server, shorter ones are tried, as a mount
+  /// would.
   func run(clockDifference: Int64?) -> [Finding] {
+    var plan = plan
+    var refused: (bytes: Int, failure: StepFailure)?
+    while true {
+      let (findings, tooLong) = attempt(plan, clockDifference)
+      guard let tooLong else {
+        let warning = refused.map { Finding.requestsRefused($0.failure, of: $0.bytes, passing: plan.contentBytes) }
+        return (warning.map { [$0] } ?? []) + findings
+      }
+      refused = refused ?? (plan.contentBytes, tooLong)
+      guard let shorter = plan.shorter else {
+        return [Finding.refusal(tooLong, of: .session, clockDifference: clockDifference)]
+      }
+      plan = shorter
+    }
+  }
+
+  /// One upload; and why its chunks are too long, where that is so.
+  private func attempt(_ plan: TrialPlan, _ clockDifference: Int64?) -> ([Finding], tooLong: StepFailure?) {
     let opening = file.opening(chunkBytes: plan.chunkBytes, sizeBytes: plan.sizeBytes)
     let opened = exchange.run(.openSession(opening), at: endpoint).outcome
     guard case .sessionOpened(let id, let chunkBytes, _, _) = opened else {
-      return [refusal(opened, clockDifference)]
+      return ([refusal(opened, clockDifference)], nil)
     }
     let session = SessionIdentity(id: id, nonce: file.nonce)
-    let content = chunkBytes < file.content.bytes.count ? file.content.prefix(chunkBytes) : file.content
+    let contentBytes = min(chunkBytes, plan.contentBytes)
+    let content = contentBytes < file.content.bytes.count ? file.content.prefix(contentBytes) : file.content
     let race = ChunkRace(exchange: exchange, endpoint: endpoint, session: session, content: content, plan: plan)
     let measure = race.run()
     let held = exchange.run(.querySession(session), at: endpoint).outcome
     let ended = exchange.run(.abort(session), at: endpoint).outcome
     var findings: [Finding] = []
     if let failure = race.failure, measure.acknowledgedBytes == 0 {
+      if failure.kind == .requestTooLarge { return ([], failure) }
       findings.append(Finding.refusal(failure, of: .session, clockDifference: clockDifference))
     } else {
       findings.append(Finding.session(held: held, acknowledged: race.acknowledgedIndices, ended: ended))
@@ -35,7 +56,7 @@ struct SessionTrial {
     if isMeasuring {
       findings.append(Finding.throughput(measure, chunkBytes: content.bytes.count, streams: plan.streams))
     }
-    return findings
+    return (findings, nil)
   }
 
   private func refusal(_ outcome: StepOutcome, _ clockDifference: Int64?) -> Finding {
@@ -52,6 +73,16 @@ extension TrialContent {
 }
 
 extension Finding {
+  /// Requests of the mount's length were refused, and shorter ones taken.
+  static func requestsRefused(_ failure: StepFailure, of byteCount: Int, passing passingBytes: Int) -> Finding {
+    Finding(
+      .limits, .warning,
+      "requests of \(Readable.bytes(UInt64(byteCount))) are refused, and those of \(Readable.bytes(UInt64(passingBytes))) "
+        + "taken: \(failure.message)",
+      advice: "Files arrive, in shorter requests and slower. Raise the limit, or give --chunk-size \(passingBytes).",
+      facts: [Fact(key: "request_bytes_max", value: .number(Int64(passingBytes)))])
+  }
+
   /// Of an upload that was begun and ended.
   static func session(held: StepOutcome, acknowledged: Set<Int>, ended: StepOutcome) -> Finding {
     var doubts: [String] = []

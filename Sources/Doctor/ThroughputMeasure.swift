@@ -50,20 +50,37 @@ struct TrialPlan: Hashable, Sendable {
   var streams: Int
   /// Of the file. A shorter one than a chunk has one, which is as short.
   var sizeBytes: UInt64
+  /// A mount makes no shorter ones.
+  private var chunkBytesLeast: Int
 
   /// What is sent at a time.
   var contentBytes: Int { min(chunkBytes, Int(clamping: sizeBytes)) }
 
-  /// One chunk of the least that shows something, or as many as may be sent in the time.
-  init(_ abilities: DestinationAbilities, limits: DestinationLimits?, streams: Int, measuring: Bool) {
+  /// One chunk as a mount would send it (`chunkBytes`), or as many as may be sent in the time.
+  init(
+    _ abilities: DestinationAbilities, limits: DestinationLimits?, streams: Int,
+    chunkBytes wantedBytes: Int = UploadConstants.chunkBytesDefault, measuring: Bool
+  ) {
     self.streams = measuring ? max(1, min(streams, abilities.parallelChunks)) : 1
     let room = [abilities.fileBytesMax, limits?.fileBytesMax].compactMap { $0 }.min() ?? .max
-    let wanted = min(room, measuring ? ThroughputMeasure.bytesMax : 64 << 10)
+    let wanted = min(room, measuring ? ThroughputMeasure.bytesMax : UInt64(clamping: wantedBytes))
     let least = max(abilities.chunkBytesLeast(forFileOf: wanted), limits?.chunkBytes?.lowerBound ?? 1)
     let most = max(least, limits?.chunkBytes?.upperBound ?? .max)
-    chunkBytes = max(1, min(max(least, 1 << 20), most))
+    chunkBytesLeast = max(least, min(UploadConstants.chunkBytesMin, most))
+    chunkBytes = max(1, min(max(least, wantedBytes), most))
     chunkCount = max(1, Int(clamping: wanted / UInt64(chunkBytes)))
     sizeBytes = max(1, min(wanted, UInt64(chunkBytes) * UInt64(chunkCount)))
+  }
+
+  /// The same in chunks of half the length, as a mount goes on where longer ones are refused; nil where it would not.
+  var shorter: TrialPlan? {
+    let half = max(chunkBytesLeast, contentBytes / 2 / (64 << 10) * (64 << 10))
+    guard half > 0, half < contentBytes else { return nil }
+    var plan = self
+    plan.chunkBytes = half
+    plan.chunkCount = max(1, Int(clamping: sizeBytes / UInt64(half)))
+    plan.sizeBytes = UInt64(half) * UInt64(plan.chunkCount)
+    return plan
   }
 }
 

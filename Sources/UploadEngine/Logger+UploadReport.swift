@@ -17,6 +17,10 @@ extension Logger {
         metadata: [
           "path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)", "times": "\(count)",
         ])
+    case .requestsShortened(let bytes, let failure):
+      warning(
+        "a request was too long for the server or what stands before it; uploads go on in shorter ones, and slower",
+        metadata: ["bytes_max": "\(bytes)", "code": "\(failure.code)", "reason": "\(failure.message)"])
     case .failed(_, let path, let failure):
       error(
         "not delivered; the file is kept in the spool",

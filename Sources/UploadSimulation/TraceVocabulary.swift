@@ -127,6 +127,7 @@ extension StepFailure.Kind: TraceWord {
     case .notReplaceable: "not replaceable"
     case .conflict: "conflict"
     case .tooLarge: "too large"
+    case .requestTooLarge: "request too large"
     case .digestMismatch: "digest mismatch"
     case .tagMismatch: "tag mismatch"
     case .nameRefused: "name refused"
@@ -195,6 +196,7 @@ extension UploadReport {
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
     case .releasing(let id, let path): "releasing \(id) \(path.displayText)"
     case .stuck(let id, let path): "stuck \(id) \(path.displayText)"
+    case .requestsShortened(let bytes, let failure): "requests of at most \(bytes), \(failure.code)"
     case .notSent(let id, let path): "not sent \(id) \(path.displayText)"
     case .missingFromSpool(let id, let path): "missing \(id) \(path.displayText)"
     }

@@ -90,6 +90,7 @@ struct DoctorCommand: ParsableCommand {
       options.publishesTestFile = testFile
       options.measuresThroughput = throughput
       options.streams = configuration.parallel
+      options.chunkBytes = configuration.chunkBytes
       options.fileBytesMax = configuration.fileBytesMax
       options.environment = environment
       DestinationExamination(

@@ -237,7 +237,7 @@ import UploadEngine
       (301, StepFailure.Kind.unexpectedAnswer), (304, .unexpectedAnswer), (400, .badRequest), (401, .unauthorized),
       (403, .forbidden), (404, .unexpectedAnswer), (405, .badRequest), (407, .unauthorized),
       (408, .transport(.timedOut)),
-      (409, .conflict), (410, .unexpectedAnswer), (411, .badRequest), (413, .tooLarge(limitBytes: nil)),
+      (409, .conflict), (410, .unexpectedAnswer), (411, .badRequest), (413, .requestTooLarge),
       (415, .badRequest),
       (418, .unexpectedAnswer), (422, .badRequest), (425, .tooEarly), (429, .busy), (431, .badRequest),
       (500, .serverError), (502, .serverError), (503, .busy), (504, .serverError), (507, .insufficientStorage),

@@ -341,7 +341,7 @@ private typealias Draft = ResumableFixture
       .openSession(Fixture.opening(size: nil)), destination, [Draft.discovery(), Draft.created("/files/u2")])
     #expect(next == .sessionOpened(id: "ietf one 98304 /files/u2", chunkBytes: 98_304, expiresAtSeconds: nil))
     let (_, bare) = Draft.run(Draft.chunk(0, of: id, content), destination, [Fixture.answer(413)])
-    #expect(bare.failure?.kind == .tooLarge(limitBytes: UploadConstants.fileBytesMax))
+    #expect(bare.failure?.kind == .requestTooLarge && bare.failure?.message.contains("client_max_body_size") == true)
   }
 
   // MARK: - Commits

@@ -132,18 +132,31 @@ final class TrialServer: Destination, HTTPTransport {
 
   @Test func aMeasurementIsBounded() {
     let plan = TrialPlan(abilities(), limits: nil, streams: 8, measuring: true)
-    #expect(plan.chunkBytes == 1 << 20 && plan.sizeBytes == ThroughputMeasure.bytesMax && plan.streams == 8)
+    #expect(plan.chunkBytes == 4 << 20 && plan.sizeBytes == ThroughputMeasure.bytesMax && plan.streams == 8)
   }
 
   @Test func chunksAreAsLongAsTheDestinationWantsThem() {
     let plan = TrialPlan(abilities { $0.chunkBytesMin = 5 << 20 }, limits: nil, streams: 12, measuring: true)
     #expect(plan.chunkBytes == 5 << 20 && plan.sizeBytes <= ThroughputMeasure.bytesMax)
     let short = TrialPlan(abilities { $0.chunkBytesMin = 5 << 20 }, limits: nil, streams: 12, measuring: false)
-    #expect(short.chunkBytes == 5 << 20 && short.contentBytes == 64 << 10 && short.chunkCount == 1)
+    #expect(short.chunkBytes == 5 << 20 && short.contentBytes == 4 << 20 && short.chunkCount == 1)
     let little = DestinationLimits(fileBytesMax: 1000, chunkBytes: 1...(512 << 10))
     #expect(TrialPlan(abilities(), limits: little, streams: 1, measuring: true).contentBytes == 1000)
     let narrow = DestinationLimits(chunkBytes: 1...(512 << 10))
     #expect(TrialPlan(abilities(), limits: narrow, streams: 1, measuring: true).chunkBytes == 512 << 10)
+  }
+
+  /// Regression (DS6, DS12): chunks of 1 MiB passed where those of the mount did not, and the other way round.
+  @Test func chunksAreThoseOfTheMount_orShorterOnes() throws {
+    for isMeasuring in [true, false] {
+      let plan = TrialPlan(abilities(), limits: nil, streams: 4, chunkBytes: 640 << 10, measuring: isMeasuring)
+      #expect(plan.contentBytes == 640 << 10)
+      let shorter = try #require(plan.shorter)
+      #expect(shorter.contentBytes == 320 << 10 && shorter.sizeBytes <= plan.sizeBytes)
+      #expect(shorter.shorter?.contentBytes == UploadConstants.chunkBytesMin && shorter.shorter?.shorter == nil)
+    }
+    let parts = TrialPlan(abilities { $0.chunkBytesMin = 5 << 20 }, limits: nil, streams: 4, measuring: true)
+    #expect(parts.shorter == nil)
   }
 
   @Test func aDestinationWithOneChunkAtATimeGetsOne() {

@@ -153,6 +153,12 @@ struct ChunkProtocolAnswer {
 
   private func tooLarge(_ step: UploadStep) -> StepFailure {
     let thing = if case .sendChunk = step { "The chunk or the file" } else { "The file" }
+    guard problem?.knownType != nil else {
+      return StepFailure(
+        .requestTooLarge,
+        "A request is longer than something before the receiver at \(endpoint.text) takes (413). Raise the limit there; it is "
+          + "usually one of: \(RequestLimitAdvice.settings).")
+    }
     guard let limit = problem?.limit else {
       return StepFailure(
         .tooLarge(limitBytes: nil),

@@ -49,6 +49,8 @@ struct ResumableAnswer {
         "\(refused.said): it has all of the file, and did not take it. Its log says more; then retry the file.")
     }
     guard response.status == 413 else { return refused.failure }
+    let isOfServer = limits != nil || response.header("content-type")?.hasPrefix("application/problem+json") == true
+    guard isOfServer else { return refused.requestTooLarge }
     return refused.tooLarge(limitBytes: limits?.sizeBytesMax ?? limitBytes)
   }
 }

@@ -112,7 +112,11 @@ struct S3Answer {
     case 404: return StepFailure(.badRequest, "\(said): nothing answers there.")
     case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
     case 409: return StepFailure(.conflict, "\(said).", retryAfter: retryAfter)
-    case 413: return StepFailure(.tooLarge(limitBytes: nil), "\(said): a request is larger than it takes.")
+    case 413:
+      return StepFailure(
+        root == nil ? .requestTooLarge : .tooLarge(limitBytes: nil),
+        "\(said): a request is longer than it, or a proxy before it, takes. Raise the limit there; it is usually one of: "
+          + "\(RequestLimitAdvice.settings).")
     case 429, 503: return StepFailure(.busy, "\(said).", retryAfter: retryAfter)
     // S3 fails single requests in this way while it takes others: nothing else is to wait for this one.
     case 500...599: return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)

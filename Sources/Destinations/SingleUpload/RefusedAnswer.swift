@@ -41,6 +41,14 @@ struct RefusedAnswer {
       "\(said): the file, or one request, is larger than it takes; a smaller --chunk-size may help.")
   }
 
+  /// 413 of something that knows nothing of the file: shorter requests may pass.
+  var requestTooLarge: StepFailure {
+    StepFailure(
+      .requestTooLarge,
+      "\(said), and does not say that it is the file: a request is longer than it, or a proxy before it, takes. Raise the "
+        + "limit there; it is usually one of: \(RequestLimitAdvice.settings).")
+  }
+
   /// The first words of a body that is text.
   private var message: String {
     guard let type = response.header("content-type"),

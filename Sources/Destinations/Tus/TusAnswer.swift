@@ -37,6 +37,7 @@ struct TusAnswer {
     switch response.status {
     case 412:
       return StepFailure(.badRequest, "\(refused.said): it does not speak tus \(TusDestination.version).")
+    case 413 where !isOfServer: return refused.requestTooLarge
     case 413:
       return refused.tooLarge(limitBytes: response.header("tus-max-size").flatMap { UInt64($0) } ?? limitBytes)
     case 460: return StepFailure(.digestMismatch, "\(refused.said): the bytes were damaged on the way.")

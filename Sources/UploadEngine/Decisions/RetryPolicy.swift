@@ -25,7 +25,7 @@ struct RetryPolicy: Sendable {
   /// The verdict on a failure after `attempts` consecutive ones of the same chunk, this one included.
   func verdict(on failure: StepFailure.Kind, attempts: Int) -> Verdict {
     switch failure {
-    case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd:
+    case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd:
       return .fail
     case .digestMismatch:
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
@@ -97,7 +97,8 @@ extension StepFailure.Kind {
     case .sessionGone, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
       .transport(.protocolViolation), .transport(.answeredEarly):
       true
-    case .unauthorized, .forbidden, .tooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd, .tooEarly, .busy,
+    case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd,
+      .tooEarly, .busy,
       .insufficientStorage, .serverError, .transport:
       false
     }
@@ -112,7 +113,7 @@ extension StepFailure.Kind {
     case .rowLost: "row-lost"
     case .notReplaceable: "rewritten"
     case .conflict: "conflict"
-    case .tooLarge: "too-large"
+    case .tooLarge, .requestTooLarge: "too-large"
     case .digestMismatch: "digest-mismatch"
     case .tagMismatch: "tag-mismatch"
     case .nameRefused: "name-refused"

@@ -153,6 +153,8 @@ public enum UploadReport: Hashable, Sendable {
   case retrying(FileID, RelativePath, FileStatus.Failure)
   /// What was sent of a file is of no use and goes out again, for the `count`th time.
   case setBack(FileID, RelativePath, FileStatus.Failure, count: Int)
+  /// A request was refused for its length; from now on none has more bytes than this.
+  case requestsShortened(bytes: Int, FileStatus.Failure)
   /// A file needs somebody's help; it is kept.
   case failed(FileID, RelativePath, FileStatus.Failure)
   /// A file was not finished by its writer; it is kept.

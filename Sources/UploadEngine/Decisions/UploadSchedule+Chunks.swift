@@ -59,6 +59,10 @@ extension UploadSchedule {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.progress.retriedChunks += 1
     retriedChunks += 1
+    if failure.kind == .requestTooLarge {
+      transfer.set(.pending, at: index)
+      return shortenRequests(of: id, after: failure, byteCount: transfer.plan.byteCount(of: index), at: now)
+    }
     if failure.kind == .rowLost {
       forgetRow(of: index, in: file, transfer)
       transfer.set(.pending, at: index)

@@ -43,7 +43,7 @@ extension UploadSchedule {
   /// Decides how the present content travels and plans its chunks.
   private mutating func prepareTransfer(_ file: inout FileUpload, at now: Moment) {
     let size = file.snapshot.sizeBytes
-    let fitsOneBuffer = abilities.wholeFileBytesMax > 0 && size <= UInt64(abilities.wholeFileBytesMax)
+    let fitsOneBuffer = wholeFileBytesMax > 0 && size <= UInt64(wholeFileBytesMax)
     let fitsOneRequest = fitsOneBuffer || abilities.streamsWholeFiles
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
     file.progress.merkleRoot = nil

@@ -61,7 +61,7 @@ extension UploadSchedule {
   /// A complete file with a temporary name is sent, but for its commit. A small one waits for its name: it goes in one
   /// request, which publishes it.
   mutating func sendHeld(_ file: inout FileUpload, at now: Moment) {
-    let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, abilities.wholeFileBytesMax))
+    let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, wholeFileBytesMax))
     if isBoundElsewhere(file) {
       leaveTransfer(&file)
       abortSession(&file, at: now)

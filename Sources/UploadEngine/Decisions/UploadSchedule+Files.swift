@@ -289,6 +289,7 @@ extension UploadSchedule {
     case .writing, .held, .ignored, .elsewhere, .ready, .finishing, .complete, .removed: return
     }
     files[id]?.progress.setbacks = Setbacks()
+    requestBytesMax = nil
     if file.isOpen {
       files[id]?.phase = .writing
       actions.append(.showStatus(id))

@@ -17,7 +17,7 @@ extension UploadSchedule {
     guard file.phase == .writing, file.isOpen else { return false }
     if abilities.bindsNameAtOpening {
       // Such a session is of no use to a file that will go in one request, nor to one whose name is not known yet.
-      guard file.snapshot.sizeBytes > UInt64(max(0, abilities.wholeFileBytesMax)), openingPath(of: file) != nil else {
+      guard file.snapshot.sizeBytes > UInt64(max(0, wholeFileBytesMax)), openingPath(of: file) != nil else {
         return false
       }
     }

@@ -37,6 +37,10 @@ extension UploadSchedule {
       }
       if file.isWholeFile, let transfer = file.transfer, !transfer.states.isEmpty { transfer.set(.pending, at: 0) }
       files[id] = file
+      if case .refused(let failure) = outcome, failure.kind == .requestTooLarge, file.isWholeFile {
+        let byteCount = Int(clamping: file.snapshot.sizeBytes)
+        return shortenRequests(of: id, after: failure, byteCount: byteCount, at: now)
+      }
       failed(id, outcome, at: now)
     }
   }

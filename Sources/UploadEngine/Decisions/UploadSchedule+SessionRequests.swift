@@ -27,7 +27,7 @@ extension UploadSchedule {
       : limits.chunkBytes
     return UploadSession(
       state: .wanted, id: nil, nonce: makeNonce(),
-      chunkBytes: min(limits.bufferBytes, max(chunkBytes, abilities.chunkBytesLeast(forFileOf: sizeBytes))),
+      chunkBytes: self.chunkBytes(chunkBytes, forFileOf: sizeBytes),
       epoch: file.snapshot.epoch,
       openedAtSeconds: now.wallMilliseconds / 1000, owner: owner)
   }

@@ -74,7 +74,7 @@ extension UploadSchedule {
     var names: LookupSet<RelativePath> = []
     var rest: [FileID] = []
     var byteCount: UInt64 = 0
-    let bytesMax = UInt64(min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes))
+    let bytesMax = UInt64(min(UploadConstants.bundleBytesMax, streamPlan.tier.chunkBytes, requestBytesMax ?? .max))
     var isFull = false
     for id in smallReady {
       guard let file = files.entry(id)?.file, file.phase == .ready, isSmall(file), let transfer = file.transfer else {
@@ -164,6 +164,12 @@ extension UploadSchedule {
     _ turns: [WholeFileTurn], _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts,
     at now: Moment
   ) {
+    if turns.count > 1, case .refused(let failure) = outcome, failure.kind == .requestTooLarge {
+      let byteCount = turns.reduce(0) { $0 + (files.entry($1.id)?.file.snapshot.sizeBytes ?? 0) }
+      learnRequestLength(
+        from: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now),
+        byteCount: Int(clamping: byteCount))
+    }
     for (index, turn) in turns.enumerated() {
       if let read = turn.read { release(read) }
       noteWarmth(turn.id, connection)
@@ -193,7 +199,8 @@ extension StepOutcome {
   fileprivate var refusesBundle: Bool {
     guard case .refused(let failure) = self else { return false }
     switch failure.kind {
-    case .badRequest, .tooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict, .nameRefused, .digestMismatch,
+    case .badRequest, .tooLarge, .requestTooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict, .nameRefused,
+      .digestMismatch,
       .tagMismatch,
       .unexpectedAnswer, .unclearEnd, .forbidden:
       return true

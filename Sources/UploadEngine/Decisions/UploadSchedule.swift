@@ -29,6 +29,8 @@ public struct UploadLimits: Hashable, Sendable {
   public var rampDelay = UploadConstants.parallelRampUpDelay
   /// The length of a chunk buffer; no chunk may be longer.
   public var bufferBytes = UploadConstants.chunkBytesDefault
+  /// Requests are not made shorter than this for a server that refuses longer ones.
+  public var requestBytesLeast = UploadConstants.chunkBytesMin
   /// A new file gets a session only once it has been open for this long: a tool that writes a small file and closes it
   /// at once would pay for a session that a whole-file request does not need.
   public var sessionOpenDelay: Duration = .milliseconds(20)
@@ -208,6 +210,8 @@ public struct UploadSchedule: Sendable {
   var smallBuffersInUse = 0
   /// As many small files go in one request; one until the receiver has said more.
   var filesPerRequest = 1
+  /// Longer requests are refused, as some of them have shown; nil while none has. A person's retry asks again.
+  var requestBytesMax: Int?
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: LookupSet<ChunkEncoding> = [.identity]
   /// What memory allows (spec A2).
@@ -334,6 +338,7 @@ public struct UploadSchedule: Sendable {
 
   /// Tries everything again that has failed for good, or waits.
   public mutating func retryAll(at now: Moment) {
+    requestBytesMax = nil
     for file in Array(files.values) {
       switch file.phase {
       case .failed, .waiting:

@@ -17,6 +17,8 @@ public struct StepFailure: Error, Hashable, Sendable {
     case conflict
     /// 413: the file or the chunk is larger than the server takes.
     case tooLarge(limitBytes: UInt64?)
+    /// 413, and nothing says that it is the file: a shorter request may be taken.
+    case requestTooLarge
     /// 422: the bytes that arrived do not have the digest that was announced; they were damaged on the way.
     case digestMismatch
     /// 422: the chunk's tag is wrong: tampering, or the two sides hold different keys.

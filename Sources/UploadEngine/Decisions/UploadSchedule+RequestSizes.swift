@@ -1,0 +1,73 @@
+import FileModel
+
+/// How long requests may be: as long as the server, and what stands before it, are found to take them.
+///
+/// A proxy with a limit of its own refuses a request by its length and knows nothing of files. What it takes is not asked: each
+/// refusal halves what is sent, for all files and until the end of the run, and the file goes on in shorter chunks.
+extension UploadSchedule {
+  /// A larger file goes in chunks.
+  var wholeFileBytesMax: Int { min(abilities.wholeFileBytesMax, requestBytesMax ?? .max) }
+
+  /// A length of chunks, bounded by what is known to be taken and by what a file of this size needs.
+  func chunkBytes(_ wanted: Int, forFileOf sizeBytes: UInt64?) -> Int {
+    let taken = min(wanted, requestBytesMax ?? .max)
+    return min(limits.bufferBytes, max(taken, abilities.chunkBytesLeast(forFileOf: sizeBytes)))
+  }
+
+  /// A request of so many bytes was refused for its length: the file goes out in shorter ones, or fails where no shorter ones
+  /// are of use.
+  mutating func shortenRequests(of id: FileID, after failure: StepFailure, byteCount: Int, at now: Moment) {
+    guard var file = files[id] else { return }
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    let isShorter = learnRequestLength(from: shown, byteCount: byteCount)
+    let size = file.isOpen ? nil : file.snapshot.sizeBytes
+    let next = chunkBytes(limits.bufferBytes, forFileOf: size)
+    guard isShorter, next < byteCount, !file.mustKeepSession else {
+      // A later try may find that longer ones are taken.
+      if file.session?.held.isEmpty ?? false, file.phase == .ready {
+        leaveTransfer(&file)
+        abortSession(&file, at: now)
+        files[id] = file
+      }
+      return failForGood(id, shown.afterShortest(byteCount), at: now)
+    }
+    let isSetBack = file.session.map { !$0.held.isEmpty } ?? false
+    leaveTransfer(&file)
+    abortSession(&file, at: now)
+    file.session = nil
+    file.lastFailure = shown
+    files[id] = file
+    switch file.phase {
+    case .ready: makeReady(id, at: now)
+    case .writing: planSession(id, at: now)
+    default: break
+    }
+    // Chunks of this length were taken before: what says so now may change its mind again.
+    if isSetBack { setBack(id, by: shown, isAtOnce: true, retryAfter: failure.retryAfter, at: now) }
+    actions.append(.showStatus(id))
+  }
+
+  /// A request of so many bytes was refused for its length. False where shorter ones are not tried.
+  @discardableResult
+  mutating func learnRequestLength(from failure: FileStatus.Failure, byteCount: Int) -> Bool {
+    // Another request has shown it already.
+    if let requestBytesMax, requestBytesMax < byteCount { return true }
+    let least = limits.requestBytesLeast
+    guard byteCount > least else { return false }
+    let step = 64 << 10
+    let half = byteCount / 2 >= step ? byteCount / 2 / step * step : byteCount / 2
+    let shorter = max(least, half)
+    requestBytesMax = shorter
+    actions.append(.report(.requestsShortened(bytes: shorter, failure)))
+    return true
+  }
+}
+
+extension FileStatus.Failure {
+  /// The same, where no shorter request is of use.
+  fileprivate func afterShortest(_ byteCount: Int) -> FileStatus.Failure {
+    FileStatus.Failure(
+      code: code, message: "\(message) A request of \(byteCount) bytes is the shortest that can be used for this file.",
+      atMilliseconds: atMilliseconds)
+  }
+}
