@@ -113,7 +113,9 @@ final class CurlTransfer {
       protocolName: protocolName, isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0,
       timeToFirstByte: handle.time(CURLINFO_STARTTRANSFER_TIME_T), totalTime: handle.time(CURLINFO_TOTAL_TIME_T))
     return .success(
-      HTTPResponse(status: head.status, headers: head.headers, body: responseBody, connection: facts))
+      HTTPResponse(
+        status: head.status, reasonPhrase: head.reasonPhrase, headers: head.headers, body: responseBody,
+        connection: facts))
   }
 
   /// A server that refuses a request answers before it has read the body, and then closes: libcurl reports the broken

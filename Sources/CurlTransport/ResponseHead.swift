@@ -12,6 +12,8 @@ struct ResponseHead {
 
   /// The status of the last response seen, 0 before the first.
   private(set) var status = 0
+  /// What stands behind the status of the last response seen; HTTP/1.1 alone has it.
+  private(set) var reasonPhrase = ""
   /// The fields of the last response seen; names in lower case.
   private(set) var headers: [HTTPHeader] = []
   /// The last response was a final one and its header has ended.
@@ -31,7 +33,8 @@ struct ResponseHead {
     guard byteCount <= Self.bytesMax, interimByteCount <= Self.interimBytesMax else { return false }
     if text.starts(with: "HTTP/".utf8) {
       self = ResponseHead(
-        status: Self.status(in: text), byteCount: byteCount, interimByteCount: interimByteCount)
+        status: Self.status(in: text), reasonPhrase: Self.reasonPhrase(in: text), byteCount: byteCount,
+        interimByteCount: interimByteCount)
     } else if text.isEmpty {
       isComplete = isComplete || status >= 200
     } else if !isComplete {
@@ -46,8 +49,9 @@ struct ResponseHead {
   /// Nothing received yet.
   init() {}
 
-  private init(status: Int, byteCount: Int, interimByteCount: Int) {
+  private init(status: Int, reasonPhrase: String, byteCount: Int, interimByteCount: Int) {
     self.status = status
+    self.reasonPhrase = reasonPhrase
     self.byteCount = byteCount
     self.interimByteCount = interimByteCount
   }
@@ -72,6 +76,12 @@ struct ResponseHead {
     let digits = line[space...].dropFirst().prefix(3)
     guard digits.count == 3, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return 0 }
     return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+  }
+
+  /// What follows the status; empty when there is nothing.
+  private static func reasonPhrase(in line: Slice<UnsafeRawBufferPointer>) -> String {
+    guard let space = line.firstIndex(of: 0x20) else { return "" }
+    return String(decoding: trimmed(line[space...].dropFirst(4)), as: UTF8.self)
   }
 
   private static func trimmed(_ bytes: Slice<UnsafeRawBufferPointer>) -> Slice<UnsafeRawBufferPointer> {

@@ -26,6 +26,10 @@ public struct FormSettings: Hashable, Sendable {
   public var fields: [FormField]
   /// What follows when it is not known how a request ended.
   public var unclear: UnclearEnd
+  /// Where a conflict's JSON says the SHA-256 of what the server has.
+  public var digestField: String
+  /// Members of its answers that are not kept, beside the usual ones.
+  public var omittedMembers: [String]
   /// The largest file that is sent; nil when no limit is known.
   public var fileBytesMax: UInt64?
 }

@@ -20,6 +20,8 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case formField = "form-field"
   case formExtra = "form-extra"
   case formUnclear = "form-unclear"
+  case formDigestField = "form-digest-field"
+  case formOmit = "form-omit"
   case maxUploadSize = "max-upload-size"
   case tusProtocol = "tus-protocol"
   case tusProfile = "tus-profile"
@@ -75,7 +77,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// with `;` or a line break between them.
   public var isList: Bool {
     switch self {
-    case .destination, .ignore, .temporary, .rule, .formExtra, .tusMetadata: true
+    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata: true
     default: false
     }
   }
@@ -95,7 +97,8 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     switch self {
     case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
       .s3Style, .s3Checksum, .s3IfExists,
-      .formField, .formExtra, .formUnclear, .maxUploadSize, .tusProtocol, .tusProfile, .tusMetadata, .tusUnclear,
+      .formField, .formExtra, .formUnclear, .formDigestField, .formOmit, .maxUploadSize, .tusProtocol, .tusProfile,
+      .tusMetadata, .tusUnclear,
       .chunkSize:
       .own
     case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP: .inherited

@@ -40,7 +40,9 @@ extension SettingReader {
   func form(allowPlainHTTP: Bool) throws(ConfigurationError) -> FormSettings? {
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard FormAddress.isOne(text) else {
-      for setting in [Setting.formField, .formExtra, .formUnclear, .maxUploadSize] {
+      for setting in [
+        Setting.formField, .formExtra, .formUnclear, .formDigestField, .formOmit, .maxUploadSize,
+      ] {
         guard let given = sources[setting] else { continue }
         throw ConfigurationError("\(given.name(of: setting)) is for a destination of form+https:// only")
       }
@@ -66,7 +68,10 @@ extension SettingReader {
     }
     return FormSettings(
       address: address, fileField: try path(.formField) ?? FormOptions().fileField, fields: fields,
-      unclear: try choice(.formUnclear) ?? FormOptions().unclear, fileBytesMax: try bytes(.maxUploadSize, atLeast: 1))
+      unclear: try choice(.formUnclear) ?? FormOptions().unclear,
+      digestField: try path(.formDigestField) ?? FormOptions().digestField,
+      omittedMembers: (sources[.formOmit]?.values ?? []).map { $0.lowercased() },
+      fileBytesMax: try bytes(.maxUploadSize, atLeast: 1))
   }
 
   /// There is one proof of who uploads, of a kind that the destination understands.

@@ -4,6 +4,7 @@ import FileModel
 import FoundationEssentials
 import Glibc
 import Logging
+import Lookup
 import MountConfiguration
 import MountStatus
 import Synchronization
@@ -116,6 +117,8 @@ extension MountSession {
     options.fileField = form.fileField
     options.fields = form.fields
     options.unclear = form.unclear
+    options.digestField = form.digestField
+    options.omittedMembers.formUnion(form.omittedMembers)
     options.fileBytesMax = form.fileBytesMax
     options.parallelRequests = configuration.parallel
     options.bufferBytes = configuration.chunkBytes

@@ -76,6 +76,18 @@ struct SettingOptions: ParsableArguments {
   var formUnclear: String?
 
   @Option(
+    help: ArgumentHelp(
+      "Where the JSON of a form's 409 says the SHA-256 of what it has: the same content is a delivery (default "
+        + "checksum_sha256).", valueName: "name"))
+  var formDigestField: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A member of a form's JSON that is not kept in receipts, beside delete_token and the like; can be given more than "
+        + "once.", valueName: "name"))
+  var formOmit: [String] = []
+
+  @Option(
     help: ArgumentHelp("The largest file that the form's server takes; larger ones are not sent.", valueName: "size"))
   var maxUploadSize: String?
 
@@ -200,6 +212,7 @@ struct SettingOptions: ParsableArguments {
       .tokenCommand: tokenCommand, .proxy: proxy, .noProxy: noProxy, .proxyAuthFile: proxyAuthFile,
       .clientCert: clientCert, .clientKey: clientKey,
       .formField: formField, .formExtra: Self.lines(formExtra), .formUnclear: formUnclear,
+      .formDigestField: formDigestField, .formOmit: Self.lines(formOmit),
       .maxUploadSize: maxUploadSize, .s3Region: s3Region,
       .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists,
       .tusProtocol: tusProtocol, .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata),

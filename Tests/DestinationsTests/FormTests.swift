@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 import Promises
 import Testing
 import UploadEngine
@@ -10,10 +11,12 @@ import UploadEngine
 private final class TestStream: StreamedFile {
   let byteCount: Int
   let proof: (merkleRoot: [UInt8], chainTip: [UInt8])?
+  let contentSHA256: [UInt8]?
 
   init(byteCount: Int, isDone: Bool) {
     self.byteCount = byteCount
     proof = isDone ? (sha256([1]), sha256([2])) : nil
+    contentSHA256 = isDone ? sha256([3]) : nil
   }
 
   func begin(whenReady: @escaping @Sendable () -> Void) {}
@@ -153,6 +156,57 @@ private final class TestStream: StreamedFile {
     arguments: ["{\"success\": false, \"error\": \"quota\"}", "{\"ok\":false}", "{\"status\":\"Error\"}"])
   func successThatSaysNo_isARefusal(text: String) throws {
     #expect(try outcome(200, text).failure?.kind == .badRequest)
+  }
+
+  /// Regression (DS3): the retry after a lost answer sent everything again, and ended as a failure.
+  @Test(.promises("DE112")) func aConflictWithTheSameContent_isTheDelivery() throws {
+    let own = Hex.encode(sha256(Array("hello".utf8)))
+    let streamed = Hex.encode(sha256([3]))
+    for (digest, size) in [(own, nil), (own.uppercased(), nil), ("sha256:\(own)", nil), (streamed, 9_000_000)] {
+      let json = "{\"existing_asset_id\":17,\"checksum_sha256\":\"\(digest)\"}"
+      guard case .published(let receipt) = try outcome(409, json, streamed: size) else {
+        Issue.record("\(digest) is not the delivery")
+        continue
+      }
+      #expect(receipt.id == "17" && receipt.answer?.contains("existing_asset_id") == true)
+    }
+    let deep = try form { $0.digestField = "asset.sha256" }
+    let answer = Fixture.answer(409, text: "{\"asset\":{\"sha256\":\"\(own)\"}}")
+    guard case .published = deep.outcome(of: .sendWholeFile(sending()), response: answer) else {
+      Issue.record("the configured field was not looked at")
+      return
+    }
+    #expect(try outcome(422, "{\"checksum_sha256\":\"\(own)\"}").failure?.kind == .badRequest)
+    #expect(
+      try outcome(409, "{\"checksum_sha256\":\"\(streamed)\"}", streamed: 9_000_000, isDone: false).failure != nil)
+    let other = try #require(try outcome(409, "{\"checksum_sha256\":\"\(streamed)\"}").failure)
+    #expect(other.kind == .nameRefused && other.message.contains("another content"))
+    let unnamed = try #require(try outcome(409, "{\"error\":\"duplicate\"}").failure)
+    #expect(unnamed.message.contains("this content, already") && unnamed.message.contains("--form-digest-field"))
+  }
+
+  /// Regression (DS13): whoever could read a status could delete what was delivered.
+  @Test(.promises("DE113")) func whatGivesRights_isNotKept() throws {
+    let json = "{\"id\":1,\"delete_token\":\"x\",\"links\":[{\"Delete_URL\":\"y\",\"view\":\"z\"}],\"mine\":2}"
+    let destination = try form { $0.omittedMembers.insert("mine") }
+    guard
+      case .published(let receipt) = destination.outcome(
+        of: .sendWholeFile(sending()), response: Fixture.answer(201, text: json))
+    else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.answer == "{\"id\":1,\"links\":[{\"view\":\"z\"}]}")
+  }
+
+  /// Regression (DS2): a limit of PHP was shown as “Server Error”.
+  @Test(.promises("DE114")) func aLimitOfPHP_isTooLarge() throws {
+    let page =
+      "<b>Warning</b>:  POST Content-Length of 9 bytes exceeds the limit of 8 bytes in <b>Unknown</b> on line 0"
+    let failure = try #require(try outcome(500, page, streamed: 9_000_000).failure)
+    #expect(failure.kind == .tooLarge(limitBytes: 8) && failure.message.contains("post_max_size"))
+    let bare = try #require(try outcome(500, "{\"message\":\"Server Error\"}", streamed: 9_000_000).failure)
+    #expect(bare.kind == .unexpectedAnswer && bare.message.contains("upload_max_filesize"))
   }
 
   @Test func answerBeforeTheFile_isNoReceipt() throws {

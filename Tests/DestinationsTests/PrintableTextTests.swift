@@ -14,8 +14,10 @@ import UploadEngine
     let failures = [
       RefusedAnswer(server: "It", response: Fixture.answer(500, text: Self.rude, headers: plain)).failure,
       S3Answer(Fixture.answer(400, text: s3)).failure(at: "h", region: "r", renewsCredentials: false),
-      FormAnswer(Fixture.answer(500, text: Self.rude, headers: plain)).failure(at: "h", sizeBytes: 1),
-      FormAnswer(Fixture.answer(302, headers: [HTTPHeader("location", Self.rude)])).failure(at: "h", sizeBytes: 1),
+      FormAnswer(Fixture.answer(500, text: Self.rude, headers: plain)).failure(
+        at: "h", sizeBytes: 1, digestField: "sha"),
+      FormAnswer(Fixture.answer(302, headers: [HTTPHeader("location", Self.rude)])).failure(
+        at: "h", sizeBytes: 1, digestField: "sha"),
     ]
     for message in failures.map({ $0?.message ?? "" }) {
       // The letter behind it carries the marks: to Swift it is no plain b.

@@ -130,7 +130,7 @@ private func refusal(
     .proxy: "socks5h://127.0.0.1:1080", .noProxy: "a.example.org,10.0.0.0/8", .proxyAuthFile: "/q", .clientCert: "/c",
     .clientKey: "/k",
     .formField: "upload", .formExtra: "folder={folder}; *.mov kind=video", .formUnclear: "hold",
-    .maxUploadSize: "512MiB",
+    .formDigestField: "asset.sha256", .formOmit: "Links; owner", .maxUploadSize: "512MiB",
   ]
 
   @Test(.promises("DE76")) func everySettingOfForms_canBeGivenInEachPlace() throws {
@@ -140,6 +140,7 @@ private func refusal(
     #expect(form.address.text == "form+https://forms.example.org/api/uploads.php")
     #expect(form.fileField == "upload" && form.fields.map(\.name) == ["folder", "kind"])
     #expect(form.unclear == .hold && form.fileBytesMax == 512 << 20)
+    #expect(form.digestField == "asset.sha256" && form.omittedMembers == ["links", "owner"])
     #expect(read.basicAuthFile == "/p")
     #expect(read.proxy == "socks5h://127.0.0.1:1080" && read.proxyExceptions == "a.example.org,10.0.0.0/8")
     #expect(read.clientCertificateFile == "/c" && read.clientKeyFile == "/k")

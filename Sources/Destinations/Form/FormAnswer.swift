@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Integrity
 import Lookup
 import UploadEngine
 
@@ -8,6 +9,7 @@ struct FormAnswer {
   let status: Int
   private let response: HTTPResponse
   private let json: JSONValue?
+  private let words: ServerWords
 
   private static let jsonBytesMax = 64 << 10
 
@@ -16,14 +18,24 @@ struct FormAnswer {
     status = response.status
     json =
       response.body.count <= Self.jsonBytesMax ? try? WireJSON.decode(JSONValue.self, from: response.body) : nil
+    words = ServerWords(response, json: json)
   }
 
-  /// The JSON as it is kept: what the server said, without the blanks between.
-  var keptJSON: String? { json.map { String(decoding: WireJSON.encode($0), as: UTF8.self) } }
+  /// The JSON as it is kept: what the server said, without the blanks between, and without members of these names.
+  func keptJSON(without names: LookupSet<String>) -> String? {
+    json.map { String(decoding: WireJSON.encode($0.without(names)), as: UTF8.self) }
+  }
+
+  /// The server refuses the file because it has this very content: an answer to an earlier request never came.
+  func isDuplicate(of sha256: [UInt8]?, by field: String) -> Bool {
+    guard status == 409, let sha256, case .string(let said)? = json?.member(at: field) else { return false }
+    let digits = said.lowercased()
+    return (digits.hasPrefix("sha256:") ? String(digits.dropFirst(7)) : digits) == Hex.encode(sha256)
+  }
 
   /// The server's name for the file, if it says one.
   var id: String? {
-    for key in ["id", "uuid", "file_id", "upload_id"] {
+    for key in ["id", "uuid", "file_id", "upload_id", "asset_id", "existing_asset_id", "existing_id"] {
       switch json?[key] {
       case .string(let text)? where !text.isEmpty && text.utf8.count <= 256: return text
       case .integer(let number)?: return "\(number)"
@@ -36,10 +48,14 @@ struct FormAnswer {
   /// By the server's clock.
   var publishedAtMilliseconds: Int64? { response.header("date").flatMap(HTTPDate.seconds).map { $0 * 1000 } }
 
-  /// What is wrong; nil for a success. `sizeBytes` is the file's.
-  func failure(at address: String, sizeBytes: UInt64) -> StepFailure? {
+  /// What is wrong; nil for a success. `sizeBytes` is the file's, and `digestField` may name the SHA-256 of a duplicate.
+  func failure(at address: String, sizeBytes: UInt64, digestField: String) -> StepFailure? {
     let retryAfter = RetryAfter.duration(of: response)
-    let said = "The server at \(address) answered \(status)\(message)"
+    let said = "The server at \(address) answered \(status)\(words.quoted)"
+    if words.limitOfPHP.isNamed, status >= 400 {
+      return StepFailure(
+        .tooLarge(limitBytes: words.limitOfPHP.bytes ?? limit), tooLarge("\(said), a limit of PHP", sizeBytes))
+    }
     switch status {
     case 200..<300:
       guard saysNo else { return nil }
@@ -55,7 +71,7 @@ struct FormAnswer {
         .forbidden, "\(said). The credentials may not do this, or an application firewall refuses the file.")
     case 407: return StepFailure(.unauthorized, "A proxy on the way to \(address) asks for a password (407).")
     case 408: return StepFailure(.transport(.timedOut), "\(said): it waited in vain for the rest of the request.")
-    case 409: return StepFailure(.nameRefused, "\(said). There may be a file of this name.")
+    case 409: return StepFailure(.nameRefused, "\(said). \(duplicate(digestField))")
     case 413: return StepFailure(.tooLarge(limitBytes: limit), tooLarge(said, sizeBytes))
     case 425: return StepFailure(.tooEarly, "\(said).")
     case 429, 503: return StepFailure(.busy, "\(said): it asks for a pause.", retryAfter: retryAfter)
@@ -63,17 +79,35 @@ struct FormAnswer {
       return StepFailure(.insufficientStorage, "\(said): its storage or the quota is full.", retryAfter: retryAfter)
     case 400..<500: return StepFailure(.badRequest, "\(said).")
     // One failing script says little about the next file.
-    case 500..<600: return StepFailure(.unexpectedAnswer, "\(said). Its error log says more.", retryAfter: retryAfter)
+    case 500..<600:
+      return StepFailure(
+        .unexpectedAnswer, "\(said). Its error log says more.\(Self.limitsOfPHP(sizeBytes))", retryAfter: retryAfter)
     default: return StepFailure(.unexpectedAnswer, "\(said), which is not expected.")
     }
   }
 
+  /// A script that was not given the file because PHP had dropped it seldom says so.
+  private static func limitsOfPHP(_ sizeBytes: UInt64) -> String {
+    guard sizeBytes > 2 << 20 else { return "" }
+    return
+      " Scripts in PHP fail so where a file of \(sizeBytes) bytes is larger than upload_max_filesize (2 MB if not set) or "
+      + "post_max_size (8 MB)."
+  }
+
+  /// What a conflict is about, as far as it can be told.
+  private func duplicate(_ field: String) -> String {
+    if json?.member(at: field) != nil {
+      return "It has a file of this name with another content. Rename the file, and it is sent again."
+    }
+    return
+      "It has a file of this name, or this content, already. Look there; then remove or rename the file. Where its answer "
+      + "names the SHA-256 of what it has, --form-digest-field makes the same content a delivery."
+  }
+
   /// 413 has many authors, and the answer seldom says which.
   private func tooLarge(_ said: String, _ sizeBytes: UInt64) -> String {
-    "\(said): a file of \(sizeBytes) bytes is too large for it. The limit is usually one of: nginx client_max_body_size, "
-      + "Apache LimitRequestBody, an application firewall (ModSecurity SecRequestBodyLimit, a CDN's plan), PHP "
-      + "upload_max_filesize and post_max_size. Raise it there, or set --max-upload-size, so that such files are not sent "
-      + "in vain."
+    "\(said): a file of \(sizeBytes) bytes is too large for it. The limit is usually one of: \(RequestLimitAdvice.settings). "
+      + "Raise it there, or set --max-upload-size, so that such files are not sent in vain."
   }
 
   /// What some servers say in spite of a status that means success.
@@ -86,71 +120,5 @@ struct FormAnswer {
   private var limit: UInt64? {
     if case .integer(let number)? = json?["limit"], number > 0 { return UInt64(number) }
     return nil
-  }
-
-  /// The server's own words.
-  private var message: String {
-    for key in ["error", "message", "detail", "title"] {
-      switch json?[key] {
-      case .string(let text)? where !text.isEmpty: return " (“\(PrintableText.beginning(of: text))”)"
-      case .object(let members)?:
-        if case .string(let text)? = members["message"], !text.isEmpty {
-          return " (“\(PrintableText.beginning(of: text))”)"
-        }
-      default: continue
-      }
-    }
-    guard json == nil, response.header("content-type")?.hasPrefix("text/plain") == true, !response.body.isEmpty else {
-      return ""
-    }
-    return " (“\(PrintableText.beginning(of: String(decoding: response.body.prefix(1024), as: UTF8.self)))”)"
-  }
-}
-
-/// Any JSON.
-enum JSONValue: Hashable, Codable {
-  case null
-  case bool(Bool)
-  case integer(Int64)
-  case number(Double)
-  case string(String)
-  case array([JSONValue])
-  case object(LookupTable<String, JSONValue>)
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    if container.decodeNil() {
-      self = .null
-    } else if let value = try? container.decode(Bool.self) {
-      self = .bool(value)
-    } else if let value = try? container.decode(Int64.self) {
-      self = .integer(value)
-    } else if let value = try? container.decode(Double.self), value.isFinite {
-      self = .number(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .string(value)
-    } else if let value = try? container.decode([JSONValue].self) {
-      self = .array(value)
-    } else {
-      self = .object(try container.decode(LookupTable<String, JSONValue>.self))
-    }
-  }
-
-  func encode(to encoder: any Encoder) throws {
-    var container = encoder.singleValueContainer()
-    switch self {
-    case .null: try container.encodeNil()
-    case .bool(let value): try container.encode(value)
-    case .integer(let value): try container.encode(value)
-    case .number(let value): try container.encode(value)
-    case .string(let value): try container.encode(value)
-    case .array(let value): try container.encode(value)
-    case .object(let value): try container.encode(value)
-    }
-  }
-
-  /// A member of an object.
-  subscript(key: String) -> JSONValue? {
-    if case .object(let members) = self { members[key] } else { nil }
   }
 }

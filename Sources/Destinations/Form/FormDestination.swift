@@ -1,6 +1,7 @@
 import ChunkProtocol
 public import FileModel
 import Integrity
+public import Lookup
 public import UploadEngine
 
 /// What can be chosen about a form.
@@ -15,8 +16,19 @@ public struct FormOptions: Hashable, Sendable {
   public var fileBytesMax: UInt64?
   /// Requests in flight.
   public var parallelRequests = UploadConstants.maxParallelChunkUploads
+  /// Where a conflict's JSON says the SHA-256 of the content that the server has: names with dots between.
+  public var digestField = "checksum_sha256"
+  /// Members of an answer that are not kept, because who reads a status could do something with them; in lower case.
+  public var omittedMembers = FormOptions.secretMembers
   /// A larger file is read while it is sent.
   public var bufferBytes = UploadConstants.chunkBytesDefault
+
+  /// Names under which servers hand out the right to delete, change or read something.
+  public static let secretMembers: LookupSet<String> = [
+    "access_token", "api_key", "authorization", "delete_hash", "delete_key", "delete_token", "delete_url", "deletehash",
+    "deletion_token", "deletion_url", "edit_token", "password", "refresh_token", "secret", "session_token", "token",
+    "update_token",
+  ]
 
   /// The defaults.
   public init() {}
@@ -135,7 +147,13 @@ public struct FormDestination: Destination {
   }
 
   private func published(_ sending: WholeFileSending, _ answer: FormAnswer) -> StepOutcome {
-    if let failure = answer.failure(at: address.text, sizeBytes: sending.sizeBytes) { return .refused(failure) }
+    let isThere = answer.isDuplicate(of: contentSHA256(of: sending), by: options.digestField)
+    if !isThere,
+      let failure = answer.failure(
+        at: address.text, sizeBytes: sending.sizeBytes, digestField: options.digestField)
+    {
+      return .refused(failure)
+    }
     guard let proof = proof(of: sending) else {
       // The answer came before the file was sent, and whatever it says, it is not about the file.
       return .refused(
@@ -148,7 +166,13 @@ public struct FormDestination: Destination {
         id: answer.id ?? Hex.encode(Array(sending.nonce.prefix(16))), name: publishedName(for: sending.path),
         sizeBytes: sending.sizeBytes, merkleRoot: Hex.encode(proof.merkleRoot), chainTip: Hex.encode(proof.chainTip),
         publishedAtMilliseconds: answer.publishedAtMilliseconds ?? sending.modifiedNanoseconds / 1_000_000,
-        answer: answer.keptJSON))
+        answer: answer.keptJSON(without: options.omittedMembers)))
+  }
+
+  /// Nil before all of it was sent.
+  private func contentSHA256(of sending: WholeFileSending) -> [UInt8]? {
+    if let stream = sending.stream { return stream.contentSHA256 }
+    return sending.body == nil ? sha256([]) : sending.digest.sha256
   }
 
   /// Over the pieces that were streamed, or over the file's one chunk.

@@ -6,10 +6,8 @@ struct RefusedAnswer {
   let server: String
   let response: HTTPResponse
 
-  private static let messageBytesMax = 200
-
   /// What it said, without an end.
-  var said: String { "\(server) answered \(response.status)\(message)" }
+  var said: String { "\(server) answered \(response.status)\(ServerWords(response).quoted)" }
   var retryAfter: Duration? { RetryAfter.duration(of: response) }
 
   /// What went wrong, for decisions and for people.
@@ -47,15 +45,5 @@ struct RefusedAnswer {
       .requestTooLarge,
       "\(said), and does not say that it is the file: a request is longer than it, or a proxy before it, takes. Raise the "
         + "limit there; it is usually one of: \(RequestLimitAdvice.settings).")
-  }
-
-  /// The first words of a body that is text.
-  private var message: String {
-    guard let type = response.header("content-type"),
-      ["text/plain", "application/json", "application/problem+json"].contains(where: type.hasPrefix),
-      !response.body.isEmpty
-    else { return "" }
-    let text = String(decoding: response.body.prefix(Self.messageBytesMax), as: UTF8.self)
-    return " (“\(PrintableText.beginning(of: text))”)"
   }
 }

@@ -42,6 +42,19 @@ final class FileStream: StreamedFile {
     var sending: Piece?
   }
 
+  /// A SHA-256 over the pieces as they go out, one after the other.
+  private struct ContentDigest: ~Copyable {
+    private var hasher: SHA256Hasher? = SHA256Hasher()
+    private var sha256: [UInt8]?
+
+    mutating func add(_ bytes: UnsafeRawBufferPointer) { hasher?.update(bytes) }
+
+    mutating func finished() -> [UInt8]? {
+      if let hasher = hasher.take() { sha256 = hasher.finalize() }
+      return sha256
+    }
+  }
+
   /// Pieces in memory at most: one is sent, the next are read or ready.
   static let depth = 4
   /// The length of a piece.
@@ -53,6 +66,7 @@ final class FileStream: StreamedFile {
   private let sessionID: String
   private let source: Source
   private let state: Mutex<State>
+  private let content = Mutex(ContentDigest())
 
   /// A stream of a file's content at an epoch. `nonce` is what its proof is bound to.
   init(file: FileID, epoch: UInt64, sizeBytes: UInt64, nonce: [UInt8], source: Source) {
@@ -73,6 +87,10 @@ final class FileStream: StreamedFile {
     state.withLock { $0.window.isDone ? ($0.proof.merkleRoot, $0.proof.chainTip) : nil }
   }
 
+  var contentSHA256: [UInt8]? {
+    state.withLock { $0.window.isDone } ? content.withLock { $0.finished() } : nil
+  }
+
   func begin(whenReady: @escaping @Sendable () -> Void) {
     // What falls out is released at this function's end, not under the lock.
     let dropped = state.withLock { state -> [Piece] in
@@ -89,6 +107,7 @@ final class FileStream: StreamedFile {
       return dropped
     }
     withExtendedLifetime(dropped) {}
+    content.withLock { $0 = ContentDigest() }
     readAhead()
   }
 
@@ -105,6 +124,7 @@ final class FileStream: StreamedFile {
       state.sending = piece
       return (.bytes(piece.buffer), sent)
     }
+    if case .bytes(let piece) = supply { content.withLock { $0.add(piece.bytes) } }
     if let sent, sent.leavesNoTrace { source.letGo(sent.range) }
     readAhead()
     return supply

@@ -240,6 +240,8 @@ extension HTTPRequestLimits {
 public struct HTTPResponse: Sendable {
   /// The status code.
   public var status: Int
+  /// What stands behind the status in HTTP/1.1; empty elsewhere.
+  public var reasonPhrase: String
   /// The header fields in the order received; names in lower case.
   public var headers: [HTTPHeader]
   /// The body, at most ``UploadConstants/responseBytesMax``.
@@ -249,9 +251,11 @@ public struct HTTPResponse: Sendable {
 
   /// An answer as received.
   public init(
-    status: Int, headers: [HTTPHeader] = [], body: [UInt8] = [], connection: HTTPConnectionFacts = HTTPConnectionFacts()
+    status: Int, reasonPhrase: String = "", headers: [HTTPHeader] = [], body: [UInt8] = [],
+    connection: HTTPConnectionFacts = HTTPConnectionFacts()
   ) {
     self.status = status
+    self.reasonPhrase = reasonPhrase
     self.headers = headers
     self.body = body
     self.connection = connection

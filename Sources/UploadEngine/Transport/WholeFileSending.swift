@@ -51,4 +51,6 @@ public struct WholeFileSending: Sendable {
 public protocol StreamedFile: StreamedBytes {
   /// Merkle root and tip of the commitment chain over its pieces; nil before all of it was sent.
   var proof: (merkleRoot: [UInt8], chainTip: [UInt8])? { get }
+  /// Of all its bytes; nil before all of it was sent.
+  var contentSHA256: [UInt8]? { get }
 }
