@@ -57,7 +57,7 @@ import UploadEngine
     #expect(outcome.failure?.message.contains("begins anew") == true)
     // Of other requests it says that they are unknown there.
     #expect(
-      destination.outcome(of: query, response: Fixture.answer(501, text: text)).failure?.kind == .unexpectedAnswer)
+      destination.outcome(of: query, response: Fixture.answer(501, text: text)).failure?.kind == .badRequest)
   }
 
   @Test func part_isKnownByItsTag() {

@@ -79,13 +79,14 @@ import UploadEngine
 
   @Test(.promises("DE28", "DE29")) func wholeFile_isOnePutWithItsMerkleRoot() throws {
     let destination = try S3Fixture.destination { $0.ifExists = .refuse }
-    let request = destination.request(for: .sendWholeFile(Fixture.wholeFile()))
+    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let request = try #require(destination.followUp(of: step, after: [Fixture.answer(404)], at: .first))
     #expect(request.method == .put)
     #expect(request.url == Self.start + "day%201/a%20b/c.txt")
     #expect(request.header("if-none-match") == "*")
     let root = ProtocolReference.merkleRoot([ProtocolReference.sha256(Array("123456789".utf8))])
     #expect(request.header("x-amz-meta-uploadfs-merkle-root") == ProtocolReference.hex(root))
-    let empty = destination.request(for: .sendWholeFile(Fixture.wholeFile([])))
+    let empty = try S3Fixture.destination().request(for: .sendWholeFile(Fixture.wholeFile([])))
     #expect(empty.content == [])
     #expect(empty.header("x-amz-content-sha256") == Hex.encode(sha256([])))
   }

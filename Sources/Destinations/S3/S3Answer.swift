@@ -36,7 +36,10 @@ struct S3Answer {
   }
 
   /// What went wrong, for decisions and for people.
-  func failure(at address: String, region: String, renewsCredentials: Bool) -> StepFailure {
+  /// `askedFeatures` are the settings that ask for what a server may not know.
+  func failure(
+    at address: String, region: String, renewsCredentials: Bool, askedFeatures: [String] = []
+  ) -> StepFailure {
     let code = code ?? codeOfStatus
     let said = "The S3 server at \(address) answered \(PrintableText.beginning(of: code))\(message)"
     let retryAfter = RetryAfter.duration(of: response)
@@ -58,7 +61,23 @@ struct S3Answer {
       return StepFailure(.nameRefused, "\(said): there is an object of this name, and it is not to be replaced.")
     case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":
       return StepFailure(.insufficientStorage, "\(said): its storage or the quota is full.", retryAfter: retryAfter)
+    case _ where isUnknownToServer:
+      let advice =
+        askedFeatures.isEmpty
+        ? "" : " These settings ask for it, perhaps; leave them out: \(askedFeatures.joined(separator: ", "))."
+      return StepFailure(.badRequest, "\(said): it does not know something that the request asks for.\(advice)")
     default: return accessFailure(code, said, region, renewsCredentials)
+    }
+  }
+
+  /// It will not do with the next try what it does not know: Swift says so by 501, and by complaints of XML and arguments.
+  private var isUnknownToServer: Bool {
+    switch code {
+    case "NotImplemented", "XNotImplemented", "MalformedXML", "InvalidRequest", "InvalidArgument",
+      "UnsupportedArgument":
+      true
+    case nil: status == 501
+    default: false
     }
   }
 

@@ -10,6 +10,8 @@ extension S3Destination {
 
   /// What the responses to a step and its follow-ups mean. Whatever they hold, this returns.
   public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+    guard let first = responses.first else { return unexpected("did not answer") }
+    guard let responses = self.responses(behindLookOf: step, responses) else { return ended(step, byLook: first) }
     guard let response = responses.first else { return unexpected("did not answer") }
     let answer = S3Answer(response)
     switch step {
@@ -34,6 +36,17 @@ extension S3Destination {
     }
   }
 
+  /// The look has found an object, perhaps this very one, or the server is away.
+  private func ended(_ step: UploadStep, byLook look: HTTPResponse) -> StepOutcome {
+    guard look.status == 200 else { return refused(S3Answer(look)) }
+    let isTaken = S3Answer(HTTPResponse(status: 412))
+    switch step {
+    case .commit(let commit): return committed(commit, isTaken, object: look)
+    case .sendWholeFile(let sending): return published(sending, isTaken, object: look)
+    default: return refused(isTaken)
+    }
+  }
+
   private func opened(_ opening: SessionOpening, _ answer: S3Answer) -> StepOutcome {
     guard answer.isSuccess else { return refused(answer) }
     guard let upload = begunUpload(opening, answer) else {
@@ -48,7 +61,7 @@ extension S3Destination {
   private func stored(_ answer: S3Answer) -> StepOutcome {
     guard answer.isSuccess else {
       // rclone (serve s3) passes parts on as they come in order, and takes no others in the place of these.
-      guard answer.code == "NotImplemented", case .refused(let failure) = refused(answer) else {
+      guard answer.code == "NotImplemented", askedFeatures.isEmpty, case .refused(let failure) = refused(answer) else {
         return refused(answer)
       }
       return .refused(StepFailure(.notReplaceable, "\(failure.message) The upload begins anew."))
@@ -129,7 +142,19 @@ extension S3Destination {
     if answer.isExpired { whenExpired() }
     return .refused(
       answer.failure(
-        at: address.text, region: signature.region, renewsCredentials: options.renewsCredentials))
+        at: address.text, region: signature.region, renewsCredentials: options.renewsCredentials,
+        askedFeatures: askedFeatures))
+  }
+
+  /// Settings that insist on what a server may not know.
+  private var askedFeatures: [String] {
+    var features: [String] = []
+    switch options.checksum {
+    case .auto, .none: break
+    case .crc32c, .sha256: features.append("--s3-checksum \(options.checksum.rawValue)")
+    }
+    if looksFirst { features.append("--s3-if-exists refuse") }
+    return features
   }
 
   private func unexpected(_ what: String) -> StepOutcome {

@@ -5,6 +5,11 @@ public import UploadEngine
 extension S3Destination {
   /// The request that carries out a step. There is one address.
   public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
+    lookRequest(of: step) ?? sendingRequest(for: step)
+  }
+
+  /// The one that does something, behind a look if there is one.
+  private func sendingRequest(for step: UploadStep) -> HTTPRequest {
     switch step {
     case .prewarm: request(.head, key: nil)
     case .openSession(let opening): openingRequest(opening, checksum(for: .upload, nonce: opening.nonce))
@@ -24,12 +29,14 @@ extension S3Destination {
   public func followUp(
     of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? {
-    guard let last = responses.last else { return nil }
+    guard !responses.isEmpty, let responses = self.responses(behindLookOf: step, responses) else { return nil }
+    guard let last = responses.last else { return sendingRequest(for: step) }
     switch step {
     case .querySession(let session), .secureSession(let session):
       return S3PartList(last)?.next.map { listRequest(session, after: $0) }
     case .commit(let commit):
-      guard responses.count == 1, S3Answer(last).mayMeanPublished,
+      let answer = S3Answer(last)
+      guard responses.count == 1, answer.mayMeanPublished || answer.isNamelessPublication,
         let upload = S3Upload(sessionID: commit.session.id)
       else { return nil }
       return request(.head, key: upload.key)
@@ -144,7 +151,7 @@ extension S3Destination {
   /// A question about the bucket.
   func bucketRequest(query: [(String, String)]) -> HTTPRequest { request(.get, key: nil, query: query) }
 
-  private func request(
+  func request(
     _ method: HTTPRequest.Method, key: String?, query items: [(String, String)] = [],
     headers: [(String, String)] = [], body: HTTPRequest.Body = .none, sha256 payload: [UInt8]? = nil,
     limits: HTTPRequestLimits = HTTPRequestLimits(), sentBytes: SentByteCounter? = nil

@@ -1,0 +1,79 @@
+import FileModel
+import Promises
+import Testing
+import UploadEngine
+
+@testable import Destinations
+
+/// What an S3 server does not know, ignores, or answers half.
+@Suite struct S3RefusalTests {
+  private static let steps: [UploadStep] = [.commit(S3Fixture.commit()), .sendWholeFile(Fixture.wholeFile())]
+
+  /// Regression (DS5): Ceph 16 ignores the condition of a completion, and an object was replaced that was to be kept.
+  @Test(.promises("DE26"), arguments: 0..<2) func aKeyThatIsTaken_isFoundBeforeAnythingIsSent(index: Int) throws {
+    let step = Self.steps[index]
+    let destination = try S3Fixture.destination { $0.ifExists = .refuse }
+    #expect(destination.request(for: step).method == .head)
+    let other = S3Fixture.object(size: 5, nonce: [1])
+    #expect(destination.followUp(of: step, after: [other], at: .first) == nil)
+    let failure = try #require(destination.outcome(of: step, responses: [other]).failure)
+    #expect(failure.kind == .nameRefused && failure.message.contains("not to be replaced"))
+    for free in [404, 403] {
+      let sent = try #require(destination.followUp(of: step, after: [Fixture.answer(free)], at: .first))
+      #expect(sent.method == (index == 0 ? .post : .put) && sent.header("if-none-match") == "*")
+    }
+    let away = destination.outcome(of: step, responses: [Fixture.answer(503)])
+    #expect(
+      away.failure?.kind == .busy && destination.followUp(of: step, after: [Fixture.answer(503)], at: .first) == nil)
+  }
+
+  @Test func whatThisSessionHasPublished_isFoundByTheLook() throws {
+    let destination = try S3Fixture.destination { $0.ifExists = .refuse }
+    guard case .published(let receipt) = destination.outcome(of: Self.steps[0], responses: [S3Fixture.object()]) else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.id == "o-2")
+    guard
+      case .published = destination.outcome(
+        of: Self.steps[0], responses: [Fixture.answer(404), S3Fixture.published()])
+    else {
+      Issue.record("not published")
+      return
+    }
+  }
+
+  /// Regression (DS7): 501 was tried again without end, and MalformedXML said nothing.
+  @Test(arguments: ["NotImplemented", "MalformedXML", "InvalidRequest", "InvalidArgument"])
+  func whatTheServerDoesNotKnow_isOneFailure(code: String) throws {
+    let destination = try S3Fixture.destination {
+      ($0.checksum, $0.ifExists) = (.sha256, .refuse)
+    }
+    let answer = S3Fixture.error(code == "NotImplemented" ? 501 : 400, code)
+    for (step, responses) in [
+      (UploadStep.openSession(Fixture.opening()), [answer]), (.sendChunk(S3Fixture.sending()), [answer]),
+      (Self.steps[0], [Fixture.answer(404), answer]), (Self.steps[1], [Fixture.answer(404), answer]),
+    ] {
+      let failure = try #require(destination.outcome(of: step, responses: responses).failure)
+      #expect(failure.kind == .badRequest, "\(step)")
+      #expect(failure.message.contains("--s3-checksum sha256, --s3-if-exists refuse"), "\(failure.message)")
+    }
+  }
+
+  /// Regression (DS8): Ceph 16 answers the first completion so, and it was repeated.
+  @Test func aCompletionThatDoesNotNameTheObject_isLookedAt() throws {
+    let destination = try S3Fixture.destination()
+    let nameless = Fixture.answer(
+      200, text: "<CompleteMultipartUploadResult><ETag></ETag></CompleteMultipartUploadResult>")
+    #expect(destination.followUp(of: Self.steps[0], after: [nameless], at: .first)?.method == .head)
+    guard
+      case .published(let receipt) = destination.outcome(of: Self.steps[0], responses: [nameless, S3Fixture.object()])
+    else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.id == "o-2")
+    let none = destination.outcome(of: Self.steps[0], responses: [nameless, Fixture.answer(404)])
+    #expect(none.failure?.kind == .unexpectedAnswer)
+  }
+}
