@@ -54,7 +54,7 @@ struct ChunkProtocolAnswer {
     case .exists:
       StepFailure(
         .nameRefused,
-        "The receiver at \(endpoint.text) has a file of this name, and is not to replace it. Rename the file and retry."
+        "The receiver at \(endpoint.text) has a file of this name, and is not to replace it. Rename the file, and it is tried again."
       )
     case .tooLarge: tooLarge(step)
     case .digestMismatch:
@@ -69,7 +69,8 @@ struct ChunkProtocolAnswer {
           + "different tokens. Check --token-file or --token-command, and what lies between.")
     case .nameRefused:
       StepFailure(
-        .nameRefused, "The receiver at \(endpoint.text) does not accept the name\(because). Rename the file and retry.")
+        .nameRefused,
+        "The receiver at \(endpoint.text) does not accept the name\(because). Rename the file, and it is tried again.")
     case .tooEarly: StepFailure(.tooEarly, "The receiver at \(endpoint.text) wants the request again.")
     case .busy: busy
     case .insufficientStorage:

@@ -153,6 +153,7 @@ extension UploadSchedule {
   private mutating func namesChanged(_ snapshot: FileSnapshot, at now: Moment) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
+    let isRenamed = file.snapshot.names != snapshot.names
     file.snapshot.names = snapshot.names
     file.path = snapshot.names.first ?? file.path
     // A name that the file no longer has does not show this content to anybody here; should the file get it back, it is
@@ -189,7 +190,12 @@ extension UploadSchedule {
     case .complete:
       if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
       actions.append(.record(snapshot.id))
-    case .finishing, .failed, .cancelled, .removed: break
+    case .failed:
+      // The name was what was wrong.
+      guard isRenamed, file.lastFailure?.code == StepFailure.Kind.nameRefused.code else { break }
+      files[snapshot.id]?.lastFailure = nil
+      retry(snapshot.id, at: now)
+    case .finishing, .cancelled, .removed: break
     }
   }
 
