@@ -7,11 +7,14 @@ public enum StatusDocument {
   /// gain or lose a digit.
   public static let unitBytes = 1024
   static let schemaName = "uploadfs-status-1"
+  /// Rises with each member that later versions add; readers ignore what they do not know.
+  static let version = 1
 
   /// Renders a file's status.
   public static func render(_ status: FileStatus) -> [UInt8] {
     JSONWriter.document(paddedTo: unitBytes) { json in
       json.field("schema", schemaName)
+      json.field("version", version)
       names(status, &json)
       json.field("file_id", status.id.description)
       json.field("state", status.state.rawValue)

@@ -48,9 +48,11 @@ enum JSONValue: Decodable, Hashable {
 /// finding too, so that nothing in a schema goes unchecked.
 struct JSONSchema {
   private let root: JSONValue
+  private let isClosed: Bool
 
-  /// Reads `docs/<name>` of this repository.
-  init(named name: String, file: String = #filePath) throws {
+  /// Reads `docs/<name>` of this repository. A closed one takes no member that it does not name.
+  init(named name: String, isClosed: Bool = false, file: String = #filePath) throws {
+    self.isClosed = isClosed
     var path = URL(fileURLWithPath: file)
     while path.path != "/", !FileManager.default.fileExists(atPath: path.appendingPathComponent("docs/\(name)").path) {
       path.deleteLastPathComponent()
@@ -96,7 +98,7 @@ struct JSONSchema {
       return members.flatMap { name, member in
         properties[name].map { check(member, $0, "\(place).\(name)") } ?? []
       }
-    case ("additionalProperties", .bool(false), .object(let members)):
+    case ("additionalProperties", .bool(let isOpen), .object(let members)) where !isOpen || isClosed:
       guard case .object(let properties) = rules["properties"] else { return unless(members.isEmpty) }
       return members.keys.filter { properties[$0] == nil }.map { "\(place): \($0) is not in the schema" }
     case ("items", _, .array(let elements)):
