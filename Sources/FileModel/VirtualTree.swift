@@ -1,8 +1,10 @@
+import Glibc
+
 /// What stands at a path of the virtual tree.
 public enum VirtualNode: Hashable, Sendable {
   /// A directory.
   case directory
-  /// A read-only file of this many bytes.
+  /// A file of this many bytes.
   case file(sizeBytes: Int)
   /// A symbolic link with this target.
   case link(target: [UInt8])
@@ -64,7 +66,31 @@ public protocol VirtualTree: Sendable {
   func contents(of path: RelativePath) -> [UInt8]?
   /// A number that differs whenever ``contents(of:)`` may differ; for poll(2).
   func version(of path: RelativePath) -> UInt64
+  /// Words can be written to the document at the path, by those who can write what it is about.
+  func isWritable(_ path: RelativePath) -> Bool
+  /// Takes what one call writes to a document. What it asks for is durable on return.
+  func write(_ bytes: [UInt8], to path: RelativePath) throws(VirtualWriteRefusal)
   /// Registers the one observer that is told, at most every 33 ms, that some version has changed. It is called on a
   /// thread of the tree's owner that holds no lock.
   func observeChanges(_ observer: @escaping @Sendable () -> Void)
+}
+
+extension VirtualTree {
+  /// Nothing can be written.
+  public func isWritable(_ path: RelativePath) -> Bool { false }
+  /// Nothing can be written.
+  public func write(_ bytes: [UInt8], to path: RelativePath) throws(VirtualWriteRefusal) {
+    throw VirtualWriteRefusal(errno: EROFS)
+  }
+}
+
+/// Why something was not taken that was written to a document.
+public struct VirtualWriteRefusal: Error, Hashable, Sendable {
+  /// A positive errno.
+  public var errno: Int32
+
+  /// A refusal with an errno.
+  public init(errno: Int32) {
+    self.errno = errno
+  }
 }

@@ -12,6 +12,7 @@ public enum ExitStatus: Int32, CaseIterable, Sendable {
   case timedOut = 17
   case filesFailed = 18
   case leftWithPending = 19
+  case refused = 20
   case usage = 64
 
   /// What the number means, for `--help` and docs/configuration.md.
@@ -27,8 +28,9 @@ public enum ExitStatus: Int32, CaseIterable, Sendable {
     case .destinationUnusable: "the destination or its credentials cannot be used"
     case .notAMount: "not an uploadfs mount, or its daemon cannot be reached"
     case .timedOut: "timed out"
-    case .filesFailed: "some files failed; they are kept in the spool and can be retried"
+    case .filesFailed: "some files failed or are held back; they are kept in the spool and can be retried or published"
     case .leftWithPending: "left at once by a second signal with files pending; all are kept in the spool"
+    case .refused: "a file could not be retried, cancelled or published; stderr says why"
     case .usage: "wrong usage"
     }
   }

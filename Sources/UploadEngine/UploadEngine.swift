@@ -182,15 +182,6 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     apply { $0.beginDraining(at: $1) }
   }
 
-  /// Nobody wants this file delivered any more: what is under way for it ends, also at the server. It stays in the spool.
-  public func cancel(_ id: FileID) { apply { $0.cancel(id, at: $1) } }
-
-  /// Tries one file again that has failed, waits or was cancelled.
-  public func retry(_ id: FileID) { apply { $0.retry(id, at: $1) } }
-
-  /// Tries everything again that has failed for good or waits.
-  public func retryAll() { apply { $0.retryAll(at: $1) } }
-
   /// Nothing is left that will be delivered without help: every file is delivered, held under a temporary name, or failed
   /// with a reason.
   public var isDrained: Bool { state.withLock { $0.schedule.isIdle } }
@@ -458,7 +449,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     }
   }
 
-  private func obeySpoolOrders(_ contents: any FileContents) {
+  func obeySpoolOrders(_ contents: any FileContents) {
     for order in state.withLock({ $0.schedule.takeSpoolOrders() }) {
       switch order {
       case .discard(let file):

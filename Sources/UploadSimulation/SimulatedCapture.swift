@@ -56,6 +56,8 @@ final class SimulatedCapture {
 
   var isMounted: Bool { sink != nil }
   var names: [RelativePath] { byName.keys.sorted() }
+  /// Of every file that has a name, in an order.
+  var ids: [FileID] { byInode.sorted().map(\.value).filter { !$0.names.isEmpty }.map(\.id) }
   func file(named name: RelativePath) -> File? { byName[name] }
   func file(_ id: FileID) -> File? { byID[id] }
 

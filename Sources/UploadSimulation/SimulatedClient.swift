@@ -134,7 +134,13 @@ final class SimulatedClient {
   func retryAll() {
     world.trace("retry all")
     capture.wantAll()
-    apply { $0.retryAll(at: $1) }
+    for file in capture.ids {
+      switch explanation(of: file).state {
+      case .failed, .waiting, .queued, .uploading: apply { $0.retry(file, at: $1) }
+      case .interrupted: apply { $0.publish(file, at: $1) }
+      case .writing, .held, .ignored, .complete, .cancelled, nil: break
+      }
+    }
   }
 
   /// False when the effect fails, or when the machine goes down instead.

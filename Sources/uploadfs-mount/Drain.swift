@@ -120,10 +120,11 @@ final class Drain: Sendable {
 
   private func outcome(_ isDelivered: Bool) -> ExitStatus {
     let summary = engines.summary()
-    let failed = (summary.filesByState[.failed] ?? 0) + (summary.filesByState[.interrupted] ?? 0)
+    let failed = summary.undeliveredCount
     if failed > 0 {
       let names = summary.failedPaths.prefix(10).map { Readable.line($0.displayText) }.joined(separator: ", ")
-      StandardError.write("uploadfs-mount: \(Readable.count(failed, "file")) failed, kept in the spool: \(names)\n")
+      let files = Readable.count(failed, "file")
+      StandardError.write("uploadfs-mount: \(files) failed or held back, kept in the spool: \(names)\n")
     }
     guard isDelivered else {
       StandardError.write("uploadfs-mount: timed out with \(remainder); all kept in the spool\n")

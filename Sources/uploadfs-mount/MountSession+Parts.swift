@@ -268,6 +268,10 @@ final class AttachedStatus: StatusSource {
   func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
   func waitUntilLoaded() { engines.withLock { $0 }?.waitUntilLoaded() }
   var passingHandles: Int { filesystem.withLock { $0.value }?.passingHandles ?? 0 }
+  func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
+    guard let engines = engines.withLock({ $0 }) else { throw .unknownFile }
+    try engines.obey(order, on: id)
+  }
   var pipelineStatistics: PipelineStatistics {
     engines.withLock { $0 }?.pipelineStatistics ?? PipelineStatistics()
   }

@@ -76,7 +76,7 @@ final class MountSession: Sendable {
     let outcome = Mutex(ExitStatus.internalError)
     engines.start()
     let hasThreads =
-      Signals.watch(stop: { [self] in signalled($0) }, retry: { [self] in engines.retryAll() })
+      Signals.watch { [self] in signalled($0) }
       && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
       && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
       && DedicatedThread.start { [self] in

@@ -31,26 +31,6 @@ struct MountView {
     }
   }
 
-  /// The status of one file, as JSON. `name` is its path in the mount: relative, or absolute below the mount point.
-  func statusText(of name: String) throws(ToolFailure) -> [UInt8] {
-    var relative = name[...]
-    let prefix = mountPoint + "/"
-    if relative.hasPrefix(prefix) { relative = relative.dropFirst(prefix.count) }
-    while relative.hasPrefix("./") { relative = relative.dropFirst(2) }
-    guard !relative.isEmpty, !relative.hasPrefix("/") else {
-      throw ToolFailure(.usage, "\(Readable.line(name)) is not below \(mountPoint)")
-    }
-    do {
-      return try WholeFile.read("\(mountPoint)/status/\(relative).json", bytesMax: 1 << 20)
-    } catch {
-      if error.code == EACCES {
-        throw ToolFailure(.notAMount, "the status of \(Readable.line(name)) is for those who may read the file itself")
-      }
-      guard error.code == ENOENT || error.code == ENOTDIR else { throw unreachable(error.code) }
-      throw ToolFailure(.usage, "there is no file \(Readable.line(name)) in \(mountPoint)")
-    }
-  }
-
   /// The status of every file, as JSON, in the order of their paths. What vanishes meanwhile is left out.
   func statusTexts() throws(ToolFailure) -> [[UInt8]] {
     var texts: [[UInt8]] = []
@@ -78,7 +58,7 @@ struct MountView {
     return SummaryWatch(descriptor: descriptor, mount: self)
   }
 
-  fileprivate func unreachable(_ code: Int32) -> ToolFailure {
+  func unreachable(_ code: Int32) -> ToolFailure {
     switch code {
     case ENOTCONN, ECONNABORTED, EIO:
       ToolFailure(

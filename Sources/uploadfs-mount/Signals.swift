@@ -29,31 +29,29 @@ enum DedicatedThread {
 
 /// Signals as events on one thread. A handler could hardly call anything; sigwait(3) can.
 enum Signals {
-  /// The signals that end a mount, and SIGUSR1, which tries again what has failed.
-  private static let watched: [Int32] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1]
+  /// The signals that end a mount.
+  private static let watched: [Int32] = [SIGINT, SIGTERM, SIGHUP]
 
   /// Blocks the watched signals in this thread and in all that it starts from now on, and ignores SIGPIPE: a receiver
-  /// or terminal that goes away is an error of one call, not the end of the daemon. Must run before any thread starts.
+  /// or terminal that goes away is an error of one call, not the end of the daemon. SIGUSR1, which tried files again in earlier
+  /// versions, is ignored: scripts that still send it must not end the mount. Must run before any thread starts.
   static func block() {
     signal(SIGPIPE, SIG_IGN)
+    signal(SIGUSR1, SIG_IGN)
     var set = watchedSet()
     pthread_sigmask(SIG_BLOCK, &set, nil)
   }
 
-  /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1, and `retry` for each SIGUSR1.
-  static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void, retry: @escaping @Sendable () -> Void) -> Bool {
+  /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1.
+  static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void) -> Bool {
     DedicatedThread.start {
       var set = watchedSet()
       var ordinal = 0
       while true {
         var number: Int32 = 0
         guard sigwait(&set, &number) == 0 else { continue }
-        if number == SIGUSR1 {
-          retry()
-        } else {
-          ordinal += 1
-          stop(ordinal)
-        }
+        ordinal += 1
+        stop(ordinal)
       }
     }
   }

@@ -20,7 +20,8 @@ struct StatusCommand: ParsableCommand {
     try reportingFailures {
       let mount = try MountView(mountPoint)
       if let path {
-        let text = try mount.statusText(of: path)
+        let bytes = RawArguments.bytes(of: [path], after: mountPoint)[0]
+        let text = try mount.statusText(of: mount.relativePath(of: bytes))
         print(json ? plain(text) : try FileReading(text).details)
       } else if json {
         let files = try mount.statusTexts().map(plain).joined(separator: ",\n")

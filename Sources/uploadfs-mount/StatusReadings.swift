@@ -19,6 +19,8 @@ struct SummaryReading: Decodable {
   var oldestPendingSequence: UInt64?
   var scanned: Bool
   var lastError: FailureReading?
+  /// Unknown to daemons of earlier versions.
+  var undeliveredFiles: Int?
   var failedPaths: [String]
   var destinations: [Destination]?
 
@@ -58,6 +60,13 @@ struct FileReading: Decodable {
     var merkleRoot: String
   }
 
+  /// One of several.
+  struct Destination: Decodable {
+    var name: String
+    var state: String
+    var reason: String?
+  }
+
   var path: String
   var publishedName: String
   var state: String
@@ -69,6 +78,7 @@ struct FileReading: Decodable {
   var lastError: FailureReading?
   var nextAttemptAt: String?
   var receipt: Receipt?
+  var destinations: [Destination]?
 
   init(_ json: [UInt8]) throws(ToolFailure) {
     self = try decoded(FileReading.self, from: json, name: "a status file")

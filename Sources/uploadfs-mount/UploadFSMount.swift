@@ -18,6 +18,8 @@ struct UploadFSMount: ParsableCommand {
       """,
     version: version,
     subcommands: [
-      MountCommand.self, StatusCommand.self, WaitCommand.self, UnmountCommand.self, DoctorCommand.self,
+      MountCommand.self, StatusCommand.self, WaitCommand.self, RetryCommand.self, CancelCommand.self,
+      PublishCommand.self,
+      UnmountCommand.self, DoctorCommand.self,
     ])
 }

@@ -75,13 +75,13 @@ extension SummaryReading {
   var changeSequences: [UInt64] { destinations.map { $0.map(\.changeSequence) } ?? [changeSequence] }
 
   /// Files that need somebody's help.
-  var failedCount: Int { count("failed") + count("interrupted") }
+  var failedCount: Int { undeliveredFiles ?? count("failed") + count("interrupted") }
 
   /// Which files failed.
   var failureSentence: String {
     let names = failedPaths.prefix(10).map(Readable.line).joined(separator: ", ")
     let more = failedCount > 10 ? ", …" : ""
-    return "\(Readable.count(failedCount, "file")) failed and kept in the spool: \(names)\(more); "
+    return "\(Readable.count(failedCount, "file")) failed or held back, kept in the spool: \(names)\(more); "
       + "why is in status/NAME.json"
   }
 }

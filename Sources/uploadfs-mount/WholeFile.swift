@@ -12,6 +12,11 @@ struct SystemError: Error {
 enum WholeFile {
   /// The bytes of the file at a path; a larger one than `bytesMax` is refused with EFBIG.
   static func read(_ path: String, bytesMax: Int) throws(SystemError) -> [UInt8] {
+    try read(path.utf8CString.map { $0 }, bytesMax: bytesMax)
+  }
+
+  /// The same at a path whose bytes may be no text; a zero ends it.
+  static func read(_ path: [CChar], bytesMax: Int) throws(SystemError) -> [UInt8] {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw SystemError.last }
     defer { close(descriptor) }

@@ -399,6 +399,15 @@ class Mount:
         validate(reading)
         return reading
 
+    def say(self, word, name):
+        """Writes a word to a file's status in one call, as echo does."""
+        path = os.path.join(os.fsencode(self.root), b"status", os.fsencode(str(name)) + b".json")
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        try:
+            os.write(descriptor, f"{word}\n".encode())
+        finally:
+            os.close(descriptor)
+
     def summary(self):
         reading = json.loads((self.root / ".uploadfs" / "summary.json").read_bytes())
         validate(reading, _summary_validator)

@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import shutil
-import signal
 import tempfile
 
 import pytest
@@ -419,5 +418,5 @@ def test_a_full_server_keeps_nothing_from_being_delivered_later(scene):
     scene.readings("a.mov", lambda status: status["state"] == "failed" and code(status) == "too-large")
     assert scene.mount.tool("wait", "--timeout", "30").returncode == 18
     scene.let_pass()
-    scene.mount.program.signal(signal.SIGUSR1)
+    scene.mount.say("retry", "a.mov")
     scene.assert_delivered("a.mov")

@@ -1,7 +1,6 @@
 """Who uploads, and on which way: passwords, tokens that end, certificates, proxies (spec F9). None of the secrets is shown."""
 
 import os
-import signal
 
 import pytest
 
@@ -317,7 +316,7 @@ def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount
     (mount.root / "b").write_bytes(b"x")
     assert mount.wait_for("b", "failed")["last_error"]["code"] == "unauthorized"
     token.write_text("second\n")
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("retry", "b")
     mount.wait_for("b", "complete")
     # In time: nobody notices.
     token.write_text("third\n")

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 
 import pytest
 
@@ -175,7 +174,7 @@ def test_an_unclear_end_is_answered_by_policy(form, new_form_mount, policy):
             assert error["code"] == "unclear-end" and "may have it" in error["message"]
             assert form.posts() == [201]
             proxy.swallow_answers(None)
-            mount.program.signal(signal.SIGUSR1)
+            mount.say("retry", "a.mov")
         else:
             reading = mount.readings("a.mov", lambda status: status.get("last_error"))[-1]
             assert "twice" in reading["last_error"]["message"]
@@ -212,7 +211,7 @@ def test_what_was_under_way_when_the_mount_died_is_answered_by_policy(form, new_
     if policy == "hold":
         mount.start()
         mount.wait_for("a.mov", "failed")
-        mount.program.signal(signal.SIGUSR1)
+        mount.say("retry", "a.mov")
         mount.wait_for("a.mov", "complete")
     assert len(list(form.files.glob("a.mov"))) == 1
     assert form.posts().count(201) == (2 if policy == "retry" else 4)

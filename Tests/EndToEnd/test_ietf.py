@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 
 import pytest
@@ -164,7 +163,7 @@ def test_where_nobody_can_tell_whether_a_file_is_there_the_policy_decides(
         error = mount.wait_for("a.mov", "failed")["last_error"]
         assert error["code"] == "unclear-end" and "--tus-unclear hold" in error["message"]
         assert server.completions() == ["a.mov"]
-        mount.program.signal(signal.SIGUSR1)
+        mount.say("retry", "a.mov")
     mount.wait_all()
     assert front.has_swallowed
     assert server.completions() == ["a.mov", "a.mov"]
@@ -236,7 +235,7 @@ def test_content_that_the_server_does_not_want_fails_and_can_be_sent_again(new_s
     error = mount.wait_for("a.mov", "failed")["last_error"]
     assert "422" in error["message"] and "no room on the shelf" in error["message"]
     assert server.names() == []
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("retry", "a.mov")
     mount.wait_all()
     assert_arrived(server, mount, "a.mov")
 

@@ -101,7 +101,7 @@ def test_s39_an_interrupted_file_is_kept_over_a_restart_and_delivered_on_request
     assert mount.stop() == 18
     mount.start()
     assert mount.wait_for("take.mov", "interrupted")["last_error"]["code"] == "writer-killed"
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("publish", "take.mov")
     mount.wait_for("take.mov", "complete")
     assert (receiver.files / "take.mov").read_bytes() == b"half of it"
     assert mount.stop() == 0

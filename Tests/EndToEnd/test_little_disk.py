@@ -5,7 +5,6 @@ import errno
 import hashlib
 import os
 import shutil
-import signal
 
 import pytest
 
@@ -130,7 +129,7 @@ def test_deaths_of_both_sides_lose_nothing_that_was_given_up(mount, receiver, sp
     receiver.start()
     mount.start()
     mount.wait_for("take.mov", "interrupted")
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("publish", "take.mov")
     mount.wait_for("take.mov", "complete")
     assert sha256(receiver.files / "take.mov") == written
 

@@ -7,7 +7,6 @@ import contextlib
 import mmap
 import os
 import random
-import signal
 import time
 
 import pytest
@@ -179,7 +178,7 @@ def test_a_recording_that_the_mount_died_over_is_not_sent_again(mount, receiver,
         mount.stop()
     mount.start()
     mount.wait_for("take.mov", "interrupted")
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("publish", "take.mov")
     mount.wait_for("take.mov", "complete")
     # The last acknowledgements may not have been written down.
     assert proxy.bytes_up < 32 * CHUNK

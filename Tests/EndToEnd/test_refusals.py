@@ -1,7 +1,6 @@
 """What cannot be delivered says why, publishes nothing, loses nothing, and is delivered once the cause is gone."""
 
 import os
-import signal
 import subprocess
 
 import pytest
@@ -124,7 +123,7 @@ def test_file_larger_than_the_mount_takes(new_mount, receiver):
     mount.wait_for("large.bin", "interrupted")
     assert list(receiver.published()) == ["small.bin"]
     # Somebody who wants it as it is can have it.
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("publish", "large.bin")
     mount.wait_for("large.bin", "complete")
     assert (receiver.files / "large.bin").read_bytes() == (mount.root / "large.bin").read_bytes()
 
@@ -142,13 +141,13 @@ def test_file_larger_than_the_receiver_takes(new_receiver, new_mount):
     mount.wait_for("small.bin", "complete")
     done = mount.tool("wait", "--timeout", 30)
     assert done.returncode == 18 and "large.bin" in done.stderr
-    # A receiver that takes more is asked again on SIGUSR1.
+    # A receiver that takes more is asked again.
     (mount.root / "medium.bin").write_bytes(os.urandom(11_000_000))
     mount.wait_for("medium.bin", "failed")
     receiver.stop()
     receiver.options = ("--max-file-size", 11_500_000)
     receiver.start()
-    mount.program.signal(signal.SIGUSR1)
+    mount.say("retry", "medium.bin")
     mount.wait_for("medium.bin", "complete")
     mount.wait_for("large.bin", "failed")
     os.truncate(mount.root / "large.bin", 5_000_000)

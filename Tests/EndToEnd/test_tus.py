@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import signal
 import subprocess
 
 import pytest
@@ -279,7 +278,7 @@ def test_what_was_being_completed_when_the_mount_died_is_answered_by_policy(
         error = mount.wait_for("a.mov", "failed")["last_error"]
         assert error["code"] == "unclear-end" and "may have it" in error["message"]
         assert tus.completions() == ["a.mov"]
-        mount.program.signal(signal.SIGUSR1)
+        mount.say("retry", "a.mov")
     mount.wait_all()
     assert tus.completions() == ["a.mov", "a.mov"]
     assert tus.file("a.mov") == (mount.root / "a.mov").read_bytes()
@@ -313,7 +312,7 @@ def test_where_nobody_can_tell_whether_a_file_is_there_the_policy_decides(new_tu
         error = mount.wait_for("a.mov", "failed")["last_error"]
         assert error["code"] == "unclear-end" and "--tus-unclear hold" in error["message"]
         assert tus.completions() == ["a.mov"]
-        mount.program.signal(signal.SIGUSR1)
+        mount.say("retry", "a.mov")
     else:
         reading = mount.readings("a.mov", lambda status: status.get("last_error"))[-1]
         assert "twice" in reading["last_error"]["message"]

@@ -1,3 +1,4 @@
+import FileModel
 import FilesystemCalls
 import FilesystemFixtures
 import Glibc
@@ -44,6 +45,38 @@ import Testing
       #expect(try side(.readlink("../status/link")) == .content("file.json"))
       #expect(try side(.get("../status/link")) == .content("one"))
       #expect(try side(.list("../status")) == .names(["file.json", "link"]))
+    }
+  }
+
+  @Test(.promises("S77a", "S77b")) func wordsAreWrittenAsShellsAndProgramsWrite() async throws {
+    try await mounted { side in
+      let file = Path("../status/file.json")
+      let tree = side.mount.tree
+      tree.isWritable.store(true, ordering: .relaxed)
+      #expect(try side(.stat(file)).status?.mode == 0o666)
+      #expect(try side(.put(file, "retry\n")) == .done)
+      #expect(try side(.put("../status/link", "cancel")) == .done)
+      try side(.open(file, [.writeOnly, .append], as: "file"))
+      #expect(try side(.write("file", " publish ")) == .number(9))
+      #expect(try side(.ftruncate("file", 0)) == .done)
+      #expect(try side(.ftruncate("file", 2)) == .failed(.invalid))
+      try side(.close("file"))
+      #expect(try side(.truncate(file, 0)) == .done)
+      #expect(try side(.truncate(file, 1)) == .failed(.invalid))
+      try side(.open(file, [.readWrite], as: "file"))
+      #expect(try side(.pwrite("file", "retry", at: 1)) == .failed(.invalid))
+      tree.refusal.withLock { $0 = VirtualWriteRefusal(errno: ENOSPC) }
+      #expect(try side(.pwrite("file", "retry", at: 0)) == .failed(Errno(ENOSPC)))
+      try side(.close("file"))
+      for call in [
+        Call.unlink(file), .chmod(file, 0o777), .rename(file, "../status/moved"), .rename(file, "here"),
+        .utimens(file, access: .nanoseconds(1), modification: .nanoseconds(1)),
+      ] {
+        #expect(
+          try [.failed(.readOnly), .failed(.accessDenied), .failed(.notPermitted)].contains(side(call)), "\(call)")
+      }
+      #expect(try side(.get(file)) == .content("one"), "nothing of it stays")
+      #expect(tree.words.withLock { $0 } == ["retry\n", "cancel", " publish "])
     }
   }
 

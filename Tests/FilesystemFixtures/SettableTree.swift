@@ -12,6 +12,12 @@ package final class SettableTree: VirtualTree {
   package let hasGuest = Atomic<Bool>(false)
   /// What paths are about.
   package let subjects = Mutex<[String: VirtualSubject]>([:])
+  /// Words can be written to the file.
+  package let isWritable = Atomic<Bool>(false)
+  /// What was written to it.
+  package let words = Mutex<[String]>([])
+  /// Why nothing is taken.
+  package let refusal = Mutex<VirtualWriteRefusal?>(nil)
   /// What becomes of the text once its bytes have been given out.
   private let next = Mutex<String?>(nil)
 
@@ -90,6 +96,15 @@ package final class SettableTree: VirtualTree {
     case ".uploadfs/" + Self.longName: return Array("long".utf8)
     default: return nil
     }
+  }
+
+  package func isWritable(_ path: RelativePath) -> Bool {
+    path.displayText == "status/file.json" && isWritable.load(ordering: .relaxed)
+  }
+
+  package func write(_ bytes: [UInt8], to path: RelativePath) throws(VirtualWriteRefusal) {
+    if let refusal = refusal.withLock({ $0 }) { throw refusal }
+    words.withLock { $0.append(String(decoding: bytes, as: UTF8.self)) }
   }
 
   package func version(of path: RelativePath) -> UInt64 {

@@ -139,6 +139,41 @@ struct NamesAndBytesTests {
     try mounted.make("d/status")
   }
 
+  /// Regression (PR9).
+  @Test(.promises("S77a", "S77b")) func aWordIsTakenAtTheBeginning_andNothingElse() throws {
+    let mounted = try Mounted()
+    mounted.filesystem.release(try mounted.create("a", mode: 0o640))
+    let id = try #require(try mounted.candidate("a"))
+    mounted.tree.subjects.withLock { $0 = ["status/file.json": .file(id, last: nil)] }
+    mounted.tree.isWritable.store(true, ordering: .relaxed)
+    #expect(try shown("status/file.json", in: mounted).st_mode == S_IFREG | 0o640, "as the capture")
+    let node = try mounted.node("status/file.json")
+    let handle = try mounted.open("status/file.json", flags: O_WRONLY | O_TRUNC)
+    func write(_ text: String, at offset: Int64, flags: Int32 = O_WRONLY) throws -> Int {
+      try Array(text.utf8).withUnsafeBytes { try mounted.filesystem.write(handle, at: offset, $0, flags: flags) }
+    }
+    #expect(try write("retry\n", at: 0) == 6)
+    #expect(try write("cancel", at: 3, flags: O_WRONLY | O_APPEND) == 6)
+    #expect(failure { _ = try write("retry", at: 1) } == EINVAL)
+    #expect(failure { _ = try write(String(repeating: " ", count: 5000), at: 0) } == EINVAL)
+    mounted.tree.refusal.withLock { $0 = VirtualWriteRefusal(errno: ENOSPC) }
+    #expect(failure { _ = try write("retry", at: 0) } == ENOSPC)
+    var changes = AttributeChanges()
+    changes.size = 0
+    changes.modified = .now
+    #expect(try mounted.filesystem.setAttributes(of: node, changes, handle: nil).st_size == 3)
+    changes.size = 2
+    #expect(failure { _ = try mounted.filesystem.setAttributes(of: node, changes, handle: nil) } == EINVAL)
+    changes = AttributeChanges()
+    changes.mode = 0o777
+    #expect(failure { _ = try mounted.filesystem.setAttributes(of: node, changes, handle: nil) } == EROFS)
+    mounted.tree.isWritable.store(false, ordering: .relaxed)
+    #expect(failure { _ = try write("retry", at: 0) } == EROFS, "the file is gone by now")
+    #expect(mounted.tree.words.withLock { $0 } == ["retry\n", "cancel"])
+    #expect(try shown("status/file.json", in: mounted).st_mode == S_IFREG | 0o440)
+    mounted.filesystem.release(handle)
+  }
+
   @Test(.promises("S31a", "S31b")) func anOpenVirtualFileIsOneCopyUntilItIsReadFromTheStart() throws {
     let mounted = try Mounted()
     let handle = try mounted.open("status/file.json", flags: O_RDONLY)

@@ -142,7 +142,9 @@ public struct FormDestination: Destination {
           "\(what), and gets it again, so that it may be there twice (--form-unclear hold waits for you instead)."))
     case .hold:
       return .refused(
-        StepFailure(.unclearEnd, "\(what). Look there, and then retry or cancel the file (--form-unclear hold)."))
+        StepFailure(
+          .unclearEnd,
+          "\(what). Look there, and then use `uploadfs-mount retry` or `uploadfs-mount cancel` (--form-unclear hold)."))
     }
   }
 

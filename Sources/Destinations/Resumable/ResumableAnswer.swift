@@ -46,7 +46,8 @@ struct ResumableAnswer {
     if refusesContent {
       return StepFailure(
         .badRequest,
-        "\(refused.said): it has all of the file, and did not take it. Its log says more; then retry the file.")
+        "\(refused.said): it has all of the file, and did not take it. Its log says more; then use `uploadfs-mount retry`."
+      )
     }
     guard response.status == 413 else { return refused.failure }
     let isOfServer = limits != nil || response.header("content-type")?.hasPrefix("application/problem+json") == true

@@ -10,7 +10,9 @@ extension UnclearEnd {
         failure.kind, "\(what). It is sent again, and may be there twice (--tus-unclear hold waits for you instead).",
         retryAfter: failure.retryAfter)
     case .hold:
-      return StepFailure(.unclearEnd, "\(what). Look there, and then retry or cancel the file (--tus-unclear hold).")
+      return StepFailure(
+        .unclearEnd,
+        "\(what). Look there, and then use `uploadfs-mount retry` or `uploadfs-mount cancel` (--tus-unclear hold).")
     }
   }
 }

@@ -178,7 +178,9 @@ struct FileTable: Sendable {
     case .failed:
       counts.failed += step
       if step > 0 { failed.append(id) } else { failed.takeOut(id) }
-    case .cancelled: counts.cancelled += step
+    case .cancelled:
+      counts.cancelled += step
+      if step > 0 { failed.append(id) } else { failed.takeOut(id) }
     case .removed:
       if standing.wasDelivered { counts.complete += step } else { counts.cancelled += step }
     }

@@ -116,6 +116,16 @@ struct FileUpload: Sendable {
     var rowsBegunAnew = 0
     var previousDelay: Duration?
     var setbacks = Setbacks()
+    /// Somebody wants the present content published as it is.
+    var wish: Wish?
+  }
+
+  /// What somebody wants that the spool may not know after a restart.
+  enum Wish: Hashable, Sendable {
+    /// Its writer did not finish it; it is published all the same.
+    case asIs
+    /// Likewise, and under this temporary name.
+    case named(RelativePath)
   }
 
   struct Publishing: Hashable, Sendable {
@@ -132,10 +142,17 @@ struct FileUpload: Sendable {
   static let unclearAfterCrash = (
     code: StepFailure.Kind.unclearEnd.code,
     message: "The mount or the machine ended while the file was sent, and the server may have it. Look there, and then "
-      + "retry or cancel the file."
+      + "use `uploadfs-mount retry` or `uploadfs-mount cancel`."
   )
   /// The `code` of a cancelled file in the catalog.
   static let cancelledCode = "cancelled"
+  /// The same of one that was being written at the time: what its writers add until their close belongs to it, and a later change
+  /// is in the catalog before its first byte.
+  static let cancelledOpenCode = "cancelled-while-written"
+  /// The `code` in the catalog of a file that is to be published as it is.
+  static let publishedAsIsCode = "published-as-is"
+  /// The same, under the temporary name that it has.
+  static let publishedAsNamedCode = "published-as-named"
 
   init(snapshot: FileSnapshot, phase: Phase, isOpen: Bool, changeSequence: UInt64) {
     id = snapshot.id
@@ -148,7 +165,9 @@ struct FileUpload: Sendable {
 
   /// The next name to publish: one that the file has now, that is to be published and does not show this content yet.
   func nextPath(_ limits: UploadLimits) -> RelativePath? {
-    snapshot.names.first { !publishedPaths.contains($0) && limits.publishes($0) }
+    snapshot.names.first {
+      !publishedPaths.contains($0) && (limits.publishes($0) || progress.wish == .named($0))
+    }
   }
 
   /// A commit of an earlier content is under way: the session belongs to that content until it is answered.

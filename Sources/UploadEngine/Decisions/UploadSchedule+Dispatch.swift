@@ -37,7 +37,7 @@ extension UploadSchedule {
     return FileStatus.Failure(
       code: StepFailure.Kind.tooLarge(limitBytes: limit).code,
       message: "The file has \(file.snapshot.sizeBytes) bytes, and the destination takes no more than \(limit); "
-        + "nothing was sent. Raise the limit there and here, then retry.", at: now)
+        + "nothing was sent. Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
   }
 
   /// Decides how the present content travels and plans its chunks.

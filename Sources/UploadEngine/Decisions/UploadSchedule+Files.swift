@@ -104,6 +104,7 @@ extension UploadSchedule {
     file.goesAlone = false
     file.progress.earlyRest = nil
     file.progress.isLeftForTheEnd = false
+    file.progress.wish = nil
     file.progress.rowsBegunAnew = 0
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
@@ -144,7 +145,10 @@ extension UploadSchedule {
         // It was passed over while it was open.
         if isSmall(file) { smallQueue.append(snapshot.id) }
       }
-    case .held, .interrupted, .waiting, .finishing, .complete, .failed, .cancelled, .removed:
+    case .cancelled:
+      // It stays so over a restart only if the catalog describes what the spool holds now.
+      actions.append(.record(snapshot.id))
+    case .held, .interrupted, .waiting, .finishing, .complete, .failed, .removed:
       break
     }
     actions.append(.showStatus(snapshot.id))
@@ -160,6 +164,7 @@ extension UploadSchedule {
     // published again.
     let names = snapshot.names
     file.publishedPaths.removeAll { !names.contains($0) }
+    if case .named(let name)? = file.progress.wish, !names.contains(name) { file.progress.wish = .asIs }
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
@@ -242,7 +247,10 @@ extension UploadSchedule {
     file.snapshot.group = snapshot.group
     files[snapshot.id] = file
     // The catalog recognises an unchanged file by its time after a restart.
-    if file.phase == .complete || file.phase == .finishing { actions.append(.record(snapshot.id)) }
+    switch file.phase {
+    case .finishing, .complete, .interrupted, .failed, .cancelled: actions.append(.record(snapshot.id))
+    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: break
+    }
   }
 
   private mutating func removed(_ id: FileID, at now: Moment) {
@@ -264,50 +272,10 @@ extension UploadSchedule {
     remember(id)
   }
 
-  /// Nobody wants the file delivered (spec E6): it stays in the spool, and is delivered after all when it changes or when
-  /// somebody asks for it. What has been delivered already stays delivered.
-  public mutating func cancel(_ id: FileID, at now: Moment) {
-    defer { pump(at: now) }
-    guard var file = files[id] else { return }
-    switch file.phase {
-    case .writing, .held, .interrupted, .ready, .waiting, .failed: break
-    case .ignored, .elsewhere, .finishing, .complete, .cancelled, .removed: return
-    }
-    giveUp(&file, keepsParts: true, at: now)
-    file.phase = .cancelled
-    let message = "The upload was cancelled. The file is kept in the spool."
-    file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
-    file.attempts = 0
-    file.progress.previousDelay = nil
-    files[id] = file
-    if !file.lacksParts { actions.append(.removeResume(id)) }
-    actions.append(.record(id))
-    actions.append(.showStatus(id))
-  }
-
-  /// Tries one file again that has failed, waits or was cancelled.
-  public mutating func retry(_ id: FileID, at now: Moment) {
-    defer { pump(at: now) }
-    guard let file = files[id] else { return }
-    switch file.phase {
-    case .failed, .waiting, .cancelled: break
-    case .interrupted: return accept(id, at: now)
-    case .writing, .held, .ignored, .elsewhere, .ready, .finishing, .complete, .removed: return
-    }
-    files[id]?.progress.setbacks = Setbacks()
-    requestBytesMax = nil
-    if file.isOpen {
-      files[id]?.phase = .writing
-      actions.append(.showStatus(id))
-    } else {
-      settleName(id, at: now)
-    }
-  }
-
   /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that
   /// is still being opened is ended when the answer says what its name is. A session that holds what is no longer in the
   /// spool is kept where the file is.
-  private mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: Moment) {
+  mutating func giveUp(_ file: inout FileUpload, keepsParts: Bool = false, at now: Moment) {
     leaveTransfer(&file)
     for (request, underway) in requests where underway.purpose.file == file.id {
       if case .openSession = underway.purpose { continue }
@@ -374,9 +342,7 @@ extension UploadSchedule {
       file.receipt = receipt
       file.publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
       file.completedAt = entry.completedAtMilliseconds
-    } else if let entry, entry.failureCode == FileUpload.cancelledCode, entry.state == .failed,
-      entry.describes(snapshot)
-    {
+    } else if let entry, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
@@ -392,6 +358,11 @@ extension UploadSchedule {
         let known = entry.failureCode.flatMap({ Interruption($0) })
       {
         file.snapshot.interruption = snapshot.interruption ?? known
+      }
+      if let wish = entry?.wish(for: snapshot) {
+        file.progress.wish = wish
+        file.snapshot.interruption = nil
+        if snapshot.interruption != nil { spoolOrders.append(.accept(EvictionCandidate(snapshot))) }
       }
     }
     // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
@@ -493,6 +464,23 @@ extension UploadSchedule {
 }
 
 extension CatalogEntry {
+  /// This content was cancelled before the restart.
+  fileprivate func saysCancelled(of snapshot: FileSnapshot) -> Bool {
+    guard state == .failed else { return false }
+    return failureCode == FileUpload.cancelledCode && describes(snapshot)
+      || failureCode == FileUpload.cancelledOpenCode && inode == snapshot.inode
+  }
+
+  /// What somebody wanted of this content before the restart.
+  fileprivate func wish(for snapshot: FileSnapshot) -> FileUpload.Wish? {
+    guard describes(snapshot) else { return nil }
+    switch failureCode {
+    case FileUpload.publishedAsIsCode: return .asIs
+    case FileUpload.publishedAsNamedCode: return snapshot.names.contains(path) ? .named(path) : .asIs
+    default: return nil
+    }
+  }
+
   /// True when the file in the spool is the one that was delivered: same inode, size and time of change.
   func describes(_ snapshot: FileSnapshot) -> Bool {
     inode == snapshot.inode && sizeBytes == snapshot.sizeBytes

@@ -67,11 +67,13 @@ extension UploadSchedule {
   mutating func accept(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
     file.snapshot.interruption = nil
+    file.progress.wish = file.progress.wish ?? .asIs
     file.lastFailure = nil
     files[id] = file
     spoolOrders.append(.accept(EvictionCandidate(file.snapshot)))
     if file.isOpen {
       files[id]?.phase = .writing
+      actions.append(.record(id))
       actions.append(.showStatus(id))
     } else {
       settleName(id, at: now)
@@ -94,13 +96,13 @@ extension FileStatus.Failure {
   }
 
   private static func message(of interruption: Interruption) -> String {
-    let advice = "It is kept in the spool: write it again, or deliver it as it is with SIGUSR1."
+    let advice = "It is kept in the spool: write it again, or publish it as it is with `uploadfs-mount publish`."
     switch interruption {
     case .writeRefused(let limitBytes):
       let limit = limitBytes > 0 ? " (\(limitBytes) bytes)" : ""
       return "A write beyond the largest size that is taken\(limit) was refused, so the file is incomplete and is not "
-        + "delivered. It is kept in the spool: raise --max-file-size and write it again, or deliver it as it is with "
-        + "SIGUSR1."
+        + "delivered. It is kept in the spool: raise --max-file-size and write it again, or publish it as it is with "
+        + "`uploadfs-mount publish`."
     case .writeFailed(let errno):
       return "A write failed\(name(ofErrno: errno)) and was not made good, so the file is incomplete. \(advice)"
     case .changeRefused:

@@ -50,6 +50,7 @@ extension UploadSchedule {
       .uploading: (isPaused ? 0 : workingCount) + counts.finishing,
       .waiting: counts.waiting + (isPaused ? counts.ready : 0),
     ]
+    summary.undeliveredCount = files.failed.count
     summary.failedPaths = files.failed.prefix(100).compactMap { files[$0]?.path }.sorted()
     let early = earlyFiles.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
     let acknowledged = (working + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
@@ -89,9 +90,20 @@ extension UploadSchedule {
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision,
       state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
-      failureCode: unclear?.code ?? file.lastFailure?.code,
+      failureCode: unclear?.code ?? codeOfWish(file) ?? file.lastFailure?.code,
       failureMessage: unclear?.message ?? file.lastFailure?.message, completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
+  }
+
+  /// Says after a restart what is wanted of the file.
+  private func codeOfWish(_ file: FileUpload) -> String? {
+    if file.phase == .cancelled { return file.isOpen ? FileUpload.cancelledOpenCode : FileUpload.cancelledCode }
+    guard let wish = file.progress.wish, file.lastFailure?.code != FileUpload.unclearAfterCrash.code else { return nil }
+    switch file.phase {
+    case .writing, .ready, .waiting, .failed:
+      return wish == .named(file.path) ? FileUpload.publishedAsNamedCode : FileUpload.publishedAsIsCode
+    case .held, .ignored, .elsewhere, .interrupted, .finishing, .complete, .cancelled, .removed: return nil
+    }
   }
 
   /// A request is under way that must not be repeated unless its end is known: for who finds the entry after a crash it ended
@@ -192,11 +204,15 @@ extension UploadSchedule {
   private func reason(of file: FileUpload) -> String? {
     switch file.phase {
     case .held:
-      "The name looks like one that a program uses while it writes; the file is delivered once it is renamed."
+      "The name looks like one that a program uses while it writes; the file is delivered once it is renamed, or with "
+        + "`uploadfs-mount publish`."
     case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
     case .elsewhere: "A rule says that the file goes to other destinations."
-    case .interrupted: "Its writer did not finish it, so it is not published; it is kept in the spool."
-    case .cancelled: "The upload was cancelled; the file is kept in the spool."
+    case .interrupted:
+      "Its writer did not finish it, so it is not published; it is kept in the spool. `uploadfs-mount publish` publishes "
+        + "it as it is."
+    case .cancelled:
+      "The upload was cancelled; the file is kept in the spool. `uploadfs-mount retry` delivers it after all."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
     case .writing, .ready, .waiting, .finishing:
       file.lacksParts

@@ -336,23 +336,6 @@ public struct UploadSchedule: Sendable {
     pump(at: now)
   }
 
-  /// Tries everything again that has failed for good, or waits.
-  public mutating func retryAll(at now: Moment) {
-    requestBytesMax = nil
-    for file in Array(files.values) {
-      switch file.phase {
-      case .failed, .waiting:
-        files[file.id]?.progress.setbacks = Setbacks()
-        makeReady(file.id, at: now)
-      case .interrupted: accept(file.id, at: now)
-      case .ready: file.transfer?.endRests()
-      default: break
-      }
-    }
-    if case .closed = gate { gate = .closed(until: now.monotonic) }
-    pump(at: now)
-  }
-
   // MARK: - Numbers
 
   mutating func makeRequestID() -> HTTPRequestID {

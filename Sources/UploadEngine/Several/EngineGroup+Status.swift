@@ -74,6 +74,7 @@ extension MountSummary {
     endpoints += other.endpoints
     lastFailure = lastFailure ?? other.lastFailure
     nextAttemptMilliseconds = [nextAttemptMilliseconds, other.nextAttemptMilliseconds].compactMap { $0 }.min()
+    undeliveredCount += other.undeliveredCount
     failedPaths = Array(Set(failedPaths + other.failedPaths).sorted().prefix(100))
   }
 }

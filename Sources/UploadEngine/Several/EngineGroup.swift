@@ -76,11 +76,6 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     for member in members { member.engine.waitUntilLoaded() }
   }
 
-  /// Tries everything again that has failed for good or waits.
-  public func retryAll() {
-    for member in members { member.engine.retryAll() }
-  }
-
   /// From now on only what there is will be delivered; `whenDrained` is called whenever the last engine has become idle.
   public func beginDraining(whenDrained: @escaping @Sendable () -> Void) {
     drained.withLock { $0.whenDrained = whenDrained }

@@ -214,6 +214,8 @@ public struct MountSummary: Hashable, Sendable {
   public var nextAttemptMilliseconds: Int64?
   /// Files that failed and wait for a retry by hand, at most 100 names.
   public var failedPaths: [RelativePath] = []
+  /// How many files are kept in the spool and will not be delivered by themselves: failed, interrupted, cancelled.
+  public var undeliveredCount = 0
   /// Where there are several destinations: each by itself.
   public var destinations: [DestinationSummary] = []
 

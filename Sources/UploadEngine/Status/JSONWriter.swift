@@ -21,6 +21,14 @@ package struct JSONWriter {
     return writer.bytes
   }
 
+  /// The object on one line, for streams of them.
+  package static func line(_ content: (inout JSONWriter) -> Void) -> String {
+    var writer = JSONWriter(capacity: 256)
+    writer.depth = 1
+    writer.object(content)
+    return String(decoding: writer.bytes, as: UTF8.self)
+  }
+
   package mutating func field(_ key: StaticString, _ content: (inout JSONWriter) -> Void) {
     self.key(key)
     object(content)

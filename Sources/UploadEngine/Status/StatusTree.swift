@@ -1,4 +1,5 @@
 public import FileModel
+import Glibc
 import Synchronization
 
 /// Where the status of files comes from. Called on filesystem threads: answers come from memory, at once.
@@ -9,11 +10,15 @@ public protocol StatusSource: Sendable {
   func summary() -> MountSummary
   /// Returns once it is known which files earlier runs have left; may wait for the local disk, never for the network.
   func waitUntilLoaded()
+  /// Obeys what somebody has written to a file's status; durable on return. May wait for the local disk.
+  func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
 }
 
 extension StatusSource {
   /// Everything is known from the beginning.
   public func waitUntilLoaded() {}
+  /// Nothing can be wanted.
+  public func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) { throw .unknownFile }
 }
 
 /// A file of `.uploadfs/`: about the mount as a whole.
@@ -196,6 +201,24 @@ public final class StatusTree: VirtualTree {
     }
   }
 
+  /// Words can be written to the status of a file that is in the spool.
+  public func isWritable(_ path: RelativePath) -> Bool {
+    guard case .document(let id) = place(of: path) else { return false }
+    return source.status(of: id)?.isLocal == true
+  }
+
+  /// Obeys a word for a file (``FileOrder``).
+  public func write(_ bytes: [UInt8], to path: RelativePath) throws(VirtualWriteRefusal) {
+    guard case .document(let id) = place(of: path), let order = FileOrder(bytes) else {
+      throw VirtualWriteRefusal(errno: EINVAL)
+    }
+    do throws(FileOrderRefusal) {
+      try source.obey(order, on: id)
+    } catch {
+      throw VirtualWriteRefusal(error)
+    }
+  }
+
   /// Rises with every change of what a path shows; 0 for a path that shows nothing.
   public func version(of path: RelativePath) -> UInt64 {
     let place = place(of: path)
@@ -258,5 +281,21 @@ public final class StatusTree: VirtualTree {
       }
     }
     return bytes
+  }
+}
+
+extension VirtualWriteRefusal {
+  fileprivate init(_ refusal: FileOrderRefusal) {
+    switch refusal {
+    case .doesNotApply, .unknownDestination: self.init(errno: EINVAL)
+    case .unknownFile: self.init(errno: ENOENT)
+    case .ending: self.init(errno: EROFS)
+    case .notDurable(let error):
+      switch error.kind {
+      case .full: self.init(errno: ENOSPC)
+      case .system(let errno): self.init(errno: errno)
+      case .inUse, .damaged, .newerVersion, .closed, .invalid: self.init(errno: EIO)
+      }
+    }
   }
 }

@@ -25,8 +25,9 @@ extension Filesystem {
   }
 
   func openVirtual(_ node: NodeID, flags: Int32) throws(SystemError) -> Opened {
-    guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
-    guard let path = virtualNodes.withLock({ $0[node]?.path }), let snapshot = takeSnapshot(of: path) else {
+    guard let path = virtualNodes.withLock({ $0[node]?.path }) else { throw .stale }
+    if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try requireWritable(path) }
+    guard let snapshot = takeSnapshot(of: path) else {
       throw .stale
     }
     let handle = VirtualHandle(path: path, snapshot: snapshot)
@@ -139,7 +140,7 @@ extension Filesystem {
   private func virtualStatus(of id: NodeID, _ path: RelativePath, _ node: VirtualNode) -> stat {
     var status = stat()
     status.st_ino = UInt(VirtualNodeTable.inodeNumber(of: path))
-    status.st_mode = Self.mode(of: node)
+    status.st_mode = Self.mode(of: node) | (virtualTree.isWritable(path) ? 0o222 : 0)
     status.st_nlink = node == .directory ? 2 : 1
     let access = access(to: path)
     status.st_uid = access?.user ?? geteuid()

@@ -193,6 +193,9 @@ extension Filesystem {
   func write(
     _ number: UInt64, at offset: Int64, _ bytes: UnsafeRawBufferPointer, flags: Int32
   ) throws(SystemError) -> Int {
+    if case .virtual(let handle) = try handle(number) {
+      return try writeVirtual(handle, at: offset, bytes, appends: flags & O_APPEND != 0)
+    }
     let count = try write(number, at: offset, bytes)
     if flags & O_DSYNC != 0, count > 0, case .file(let handle) = try handle(number), handle.choice.route.isDirect {
       try makeDurable(handle, dataOnly: flags & O_SYNC != O_SYNC)

@@ -33,7 +33,9 @@ import Testing
     #expect(harness.reads.isEmpty && !harness.sent.contains { $0.order.carriesChunk || $0.order.isCommit })
     #expect(harness.schedule.isIdle, "nobody waits for it")
     #expect(harness.schedule.summary(at: harness.now).failedPaths == [RelativePath("a.mov")])
-    if size == 10 { harness.apply { $0.retryAll(at: $1) } } else { harness.apply { $0.retry(file.id, at: $1) } }
+    harness.apply { $0.retry(file.id, at: $1) }
+    #expect(harness.state(file.id) == .interrupted, "nothing has failed")
+    harness.apply { $0.publish(file.id, at: $1) }
     harness.succeed()
     #expect(harness.state(file.id) == .complete && harness.status(file.id)?.lastFailure == nil)
     let accepted = SpoolOrder.accept(EvictionCandidate(file.snapshot))

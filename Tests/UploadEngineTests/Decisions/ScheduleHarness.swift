@@ -310,3 +310,16 @@ extension StepFailure {
     .refused(StepFailure(.transport(kind), "no connection"))
   }
 }
+
+extension UploadSchedule {
+  /// Somebody goes through all files: what has failed or waits is tried again, and what was interrupted is published.
+  mutating func retryAll(at now: Moment) {
+    for file in Array(files.values) {
+      switch file.phase {
+      case .interrupted: publish(file.id, at: now)
+      case .cancelled: break
+      default: retry(file.id, at: now)
+      }
+    }
+  }
+}

@@ -83,7 +83,7 @@ import Testing
     #expect(main.engine.status(of: file)?.state == .ignored)
   }
 
-  @Test(.promises("S75b")) func theLocalCopy_mayGo_onlyWhenBothHaveIt() {
+  @Test(.promises("S75b")) func theLocalCopy_mayGo_onlyWhenBothHaveIt() throws {
     archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
     start()
     defer { stop() }
@@ -92,7 +92,7 @@ import Testing
     #expect(group.status(of: file)?.state == .failed, "the one that is behind is what counts")
     #expect(group.evictionCandidates().isEmpty)
     archive.server.state.withLock { $0.isRefusing = nil }
-    group.retryAll()
+    try group.obey(FileOrder(.retry), on: file)
     #expect(waits(for: .complete))
     #expect(group.evictionCandidates() == [EvictionCandidate(snapshot)])
     group.handle(.evicted(file))
@@ -110,7 +110,7 @@ import Testing
     #expect(group.status(of: file)?.state == .complete)
   }
 
-  @Test(.promises("S75c")) func waitingCall_isAnswered_whenTheLastOneHasIt() {
+  @Test(.promises("S75c")) func waitingCall_isAnswered_whenTheLastOneHasIt() throws {
     archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
     start()
     defer { stop() }
@@ -120,10 +120,50 @@ import Testing
     _ = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
     #expect(outcomes.withLock { $0 } == [.failed])
     archive.server.state.withLock { $0.isRefusing = nil }
-    group.retryAll()
+    try group.obey(FileOrder(.retry), on: file)
     #expect(waits(for: .complete))
     _ = group.awaitDelivery(of: file, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
     #expect(outcomes.withLock { $0 } == [.failed, .delivered])
+  }
+
+  /// Regression (PR9).
+  @Test(.promises("S77c", "S77d")) func aWord_isForAllDestinations_orForOne_andDurableOnReturn() throws {
+    for bench in [main, archive] { bench.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") } }
+    start()
+    defer { stop() }
+    _ = write("a.mov")
+    #expect(main.waits(for: file, .failed) && archive.waits(for: file, .failed))
+    let second = try #require(DestinationName(Self.second))
+    #expect(throws: FileOrderRefusal.unknownDestination) {
+      try group.obey(FileOrder(.cancel, destination: DestinationName("nowhere")), on: file)
+    }
+    #expect(throws: FileOrderRefusal.doesNotApply) { try group.obey(FileOrder(.publish), on: file) }
+    try group.obey(FileOrder(.cancel, destination: second), on: file)
+    #expect(try archive.catalog.loadAll().map(\.failureCode) == ["cancelled"])
+    #expect(main.engine.status(of: file)?.state == .failed && archive.engine.status(of: file)?.state == .cancelled)
+    try group.obey(FileOrder(.cancel), on: file)
+    #expect(try main.catalog.loadAll().map(\.failureCode) == ["cancelled"])
+    for bench in [main, archive] { bench.server.state.withLock { $0.isRefusing = nil } }
+    try group.obey(FileOrder(.retry, destination: .main), on: file)
+    #expect(main.waits(for: file, .complete) && archive.engine.status(of: file)?.state == .cancelled)
+    try group.obey(FileOrder(.cancel), on: file)
+    try group.obey(FileOrder(.retry), on: file)
+    #expect(waits(for: .complete))
+    #expect(throws: FileOrderRefusal.doesNotApply) { try group.obey(FileOrder(.cancel), on: file) }
+  }
+
+  /// Regression (PR9).
+  @Test(.promises("S77d")) func aWord_isForWhereTheFileGoes() throws {
+    archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
+    start()
+    defer { stop() }
+    _ = write("a.raw")
+    #expect(archive.waits(for: file, .failed))
+    #expect(throws: FileOrderRefusal.doesNotApply) {
+      try group.obey(FileOrder(.cancel, destination: .main), on: file)
+    }
+    try group.obey(FileOrder(.cancel), on: file)
+    #expect(group.status(of: file)?.state == .cancelled)
   }
 
   @Test func whoeverWaitsNoMore_isNotTold() {

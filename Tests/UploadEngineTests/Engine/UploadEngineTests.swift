@@ -118,10 +118,10 @@ import Testing
     bench.engine.handle(.settled(snapshot))
     #expect(bench.waits { ($0.engine.status(of: id)?.chunks.done ?? 0) == 12 })
     bench.transport.revive()
-    bench.engine.cancel(id)
+    try bench.engine.obey(.cancel, on: id)
     #expect(bench.waits(for: id, .cancelled))
     #expect(bench.waits { _ in server.state.withLock { $0.sessions.isEmpty } })
-    bench.engine.retry(id)
+    try bench.engine.obey(.retry, on: id)
     #expect(bench.waits(for: id, .complete))
     #expect(server.state.withLock { $0.published } == ["a.mov": bytes])
   }
@@ -285,7 +285,7 @@ import Testing
     #expect(bench.engine.status(of: id)?.lastFailure?.code == "unauthorized")
     #expect(bench.engine.summary().failedPaths == [RelativePath("a")])
     server.state.withLock { $0.isRefusing = nil }
-    bench.engine.retryAll()
+    try bench.engine.obey(.retry, on: id)
     #expect(bench.waits(for: id, .complete))
   }
 }

@@ -1,4 +1,5 @@
 import FileModel
+import Glibc
 import Promises
 import Synchronization
 import Testing
@@ -213,6 +214,34 @@ import Testing
     #expect(subject("status/d/e/a.mov.json") == .file(id(1), last: owned))
   }
 
+  /// Regression (PR9).
+  @Test(.promises("S77b", "S77c")) func aWordGoesToTheSource_andItsRefusalIsAnErrno() throws {
+    add(1, "a.mov")
+    add(2, "gone.mov")
+    source.change(id(2)) { $0.isLocal = false }
+    let path = RelativePath("status/a.mov.json")
+    #expect(tree.isWritable(path) && !tree.isWritable(RelativePath("status/gone.mov.json")))
+    for other in ["status", "status/a.json", "status/none", ".uploadfs/metrics"] {
+      #expect(!tree.isWritable(RelativePath(other)), "\(other)")
+    }
+    try tree.write(Array("retry main\n".utf8), to: path)
+    #expect(source.orders.withLock { $0 } == [FileOrder(.retry, destination: .main)])
+    func errno(_ text: String, _ refusal: FileOrderRefusal? = nil) -> Int32? {
+      source.refusal.withLock { $0 = refusal }
+      do throws(VirtualWriteRefusal) {
+        try tree.write(Array(text.utf8), to: path)
+        return nil
+      } catch {
+        return error.errno
+      }
+    }
+    #expect(errno("start") == EINVAL && errno("retry", .doesNotApply) == EINVAL)
+    #expect(errno("retry", .unknownDestination) == EINVAL && errno("retry", .unknownFile) == ENOENT)
+    #expect(errno("retry", .ending) == EROFS)
+    #expect(errno("retry", .notDurable(StorageError(.full, "no room"))) == ENOSPC)
+    #expect(source.orders.withLock { $0.count } == 1)
+  }
+
   @Test func aFullDocumentComesBeforeAShortForm() throws {
     add(1, "day 1/scan42.mov")
     add(2, "scan42")
@@ -404,6 +433,14 @@ private final class FakeSource: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { statuses.withLock { $0[id] } }
   func summary() -> MountSummary { MountSummary() }
+
+  /// What was wanted of files.
+  let orders = Mutex<[FileOrder]>([])
+  let refusal = Mutex<FileOrderRefusal?>(nil)
+  func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
+    if let refusal = refusal.withLock({ $0 }) { throw refusal }
+    orders.withLock { $0.append(order) }
+  }
 
   /// What loading brings to light.
   let whenLoaded = Mutex<(@Sendable () -> Void)?>(nil)

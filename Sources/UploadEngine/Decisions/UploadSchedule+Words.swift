@@ -1,0 +1,104 @@
+public import FileModel
+
+/// One file at a time (spec E6): what its user wants of it.
+extension UploadSchedule {
+  /// Obeys a word, or says why not. What is refused changes nothing.
+  @discardableResult
+  public mutating func obey(_ word: FileWord, _ id: FileID, at now: Moment) -> FileWordOutcome {
+    switch word {
+    case .retry: retry(id, at: now)
+    case .cancel: cancel(id, at: now)
+    case .publish: publish(id, at: now)
+    }
+  }
+
+  /// Nobody wants the file delivered: it stays in the spool, and is delivered after all when it changes or when somebody asks
+  /// for it. What has been delivered already stays delivered.
+  @discardableResult
+  public mutating func cancel(_ id: FileID, at now: Moment) -> FileWordOutcome {
+    defer { pump(at: now) }
+    guard var file = files[id], file.isLocal else { return .unknownFile }
+    switch file.phase {
+    case .writing, .held, .interrupted, .ready, .waiting, .failed: break
+    case .cancelled: return .obeyed
+    case .elsewhere: return .goesElsewhere
+    case .ignored, .finishing, .complete: return .doesNotApply
+    case .removed: return .unknownFile
+    }
+    giveUp(&file, keepsParts: true, at: now)
+    file.phase = .cancelled
+    let message =
+      "The upload was cancelled. The file is kept in the spool; `uploadfs-mount retry` delivers it after all."
+    file.lastFailure = FileStatus.Failure(code: FileUpload.cancelledCode, message: message, at: now)
+    file.attempts = 0
+    file.progress.previousDelay = nil
+    file.progress.wish = nil
+    files[id] = file
+    if !file.lacksParts { actions.append(.removeResume(id)) }
+    actions.append(.record(id))
+    actions.append(.showStatus(id))
+    return .obeyed
+  }
+
+  /// Tries one file again that has failed, waits or was cancelled, at once. What is on its way, or delivered, needs no help.
+  @discardableResult
+  public mutating func retry(_ id: FileID, at now: Moment) -> FileWordOutcome {
+    defer { pump(at: now) }
+    guard let file = files[id], file.isLocal else { return .unknownFile }
+    switch file.phase {
+    case .failed, .waiting, .cancelled: break
+    case .ready:
+      files.update(id) { file in
+        file.transfer?.endRests()
+        file.progress.setbacks = Setbacks()
+      }
+      tryDestinationNow(at: now)
+      return .obeyed
+    case .writing, .finishing, .complete: return .obeyed
+    case .elsewhere: return .goesElsewhere
+    case .held, .ignored, .interrupted: return .doesNotApply
+    case .removed: return .unknownFile
+    }
+    files[id]?.progress.setbacks = Setbacks()
+    tryDestinationNow(at: now)
+    if file.isOpen {
+      files[id]?.phase = .writing
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
+    } else {
+      settleName(id, at: now)
+    }
+    return .obeyed
+  }
+
+  /// Publishes as it is what is held back: a file that its writer did not finish, or one under a temporary name.
+  @discardableResult
+  public mutating func publish(_ id: FileID, at now: Moment) -> FileWordOutcome {
+    defer { pump(at: now) }
+    guard var file = files[id], file.isLocal else { return .unknownFile }
+    switch file.phase {
+    case .held, .interrupted: break
+    case .elsewhere: return .goesElsewhere
+    case .writing, .ignored, .ready, .waiting, .finishing, .complete, .failed, .cancelled: return .doesNotApply
+    case .removed: return .unknownFile
+    }
+    file.progress.wish = .asIs
+    if file.nextPath(limits) == nil, let name = file.snapshot.names.first {
+      file.progress.wish = .named(name)
+      if isBoundElsewhere(file) {
+        // The session is to publish it under the name that it would have got.
+        leaveTransfer(&file)
+        abortSession(&file, at: now)
+      }
+    }
+    files[id] = file
+    if file.phase == .interrupted { accept(id, at: now) } else { settleName(id, at: now) }
+    return .obeyed
+  }
+
+  /// A destination that is away is asked again without waiting for its turn, and what bounded its requests may have gone.
+  private mutating func tryDestinationNow(at now: Moment) {
+    requestBytesMax = nil
+    if case .closed = gate { gate = .closed(until: now.monotonic) }
+  }
+}

@@ -1,0 +1,163 @@
+import ArgumentParser
+import FileModel
+import Glibc
+import Integrity
+import MountConfiguration
+import UploadEngine
+
+/// Tries files again.
+struct RetryCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "retry", abstract: "Try to deliver files again now: failed, waiting or cancelled ones.",
+    discussion: WordOptions.discussion)
+
+  @OptionGroup var options: WordOptions
+
+  func run() throws { try options.say(.retry) }
+}
+
+/// Ends uploads.
+struct CancelCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "cancel", abstract: "End the upload of files, also at the server; they stay in the spool.",
+    discussion: WordOptions.discussion)
+
+  @OptionGroup var options: WordOptions
+
+  func run() throws { try options.say(.cancel) }
+}
+
+/// Publishes what is held back.
+struct PublishCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "publish",
+    abstract: "Publish files as they are that are held back: interrupted ones, and those with temporary names.",
+    discussion: WordOptions.discussion)
+
+  @OptionGroup var options: WordOptions
+
+  func run() throws { try options.say(.publish) }
+}
+
+/// What the three commands have in common: each writes one word to the status of each file.
+struct WordOptions: ParsableArguments {
+  static let discussion = """
+    A path is relative to the mount, or absolute. Each file is tried; the exit code is that of the first failure: \
+    \(ExitStatus.refused.rawValue) when the state of the file does not allow it or the file is not the caller's to \
+    change, \(ExitStatus.usage.rawValue) when there is no such file.
+    """
+
+  @Argument(help: "A mounted uploadfs.")
+  var mountPoint: String
+
+  @Argument(help: ArgumentHelp("Captures' paths in the mount.", valueName: "path"))
+  var paths: [String]
+
+  @Option(help: ArgumentHelp("For this destination only; without it for all of the file's.", valueName: "name"))
+  var destination: String?
+
+  @Flag(help: "Print what became of each file as JSON, one object a line.")
+  var json = false
+
+  /// Writes the word to each file's status, and says what became of it.
+  func say(_ word: FileWord) throws {
+    try reportingFailures {
+      let mount = try MountView(mountPoint)
+      let name = try destinationName()
+      let texts = [word.rawValue, name?.text].compactMap { $0 }
+      let order = Array((texts.joined(separator: " ") + "\n").utf8)
+      var first: ExitStatus?
+      for path in RawArguments.bytes(of: paths, after: mountPoint) {
+        do {
+          let relative = try mount.relativePath(of: path)
+          try mount.write(order, toStatusOf: relative) { code in
+            failure(code, word, name, relative, mount)
+          }
+          told(relative, mount, nil)
+        } catch let failure as ToolFailure {
+          told(path, mount, failure)
+          first = first ?? failure.status
+        }
+      }
+      return first ?? .success
+    }
+  }
+
+  private func destinationName() throws(ToolFailure) -> DestinationName? {
+    guard let destination else { return nil }
+    guard let name = DestinationName(destination) else {
+      throw ToolFailure(.usage, "\(Readable.line(destination)) is no name of a destination")
+    }
+    return name
+  }
+
+  /// One line for each file: for people what it is now, on stderr why not.
+  private func told(_ path: [UInt8], _ mount: MountView, _ failure: ToolFailure?) {
+    let name = RelativePath(bytes: path)
+    let state = reading(of: path, mount)?.state
+    if json {
+      StandardOutput.line(WordOutcome(path: name, state: state, failure: failure).line)
+    } else if failure == nil {
+      StandardOutput.line("\(Readable.line(name.displayText)): \(state ?? "gone")")
+    }
+    if let failure { StandardError.write("uploadfs-mount: \(failure.message)\n") }
+  }
+
+  /// Why the word was not taken. The status says what the file is instead.
+  private func failure(
+    _ code: Int32, _ word: FileWord, _ name: DestinationName?, _ path: [UInt8], _ mount: MountView
+  ) -> ToolFailure {
+    let file = Readable.line(RelativePath(bytes: path).displayText)
+    let began = "cannot \(word.rawValue) \(file)"
+    switch code {
+    case EINVAL:
+      let known = (try? mount.summary())?.destinations?.map(\.name) ?? [DestinationName.main.text]
+      if let name, !known.contains(name.text) {
+        return ToolFailure(
+          .usage, "there is no destination \(name); there is \(known.joined(separator: ", "))")
+      }
+      return ToolFailure(
+        .refused, "\(began): \(reading(of: path, mount)?.state(at: name) ?? "its state does not allow it")")
+    case EACCES, EPERM:
+      return ToolFailure(.refused, "\(began): only those who can write the file, and root, can do that")
+    case EROFS, ENOENT:
+      return ToolFailure(.refused, "\(began): it is no longer in the spool, or the mount is ending")
+    default:
+      return ToolFailure(.refused, "\(began): the decision cannot be kept: \(systemMessage(code))")
+    }
+  }
+
+  private func reading(of path: [UInt8], _ mount: MountView) -> FileReading? {
+    (try? mount.statusText(of: path)).flatMap { try? FileReading($0) }
+  }
+}
+
+extension FileReading {
+  /// What a file is, for the one whose word was refused.
+  fileprivate func state(at name: DestinationName?) -> String {
+    let there = name.flatMap { name in destinations?.first { $0.name == name.text } }
+    if let name, destinations != nil, there == nil { return "it does not go to \(name)" }
+    let state = there?.state ?? state
+    let reason = there.map(\.reason) ?? reason
+    return "it is \(state)" + (reason.map { ". \(Readable.line($0))" } ?? "")
+  }
+}
+
+/// A line of `--json`.
+struct WordOutcome {
+  var path: RelativePath
+  var state: String?
+  var failure: ToolFailure?
+
+  /// The object, without line breaks.
+  var line: String {
+    JSONWriter.line { json in
+      json.field("path", path.displayText)
+      if !path.isUTF8 { json.field("path_bytes", Hex.encode(path.bytes)) }
+      json.field("done", failure == nil)
+      json.field("state", state)
+      json.field("exit_code", (failure?.status ?? .success).rawValue)
+      json.field("error", failure?.message)
+    }
+  }
+}
