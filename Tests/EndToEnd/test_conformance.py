@@ -418,5 +418,5 @@ def test_a_full_server_keeps_nothing_from_being_delivered_later(scene):
     scene.readings("a.mov", lambda status: status["state"] == "failed" and code(status) == "too-large")
     assert scene.mount.tool("wait", "--timeout", "30").returncode == 18
     scene.let_pass()
-    scene.mount.say("retry", "a.mov")
+    scene.mount.say("retry", scene.path("a.mov").relative_to(scene.mount.root))
     scene.assert_delivered("a.mov")
