@@ -44,6 +44,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case progress
   /// Then every file shows its last content or says why not.
   case delivery
+  /// What somebody decided of a file stays decided.
+  case words
   /// On a good link a file is acknowledged soon after its close.
   case tail
   /// After more than a week the receiver holds nothing but what is published.

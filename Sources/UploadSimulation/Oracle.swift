@@ -10,6 +10,8 @@ import UploadEngine
 final class Oracle {
   var report: (_ invariant: Invariant, _ detail: TraceLine) -> Void = { _, _ in }
   private var legitimate: LookupTable<String, LookupSet<[UInt8]>> = [:]
+  /// Temporary names under which somebody wanted what was there.
+  private var wanted: LookupSet<String> = []
   private var receipts: LookupTable<String, [UInt8]> = [:]
   /// What lies only at the receiver now.
   private(set) var evicted: OrderedDictionary<String, [UInt8]> = [:]
@@ -25,9 +27,15 @@ final class Oracle {
     for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 
+  /// Somebody wants it published as it is, whatever it is called.
+  func wanted(_ bytes: [UInt8], names: [RelativePath]) {
+    settled(bytes, names: names)
+    for name in names { wanted.insert(PublishedName.encode(name.bytes)) }
+  }
+
   /// The receiver shows these bytes under this name.
   func shown(_ bytes: [UInt8], name: String) {
-    if TemporaryNameRule.standard.matches(RelativePath(name).lastComponent) {
+    if TemporaryNameRule.standard.matches(RelativePath(name).lastComponent), !wanted.contains(name) {
       report(.publication, "\(name) is temporary and was published")
     } else if legitimate[name]?.contains(bytes) != true {
       report(

@@ -76,6 +76,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// Nobody knows after a restart that a file was being written when the mount died.
   case forgetDeadWriters = "forget-dead-writers"
 
+  /// What somebody decided of a file is forgotten at a restart.
+  case forgetWords = "forget-words"
+
   /// What the receiver has in memory only is given up in the spool.
   case releaseUnsecured = "release-unsecured"
   /// What no resume record knows is given up in the spool.
@@ -108,6 +111,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
+    case .forgetWords: .words
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
@@ -138,6 +142,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .leakBuffer, .loseCompletion: .leaks
     case .retryWithoutDelay: .pace
     case .compressUnasked: .encoding
+    case .forgetWords: .words
     case .endlessSessionName: .resumeRecord
     case .stayAtFirstAddress: .address
     case .dropCancels, .pretendProgress: .deadline

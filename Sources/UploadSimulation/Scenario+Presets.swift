@@ -131,7 +131,7 @@ extension Scenario {
     $0.writers = 3...6
     $0.fileBytesMax = 2_000
     $0.latency = .milliseconds(5)...(.milliseconds(500))
-    $0.cancels = 2
+    $0.words = 4
   }
 
   /// Requests are swallowed, one by one and all for minutes, and only the watchdogs notice.
@@ -173,6 +173,18 @@ extension Scenario {
     $0.writers = 4...8
   }
 
+  /// Somebody decides of one file after the other, over a slow line and many restarts.
+  static let words = Scenario("words") {
+    $0.crash(perMinute: 4)
+    $0.powerCuts = 0.5
+    $0.words = 40
+    $0.kills = 0.2
+    $0.rewrites = 0.1
+    $0.rests = .milliseconds(500)...(.seconds(60))
+    $0.latency = .milliseconds(50)...(.seconds(2))
+    $0.bytesPerSecond = 60...2_000
+  }
+
   static let everything = Scenario("everything") {
     $0.spoilNetwork(0.02)
     $0.spoilAnswers(0.01)
@@ -192,7 +204,7 @@ extension Scenario {
     $0.lostKeys = 0.05
     $0.damagedRecords = 0.05
     $0.evictions = 2
-    $0.cancels = 0.5
+    $0.words = 1
     $0.kills = 0.05
     $0.legitimateFailures = ["digest-mismatch"]
   }
@@ -200,7 +212,7 @@ extension Scenario {
   /// All that can be asked for by name; a seed without a name takes its turn among them.
   public static let all = [
     calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages,
-    quota, shortage, everything, blackHole,
+    quota, shortage, everything, blackHole, words,
   ]
 
   /// The one with this name.

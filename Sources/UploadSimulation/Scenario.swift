@@ -25,8 +25,8 @@ public struct Scenario: Hashable, Sendable {
   var rewrites = 0.5
   var renames = 0.3
   var unlinks = 0.1
-  /// Uploads that somebody cancels, for each virtual minute.
-  var cancels = 0.0
+  /// Words for single files (retry, cancel, publish), for each virtual minute.
+  var words = 0.0
   var attributes = 0.2
   /// Writes that leave the size as it is.
   var overwrites = 0.0

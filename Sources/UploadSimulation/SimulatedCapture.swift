@@ -225,11 +225,10 @@ final class SimulatedCapture {
     close(file)
   }
 
-  /// Somebody wants every interrupted file as it is: from now on its content may be published.
-  func wantAll() {
-    for file in byInode.sorted().map(\.value) where file.activity.isQuiet && file.fate.interruption != nil {
-      world.oracle.settled(file.bytes, names: file.names)
-    }
+  /// Somebody wants a file as it is: from now on its content may be published. One that is open is settled first.
+  func want(_ id: FileID) {
+    guard let file = byID[id], file.activity.isQuiet else { return }
+    world.oracle.wanted(file.bytes, names: file.names)
   }
 
   /// As `Filesystem.accept`.

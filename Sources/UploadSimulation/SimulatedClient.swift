@@ -63,7 +63,8 @@ final class SimulatedClient {
   func start() {
     life += 1
     storage.suffer(world)
-    let entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
+    var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
+    if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     let records = storage.records()
     world.trace("client: starts with \(entries.count) entries and \(records.count) records")
     for record in records {
@@ -130,17 +131,32 @@ final class SimulatedClient {
     }
   }
 
-  /// Tries everything that has failed again.
+  /// Somebody goes through all files: what has failed is tried again, and what was interrupted is published.
   func retryAll() {
     world.trace("retry all")
-    capture.wantAll()
     for file in capture.ids {
       switch explanation(of: file).state {
-      case .failed, .waiting, .queued, .uploading: apply { $0.retry(file, at: $1) }
-      case .interrupted: apply { $0.publish(file, at: $1) }
+      case .failed, .waiting, .queued, .uploading: obey(.retry, on: file)
+      case .interrupted: obey(.publish, on: file)
       case .writing, .held, .ignored, .complete, .cancelled, nil: break
       }
     }
+  }
+
+  /// As the engine obeys what is written to a file's status. True when it was obeyed and is durable.
+  @discardableResult
+  func obey(_ word: FileWord, on id: FileID) -> Bool {
+    world.trace("\(word.rawValue) \(id)")
+    if word == .publish, isHeldBack(id) { capture.want(id) }
+    var outcome = FileWordOutcome.unknownFile
+    apply { outcome = $0.obey(word, id, at: $1) }
+    guard outcome == .obeyed else { return false }
+    return journal?.recordNow(id) ?? false
+  }
+
+  private func isHeldBack(_ id: FileID) -> Bool {
+    let state = explanation(of: id).state
+    return state == .held || state == .interrupted
   }
 
   /// False when the effect fails, or when the machine goes down instead.
@@ -294,12 +310,6 @@ final class SimulatedClient {
   func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
     let status = schedule?.status(of: id, publishedName: destination.publishedName(for:), at: world.time.moment)
     return (status?.state, status?.lastFailure?.code)
-  }
-
-  /// Somebody does not want a file delivered any more.
-  func cancelUpload(of id: FileID) {
-    world.trace("cancel \(id)")
-    apply { $0.cancel(id, at: $1) }
   }
 
   /// Nothing is lent out while nothing is under way.

@@ -97,6 +97,15 @@ final class SimulatedJournal {
     storage.catalog[id] = entry
   }
 
+  /// Durable on return: the entry as it is now. False when it is not.
+  func recordNow(_ id: FileID) -> Bool {
+    if window != nil { commitWindow() }
+    guard !isDead, let entry = client.catalogEntry(of: id), client.admits(.catalog) else { return false }
+    storage.catalog[id] = entry
+    client.checkCatalog([entry])
+    return true
+  }
+
   private func wake() {
     guard !isRunning else { return }
     isRunning = true

@@ -31,7 +31,8 @@ final class SimulationRun {
   private var age = Age.trouble
   /// The age may end once everything is idle.
   private var isComplete = false
-  private var cancelled: LookupSet<FileID> = []
+  /// What was cancelled as it is, and stays so.
+  private var cancelled: LookupTable<FileID, CancelledContent> = [:]
   private var legitimateFailures: LookupSet<String> = []
 
   init(_ world: World) throws(DestinationError) {
@@ -136,6 +137,7 @@ final class SimulationRun {
   /// Each file that has a final name shows its last content under it, or says why not. And what lies only at the receiver
   /// is there.
   private func checkDelivery() {
+    checkCancelled()
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
       guard let file = capture.file(named: name) else { continue }
       if receiver.store.shown(client.publishedName(for: name)) == file.bytes { continue }
@@ -143,7 +145,7 @@ final class SimulationRun {
       if state == .failed, let code, legitimateFailures.contains(code) { continue }
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
       if state == .failed, code == "released-part-lost", file.isPartlyDelivered { continue }
-      if state == .cancelled, cancelled.contains(file.id) { continue }
+      if state == .cancelled, cancelled[file.id] != nil { continue }
       if state == .interrupted, file.fate.interruption != nil { continue }
       world.fail(
         .delivery,
@@ -152,6 +154,52 @@ final class SimulationRun {
     }
     for (name, bytes) in world.oracle.evicted where receiver.store.shown(name) != bytes {
       world.fail(.delivery, "\(name) was removed after its delivery and is not published as it was")
+    }
+  }
+}
+
+// MARK: Words
+
+/// A content that somebody did not want delivered.
+private struct CancelledContent {
+  let bytes: [UInt8]
+  let modifiedNanoseconds: Int64
+  let inode: UInt64
+  /// It was settled, and the decision was durable.
+  var isFinal: Bool
+
+  func isStill(_ file: SimulatedCapture.File) -> Bool {
+    isFinal && file.bytes == bytes && file.modifiedNanoseconds == modifiedNanoseconds && file.inode == inode
+  }
+}
+
+extension SimulationRun {
+  /// Somebody wants something of one file.
+  private func sayAWord() {
+    let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
+    guard let file, let word = [FileWord.retry, .cancel, .cancel, .publish].randomElement(using: &world.random) else {
+      return
+    }
+    // A crash on the way leaves open which it is.
+    let isDurable = client.obey(word, on: file.id)
+    switch word {
+    case .retry: if isDurable { cancelled[file.id] = nil } else { cancelled[file.id]?.isFinal = false }
+    case .cancel:
+      let isCancelled = client.explanation(of: file.id).state == .cancelled
+      cancelled[file.id] = CancelledContent(
+        bytes: file.bytes, modifiedNanoseconds: file.modifiedNanoseconds, inode: file.inode,
+        isFinal: isDurable && isCancelled && file.activity.isQuiet)
+    case .publish: break
+    }
+  }
+
+  /// What was cancelled stays so, over restarts and power cuts, until it changes or is retried.
+  private func checkCancelled() {
+    for (id, content) in cancelled.sorted() {
+      guard let file = capture.file(id), content.isStill(file) else { continue }
+      let state = client.explanation(of: id).state
+      if state == .cancelled { continue }
+      world.fail(.words, "\(id) was cancelled, has not changed, and is \(state?.word ?? "unknown")")
     }
   }
 }
@@ -199,12 +247,7 @@ extension SimulationRun {
       world.availableMemory = UInt64.random(in: 10...260, using: &world.random) * 1_000_000
       world.trace("\(world.availableMemory) bytes of memory are available")
     }
-    if world.strikes(scenario.cancels / 60),
-      let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:))
-    {
-      cancelled.insert(file.id)
-      client.cancelUpload(of: file.id)
-    }
+    if world.strikes(scenario.words / 60) { sayAWord() }
     if world.strikes(scenario.fullDisks / 60) {
       let side: Side = world.random.happens(0.5) ? .client : .receiver
       world.trace("the disk of the \(side) is full")
