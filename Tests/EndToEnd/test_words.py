@@ -193,7 +193,7 @@ def test_s77_the_commands(mount, receiver):
 
 
 @needs("root")
-@pytest.mark.promises("S77a", "S77i")
+@pytest.mark.promises("S77a", "SE5c")
 def test_s77_words_are_for_those_who_can_write_the_file(new_mount, receiver, folder):
     folder.chmod(0o755)
     mount = new_mount(receiver, "--allow-other", start=False)
