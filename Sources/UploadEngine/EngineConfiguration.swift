@@ -12,6 +12,8 @@ public struct EngineConfiguration: Sendable {
   public var availableMemory: (@Sendable () -> UInt64?)?
   /// Where the names are recorded that templates have given (spec G6); nil: every file is published under its path.
   public var namesPath: String?
+  /// The destination is asked at the start whether it takes the credentials.
+  public var triesCredentials = false
   /// The machine's name, for `{host}`.
   public var hostName = ""
   /// Where the time comes from.

@@ -43,6 +43,10 @@ extension Logger {
         metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
     case .stuck(_, let path):
       warning("no progress; connecting anew", metadata: ["path": "\(path.displayText)"])
+    case .credentialsRefused(let failure):
+      error(
+        "the destination refuses the credentials; nothing can be delivered with them",
+        metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
     case .destinationAvailable:
       info("the destination is available again")
     case .notResumed(_, let path, let reason):

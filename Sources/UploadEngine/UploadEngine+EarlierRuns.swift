@@ -47,6 +47,7 @@ extension UploadEngine {
     pool.enlarge(to: inheritance.chunkBytesMax)
     change { state, now in
       state.schedule.inherit(inheritance)
+      if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
       for event in state.early.take()?.events ?? [] {
         switch event {
         case .reported(let event): state.schedule.handle(event, at: now)

@@ -190,6 +190,7 @@ extension UploadReport {
     case .retrying(let id, let path, let failure): "retrying \(id) \(path.displayText): \(failure.code)"
     case .failed(let id, let path, let failure): "failed \(id) \(path.displayText): \(failure.code)"
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
+    case .credentialsRefused(let failure): "credentials refused, \(failure.code)"
     case .destinationAvailable: "destination available"
     case .interrupted(let id, _, let failure): "interrupted \(id) \(failure.code)"
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"

@@ -170,6 +170,8 @@ extension MountSession {
   ) -> EngineConfiguration {
     var settings = EngineConfiguration()
     settings.namesPath = namesPath
+    // A form has nothing to ask for that is not a file.
+    settings.triesCredentials = configuration.form == nil
     var system = utsname()
     uname(&system)
     settings.hostName = withUnsafeBytes(of: &system.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }

@@ -41,6 +41,18 @@ def test_wrong_token(new_mount, receiver, folder):
     assert receiver.token not in mount.program.log
 
 
+@pytest.mark.promises("DE109")
+def test_a_wrong_token_is_said_before_the_first_capture(new_mount, receiver, folder):
+    """Regression (NU9): it was said only with the first capture."""
+    token = folder / "token"
+    token.write_text("this-is-not-the-token\n")
+    token.chmod(0o600)
+    mount = new_mount(receiver, token_file=token)
+    wait_until(lambda: (mount.summary()["last_error"] or {}).get("code") == "unauthorized", "the summary says so")
+    wait_until(lambda: "refuses the credentials" in mount.program.log, "the log says so")
+    assert "this-is-not-the-token" not in mount.program.log
+
+
 def test_unknown_host(new_mount, receiver):
     mount = new_mount(receiver, to="https://no-such-host.invalid")
     (mount.root / "scan.mov").write_bytes(b"x")

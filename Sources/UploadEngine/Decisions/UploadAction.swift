@@ -167,6 +167,8 @@ public enum UploadReport: Hashable, Sendable {
   case releasing(FileID, RelativePath)
   /// The destination as a whole is not to be had; everything waits.
   case destinationUnavailable(FileStatus.Failure)
+  /// The destination does not take the credentials, as was found out before there was a file.
+  case credentialsRefused(FileStatus.Failure)
   /// It is back.
   case destinationAvailable
   /// The resume record of a file is of no use, for this reason; the file is sent again.

@@ -62,6 +62,7 @@ extension UploadSchedule {
     offers: DestinationOffers = DestinationOffers(), at now: Moment
   ) {
     defer { pump(at: now) }
+    guard !noteCredentials(request, outcome, at: now) else { return }
     guard let underway = requests.removeValue(forKey: request) else { return }
     let purpose = underway.purpose
     let outcome = underway.isGivenUp ? Self.givenUp(outcome) : outcome

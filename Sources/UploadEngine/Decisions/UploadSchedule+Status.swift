@@ -64,7 +64,7 @@ extension UploadSchedule {
     summary.changeSequence = changeSequence
     summary.isScanned = isScanned
     summary.isDraining = isDraining
-    summary.lastFailure = gateFailure
+    summary.lastFailure = gateFailure ?? credentialFailure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
     summary.endpoints = (0..<endpoints.count).map { index in
       let id = EndpointID(index)

@@ -221,6 +221,10 @@ public struct UploadSchedule: Sendable {
   var gateDelay: Duration?
   var gateFailure: FileStatus.Failure?
   var gateAttempts = 0
+  /// The question whether the credentials are taken, while it is under way.
+  var credentialTrial: HTTPRequestID?
+  /// They are not, and nothing has been taken since.
+  var credentialFailure: FileStatus.Failure?
   var deadlines = DeadlineQueue<Deadline>()
   var openFiles: OrderedSet<FileID> = []
   /// Open files that get a session when they stay open until then; by time.
