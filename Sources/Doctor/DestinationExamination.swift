@@ -11,6 +11,8 @@ public struct DestinationExamination {
   public struct Options: Sendable {
     /// Publish a small file.
     public var publishesTestFile = true
+    /// What the test file holds, and how its name ends; nil for a line of text.
+    public var sample: TrialSample?
     /// Measure how fast uploads are.
     public var measuresThroughput = true
     /// Chunk requests at the same time.
@@ -137,7 +139,7 @@ public struct DestinationExamination {
     do {
       var mayGoOn = true
       if options.publishesTestFile {
-        let note = try TrialFile.note(host: Self.hostName, nowNanoseconds: Self.now())
+        let note = try TrialFile.note(host: Self.hostName, sample: options.sample, nowNanoseconds: Self.now())
         let findings = PublicationTrial(exchange: exchange, endpoint: endpoint, file: note)
           .run(clockDifference: clockDifference)
         mayGoOn = !findings.contains { $0.level == .problem }

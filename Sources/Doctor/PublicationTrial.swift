@@ -1,3 +1,4 @@
+import FileModel
 import UploadEngine
 
 /// Publishes a small file as a capture would be, and takes it away again where somebody can.
@@ -20,14 +21,21 @@ struct PublicationTrial {
         Finding.published(receipt, in: time, removal: remove(receipt)),
       ]
     case .refused(let failure):
-      return [Finding.refusal(failure, of: .testFile, clockDifference: clockDifference)]
+      var finding = Finding.refusal(failure, of: .testFile, clockDifference: clockDifference)
+      if failure.kind == .badRequest, finding.advice == nil {
+        finding.advice =
+          "Where it takes files of some kinds only, name one of them: --test-sample FILE. Its content is published as "
+          + "\(file.path.displayText), with the end of its name."
+      }
+      return [finding]
     default:
       return [Finding(.testFile, .problem, "the server answered a test file with something that has no meaning here.")]
     }
   }
 
   private func publish() -> StepOutcome {
-    guard destination.abilities.wholeFileBytesMax < file.content.bytes.count else {
+    let abilities = destination.abilities
+    guard !abilities.streamsWholeFiles, abilities.wholeFileBytesMax < file.content.bytes.count else {
       return exchange.run(
         .sendWholeFile(
           WholeFileSending(

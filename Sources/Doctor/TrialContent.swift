@@ -23,6 +23,25 @@ final class TrialContent: PinnedBytes, @unchecked Sendable {
   deinit { bytes.deallocate() }
 }
 
+/// Content of the user's choice, for a server that does not take any file.
+public struct TrialSample: Sendable {
+  /// Behind the dot; empty for none.
+  public var nameExtension: String
+  /// All of it.
+  public var content: [UInt8]
+
+  /// A larger one is not read.
+  public static let bytesMax = 64 << 20
+
+  /// A sample of what a file of this name holds.
+  public init(named name: String, content: [UInt8]) {
+    let parts = name.split(separator: "/").last?.split(separator: ".", omittingEmptySubsequences: false) ?? []
+    let end = parts.count > 1 ? parts.last.map(String.init) ?? "" : ""
+    nameExtension = end.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? end : ""
+    self.content = content
+  }
+}
+
 /// A file that exists only to be sent.
 struct TrialFile: Sendable {
   var path: RelativePath
@@ -33,13 +52,16 @@ struct TrialFile: Sendable {
 
   /// A small text under a name that nobody takes for a capture. The same machine uses the same name again, so that servers
   /// whose files cannot be taken away keep one of them.
-  static func note(host: String, nowNanoseconds: Int64) throws(IntegrityError) -> TrialFile {
+  static func note(
+    host: String, sample: TrialSample? = nil, nowNanoseconds: Int64
+  ) throws(IntegrityError) -> TrialFile {
     let name = host.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }.prefix(64)
     let time = Timestamp.text(millisecondsSince1970: nowNanoseconds / 1_000_000)
     let text = "A test file of “uploadfs-mount doctor”, sent by \(name) at \(time). It can be deleted.\n"
+    let stem = "uploadfs-doctor-\(name.isEmpty ? "test" : String(name))"
+    let end = (sample?.nameExtension ?? "txt").isEmpty ? "" : ".\(sample?.nameExtension ?? "txt")"
     return try TrialFile(
-      path: RelativePath("uploadfs-doctor-\(name.isEmpty ? "test" : String(name)).txt"), content: Array(text.utf8),
-      nowNanoseconds: nowNanoseconds)
+      path: RelativePath(stem + end), content: sample?.content ?? Array(text.utf8), nowNanoseconds: nowNanoseconds)
   }
 
   /// A file of bytes that nothing can compress; it is never published.

@@ -29,6 +29,12 @@ struct DoctorCommand: ParsableCommand {
   @Flag(inversion: .prefixedNo, help: "Publish a small test file.")
   var testFile = true
 
+  @Option(
+    help: ArgumentHelp(
+      "Publish the content of this file, of up to 64 MiB, as the test file: for servers that take files of some kinds only.",
+      valueName: "file"))
+  var testSample: String?
+
   @Flag(inversion: .prefixedNo, help: "Measure how fast uploads are: up to 64 MiB or 8 s, which are not published.")
   var throughput = true
 
@@ -72,6 +78,15 @@ struct DoctorCommand: ParsableCommand {
     }
   }
 
+  private static func sample(_ path: String) throws(ToolFailure) -> TrialSample {
+    do {
+      return TrialSample(named: path, content: try WholeFile.read(path, bytesMax: TrialSample.bytesMax))
+    } catch {
+      throw ToolFailure(
+        .usage, "--test-sample \(path) cannot be read: \(systemMessage(error.code)) (64 MiB at most)")
+    }
+  }
+
   private func examineDestination(
     _ configuration: MountConfiguration, _ environment: [String: String], _ report: (Finding) -> Void
   ) {
@@ -88,6 +103,7 @@ struct DoctorCommand: ParsableCommand {
         configuration, credential: credential, s3Credentials: s3Credentials)
       var options = DestinationExamination.Options()
       options.publishesTestFile = testFile
+      options.sample = try testSample.map(Self.sample)
       options.measuresThroughput = throughput
       options.streams = configuration.parallel
       options.chunkBytes = configuration.chunkBytes

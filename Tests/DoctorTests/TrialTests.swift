@@ -96,6 +96,17 @@ final class TrialServer: Destination, HTTPTransport {
     #expect(findings.last?.message.contains("It stays there") == true && findings.last?.level == .ok)
   }
 
+  /// Regression (DS9): a form that takes media only refused the text.
+  @Test func aSampleOfTheUsers_takesThePlaceOfTheText() throws {
+    let sample = TrialSample(named: "/home/u/a.b.MP4", content: [1, 2, 3])
+    let file = try TrialFile.note(host: "cam", sample: sample, nowNanoseconds: 0)
+    #expect(file.path == RelativePath("uploadfs-doctor-cam.MP4") && file.content.bytes.elementsEqual([1, 2, 3]))
+    let bare = try TrialFile.note(host: "cam", sample: TrialSample(named: "x/a", content: []), nowNanoseconds: 0)
+    #expect(bare.path == RelativePath("uploadfs-doctor-cam"))
+    let refused = try publication(TrialServer(refusal: StepFailure(.badRequest, "media only.")))
+    #expect(refused.first?.advice?.contains("--test-sample FILE") == true)
+  }
+
   @Test func aRefusalIsTheOnlyFinding() throws {
     let findings = try publication(TrialServer(refusal: StepFailure(.unauthorized, "no.")))
     #expect(findings.map(\.check) == [.credentials] && findings.first?.level == .problem)
