@@ -257,8 +257,8 @@ extension CurlTransfer {
   }
 
   private func headerLines() throws(TransportError) -> [String] {
-    // Without this line libcurl would ask for permission to send a large body and wait a second for the answer.
-    var lines = ["Expect:"]
+    // Without this line libcurl would ask for permission to send any large body and wait a second for the answer.
+    var lines = [request.asksBeforeBody ? "Expect: 100-continue" : "Expect:"]
     for header in request.headers {
       guard header.name.isSafeHeaderText, header.value.isSafeHeaderText, !header.name.isEmpty,
         !header.name.utf8.contains(where: { $0 == 0x3a || $0 == 0x3b })

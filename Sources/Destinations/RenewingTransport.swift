@@ -22,6 +22,8 @@ public final class RenewingTransport: HTTPTransport {
     var request: PendingHTTPRequest
     /// It was refused once.
     var isRepeated: Bool
+    /// By this answer, and waits for another credential.
+    var refusal: HTTPResponse?
   }
 
   private struct State {
@@ -80,11 +82,13 @@ public final class RenewingTransport: HTTPTransport {
   /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach nobody: they are tried
   /// again in a while, and it is asked for again.
   public func renewed(_ result: Result<Credential, Failure>) {
-    let (waiting, failure) = state.withLock { state -> ([Waiting], Failure?) in
+    let (waiting, failure, isSame) = state.withLock { state -> ([Waiting], Failure?, Bool) in
       state.isRenewing = false
       var failure: Failure?
+      var isSame = false
       switch result {
       case .success(let credential):
+        isSame = credential == state.credential
         state.credential = credential
         state.generation += 1
         state.wasAccepted = false
@@ -92,13 +96,14 @@ public final class RenewingTransport: HTTPTransport {
       case .failure(let reason): failure = reason
       }
       defer { state.waiting = [] }
-      return (state.waiting, failure)
+      return (state.waiting, failure, isSame)
     }
-    if let failure {
-      fail(waiting, TransportError(.connectFailed, failure.message))
-    } else {
-      begin(waiting)
+    if let failure { return fail(waiting, TransportError(.connectFailed, failure.message)) }
+    // What was refused with this very credential is refused again, at the price of its body.
+    for request in waiting where isSame {
+      if let refusal = request.refusal { request.request.onCompletion(.success(refusal)) }
     }
+    begin(waiting.filter { !isSame || $0.refusal == nil })
   }
 
   private func begin(_ requests: [Waiting]) {
@@ -130,6 +135,7 @@ public final class RenewingTransport: HTTPTransport {
       guard !waiting.isRepeated else { return .passOn }
       var again = waiting
       again.isRepeated = true
+      again.refusal = response
       if state.isRenewing {
         state.waiting.append(again)
         return .wait

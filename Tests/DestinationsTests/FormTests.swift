@@ -77,7 +77,9 @@ private final class TestStream: StreamedFile {
     let request = try form().request(for: .sendWholeFile(sending(streamed: 5_000_000_000)))
     let around = try form().request(for: .sendWholeFile(sending(""))).body.byteCount
     #expect(request.body.byteCount == 5_000_000_000 + around)
-    #expect(request.limits.answer == .seconds(620))
+    #expect(request.limits.answer == .seconds(620) && !request.asksBeforeBody)
+    let asking = try form(credential: .basic(user: "u", password: "p"))
+    #expect(asking.request(for: .sendWholeFile(sending(streamed: 5_000_000))).asksBeforeBody)
   }
 
   @Test(

@@ -97,6 +97,21 @@ private final class TokenServer: HTTPTransport {
     #expect(renewalCount == 1 && server.seen.suffix(13).allSatisfy { $0 == "Bearer two" })
   }
 
+  /// Regression (DS10): a wrong password cost the whole file twice.
+  @Test func theSameCredentialAgain_isNotTriedASecondTime() {
+    let transport = transport()
+    server.accept("one")
+    send(1...1, over: transport)
+    server.answerAll()
+    server.accept("two")
+    send(2...3, over: transport)
+    server.answerAll()
+    transport.renewed(.success(.bearer("one")))
+    #expect(answer(2) == "401" && answer(3) == "401" && server.seen.count == 3)
+    send(4...4, over: transport)
+    #expect(server.seen.count == 4)
+  }
+
   @Test(.promises("DE92")) func aFreshTokenThatIsRefused_isAFailure() {
     let transport = used()
     send(1...1, over: transport)

@@ -260,6 +260,16 @@ def test_a_wrong_password_is_named_and_never_shown(form, new_form_mount):
     assert "not-the-password" not in mount.program.log + str(error)
 
 
+def test_a_wrong_password_costs_no_file(form, new_form_mount):
+    """Regression (DS10): it cost the whole file, twice."""
+    form.password_file.write_text("camera:not-the-password\n")
+    with ThrottlingProxy(form.port) as proxy:
+        mount = new_form_mount(form, to=form.url(proxy.port))
+        write_random(mount.root / "a.mov", 24 * MIB)
+        assert mount.wait_for("a.mov", "failed")["last_error"]["code"] == "unauthorized"
+        assert proxy.bytes_up < MIB
+
+
 def test_what_the_server_says_of_a_refusal_is_shown(form, new_form_mount):
     mount = new_form_mount(form, "--form-field", "picture")
     (mount.root / "a.mov").write_bytes(b"x")

@@ -111,6 +111,8 @@ public struct FormDestination: Destination {
         HTTPHeader("Content-Type", form.contentType), HTTPHeader("Accept", "application/json, */*;q=0.5"),
       ], body: .pieces(body), limits: limits, sentBytes: sending.sentBytes)
     request.isSentOnce = true
+    // A wrong password is not to cost the whole file.
+    request.asksBeforeBody = sending.stream != nil && authorization != nil
     // A kept-alive connection that the server has just closed looks like an unclear end.
     request.opensConnection = options.unclear == .hold
     return request

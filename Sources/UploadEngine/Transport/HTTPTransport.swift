@@ -186,6 +186,9 @@ public struct HTTPRequest: Sendable {
   /// When a connection turns out to be dead before there is an answer, the request has failed: whether it is sent again is not
   /// for the transport to decide.
   public var isSentOnce = false
+  /// Over HTTP/1.1 the server is asked before the body goes out (RFC 9110, 10.1.1): a refusal costs its head alone. One that does not
+  /// know the question costs a second.
+  public var asksBeforeBody = false
   /// Counts the body's bytes as they are handed to the network; nil when nobody looks.
   public var sentBytes: SentByteCounter?
 
