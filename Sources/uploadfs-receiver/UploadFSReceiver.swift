@@ -6,5 +6,6 @@ struct UploadFSReceiver: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "uploadfs-receiver",
     abstract: "Receives uploads of uploadfs-mount, verified and published atomically.",
+    version: "0.1.0",
     subcommands: [Serve.self])
 }
