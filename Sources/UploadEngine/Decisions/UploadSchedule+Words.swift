@@ -85,11 +85,6 @@ extension UploadSchedule {
     file.progress.wish = .asIs
     if file.nextPath(limits) == nil, let name = file.snapshot.names.first {
       file.progress.wish = .named(name)
-      if isBoundElsewhere(file) {
-        // The session is to publish it under the name that it would have got.
-        leaveTransfer(&file)
-        abortSession(&file, at: now)
-      }
     }
     files[id] = file
     if file.phase == .interrupted { accept(id, at: now) } else { settleName(id, at: now) }

@@ -132,6 +132,21 @@ import Testing
     #expect(harness.commits.map(\.path) == [RelativePath("take.mov")])
   }
 
+  @Test(.promises("S77g")) func temporaryName_thatIsPublishedAsItIs_getsASessionOfItsOwn() {
+    var harness = started()
+    let file = ImaginaryFile(1, "take.mov.part", size: 5000)
+    harness.write(file)
+    harness.openSession()
+    harness.answerReads()
+    storeChunks(5, &harness)
+    harness.apply { $0.publish(file.id, at: $1) }
+    #expect(openedPaths(harness) == ["take.mov.part"])
+    harness.openSession()
+    harness.answerReads()
+    storeChunks(5, &harness)
+    #expect(harness.commits.map(\.path) == [RelativePath("take.mov.part")])
+  }
+
   /// A multipart upload for each of many small files would be begun only to be ended.
   @Test(.promises("DE29")) func openFile_getsASessionOnceItIsTooLargeForOneRequest() {
     var harness = started()
