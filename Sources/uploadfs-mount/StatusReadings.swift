@@ -78,6 +78,7 @@ struct FileReading: Decodable {
   var lastError: FailureReading?
   var nextAttemptAt: String?
   var receipt: Receipt?
+  var local: Bool
   var destinations: [Destination]?
 
   init(_ json: [UInt8]) throws(ToolFailure) {

@@ -109,6 +109,7 @@ struct WordOptions: ParsableArguments {
   ) -> ToolFailure {
     let file = Readable.line(RelativePath(bytes: path).displayText)
     let began = "cannot \(word.rawValue) \(file)"
+    let gone = ToolFailure(.refused, "\(began): it is no longer in the spool, or the mount is ending")
     switch code {
     case EINVAL:
       let known = (try? mount.summary())?.destinations?.map(\.name) ?? [DestinationName.main.text]
@@ -118,10 +119,11 @@ struct WordOptions: ParsableArguments {
       }
       return ToolFailure(
         .refused, "\(began): \(reading(of: path, mount)?.state(at: name) ?? "its state does not allow it")")
+    // Nobody can write the status of what is gone.
+    case EACCES where reading(of: path, mount)?.local == false: return gone
+    case EROFS, ENOENT: return gone
     case EACCES, EPERM:
       return ToolFailure(.refused, "\(began): only those who can write the file, and root, can do that")
-    case EROFS, ENOENT:
-      return ToolFailure(.refused, "\(began): it is no longer in the spool, or the mount is ending")
     default:
       return ToolFailure(.refused, "\(began): the decision cannot be kept: \(systemMessage(code))")
     }

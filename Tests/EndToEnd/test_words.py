@@ -189,6 +189,9 @@ def test_s77_the_commands(mount, receiver):
     assert json.loads(done.stdout.splitlines()[2])["path_bytes"] == b"raw\xff.mov".hex()
     mount.wait_all()
     assert len(receiver.published()) == 4
+    (mount.root / "c.mov").unlink()
+    done = tool("retry", mount.root, "c.mov")
+    assert done.returncode == 20 and b"no longer in the spool" in done.stderr
     assert "20  a file could not be retried" in tool("--help", "").stdout.decode()
 
 
