@@ -116,11 +116,13 @@ struct FileUpload: Sendable {
     var rowsBegunAnew = 0
     var previousDelay: Duration?
     var setbacks = Setbacks()
-    /// Somebody wants the present content published as it is.
+    /// Chunks that may be under way together; 0 when nothing bounds them.
+    var chunksAllowed = 0
+    /// A user wants the present content published as it is.
     var wish: Wish?
   }
 
-  /// What somebody wants that the spool may not know after a restart.
+  /// What a user wants that the spool may not know after a restart.
   enum Wish: Hashable, Sendable {
     /// Its writer did not finish it; it is published all the same.
     case asIs

@@ -4,6 +4,9 @@ struct RetryPolicy: Sendable {
   enum Verdict: Hashable, Sendable {
     /// The destination as a whole is not to be had: nothing is sent to it until a single probe has succeeded.
     case pauseDestination
+    /// The destination, or what answers in its place, does not take this now. The file is tried again after a rest, for ever;
+    /// the destination rests as well when it says so of several files in a row.
+    case waitOut
     /// This chunk (or session, or commit) is tried again after a rest; the other chunks go on.
     case retryStep
     /// This file waits for a moment; the others go on.
@@ -38,7 +41,7 @@ struct RetryPolicy: Sendable {
     case .insufficientStorage:
       return .pauseFile
     case .busy, .serverError:
-      return .pauseDestination
+      return .waitOut
     case .transport(let kind):
       switch kind {
       case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused:

@@ -14,11 +14,11 @@ extension UploadSchedule {
     for id in activeMedium + activeLarge {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,
-        best.map({ $0.time > entry.file.virtualTime }) ?? true
+        best.map({ $0.time > turnTime(of: entry.file) }) ?? true
       else { continue }
       let file = entry.file
       if file.isStreamed {
-        if mayStream(file, transfer) { best = (id, 0, file.virtualTime) }
+        if mayStream(file, transfer) { best = (id, 0, turnTime(of: file)) }
         continue
       }
       if file.isWholeFile {
@@ -26,13 +26,17 @@ extension UploadSchedule {
           mayPublish(path, of: file)
         else { continue }
       } else {
-        guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream else { continue }
+        guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream, allowsChunk(of: file) else {
+          continue
+        }
       }
       guard let index = nextToSend(of: file, transfer) else { continue }
-      best = (id, index, file.virtualTime)
+      best = (id, index, turnTime(of: file))
     }
     return best.map { ($0.id, $0.index) }
   }
+
+  private func turnTime(of file: FileUpload) -> UInt64 { gate == .open ? file.virtualTime : trialOrder(of: file) }
 
   /// False when nothing was sent, which the choice should have known.
   mutating func sendChunk(_ id: FileID, _ index: Int, at now: Moment) -> Bool {

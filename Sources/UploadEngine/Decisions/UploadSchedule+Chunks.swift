@@ -48,6 +48,7 @@ extension UploadSchedule {
     if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval { checkpoint(&file) }
     files[id] = file
     progressed(id)
+    allowMoreChunks(of: id)
     actions.append(.showStatus(id))
   }
 

@@ -183,7 +183,7 @@ extension UploadSchedule {
     guard buffersInUse > 0, sessionChunks < streamPlan.streams else { return nil }
     for id in earlyFiles {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
-        session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now),
+        session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), allowsChunk(of: file),
         let index = nextToSend(of: file, transfer)
       else { continue }
       return (id, index)

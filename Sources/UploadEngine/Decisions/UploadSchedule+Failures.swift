@@ -25,6 +25,8 @@ extension UploadSchedule {
       actions.append(.showStatus(id))
     case .retryStep where file.isWholeFile && file.phase == .ready:
       setBack(id, by: shown, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter, at: now)
+    case .waitOut:
+      waitOut(id, failure, shown, at: now)
     case .retryStep, .pauseFile:
       pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
     case .startNewSession:

@@ -106,6 +106,7 @@ extension UploadSchedule {
     file.progress.isLeftForTheEnd = false
     file.progress.wish = nil
     file.progress.rowsBegunAnew = 0
+    file.progress.chunksAllowed = 0
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file

@@ -5,11 +5,13 @@ import OrderedCollections
 extension UploadSchedule {
   /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
   /// serves all of them: most files of a burst are closed long before their time.
-  mutating func planSession(_ id: FileID, at now: Moment) {
+  /// After a refusal it rests first.
+  mutating func planSession(_ id: FileID, after rest: Duration = .zero, at now: Moment) {
     guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
-    let due = now.monotonic + limits.sessionOpenDelay
-    if plannedSessions.isEmpty { deadlines.insert(.openSessions, at: due) }
-    plannedSessions.append((id, due))
+    let due = now.monotonic + max(limits.sessionOpenDelay, rest)
+    let place = (plannedSessions.lastIndex { $0.due <= due }).map { $0 + 1 } ?? 0
+    if place == 0 { deadlines.insert(.openSessions, at: due) }
+    plannedSessions.insert((id, due), at: place)
   }
 
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {

@@ -76,7 +76,7 @@ extension UploadSchedule {
     }
     let sign = signOfHealth(in: outcome)
     noteHealth(of: underway.endpoint, sign, at: now)
-    noteReachability(request, underway.endpoint, sign, at: now)
+    noteReachability(request, underway, sign, at: now)
     switch purpose {
     case .prewarm:
       guard case .warmed = outcome else { break }
@@ -124,14 +124,15 @@ extension UploadSchedule {
     }
   }
 
-  /// What an answer for several files says of the destination: that it is there, unless it said to one of them that it
+  /// What an answer for several files says of the destination: that it is there, unless it said to each of them that it
   /// cannot be used now.
   private func signOfHealth(in outcome: StepOutcome) -> StepOutcome {
-    guard case .each(let outcomes) = outcome else { return outcome }
-    return outcomes.first {
+    guard case .each(let outcomes) = outcome, let first = outcomes.first else { return outcome }
+    let areAllRefused = outcomes.allSatisfy {
       guard case .refused(let failure) = $0 else { return false }
-      return policy.verdict(on: failure.kind, attempts: 0) == .pauseDestination
-    } ?? outcome
+      return policy.verdict(on: failure.kind, attempts: 0) == .waitOut
+    }
+    return areAllRefused ? first : outcome
   }
 
   /// A catalog entry with this receipt is durable. An entry that was read before the receipt came does not count.
@@ -158,7 +159,7 @@ extension UploadSchedule {
     if file.nextPath(limits) != nil { makeReady(id, at: now) } else { dropDeliveredParts(id) }
   }
 
-  // MARK: - Budgets and the gate
+  // MARK: - Budgets
 
   private mutating func settleBudget(of underway: Underway) {
     switch underway.purpose {
@@ -182,77 +183,6 @@ extension UploadSchedule {
     case .transport, .serverError, .unexpectedAnswer: endpoints.failed(endpoint, at: now.monotonic)
     default: endpoints.succeeded(endpoint, at: now.monotonic)
     }
-  }
-
-  /// The address has failed, and another one may do: what was to go there goes to that one at once. A receiver that says
-  /// that it is busy is the same behind all its addresses.
-  private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: Moment) -> Bool {
-    guard failure.kind != .busy, endpoints.hasAlternative(to: endpoint, at: now.monotonic) else { return false }
-    // Twelve requests that break together are one move, not twelve times twelve new connections.
-    guard endpoint == endpoints.current else { return true }
-    warmConnections = 0
-    warmAnswers = 0
-    streamPlan.connectionsLost()
-    return true
-  }
-
-  /// Opens or closes the gate: any answer that is not about the destination as a whole proves that it is there.
-  private mutating func noteReachability(
-    _ request: HTTPRequestID, _ endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment
-  ) {
-    guard case .refused(let failure) = outcome else {
-      openGate(at: now)
-      return
-    }
-    switch policy.verdict(on: failure.kind, attempts: 0) {
-    case .pauseDestination:
-      switch gate {
-      case .open:
-        guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, at: now) }
-        warmForOpenFiles(at: now)
-      case .probing(let probe) where probe == request:
-        guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, at: now) }
-        gate = .closed(until: now.monotonic)
-        warmForOpenFiles(at: now)
-      case .probing, .closed: break  // an older request that was under way when the gate closed
-      }
-    case .ignore:
-      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
-    case .pauseFile where failure.kind == .transport(.bodyUnavailable):
-      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
-    case .retryStep, .pauseFile, .startNewSession, .fail:
-      if case .transport = failure.kind {
-        // No answer, but no proof that nobody is there: the next request is the next probe.
-        if gate == .probing(request) { closeGate(failure, at: now) }
-      } else {
-        openGate(at: now)
-      }
-    }
-  }
-
-  private mutating func openGate(at now: Moment) {
-    guard gate != .open else { return }
-    gate = .open
-    gateDelay = nil
-    gateAttempts = 0
-    gateFailure = nil
-    actions.append(.report(.destinationAvailable))
-    for id in openFiles { planSession(id, at: now) }
-  }
-
-  private mutating func closeGate(_ failure: StepFailure, at now: Moment) {
-    let delay = policy.delay(after: gateDelay, retryAfter: failure.retryAfter, using: &random)
-    gateDelay = delay
-    gateAttempts += 1
-    gate = .closed(until: now.monotonic + delay)
-    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
-    if gateFailure?.code != shown.code { actions.append(.report(.destinationUnavailable(shown))) }
-    gateFailure = shown
-    deadlines.insert(.gate, at: now.monotonic + delay)
-    warmConnections = 0
-    warmAnswers = 0
-    streamPlan.connectionsLost()
-    watchdog.forgetAll()
   }
 
   mutating func noteWarmth(_ id: FileID, _ connection: HTTPConnectionFacts) {

@@ -68,7 +68,7 @@ extension UploadSchedule {
   mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
     guard case .refused(let failure) = outcome, session.attempts + 1 < policy.attemptsMax else { return }
     switch policy.verdict(on: failure.kind, attempts: 1) {
-    case .pauseDestination, .pauseFile, .retryStep: break
+    case .pauseDestination, .waitOut, .pauseFile, .retryStep: break
     case .startNewSession, .fail, .ignore: return
     }
     var session = session

@@ -44,6 +44,7 @@ extension UploadSchedule {
   /// Sends those whose bytes are there.
   mutating func sendSmallFiles(at now: Moment) {
     if smallReady.isEmpty { smallReadySince = nil } else { smallReadySince = smallReadySince ?? now.monotonic }
+    if gate != .open { smallReady = smallReady.sorted { trialOrder(of: $0) < trialOrder(of: $1) } }
     while !smallReady.isEmpty, maySend(at: now), haveGathered(at: now), startsNow(at: now) {
       let turns = takeSmallFiles(countMax: gate == .open ? filesPerRequest : 1)
       smallReadySince = smallReady.isEmpty ? nil : now.monotonic

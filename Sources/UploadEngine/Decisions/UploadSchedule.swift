@@ -218,7 +218,14 @@ public struct UploadSchedule: Sendable {
   var memory = MemoryBudget.full
   var gate = Gate.open
   var endpoints: EndpointTable
+  /// The latest pause; until something has succeeded that proves as much as what failed.
   var gateDelay: Duration?
+  /// What has to succeed before the destination counts as well again.
+  var gateProof = Proof.answers
+  /// Refused for now, and nothing of the kind was taken since.
+  var refusedFiles: LookupSet<FileID> = []
+  var refusedProof = Proof.answers
+  var answered = Answered()
   var gateFailure: FileStatus.Failure?
   var gateAttempts = 0
   /// The question whether the credentials are taken, while it is under way.

@@ -1,0 +1,198 @@
+import FileModel
+import Lookup
+
+/// Whether the destination is to be had: closed by failures that concern it as a whole, opened again by one request at a time
+/// (spec E8).
+extension UploadSchedule {
+  /// So many different files that are refused in a row, and none that is taken in between, are no matter of the files any more.
+  static let refusedFilesMax = 3
+
+  /// What a request that is answered proves, each more than the ones before it. Only what proves as much as the request that
+  /// failed ends the trouble: a server that answers each question may still take no bytes.
+  enum Proof: Int, Comparable {
+    /// There is somebody who answers.
+    case answers
+    /// Uploads can be begun.
+    case begins
+    /// Bytes of files are taken, and published.
+    case takes
+
+    static func < (left: Proof, right: Proof) -> Bool { left.rawValue < right.rawValue }
+  }
+
+  /// How the request went that is being answered.
+  struct Answered: Hashable, Sendable {
+    /// What it took, where it carried bytes of files.
+    var bodyTime: Duration = .zero
+    /// What was refused goes to another address at once.
+    var hasMoved = false
+  }
+
+  /// The least pause after one more failure in a row, where only a request with bytes of files finds out whether it is over:
+  /// ten times what it took. The first one may be an accident.
+  func leastPause(isFirst: Bool, retryAfter: Duration?) -> Duration? {
+    guard !isFirst, answered.bodyTime > .zero else { return retryAfter }
+    return max(answered.bodyTime * 10, retryAfter ?? .zero)
+  }
+
+  /// The destination, or what answers in its place, does not take anything of this file now. Others may fare better.
+  mutating func waitOut(_ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: Moment) {
+    guard let file = files[id] else { return }
+    files[id]?.lastFailure = shown
+    actions.append(.showStatus(id))
+    guard !answered.hasMoved else { return }
+    let pause = leastPause(isFirst: file.attempts == 0, retryAfter: failure.retryAfter)
+    files[id]?.progress.chunksAllowed = 1
+    pauseFile(id, failure: shown, retryAfter: pause, at: now)
+    // While it is written nothing is lost, and it has no turn that could come again: its session is planned anew.
+    guard file.phase == .writing, file.session == nil else { return }
+    planSession(id, after: files[id]?.progress.previousDelay ?? .zero, at: now)
+  }
+
+  /// While the destination is suspect each request is a trial: with few bytes, and first with what was not refused before.
+  func trialOrder(of file: FileUpload) -> UInt64 { file.snapshot.sizeBytes >> 1 | (file.attempts > 0 ? 1 << 63 : 0) }
+
+  func trialOrder(of id: FileID) -> UInt64 { files.entry(id).map { trialOrder(of: $0.file) } ?? 0 }
+
+  /// As many chunks of a file may be under way together: after a refusal one, then twice as many for each that is taken.
+  func allowsChunk(of file: FileUpload) -> Bool {
+    let allowed = file.progress.chunksAllowed
+    return allowed == 0 || file.session.map { $0.chunksInFlight.count < allowed } ?? true
+  }
+
+  /// A chunk of the file was taken.
+  mutating func allowMoreChunks(of id: FileID) {
+    guard let allowed = files[id]?.progress.chunksAllowed, allowed > 0 else { return }
+    let more = allowed * 2 < limits.parallelChunks ? allowed * 2 : 0
+    files[id]?.progress.chunksAllowed = more
+  }
+
+  /// Opens or closes the gate: an answer that is not about the destination as a whole proves that it is there.
+  mutating func noteReachability(
+    _ request: HTTPRequestID, _ underway: Underway, _ outcome: StepOutcome, at now: Moment
+  ) {
+    let purpose = underway.purpose
+    answered = Answered(bodyTime: purpose.proof == .takes ? now.monotonic - underway.sentAt : .zero)
+    guard case .refused(let failure) = outcome else { return proved(purpose.proof, request, at: now) }
+    switch policy.verdict(on: failure.kind, attempts: 0) {
+    case .pauseDestination:
+      suspectDestination(request, underway.endpoint, failure, by: .answers, at: now)
+    case .waitOut:
+      noteRefusal(request, underway, failure, at: now)
+    case .ignore:
+      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+    case .pauseFile where failure.kind == .transport(.bodyUnavailable):
+      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+    case .retryStep, .pauseFile, .startNewSession, .fail:
+      if case .transport = failure.kind {
+        // No answer, but no proof that nobody is there: the next request is the next probe.
+        if gate == .probing(request) { closeGate(failure, by: .answers, at: now) }
+      } else {
+        proved(purpose.proof, request, at: now)
+      }
+    }
+  }
+
+  /// A request was refused for now. Where it was for a file, the file may be the reason; several in a row are none.
+  private mutating func noteRefusal(
+    _ request: HTTPRequestID, _ underway: Underway, _ failure: StepFailure, at now: Moment
+  ) {
+    let purpose = underway.purpose
+    if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
+      answered.hasMoved = true
+      if gate == .probing(request) { gate = .closed(until: now.monotonic) }
+      return warmForOpenFiles(at: now)
+    }
+    for id in purpose.files { refusedFiles.insert(id) }
+    refusedProof = max(refusedProof, purpose.proof)
+    let isOfFile = !purpose.files.isEmpty && refusedFiles.count < Self.refusedFilesMax
+    if isOfFile, gate == .open { return }
+    suspectDestination(request, underway.endpoint, failure, by: purpose.proof, at: now)
+  }
+
+  private mutating func suspectDestination(
+    _ request: HTTPRequestID, _ endpoint: EndpointID, _ failure: StepFailure, by proof: Proof, at now: Moment
+  ) {
+    switch gate {
+    case .open:
+      guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
+      warmForOpenFiles(at: now)
+    case .probing(let probe) where probe == request:
+      guard moves(from: endpoint, after: failure, at: now) else { return closeGate(failure, by: proof, at: now) }
+      gate = .closed(until: now.monotonic)
+      warmForOpenFiles(at: now)
+    case .probing, .closed: break  // an older request that was under way when the gate closed
+    }
+  }
+
+  /// The address has failed, and another one may do: what was to go there goes to that one at once. A receiver that says
+  /// that it is busy is the same behind all its addresses.
+  private mutating func moves(from endpoint: EndpointID, after failure: StepFailure, at now: Moment) -> Bool {
+    guard failure.kind != .busy, endpoints.hasAlternative(to: endpoint, at: now.monotonic) else { return false }
+    // Twelve requests that break together are one move, not twelve times twelve new connections.
+    guard endpoint == endpoints.current else { return true }
+    warmConnections = 0
+    warmAnswers = 0
+    streamPlan.connectionsLost()
+    return true
+  }
+
+  /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
+  /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
+  private mutating func proved(_ proof: Proof, _ request: HTTPRequestID, at now: Moment) {
+    if proof >= refusedProof {
+      refusedFiles = []
+      refusedProof = .answers
+    }
+    guard proof < gateProof else {
+      gateProof = .answers
+      gateDelay = nil
+      return openGate(at: now)
+    }
+    guard gate == .probing(request) else { return }
+    if files.counts.ready + files.counts.waiting > 0 { gate = .closed(until: now.monotonic) } else { openGate(at: now) }
+  }
+
+  private mutating func openGate(at now: Moment) {
+    guard gate != .open else { return }
+    gate = .open
+    gateAttempts = 0
+    gateFailure = nil
+    actions.append(.report(.destinationAvailable))
+    for id in openFiles { planSession(id, at: now) }
+  }
+
+  private mutating func closeGate(_ failure: StepFailure, by proof: Proof, at now: Moment) {
+    let least = leastPause(isFirst: gateDelay == nil, retryAfter: failure.retryAfter)
+    let delay = policy.delay(after: gateDelay, retryAfter: least, using: &random)
+    gateDelay = delay
+    gateProof = max(gateProof, proof)
+    gateAttempts += 1
+    gate = .closed(until: now.monotonic + delay)
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    if gateFailure?.code != shown.code { actions.append(.report(.destinationUnavailable(shown))) }
+    gateFailure = shown
+    deadlines.insert(.gate, at: now.monotonic + delay)
+    warmConnections = 0
+    warmAnswers = 0
+    streamPlan.connectionsLost()
+    watchdog.forgetAll()
+  }
+}
+
+extension UploadSchedule.Purpose {
+  /// What an answer to it proves.
+  fileprivate var proof: UploadSchedule.Proof {
+    switch self {
+    case .prewarm, .querySession, .secureSession, .abort: .answers
+    case .openSession: .begins
+    case .chunk, .commit, .wholeFiles: .takes
+    }
+  }
+
+  /// The files that it was sent for.
+  fileprivate var files: [FileID] {
+    if case .wholeFiles(let turns) = self { return turns.map(\.id) }
+    return file.map { [$0] } ?? []
+  }
+}

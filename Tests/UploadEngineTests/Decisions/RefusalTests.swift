@@ -1,0 +1,135 @@
+import FileModel
+import Testing
+
+@testable import UploadEngine
+
+/// Refusals that may pass: for how long, for whom, and at what cost (spec E8).
+@Suite struct RefusalTests {
+  private let busy = StepOutcome.refused(StepFailure(.busy, "come back"))
+
+  private func harness(files: [ImaginaryFile], _ abilities: (inout DestinationAbilities) -> Void = { _ in })
+    -> ScheduleHarness
+  {
+    var harness = ScheduleHarness(abilities: abilities)
+    harness.apply { $0.handle(.scanEnded, at: $1) }
+    for file in files { harness.write(file) }
+    harness.answerReads()
+    return harness
+  }
+
+  /// Runs for so long at a server that answers every question and takes no bytes; returns when each body went out.
+  private func bodies(
+    of harness: inout ScheduleHarness, for time: Duration, bodyTime: Duration = .milliseconds(10),
+    refuses: (SendOrder) -> Bool = { $0.carriesChunk }
+  ) -> [MonotonicTime] {
+    let end = harness.now.monotonic + time
+    var bodies: [MonotonicTime] = []
+    while harness.now.monotonic < end {
+      harness.answerReads()
+      if let request = harness.sent.first {
+        guard refuses(request.order) else {
+          harness.answer(ScheduleHarness.success(of: request.order)) { _ in true }
+          harness.record()
+          continue
+        }
+        bodies.append(harness.now.monotonic)
+        harness.advance(by: bodyTime)
+        harness.answer(busy) { _ in true }
+      } else if let next = harness.schedule.nextDeadline {
+        harness.advance(by: max(next - harness.now.monotonic, .milliseconds(1)))
+      } else {
+        break
+      }
+    }
+    return bodies
+  }
+
+  /// Regression (DS16): the answered question opened the gate and began the pauses anew, 40 full sends in 20 s.
+  @Test func bodiesRefusedWhileQuestionsAreAnswered_pausesGrow() {
+    var harness = harness(files: [ImaginaryFile(1, "a", size: 900)])
+    harness.handle(ImaginaryFile(2, "open", size: 900).opened)
+    #expect(bodies(of: &harness, for: .seconds(120)).count <= 20)
+  }
+
+  /// Regression (DS16): the same of a large file: all parallel chunks went out for each refusal.
+  @Test func chunksRefusedWhileQuestionsAreAnswered_areTriedOneByOne() {
+    var harness = harness(files: [ImaginaryFile(1, "a", size: 50_000)])
+    let bodies = bodies(of: &harness, for: .seconds(120), refuses: \.isChunk)
+    #expect(bodies.count <= 12 + 25)
+  }
+
+  /// Regression (DS16): a try that takes long is followed by a pause of ten times as long.
+  @Test func refusedBodiesThatTakeLong_costATenthOfTheTime() {
+    var harness = harness(files: [ImaginaryFile(1, "a", size: 900)])
+    let bodies = bodies(of: &harness, for: .seconds(7200), bodyTime: .seconds(20))
+    #expect(bodies.count <= 2 + 7200 / 200)
+    #expect(bodies.count >= 2, "it is asked for ever")
+    let pauses = zip(bodies, bodies.dropFirst()).map { $1 - $0 }
+    #expect((pauses.max() ?? .zero) <= .seconds(3700))
+  }
+
+  /// Regression (DS16): many files at a destination that takes none.
+  @Test func manyFilesRefused_oneIsTriedAtATime_theSmallestFirst() {
+    var harness = harness(files: (1...40).map { ImaginaryFile($0, "f\($0)", size: 1000 - $0) })
+    let bodies = bodies(of: &harness, for: .seconds(60), bodyTime: .milliseconds(100))
+    #expect(bodies.count <= 12 + 30)
+    #expect(harness.schedule.gate != .open)
+    #expect((1...40).allSatisfy { harness.state(ImaginaryFile($0, "", size: 0).id) == .waiting })
+    harness.advance(by: .seconds(3600))
+    harness.succeed()
+    harness.advance(by: .seconds(3600))
+    harness.succeed()
+    #expect((1...40).allSatisfy { harness.state(ImaginaryFile($0, "", size: 0).id) == .complete })
+  }
+
+  /// Regression (DS23): 503 with a long Retry-After for one name held up all others.
+  @Test func oneRefusedFile_holdsUpNoOther() {
+    var harness = harness(files: [ImaginaryFile(1, "refused", size: 900)])
+    harness.answer(.refused(StepFailure(.busy, "not this one", retryAfter: .seconds(60)))) { $0.isWholeFile }
+    let others = (2...32).map { ImaginaryFile($0, "f\($0)", size: 900) } + [ImaginaryFile(33, "large", size: 50_000)]
+    for file in others { harness.write(file) }
+    harness.succeed()
+    #expect(others.allSatisfy { harness.state($0.id) == .complete })
+    #expect(harness.state(ImaginaryFile(1, "", size: 0).id) == .waiting)
+    harness.advance(by: .seconds(61))
+    harness.succeed()
+    #expect(harness.state(ImaginaryFile(1, "", size: 0).id) == .complete)
+  }
+
+  /// Regression (DS23): several refused names held up a good file for longer than a minute.
+  @Test func severalRefusedNames_oneProbeGoesOnWithAnother() {
+    let refused = (1...5).map { ImaginaryFile($0, "refused\($0)", size: 900) }
+    let good = ImaginaryFile(9, "good", size: 50_000)
+    var harness = harness(files: refused + [good])
+    let names = Set(refused.map(\.id))
+    _ = bodies(of: &harness, for: .seconds(20)) { order in
+      guard case .wholeFile(let whole) = order else { return false }
+      return names.contains(whole.file)
+    }
+    #expect(harness.state(good.id) == .complete)
+    #expect(refused.allSatisfy { harness.state($0.id) == .waiting })
+  }
+
+  /// Regression (DS23): the session of an open file that was refused is asked for again, and nothing else waits for it.
+  @Test func sessionOfAnOpenFileRefused_isOpenedLater() {
+    var harness = harness(files: [])
+    let file = ImaginaryFile(1, "a", size: 50_000)
+    harness.handle(file.opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.advance(by: .milliseconds(20))
+    #expect(harness.answer(busy) { $0.isOpenSession } != nil)
+    #expect(harness.schedule.gate == .open)
+    harness.advance(by: .milliseconds(100))
+    #expect(!harness.sent.contains { $0.order.isOpenSession })
+    harness.advance(by: .seconds(1))
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+  }
+
+  /// Regression (DS16): Retry-After of nothing does not shorten the own pauses.
+  @Test func retryAfterOfZero_doesNotShortenThePauses() {
+    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    let policy = RetryPolicy()
+    #expect(policy.delay(after: nil, retryAfter: .zero, using: &random) >= policy.baseDelay)
+    #expect(policy.delay(after: nil, retryAfter: .seconds(1_000_000), using: &random) == .seconds(3600))
+  }
+}
