@@ -98,6 +98,8 @@ extension UploadSchedule {
       wanted += max(1, ChunkPlan(sizeBytes: files[id]?.snapshot.sizeBytes ?? 0, chunkBytes: limits.chunkBytes).count)
     }
     wanted = min(pipeline.parallelism, max(1, wanted))
+    // Until one is answered no others follow: they might all fail for the same reason.
+    guard warmConnections == 0 || warmAnswers > 0 else { return }
     guard wanted > warmConnections, maySend(at: now) else { return }
     warmConnections = wanted
     sendPrewarms(gate == .open ? wanted : 1, at: now)

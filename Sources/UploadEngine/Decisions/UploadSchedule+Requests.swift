@@ -82,6 +82,7 @@ extension UploadSchedule {
       guard case .warmed = outcome else { break }
       warmAnswers += 1
       streamPlan.warmed(warmAnswers, at: now.monotonic)
+      if warmAnswers == 1 { warmForOpenFiles(at: now) }
     case .abort(let session):
       abortEnded(session, outcome, at: now)
     case .openSession(let id):

@@ -132,4 +132,23 @@ import Testing
     #expect(policy.delay(after: nil, retryAfter: .zero, using: &random) >= policy.baseDelay)
     #expect(policy.delay(after: nil, retryAfter: .seconds(1_000_000), using: &random) == .seconds(3600))
   }
+
+  /// Regression (RN10): each file that was opened before the first answer brought its own wave of connections.
+  @Test func wrongCertificate_isTriedWithGrowingPauses_alsoByWarming() {
+    var harness = harness(files: [])
+    for number in 1...6 { harness.handle(ImaginaryFile(UInt64(number), "f\(number)", size: 5000).opened) }
+    var tries = 0
+    let end = harness.now.monotonic + .seconds(60)
+    while harness.now.monotonic < end {
+      harness.answerReads()
+      if harness.sent.isEmpty {
+        guard let next = harness.schedule.nextDeadline else { break }
+        harness.advance(by: max(next - harness.now.monotonic, .milliseconds(1)))
+      } else {
+        tries += 1
+        harness.answer(StepFailure.connection(.certificateRefused)) { _ in true }
+      }
+    }
+    #expect(tries <= 25)
+  }
 }
