@@ -36,8 +36,8 @@ import UploadEngine
     let opened = destination.outcome(
       of: .openSession(Fixture.opening()),
       response: Fixture.answer(
-        201, SessionResponse(id: "abc", chunkBytes: 1, expiresAtSeconds: 77, encodings: listed)))
-    #expect(opened == .sessionOpened(id: "abc", chunkBytes: 1, expiresAtSeconds: 77, encodings: understood))
+        201, SessionResponse(id: "abc", chunkBytes: 1 << 20, expiresAtSeconds: 77, encodings: listed)))
+    #expect(opened == .sessionOpened(id: "abc", chunkBytes: 1 << 20, expiresAtSeconds: 77, encodings: understood))
     let held = query(
       HeldResponse(
         id: "s-1_A", state: .open, chunkBytes: 1, held: [], digests: [:], chainTip: "", expiresAtSeconds: 5,
@@ -269,11 +269,19 @@ import UploadEngine
   @Test(.promises("P95")) func aBare404_endsNoSession_andSaysWhoAnswered() {
     for step in [UploadStep.querySession(Fixture.session), .sendChunk(Fixture.chunk()), .commit(Fixture.commit())] {
       for status in [404, 410] {
-        let failure = destination.outcome(of: step, response: Fixture.answer(status, text: "<html>")).failure
+        let failure = destination.outcome(of: step, response: Fixture.answer(status)).failure
         #expect(failure?.kind == .unexpectedAnswer)
         #expect(failure?.message.contains("in the receiver's place") == true)
       }
     }
+  }
+
+  /// Regression (DS20): a server had 40 MB sent in chunks of one byte.
+  @Test(.promises("P96"), arguments: [(1, UInt64?.none), (4096, 40 << 20), (256 << 10, 1 << 40), (1 << 20, 1 << 40)])
+  func chunksThatTheProtocolDoesNotHave_areNotTaken(chunkBytes: Int, sizeBytes: UInt64?) {
+    let answer = Fixture.answer(201, SessionResponse(id: "abc", chunkBytes: chunkBytes, expiresAtSeconds: 77))
+    let outcome = destination.outcome(of: .openSession(Fixture.opening(size: sizeBytes)), response: answer)
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
   }
 
   @Test func limit_isToldInBytes() {

@@ -8,7 +8,7 @@ extension ChunkProtocolDestination {
   public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     switch (step, response.status) {
     case (.prewarm, 200..<300): .warmed
-    case (.openSession, 200), (.openSession, 201): opened(response)
+    case (.openSession(let opening), 200), (.openSession(let opening), 201): opened(opening, response)
     case (.querySession(let session), 200), (.secureSession(let session), 200): held(session, response)
     case (.sendChunk, 200), (.sendChunk, 201), (.sendChunk, 204): .chunkStored
     case (.commit(let commit), 200), (.commit(let commit), 201): published(response, as: expectation(commit))
@@ -87,7 +87,7 @@ extension ChunkProtocolDestination {
     return .incomplete(missing: LookupSet(missing).sorted())
   }
 
-  private func opened(_ response: HTTPResponse) -> StepOutcome {
+  private func opened(_ opening: SessionOpening, _ response: HTTPResponse) -> StepOutcome {
     let session: SessionResponse
     do {
       session = try WireJSON.decode(SessionResponse.self, from: response.body)
@@ -99,6 +99,14 @@ extension ChunkProtocolDestination {
     }
     guard session.chunkBytes > 0, session.chunkBytes <= options.chunkBytesMax else {
       return unexpected("opened a session with chunks of \(session.chunkBytes) bytes")
+    }
+    // Each chunk costs memory and a request: what a server may make of a file is bounded by the protocol, and not by the server.
+    let least = min(opening.chunkBytes, UploadConstants.chunkBytesMin)
+    let (whole, rest) = (opening.sizeBytes ?? 0).quotientAndRemainder(dividingBy: UInt64(session.chunkBytes))
+    guard session.chunkBytes >= least, whole + (rest > 0 ? 1 : 0) <= UInt64(ProtocolLimits.chunkCountMax) else {
+      return unexpected(
+        "opened a session with chunks of \(session.chunkBytes) bytes, which are too many (the protocol has at least \(least) bytes "
+          + "in a chunk, and \(ProtocolLimits.chunkCountMax) chunks)")
     }
     return .sessionOpened(
       id: session.id, chunkBytes: session.chunkBytes, expiresAtSeconds: session.expiresAtSeconds,
