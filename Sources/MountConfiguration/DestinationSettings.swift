@@ -20,6 +20,8 @@ public struct S3Settings: Hashable, Sendable {
 public struct FormSettings: Hashable, Sendable {
   /// Where it is.
   public var address: FormAddress
+  /// What the answer of a success holds; nil where its status and its JSON tell.
+  public var successText: String?
   /// The field that holds the file.
   public var fileField: String
   /// Further fields.

@@ -17,6 +17,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case s3Style = "s3-style"
   case s3Checksum = "s3-checksum"
   case s3IfExists = "s3-if-exists"
+  case formSuccess = "form-success"
   case formField = "form-field"
   case formExtra = "form-extra"
   case formUnclear = "form-unclear"
@@ -95,6 +96,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// Whose business it is where there are several destinations.
   var scope: Scope {
     switch self {
+    case .formSuccess: .own
     case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
       .s3Style, .s3Checksum, .s3IfExists,
       .formField, .formExtra, .formUnclear, .formDigestField, .formOmit, .maxUploadSize, .tusProtocol, .tusProfile,

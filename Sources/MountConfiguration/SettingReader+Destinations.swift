@@ -41,7 +41,7 @@ extension SettingReader {
     let text = try required(.to, because: "uploadfs must know where captures go")
     guard FormAddress.isOne(text) else {
       for setting in [
-        Setting.formField, .formExtra, .formUnclear, .formDigestField, .formOmit, .maxUploadSize,
+        Setting.formField, .formExtra, .formUnclear, .formSuccess, .formDigestField, .formOmit, .maxUploadSize,
       ] {
         guard let given = sources[setting] else { continue }
         throw ConfigurationError("\(given.name(of: setting)) is for a destination of form+https:// only")
@@ -67,7 +67,8 @@ extension SettingReader {
       }
     }
     return FormSettings(
-      address: address, fileField: try path(.formField) ?? FormOptions().fileField, fields: fields,
+      address: address, successText: try path(.formSuccess),
+      fileField: try path(.formField) ?? FormOptions().fileField, fields: fields,
       unclear: try choice(.formUnclear) ?? FormOptions().unclear,
       digestField: try path(.formDigestField) ?? FormOptions().digestField,
       omittedMembers: (sources[.formOmit]?.values ?? []).map { $0.lowercased() },

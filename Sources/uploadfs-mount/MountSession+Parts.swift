@@ -114,6 +114,7 @@ extension MountSession {
 
   private static func options(of form: FormSettings, _ configuration: MountConfiguration) -> FormOptions {
     var options = FormOptions()
+    options.successText = form.successText
     options.fileField = form.fileField
     options.fields = form.fields
     options.unclear = form.unclear

@@ -61,6 +61,12 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("When an S3 object exists: replace or refuse (default replace).", valueName: "policy"))
   var s3IfExists: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "What the form's answer to a success holds; without it HTML is no success, and JSON must not say no.",
+      valueName: "text"))
+  var formSuccess: String?
+
   @Option(help: ArgumentHelp("Name of the form's field that holds the file (default file).", valueName: "name"))
   var formField: String?
 
@@ -208,6 +214,7 @@ struct SettingOptions: ParsableArguments {
   /// The flags that were given.
   private var given: [Setting: String] {
     let texts: [Setting: String?] = [
+      .formSuccess: formSuccess,
       .to: to, .alsoTo: alsoTo, .spool: spool, .tokenFile: tokenFile, .basicAuthFile: basicAuthFile,
       .tokenCommand: tokenCommand, .proxy: proxy, .noProxy: noProxy, .proxyAuthFile: proxyAuthFile,
       .clientCert: clientCert, .clientKey: clientKey,

@@ -245,7 +245,7 @@ import UploadEngine
       (202, .unexpectedAnswer), (600, .unexpectedAnswer), (Int.max, .unexpectedAnswer),
     ])
   func status_decidesWithoutAProblem(status: Int, kind: StepFailure.Kind) {
-    for text in ["", "<html>nginx</html>", "{}", #"{"type":"https://example.org/x"}"#, "{\"type\":7}"] {
+    for text in ["", "nginx", "{}", #"{"type":"https://example.org/x"}"#, "{\"type\":7}"] {
       let outcome = destination.outcome(of: .sendChunk(Fixture.chunk()), response: Fixture.answer(status, text: text))
       #expect(outcome.failure?.kind == kind, "\(text)")
     }
@@ -273,6 +273,24 @@ import UploadEngine
         #expect(failure?.kind == .unexpectedAnswer)
         #expect(failure?.message.contains("in the receiver's place") == true)
       }
+    }
+  }
+
+  /// Regression (DS19, DS22): a page with 200 was the word of the receiver that it holds a chunk, and one of 8 s with another status
+  /// failed everything that was pending.
+  @Test(.promises("DE103", "P96"), arguments: [200, 201, 204, 400, 403, 404, 405, 410, 451, 511])
+  func aPageInTheReceiversPlace_saysNothingOfAFile(status: Int) {
+    let page = Fixture.answer(
+      status, text: "<html><title>Sign in\n to WiFi</title>", headers: [HTTPHeader("content-type", "text/html")])
+    let steps: [UploadStep] = [
+      .openSession(Fixture.opening()), .sendChunk(Fixture.chunk()), .commit(Fixture.commit()),
+      .sendWholeFile(Fixture.wholeFile()),
+    ]
+    for step in steps {
+      let failure = destination.outcome(of: step, response: page).failure
+      #expect(failure?.kind == .transport(.other))
+      #expect(failure?.message.contains("“Sign in to WiFi”") == true)
+      #expect(failure?.message.contains("captive portal") == true)
     }
   }
 

@@ -244,6 +244,24 @@ import UploadEngine
       destination.outcome(of: .abort(S3Fixture.session), response: S3Fixture.error(404, "NoSuchUpload")) == .ended)
   }
 
+  /// Regression (DS19, DS22): the login page of a network was a delivery, and one foreign error page ended a file.
+  @Test(.promises("DE103"), arguments: [200, 201, 400, 403, 404, 405, 410, 451])
+  func aPageInTheServersPlace_saysNothingOfAFile(status: Int) {
+    let page = Fixture.answer(
+      status, text: "<!DOCTYPE html><html>Please log in", headers: [HTTPHeader("content-type", "text/html")])
+    let tagged = HTTPResponse(
+      status: status, headers: page.headers + [HTTPHeader("etag", "\"0123\"")], body: page.body)
+    let steps: [UploadStep] = [
+      .openSession(Fixture.opening()), .sendChunk(S3Fixture.sending()), .commit(S3Fixture.commit()),
+      .sendWholeFile(Fixture.wholeFile()), .querySession(S3Fixture.session),
+    ]
+    for step in steps {
+      let failure = destination.outcome(of: step, response: tagged).failure
+      #expect(failure?.kind == .transport(.other), "\(step)")
+      #expect(failure?.message.contains("captive portal") == true)
+    }
+  }
+
   /// Whatever a server answers, nothing traps and nothing is believed that was not said.
   @Test func nonsense_isNeverBelieved() {
     let bodies: [[UInt8]] = [[], [0], Array("<".utf8), Array("{}".utf8), Array("<Error></Error>".utf8), [0xff, 0xfe]]

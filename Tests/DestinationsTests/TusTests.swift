@@ -122,6 +122,7 @@ enum TusFixture {
       (Fixture.answer(200), StepFailure.Kind.badRequest), (Fixture.answer(404), .badRequest),
       (Fixture.answer(204, headers: [HTTPHeader("tus-version", "0.2.2")]), .badRequest),
       (Fixture.answer(401), .unauthorized),
+      (Self.page(200), .transport(.other)), (Self.page(404), .transport(.other)),
       (Fixture.answer(412), .badRequest), (Fixture.answer(503), .busy), (Fixture.answer(502), .serverError),
     ])
   func whatIsNoServerOfTus_isNamed(answer: HTTPResponse, kind: StepFailure.Kind) throws {
@@ -130,6 +131,11 @@ enum TusFixture {
   }
 
   // MARK: - Sessions
+
+  /// Regression (DS22): what a captive portal says ended a file.
+  private static func page(_ status: Int) -> HTTPResponse {
+    Fixture.answer(status, text: "<p>Sign in", headers: [HTTPHeader("content-type", "text/html")])
+  }
 
   @Test func sessionWithPartialUploads_needsNoRequestOfItsOwn() throws {
     let (requests, outcome) = TusFixture.run(

@@ -129,6 +129,7 @@ private func refusal(
     .to: "form+https://forms.example.org/api/uploads.php?ui=json", .spool: "/s", .basicAuthFile: "/p",
     .proxy: "socks5h://127.0.0.1:1080", .noProxy: "a.example.org,10.0.0.0/8", .proxyAuthFile: "/q", .clientCert: "/c",
     .clientKey: "/k",
+    .formSuccess: "Thank you",
     .formField: "upload", .formExtra: "folder={folder}; *.mov kind=video", .formUnclear: "hold",
     .formDigestField: "asset.sha256", .formOmit: "Links; owner", .maxUploadSize: "512MiB",
   ]
@@ -139,7 +140,7 @@ private func refusal(
     #expect(read.destination.text == "https://forms.example.org/api/uploads.php")
     #expect(form.address.text == "form+https://forms.example.org/api/uploads.php")
     #expect(form.fileField == "upload" && form.fields.map(\.name) == ["folder", "kind"])
-    #expect(form.unclear == .hold && form.fileBytesMax == 512 << 20)
+    #expect(form.successText == "Thank you" && form.unclear == .hold && form.fileBytesMax == 512 << 20)
     #expect(form.digestField == "asset.sha256" && form.omittedMembers == ["links", "owner"])
     #expect(read.basicAuthFile == "/p")
     #expect(read.proxy == "socks5h://127.0.0.1:1080" && read.proxyExceptions == "a.example.org,10.0.0.0/8")

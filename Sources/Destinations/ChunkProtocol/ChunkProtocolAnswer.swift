@@ -10,11 +10,14 @@ struct ChunkProtocolAnswer {
   let problem: Problem?
   private let endpoint: EndpointURL
   private let retryAfter: Duration?
+  /// What it means where it is a page in the receiver's place.
+  private let page: StepFailure?
 
   init(_ response: HTTPResponse, endpoint: EndpointURL) {
     status = response.status
     self.endpoint = endpoint
     retryAfter = RetryAfter.duration(of: response)
+    page = .page(response, at: "the receiver at \(endpoint.text)")
     problem =
       response.body.count <= ProtocolLimits.jsonBodyBytesMax
       ? try? WireJSON.decode(Problem.self, from: response.body) : nil
@@ -24,7 +27,7 @@ struct ChunkProtocolAnswer {
   var type: ProblemType? { (400..<600).contains(status) ? problem?.knownType : nil }
 
   func failure(of step: UploadStep) -> StepFailure {
-    guard let type else { return failureByStatus(step) }
+    guard let type else { return page ?? failureByStatus(step) }
     let failure = failure(type, step)
     return StepFailure(failure.kind, failure.message, retryAfter: retryAfter)
   }

@@ -7,6 +7,7 @@ extension ChunkProtocolDestination {
   /// What a response to a step means. Whatever the response holds, this returns.
   public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     switch (step, response.status) {
+    case (_, 200..<300) where response.isForeignPage: refused(step, response)
     case (.prewarm, 200..<300): .warmed
     case (.openSession(let opening), 200), (.openSession(let opening), 201): opened(opening, response)
     case (.querySession(let session), 200), (.secureSession(let session), 200): held(session, response)

@@ -14,6 +14,8 @@ public struct FormOptions: Hashable, Sendable {
   public var unclear = UnclearEnd.retry
   /// The largest file that the server takes; nil when that is not known.
   public var fileBytesMax: UInt64?
+  /// What the answer of a success holds; nil where its status and its JSON tell.
+  public var successText: String?
   /// Requests in flight.
   public var parallelRequests = UploadConstants.maxParallelChunkUploads
   /// Where a conflict's JSON says the SHA-256 of the content that the server has: names with dots between.
@@ -124,7 +126,9 @@ public struct FormDestination: Destination {
   public func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     switch step {
     case .prewarm: return .warmed
-    case .sendWholeFile(let sending): return published(sending, FormAnswer(response))
+    case .sendWholeFile(let sending):
+      let success = FormSuccess(response: response, address: address.text, options: options)
+      return success.failure.map { .refused($0) } ?? published(sending, FormAnswer(response))
     case .openSession, .querySession, .secureSession, .sendChunk, .commit, .abort, .sendBundle:
       return .refused(StepFailure(.unexpectedAnswer, "\(address.text) is a form, which takes whole files only."))
     }

@@ -13,7 +13,7 @@ struct ResumableAnswer {
   let response: HTTPResponse
   let server: String
 
-  var isSuccess: Bool { (200..<300).contains(response.status) }
+  var isSuccess: Bool { (200..<300).contains(response.status) && !response.isForeignPage }
   /// How far the upload goes.
   var offset: UInt64? { response.structuredNumber("upload-offset") }
   /// Whether the upload is complete; nil when it does not say.

@@ -10,7 +10,7 @@ struct S3Answer {
   let code: String?
 
   var status: Int { response.status }
-  var isSuccess: Bool { (200..<300).contains(status) }
+  var isSuccess: Bool { (200..<300).contains(status) && !response.isPage }
   /// The response's own ETag, with its quotes.
   var entityTag: String? { Self.entityTag(response.header("etag")) }
 

@@ -12,6 +12,7 @@ struct RefusedAnswer {
 
   /// What went wrong, for decisions and for people.
   var failure: StepFailure {
+    if let page = StepFailure.page(response, at: server) { return page }
     switch response.status {
     case 401: return StepFailure(.unauthorized, "\(said): check the token.")
     case 403: return StepFailure(.forbidden, "\(said): the token may not do this.")

@@ -5,7 +5,7 @@ struct TusAnswer {
   let response: HTTPResponse
   let address: String
 
-  var isSuccess: Bool { (200..<300).contains(response.status) }
+  var isSuccess: Bool { (200..<300).contains(response.status) && !response.isForeignPage }
   /// How far the upload goes.
   var offset: UInt64? { response.header("upload-offset").flatMap { UInt64($0) } }
   /// The server itself says that the upload is not there. 403 as well: some servers do not tell what is not there from what is

@@ -1,0 +1,60 @@
+import UploadEngine
+
+/// A page for people: what a captive portal, a login, a maintenance page or a proxy says in a server's place. None of the protocols
+/// answers with one.
+extension HTTPResponse {
+  /// Its body is HTML.
+  var isPage: Bool {
+    guard !body.isEmpty else { return false }
+    if let type = header("content-type")?.lowercased() {
+      return type.hasPrefix("text/html") || type.hasPrefix("application/xhtml")
+    }
+    let beginning = String(decoding: body.prefix(256), as: UTF8.self).lowercased().drop { $0.isWhitespace }
+    return beginning.hasPrefix("<!doctype html") || beginning.hasPrefix("<html")
+  }
+
+  /// The page stands in the place of a success, or of a refusal that would end a file.
+  var isForeignPage: Bool {
+    switch status {
+    // About the credentials, a conflict, the length of a request, or when to come again: those that mean this say it in any way.
+    case 401, 407, 408, 409, 413, 425, 429: false
+    case 200..<300, 400..<500, 511: isPage && !hasMarkOfUploads
+    default: false
+    }
+  }
+
+  /// A server of uploads may say what it says with a page.
+  private var hasMarkOfUploads: Bool {
+    ["tus-resumable", "upload-offset", "upload-complete"].contains { header($0) != nil }
+  }
+
+  /// What it is called.
+  fileprivate var pageTitle: String? {
+    let bytes = Array(body.prefix(4096))
+    let lowered = bytes.map { (0x41...0x5a).contains($0) ? $0 + 0x20 : $0 }
+    guard let begin = lowered.firstRange(of: Array("<title>".utf8))?.upperBound,
+      let end = lowered[begin...].firstRange(of: Array("</title>".utf8))?.lowerBound
+    else { return nil }
+    let title = String(decoding: bytes[begin..<end], as: UTF8.self).split { $0.isWhitespace }.joined(separator: " ")
+    return title.isEmpty ? nil : PrintableText.beginning(of: title)
+  }
+}
+
+extension StepFailure {
+  /// What a page in a server's place means; nil for any other answer. It says nothing of a file, and ends none.
+  static func page(_ response: HTTPResponse, at address: String) -> StepFailure? {
+    guard response.isForeignPage else { return nil }
+    return StepFailure(
+      .transport(.other),
+      "\(whatAnswered(response, at: address)). It is tried again; check --to and what lies between.",
+      retryAfter: RetryAfter.duration(of: response))
+  }
+
+  /// Who answers with a page.
+  static func whatAnswered(_ response: HTTPResponse, at address: String) -> String {
+    let title = response.pageTitle.map { " (“\($0)”)" } ?? ""
+    return
+      "A web page\(title) came with status \(response.status) in the place of an answer of \(address): a captive portal, a "
+      + "login or maintenance page, or a proxy's"
+  }
+}

@@ -1,0 +1,112 @@
+import ChunkProtocol
+import Lookup
+import UploadEngine
+
+/// Whether a form's answer means that it has the file. A status alone does not: login pages and scripts that failed come with 200.
+struct FormSuccess {
+  let response: HTTPResponse
+  let address: String
+  let options: FormOptions
+
+  /// Why this is no success, and no refusal whose status says what it means; nil for anything else.
+  var failure: StepFailure? {
+    switch response.status {
+    case 200..<300: failureOfSuccess
+    default:
+      // A form has no mark of its own: it may be its page.
+      response.isForeignPage ? unexpected("\(StepFailure.whatAnswered(response, at: address))") : nil
+    }
+  }
+
+  private var failureOfSuccess: StepFailure? {
+    let said = "The server at \(address) answered \(response.status)"
+    if let mark = options.successText {
+      return response.body.holds(Array(mark.utf8))
+        ? nil : unclear("\(said), but its answer does not hold “\(PrintableText.beginning(of: mark))” (--form-success)")
+    }
+    guard response.status < 206 else { return unclear("\(said), which is no success of an upload") }
+    if response.isPage {
+      return unclear(
+        "\(StepFailure.whatAnswered(response, at: address)). If it is the form's own page, --form-success TEXT names what a success "
+          + "holds")
+    }
+    if let coding = response.header("content-encoding"), coding.lowercased() != "identity", !response.body.isEmpty {
+      return unclear("\(said) in an encoding that was not asked for, so that nobody knows what")
+    }
+    guard claimsToBeJSON else { return nil }
+    guard let json = try? WireJSON.decode(JSONValue.self, from: response.body) else {
+      return unclear("\(said), but its JSON cannot be read")
+    }
+    guard json.saysNo() else { return nil }
+    let words = PrintableText.beginning(of: String(decoding: response.body.prefix(1024), as: UTF8.self))
+    return StepFailure(.badRequest, "\(said) (“\(words)”), and its JSON says that this is no success.")
+  }
+
+  private var claimsToBeJSON: Bool {
+    guard let first = response.body.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }) else { return false }
+    if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") { return true }
+    let type = response.header("content-type")?.lowercased().prefix { $0 != ";" } ?? ""
+    return type == "application/json" || type.hasSuffix("+json")
+  }
+
+  /// The file may be there all the same.
+  private func unclear(_ what: String) -> StepFailure {
+    switch options.unclear {
+    case .retry: unexpected(what)
+    case .hold:
+      StepFailure(.unclearEnd, "\(what). Look there, and then retry or cancel the file (--form-unclear hold).")
+    }
+  }
+
+  private func unexpected(_ what: String) -> StepFailure {
+    StepFailure(.unexpectedAnswer, "\(what).", retryAfter: RetryAfter.duration(of: response))
+  }
+}
+
+extension JSONValue {
+  /// It says that something failed: itself, or what is in it.
+  fileprivate func saysNo(depth: Int = 0) -> Bool {
+    guard depth < 4 else { return false }
+    switch self {
+    case .null, .bool, .integer, .number, .string: return false
+    case .array(let elements): return elements.contains { $0.saysNo(depth: depth + 1) }
+    case .object(let members):
+      for key in ["error", "errors"] { if members[key]?.isSomething == true { return true } }
+      for key in ["success", "ok"] { if members[key]?.isFalse == true { return true } }
+      switch members["status"] {
+      case .string(let text)? where ["error", "fail", "failed"].contains(text.lowercased()): return true
+      case .integer(let number)? where (400..<600).contains(number): return true
+      case .bool(false)?: return true
+      default: return members.containsValue { $0.saysNo(depth: depth + 1) }
+      }
+    }
+  }
+
+  /// An error that is there.
+  private var isSomething: Bool {
+    switch self {
+    case .null: false
+    case .bool(let value): value
+    case .integer(let number): number != 0
+    case .number(let number): number != 0
+    case .string(let text): !["", "0", "false", "no", "none", "null", "ok"].contains(text.lowercased())
+    case .array(let elements): !elements.isEmpty
+    case .object(let members): !members.isEmpty
+    }
+  }
+
+  /// A success that is none.
+  private var isFalse: Bool {
+    switch self {
+    case .bool(let value): !value
+    case .integer(let number): number == 0
+    case .number(let number): number == 0
+    case .string(let text): ["", "0", "false", "no", "error", "fail", "failed"].contains(text.lowercased())
+    case .null, .array, .object: false
+    }
+  }
+}
+
+extension [UInt8] {
+  fileprivate func holds(_ text: [UInt8]) -> Bool { firstRange(of: text) != nil }
+}
