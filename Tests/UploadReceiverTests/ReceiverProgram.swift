@@ -39,11 +39,11 @@ final class ReceiverProgram {
     }
   }
 
-  /// Starts it, again on the same port after the first time.
+  /// Starts it on a free port: the one that it had may be a client's by the next start.
   func start() throws {
     process = Process()
     process.executableURL = URL(fileURLWithPath: ReceiverProgram.path)
-    process.arguments = ["serve", "--root", root, "--listen", "127.0.0.1:\(port)"] + arguments
+    process.arguments = ["serve", "--root", root, "--listen", "127.0.0.1:0"] + arguments
     let output = Pipe()
     let errors = try Self.handle(appendingTo: "\(folder.path)/log")
     process.standardOutput = output
