@@ -590,6 +590,18 @@ private typealias Draft = ResumableFixture
     #expect(destination.request(for: TusFixture.query("one 9 /files/u1")).header("upload-draft-interop-version") == nil)
   }
 
+  /// Regression (NU9): the first question about the credentials was tus's, and that one's refusal was not seen in the draft.
+  @Test(.promises("DE109")) func theCredentialTrial_isOfTheProtocolThatIsSpoken() throws {
+    let fresh = try destination()
+    let trial = UploadStep.querySession(.credentialTrial)
+    let (requests, refused) = Draft.run(trial, fresh, [Fixture.answer(401)])
+    #expect(requests[0].header("upload-draft-interop-version") == "8" && refused.failure?.kind == .unauthorized)
+    let (asked, gone) = Draft.run(trial, fresh, [Draft.discovery()])
+    #expect(asked.count == 1 && gone.failure?.kind == .sessionGone)
+    _ = Draft.run(.prewarm, fresh, [TusFixture.discovery("creation")])
+    #expect(fresh.request(for: trial).header("upload-draft-interop-version") == nil)
+  }
+
   @Test func aServerThatDoesNotAnswer_isNoServerOfEither() throws {
     let destination = try destination()
     for (status, kind) in [(503, StepFailure.Kind.busy), (401, .unauthorized), (204, .badRequest)] {

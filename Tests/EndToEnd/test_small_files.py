@@ -88,6 +88,6 @@ def test_one_that_is_refused_does_not_hold_up_the_others(new_mount, receiver):
         assert status["state"] != "complete"
         assert status["last_error"]["message"]
         (receiver.files / "elsewhere").unlink()
-        mount.program.signal(10)
+        mount.say("retry", "elsewhere/shot.raw")
         mount.wait_all()
     assert_delivered(receiver, files)

@@ -44,6 +44,7 @@ public struct DiscoveringDestination: Destination {
   /// Who carries out a step, by what is known.
   private func destination(for step: UploadStep, after responses: [HTTPResponse]) -> any Destination {
     switch step {
+    case .querySession(.credentialTrial): break
     case .querySession(let session), .secureSession(let session), .abort(let session): return owner(of: session)
     case .sendChunk(let sending): return owner(of: sending.session)
     case .commit(let commit): return owner(of: commit.session)

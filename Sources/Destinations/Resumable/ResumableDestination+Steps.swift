@@ -87,9 +87,9 @@ extension ResumableDestination {
   }
 
   private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
-    guard let session = ResumableSession(session.id) else { return .ended(gone()) }
     guard let features = responses.first.flatMap({ ResumableFeatures($0) }) else { return ask(responses) }
     memory.features = features
+    guard let session = ResumableSession(session.id) else { return .ended(gone()) }
     guard responses.count > 1 else { return .send(headRequest(session.upload)) }
     let answer = answer(responses[1])
     if answer.isGone { return .ended(gone()) }

@@ -8,8 +8,7 @@ extension UploadSchedule {
     let request = makeRequestID()
     let endpoint = endpoints.choose(at: now.monotonic)
     credentialTrial = request
-    let nobody = SessionIdentity(id: "credentials", nonce: [])
-    actions.append(.send([RequestOrder(id: request, order: .querySession(nobody), endpoint: endpoint)]))
+    actions.append(.send([RequestOrder(id: request, order: .querySession(.credentialTrial), endpoint: endpoint)]))
   }
 
   /// True for the answer to that question, which is of no other use.

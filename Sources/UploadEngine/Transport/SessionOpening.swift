@@ -47,4 +47,7 @@ public struct SessionIdentity: Hashable, Sendable {
     self.id = id
     self.nonce = nonce
   }
+
+  /// A session that no server has: a question about it is answered as one of a client without rights, or as for what is gone.
+  public static let credentialTrial = SessionIdentity(id: "credentials", nonce: [])
 }
