@@ -262,6 +262,20 @@ import UploadEngine
     }
   }
 
+  /// moto says so.
+  @Test func xmlThatIsCalledHTML_isXML() {
+    let headers = [HTTPHeader("content-type", "text/html; charset=utf-8")]
+    guard
+      case .published = destination.outcome(of: .commit(S3Fixture.commit()), response: S3Fixture.published(headers))
+    else {
+      Issue.record("not published")
+      return
+    }
+    let refusal = destination.outcome(
+      of: .sendChunk(S3Fixture.sending()), response: S3Fixture.error(403, "AccessDenied", headers: headers))
+    #expect(refusal.failure?.kind == .forbidden)
+  }
+
   /// Whatever a server answers, nothing traps and nothing is believed that was not said.
   @Test func nonsense_isNeverBelieved() {
     let bodies: [[UInt8]] = [[], [0], Array("<".utf8), Array("{}".utf8), Array("<Error></Error>".utf8), [0xff, 0xfe]]

@@ -10,7 +10,9 @@ struct S3Answer {
   let code: String?
 
   var status: Int { response.status }
-  var isSuccess: Bool { (200..<300).contains(status) && !response.isPage }
+  var isSuccess: Bool { (200..<300).contains(status) && !isPage }
+  /// A page for people. Some servers call their XML HTML.
+  var isPage: Bool { response.isPage && root.map { $0.name.lowercased() == "html" } ?? true }
   /// The response's own ETag, with its quotes.
   var entityTag: String? { Self.entityTag(response.header("etag")) }
 

@@ -139,7 +139,7 @@ extension S3Destination {
   }
 
   private func refused(_ answer: S3Answer) -> StepOutcome {
-    if let failure = StepFailure.page(answer.response, at: address.text) { return .refused(failure) }
+    if answer.isPage, let failure = StepFailure.page(answer.response, at: address.text) { return .refused(failure) }
     if answer.isExpired { whenExpired() }
     return .refused(
       answer.failure(
