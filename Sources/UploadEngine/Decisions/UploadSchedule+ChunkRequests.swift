@@ -11,7 +11,7 @@ extension UploadSchedule {
     guard buffersInUse > 0 || abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = sessionChunks < streamPlan.streams
-    for id in activeMedium + activeLarge {
+    for id in activeMedium + activeLarge where !passedOver.contains(id) {
       guard let entry = files.entry(id), let transfer = entry.file.transfer,
         !transfer.readIndices.isEmpty || entry.file.isStreamed,
         best.map({ $0.time > turnTime(of: entry.file) }) ?? true

@@ -11,6 +11,8 @@ extension UploadSchedule {
       leaveTransfer(&file)
       abortSession(&file, at: now)
     }
+    // What a session was opened for may be empty at its end, and cannot be published from there.
+    if file.snapshot.sizeBytes == 0, abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
@@ -107,9 +109,12 @@ extension UploadSchedule {
   /// As many as there may be. The tier bounds the chunks of large files; the others are bound by the round trip, whatever
   /// the link carries.
   private mutating func sendChunks(at now: Moment) {
+    passedOver = []
     while maySend(at: now), let (id, index) = nextChunkToSend() ?? nextEarlyChunkToSend(at: now), startsNow(at: now) {
-      // What is chosen and not sent would be chosen again at once, for ever.
-      guard sendChunk(id, index, at: now) else { return noteNotSent(id) }
+      guard !sendChunk(id, index, at: now) else { continue }
+      // It would be chosen again at once, for ever. The others have their turn.
+      passedOver.insert(id)
+      noteNotSent(id)
     }
   }
 

@@ -1,4 +1,5 @@
 public import FileModel
+import Lookup
 
 /// Chunks that are sent before their file may be published: while it is written (spec H3), and while it has a temporary
 /// name (spec H4). They go into the session that the file will be published from, so that little is left for its end.
@@ -181,7 +182,7 @@ extension UploadSchedule {
   /// A chunk of an early file whose bytes are in a buffer.
   func nextEarlyChunkToSend(at now: Moment) -> (FileID, Int)? {
     guard buffersInUse > 0, sessionChunks < streamPlan.streams else { return nil }
-    for id in earlyFiles {
+    for id in earlyFiles where !passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
         session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), allowsChunk(of: file),
         let index = nextToSend(of: file, transfer)

@@ -203,6 +203,8 @@ public struct UploadSchedule: Sendable {
   var isRamping = false
   /// Files of which a chunk was chosen and could not be sent: each is reported once.
   var notSent: LookupSet<FileID> = []
+  /// Files of which a chunk was chosen in this pass and could not be sent.
+  var passedOver: LookupSet<FileID> = []
   var isLooking = false
   var isAdjusting = false
   var controlRequests = 0

@@ -298,6 +298,28 @@ import Testing
     #expect(openedLength(harness) == .some(nil))
   }
 
+  /// Regression: the session of a file that was still empty at its end was committed without a chunk, in vain for ever.
+  @Test func aFileThatStaysEmpty_isSentWhole_whereASessionNeedsAChunk() {
+    var harness = ScheduleHarness {
+      $0.rows = .growing
+      $0.needsChunks = true
+      $0.commitListsChunks = true
+    }
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov.part", size: 5000)
+    harness.write(file)
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    file.snapshot.sizeBytes = 0
+    file.snapshot.epoch += 1
+    harness.handle(file.settled)
+    file.snapshot.names = [RelativePath("a.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.answerReads()
+    harness.advance(by: .seconds(1))
+    #expect(harness.commits.isEmpty)
+    #expect(harness.sent.contains { if case .wholeFile = $0.order { true } else { false } })
+  }
+
   @Test func aSessionThatIsStillThere_goesOnWithWhatWasAcknowledged() {
     var harness = harness(.growing)
     let file = ImaginaryFile(1, "a.mov", size: 3000)
