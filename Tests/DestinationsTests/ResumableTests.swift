@@ -446,7 +446,7 @@ private typealias Draft = ResumableFixture
   @Test(.promises("DE64", "DE68")) func smallFile_isOneRequest_withItsDigests() throws {
     let destination = try Draft.destination()
     let (requests, outcome) = Draft.run(
-      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Fixture.answer(200)])
+      .sendWholeFile(Fixture.wholeFile()), destination, [Draft.discovery(), Draft.done()])
     let request = requests[1]
     #expect(request.method == .post && request.content == Draft.content)
     #expect(request.header("upload-complete") == "?1" && request.header("upload-length") == "9")
@@ -460,6 +460,28 @@ private typealias Draft = ResumableFixture
       [Fixture.answer(201, headers: [HTTPHeader("upload-limit", "max-size=5"), HTTPHeader("accept-patch", "*/*")])])
     #expect(second[0].content == [] && second[0].header("upload-complete") == "?1")
     guard case .published = again else { return #expect(Bool(false), "\(again)") }
+  }
+
+  /// Regression (DS19): a success without a word of the draft, as a proxy or a portal gives it, was a delivery.
+  @Test(.promises("DE71")) func aSuccessWithoutAWordOfTheDraft_isNoDelivery() throws {
+    for status in [200, 202] {
+      let (_, outcome) = Draft.run(
+        .sendWholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), Fixture.answer(status)])
+      #expect(outcome.failure?.kind == .unexpectedAnswer)
+    }
+  }
+
+  /// Regression (DS22): one 404 of something in between failed a file for good, although uploads were taken there before.
+  @Test(arguments: [404, 405, 410]) func whatIsNotThereForAMoment_failsNoFile(status: Int) throws {
+    let destination = try Draft.destination()
+    let whole = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let (_, atOnce) = Draft.run(whole, destination, [Draft.discovery(), Fixture.answer(status)])
+    let (_, opening) = Draft.run(
+      .openSession(Fixture.opening()), destination, [Draft.discovery(), Fixture.answer(status)])
+    let (_, asking) = Draft.run(.openSession(Fixture.opening()), destination, [Fixture.answer(status)])
+    let (_, first) = Draft.run(.openSession(Fixture.opening()), try Draft.destination(), [Fixture.answer(status)])
+    #expect([atOnce, opening, asking].allSatisfy { $0.failure?.kind == .unexpectedAnswer })
+    #expect(first.failure?.kind == .badRequest, "an address that was never right")
   }
 
   @Test(.promises("DE71")) func aSmallFileWhoseAnswerIsLost_isUnclear() throws {

@@ -40,6 +40,11 @@ struct ResumableAnswer {
   /// The answer is about what was made of the whole file, and is none that an upload goes on after.
   var refusesContent: Bool { !isSuccess && isComplete == true && !isOfAnotherState }
 
+  /// What went wrong with the creation of an upload, which the server has said that it takes.
+  func failureOfCreation(limitBytes: UInt64?) -> StepFailure {
+    RefusedAnswer(server: server, response: response).failureOfCreation ?? failure(limitBytes: limitBytes)
+  }
+
   /// What went wrong, for decisions and for people.
   func failure(limitBytes: UInt64? = nil) -> StepFailure {
     let refused = RefusedAnswer(server: server, response: response)

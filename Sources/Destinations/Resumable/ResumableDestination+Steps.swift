@@ -23,8 +23,12 @@ extension ResumableDestination {
   }
 
   /// Asks what the server takes; an answer that does not say it ends the step.
-  private func ask(_ responses: [HTTPResponse]) -> NextRequest {
+  private func ask(_ responses: [HTTPResponse], aboutUpload: Bool = false) -> NextRequest {
     guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
+    // Where an upload was begun, the address was right.
+    if aboutUpload || memory.features != nil, !answer.isSuccess {
+      return .ended(.refused(answer.failureOfCreation(limitBytes: nil)))
+    }
     guard answer.isSuccess || answer.isGone else { return .ended(.refused(answer.failure())) }
     let version = ResumableFeatures.version(in: answer.response)
     let found = version.map { ", but interop version \($0)" } ?? ""
@@ -87,7 +91,9 @@ extension ResumableDestination {
   }
 
   private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
-    guard let features = responses.first.flatMap({ ResumableFeatures($0) }) else { return ask(responses) }
+    guard let features = responses.first.flatMap({ ResumableFeatures($0) }) else {
+      return ask(responses, aboutUpload: ResumableSession.isOne(session.id))
+    }
     memory.features = features
     guard let session = ResumableSession(session.id) else { return .ended(gone()) }
     guard responses.count > 1 else { return .send(headRequest(session.upload)) }
@@ -222,7 +228,8 @@ extension ResumableDestination {
     guard let look = rest.popFirst().map(self.answer) else { return .send(headRequest(upload)) }
     if look.isGone { return vanished(upload, receipt(response)) }
     guard look.isSuccess else { return .ended(.refused(look.failure())) }
-    guard look.offset == lengthBytes else { return .ended(gone()) }
+    guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+    guard offset == lengthBytes else { return .ended(gone()) }
     if look.isComplete == true { return published(upload, receipt(look.response)) }
     return .ended(unexpected("does not complete an upload that has all of its bytes"))
   }
@@ -296,10 +303,18 @@ extension ResumableDestination {
         .refused(StepFailure(.conflict, "\(server) takes \(most) bytes in one request; the file goes in several.")))
     }
     guard answer.isSuccess else {
-      return .ended(.refused(answer.failure(limitBytes: abilities.fileBytesMax)))
+      return .ended(.refused(answer.failureOfCreation(limitBytes: abilities.fileBytesMax)))
     }
-    // It says that there is more to come, which is not so.
+    // It says that there is more to come, which is not so; or nothing that a server of the draft says.
     guard answer.isComplete != false else { return .ended(unexpected("has not taken all of a file")) }
+    guard
+      answer.isComplete == true || answer.offset == size || response.header("location") != nil
+        || answer.limits != nil || ResumableFeatures.version(in: response) != nil
+    else {
+      return .ended(
+        .refused(
+          unclear(StepFailure(.unexpectedAnswer, "\(server) answered \(response.status) without a word of the draft"))))
+    }
     memory.leaves(SmallFile(sending))
     let place = response.header("location").flatMap(address.resolve).map { address.url(of: $0).url }
     let id = place ?? "uploadfs-\(Hex.encode(Array(sending.nonce.prefix(16))))"
@@ -392,7 +407,9 @@ extension ResumableDestination {
   }
 
   private func created(_ answer: ResumableAnswer) -> Result<String, StepFailure> {
-    guard answer.isSuccess else { return .failure(answer.failure(limitBytes: abilities.fileBytesMax)) }
+    guard answer.isSuccess else {
+      return .failure(answer.failureOfCreation(limitBytes: abilities.fileBytesMax))
+    }
     guard let location = answer.response.header("location") else {
       return .failure(StepFailure(.unexpectedAnswer, "\(server) does not say where an upload is."))
     }

@@ -33,6 +33,16 @@ struct RefusedAnswer {
     }
   }
 
+  /// What went wrong with the creation of an upload, at an address of which the server has said that uploads are taken there:
+  /// that nothing is there now is said by something in between, or for a moment.
+  var failureOfCreation: StepFailure? {
+    guard [404, 405, 410].contains(response.status), StepFailure.page(response, at: server) == nil else { return nil }
+    return StepFailure(
+      .unexpectedAnswer,
+      "\(said), and has said before that it takes uploads at this address; it is asked again. Check what lies between.",
+      retryAfter: retryAfter)
+  }
+
   /// 413; the limit where it is known.
   func tooLarge(limitBytes: UInt64?) -> StepFailure {
     StepFailure(

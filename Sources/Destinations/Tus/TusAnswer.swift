@@ -6,6 +6,8 @@ struct TusAnswer {
   let address: String
 
   var isSuccess: Bool { (200..<300).contains(response.status) && !response.isForeignPage }
+  /// A success with the protocol's own header or offset: one without either may be of something in between.
+  var isAttestedSuccess: Bool { isSuccess && (isOfServer || offset != nil) }
   /// How far the upload goes.
   var offset: UInt64? { response.header("upload-offset").flatMap { UInt64($0) } }
   /// The server itself says that the upload is not there. 403 as well: some servers do not tell what is not there from what is
@@ -29,6 +31,12 @@ struct TusAnswer {
       .unexpectedAnswer,
       "Something at \(address) answered \(response.status) in the tus server's place; it is asked again. Check what lies "
         + "between.", retryAfter: RetryAfter.duration(of: response))
+  }
+
+  /// What went wrong with the creation of an upload, which the server has said that it takes.
+  func failureOfCreation(limitBytes: UInt64?) -> StepFailure {
+    RefusedAnswer(server: "The tus server at \(address)", response: response).failureOfCreation
+      ?? failure(limitBytes: limitBytes)
   }
 
   /// What went wrong, for decisions and for people.

@@ -67,9 +67,9 @@ extension TusDestination {
         memory.hasJoined(joined, of: commit.session.id)
         return .send(completion(of: joined))
       }
-      if answer(response).isSuccess { return published(joined.upload, parts, commit, response) }
-      // Servers say differently that it is complete already.
-      guard (400..<500).contains(response.status) else { return .ended(.refused(answer(response).failure())) }
+      if answer(response).isAttestedSuccess { return published(joined.upload, parts, commit, response) }
+      // Servers say differently that it is complete already, and something in between says anything.
+      guard (200..<500).contains(response.status) else { return .ended(.refused(answer(response).failure())) }
       guard let look = rest.popFirst() else { return .send(headRequest(upload)) }
       if answer(look).offset == commit.sizeBytes { return published(joined.upload, parts, commit, look) }
       return .ended(.refused(stillJoining()))
@@ -91,7 +91,7 @@ extension TusDestination {
     guard answer(look).isSuccess else { return .ended(.refused(answer(look).failureOfUpload())) }
     if answer(look).offset == commit.sizeBytes { return published(joined.upload, [], commit, look) }
     guard let response = responses.popFirst() else { return .send(completion(of: joined)) }
-    if answer(response).isSuccess { return published(joined.upload, [], commit, response) }
+    if answer(response).isAttestedSuccess { return published(joined.upload, [], commit, response) }
     if [404, 410].contains(response.status) { return nil }
     return .ended(.refused(stillJoining()))
   }

@@ -63,9 +63,13 @@ extension TusDestination {
   }
 
   /// Asks what the server can do; an answer that does not say it ends the step.
-  private func ask(_ responses: [HTTPResponse]) -> NextRequest {
+  private func ask(_ responses: [HTTPResponse], aboutUpload: Bool = false) -> NextRequest {
     guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
-    guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+    guard answer.isSuccess else {
+      // Where an upload was begun, the address was right.
+      let wasThere = aboutUpload || memory.features != nil
+      return .ended(.refused(wasThere ? answer.failureOfCreation(limitBytes: nil) : answer.failure()))
+    }
     return .ended(
       .refused(
         StepFailure(
@@ -113,7 +117,9 @@ extension TusDestination {
   }
 
   private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
-    guard let (features, rest) = known(responses, anew: true) else { return ask(responses) }
+    guard let (features, rest) = known(responses, anew: true) else {
+      return ask(responses, aboutUpload: TusSession(session.id) != nil)
+    }
     switch TusSession(session.id) {
     case .rows where concatenates(features):
       // What the partial uploads hold was acknowledged; there may be hundreds, and the commit needs all of them.
@@ -251,8 +257,13 @@ extension TusDestination {
     _ features: TusFeatures, _ responses: ArraySlice<HTTPResponse>, lost: StepOutcome,
     stored: (_ last: HTTPResponse?) -> StepOutcome
   ) -> NextRequest {
+    // What was just created holds what the answer says.
+    let asksFirst =
+      first == nil
+      && (responses.isEmpty
+        ? memory.uploads.beginsAttempt(at: upload, offset: base) : memory.uploads.asksFirst(upload))
     let appending = UploadAppending(
-      upload: upload, body: body, base: base, isOurs: isOurs, memory: memory.uploads,
+      upload: upload, body: body, base: base, isOurs: isOurs, asksFirst: asksFirst, memory: memory.uploads,
       server: "The tus server at \(address.text)")
     switch appending.next(from: first, responses, reply: { reply($0, features) }) {
     case .ask: return .send(headRequest(upload))
@@ -289,12 +300,16 @@ extension TusDestination {
       let look = answer(response)
       if look.isGone { return .ended(gone()) }
       guard look.isSuccess else { return .ended(.refused(look.failureOfUpload())) }
-      guard look.offset == commit.sizeBytes else { return .ended(gone()) }
+      guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+      guard offset == commit.sizeBytes else { return .ended(gone()) }
       if lengthBytes == nil, response.header("upload-length") == nil {
         guard let declared = rest.dropFirst().first.map(answer) else {
           return .send(declaration(of: upload, lengthBytes: commit.sizeBytes))
         }
         guard declared.isSuccess else { return .ended(.refused(declared.failure())) }
+        guard declared.isAttestedSuccess else {
+          return .ended(unexpected("answers \(declared.response.status) without a word of tus"))
+        }
       }
       memory.uploads.forget(upload)
       return .ended(.published(receipt(upload, commit, response)))
@@ -313,7 +328,7 @@ extension TusDestination {
     let answer = answer(response)
     guard response.status == 201 else {
       if answer.isSuccess { return .failure(failure("did not create an upload")) }
-      return .failure(answer.failure(limitBytes: limitBytes))
+      return .failure(answer.failureOfCreation(limitBytes: limitBytes))
     }
     guard let location = response.header("location") else {
       return .failure(failure("does not say where an upload is"))
