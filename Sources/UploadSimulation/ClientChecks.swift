@@ -17,6 +17,7 @@ final class ClientChecks {
   private var inFlight: OrderedDictionary<HTTPRequestID, SendOrder> = [:]
   private var deadlines: DeadlineChecks
   private var addresses = AddressChecks()
+  private var costs: CostChecks
   /// What memory allows now.
   var budget = MemoryBudget.full
   private var takesLZ4 = false
@@ -27,6 +28,7 @@ final class ClientChecks {
   init(_ world: World, _ network: SimulatedNetwork) {
     self.world = world
     deadlines = DeadlineChecks(world, network)
+    costs = CostChecks(world)
   }
 
   /// The process has ended; what it knew is not known any more.
@@ -35,6 +37,7 @@ final class ClientChecks {
     acknowledged = [:]
     failureTimes = []
     deadlines.forget()
+    costs.forget()
     addresses = AddressChecks()
     budget = .full
     takesLZ4 = false
@@ -55,6 +58,7 @@ final class ClientChecks {
     checkAlone(order.order)
     if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
     deadlines.sent(order, attempts: attempts)
+    costs.sent(order.order)
     inFlight[order.id] = order.order
     checkCount(order.order)
     guard case .chunk(let session, let index, let digest, _, _) = order.order else { return }
@@ -133,7 +137,10 @@ final class ClientChecks {
     if !takesLZ4 { world.fail(.encoding, "request \(request.value) is compressed, and the server did not offer that") }
   }
 
-  func know(_ record: ResumeRecord) { deadlines.know(nonce: record.nonce, of: record.fileID) }
+  func know(_ record: ResumeRecord) {
+    deadlines.know(nonce: record.nonce, of: record.fileID)
+    costs.know(nonce: record.nonce, of: record.fileID)
+  }
   func destinationIsUnavailable() { deadlines.destinationIsUnavailable() }
   func stuck(_ id: FileID) { deadlines.stuck(id) }
   func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {

@@ -83,7 +83,7 @@ struct DeadlineChecks {
     for (index, place) in places(of: order.order).enumerated() {
       lastEnd[place.file] = world.time.nanoseconds
       switch outcome.ofMember(index) {
-      case .chunkStored, .published:
+      case .chunkStored, .chunkStoredAs, .published:
         acknowledgedAt = bodies.isEmpty ? nil : world.time.nanoseconds
         failures[place] = nil
         progress[place.file] = world.time.nanoseconds

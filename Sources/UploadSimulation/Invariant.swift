@@ -10,6 +10,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case acknowledgement
   /// What was acknowledged is not sent again.
   case resending
+  /// The same bytes do not go out again and again without pauses that grow.
+  case cost
   /// Nothing is published by two requests at once.
   case singlePublication = "single-publication"
   /// No chunk is sent by two requests at once.

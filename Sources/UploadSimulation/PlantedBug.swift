@@ -24,6 +24,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case wrongChain = "wrong-chain"
   /// Nobody waits before trying again.
   case retryWithoutDelay = "retry-without-delay"
+  /// What was set back is tried again at once, as if that had been asked for.
+  case retrySetbacks = "retry-setbacks"
   /// Now and then a buffer does not come back.
   case leakBuffer = "leak-buffer"
   /// The receiver takes the announced digests for those of the bytes.
@@ -112,6 +114,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
     case .forgetWords: .words
+    case .retrySetbacks: .liar
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
@@ -141,6 +144,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .buffers
     case .leakBuffer, .loseCompletion: .leaks
     case .retryWithoutDelay: .pace
+    case .retrySetbacks: .cost
     case .compressUnasked: .encoding
     case .forgetWords: .words
     case .endlessSessionName: .resumeRecord

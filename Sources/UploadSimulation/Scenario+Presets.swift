@@ -173,7 +173,7 @@ extension Scenario {
     $0.writers = 4...8
   }
 
-  /// Somebody decides of one file after the other, over a slow line and many restarts.
+  /// A user decides of one file after the other, over a slow line and many restarts.
   static let words = Scenario("words") {
     $0.crash(perMinute: 4)
     $0.powerCuts = 0.5
@@ -183,6 +183,13 @@ extension Scenario {
     $0.rests = .milliseconds(500)...(.seconds(60))
     $0.latency = .milliseconds(50)...(.seconds(2))
     $0.bytesPerSecond = 60...2_000
+  }
+
+  /// A destination that does not do what it says, nor keeps what it takes.
+  static let liar = Scenario("liar") {
+    $0.isLiar = true
+    $0.seconds = 30...120
+    $0.legitimateFailures = ["session-gone", "incomplete", "unexpected-answer"]
   }
 
   static let everything = Scenario("everything") {
@@ -210,10 +217,12 @@ extension Scenario {
   }
 
   /// All that can be asked for by name; a seed without a name takes its turn among them.
-  public static let all = [
-    calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs, ages,
-    quota, shortage, everything, blackHole, words,
-  ]
+  public static let all =
+    [
+      calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
+      ages,
+      quota, shortage, everything, blackHole, words, liar,
+    ] + servers
 
   /// The one with this name.
   public static func named(_ name: String) -> Scenario? { (all + [fixed]).first { $0.name == name } }
@@ -224,7 +233,7 @@ extension Scenario {
 
 // What several scenarios have in common.
 extension Scenario {
-  private mutating func spoilNetwork(_ share: Double) {
+  mutating func spoilNetwork(_ share: Double) {
     refusals = share
     lostRequests = share
     lostAnswers = share
@@ -242,7 +251,7 @@ extension Scenario {
     damage = share
   }
 
-  private mutating func crash(perMinute times: Double) {
+  mutating func crash(perMinute times: Double) {
     clientCrashes = times
     clientStops = times / 2
     receiverCrashes = times

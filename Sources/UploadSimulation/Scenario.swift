@@ -63,6 +63,10 @@ public struct Scenario: Hashable, Sendable {
   var forgottenSessions = 0.0
   var nonsense = 0.0
   var hardRefusals = 0.0
+  /// What the client uploads to.
+  var server = ServerKind.receiver
+  /// The destination says the same again and again although it is not so.
+  var isLiar = false
   /// Times at which nothing gets through, for each virtual minute.
   var partitions = 0.0
 

@@ -103,23 +103,38 @@ extension SimulatedClient {
 
   private func start(_ order: RequestOrder, _ step: UploadStep) {
     world.trace(order.brief)
+    if step.isCompressed { checks.compressed(order.id) }
+    start(order, step, destination.request(for: step, at: order.endpoint))
+  }
+
+  /// As `UploadEngine` does: some steps take several requests.
+  private func start(
+    _ order: RequestOrder, _ step: UploadStep, _ request: HTTPRequest, after earlier: [HTTPResponse] = []
+  ) {
     let isAdmitted = admits(.send)
     guard isUp else { return }
     let life = life
-    let request = destination.request(for: step, at: order.endpoint)
     if let counter = request.sentBytes { sentCounters[order.id] = counter }
-    if step.isCompressed { checks.compressed(order.id) }
     network.start(order.id, request, isBroken: !isAdmitted) { [self] result in
       guard self.life == life else { return }
       sentCounters[order.id] = nil
       if world.bug == .loseCompletion, world.random.happens(0.02) { return }
       switch result {
       case .success(let response):
-        completed(order, destination.outcome(of: step, response: response), destination.offers(in: response))
-      case .failure(let error): completed(order, .refused(StepFailure(.transport(error.kind), error.message)))
+        let responses = earlier + [response]
+        if responses.count <= Self.followUpsMax,
+          let next = destination.followUp(of: step, after: responses, at: order.endpoint)
+        {
+          return start(order, step, next, after: responses)
+        }
+        completed(order, destination.outcome(of: step, responses: responses), destination.offers(in: response))
+      case .failure(let error): completed(order, destination.outcome(of: step, lost: error))
       }
     }
   }
+
+  /// As `UploadEngine` has it.
+  private static let followUpsMax = 256
 
   private func completed(
     _ order: RequestOrder, _ outcome: StepOutcome, _ offers: DestinationOffers = DestinationOffers()
@@ -129,6 +144,10 @@ extension SimulatedClient {
       case .held(let digests, _, _, _, _, _) = outcome
     {
       outcome = .held(digests: digests, isDurable: true)
+    }
+    if let lie, !world.isHealed, !outcome.isOfTransport {
+      let isInTheMiddle = { [world] in world.random.happens(0.25) }
+      outcome = lie.outcome(of: order.order, isInTheMiddle: isInTheMiddle) ?? outcome
     }
     world.trace("request \(order.id.value): \(outcome.brief)")
     checks.ended(order, outcome)
@@ -173,12 +192,12 @@ extension SimulatedClient {
       if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
       return .commit(commit)
     case .abort(let session): return .abort(session)
-    case .chunk(let session, let index, let digest, let read, _):
+    case .chunk(let session, let index, let digest, let read, let place):
       guard let buffer = buffers[read] else { return nil }
       return .sendChunk(
         ChunkSending(
           session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
-          encoding: buffer.isCompressed ? .lz4 : .identity, body: buffer, sentBytes: SentByteCounter()))
+          encoding: buffer.isCompressed ? .lz4 : .identity, body: buffer, place: place, sentBytes: SentByteCounter()))
     case .wholeFile(let whole): return sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):
       let sendings = files.compactMap { sending($0) }
@@ -219,6 +238,13 @@ extension SimulatedClient {
     default: break
     }
     apply { $0.progressed(sent, at: $1) }
+  }
+}
+
+extension StepOutcome {
+  /// No answer came that could be a lie.
+  fileprivate var isOfTransport: Bool {
+    if case .refused(let failure) = self, case .transport = failure.kind { true } else { false }
   }
 }
 

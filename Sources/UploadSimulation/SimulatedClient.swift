@@ -11,7 +11,10 @@ final class SimulatedClient {
   unowned let world: World
   unowned let capture: SimulatedCapture
   unowned let network: SimulatedNetwork
-  let destination: ChunkProtocolDestination
+  /// What it remembers of a server dies with the process.
+  private(set) var destination: any Destination
+  /// What the destination pretends.
+  let lie: Lie?
   let storage: SimulatedJournal.Storage
   let checks: ClientChecks
   private(set) var schedule: UploadSchedule?
@@ -38,12 +41,10 @@ final class SimulatedClient {
     self.capture = capture
     self.network = network
     checks = ClientChecks(world, network)
-    var options = ChunkProtocolOptions()
-    options.chunkBytesMax = world.scenario.chunkBytes * 2
-    options.wholeFileBytesMax = world.scenario.wholeFileBytesMax
-    destination = try ChunkProtocolDestination(
-      baseURL: SimulatedAddresses.first, alternatives: network.addresses.alternatives,
-      credential: .bearer(SimulatedReceiver.token), options: options)
+    lie =
+      world.scenario.isLiar && world.scenario.server == .receiver
+      ? Lie.allCases.randomElement(using: &world.random) : nil
+    destination = try world.scenario.server.destination(world.scenario, network.addresses)
     storage = SimulatedJournal.Storage(masterKey: world.random.bytes(32))
     storage.disk.admit = { [unowned self] (kind) throws(DiskFailure) in
       if kind == .write, self.world.fullDisks.contains(.client) { throw .full }
@@ -63,6 +64,11 @@ final class SimulatedClient {
   func start() {
     life += 1
     storage.suffer(world)
+    do {
+      destination = try world.scenario.server.destination(world.scenario, network.addresses)
+    } catch {
+      world.fail(.progress, "the destination cannot be made again: \(error.message)")
+    }
     var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     let records = storage.records()
@@ -294,6 +300,9 @@ final class SimulatedClient {
     world.trace("report: \(report.brief)")
     switch report {
     case .stuck(let id, _): checks.stuck(id)
+    case .setBack(let id, _, _, _) where world.bug == .retrySetbacks:
+      let life = life
+      world.time.after(.milliseconds(10)) { [self] in if self.life == life { apply { $0.retry(id, at: $1) } } }
     case .notSent(_, let path): world.fail(.standstill, "a chunk of \(path.displayText) was chosen and not sent")
     case .destinationUnavailable: checks.destinationIsUnavailable()
     default: break

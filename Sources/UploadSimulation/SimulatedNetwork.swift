@@ -16,7 +16,7 @@ final class SimulatedNetwork {
     let address: Int
     fileprivate let startedAt: Int64
     fileprivate var completion: Completion?
-    fileprivate var exchange: SimulatedReceiver.Exchange?
+    fileprivate var exchange: (any PeerExchange)?
     fileprivate var body: BodyProgress?
     fileprivate var hasArrived = false
 
@@ -55,7 +55,7 @@ final class SimulatedNetwork {
   }
 
   private unowned let world: World
-  private unowned let receiver: SimulatedReceiver
+  private unowned let peer: any SimulatedPeer
   let addresses: SimulatedAddresses
   private var flights: OrderedDictionary<HTTPRequestID, Flight> = [:]
   private var isPartitioned = false
@@ -67,9 +67,9 @@ final class SimulatedNetwork {
   /// Copies of requests, and answers, that are still on their way.
   private(set) var stragglers = 0
 
-  init(_ world: World, _ receiver: SimulatedReceiver) {
+  init(_ world: World, _ peer: any SimulatedPeer) {
     self.world = world
-    self.receiver = receiver
+    self.peer = peer
     addresses = SimulatedAddresses(world)
     latency = world.random.duration(world.scenario.latency)
     let bounds = world.scenario.bytesPerSecond
@@ -216,9 +216,10 @@ final class SimulatedNetwork {
     end(flight, after: bodyTime + UploadConstants.requestIdleTimeout, .stalled)
   }
 
-  private func deliver(_ flight: Flight, _ fate: Fate) -> SimulatedReceiver.Exchange? {
-    receiver.begin(flight.request.wire(addresses.origin(flight.address))) { [self] answer in
-      guard let answer else {
+  private func deliver(_ flight: Flight, _ fate: Fate) -> (any PeerExchange)? {
+    let wire = flight.request.wire(addresses.origin(flight.address))
+    return peer.begin(wire, content: { flight.request.body.content }) { [self] response in
+      guard let response else {
         return complete(flight, .failure(TransportError(.connectionLost, "the receiver went down")))
       }
       guard !swallows(flight) else { return }
@@ -228,13 +229,13 @@ final class SimulatedNetwork {
         if case .answerIsLost = fate {
           complete(flight, .failure(TransportError(.connectionLost, "the answer was lost")))
         } else {
-          complete(flight, .success(answer.response))
+          complete(flight, .success(response))
         }
       }
     }
   }
 
-  private func bodyArrives(_ flight: Flight, _ fate: Fate, _ exchange: SimulatedReceiver.Exchange) {
+  private func bodyArrives(_ flight: Flight, _ fate: Fate, _ exchange: any PeerExchange) {
     guard flight.completion != nil, !swallows(flight) else { return }
     var bytes = flight.request.body.content
     if case .arrivesDamaged = fate, let index = flight.request.body.captureBytes.randomElement(using: &world.random) {
@@ -252,7 +253,7 @@ final class SimulatedNetwork {
     world.time.after(world.random.duration(.microseconds(10)...(.seconds(2)))) { [self] in
       stragglers -= 1
       world.trace("network: \(request.method) \(request.target) arrives a second time")
-      receiver.begin(request) { _ in }?.arrive(bytes)
+      peer.begin(request, content: { bytes }) { _ in }?.arrive(bytes)
     }
   }
 
@@ -287,14 +288,6 @@ extension HTTPRequest {
   fileprivate func wire(_ origin: String) -> WireRequest {
     let fields = headers.map { (name: $0.name, value: $0.value) } + [("Content-Length", String(body.byteCount))]
     return WireRequest(method: method.rawValue, target: String(url.dropFirst(origin.count)), fields: fields)
-  }
-}
-
-extension Answer {
-  fileprivate var response: HTTPResponse {
-    HTTPResponse(
-      status: status, headers: fields.map { HTTPHeader($0.name.lowercased(), $0.value) }, body: body,
-      connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))
   }
 }
 

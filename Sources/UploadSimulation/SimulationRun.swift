@@ -18,12 +18,14 @@ final class SimulationRun {
 
   /// Beyond this the client has come to no end by itself.
   private static let healedSecondsMax: Int64 = 1800
+  /// Where bodies alone can find out, pauses grow to an hour.
+  private static let healedSecondsMaxOfLiars: Int64 = 4 * 3600
   private static let eventsMax = 3_000_000
   private static let probe = RelativePath("probe")
 
   private let world: World
   private let capture: SimulatedCapture
-  private let receiver: SimulatedReceiver
+  private let receiver: any SimulatedPeer
   private let network: SimulatedNetwork
   private let client: SimulatedClient
   private let writers: SimulatedWriters
@@ -38,11 +40,13 @@ final class SimulationRun {
   init(_ world: World) throws(DestinationError) {
     self.world = world
     capture = SimulatedCapture(world)
-    receiver = SimulatedReceiver(world)
+    receiver = world.scenario.server.peer(world) ?? SimulatedReceiver(world)
     network = SimulatedNetwork(world, receiver)
     client = try SimulatedClient(world, capture, network)
     writers = SimulatedWriters(world, capture)
   }
+
+  private var healedSecondsMax: Int64 { world.scenario.isLiar ? Self.healedSecondsMaxOfLiars : Self.healedSecondsMax }
 
   func toEnd() -> Simulation.Result {
     receiver.start()
@@ -51,7 +55,7 @@ final class SimulationRun {
     if world.scenario.isFixed { writers.runFixed() } else { writers.start(until: active) }
     world.time.after(.seconds(1)) { [self] in trouble(until: world.time.nanoseconds + active.nanoseconds) }
     world.time.after(active) { [self] in heal() }
-    let limit = world.time.nanoseconds + active.nanoseconds + Self.healedSecondsMax * 1_000_000_000
+    let limit = world.time.nanoseconds + active.nanoseconds + healedSecondsMax * 1_000_000_000
     while world.violation == nil, world.time.step() {
       eventCount += 1
       if isComplete, client.isIdle, receiver.isQuiet, !nextAge() { break }
@@ -73,7 +77,7 @@ final class SimulationRun {
     isComplete = false
     checkDelivery()
     client.checkIdle()
-    receiver.store.checkPublished()
+    receiver.checkPublished()
     switch age {
     case .trouble: return true
     case .healed:
@@ -85,7 +89,7 @@ final class SimulationRun {
       world.trace("eight days later")
       world.time.after(.seconds(10)) { [self] in isComplete = true }
     case .late:
-      let leftovers = receiver.store.leftovers
+      let leftovers = receiver.leftovers
       if !leftovers.isEmpty { world.fail(.expiry, "after more than a week there is still \(leftovers[0])") }
       return false
     }
@@ -127,10 +131,11 @@ final class SimulationRun {
   }
 
   /// A second, which is less than two of the shortest rests, and a round trip for every four chunks, which is what the slowest
-  /// tier sends at once. One of the addresses may not answer, which takes as long to find out as a connection may take.
+  /// tier sends at once where they are taken together. One of the addresses may not answer, which takes as long to find out as a connection may take.
   private func timeAllowed(forTailOf count: Int) -> Duration {
     let chunks = count / world.scenario.chunkBytes + 1
-    let time: Duration = .seconds(1) + .milliseconds(200) * (chunks / 4)
+    let together = world.scenario.server.takesChunksTogether ? 4 : 1
+    let time: Duration = .seconds(1) + .milliseconds(200) * (chunks / together)
     return network.addresses.isOneDead ? time + UploadConstants.connectionTimeout * 2 : time
   }
 
@@ -140,7 +145,7 @@ final class SimulationRun {
     checkCancelled()
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
       guard let file = capture.file(named: name) else { continue }
-      if receiver.store.shown(client.publishedName(for: name)) == file.bytes { continue }
+      if receiver.shown(client.publishedName(for: name)) == file.bytes { continue }
       let (state, code) = client.explanation(of: file.id)
       if state == .failed, let code, legitimateFailures.contains(code) { continue }
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
@@ -152,7 +157,7 @@ final class SimulationRun {
         "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"
       )
     }
-    for (name, bytes) in world.oracle.evicted where receiver.store.shown(name) != bytes {
+    for (name, bytes) in world.oracle.evicted where receiver.shown(name) != bytes {
       world.fail(.delivery, "\(name) was removed after its delivery and is not published as it was")
     }
   }

@@ -39,6 +39,12 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "pressure", seed: 2_000_081_010, story: "the invariant took old large buffers for new small ones"),
     FoundSeed(scenario: "shortage", seed: 2_000_049_370, story: "the session with released parts was given up"),
     FoundSeed(scenario: "clock", seed: 2_000_001_949, story: "a changed file kept why it had not been delivered"),
+    FoundSeed(scenario: "tus", seed: 9, story: "one 404 at the creation of an upload failed a file"),
+    FoundSeed(scenario: "tus", seed: 140, story: "the session of an empty file was committed without a chunk"),
+    FoundSeed(scenario: "tus", seed: 579_735_633, story: "one 404 to a question about a session failed a file"),
+    FoundSeed(scenario: "draft", seed: 74_713_513, story: "one 404 to the first question failed a file"),
+    FoundSeed(scenario: "lying-tus", seed: 127, story: "a success without a word of tus was a delivery"),
+    FoundSeed(scenario: "lying-draft", seed: 79, story: "a success without a word of the draft was a delivery"),
   ]
 
   @Test(arguments: found)
@@ -58,7 +64,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipDataSync, .publishUnderOldName,
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
-    .forgetWords,
+    .forgetWords, .retrySetbacks,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))

@@ -1,0 +1,180 @@
+import ChunkProtocol
+import Lookup
+import OrderedCollections
+import ReceiverCore
+import UploadEngine
+
+/// What a server of another protocol does with requests: a machine whose state is on its disk with each answer.
+protocol ForeignProtocol {
+  /// What is published, with what the client is to call it; the server asks and empties it.
+  var publications: [ForeignPublication] { get set }
+  /// A whole request.
+  mutating func answer(_ request: ForeignRequest) -> HTTPResponse
+  /// A request whose connection broke; `request.body` is what had arrived.
+  mutating func broke(_ request: ForeignRequest)
+  /// Uploads that are not complete are forgotten.
+  mutating func expire()
+  var leftovers: [String] { get }
+}
+
+/// A content under a name.
+struct ForeignPublication {
+  var name: String
+  var bytes: [UInt8]
+  var receipt: String
+}
+
+/// A request with what has arrived of its body.
+struct ForeignRequest {
+  let wire: WireRequest
+  var body: [UInt8]
+
+  var method: String { wire.method }
+  var path: Substring { wire.target.prefix { $0 != "?" } }
+  /// A parameter of the query; empty for one without a value.
+  func parameter(_ name: String) -> Substring? {
+    for pair in wire.target.drop(while: { $0 != "?" }).dropFirst().split(separator: "&") {
+      if pair.prefix(while: { $0 != "=" }) == name { return pair.drop { $0 != "=" }.dropFirst() }
+    }
+    return nil
+  }
+
+  func field(_ name: String) -> String? { wire.field(name) }
+  func number(_ name: String) -> Int? { field(name).flatMap { Int($0) } }
+}
+
+/// A server of another protocol, which may lie.
+final class ForeignServer: SimulatedPeer {
+  final class Exchange: PeerExchange {
+    fileprivate let id: Int
+    fileprivate let request: WireRequest
+    /// What is on its way.
+    fileprivate let content: [UInt8]
+    fileprivate var answer: ((HTTPResponse?) -> Void)?
+    fileprivate weak var server: ForeignServer?
+
+    fileprivate init(
+      _ id: Int, _ request: WireRequest, _ content: [UInt8], _ server: ForeignServer,
+      _ answer: @escaping (HTTPResponse?) -> Void
+    ) {
+      self.id = id
+      self.request = request
+      self.content = content
+      self.server = server
+      self.answer = answer
+    }
+
+    func arrive(_ bytes: [UInt8]) { server?.arrived(self, bytes) }
+    func breakOff() { server?.broke(self) }
+  }
+
+  private unowned let world: World
+  private var model: any ForeignProtocol
+  private let lie: ServerLie?
+  private var published: LookupTable<String, [UInt8]> = [:]
+  private var waiting: OrderedDictionary<Int, Exchange> = [:]
+  private var exchangeCount = 0
+  private(set) var isUp = false
+
+  init(_ world: World, _ model: any ForeignProtocol) {
+    self.world = world
+    self.model = model
+    lie = world.scenario.isLiar ? ServerLie.allCases.randomElement(using: &world.random) : nil
+    world.oracle.look = { [unowned self] in shown($0) }
+    if let lie { world.trace("server: lies by \(lie)") }
+  }
+
+  var isQuiet: Bool { waiting.isEmpty }
+  var leftovers: [String] { model.leftovers }
+  func shown(_ name: String) -> [UInt8]? { published[name] }
+  func liftQuota() {}
+  func checkPublished() {}
+
+  func start() {
+    isUp = true
+    world.trace("server: starts")
+    tick()
+  }
+
+  /// What it answered with is on its disk; what is under way is lost.
+  func crash() {
+    guard isUp else { return }
+    world.trace("server: crashes")
+    isUp = false
+    let lost = Array(waiting.values)
+    waiting = [:]
+    // The caller may be in the middle of a request.
+    world.time.after(.microseconds(10)) { for exchange in lost { exchange.end(nil) } }
+    world.time.after(world.random.duration(.milliseconds(50)...(.seconds(20)))) { [self] in
+      if !isUp { start() }
+    }
+  }
+
+  /// Uploads are kept for a day; a liar's for less.
+  private func tick() {
+    let rests =
+      lie == .expires && !world.isHealed ? world.random.duration(.seconds(1)...(.seconds(20))) : .seconds(86_400)
+    world.time.after(rests) { [self] in
+      guard isUp else { return }
+      model.expire()
+      tick()
+    }
+  }
+
+  func begin(
+    _ request: WireRequest, content: @escaping () -> [UInt8], answer: @escaping (HTTPResponse?) -> Void
+  ) -> (any PeerExchange)? {
+    guard isUp else { return nil }
+    exchangeCount += 1
+    let exchange = Exchange(exchangeCount, request, content(), self, answer)
+    waiting[exchange.id] = exchange
+    return exchange
+  }
+
+  private func arrived(_ exchange: Exchange, _ bytes: [UInt8]) {
+    guard waiting.removeValue(forKey: exchange.id) != nil else { return }
+    let request = ForeignRequest(wire: exchange.request, body: bytes)
+    exchange.end(respond(to: request))
+  }
+
+  private func broke(_ exchange: Exchange) {
+    guard waiting.removeValue(forKey: exchange.id) != nil else { return }
+    var request = ForeignRequest(wire: exchange.request, body: exchange.content)
+    request.body.removeLast(request.body.isEmpty ? 0 : Int.random(in: 1...request.body.count, using: &world.random))
+    model.broke(request)
+    publish()
+    exchange.end(nil)
+  }
+
+  private func respond(to request: ForeignRequest) -> HTTPResponse {
+    guard let lie, !world.isHealed, lie.strikes(request, &world.random) else { return act(on: request) }
+    // Some act and deny it, others do not act at all.
+    let isAfterwards = lie.isOfAnswer || world.random.happens(0.3)
+    let answer = lie.answer(to: request, isAfterwards ? act(on: request) : nil, &world.random)
+    world.trace("server: lies with \(answer.status)")
+    return answer
+  }
+
+  private func act(on request: ForeignRequest) -> HTTPResponse {
+    let answer = model.answer(request)
+    publish()
+    return answer
+  }
+
+  private func publish() {
+    for publication in model.publications {
+      published[publication.name] = publication.bytes
+      world.trace("server: publishes \(publication.name) with \(publication.bytes.count) bytes")
+      world.oracle.published(publication.bytes, name: publication.name, receipt: publication.receipt)
+    }
+    model.publications = []
+  }
+}
+
+extension ForeignServer.Exchange {
+  fileprivate func end(_ response: HTTPResponse?) {
+    let answer = answer
+    self.answer = nil
+    answer?(response)
+  }
+}

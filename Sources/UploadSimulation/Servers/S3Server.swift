@@ -1,0 +1,154 @@
+import ChunkProtocol
+import Integrity
+import OrderedCollections
+import UploadEngine
+
+/// What of S3 an upload needs: objects, and multipart uploads whose parts are listed in short pages.
+struct S3Server: ForeignProtocol {
+  private struct Part {
+    var bytes: [UInt8]
+    var tag: String
+  }
+
+  private struct Upload {
+    var key: String
+    var session: String
+    var parts: OrderedDictionary<Int, Part> = [:]
+  }
+
+  private struct Object {
+    var byteCount: Int
+    var session: String
+    var tag: String
+  }
+
+  private static let pageParts = 3
+
+  let bucket = "/bucket/"
+  var publications: [ForeignPublication] = []
+  private var uploads: OrderedDictionary<String, Upload> = [:]
+  private var objects: OrderedDictionary<String, Object> = [:]
+  private var count = 0
+
+  var leftovers: [String] { [] }
+
+  mutating func expire() { uploads = [:] }
+  mutating func broke(_ request: ForeignRequest) {}
+
+  mutating func answer(_ request: ForeignRequest) -> HTTPResponse {
+    if request.field("x-amz-content-sha256").map({ $0 != Hex.encode(sha256(request.body)) }) ?? true {
+      return error(400, "XAmzContentSHA256Mismatch")
+    }
+    guard request.path.hasPrefix(bucket) else { return HTTPResponse(status: request.method == "HEAD" ? 200 : 404) }
+    let key = String(decoding: String(request.path.dropFirst(bucket.count)).percentDecoded, as: UTF8.self)
+    switch (request.method, request.parameter("uploadId").map(String.init)) {
+    case ("POST", nil) where request.parameter("uploads") != nil: return initiate(key, request)
+    case ("PUT", nil): return put(key, request)
+    case ("HEAD", nil): return look(key)
+    case ("PUT", let id?): return putPart(id, request)
+    case ("GET", let id?): return list(id, request)
+    case ("POST", let id?): return complete(id, request)
+    case ("DELETE", let id?):
+      return uploads.removeValue(forKey: id) == nil ? error(404, "NoSuchUpload") : HTTPResponse(status: 204)
+    default: return HTTPResponse(status: request.method == "HEAD" ? 200 : 405)
+    }
+  }
+
+  private mutating func fresh(_ kind: String) -> String {
+    count += 1
+    return "\(kind)\(count)"
+  }
+
+  // MARK: Objects
+
+  private mutating func put(_ key: String, _ request: ForeignRequest) -> HTTPResponse {
+    publish(key, request.body, session(in: request))
+  }
+
+  private mutating func publish(_ key: String, _ bytes: [UInt8], _ session: String) -> HTTPResponse {
+    let tag = fresh("e")
+    objects[key] = Object(byteCount: bytes.count, session: session, tag: tag)
+    publications.append(ForeignPublication(name: key, bytes: bytes, receipt: tag))
+    return HTTPResponse(status: 200, headers: [HTTPHeader("etag", "\"\(tag)\"")])
+  }
+
+  private func look(_ key: String) -> HTTPResponse {
+    guard let object = objects[key] else { return HTTPResponse(status: 404) }
+    return HTTPResponse(
+      status: 200,
+      headers: [
+        HTTPHeader("etag", "\"\(object.tag)\""), HTTPHeader("content-length", "\(object.byteCount)"),
+        HTTPHeader("x-amz-meta-uploadfs-session", object.session),
+      ])
+  }
+
+  // MARK: Multipart uploads
+
+  private mutating func initiate(_ key: String, _ request: ForeignRequest) -> HTTPResponse {
+    let id = fresh("u")
+    uploads[id] = Upload(key: key, session: session(in: request))
+    return xml(
+      "<InitiateMultipartUploadResult><Key>\(key)</Key><UploadId>\(id)</UploadId></InitiateMultipartUploadResult>")
+  }
+
+  private mutating func putPart(_ id: String, _ request: ForeignRequest) -> HTTPResponse {
+    guard uploads[id] != nil else { return error(404, "NoSuchUpload") }
+    guard let number = request.parameter("partNumber").flatMap({ Int($0) }) else {
+      return error(400, "InvalidArgument")
+    }
+    let tag = "\"\(fresh("p"))\""
+    uploads[id]?.parts[number] = Part(bytes: request.body, tag: tag)
+    return HTTPResponse(status: 200, headers: [HTTPHeader("etag", tag)])
+  }
+
+  private func list(_ id: String, _ request: ForeignRequest) -> HTTPResponse {
+    guard let upload = uploads[id] else { return error(404, "NoSuchUpload") }
+    let after = request.parameter("part-number-marker").flatMap { Int($0) } ?? 0
+    let rest = upload.parts.keys.sorted().filter { $0 > after }
+    let page = rest.prefix(Self.pageParts)
+    let parts = page.map { number in
+      "<Part><PartNumber>\(number)</PartNumber><ETag>\(upload.parts[number]?.tag ?? "")</ETag></Part>"
+    }
+    return xml(
+      "<ListPartsResult>\(parts.joined())<IsTruncated>\(rest.count > page.count)</IsTruncated>"
+        + "<NextPartNumberMarker>\(page.last ?? 0)</NextPartNumberMarker></ListPartsResult>")
+  }
+
+  private mutating func complete(_ id: String, _ request: ForeignRequest) -> HTTPResponse {
+    guard let upload = uploads[id] else { return error(404, "NoSuchUpload") }
+    let text = String(decoding: request.body, as: UTF8.self)
+    var bytes: [UInt8] = []
+    var last = 0
+    for piece in text.split(separator: "<Part>").dropFirst() {
+      guard let number = element("PartNumber", piece).flatMap({ Int($0) }), number > last,
+        let part = upload.parts[number], let tag = element("ETag", piece),
+        tag.replacing("&quot;", with: "\"").replacing("&#34;", with: "\"") == part.tag
+      else { return error(400, "InvalidPart") }
+      bytes += part.bytes
+      last = number
+    }
+    guard last > 0 else { return error(400, "MalformedXML") }
+    uploads[id] = nil
+    let tag = publish(upload.key, bytes, upload.session).header("etag") ?? ""
+    return xml("<CompleteMultipartUploadResult><ETag>\(tag)</ETag></CompleteMultipartUploadResult>")
+  }
+
+  // MARK: Parts of messages
+
+  private func session(in request: ForeignRequest) -> String { request.field("x-amz-meta-uploadfs-session") ?? "" }
+
+  private func element(_ name: String, _ text: Substring) -> String? {
+    guard let start = text.firstRange(of: "<\(name)>"), let end = text.firstRange(of: "</\(name)>") else { return nil }
+    return String(text[start.upperBound..<end.lowerBound])
+  }
+
+  private func xml(_ text: String) -> HTTPResponse {
+    HTTPResponse(status: 200, headers: [HTTPHeader("content-type", "application/xml")], body: Array(text.utf8))
+  }
+
+  private func error(_ status: Int, _ code: String) -> HTTPResponse {
+    HTTPResponse(
+      status: status, headers: [HTTPHeader("content-type", "application/xml")],
+      body: Array("<Error><Code>\(code)</Code><Message>no</Message></Error>".utf8))
+  }
+}

@@ -1,0 +1,41 @@
+import Lookup
+
+// Servers of other protocols, honest ones and such that lie.
+extension Scenario {
+  static let tus = Scenario("tus") { $0.useServer(.tus) }
+  static let draft = Scenario("draft") { $0.useServer(.draft) }
+  static let s3 = Scenario("s3") { $0.useServer(.s3) }
+  static let form = Scenario("form") { $0.useServer(.form) }
+
+  static let lyingTus = Scenario("lying-tus") { $0.useLiar(.tus) }
+  static let lyingDraft = Scenario("lying-draft") { $0.useLiar(.draft) }
+  static let lyingS3 = Scenario("lying-s3") { $0.useLiar(.s3) }
+  static let lyingForm = Scenario("lying-form") { $0.useLiar(.form) }
+
+  static let servers = [tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm]
+
+  /// A bad network and machines that die; requests do not arrive twice there, as TLS sees to it.
+  private mutating func useServer(_ server: ServerKind) {
+    self.server = server
+    spoilNetwork(0.03)
+    crash(perMinute: 2)
+    duplicates = 0
+    forgottenSessions = 0.005
+    badGateways = 0.01
+    busyAnswers = 0.01
+    guard server == .form else { return }
+    // A form takes each file in one request, and says with 404 that it is not there.
+    (fileBytesMax, chunkBytes, wholeFileBytesMax) = (40, 1024, 2000)
+    forgottenSessions = 0
+  }
+
+  private mutating func useLiar(_ server: ServerKind) {
+    useServer(server)
+    isLiar = true
+    seconds = 30...200
+    legitimateFailures = [
+      "session-gone", "incomplete", "unexpected-answer", "conflict", "bad-request", "server-error", "digest-mismatch",
+      "too-large", "not-found", "row-lost", "name-refused", "forbidden", "unclear-end",
+    ]
+  }
+}

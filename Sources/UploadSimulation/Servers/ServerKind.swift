@@ -1,0 +1,117 @@
+import Destinations
+import FileModel
+import UploadEngine
+
+/// What the client uploads to.
+enum ServerKind: Hashable, Sendable {
+  case receiver, tus, draft, s3, form
+
+  /// Elsewhere one upload may be all that there is, and takes one chunk after the other.
+  var takesChunksTogether: Bool { self == .receiver || self == .s3 }
+
+  /// The machine; nil for the receiver, which has a core of its own.
+  func peer(_ world: World) -> (any SimulatedPeer)? {
+    let origin = SimulatedAddresses.first
+    switch self {
+    case .receiver: return nil
+    case .tus:
+      let extensions = TusServer.extensions.filter { _ in world.random.happens(0.6) }
+      world.trace("server: tus with \(extensions.joined(separator: ","))")
+      return ForeignServer(world, TusServer(origin: origin, extensions: extensions))
+    case .draft:
+      return ForeignServer(world, DraftServer(origin: origin, forgetsComplete: world.random.happens(0.3)))
+    case .s3: return ForeignServer(world, S3Server())
+    case .form: return ForeignServer(world, FormServer())
+    }
+  }
+
+  /// The destination of one start of the client: what it remembers dies with the process.
+  func destination(
+    _ scenario: Scenario, _ addresses: SimulatedAddresses
+  ) throws(DestinationError) -> any Destination {
+    switch self {
+    case .receiver: try receiver(scenario, addresses)
+    case .tus, .draft: SmallDestination(try resumable(scenario))
+    case .s3: SmallDestination(try s3(scenario))
+    case .form: SmallDestination(try form(scenario))
+    }
+  }
+
+  private func receiver(_ scenario: Scenario, _ addresses: SimulatedAddresses) throws(DestinationError)
+    -> any Destination
+  {
+    var options = ChunkProtocolOptions()
+    options.chunkBytesMax = scenario.chunkBytes * 2
+    options.wholeFileBytesMax = scenario.wholeFileBytesMax
+    return try ChunkProtocolDestination(
+      baseURL: SimulatedAddresses.first, alternatives: addresses.alternatives,
+      credential: .bearer(SimulatedReceiver.token), options: options)
+  }
+
+  private func resumable(_ scenario: Scenario) throws(DestinationError) -> any Destination {
+    var options = TusOptions()
+    options.wholeFileBytesMax = scenario.wholeFileBytesMax
+    let address = try TusAddress("tus+\(SimulatedAddresses.first)/files/", allowPlainHTTP: false)
+    guard self == .tus else {
+      return try ResumableDestination(address: address, options: options, secondsSince1970: { 0 })
+    }
+    return try TusDestination(address: address, options: options, secondsSince1970: { 0 })
+  }
+
+  private func s3(_ scenario: Scenario) throws(DestinationError) -> any Destination {
+    var options = S3Options()
+    options.wholeFileBytesMax = scenario.wholeFileBytesMax
+    options.style = .path
+    let credentials = try S3Credentials(accessKeyID: "key", secretAccessKey: "secret")
+    return try S3Destination(
+      address: S3Address("s3+\(SimulatedAddresses.first)/bucket", allowPlainHTTP: false), options: options,
+      credentials: { credentials }, secondsSince1970: { 0 })
+  }
+
+  private func form(_ scenario: Scenario) throws(DestinationError) -> any Destination {
+    var options = FormOptions()
+    options.fields = [try FormField("path={path}")]
+    options.bufferBytes = scenario.wholeFileBytesMax
+    return try FormDestination(
+      address: FormAddress("form+\(SimulatedAddresses.first)/upload", allowPlainHTTP: false), credential: nil,
+      options: options)
+  }
+}
+
+/// A destination with the bounds of a simulation: megabytes are some bytes there.
+struct SmallDestination: Destination {
+  private let whole: any Destination
+
+  init(_ whole: any Destination) { self.whole = whole }
+
+  var abilities: DestinationAbilities { small(whole.abilities) }
+  var displayURL: String { whole.displayURL }
+  var endpointCount: Int { whole.endpointCount }
+
+  private func small(_ abilities: DestinationAbilities) -> DestinationAbilities {
+    var abilities = abilities
+    abilities.chunkBytesMin = 1
+    // Streams are not simulated: the files of a form are small.
+    abilities.streamsWholeFiles = false
+    return abilities
+  }
+
+  func request(for step: UploadStep, at endpoint: EndpointID) -> HTTPRequest { whole.request(for: step, at: endpoint) }
+  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+    whole.outcome(of: step, response: response)
+  }
+  func followUp(of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID) -> HTTPRequest? {
+    whole.followUp(of: step, after: responses, at: endpoint)
+  }
+  func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
+    whole.outcome(of: step, responses: responses)
+  }
+  func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome { whole.outcome(of: step, lost: error) }
+  func publishedName(for path: RelativePath) -> String { whole.publishedName(for: path) }
+
+  func offers(in response: HTTPResponse) -> DestinationOffers {
+    var offers = whole.offers(in: response)
+    offers.abilities = offers.abilities.map(small)
+    return offers
+  }
+}

@@ -1,0 +1,99 @@
+import UploadEngine
+
+/// What a server says again and again in the words of its protocol although it is not so, until the faults end.
+///
+/// None of them says of a file that it is there although it is not: that cannot be found out.
+enum ServerLie: String, CaseIterable, TraceWord {
+  /// Offsets that are anything, fall, or jump.
+  case offsets
+  /// The upload is not there, says the server, or something in between.
+  case notFound, gone
+  /// Another request is at it; it is locked; the bytes were damaged.
+  case conflict, locked, damaged
+  /// It fails for good, or only with bodies.
+  case broken, fails, busy
+  /// It asks for nonsensical pauses.
+  case pauses
+  /// A success that is no answer to this.
+  case page, nonsense
+  /// A refusal by something in between, for what was completed.
+  case deniesTheEnd
+  /// Uploads are forgotten in mid-upload.
+  case expires
+  /// A list without an end.
+  case endless
+
+  var word: String { rawValue }
+
+  /// It is told about what was done.
+  var isOfAnswer: Bool { self == .offsets || self == .endless || self == .deniesTheEnd }
+
+  func strikes(_ request: ForeignRequest, _ random: inout SeededGenerator) -> Bool {
+    let hasBody = !request.body.isEmpty
+    switch self {
+    case .offsets: return random.happens(0.5)
+    case .broken, .endless: return true
+    case .fails, .busy, .pauses: return hasBody
+    case .notFound, .gone, .conflict, .locked, .damaged, .page, .nonsense: return random.happens(hasBody ? 0.7 : 0.2)
+    case .deniesTheEnd: return request.method != "GET" && random.happens(0.5)
+    case .expires: return false
+    }
+  }
+
+  /// `honest` is the answer to what was done, if it was.
+  func answer(
+    to request: ForeignRequest, _ honest: HTTPResponse?, _ random: inout SeededGenerator
+  ) -> HTTPResponse {
+    switch self {
+    case .offsets: honest.map { twisted($0, request, &random) } ?? HTTPResponse(status: 409)
+    case .notFound: HTTPResponse(status: 404)
+    case .gone: HTTPResponse(status: 410)
+    case .conflict: HTTPResponse(status: 409)
+    case .locked: HTTPResponse(status: 423)
+    case .damaged: HTTPResponse(status: 460)
+    case .broken, .fails: HTTPResponse(status: 500)
+    case .busy: HTTPResponse(status: 503)
+    case .pauses:
+      HTTPResponse(
+        status: 503,
+        headers: [
+          HTTPHeader(
+            "retry-after",
+            ["0", "0.001", "-5", "soon", "99999999", "Thu, 01 Jan 1970 00:00:00 GMT"]
+              .randomElement(using: &random) ?? "0")
+        ])
+    case .page:
+      HTTPResponse(
+        status: 200, headers: [HTTPHeader("content-type", "text/html")], body: Array("<html>Sign in</html>".utf8))
+    case .nonsense: HTTPResponse(status: 202, body: Array("{\"status\":[[[".utf8))
+    case .deniesTheEnd: HTTPResponse(status: [404, 502, 500].randomElement(using: &random) ?? 404)
+    case .endless: honest.map(endless) ?? HTTPResponse(status: 500)
+    case .expires: honest ?? HTTPResponse(status: 500)
+    }
+  }
+
+  /// With another offset, but never with that of a complete upload.
+  private func twisted(
+    _ response: HTTPResponse, _ request: ForeignRequest, _ random: inout SeededGenerator
+  ) -> HTTPResponse {
+    guard let place = response.headers.firstIndex(where: { $0.name == "upload-offset" }),
+      let offset = Int(response.headers[place].value)
+    else { return response }
+    let length = response.header("upload-length").flatMap { Int($0) }
+    let other = [0, offset / 2, offset + 1, offset + 64, offset * 3, Int.max / 2].randomElement(using: &random) ?? 0
+    // How long the upload is to be is not said with every answer; then an offset only falls.
+    guard other < length ?? offset else { return response }
+    var response = response
+    response.headers[place] = HTTPHeader("upload-offset", "\(other)")
+    return response
+  }
+
+  /// Its list goes on behind its end.
+  private func endless(_ response: HTTPResponse) -> HTTPResponse {
+    var response = response
+    let text = String(decoding: response.body, as: UTF8.self)
+    response.body = Array(
+      text.replacing("<IsTruncated>false</IsTruncated>", with: "<IsTruncated>true</IsTruncated>").utf8)
+    return response
+  }
+}

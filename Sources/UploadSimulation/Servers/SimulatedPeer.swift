@@ -1,0 +1,55 @@
+import ReceiverCore
+import UploadEngine
+
+/// What the client's requests go to: a machine that takes them, crashes and comes back.
+protocol SimulatedPeer: AnyObject {
+  var isUp: Bool { get }
+  /// Nothing is under way.
+  var isQuiet: Bool { get }
+  /// What is left of uploads that nobody ends.
+  var leftovers: [String] { get }
+  func start()
+  func crash()
+  /// The operator gives it all the room there is.
+  func liftQuota()
+  /// A request's header has arrived; nil when nobody listens. `content` is what its body will be. The answer is nil when the
+  /// connection is lost.
+  func begin(
+    _ request: WireRequest, content: @escaping () -> [UInt8], answer: @escaping (HTTPResponse?) -> Void
+  ) -> (any PeerExchange)?
+  /// What is published under a name.
+  func shown(_ name: String) -> [UInt8]?
+  /// Everything that is published is what it should be.
+  func checkPublished()
+}
+
+/// One request as the machine sees it.
+protocol PeerExchange: AnyObject {
+  /// The body is there as a whole.
+  func arrive(_ bytes: [UInt8])
+  /// The connection is gone in mid-body.
+  func breakOff()
+}
+
+extension SimulatedReceiver.Exchange: PeerExchange {}
+
+extension SimulatedReceiver: SimulatedPeer {
+  var leftovers: [String] { store.leftovers }
+
+  func begin(
+    _ request: WireRequest, content: @escaping () -> [UInt8], answer: @escaping (HTTPResponse?) -> Void
+  ) -> (any PeerExchange)? {
+    begin(request) { answer($0?.response) }
+  }
+
+  func shown(_ name: String) -> [UInt8]? { store.shown(name) }
+  func checkPublished() { store.checkPublished() }
+}
+
+extension Answer {
+  fileprivate var response: HTTPResponse {
+    HTTPResponse(
+      status: status, headers: fields.map { HTTPHeader($0.name.lowercased(), $0.value) }, body: body,
+      connection: HTTPConnectionFacts(protocolName: "HTTP/1.1"))
+  }
+}
