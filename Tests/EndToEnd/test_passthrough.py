@@ -13,8 +13,9 @@ import threading
 
 import pytest
 
-from harness import sha256, wait_until, write_random
-from promises import needs
+from filesystems import run
+from harness import sha256, unmount_lazily, wait_until, write_random
+from promises import needs, require
 
 pytestmark = needs("passthrough")
 BLOCK = 1 << 16
@@ -160,9 +161,30 @@ def test_mapping_that_outlives_its_descriptor_keeps_the_file_open(mount, receive
     assert published(receiver, "scan.bin")[100:104] == b"late"
 
 
+def mark(mount, name):
+    """What the spool's file says of its writers."""
+    return os.getxattr(mount.spool / "captures" / name, "user.uploadfs.writing")
+
+
+@pytest.mark.promises("S50e", "S40a", "S40d")
+def test_writer_whose_first_descriptor_was_closed_dies_with_the_daemon(mount, receiver):
+    """Regression (FS8): a shell's redirection closes one of two descriptors first, and the file counted as finished then."""
+    first = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
+    second = os.dup(first)
+    os.close(first)
+    os.write(second, b"the first half, ")
+    assert mark(mount, "scan.raw") == b"writing"
+    mount.kill()
+    with contextlib.suppress(OSError):
+        os.close(second)
+    mount.start()
+    mount.wait_for("scan.raw", "interrupted")
+    assert receiver.published() == {}
+
+
 @pytest.mark.promises("S51b")
-def test_writer_that_survives_the_daemon_is_waited_for(mount, receiver):
-    """The kernel goes on serving it, so the next mount does not take its file for finished."""
+def test_writer_that_survives_the_daemon_is_waited_for_and_its_file_is_interrupted(mount, receiver):
+    """Regression (FS11): it may have been killed later. The kernel goes on serving it, so the next mount waits for its end."""
     descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
     os.write(descriptor, b"before the crash, ")
     mount.kill()
@@ -174,8 +196,42 @@ def test_writer_that_survives_the_daemon_is_waited_for(mount, receiver):
     # close(2) asks the daemon that is gone, and closes all the same.
     with contextlib.suppress(OSError):
         os.close(descriptor)
+    mount.wait_for("scan.raw", "interrupted")
+    assert receiver.published() == {}
+    mount.say("publish", "scan.raw")
     mount.wait_for("scan.raw", "complete")
     assert published(receiver, "scan.raw") == b"before the crash, after it, and beside the next one"
+
+
+@pytest.fixture
+def large_disk(folder):
+    """An empty filesystem of 8 GiB that takes no room."""
+    require("loop-devices")
+    image, place = folder / "disk.img", folder / "disk"
+    image.touch()
+    os.truncate(image, 8 << 30)
+    place.mkdir()
+    run("mkfs.ext4", "-q", "-m", "0", image)
+    run("mount", "-o", "loop", image, place)
+    yield place
+    unmount_lazily(str(place))
+
+
+@pytest.mark.promises("S50f")
+def test_what_is_open_while_the_disk_is_full_is_not_published(large_disk, new_mount, receiver):
+    """Regression (FS12): two copies ended with “No space left on device”, and both parts were published."""
+    mount = new_mount(receiver, *ON_CLOSE, spool=large_disk / "spool")
+    filler = large_disk / "filler"
+    with open(mount.root / "scan.raw", "wb", buffering=0) as file:
+        file.write(b"x" * BLOCK)
+        with open(filler, "wb") as other:
+            numbers = os.fstatvfs(other.fileno())
+            os.posix_fallocate(other.fileno(), 0, numbers.f_bavail * numbers.f_frsize - (8 << 20))
+        with pytest.raises(OSError, match="No space left"):
+            for _ in range(1000):
+                file.write(b"x" * BLOCK)
+    mount.wait_for("scan.raw", "interrupted")
+    assert receiver.published() == {}
 
 
 @pytest.mark.promises("S50c")

@@ -33,9 +33,13 @@ import Testing
     var lentCount: Int { state.withLock { $0.lent.count } }
   }
 
+  private final class Disk: Sendable {
+    let freeBytes = Mutex<UInt64>(8 << 30)
+  }
+
   private static func mounted(
     _ kernel: Kernel, folder: TemporaryFolder? = nil, spareBytes: UInt64 = 8 << 30,
-    _ change: (inout FilesystemConfiguration) -> Void = { _ in }
+    disk: Disk? = nil, _ change: (inout FilesystemConfiguration) -> Void = { _ in }
   ) throws -> Mounted {
     let rules = try ["*.raw upload=on-close", "*.wait upload=on-close close=wait", "*.big when-full=release"]
       .map { text in try FileRule(text) }
@@ -43,7 +47,7 @@ import Testing
       var numbers = statvfs()
       numbers.f_bsize = 4096
       numbers.f_frsize = 4096
-      numbers.f_bavail = UInt(spareBytes / 4096)
+      numbers.f_bavail = UInt((disk?.freeBytes.withLock { $0 } ?? spareBytes) / 4096)
       return numbers
     }
     let mounted = try Mounted(folder: folder, source: source) { configuration in
@@ -157,6 +161,54 @@ import Testing
     #expect(try !mounted.filesystem.changesUnseen(mounted.node("f.raw")))
   }
 
+  private static func mark(_ mounted: Mounted, _ name: String) throws -> SpoolMark {
+    let place = try mounted.filesystem.location(of: mounted.node(name))
+    return SpoolMark(at: place)
+  }
+
+  /// Regression (FS8): a shell duplicates the descriptor and closes the first one, and the mark said that the file was finished.
+  @Test(.promises("S50e", "S40d")) func markOfAnUnseenWriter_standsUntilItsRelease() throws {
+    let mounted = try Self.mounted(Kernel())
+    let writer = try Self.create(mounted, "f.raw")
+    try #require(writer.changesUnseen)
+    _ = try mounted.filesystem.flush(writer.handle)
+    #expect(try Self.mark(mounted, "f.raw") == .writing, "a duplicate may write on")
+    try Self.writePast(mounted, "f.raw", bytes: 5000)
+    mounted.filesystem.release(writer.handle)
+    #expect(try Self.mark(mounted, "f.raw") != .writing)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
+  }
+
+  /// Regression (FS13): after fsync(2), close(2) and a power cut the file was interrupted.
+  @Test(.promises("S50e")) func whatAnUnseenWriterHasSynchronized_needsNoMarkFromTheReleaseOn() throws {
+    let mounted = try Self.mounted(Kernel())
+    let writer = try Self.create(mounted, "f.raw")
+    try Self.writePast(mounted, "f.raw", bytes: 5000)
+    _ = try mounted.filesystem.synchronize(writer.handle, dataOnly: false)
+    _ = try mounted.filesystem.flush(writer.handle)
+    mounted.filesystem.release(writer.handle)
+    #expect(try Self.mark(mounted, "f.raw") == .none)
+    #expect(mounted.sink.problems == [])
+  }
+
+  /// Regression (FS12): two copies that ended with “No space left on device” were published.
+  @Test(.promises("S50f"), arguments: [true, false]) func whatWasOpenWhileTheDiskWasFull_isInterrupted(
+    isSeenAtTheLook: Bool
+  ) throws {
+    let disk = Disk()
+    let mounted = try Self.mounted(Kernel(), disk: disk)
+    let writer = try Self.create(mounted, "f.raw")
+    try #require(writer.changesUnseen)
+    disk.freeBytes.withLock { $0 = 0 }
+    if isSeenAtTheLook {
+      mounted.filesystem.lookAfterUnseenWriters()
+      disk.freeBytes.withLock { $0 = 8 << 30 }
+    }
+    mounted.filesystem.release(writer.handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeFailed(errno: ENOSPC))
+    #expect(mounted.sink.problems == [])
+  }
+
   @Test func whatHasBecomeTooLargeUnseen_isInterrupted() throws {
     let mounted = try Self.mounted(Kernel()) { $0.fileBytesMax = 1000 }
     let writer = try Self.create(mounted, "f.raw")
@@ -193,7 +245,8 @@ import Testing
     } while mounted.filesystem.unseenWriters.withLock { !$0.isEmpty } && ContinuousClock.now < deadline
   }
 
-  @Test func aWriterThatHasSurvivedTheDaemon_isWaitedFor() throws {
+  /// Regression (FS11): it was killed as well, and the part was published.
+  @Test(.promises("S51b")) func aWriterThatHasSurvivedTheDaemon_isWaitedFor_andItsFileIsInterrupted() throws {
     let folder = try TemporaryFolder()
     let captures = folder.path + "/spool/captures"
     try Mounted(folder: folder).make("f")
@@ -204,8 +257,10 @@ import Testing
     mounted.filesystem.scanSpool()
     mounted.filesystem.lookAfterUnseenWriters()
     #expect(mounted.sink.takeNames() == ["willChange", "changed", "scanEnded"])
+    #expect(try Self.mark(mounted, "f") == .writing, "should this daemon die as well")
     close(surviving)
     Self.lookUntilNothingIsLeft(mounted)
+    #expect(mounted.sink.lastSnapshot?.interruption == .mountDied)
     #expect(mounted.sink.takeNames() == ["settled"] && mounted.sink.problems == [])
   }
 }

@@ -43,7 +43,8 @@ extension Filesystem {
   private func flushAlone(_ file: CapturedFile) -> Bool {
     do throws(SystemError) {
       let descriptor = try namespaceLock.shared { () throws(SystemError) in try openByName(file) }
-      try check(fdatasync(descriptor.number))
+      // The mark as well, which fdatasync(2) leaves out where the size was on the disk already.
+      try check(fsync(descriptor.number))
       try synchronizeFolders(of: file)
       return true
     } catch {

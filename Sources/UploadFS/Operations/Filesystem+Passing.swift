@@ -107,6 +107,7 @@ extension Filesystem {
     let file = handle.file
     let end = (try? handle.descriptor.status()).map { Int64($0.st_size) } ?? 0
     if UInt64(clamping: end) > configuration.fileBytesMax { writeFailed(file, at: 0, count: Int(end), .tooLarge) }
+    doubtWrites(of: [file])
     var left: UnseenWriters.Left?
     // Whether a mapping is left can be told when this handle's own descriptor is closed: at the next look.
     if handle.choice.mayLeaveMapping, let reader = try? handle.descriptor.reopenedForReading() {
@@ -120,7 +121,25 @@ extension Filesystem {
     notices.attributesChanged(of: file.node)
     guard left == nil else { return }
     if handle.choice.mayLeaveMapping { file.state.withLock { $0.caching.mappingIsGone() } }
+    if handle.hasSynchronized.load(ordering: .relaxed) { settleSynchronized(handle) }
     finishUnseenWriting(of: file, through: handle.descriptor)
+  }
+
+  /// Who made the content durable before its close must not find the file interrupted after a power cut. What the writer did
+  /// after its fsync(2) is not known, so that the disk is asked again.
+  private func settleSynchronized(_ handle: FileHandle) {
+    // A failure is part of the content's fate now.
+    guard (try? makeDurable(handle, dataOnly: false)) != nil else { return }
+    handle.file.state.withLock { state in
+      if state.unseenWriters == 1, state.activity.mutationsInFlight == 1 { state.isSynchronized = true }
+    }
+  }
+
+  /// The disk may have refused a write that nobody has seen, of each writer that had its file open when the reserve was
+  /// touched: what they have written may lack something.
+  private func doubtWrites(of files: [CapturedFile]) {
+    guard !files.isEmpty, space.spareBytes(refreshing: true) == 0 else { return }
+    for file in files { file.state.withLock { $0.fate.lostContent(.writeFailed(errno: ENOSPC)) } }
   }
 
   private func finishUnseenWriting(of file: CapturedFile, through descriptor: FileDescriptor) {
@@ -130,6 +149,8 @@ extension Filesystem {
 
   /// Once a second while there are such writers: makes room for them, and lets go of those of which nothing is left.
   func lookAfterUnseenWriters() {
+    let unseen = unseenWriters.withLock { $0 }
+    doubtWrites(of: unseen.open.keys.compactMap { file(of: $0) } + unseen.left.map(\.file))
     if unseenWriters.withLock({ !$0.open.isEmpty }) { makeRoom(for: Self.unseenSpareBytesMin) }
     let gone = unseenWriters.withLock { unseen in
       let gone = unseen.left.filter { !isWrittenByOthers($0.file, $0.descriptor) }
@@ -168,9 +189,14 @@ extension Filesystem {
         state.foundAnnounced = true
         state.unseenWriters += 1
         state.caching.leftMapping()
+        guard marksWriters else { return }
+        SpoolMark.writing.put(on: reader)
+        state.mark = .writing
       }
     }
     beginUnseenMutation(of: file, through: reader)
+    // Whether it finishes or is killed, nobody tells.
+    file.state.withLock { $0.fate.lostContent(.mountDied) }
     unseenWriters.withLock { $0.left.append(UnseenWriters.Left(file: file, descriptor: reader)) }
     notices.lookEverySecond(true)
     return true

@@ -37,7 +37,8 @@ extension Filesystem {
       // The last descriptor that is closed decides.
       handle.killingSignal.store(fate.signal, ordering: .relaxed)
       rest(handle, &state)
-      guard isOwner, fate.signal == 0, state.areWritersResting else { return true }
+      // A duplicate may go on past the daemon, which nobody sees: only the release says that such a writer has ended.
+      guard isOwner, fate.signal == 0, state.areWritersResting, state.unseenWriters == 0 else { return true }
       return keepMark(of: handle.file, &state, through: handle.descriptor)
     }
     if let isDurable, !isDurable || !isMarkDurable { throw .inputOutput }
@@ -215,9 +216,10 @@ extension Filesystem {
   }
 
   /// When it fails, it is unknown what of the earlier writes is on the disk.
-  private func makeDurable(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
+  func makeDurable(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
     let file = handle.file
     let epoch = file.state.withLock { $0.activity.epoch }
+    handle.hasSynchronized.store(true, ordering: .relaxed)
     do throws(SystemError) {
       try check(dataOnly ? fdatasync(handle.descriptor.number) : fsync(handle.descriptor.number))
     } catch {
