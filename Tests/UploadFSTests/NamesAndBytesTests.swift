@@ -59,12 +59,16 @@ struct NamesAndBytesTests {
     #expect(mounted.sink.problems == [])
   }
 
-  @Test(.promises("S6a")) func anUnlinkedFileIsHeldByItsHandlesOnly() throws {
+  /// Regression (FS15): an `open` that came after the look-up got ESTALE, and no statement said so.
+  @Test(.promises("S3d", "S6a")) func anUnlinkedFileIsHeldByItsHandlesOnly() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let node = try mounted.node("a")
     try mounted.filesystem.unlink(mounted.entry("a"))
     #expect(failure { _ = try mounted.filesystem.open(node, flags: O_RDONLY) } == ESTALE)
+    try mounted.make("a", Array("new".utf8))
+    #expect(failure { _ = try mounted.filesystem.open(node, flags: O_RDONLY) } == ESTALE)
+    #expect(try mounted.read(mounted.open("a", flags: O_RDONLY)) == Array("new".utf8), "the kernel looks a second time")
   }
 
   @Test func aFileWhoseOtherNameIsNotKnownYetStaysOpenable() throws {
