@@ -171,7 +171,8 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
-    case .interrupted: if interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
+    case .interrupted:
+      if isLeftAlone(file) || interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
     case .writing, .ignored, .elsewhere: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
       if let path = file.publishing?.path, !names.contains(path) {
@@ -196,6 +197,9 @@ extension UploadSchedule {
     case .complete:
       if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
       actions.append(.record(snapshot.id))
+    case .failed where isLeftAlone(file):
+      files[snapshot.id]?.lastFailure = nil
+      settleName(snapshot.id, at: now)
     case .failed:
       // The name was what was wrong.
       guard isRenamed, file.lastFailure?.code == StepFailure.Kind.nameRefused.code else { break }
@@ -229,6 +233,11 @@ extension UploadSchedule {
       planSession(id, at: now)
       beginKeepingWarm(at: now)
     }
+  }
+
+  /// By rule nothing of the file is to be sent, and nothing of its content has been published.
+  private func isLeftAlone(_ file: FileUpload) -> Bool {
+    file.receipt == nil && limits.leavesAlone(file.snapshot.names) != nil
   }
 
   /// By rule nothing of the file is sent; what was sent under another name is taken back.
@@ -443,14 +452,14 @@ extension UploadSchedule {
       files[id] = file
     } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish {
       interrupted(id, interruption, at: now)
-    } else if file.nextPath(limits) == nil, file.publishedPaths.isEmpty {
+    } else if file.nextPath(limits) == nil, file.receipt == nil, file.publishedPaths.isEmpty {
       file.phase = .held
       sendHeld(&file, at: now)
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
     } else if file.nextPath(limits) == nil, file.receipt != nil {
-      // The name that was still to be published is gone; the others show this content.
+      // The name that was still to be published is gone. Others show this content, or did so.
       leaveTransfer(&file)
       abortSession(&file, at: now)
       file.phase = .finishing

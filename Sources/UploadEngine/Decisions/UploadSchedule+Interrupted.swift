@@ -1,4 +1,6 @@
 public import FileModel
+import Lookup
+import OrderedCollections
 
 /// What is to be done with a file in the spool; done beside the events, because the filesystem must not be called while it
 /// reports one.
@@ -35,6 +37,16 @@ extension UploadSchedule {
     spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
   }
 
+  /// Interrupted files that are about to go by rule: nobody has to see to them, and nothing of them is kept.
+  mutating func filesBeingDiscarded() -> OrderedSet<FileID> {
+    for id in Array(discarding) {
+      let file = files.entry(id)?.file
+      let isGoing = file.map { $0.phase == .interrupted && interruptedPolicy(for: $0) == .discard } ?? false
+      if !isGoing { discarding.takeOut(id) }
+    }
+    return discarding
+  }
+
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
     limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }
@@ -51,6 +63,7 @@ extension UploadSchedule {
     actions.append(.record(id))
     actions.append(.showStatus(id))
     if interruptedPolicy(for: file) == .discard {
+      discarding.append(id)
       spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
     } else {
       actions.append(.report(.interrupted(id, file.path, failure)))

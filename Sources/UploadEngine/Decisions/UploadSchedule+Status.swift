@@ -50,8 +50,10 @@ extension UploadSchedule {
       .uploading: (isPaused ? 0 : workingCount) + counts.finishing,
       .waiting: counts.waiting + (isPaused ? counts.ready : 0),
     ]
-    summary.undeliveredCount = files.failed.count
-    summary.failedPaths = files.failed.prefix(100).compactMap { files[$0]?.path }.sorted()
+    let leaving = filesBeingDiscarded()
+    summary.undeliveredCount = files.failed.count - leaving.count
+    let failed = files.failed.prefix(100 + leaving.count).filter { !leaving.contains($0) }
+    summary.failedPaths = failed.prefix(100).compactMap { files[$0]?.path }.sorted()
     let early = earlyFiles.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
     let acknowledged = (working + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
     summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged)

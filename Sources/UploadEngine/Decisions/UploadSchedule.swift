@@ -258,6 +258,8 @@ public struct UploadSchedule: Sendable {
   var actions: [UploadAction] = []
   /// What is to be done with files in the spool; see ``takeSpoolOrders()``.
   var spoolOrders: [SpoolOrder] = []
+  /// Interrupted files that are to be removed; see ``filesBeingDiscarded()``.
+  var discarding: OrderedSet<FileID> = []
 
   /// A schedule with nothing to do but what an earlier run left.
   public init(

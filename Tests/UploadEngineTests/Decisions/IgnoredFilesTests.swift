@@ -5,9 +5,10 @@ import Testing
 @testable import UploadEngine
 
 @Suite struct IgnoredFilesTests {
-  private static func harness() throws -> ScheduleHarness {
+  private static func harness(_ rule: String = "*.log upload=never") throws -> ScheduleHarness {
     var limits = ScheduleHarness.standardLimits
-    limits.rules = FileRules(rules: [try FileRule("*.log upload=never")])
+    limits.rules = FileRules(rules: [try FileRule(rule)])
+    limits.rules.asker = .main
     var harness = ScheduleHarness(limits: limits)
     harness.handle(.scanEnded)
     return harness
@@ -71,6 +72,52 @@ import Testing
     harness.record()
     #expect(harness.sent.isEmpty && harness.buffers.isEmpty && harness.schedule.isIdle)
     #expect(harness.state(file.id) == (isPublished ? .complete : .ignored))
+  }
+
+  /// Regression (FS19): the file was held for a final name that it had, and a destination to which it no longer goes said so, too.
+  @Test(.promises("S38c", "S76b"), arguments: ["*.log upload=never", "*.log to=archive"])
+  func deliveredFile_thatGetsAnIgnoredNameWhileAnotherIsPublished_isDelivered(rule: String) throws {
+    var harness = try Self.harness(rule)
+    var file = ImaginaryFile(1, "a.mov", size: 3500)
+    harness.write(file)
+    harness.succeed()
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+    for name in ["b.mov", "b.log"] {
+      file.snapshot.names = [RelativePath(name)]
+      harness.handle(.namesChanged(file.snapshot))
+    }
+    harness.endCancelled()
+    harness.succeed()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.schedule.isIdle)
+    #expect(harness.sent.isEmpty && harness.buffers.isEmpty)
+  }
+
+  /// Regression (FS19): a file that had failed, or was interrupted, went on as if somebody had to see to it.
+  @Test(.promises("S38a")) func failedOrInterruptedFile_thatGetsAnIgnoredName_isIgnored() throws {
+    var harness = try Self.harness()
+    var failed = ImaginaryFile(1, "a.mov", size: 400)
+    harness.write(failed)
+    harness.answerReads()
+    harness.answer(.refused(StepFailure(.badRequest, "no"))) { $0.carriesChunk }
+    #expect(harness.state(failed.id) == .failed)
+    var interrupted = ImaginaryFile(2, "b.mov", size: 3500)
+    interrupted.snapshot.interruption = .mountDied
+    harness.write(interrupted)
+    #expect(harness.state(interrupted.id) == .interrupted)
+    failed.snapshot.names = [RelativePath("a.log")]
+    interrupted.snapshot.names = [RelativePath("b.log")]
+    for file in [failed, interrupted] {
+      harness.handle(.namesChanged(file.snapshot))
+      #expect(harness.state(file.id) == .ignored)
+    }
+    #expect(harness.schedule.summary(at: harness.now).undeliveredCount == 0)
+    failed.snapshot.names = [RelativePath("a.mov")]
+    interrupted.snapshot.names = [RelativePath("b.mov")]
+    for file in [failed, interrupted] { harness.handle(.namesChanged(file.snapshot)) }
+    harness.succeed()
+    #expect(harness.state(failed.id) == .complete && harness.state(interrupted.id) == .interrupted)
   }
 
   @Test(.promises("S38a")) func fileWithAnotherName_isDeliveredUnderThatOne() throws {

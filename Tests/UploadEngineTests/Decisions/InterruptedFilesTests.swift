@@ -218,6 +218,20 @@ import Testing
     #expect(harness.schedule.takeSpoolOrders().isEmpty && harness.state(file.id) == .interrupted)
   }
 
+  /// Regression (FS19): `wait` named a file as kept in the spool that the rule removed in the same second.
+  @Test(.promises("S39d")) func whatIsToBeDiscarded_needsNobody() throws {
+    var harness = try Self.harness(["*.mov interrupted=discard"])
+    harness.handle(.scanEnded)
+    var file = Self.file(.mountDied)
+    harness.write(file)
+    let summary = harness.schedule.summary(at: harness.now)
+    #expect(harness.state(file.id) == .interrupted)
+    #expect(summary.undeliveredCount == 0 && summary.failedPaths == [])
+    file.snapshot.names = [RelativePath("kept.raw")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.schedule.summary(at: harness.now).failedPaths == [RelativePath("kept.raw")])
+  }
+
   @Test func newNameWithAnotherPolicy_decidesAnew() throws {
     var harness = try Self.harness(["keep.mov interrupted=publish"])
     harness.handle(.scanEnded)
