@@ -12,15 +12,15 @@ import random
 import shlex
 
 from conformance import ALL, OwnReceiver
-from harness import wait_until
+from filesystems import RENAME_EXCHANGE, renameat2
 
 FOLDERS = ["", "day", "day/cam"]
 STEMS = ["a", "b", "c", "take"]
 # Of these, .part is a temporary name, and .log is ignored in some lives.
 EXTENSIONS = [".mov", ".mov", ".raw", ".raw", ".txt", ".log", ".part"]
 TEMPLATES = ["{path}", "{name}", "{seq:3}-{name}", "{date}/{stem}{ext}"]
-# For the spool of a round on a small disk.
-DISK = 40 << 20
+# For the spool of a round on a small disk, where parts of what is written are given back, or delivered files go.
+DISK_WITH_RELEASES, SMALL_DISK = 40 << 20, 16 << 20
 
 
 @dataclasses.dataclass
@@ -32,11 +32,13 @@ class Settings:
     parallel: int
     while_writing: bool
     template: str
+    interrupted: str
+    archives: bool
 
     @classmethod
-    def draw(cls, draw, template):
+    def draw(cls, draw, templates, policies, has_archive):
         return cls(draw.random() < 0.5, draw.choice([256, 512, 1024, 5120]), draw.choice([1, 2, 12]), draw.random() < 0.6,
-                   template)
+                   draw.choice(templates), draw.choice(policies), has_archive and draw.random() < 0.8)
 
     def flags(self, destination, releases):
         """The flags, for a destination and perhaps a disk that is too small."""
@@ -47,6 +49,7 @@ class Settings:
             rules.append("*.mov when-full=release")
         is_receiver = isinstance(destination, OwnReceiver)
         flags = ["--chunk-size", f"{self.chunk_kib}KiB"] if is_receiver else list(destination.options)
+        flags += ["--interrupted", self.interrupted]
         flags += ["--parallel", str(self.parallel), *(word for rule in rules for word in ("--rule", rule))]
         return flags + (["--ignore", "*.log"] if self.ignores else [])
 
@@ -61,9 +64,15 @@ class Round:
         (folder / "destination").mkdir()
         self.destination = self.draw.choice(kinds)(folder / "destination", authority).start()
         self.archive = new_receiver(name="archive") if self.draw.random() < 0.4 else None
-        self.releases = isinstance(self.destination, OwnReceiver) and not self.archive and self.draw.random() < 0.25
-        self.template = self.draw.choice(TEMPLATES) if self.draw.random() < 0.5 else "{path}"
-        self.spool = tmpfs("disk", DISK) / "spool" if self.releases else folder / "spool"
+        is_receiver = isinstance(self.destination, OwnReceiver)
+        self.releases = is_receiver and not self.archive and self.draw.random() < 0.25
+        self.is_small = is_receiver and not self.releases and self.draw.random() < 0.25
+        # Each life has one of these.
+        self.templates = TEMPLATES if self.draw.random() < 0.5 else ["{path}"]
+        # Of what a full disk has refused nobody knows how much is there, so that it could not be told when it is published.
+        self.policies = ["hold", "discard"] + ([] if self.releases or self.is_small else ["publish"])
+        size = DISK_WITH_RELEASES if self.releases else SMALL_DISK if self.is_small else None
+        self.spool = tmpfs("disk", size) / "spool" if size else folder / "spool"
         self.new_mount = new_mount
         self.settings, self.mount, self.is_served = None, None, True
         # What each name that is there was closed with; None for one that may be held back: its writer was told of an error, or
@@ -79,13 +88,13 @@ class Round:
     # Lives.
 
     def start(self):
-        self.settings = Settings.draw(self.draw, self.template)
+        self.settings = Settings.draw(self.draw, self.templates, self.policies, self.archive is not None)
         flags = self.settings.flags(self.destination, self.releases)
-        if self.archive:
+        if self.settings.archives:
             archive = self.archive
             flags += ["--destination", f"archive to={archive.url} token-file={archive.token_file} ca={archive.ca}",
                       "--rule", "*.mov to=main,archive"]
-        if self.releases:
+        if self.releases or self.is_small:
             flags += ["--reserve", "4MB"]
         self.note("start", shlex.join(flags))
         if self.mount is None:
@@ -118,6 +127,15 @@ class Round:
             self.destination.start_server()
             self.is_served = True
 
+    def end_archive(self):
+        if self.archive and self.archive.program:
+            self.note("kill the archive" if self.archive.program.is_running else "start the archive")
+            self.archive.kill() if self.archive.program.is_running else self.archive.start()
+
+    def start_archive(self):
+        if self.archive and not self.archive.program.is_running:
+            self.archive.start()
+
     def cut(self):
         self.note("cut connections")
         self.destination.front.cut()
@@ -130,7 +148,22 @@ class Round:
         return os.path.join(folder, self.draw.choice(STEMS) + self.draw.choice(EXTENSIONS))
 
     def old_name(self):
-        return self.draw.choice(sorted(self.files)) if self.files else None
+        """One that is there: by rule an interrupted file goes, and on a small disk a delivered one."""
+        while self.files:
+            name = self.draw.choice(sorted(self.files))
+            if (self.mount.root / name).exists():
+                return name
+            self.lost(name)
+        return None
+
+    def lost(self, name):
+        content = self.files.pop(name)
+        self.note("gone:", name)
+        if content is None:
+            assert self.has_discarded or self.is_small, f"{name} is gone"
+        elif not self.is_partly_away(name):
+            assert self.is_small, f"{name} is gone"
+            self.check_delivered(name, content, self.mount.status(name))
 
     def content(self):
         size = self.draw.choice([0, 1, 4_000, 70_000, 300_000, 2_000_000, self.draw.randrange(1, 6_000_000)])
@@ -147,6 +180,7 @@ class Round:
                     while view:
                         view = view[os.write(descriptor, view):]
                     if dies:
+                        self.known.add(hashlib.sha256(before + piece).digest())
                         self.kill_mount()
                         raise InterruptedError
                 if self.draw.random() < 0.3:
@@ -155,8 +189,10 @@ class Round:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            assert dies or (self.releases and error.errno == errno.ENOSPC), error
+            assert dies or ((self.releases or self.is_small) and error.errno == errno.ENOSPC), error
             self.note("failed:", error)
+            if not (self.mount.root / name).exists():
+                del self.files[name]
             return
         self.files[name] = before + content
 
@@ -180,22 +216,44 @@ class Round:
             if new == name:
                 return
             self.note("rename", name, new)
-            os.rename(self.mount.root / name, self.mount.root / new)
-            self.files[new] = self.files.pop(name)
+            if self.moves(name, lambda: os.rename(self.mount.root / name, self.mount.root / new)):
+                self.files[new] = self.files.pop(name)
+
+    def exchange(self):
+        if (name := self.old_name()) and (other := self.old_name()) and name != other and name in self.files:
+            self.note("exchange", name, other)
+            if self.moves(name, lambda: renameat2(self.mount.root / name, self.mount.root / other, RENAME_EXCHANGE), other):
+                self.files[name], self.files[other] = self.files[other], self.files[name]
 
     def save_like_an_editor(self):
         if name := self.old_name():
             content, temporary = self.content(), os.path.join(os.path.dirname(name), f".{os.path.basename(name)}.tmp")
             self.note("save", name, len(content))
             self.write(temporary, os.O_CREAT | os.O_TRUNC, b"", content)
-            os.rename(self.mount.root / temporary, self.mount.root / name)
-            self.files[name] = self.files.pop(temporary)
+            if temporary in self.files and self.moves(
+                    temporary, lambda: os.rename(self.mount.root / temporary, self.mount.root / name)):
+                self.files[name] = self.files.pop(temporary)
 
     def remove(self):
         if name := self.old_name():
             self.note("remove", name)
-            os.unlink(self.mount.root / name)
-            del self.files[name]
+            if self.moves(name, lambda: os.unlink(self.mount.root / name)):
+                del self.files[name]
+
+    def moves(self, name, action, *others):
+        """Whether an action on names went well. Files that are about to be discarded may be gone by then."""
+        try:
+            action()
+        except FileNotFoundError:
+            for gone in (name, *others):
+                if not (self.mount.root / gone).exists():
+                    self.lost(gone)
+            return False
+        return True
+
+    @property
+    def has_discarded(self):
+        return any("--interrupted discard" in line for line in self.did)
 
     def is_partly_away(self, name):
         return self.releases and name.endswith(".mov")
@@ -203,12 +261,13 @@ class Round:
     def play(self, count):
         self.start()
         acts = {
-            self.make: 12, self.lengthen: 4, self.rename: 5, self.save_like_an_editor: 3, self.remove: 2,
+            self.make: 12, self.lengthen: 4, self.rename: 5, self.exchange: 1, self.save_like_an_editor: 3, self.remove: 2,
             self.kill_mount: 1, self.die_in_a_write: 1, self.restart: 1, self.kill_server: 1, self.start_server: 2,
-            self.cut: 1}
+            self.end_archive: 1, self.cut: 1}
         for _ in range(count):
             self.draw.choices(list(acts), list(acts.values()))[0]()
         self.start_server()
+        self.start_archive()
 
     # The end.
 
@@ -217,8 +276,8 @@ class Round:
 
     def check(self):
         for name, content in sorted(self.files.items()):
-            if self.is_partly_away(name) and not (self.mount.root / name).exists():
-                # Delivered, and gone because its room was needed.
+            if not (self.mount.root / name).exists():
+                self.lost(name)
                 continue
             status = self.mount.status(name)
             if content is None:
@@ -235,7 +294,9 @@ class Round:
     def check_delivered(self, name, content, status):
         assert status["state"] == "complete", (name, status)
         wanted = hashlib.sha256(content).hexdigest()
-        if "destinations" in status and self.archive:
+        if self.settings.archives and name.endswith(".mov"):
+            assert "archive" in [part["name"] for part in status["destinations"]], (name, status)
+        if "destinations" in status and self.settings.archives:
             for part in status["destinations"]:
                 if part["name"] == "archive":
                     found = (self.archive.files / part["receipt"]["name"]).read_bytes()
