@@ -55,13 +55,14 @@ let package = Package(
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
+    .target(name: "LogText", dependencies: [.product(name: "Logging", package: "swift-log")], swiftSettings: strict),
 
     // The client.
     .target(name: "UploadFS", dependencies: ["FileModel", "CFuse", "CLinux"], swiftSettings: strict),
     .target(
       name: "UploadEngine",
       dependencies: [
-        "FileModel", "Integrity", "Lookup", "CLinux",
+        "FileModel", "Integrity", "Lookup", "LogText", "CLinux",
         orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
@@ -91,7 +92,7 @@ let package = Package(
       name: "uploadfs-mount",
       dependencies: [
         "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "UploadFS", "UploadEngine", "Destinations",
-        "CurlTransport", "Doctor", "Integrity", "CLinux",
+        "CurlTransport", "Doctor", "Integrity", "LogText", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -119,7 +120,7 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver", "ReceiverCore",
+        "UploadReceiver", "ReceiverCore", "LogText",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -142,6 +143,9 @@ let package = Package(
     // The computations of docs/protocol.md without the product's code; in no product.
     .target(name: "ProtocolReference", path: "Tests/ProtocolReference", swiftSettings: strict),
 
+    .testTarget(
+      name: "LogTextTests", dependencies: ["Promises", "LogText", .product(name: "Logging", package: "swift-log")],
+      swiftSettings: tests),
     .testTarget(name: "FileModelTests", dependencies: ["Promises", "FileModel"], swiftSettings: tests),
     .testTarget(
       name: "MountConfigurationTests",

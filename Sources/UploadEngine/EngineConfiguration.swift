@@ -14,6 +14,8 @@ public struct EngineConfiguration: Sendable {
   public var namesPath: String?
   /// The destination is asked at the start whether it takes the credentials.
   public var triesCredentials = false
+  /// Takes out of what a server says what nobody is to read, before it is logged, shown or kept; called from any thread.
+  public var hide: (@Sendable (String) -> String)?
   /// The machine's name, for `{host}`.
   public var hostName = ""
   /// Where the time comes from.

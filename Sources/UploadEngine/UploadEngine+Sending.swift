@@ -115,6 +115,7 @@ extension UploadEngine {
     _ request: HTTPRequestID, _ outcome: StepOutcome, _ connection: HTTPConnectionFacts = HTTPConnectionFacts(),
     _ offers: DestinationOffers = DestinationOffers()
   ) {
+    let outcome = configuration.hide.map { outcome.hidden(by: $0) } ?? outcome
     apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
   }
 

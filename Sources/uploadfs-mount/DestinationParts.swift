@@ -34,6 +34,7 @@ struct DestinationParts: Sendable {
     settings.limits.rules = rules
     settings.limits.rules.asker = isAlone ? nil : name
     settings.readsAlone = isAlone
+    if let mask = renewedCredential?.mask { settings.hide = { mask.hide(in: $0) } }
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
     let place = try state.place(of: name)

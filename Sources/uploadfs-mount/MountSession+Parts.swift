@@ -3,6 +3,7 @@ import Destinations
 import FileModel
 import FoundationEssentials
 import Glibc
+import LogText
 import Logging
 import Lookup
 import MountConfiguration
@@ -15,7 +16,7 @@ import UploadFS
 /// Each part's own configuration, from the mount's.
 extension MountSession {
   static func logger(_ level: MountConfiguration.LogLevel) -> Logger {
-    var logger = Logger(label: "uploadfs") { label in StreamLogHandler.standardError(label: label) }
+    var logger = Logger(label: "uploadfs") { EscapingLogHandler(StreamLogHandler.standardError(label: $0)) }
     logger.logLevel = Logger.Level(rawValue: level.rawValue) ?? .info
     return logger
   }

@@ -22,6 +22,8 @@ struct RenewedCredential: Sendable {
   private let logger: Logger
   /// The one that there was at the start.
   let first: Credential
+  /// Knows this one and those that follow.
+  let mask = CredentialMask()
 
   /// Fetches it for the first time. Nil where there is none, and for S3, which has keys of another kind. The tags of a
   /// receiver's chunks stay those of the first one: it knows the tokens that a user had.
@@ -38,6 +40,7 @@ struct RenewedCredential: Sendable {
     }
     self.logger = logger
     first = try Self.fetch(origin)
+    mask.learn(first)
   }
 
   /// Sends requests with it, and with the next one when the server refuses it.
@@ -54,6 +57,7 @@ struct RenewedCredential: Sendable {
   private func renew(_ transport: RenewingTransport) {
     do throws(ToolFailure) {
       let credential = try Self.fetch(origin)
+      mask.learn(credential)
       logger.info("the credential was fetched again")
       transport.renewed(.success(credential))
     } catch {

@@ -1,6 +1,7 @@
 import ReceiverCore
 import ArgumentParser
 import Glibc
+import LogText
 import Logging
 import UploadReceiver
 
@@ -113,7 +114,8 @@ struct Serve: AsyncParsableCommand {
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
     let stop = StopSignals()
-    var logger = Logger(label: "uploadfs-receiver", factory: { StreamLogHandler.standardError(label: $0) })
+    var logger = Logger(
+      label: "uploadfs-receiver", factory: { EscapingLogHandler(StreamLogHandler.standardError(label: $0)) })
     logger.logLevel = logLevel
     do {
       let (configuration, hints) = try Startup(command: self, logger: logger).configuration()

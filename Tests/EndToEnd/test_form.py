@@ -1,5 +1,6 @@
 """Delivery to a form (spec G4): examples/form behind nginx. Contents are compared where PHP has put them."""
 
+import base64
 import contextlib
 import json
 import os
@@ -7,7 +8,7 @@ import re
 
 import pytest
 
-from form_servers import PASSWORD, Form, SlowForm, resident_kilobytes
+from form_servers import PASSWORD, USER, Form, SlowForm, resident_kilobytes
 from harness import sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
@@ -346,3 +347,21 @@ def test_a_slow_form_keeps_what_came_last(slow_form, new_mount, way, size):
     mount.wait_all()
     wait_until(lambda: slow_form.kept >= 2, lambda: f"{slow_form.kept} requests have ended")
     assert slow_form.files["notes.txt"] == new
+
+
+@pytest.mark.promises("SE13", "SE14")
+def test_what_a_server_repeats_is_no_secret_in_the_log_and_no_line_of_it(new_form, new_form_mount):
+    """Regression (DS27, PR13): an error that repeats Authorization put the password into log and status, and names forged lines."""
+    form = new_form(
+        guard="""default_type application/json; return 422 '{"message":"no, $http_authorization"}';""", has_password=False)
+    mount = new_form_mount(form)
+    name = "a\n2026-01-01T00:00:00+0000 info uploadfs: [UploadEngine] forged"
+    write_random(mount.root / name, 500)
+    wait_until(lambda: mount.summary()["files"]["failed"] == 1, "the file has failed")
+    status = next((mount.root / "status").glob("a*.json")).read_text()
+    log = mount.program.log
+    secret = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    assert secret not in status and secret not in log
+    assert "no, Basic [credential]" in json.loads(status)["last_error"]["message"] and "[credential]" in log
+    assert not any(line.startswith("2026-01-01") for line in log.splitlines())
+    assert "a\\n2026-01-01" in log

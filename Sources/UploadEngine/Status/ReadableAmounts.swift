@@ -1,3 +1,4 @@
+import LogText
 /// Amounts as people read them.
 package enum Readable {
   /// `1.5 GB`: powers of 1000, one decimal from KB on.
@@ -32,19 +33,7 @@ package enum Readable {
   }
 
   /// Text for a terminal: a file name may hold anything, an escape sequence included.
-  package static func line(_ text: String) -> String {
-    var line = ""
-    for scalar in text.unicodeScalars {
-      switch scalar {
-      case "\n": line += "\\n"
-      case "\t": line += "\\t"
-      default:
-        let isControl = scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value)
-        line += isControl ? "\\u{\(String(scalar.value, radix: 16))}" : String(scalar)
-      }
-    }
-    return line
-  }
+  package static func line(_ text: String) -> String { VisibleText.line(text) }
 
   private static func tenths(_ number: Double) -> String {
     let tenths = Int((number * 10).rounded())

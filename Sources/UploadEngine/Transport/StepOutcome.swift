@@ -31,3 +31,20 @@ public enum StepOutcome: Hashable, Sendable {
   /// The server refused or could not; the failure says what.
   case refused(StepFailure)
 }
+
+extension StepOutcome {
+  /// The same without what `hide` takes out of the texts of a server: messages, and what a receipt shows of its answer.
+  func hidden(by hide: (String) -> String) -> StepOutcome {
+    switch self {
+    case .refused(var failure):
+      failure.message = hide(failure.message)
+      return .refused(failure)
+    case .published(var receipt):
+      receipt.id = hide(receipt.id)
+      receipt.answer = receipt.answer.map(hide)
+      return .published(receipt)
+    case .each(let outcomes): return .each(outcomes.map { $0.hidden(by: hide) })
+    case .warmed, .sessionOpened, .held, .stillThere, .chunkStored, .chunkStoredAs, .incomplete, .ended: return self
+    }
+  }
+}
