@@ -31,15 +31,16 @@ public enum FileEvent: Sendable, Hashable {
 /// Receives ``FileEvent``s on the filesystem's own threads.
 ///
 /// - Important: both methods run inside a filesystem call of the capture tool. They must be quick, must not block on the
-///   network, must not call back into the filesystem (but for ``FileContents/growth(of:chunkBytes:anew:)``), and cannot fail.
+///   network, and must not call back into the filesystem (but for ``FileContents/growth(of:chunkBytes:anew:)``).
 public protocol FileEventSink: Sendable {
   /// Takes one event.
   func handle(_ event: FileEvent)
 
   /// Called before the first mutation of a file that was settled, before its system call: the sink makes durable that an
   /// earlier receipt no longer covers the content, so that a crash between the mutation and the next ``handle(_:)``
-  /// cannot leave a changed file marked as delivered. May wait for the local disk, never for the network.
-  func contentWillChange(_ id: FileID)
+  /// cannot leave a changed file marked as delivered. May wait for the local disk, never for the network. False when the disk
+  /// does not take it: then the content does not change.
+  func contentWillChange(_ id: FileID) -> Bool
 
   /// Files whose local copy may be removed now to make room, in the order in which to remove them (delivered, receipt
   /// durable, oldest first). Called when a write would go below the spool's reserve.

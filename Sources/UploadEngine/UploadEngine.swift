@@ -69,6 +69,8 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// How far the bodies under way have come.
   let sentCounters = Mutex<LookupTable<HTTPRequestID, SentByteCounter>>([:])
   private let waiters = DeliveryWaiters()
+  /// Files of which the catalog could not be told that they change.
+  private let unrecorded = Mutex<LookupSet<FileID>>([])
   private let alarm = EngineAlarm()
   /// Earlier runs are known, or nobody wants to know any more.
   let isLoaded = Monitor(false)
@@ -221,12 +223,24 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   /// Makes durable that an earlier receipt no longer covers the file.
-  public func contentWillChange(_ id: FileID) {
+  public func contentWillChange(_ id: FileID) -> Bool {
     // Whether the catalog has a receipt is not known yet; from now on it has none.
-    if waitsForEarlierRuns(.contentWillChange(id)) { return journal.markChanged(id) }
-    var mustRecord = false
-    apply { schedule, _ in mustRecord = schedule.contentWillChange(id) }
-    if mustRecord { journal.markChanged(id) }
+    let isEarly = waitsForEarlierRuns(.contentWillChange(id))
+    var mustRecord = isEarly
+    if !isEarly { apply { schedule, _ in mustRecord = schedule.contentWillChange(id) } }
+    guard mustRecord || unrecorded.withLock({ $0.contains(id) }) else { return true }
+    guard journal.markChanged(id) else {
+      unrecorded.withLock { _ = $0.insert(id) }
+      if !isEarly { contentStays(id) }
+      return false
+    }
+    unrecorded.withLock { _ = $0.remove(id) }
+    return true
+  }
+
+  /// The content that was to change does not: it is delivered again, because nothing says any more that it was.
+  func contentStays(_ id: FileID) {
+    apply { $0.contentStays(id, at: $1) }
   }
 
   /// Delivered files whose local copy may go, oldest first.

@@ -240,7 +240,7 @@ final class SimulatedCapture {
 
   /// Announces a change; the content changes until ``endMutation(_:of:writtenBytes:)``.
   func beginMutation(of file: File, _ extent: ContentExtent) -> ContentMutation {
-    if file.activity.needsNewRevision, world.bug != .dropContentWillChange { sink?.contentWillChange(file.id) }
+    if file.activity.needsNewRevision, world.bug != .dropContentWillChange { _ = sink?.contentWillChange(file.id) }
     guard isMounted else { return ContentMutation(extent, epoch: 0) }
     if file.activity.needsNewRevision { file.fate.revisionBegan() }
     let announcement = file.activity.beginMutation()

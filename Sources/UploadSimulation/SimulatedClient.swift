@@ -183,9 +183,10 @@ final class SimulatedClient {
     apply { $0.handle(event, at: $1) }
   }
 
-  func contentWillChange(_ id: FileID) {
-    guard schedule?.contentWillChange(id) == true else { return }
+  func contentWillChange(_ id: FileID) -> Bool {
+    guard schedule?.contentWillChange(id) == true else { return true }
     journal?.markChanged(id)
+    return true
   }
 
   // MARK: What the journal asks

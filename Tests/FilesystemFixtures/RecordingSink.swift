@@ -18,6 +18,7 @@ package final class RecordingSink: FileEventSink {
     var chunks: [ReleaseCandidate] = []
     var chunksAskedFor = 0
     var problems: [String] = []
+    var refusesChanges = false
     var epochs: [FileID: UInt64] = [:]
     var gone: Set<FileID> = []
     /// Files whose next `changed` has been prepared by `contentWillChange`.
@@ -76,12 +77,17 @@ package final class RecordingSink: FileEventSink {
     state.epochs[snapshot.id] = snapshot.epoch
   }
 
-  package func contentWillChange(_ id: FileID) {
+  package func contentWillChange(_ id: FileID) -> Bool {
     state.withLock { state in
+      guard !state.refusesChanges else { return false }
       state.records.append(.willChange(id))
       if !state.prepared.insert(id).inserted { state.problems.append("contentWillChange twice for one revision") }
+      return true
     }
   }
+
+  /// From now on it cannot, or can, make durable that a content changes.
+  package func refuseChanges(_ refuses: Bool) { state.withLock { $0.refusesChanges = refuses } }
 
   package func evictionCandidates() -> [EvictionCandidate] {
     state.withLock { state in

@@ -220,7 +220,7 @@ import Testing
       let mounted = try Mounted(folder: folder)
       try mounted.make("a")
       let (file, descriptor) = try mounted.filesystem.descriptorForTruncation(of: mounted.node("a"))
-      _ = mounted.filesystem.beginMutation(of: file, .size(3), through: descriptor)
+      _ = try mounted.filesystem.beginMutation(of: file, .size(3), through: descriptor)
       #expect(Self.mark(mounted, "a") == nil)
       ftruncate(descriptor.number, 3)
     }
@@ -252,11 +252,32 @@ import Testing
     #expect(try Self.found(folder)?.interruption == .mountDied)
   }
 
+  /// Regression (PR14): the change went on, and after a crash the old receipt could stand for the new content.
+  @Test(.promises("S34c")) func changeThatCannotBeRecorded_isRefused_andLeavesTheFileWhole() throws {
+    let mounted = try Mounted()
+    try mounted.make("a", [1, 2, 3])
+    mounted.sink.refuseChanges(true)
+    let number = try mounted.open("a", flags: O_WRONLY)
+    #expect(failure { try mounted.write(number, [9]) } == EIO)
+    #expect(failure { _ = try mounted.open("a", flags: O_WRONLY | O_TRUNC) } == EIO)
+    #expect(failure { try mounted.filesystem.allocate(number, mode: 0, offset: 0, length: 10) } == EIO)
+    mounted.filesystem.release(number)
+    let settled = try #require(mounted.sink.lastSnapshot)
+    #expect(settled.interruption == nil && settled.sizeBytes == 3 && settled.writableOpens == 0)
+    #expect(try mounted.contents(of: settled.id) == [1, 2, 3])
+    mounted.sink.refuseChanges(false)
+    let later = try mounted.open("a", flags: O_WRONLY)
+    try mounted.write(later, [9])
+    mounted.filesystem.release(later)
+    #expect(try mounted.contents(of: settled.id) == [9, 2, 3])
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.problems == [])
+  }
+
   @Test(.promises("S40c", "S40d")) func whatIsWrittenDuringAnFsync_isNotTakenForDurable() throws {
     let mounted = try Mounted()
     let number = try mounted.create("a")
     let handle = try mounted.filesystem.fileHandle(number)
-    let mutation = mounted.filesystem.beginMutation(of: handle.file, .bytes(0..<1), through: handle.descriptor)
+    let mutation = try mounted.filesystem.beginMutation(of: handle.file, .bytes(0..<1), through: handle.descriptor)
     _ = try mounted.filesystem.synchronize(handle, dataOnly: false)
     #expect(pwrite(handle.descriptor.number, "x", 1, 0) == 1)
     mounted.filesystem.endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: 1)

@@ -54,6 +54,12 @@ extension UploadSchedule {
     return true
   }
 
+  /// After ``contentWillChange(_:)``: it does not change. With a writer, its close settles the file.
+  public mutating func contentStays(_ id: FileID, at now: Moment) {
+    guard let file = files[id], file.phase == .writing, !file.isOpen else { return }
+    settleName(id, at: now)
+  }
+
   private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.append(snapshot.id) }

@@ -107,8 +107,11 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   }
 
   /// No engine's receipt covers the content any more.
-  public func contentWillChange(_ id: FileID) {
-    for member in members { member.engine.contentWillChange(id) }
+  public func contentWillChange(_ id: FileID) -> Bool {
+    let prepared = members.filter { $0.engine.contentWillChange(id) }
+    if prepared.count == members.count { return true }
+    for member in prepared { member.engine.contentStays(id) }
+    return false
   }
 
   /// Files that the first engine which could spare them has delivered, and that every other one can spare as well.

@@ -156,13 +156,17 @@ final class EngineJournal: Sendable {
     }
   }
 
-  /// Durable on return: no receipt covers the file's content any more. Called before the content changes.
-  func markChanged(_ id: FileID) {
+  /// Durable on return: no receipt covers the file's content any more. Called before the content changes. False when it
+  /// could not be written.
+  func markChanged(_ id: FileID) -> Bool {
     catalogLock.withLock { _, _ in
       do throws(StorageError) {
         try catalog.markChanged(id)
+        return true
       } catch {
-        logger.error("cannot record that a delivered file changes", metadata: ["error": "\(error)"])
+        logger.error(
+          "cannot record that a delivered file changes; the change is refused", metadata: ["error": "\(error)"])
+        return false
       }
     }
   }

@@ -120,11 +120,22 @@ extension Filesystem {
 
   // MARK: The bracket around a mutation of the content
 
-  /// Makes a mutation known before its system call on the descriptor. Every call is followed by
-  /// ``endMutation(_:of:through:writtenBytes:)``.
+  /// Makes a mutation known before its system call on the descriptor. Every call that does not fail is followed by
+  /// ``endMutation(_:of:through:writtenBytes:)``. Fails, and nothing may change, when it cannot be made durable that a receipt no
+  /// longer counts.
   func beginMutation(
     of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor
-  ) -> ContentMutation {
+  ) throws(SystemError) -> ContentMutation {
+    guard let begun = beginMutation(of: file, extent, through: descriptor, evenUnrecorded: false) else {
+      throw .inputOutput
+    }
+    return begun
+  }
+
+  /// ``beginMutation(of:_:through:)``; `evenUnrecorded` where nobody could refuse the change. Nil when it is refused.
+  func beginMutation(
+    of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor, evenUnrecorded: Bool
+  ) -> ContentMutation? {
     let begun = file.state.withLock { state -> ContentMutation? in
       guard !state.activity.needsNewRevision else { return nil }
       markWriting(&state, through: descriptor)
@@ -133,7 +144,8 @@ extension Filesystem {
     if let begun { return begun }
     return file.order.withLock { _ in
       // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
-      if file.state.withLock({ $0.activity.needsNewRevision }) { sink.contentWillChange(file.id) }
+      let isFirst = file.state.withLock { $0.activity.needsNewRevision }
+      if isFirst, !sink.contentWillChange(file.id), !evenUnrecorded { return nil }
       var mutation = ContentMutation(extent, epoch: 0)
       announceInOrder(file) { state in
         if state.activity.needsNewRevision { state.fate.revisionBegan() }

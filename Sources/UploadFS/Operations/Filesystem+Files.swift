@@ -284,7 +284,13 @@ extension Filesystem {
     }
     willChange(through: handle)
     let start = UInt64(offset)
-    let mutation = beginMutation(of: file, .bytes(start..<(start + count)), through: handle.descriptor)
+    let mutation: ContentMutation
+    do throws(SystemError) {
+      mutation = try beginMutation(of: file, .bytes(start..<(start + count)), through: handle.descriptor)
+    } catch {
+      writeFailed(file, at: offset, count: bytes.count, error)
+      throw error
+    }
     var written: Int?
     defer {
       endMutation(mutation, of: file, through: handle.descriptor, writtenBytes: written.map { UInt64($0) })
@@ -413,7 +419,7 @@ extension Filesystem {
     guard offset >= 0, length > 0, offset <= Int64.max - length else { throw .invalid }
     willChange(through: handle)
     let extent = ContentExtent.blocks(UInt64(offset)..<UInt64(offset + length))
-    let mutation = beginMutation(of: handle.file, extent, through: handle.descriptor)
+    let mutation = try beginMutation(of: handle.file, extent, through: handle.descriptor)
     defer { endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: nil) }
     try requirePresent(extent, of: handle.file)
     while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
@@ -453,7 +459,7 @@ extension Filesystem {
   /// Changes a file's size through an open descriptor.
   func truncate(_ file: CapturedFile, to size: Int64, through descriptor: FileDescriptor) throws(SystemError) {
     try requireSize(offset: size, length: 0)
-    let mutation = beginMutation(of: file, .size(UInt64(size)), through: descriptor)
+    let mutation = try beginMutation(of: file, .size(UInt64(size)), through: descriptor)
     var isDone = false
     defer { endMutation(mutation, of: file, through: descriptor, writtenBytes: isDone ? 0 : nil) }
     try requirePresent(mutation.extent, of: file)
