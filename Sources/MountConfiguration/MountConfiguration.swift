@@ -19,6 +19,16 @@ public struct MountConfiguration: Hashable, Sendable {
     case trace, debug, info, notice, warning, error, critical
   }
 
+  /// How captures are read for their upload (spec C1).
+  public enum Reading: String, CaseIterable, Sendable {
+    /// What costs least as measured: at present plain reads, on every filesystem (docs/architecture.md).
+    case automatic = "auto"
+    /// Mappings, in windows.
+    case mapped
+    /// pread(2).
+    case plain
+  }
+
   /// Where captures go, as it was given, without its query, which may hold a secret.
   public let address: String
   /// Where captures go; of S3, the server.
@@ -75,6 +85,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let threadCount: Int
   /// Which files the kernel may read and write past the daemon.
   public let passthrough: Passthrough
+  /// How captures are read for their upload.
+  public let reading: Reading
   /// Other users may use the mount.
   public let allowOther: Bool
   /// Plain http is accepted beyond loopback.
@@ -135,6 +147,7 @@ public struct MountConfiguration: Hashable, Sendable {
     httpVersion = try read.choice(.http) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
     passthrough = try read.choice(.passthrough) ?? .off
+    reading = try read.choice(.reading) ?? .automatic
     allowOther = try read.boolean(.allowOther) ?? false
     drainTimeout = try read.duration(.drainTimeout)
     keepDelivered = try read.duration(.keep)

@@ -45,6 +45,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case http
   case threads
   case passthrough
+  case reading
   case allowOther = "allow-other"
   case allowPlainHTTP = "allow-plain-http"
   case drainTimeout = "drain-timeout"
@@ -107,7 +108,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
       .maxFileSize,
-      .threads, .passthrough, .allowOther, .drainTimeout, .logLevel:
+      .threads, .passthrough, .reading, .allowOther, .drainTimeout, .logLevel:
       .mount
     }
   }

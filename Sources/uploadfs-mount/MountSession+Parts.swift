@@ -172,6 +172,11 @@ extension MountSession {
   ) -> EngineConfiguration {
     var settings = EngineConfiguration()
     settings.namesPath = namesPath
+    settings.reading =
+      switch configuration.reading {
+      case .automatic, .plain: .plain
+      case .mapped: .mapped
+      }
     // A form has nothing to ask for that is not a file.
     settings.triesCredentials = configuration.form == nil
     var system = utsname()

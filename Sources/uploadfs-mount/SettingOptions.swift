@@ -163,7 +163,9 @@ struct SettingOptions: ParsableArguments {
       "Settings for some files, such as '*.mov upload=on-close'; can be given more than once.", valueName: "rule"))
   var rule: [String] = []
 
-  @Option(help: ArgumentHelp("Bytes of a chunk, 256KiB to 32MiB (default 4MiB).", valueName: "size"))
+  @Option(
+    help: ArgumentHelp(
+      "Bytes of a chunk, 256KiB to 32MiB (default 1MiB to 4MiB, by the link's speed).", valueName: "size"))
   var chunkSize: String?
 
   @Option(help: ArgumentHelp("Chunk requests in flight, 1 to 12 (default 12).", valueName: "n"))
@@ -189,6 +191,11 @@ struct SettingOptions: ParsableArguments {
     help: ArgumentHelp(
       "Let the kernel read and write captures past the daemon: off, read or on (default off).", valueName: "mode"))
   var passthrough: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "How captures are read for their upload: auto, mapped or plain (default auto).", valueName: "mode"))
+  var reading: String?
 
   @Flag(inversion: .prefixedNo, help: "Let other users use the mount.")
   var allowOther: Bool?
@@ -229,7 +236,7 @@ struct SettingOptions: ParsableArguments {
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),
       .chunkSize: chunkSize, .parallel: parallel,
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
-      .passthrough: passthrough,
+      .passthrough: passthrough, .reading: reading,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .logLevel: logLevel,
     ]

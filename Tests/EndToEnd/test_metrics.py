@@ -49,6 +49,18 @@ def test_metrics_follow_the_uploads(mount):
         "version": summary["process"]["version"], "destination": summary["destination"]}
 
 
+@pytest.mark.parametrize("reading", ["mapped", "plain"])
+def test_captures_are_read_as_it_was_asked_for(new_mount, receiver, reading):
+    """Regression (PR22): nothing outside the tests could reach the mappings of spec C1, and their counters were always 0."""
+    mount = new_mount(receiver, "--reading", reading)
+    write_random(mount.root / "large.mov", 9 << 20)
+    mount.wait_all()
+    assert (receiver.files / "large.mov").read_bytes() == (mount.root / "large.mov").read_bytes()
+    read_by = {by: value(read(mount), "uploadfs_capture_read_bytes_total", by=by) for by in ("mapping", "read")}
+    assert (read_by["mapping"] > 0) == (reading == "mapped") and sum(read_by.values()) >= 9 << 20
+    assert (value(read(mount), "uploadfs_windows_mapped_total") > 0) == (reading == "mapped")
+
+
 def test_an_outage_shows_in_the_metrics(mount, receiver):
     receiver.kill()
     (mount.root / "a").write_bytes(b"z" * 4000)

@@ -77,7 +77,8 @@ private func refusal(
       .destination: "archive to=https://c.example.org token-file=/u; cold to=s3+https://s3.example.org/cold parallel=2",
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
       .threads: "3",
-      .passthrough: "read", .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s", .logLevel: "debug",
+      .passthrough: "read", .reading: "mapped", .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s",
+      .logLevel: "debug",
     ]
     #expect(
       Set(values.keys).union(Self.s3Values.keys).union(Self.formValues.keys).union(Self.tusValues.keys)
@@ -97,7 +98,7 @@ private func refusal(
     #expect(read.fileBytesMax == 2 << 30)
     #expect(read.drainTimeout == .seconds(90))
     #expect(read.keepDelivered == .seconds(172_800))
-    #expect(read.logLevel == .debug && read.passthrough == .read)
+    #expect(read.logLevel == .debug && read.passthrough == .read && read.reading == .mapped)
     #expect(read.further.map(\.name.text) == ["archive", "cold"])
     #expect(read.rules.settings(for: RelativePath("a.mov")).destinations.map(\.text) == ["main", "archive"])
   }
@@ -300,7 +301,7 @@ private func refusal(
       (.parallel, "0"), (.parallel, "13"), (.parallel, "many"), (.reserve, "-1"), (.reserve, "99999999999GB"),
       (.maxFileSize, "0"), (.http, "3"), (.threads, "0"), (.allowOther, "perhaps"), (.drainTimeout, "soon"),
       (.keep, "-1"),
-      (.logLevel, "loud"), (.passthrough, "yes"), (.upload, "later"), (.interrupted, "keep"),
+      (.logLevel, "loud"), (.passthrough, "yes"), (.reading, "fast"), (.upload, "later"), (.interrupted, "keep"),
       (.ignore, "a["), (.temporary, "a["), (.nameTemplate, "{nmae}"), (.nameTemplate, "all"),
       (.rule, "*.mov"), (.rule, "*.mov upload=perhaps"),
       (.rule, "*.mov to=archive"), (.rule, "*.mov to="), (.destination, "archive"), (.destination, "A to=https://c.de"),
