@@ -78,6 +78,16 @@ extension Scenario {
     $0.rewrites = 0.9
   }
 
+  /// The client's clock is set by more than a session and a receipt live, while files and sessions last.
+  static let weeks = Scenario("weeks") {
+    $0.crash(perMinute: 2)
+    $0.clockJumps = 6
+    $0.clockJump = [.zero, .seconds(21 * 86_400), .seconds(-21 * 86_400), .seconds(70 * 86_400)]
+    $0.longSleeps = 1
+    $0.evictions = 4
+    $0.fileBytesMax = 1_500
+  }
+
   static let slow = Scenario("slow") {
     $0.spoilNetwork(0.05)
     $0.bytesPerSecond = 20...2_000
@@ -221,7 +231,7 @@ extension Scenario {
     [
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
-      quota, shortage, everything, blackHole, words, liar,
+      quota, shortage, everything, blackHole, words, liar, weeks,
     ] + servers
 
   /// The one with this name.
