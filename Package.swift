@@ -259,19 +259,7 @@ if Context.environment["UPLOADFS_PART"] == "filesystem" {
 // The fuzzers' build (scripts/fuzz): the targets that parse what others wrote, each with the address sanitizer and with
 // counters for libFuzzer, and one program for each group of parsers. Packages are built without either.
 if Context.environment["UPLOADFS_FUZZED"] != nil {
-  let fuzzed = [
-    "CCurl", "CFuse", "CISAL", "CLZ4", "CLinux", "COpenSSL", "CSHA256", "ChunkProtocol", "CurlTransport",
-    "Destinations",
-    "FileModel", "Integrity", "Lookup", "ReceiverCore", "UploadEngine", "UploadFS",
-  ]
-  let packages = ["GRDB", "swift-collections", "swift-http-structured-headers", "swift-log"]
-  package.targets.removeAll { !fuzzed.contains($0.name) && $0.type != .system }
-  package.products.removeAll()
-  package.dependencies.removeAll { dependency in
-    guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
-    return !packages.contains { location.contains($0) }
-  }
-  package.targets += [
+  let programs: [Target] = [
     .target(name: "CFuzzing", path: "Tests/Fuzzing/CFuzzing"),
     .target(name: "Fuzzing", dependencies: ["CFuzzing"], path: "Tests/Fuzzing/Fuzzing", swiftSettings: strict),
     .executableTarget(
@@ -290,6 +278,29 @@ if Context.environment["UPLOADFS_FUZZED"] != nil {
         .product(name: "GRDB", package: "GRDB.swift"),
       ], path: "Tests/Fuzzing/Disk", swiftSettings: strict),
   ]
+  // What the programs need, and nothing else: followed through the targets, so that a new one is not forgotten here.
+  var needed: Set<String> = []
+  var packages: Set<String> = []
+  var visited = programs
+  while let target = visited.popLast() {
+    guard needed.insert(target.name).inserted else { continue }
+    for dependency in target.dependencies {
+      switch dependency {
+      case .targetItem(let name, _), .byNameItem(let name, _):
+        visited += package.targets.filter { $0.name == name }
+      case .productItem(_, let package, _, _):
+        if let package { packages.insert(package) }
+      @unknown default: break
+      }
+    }
+  }
+  package.targets.removeAll { !needed.contains($0.name) }
+  package.products.removeAll()
+  package.dependencies.removeAll { dependency in
+    guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
+    return !packages.contains { location.contains($0) }
+  }
+  package.targets += programs
   for target in package.targets where target.type == .regular || target.type == .executable {
     target.cSettings = [.unsafeFlags(["-fsanitize=address,fuzzer-no-link", "-gline-tables-only", "-O2"])]
     // A debug build whose parsers are optimised: packages, and what is large and parses little, would take minutes.
