@@ -88,6 +88,10 @@ final class CurlTransfer {
         == true
     else { return nil }
     let limits = request.limits
+    if handle.count(CURLINFO_SIZE_UPLOAD_T) >= request.body.byteCount, !head.isComplete {
+      return TransportError(
+        .stalled, "\(target.host) was sent everything and has not answered for \(limits.answer)")
+    }
     return TransportError(
       .stalled,
       "the transfer to \(target.host) has stalled (less than \(limits.stallBytesPerSecond) bytes a second for \(limits.stall))"
@@ -102,6 +106,11 @@ final class CurlTransfer {
         TransportError(.connectionLost, "\(target.host) closed the connection before it answered"))
     }
     if let streamFailure, !head.isComplete { return .failure(TransportError(.bodyUnavailable, streamFailure)) }
+    // What libcurl calls a lack of memory is its bound on a line (100 KiB); CURLE_TOO_LARGE (100) is that of 8.6 and later.
+    if code == CURLE_OUT_OF_MEMORY || code.rawValue == 100, !head.isComplete {
+      return .failure(
+        TransportError(.protocolViolation, "\(target.host) sent a line of header fields that is longer than 100 KiB"))
+    }
     guard code == CURLE_OK || isAnswered(despite: code) else {
       let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
       if proxyStatus >= 300 { return .failure(CurlFailure.ofProxy(status: proxyStatus, host: target.host)) }
@@ -226,7 +235,7 @@ extension CurlTransfer {
     try handle.set(CURLOPT_TCP_KEEPIDLE, seconds: UploadConstants.keepAliveInterval)
     try handle.set(CURLOPT_TCP_KEEPINTVL, seconds: UploadConstants.keepAliveInterval)
     // A body that the kernel holds is sent for libcurl, whether the network is there or not: only the kernel can tell.
-    try handle.setAcknowledgementTimeout(UploadConstants.stallDetection)
+    try handle.setAcknowledgementTimeout(max(UploadConstants.stallDetection, request.limits.stall))
     try handle.set(CURLOPT_UPLOAD_BUFFERSIZE, TransferSettings.uploadBufferBytes)
 
     try handle.set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds: request.limits.connect)

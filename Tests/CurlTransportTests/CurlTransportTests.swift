@@ -381,6 +381,25 @@ struct CurlTransportTests {
     }
   }
 
+  @Test("Regression (DS28): a header field of a megabyte was a lack of memory")
+  func headerTooLong() async throws {
+    try await withServer { server, transport in
+      let result = await transport.send(HTTPRequest(.get, try server.url("/long-header?1000000")))
+      #expect(result.failureKind == .protocolViolation && result.failureMessage.contains("header"), "\(result)")
+    }
+  }
+
+  @Test("Regression (DS28): a server that is silent after the whole body was called slow")
+  func silentAfterTheBody() async throws {
+    try await withServer { server, transport in
+      var limits = HTTPRequestLimits(total: .seconds(60), stall: .milliseconds(300))
+      limits.answer = .milliseconds(300)
+      let request = HTTPRequest(.put, try server.url("/hold"), body: .pinned(TestBody(count: 1000)), limits: limits)
+      let result = await transport.send(request)
+      #expect(result.failureKind == .stalled && result.failureMessage.contains("has not answered"), "\(result)")
+    }
+  }
+
   @Test("What is not HTTP is a violation")
   func nonsense() async throws {
     try await withServer { server, transport in

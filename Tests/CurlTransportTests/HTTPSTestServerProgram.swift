@@ -133,6 +133,8 @@ let httpsTestServerProgram = #"""
                   self.stream.sendall(piece)
           elif path == "/many-headers":
               self.send(200, b"", [f"X-Field-{number}: {'x' * 1000}" for number in range(int(query))])
+          elif path == "/long-header":
+              self.send(200, b"", ["X-Field: " + "x" * int(query)])
           elif path == "/nonsense":
               self.stream.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" * 10)
               return False

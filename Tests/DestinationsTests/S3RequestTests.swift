@@ -146,6 +146,10 @@ import UploadEngine
       "s3+https://s3.example.org/captures?x=y", "s3+https://s3.example.org/captures/%ff",
       "https://s3.example.org/captures",
       "s3+ftp://s3.example.org/captures", "s3+https://", "s3+", "+", "s3+https://s3.example.org/captures/../x",
+      // Regression (DS28): these became other keys, silently.
+      "s3+https://s3.example.org/captures/a//b", "s3+https://s3.example.org/captures//a",
+      "s3+https://s3.example.org/captures/a%2Fb",
+      "s3+https://s3.example.org/captures/a%2fb",
     ])
   func addressesThatNameNoBucket_areRefused(address: String) {
     #expect(throws: DestinationError.self) { try S3Address(address, allowPlainHTTP: false) }

@@ -197,6 +197,17 @@ enum TusFixture {
     #expect(address.url(of: "/files/a").url == "https://up.example.org:8443/files/a")
   }
 
+  /// Regression (DS28): a Location that is no address was called one of another host, with a token that there was not.
+  @Test func aLocationThatIsNoAddress_isCalledSo() throws {
+    for location in ["/a b", "", "http://other.example.org/a"] {
+      let (_, outcome) = TusFixture.run(
+        .openSession(Fixture.opening()), try TusFixture.destination(),
+        [TusFixture.discovery("creation"), TusFixture.created(location)])
+      #expect(
+        outcome.failure?.message.contains("Location") == true && outcome.failure?.message.contains("token") == false)
+    }
+  }
+
   @Test(.promises("DE40")) func anotherHost_doesNotGetOurToken() throws {
     let destination = try TusFixture.destination()
     let (requests, outcome) = TusFixture.run(
@@ -311,6 +322,37 @@ enum TusFixture {
       TusFixture.chunk(0, of: one), destination, [TusFixture.at(9, status: 200)])
     #expect(requests.map(\.method) == [.head])
     #expect(outcome == .chunkStoredAs(token: "9"))
+  }
+
+  /// Regression (E8): a server that answered with 202 and nothing else was sent the same bytes 128 times within a second.
+  @Test func aServerThatTakesNothing_isNotSentTheBytesAgainInOneStep() throws {
+    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let (requests, outcome) = TusFixture.run(
+      step, try TusFixture.destination(),
+      [plain, TusFixture.created(), Fixture.answer(202), TusFixture.at(0, status: 200)])
+    #expect(requests.count { $0.method == .patch } == 1)
+    guard case .refused(let failure) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(failure.kind == .unexpectedAnswer && failure.message.contains("takes no bytes"), "\(failure)")
+  }
+
+  @Test func aServerThatTakesLittle_isNotSentTheRestForEver() throws {
+    let content = [UInt8](repeating: 7, count: 1000)
+    let step = UploadStep.sendWholeFile(Fixture.wholeFile(content))
+    let destination = try TusFixture.destination()
+    var responses = [plain, TusFixture.created()]
+    for taken in 1...200 {
+      responses.append(TusFixture.at(taken))
+      guard destination.followUp(of: step, after: responses) != nil else { break }
+    }
+    #expect(responses.count <= 2 + 6)
+    guard case .refused(let failure) = destination.outcome(of: step, responses: responses) else {
+      Issue.record("it goes on")
+      return
+    }
+    #expect(failure.kind == .unexpectedAnswer && failure.message.contains("little"), "\(failure)")
   }
 
   /// Regression (DS24): the whole piece went out again at the old offset, and only its refusal made it ask.

@@ -41,6 +41,14 @@ public struct S3Address: Hashable, Sendable {
         "The address \(address) has no valid bucket: 3 to 63 small letters, digits, dots and hyphens, with a letter or "
           + "digit at both ends.")
     }
+    // Each would silently become another key than the one that was written.
+    let path = address.firstRange(of: "://").map { address[$0.upperBound...] } ?? ""
+    guard !path.contains("//"), !path.lowercased().contains("%2f") else {
+      throw DestinationError(
+        .invalidURL,
+        "The prefix of the address \(address) has an empty part (//) or a slash that is encoded (%2F); write single slashes."
+      )
+    }
     guard let prefix = PercentEncoding.decode(parts.dropFirst().joined(separator: "/")) else {
       throw DestinationError(.invalidURL, "The prefix of the address \(address) is not percent-encoded UTF-8.")
     }

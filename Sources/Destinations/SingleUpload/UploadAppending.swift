@@ -45,6 +45,8 @@ struct UploadAppending {
 
   /// A server that refuses what follows from its own answers is not asked for ever.
   private static let questionsMax = 4
+  /// Nor is one that takes little of what it is sent sent the rest for ever: so many times the body at most.
+  private static let sentAgainMax = 4
 
   private var end: UInt64 { base + UInt64(body.count) }
 
@@ -53,6 +55,9 @@ struct UploadAppending {
     var offset = first ?? base
     var isAsking = asksFirst
     var questions = 0
+    var sentAgain: UInt64 = 0
+    // Where bytes were sent of which the answer says nothing.
+    var sentFrom: UInt64?
     for response in responses {
       let reached: UInt64
       switch reply(response) {
@@ -64,6 +69,7 @@ struct UploadAppending {
         continue
       case .unsaid:
         isAsking = true
+        sentFrom = offset
         continue
       case .tookAll where isAsking: return unexpected("does not say how far an upload goes")
       case .gone: return .lost
@@ -74,8 +80,15 @@ struct UploadAppending {
       // Only this is known of what is there: it was sent from the same bytes. A server that was asked may be behind.
       let isKnown = reached <= base || isOurs || memory.hasOnly(upload, at: base, sha256: body.sha256)
       guard (base...end).contains(reached), !isAsking || isKnown else { return .lost }
-      if !isAsking, reached <= offset { return unexpected("takes no bytes of an upload") }
+      if let begin = isAsking ? sentFrom : offset {
+        guard reached > begin else { return unexpected("takes no bytes of an upload") }
+        sentAgain += UInt64(piece(at: begin).count) - min(UInt64(piece(at: begin).count), reached - begin)
+        guard sentAgain <= UInt64(body.count) * UInt64(Self.sentAgainMax) else {
+          return unexpected("takes little of what it is sent of an upload")
+        }
+      }
       isAsking = false
+      sentFrom = nil
       offset = reached
     }
     guard (base...end).contains(offset) else { return .lost }

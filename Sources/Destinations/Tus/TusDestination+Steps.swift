@@ -333,11 +333,18 @@ extension TusDestination {
     guard let location = response.header("location") else {
       return .failure(failure("does not say where an upload is"))
     }
-    guard let upload = address.resolve(location), !options.staysAtOrigin || address.url(of: upload).isOurs else {
+    guard let upload = address.resolve(location) else {
       return .failure(
         StepFailure(
           .badRequest,
-          "The tus server at \(address.text) names an upload by an address that cannot be used: one of another host must be https, and there must be no --token-command."
+          "The tus server at \(address.text) names an upload by a Location that is no address, or that of another host without https."
+        ))
+    }
+    guard !options.staysAtOrigin || address.url(of: upload).isOurs else {
+      return .failure(
+        StepFailure(
+          .badRequest,
+          "The tus server at \(address.text) names an upload at another host, and a credential that is renewed is sent to this one only."
         ))
     }
     return .success(upload)

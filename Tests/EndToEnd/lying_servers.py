@@ -1,0 +1,213 @@
+"""Servers of tus, the draft, S3 and forms in one process of the tests, which lie about some files as they are told."""
+
+import base64
+import hashlib
+import http.server
+import json
+import re
+import threading
+import urllib.parse
+
+
+class LyingServer(http.server.ThreadingHTTPServer):
+    """Speaks one protocol on plain HTTP. `lie` is asked before each request about a file whose name holds “victim”: it gives an
+    answer (status, fields, body), or nothing where the truth is to be told. Bodies that arrive are counted for each file."""
+
+    daemon_threads = True
+    PATHS = {"tus": "/files/", "draft": "/files/", "s3": "/bucket", "form": "/upload"}
+
+    def __init__(self, protocol, lie):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.protocol = protocol
+        self.lie = lie
+        self.lock = threading.Lock()
+        self.published = {}
+        self.received = {}
+        self.uploads = {}
+        self.lies = 0
+        self.count = 0
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def options(self):
+        kind = "tus" if self.protocol == "draft" else self.protocol
+        more = ("--tus-protocol", "ietf") if self.protocol == "draft" else ()
+        return f"{kind}+http://127.0.0.1:{self.server_address[1]}{self.PATHS[self.protocol]}", more
+
+    def fresh(self):
+        self.count += 1
+        return str(self.count)
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+
+    def log_message(self, *words):
+        pass
+
+    def do(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        with self.server.lock:
+            answer = self.respond(body)
+        self.send(*answer)
+
+    do_HEAD = do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do
+
+    def send(self, status, fields=(), content=b""):
+        fields = dict(fields)
+        self.send_response_only(status)
+        if status != 204 and "Content-Length" not in fields:
+            fields["Content-Length"] = len(content)
+        for name, value in fields.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def respond(self, body):
+        name = getattr(self, f"{self.server.protocol}_name")(body)
+        if name:
+            self.server.received[name] = self.server.received.get(name, 0) + len(body)
+        if name and "victim" in name and self.server.lie:
+            answer = self.server.lie(self, body)
+            if answer:
+                self.server.lies += 1
+                return answer
+        return getattr(self, self.server.protocol)(body, name)
+
+    @property
+    def place(self):
+        return urllib.parse.urlsplit(self.path).path
+
+    @property
+    def query(self):
+        return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query, keep_blank_values=True))
+
+    # tus 1.0.0 with what every server has: one upload for each file, created first.
+
+    def tus_name(self, body):
+        found = re.search(r"relativePath ([A-Za-z0-9+/=]+)", self.headers.get("Upload-Metadata") or "")
+        if found:
+            return base64.b64decode(found[1]).decode()
+        return self.server.uploads.get(self.place, {}).get("name")
+
+    def tus(self, body, name):
+        sign = {"Tus-Resumable": "1.0.0"}
+        uploads = self.server.uploads
+        if self.command == "OPTIONS":
+            return 204, sign | {"Tus-Version": "1.0.0", "Tus-Extension": "creation,termination"}
+        if self.command == "POST":
+            place = f"/files/{self.server.fresh()}"
+            uploads[place] = {"name": name, "bytes": b"", "length": int(self.headers["Upload-Length"])}
+            self.tus_end(place)
+            return 201, sign | {"Location": place}
+        upload = uploads.get(self.place)
+        if not upload:
+            return 404, sign
+        if self.command == "PATCH":
+            if int(self.headers["Upload-Offset"]) != len(upload["bytes"]):
+                return 409, sign
+            upload["bytes"] += body
+            self.tus_end(self.place)
+            return 204, sign | {"Upload-Offset": len(upload["bytes"])}
+        if self.command == "DELETE":
+            del uploads[self.place]
+            return 204, sign
+        return 200, sign | {"Upload-Offset": len(upload["bytes"]), "Upload-Length": upload["length"]}
+
+    def tus_end(self, place):
+        upload = self.server.uploads[place]
+        if len(upload["bytes"]) == upload["length"]:
+            self.server.published[upload["name"]] = upload["bytes"]
+
+    # The IETF's draft, interop version 8.
+
+    def draft_name(self, body):
+        if self.headers.get("Slug"):
+            return urllib.parse.unquote(self.headers["Slug"])
+        return self.server.uploads.get(self.place, {}).get("name")
+
+    def draft(self, body, name):
+        uploads = self.server.uploads
+        if self.command == "OPTIONS":
+            return 204, {"Accept-Patch": "application/partial-upload", "Upload-Draft-Interop-Version": "8"}
+        if self.command == "POST":
+            place = f"/files/{self.server.fresh()}"
+            uploads[place] = {"name": name, "bytes": body, "complete": False}
+            return 201, {"Location": place} | self.draft_state(place)
+        upload = uploads.get(self.place)
+        if not upload:
+            return 404, {}
+        if self.command == "DELETE":
+            del uploads[self.place]
+            return 204, {}
+        if self.command == "PATCH":
+            if upload["complete"] or int(self.headers["Upload-Offset"]) != len(upload["bytes"]):
+                return 409, self.draft_state(self.place, False)
+            upload["bytes"] += body
+        return 204, self.draft_state(self.place)
+
+    def draft_state(self, place, may_end=True):
+        upload = self.server.uploads[place]
+        if may_end and self.headers.get("Upload-Complete") == "?1":
+            upload["complete"] = True
+            self.server.published[upload["name"]] = upload["bytes"]
+        return {"Upload-Offset": len(upload["bytes"]), "Upload-Complete": "?1" if upload["complete"] else "?0"}
+
+    # What of S3 an upload needs.
+
+    def s3_name(self, body):
+        return urllib.parse.unquote(self.place.removeprefix("/bucket").removeprefix("/")) or None
+
+    def s3(self, body, name):
+        uploads, query = self.server.uploads, self.query
+        if name is None:
+            return 200, {}
+        if self.command == "POST" and "uploads" in query:
+            key = self.server.fresh()
+            uploads[key] = {"name": name, "parts": {}, "session": self.headers.get("x-amz-meta-uploadfs-session")}
+            return self.xml(f"<InitiateMultipartUploadResult><UploadId>{key}</UploadId></InitiateMultipartUploadResult>")
+        if self.command == "HEAD":
+            if name not in self.server.published:
+                return 404, {}
+            return 200, {"ETag": '"e"', "Content-Length": len(self.server.published[name])}
+        if "uploadId" not in query:
+            self.server.published[name] = body
+            return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}
+        upload = uploads.get(query["uploadId"])
+        if not upload:
+            return self.xml("<Error><Code>NoSuchUpload</Code></Error>", 404)
+        if self.command == "PUT":
+            tag = f'"{hashlib.md5(body).hexdigest()}"'
+            upload["parts"][int(query["partNumber"])] = (tag, body)
+            return 200, {"ETag": tag}
+        if self.command == "GET":
+            parts = "".join(
+                f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>" for n, (tag, _) in sorted(upload["parts"].items()))
+            return self.xml(f"<ListPartsResult>{parts}<IsTruncated>false</IsTruncated></ListPartsResult>")
+        if self.command == "DELETE":
+            del uploads[query["uploadId"]]
+            return 204, {}
+        del uploads[query["uploadId"]]
+        self.server.published[name] = b"".join(body for _, (_, body) in sorted(upload["parts"].items()))
+        return self.xml("<CompleteMultipartUploadResult><ETag>&quot;e-2&quot;</ETag></CompleteMultipartUploadResult>")
+
+    def xml(self, text, status=200):
+        return status, {"Content-Type": "application/xml"}, text.encode()
+
+    # A form.
+
+    def form_name(self, body):
+        found = re.search(rb'filename="([^"]*)"', body[:4096])
+        return found[1].decode() if found else None
+
+    def form(self, body, name):
+        if name:
+            start = body.index(b"\r\n\r\n") + 4
+            self.server.published[name] = body[start:body.rindex(b"\r\n--")]
+        return 201, {"Content-Type": "application/json"}, json.dumps({"id": self.server.fresh()}).encode()

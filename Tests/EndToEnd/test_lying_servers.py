@@ -1,0 +1,96 @@
+"""Servers that lie in the words of their protocols, over real connections (spec E8): what they cost has a bound and a reason."""
+
+import pytest
+
+from harness import clean_environment, wait_until, write_random
+from lying_servers import LyingServer
+
+SIZE = 700_000
+PAGE = (200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><title>Sign in</title>")
+
+
+def carries(handler, body):
+    return len(body) > 1000
+
+
+def bodies(status, fields=(), content=b""):
+    """Whatever carries bytes of the file is answered so."""
+    return lambda handler, body: (status, dict(fields), content) if carries(handler, body) else None
+
+
+def everything(status, fields=(), content=b""):
+    return lambda handler, body: (status, dict(fields), content)
+
+
+def forgets_what_is_finished(handler, body):
+    """The upload is taken, and is not there when it is asked for (DS1)."""
+    if handler.command != "HEAD":
+        return None
+    return 404, {"Tus-Resumable": "1.0.0"}
+
+
+def offset_falls(handler, body):
+    if handler.command not in ("HEAD", "PATCH"):
+        return None
+    return (200 if handler.command == "HEAD" else 204), {
+        "Tus-Resumable": "1.0.0", "Upload-Offset": 0, "Upload-Complete": "?0", "Upload-Length": handler.server.uploads[handler.place].get("length", 3 << 20)}
+
+
+def no_part_is_known(handler, body):
+    if handler.command == "POST" and "uploadId" in handler.query:
+        return handler.xml("<Error><Code>InvalidPart</Code></Error>", 400)
+    return None
+
+
+CHUNKS = {"s3": ("--chunk-size", "5MiB", "--max-file-size", "1GB"), "draft": ("--chunk-size", "2MiB")}
+SIZES = {offset_falls: {"draft": 3 << 20}, no_part_is_known: {"s3": 6 << 20}}
+COMMON = {
+    "page": bodies(*PAGE), "nonsense": bodies(202, {}, b'{"status":[[['), "500": bodies(500), "503": bodies(503),
+    "503 at once": bodies(503, {"Retry-After": "0"}), "404": bodies(404), "423": bodies(423), "429": bodies(429),
+}
+LIES = [(protocol, name, lie) for protocol in ("tus", "draft", "s3", "form") for name, lie in COMMON.items()]
+LIES += [
+    ("tus", "offset falls", offset_falls), ("draft", "offset falls", offset_falls),
+    ("tus", "410 to everything", everything(410)), ("draft", "410 to everything", everything(410)),
+    ("s3", "no part is known", no_part_is_known),
+]
+
+
+@pytest.fixture
+def new_liar():
+    made = []
+
+    def make(protocol, lie):
+        made.append(LyingServer(protocol, lie))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.mark.parametrize("protocol, name, lie", LIES, ids=[f"{protocol}-{name.replace(' ', '-')}" for protocol, name, _ in LIES])
+def test_a_lie_costs_little_has_a_reason_and_holds_up_no_other(new_liar, new_mount, protocol, name, lie):
+    server = new_liar(protocol, lie)
+    to, options = server.options
+    # What is larger than a chunk takes several requests.
+    size = SIZES.get(lie, {}).get(protocol, SIZE)
+    environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+    mount = new_mount(None, *options, *CHUNKS.get(protocol, ()), to=to, environment=environment)
+    victim, good = mount.root / "victim.mov", mount.root / "good.mov"
+    write_random(victim, size)
+    write_random(good, SIZE, seed=2)
+    wait_until(lambda: mount.status("good.mov")["state"] == "complete", "the other file is delivered")
+    wait_until(lambda: mount.status("victim.mov")["last_error"], "the status has a reason")
+    wait_until(lambda: server.lies >= 3 or mount.status("victim.mov")["state"] == "failed", "it was tried again")
+    status = mount.status("victim.mov")
+    assert status["state"] != "complete" and status["last_error"]["message"]
+    assert "victim.mov" in mount.program.log
+    # Each try costs the file at most, and few fit into this time.
+    assert server.received.get("victim.mov", 0) <= 8 * (size + 10_000)
+    with server.lock:
+        server.lie = None
+    mount.say("retry", "victim.mov")
+    wait_until(lambda: mount.status("victim.mov")["state"] == "complete", "it is delivered once the server tells the truth")
+    assert server.published["victim.mov"] == victim.read_bytes()
+    assert server.published["good.mov"] == good.read_bytes()
