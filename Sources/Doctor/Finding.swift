@@ -16,6 +16,7 @@ public struct Finding: Sendable {
 
   /// What was looked at. The raw values are part of the JSON: they never change.
   public enum Check: String, CaseIterable, Sendable {
+    case settings
     case names
     case connection
     case tls
@@ -75,5 +76,14 @@ public struct Finding: Sendable {
     self.advice = advice
     self.facts = facts
     self.status = status
+  }
+}
+
+extension Finding {
+  /// Settings for experts that are not the usual ones; a server that is found slow or gone may be neither.
+  public static func settings(_ changed: [String]) -> Finding {
+    Finding(
+      .settings, .ok, "set by --expert: \(changed.joined(separator: ", ")).",
+      facts: [Fact(key: "expert", value: .texts(changed))])
   }
 }

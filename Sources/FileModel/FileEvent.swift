@@ -55,6 +55,9 @@ public protocol FileEventSink: Sendable {
   /// told that no space is left.
   var mayFreeSpace: Bool { get }
 
+  /// How large a file may become to be delivered. Takes no time.
+  func sizeLimit(of id: FileID) -> SizeLimit
+
   /// Calls `whenKnown` once, on any thread and perhaps before it returns, when the content of this epoch or a later one has
   /// been delivered, or will not be without somebody's help. Nothing is called after ``endWaiting(_:for:)``.
   func awaitDelivery(
@@ -72,6 +75,9 @@ extension FileEventSink {
   /// Nothing becomes free by itself.
   public var mayFreeSpace: Bool { false }
 
+  /// Any size will do.
+  public func sizeLimit(of id: FileID) -> SizeLimit { .none }
+
   /// A sink that delivers nothing keeps nobody waiting.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
@@ -82,6 +88,25 @@ extension FileEventSink {
 
   /// Nobody waits.
   public func endWaiting(_ wait: DeliveryWait, for id: FileID) {}
+}
+
+/// How large a file may become to be delivered.
+public enum SizeLimit: Hashable, Sendable {
+  /// The file is not delivered.
+  case notDelivered
+  /// There is no limit, or none is known.
+  case none
+  /// A larger one is refused by the destination.
+  case bytes(UInt64)
+
+  /// That of two places: what one of them takes is not refused.
+  public func merged(with other: SizeLimit) -> SizeLimit {
+    switch (self, other) {
+    case (.notDelivered, let limit), (let limit, .notDelivered): limit
+    case (.none, _), (_, .none): .none
+    case (.bytes(let one), .bytes(let two)): .bytes(max(one, two))
+    }
+  }
 }
 
 /// What somebody who waits for a delivery is told.

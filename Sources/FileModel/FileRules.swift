@@ -46,6 +46,14 @@ public struct FileSettings: Hashable, Sendable {
     case remote
   }
 
+  /// What happens when it outgrows what its destinations take while it is written (spec H9).
+  public enum TooLarge: String, CaseIterable, Sendable {
+    /// It is recorded on, and stays in the spool.
+    case record
+    /// Its writer is told so.
+    case refuse
+  }
+
   /// When its bytes are sent.
   public var upload = Upload.whileWriting
   /// What becomes of it when its writer did not finish it.
@@ -56,6 +64,8 @@ public struct FileSettings: Hashable, Sendable {
   public var close = Close.return
   /// When fsync(2) returns.
   public var fsync = Fsync.local
+  /// What happens when its destinations do not take its size.
+  public var tooLarge = TooLarge.record
   /// What it is called where it is published; nil for its path.
   public var name: NameTemplate?
 
@@ -86,6 +96,8 @@ public struct FileRule: Hashable, Sendable {
   public var close: FileSettings.Close?
   /// When fsync(2) of them returns.
   public var fsync: FileSettings.Fsync?
+  /// What happens when their destinations do not take their size.
+  public var tooLarge: FileSettings.TooLarge?
   /// Where they go.
   public var destinations: [DestinationName]?
   /// What they are called where they are published.
@@ -102,6 +114,7 @@ public struct FileRule: Hashable, Sendable {
     settings.whenFull = whenFull ?? settings.whenFull
     settings.close = close ?? settings.close
     settings.fsync = fsync ?? settings.fsync
+    settings.tooLarge = tooLarge ?? settings.tooLarge
     settings.destinations = destinations ?? settings.destinations
     settings.name = name ?? settings.name
   }
@@ -134,6 +147,9 @@ public struct FileRules: Hashable, Sendable {
   public var haveHeldCalls: Bool {
     haveWaits || defaults.close == .synced || rules.contains { $0.close == .synced }
   }
+
+  /// Whether any writer is told that its file has outgrown what its destinations take.
+  public var haveRefusals: Bool { rules.contains { $0.tooLarge == .refuse } }
 
   /// Whether a file of this name concerns who asks, be it that it is not to be uploaded.
   public func isForAsker(_ path: RelativePath) -> Bool {
@@ -188,7 +204,7 @@ extension Glob {
 
 extension FileRule {
   /// The properties' names.
-  private static let properties = ["upload", "interrupted", "when-full", "close", "fsync", "to", "name"]
+  private static let properties = ["upload", "interrupted", "when-full", "close", "fsync", "too-large", "to", "name"]
 
   /// Understands `GLOB key=value …`. A blank in the pattern is written as `\ ` or `?`.
   public init(_ text: String) throws(FileRuleProblem) {
@@ -213,6 +229,7 @@ extension FileRule {
     case "when-full": whenFull = try Self.value(parts[1], of: parts[0])
     case "close": close = try Self.value(parts[1], of: parts[0])
     case "fsync": fsync = try Self.value(parts[1], of: parts[0])
+    case "too-large": tooLarge = try Self.value(parts[1], of: parts[0])
     case "to": destinations = try Self.names(parts[1])
     case "name": name = try NameTemplate(Self.unescaped(parts[1]))
     default:

@@ -1,6 +1,6 @@
 public import Destinations
 public import FileModel
-import UploadEngine
+public import UploadEngine
 
 /// The settings of one mount, understood and checked: a value of this type can be used as it is (spec A4).
 public struct MountConfiguration: Hashable, Sendable {
@@ -91,6 +91,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let allowOther: Bool
   /// Plain http is accepted beyond loopback.
   public let allowPlainHTTP: Bool
+  /// Times and counts for experts.
+  public let timing: UploadTiming
   /// How long stopping may wait for deliveries; nil: until everything is delivered.
   public let drainTimeout: Duration?
   /// How much is logged.
@@ -149,6 +151,7 @@ public struct MountConfiguration: Hashable, Sendable {
     passthrough = try read.choice(.passthrough) ?? .off
     reading = try read.choice(.reading) ?? .automatic
     allowOther = try read.boolean(.allowOther) ?? false
+    timing = try read.timing()
     drainTimeout = try read.duration(.drainTimeout)
     keepDelivered = try read.duration(.keep)
     logLevel = try read.choice(.logLevel) ?? .info

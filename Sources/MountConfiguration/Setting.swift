@@ -49,6 +49,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case allowOther = "allow-other"
   case allowPlainHTTP = "allow-plain-http"
   case drainTimeout = "drain-timeout"
+  case expert
   case logLevel = "log-level"
 
   /// The command line's spelling.
@@ -79,7 +80,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   /// with `;` or a line break between them.
   public var isList: Bool {
     switch self {
-    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata: true
+    case .destination, .ignore, .temporary, .rule, .formExtra, .formOmit, .tusMetadata, .expert: true
     default: false
     }
   }
@@ -104,7 +105,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
       .tusMetadata, .tusUnclear,
       .chunkSize:
       .own
-    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP: .inherited
+    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP, .expert: .inherited
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
       .maxFileSize,

@@ -147,6 +147,14 @@ public struct SettingSources: Sendable {
       throw ConfigurationError(
         "\(path), line \(line): “\(setting.rawValue)” takes one plain value, not a list or a mapping")
     }
+    if setting == .expert, let mapping = value.mapping {
+      return try mapping.map { pair throws(ConfigurationError) in
+        guard let key = pair.key.scalar?.string, let text = pair.value.scalar?.string else {
+          throw ConfigurationError("\(path), line \(line): “\(setting.rawValue)” takes lines of the form “key: value”")
+        }
+        return "\(key)=\(text)"
+      }.joined(separator: "\n")
+    }
     let lines = value.sequence?.map { $0.scalar?.string } ?? [nil]
     guard !lines.contains(nil) else {
       throw ConfigurationError(

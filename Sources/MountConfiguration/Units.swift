@@ -34,6 +34,15 @@ public enum Units {
     return "\(bytes / unit.bytes) \(names[unit.name] ?? unit.name)"
   }
 
+  /// The shortest exact spelling of a duration, as it can be given; whole milliseconds.
+  public static func text(_ duration: Duration) -> String {
+    let (seconds, attoseconds) = duration.components
+    let milliseconds = UInt64(clamping: seconds) * 1000 + UInt64(clamping: attoseconds / 1_000_000_000_000_000)
+    let names = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] as [(String, UInt64)]
+    let unit = names.first { milliseconds > 0 && milliseconds.isMultiple(of: $0.1) } ?? ("ms", 1)
+    return "\(milliseconds / unit.1)\(unit.0)"
+  }
+
   /// `12`, `1.5` or `1_000` followed by a unit in any case; at most six decimals. Exact integer arithmetic, because a
   /// limit that is off by one rounding is a limit nobody set.
   private static func scaled(_ text: String, by units: [(String, UInt64)]) -> UInt64? {

@@ -56,6 +56,9 @@ enum MetricsDocument {
     text.family(
       "uploadfs_chunks_reused_total", .counter, "Chunks that the destination already held.", summary.reusedChunks)
     text.family(
+      "uploadfs_files_outgrown_total", .counter, "Files that outgrew what the destination takes, while being written.",
+      summary.outgrownFiles)
+    text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
     text.family(

@@ -62,14 +62,17 @@ public struct MountFacts: Sendable {
   public var spool: SpoolFacts
   /// What passes the daemon.
   public var passthrough: PassthroughFacts
+  /// Settings for experts that are not the usual ones.
+  public var expertSettings: [String]
   /// The machine's heat and power.
   public var telemetry: TelemetryReading
 
   /// Puts the facts together.
   public init(
     summary: MountSummary, pipeline: PipelineStatistics, process: ProcessFacts, spool: SpoolFacts,
-    passthrough: PassthroughFacts, telemetry: TelemetryReading
+    passthrough: PassthroughFacts, expertSettings: [String] = [], telemetry: TelemetryReading
   ) {
+    self.expertSettings = expertSettings
     self.summary = summary
     self.pipeline = pipeline
     self.process = process

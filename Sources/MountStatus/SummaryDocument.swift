@@ -51,6 +51,7 @@ enum SummaryDocument {
         $0.field("mode", facts.passthrough.mode.rawValue)
         $0.field("handles", facts.passthrough.handles)
       }
+      json.field("expert_settings", strings: facts.expertSettings)
     }
   }
 

@@ -25,6 +25,10 @@ extension Logger {
       error(
         "not delivered; the file is kept in the spool",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .outgrown(_, let path, let failure):
+      warning(
+        "a file that is being written has outgrown what the destination takes; it is recorded on and kept in the spool",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
     case .releasing(_, let path):
       notice(
         "the disk is full: parts of a file that the server holds are given up here",

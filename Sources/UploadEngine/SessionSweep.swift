@@ -33,10 +33,15 @@ final class SessionSweep: Sendable {
   private let transport: any HTTPTransport
   private let catalog: Catalog
   private let logger: Logger
+  private let sessionAge: Duration
   private let phase = Mutex(Phase.resting(untilNanoseconds: 0))
   private let strangersToldOf = Mutex(0)
 
-  init(destination: any Destination, transport: any HTTPTransport, catalog: Catalog, logger: Logger) {
+  init(
+    destination: any Destination, transport: any HTTPTransport, catalog: Catalog, logger: Logger,
+    sessionAge: Duration = UploadConstants.sessionMaxAge
+  ) {
+    self.sessionAge = sessionAge
     self.destination = destination
     self.transport = transport
     self.catalog = catalog
@@ -72,7 +77,7 @@ final class SessionSweep: Sendable {
     do throws(StorageError) {
       let look = Look(
         candidates: try catalog.sessions(
-          begunBefore: LeftoverPlan.latestBegin(atSeconds: seconds), countMax: LeftoverPlan.countMax))
+          begunBefore: LeftoverPlan.latestBegin(atSeconds: seconds, sessionAge), countMax: LeftoverPlan.countMax))
       if !ask(look, after: nil, source) { finish(look, source, seconds) }
     } catch {
       logger.warning("cannot look for sessions that are left over", metadata: ["error": "\(error)"])
@@ -92,7 +97,7 @@ final class SessionSweep: Sendable {
   private func finish(_ look: Look, _ source: Source, _ seconds: Int64) {
     let plan = LeftoverPlan(
       candidates: look.candidates, inUse: source.sessionsInUse(), pages: look.pages, atSeconds: seconds,
-      listedID: { destination.listedID(ofSession: $0) })
+      sessionAge: sessionAge, listedID: { destination.listedID(ofSession: $0) })
     if !plan.ended.isEmpty {
       logger.notice("ending uploads that nobody goes on with", metadata: ["uploads": "\(plan.ended.count)"])
       source.endSessions(plan.ended)

@@ -48,6 +48,7 @@ extension UploadEngine {
     change { state, now in
       state.schedule.inherit(inheritance)
       if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
+      state.schedule.askForLimits(at: now)
       for event in state.early.take()?.events ?? [] {
         switch event {
         case .reported(let event): state.schedule.handle(event, at: now)

@@ -101,6 +101,15 @@ extension UploadEngine {
   /// A look at each part of the largest upload (``ChunkRows/growing``), and some.
   private static let followUpsMax = 256
 
+  /// Asks the destination what it takes, where it can be asked. Without an answer nothing is known, and nothing else follows.
+  func askForLimits(_ id: HTTPRequestID) {
+    guard let request = destination.limitsRequest(at: .first) else { return }
+    transport.start(request, id: id) { [self] result in
+      guard case .success(let response) = result, let limits = destination.limits(in: response) else { return }
+      apply { $0.learn(limits, destination.offers(in: response), at: $1) }
+    }
+  }
+
   func lookAtProgress() {
     let sent = sentCounters.withLock { $0.mapValues(\.value) }
     apply { $0.progressed(sent, at: $1) }

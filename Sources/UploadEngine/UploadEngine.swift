@@ -92,7 +92,9 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
     self.resumeStore = resumeStore
     knownIdentities = try catalog.identities()
     if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
-    sweep = SessionSweep(destination: destination, transport: transport, catalog: catalog, logger: logger)
+    sweep = SessionSweep(
+      destination: destination, transport: transport, catalog: catalog, logger: logger,
+      sessionAge: configuration.limits.timing.sessionAge)
     journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
@@ -263,6 +265,11 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   /// Whether a delivery is under way whose end may let something be removed.
   public var mayFreeSpace: Bool { state.withLock { $0.early != nil || $0.schedule.mayFreeSpace } }
 
+  /// How large a file may become to be delivered here.
+  public func sizeLimit(of id: FileID) -> SizeLimit {
+    state.withLock { $0.early == nil ? $0.schedule.sizeLimit(of: id) : .none }
+  }
+
   /// Calls back when the epoch or a later one is delivered, or will not be by itself.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
@@ -386,6 +393,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
       statusTree.changed(id: id)
       tellWaiters(of: id)
     case .hide(let id): statusTree.removeIfUnknown(id: id)
+    case .askForLimits(let request): askForLimits(request)
     case .report(let report): logger.log(report)
     }
   }

@@ -84,7 +84,8 @@ public final class Filesystem: Sendable, FileContents {
     self.configuration = configuration
     self.sink = sink
     self.virtualTree = virtualTree
-    looksUpRules = configuration.rules.haveHeldCalls || configuration.rules.haveReleases
+    looksUpRules =
+      configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
     root = spool.captures
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0

@@ -292,7 +292,7 @@ final class SimulatedClient {
       if let report { world.trace("grown \(report.brief)") }
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
-    case .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers: break
+    case .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers, .askForLimits: break
     case .report(let report): note(report)
     }
   }

@@ -50,7 +50,7 @@ extension UploadAction {
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"
     case .lookAtProgress: "look at progress"
-    case .send, .report, .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers: nil
+    case .send, .report, .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers, .askForLimits: nil
     }
   }
 }
@@ -192,6 +192,7 @@ extension UploadReport {
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
     case .credentialsRefused(let failure): "credentials refused, \(failure.code)"
     case .destinationAvailable: "destination available"
+    case .outgrown(let id, let path, _): "outgrown \(id) \(path.displayText)"
     case .interrupted(let id, _, let failure): "interrupted \(id) \(failure.code)"
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"

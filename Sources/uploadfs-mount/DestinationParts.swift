@@ -40,7 +40,7 @@ struct DestinationParts: Sendable {
     let place = try state.place(of: name)
     return try UploadEngine(
       configuration: settings, destination: destination,
-      transport: renewedCredential?.transport(over: transport) ?? transport,
+      transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
       catalog: try Catalog(path: place.catalogPath),
       resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
       statusTree: statusTree, logger: logger)

@@ -91,6 +91,8 @@ struct DoctorCommand: ParsableCommand {
     _ configuration: MountConfiguration, _ environment: [String: String], _ report: (Finding) -> Void
   ) {
     let logger = MountSession.logger(.warning)
+    let changed = configuration.timing.changedSettings
+    if !changed.isEmpty { report(.settings(changed)) }
     do throws(ToolFailure) {
       let renewedCredential = try RenewedCredential(configuration, logger: logger)
       let credential =
@@ -110,7 +112,8 @@ struct DoctorCommand: ParsableCommand {
       options.fileBytesMax = configuration.fileBytesMax
       options.environment = environment
       DestinationExamination(
-        destination: destination, transport: renewedCredential?.transport(over: transport) ?? transport,
+        destination: destination,
+        transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
         connection: connection, options: options
       ).run(report)
     } catch {

@@ -57,6 +57,12 @@ extension MountSession {
     }
   }
 
+  /// The same with the mount's own time-outs.
+  static func timed(_ transport: any HTTPTransport, _ configuration: MountConfiguration) -> any HTTPTransport {
+    let timing = configuration.timing.requests
+    return timing == RequestTiming() ? transport : TimedTransport(transport, timing)
+  }
+
   /// What proves to the server who uploads, and stays as it is; nil when it asks for nothing, and for S3.
   static func credential(_ configuration: MountConfiguration) throws(ToolFailure) -> Credential? {
     if let path = configuration.tokenFile { return try SecretFile.token(path) }
@@ -179,11 +185,13 @@ extension MountSession {
       }
     // A form has nothing to ask for that is not a file.
     settings.triesCredentials = configuration.form == nil
+    settings.limits.asksForLimits = true
     var system = utsname()
     uname(&system)
     settings.hostName = withUnsafeBytes(of: &system.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     settings.limits.parallelChunks = configuration.parallel
-    settings.limits.buffers = configuration.parallel + UploadConstants.prefetchDepth
+    settings.limits.buffers = configuration.parallel + configuration.timing.prefetch
+    settings.limits.timing = configuration.timing
     settings.limits.chunkBytes = configuration.chunkBytes
     settings.limits.bufferBytes = configuration.chunkBytes
     settings.limits.rules = configuration.rules
@@ -232,6 +240,7 @@ extension MountSession {
     let spool = configuration.spool
     let reserveBytes = configuration.reserveBytes
     let passthrough = configuration.passthrough
+    let expertSettings = configuration.timing.changedSettings
     return MountFacts.files {
       let summary = source.summary()
       // Files that are known and not gone.
@@ -240,7 +249,7 @@ extension MountSession {
         summary: summary, pipeline: source.pipelineStatistics, process: process,
         spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures),
         passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
-        telemetry: telemetry.reading())
+        expertSettings: expertSettings, telemetry: telemetry.reading())
     }
   }
 }

@@ -210,6 +210,12 @@ struct SettingOptions: ParsableArguments {
       "When stopping, give up waiting for deliveries after this long (default none).", valueName: "duration"))
   var drainTimeout: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Times and counts for experts: KEY=VALUE, as docs/configuration.md lists them. May be given more than once.",
+      valueName: "setting"))
+  var expert: [String] = []
+
   @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical.", valueName: "level"))
   var logLevel: String?
 
@@ -238,7 +244,7 @@ struct SettingOptions: ParsableArguments {
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
       .passthrough: passthrough, .reading: reading,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
-      .drainTimeout: drainTimeout, .logLevel: logLevel,
+      .drainTimeout: drainTimeout, .expert: Self.lines(expert), .logLevel: logLevel,
     ]
     return texts.compactMapValues { $0 }
   }

@@ -1,5 +1,6 @@
 """What cannot be delivered says why, publishes nothing, loses nothing, and is delivered once the cause is gone."""
 
+import errno
 import os
 import subprocess
 
@@ -18,6 +19,15 @@ def refused(mount, name, code, states=("failed", "waiting")):
     assert len(status["last_error"]["message"]) > 20
     wait_until(lambda: code in mount.program.log, lambda: f"{code} is in the log: {mount.program.log}")
     return status
+
+
+def errno_of(call):
+    """The errno with which a call fails; None when it does not."""
+    try:
+        call()
+    except OSError as error:
+        return error.errno
+    return None
 
 
 def test_wrong_token(new_mount, receiver, folder):
@@ -165,6 +175,43 @@ def test_file_larger_than_the_receiver_takes(new_receiver, new_mount):
     os.truncate(mount.root / "large.bin", 5_000_000)
     mount.wait_for("large.bin", "complete")
     assert (receiver.files / "large.bin").stat().st_size == 5_000_000
+
+
+@pytest.mark.promises("S29c", "S29d")
+def test_what_the_receiver_takes_is_known_beforehand(new_receiver, new_mount):
+    """Regression (PR12): that a recording was too large for the receiver was found out when it was complete."""
+    receiver = new_receiver("--max-file-size", 10_000_000)
+    mount = new_mount(receiver, "--rule", "strict/* too-large=refuse")
+    path = mount.root / "take.mov"
+    with open(path, "wb", buffering=0) as file:
+        # The question goes out at the start; its answer may come a moment later. What is as large already may stay so.
+        def is_refused():
+            os.ftruncate(file.fileno(), 0)
+            return errno_of(lambda: os.ftruncate(file.fileno(), 10_000_001)) == errno.EFBIG
+        wait_until(is_refused, lambda: "a size that the receiver does not take is refused")
+        assert errno_of(lambda: os.posix_fallocate(file.fileno(), 0, 10_000_001)) == errno.EFBIG
+        os.ftruncate(file.fileno(), 0)
+        for _ in range(12):
+            file.write(os.urandom(1_000_000))
+        status = mount.readings("take.mov", lambda r: r["last_error"])[-1]
+        assert (status["state"], status["last_error"]["code"]) == ("writing", "too-large")
+    assert mount.wait_for("take.mov", "failed")["last_error"]["code"] == "too-large"
+    assert path.stat().st_size == 12_000_000
+    (mount.root / "strict").mkdir()
+    with open(mount.root / "strict" / "take.mov", "wb", buffering=0) as file:
+        file.write(os.urandom(9_999_999))
+        assert errno_of(lambda: file.write(b"12")) == errno.EFBIG
+    assert "uploadfs_files_outgrown_total 1" in (mount.root / ".uploadfs" / "metrics").read_text()
+    # The receiver takes more: a file that is opened finds it out.
+    receiver.stop()
+    receiver.options = ("--max-file-size", 20_000_000)
+    receiver.start()
+
+    def is_delivered():
+        (mount.root / "small.bin").write_bytes(b"x")
+        return mount.status("take.mov")["state"] == "complete"
+    wait_until(is_delivered, "it is delivered once the receiver takes more")
+    assert sha256(receiver.files / "take.mov") == sha256(path)
 
 
 @pytest.mark.parametrize("size", [50_000, 20_000_000], ids=["whole-file", "chunks"])

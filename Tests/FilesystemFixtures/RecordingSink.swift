@@ -122,6 +122,10 @@ package final class RecordingSink: FileEventSink {
   package var candidatesAskedFor: Int { state.withLock { $0.candidatesAskedFor } }
 
   /// What the sink says about deliveries under way.
+  /// What the destinations of all files take; nil while nothing is known.
+  package let limitBytes = Mutex<UInt64?>(nil)
+  package func sizeLimit(of id: FileID) -> SizeLimit { limitBytes.withLock { $0 }.map { .bytes($0) } ?? .none }
+
   package let isDelivering = Atomic<Bool>(false)
   package var mayFreeSpace: Bool { isDelivering.load(ordering: .relaxed) }
 

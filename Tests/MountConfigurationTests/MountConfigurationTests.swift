@@ -78,7 +78,7 @@ private func refusal(
       .chunkSize: "1MiB", .parallel: "4", .reserve: "1 GB", .keep: "2d", .maxFileSize: "2GiB", .http: "1.1",
       .threads: "3",
       .passthrough: "read", .reading: "mapped", .allowOther: "true", .allowPlainHTTP: "yes", .drainTimeout: "90s",
-      .logLevel: "debug",
+      .logLevel: "debug", .expert: "retry-delay-max=30s; prefetch=5",
     ]
     #expect(
       Set(values.keys).union(Self.s3Values.keys).union(Self.formValues.keys).union(Self.tusValues.keys)
@@ -97,6 +97,7 @@ private func refusal(
     #expect(read.reserveBytes == 1_000_000_000)
     #expect(read.fileBytesMax == 2 << 30)
     #expect(read.drainTimeout == .seconds(90))
+    #expect(read.timing.retryDelayMax == .seconds(30) && read.timing.prefetch == 5)
     #expect(read.keepDelivered == .seconds(172_800))
     #expect(read.logLevel == .debug && read.passthrough == .read && read.reading == .mapped)
     #expect(read.further.map(\.name.text) == ["archive", "cold"])
@@ -405,6 +406,54 @@ private func refusal(
   }
 }
 
+/// Settings for experts (PR22).
+@Suite struct ExpertSettingTests {
+  private func timing(_ text: String) throws -> UploadTiming {
+    var sources = SettingSources()
+    sources.add(flags: [.to: "https://a.example.org", .spool: "/s", .expert: text])
+    return try MountConfiguration(sources).timing
+  }
+
+  @Test func withoutAny_theValuesAreTheSpecifications() throws {
+    #expect(try timing("") == UploadTiming() && UploadTiming().changedSettings == [])
+  }
+
+  @Test func eachOne_hasItsPlace_andIsShown() throws {
+    let texts = [
+      "connect-timeout=1m", "request-timeout=2m", "stall-timeout=30s", "answer-timeout=1h", "retry-delay=1s",
+      "retry-delay-max=1m", "file-pause-max=2h", "chunk-tries=3", "file-tries=4", "file-watchdog=90s",
+      "global-watchdog=10m", "prefetch=6", "session-age=30d",
+    ]
+    #expect(texts.map { String($0.prefix { $0 != "=" }) } == ExpertSetting.allCases.map(\.rawValue))
+    for text in texts { #expect(try timing(text).changedSettings == [text]) }
+    #expect(try timing(texts.joined(separator: ";")).changedSettings == texts)
+  }
+
+  @Test func inAFile_theyAreLinesOfTheirOwn() throws {
+    var sources = SettingSources()
+    let file = "to: https://a.example.org\nspool: /s\nexpert:\n  prefetch: 2\n  stall-timeout: 1500ms\n"
+    #expect(throws: ConfigurationError.self) {
+      try sources.add(file: file, path: "mount.yaml")
+      _ = try MountConfiguration(sources)
+    }
+    sources = SettingSources()
+    try sources.add(file: file.replacing("1500ms", with: "2500ms"), path: "mount.yaml")
+    #expect(try MountConfiguration(sources).timing.changedSettings == ["stall-timeout=2500ms", "prefetch=2"])
+  }
+
+  @Test(arguments: [
+    ("prefetch", "no key=value"), ("prefetch=0", "from 1 to 12"), ("prefetch=x", "from 1 to 12"),
+    ("stall-timeout=1s", "from 2s to 10m"), ("session-age=2y", "from 1h to 365d"), ("stal-timeout=9s", "stall-timeout"),
+    ("retry-delay=30s", "longer than retry-delay-max"), ("file-watchdog=6m", "longer than global-watchdog"),
+  ])
+  func whatIsNotPossible_isSaid(_ text: String, _ word: String) throws {
+    let error = #expect(throws: ConfigurationError.self) { _ = try timing(text) }
+    #expect(
+      error?.message.contains("--expert") == true && error?.message.contains(word) == true,
+      "\(String(describing: error))")
+  }
+}
+
 /// docs/configuration.md is what users configure by: it names everything there is, and nothing else.
 @Suite struct ConfigurationDocumentTests {
   @Test func table_namesEverySettingInAllItsSpellings() throws {
@@ -416,6 +465,14 @@ private func refusal(
     }
     // The configuration file itself is the one row that is no setting.
     #expect(rows.count == Setting.allCases.count + 1)
+  }
+
+  @Test func table_namesEverySettingForExperts_withItsDefault() throws {
+    let rows = try document().split(separator: "\n").map(String.init)
+    for setting in ExpertSetting.allCases {
+      let begin = "| `\(setting.rawValue)` | `\(setting.standardText)` |"
+      #expect(rows.contains { $0.hasPrefix(begin) }, "\(begin)")
+    }
   }
 
   @Test func table_namesEveryExitCode_andNoOther() throws {

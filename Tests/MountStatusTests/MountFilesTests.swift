@@ -30,6 +30,7 @@ import Testing
     facts.summary.lastFailure = .init(code: "unauthorized", message: "m", atMilliseconds: .max)
     facts.summary.nextAttemptMilliseconds = .min
     facts.summary.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
+    facts.expertSettings = ["prefetch=5"]
     facts.pipeline.bytesFromMappings = 1 << 40
     facts.pipeline.blocksMapped = 15
     facts.telemetry.temperatures = [

@@ -204,6 +204,46 @@ struct SpaceTests {
   }
 }
 
+extension SpaceTests {
+  @Test("Regression (PR12): a size that no destination takes was accepted beforehand", .promises("S29c"))
+  func aSizeThatNoDestinationTakes_isRefusedBeforehand() throws {
+    let mounted = try Mounted(source: nil)
+    let handle = try mounted.create("a")
+    mounted.sink.limitBytes.withLock { $0 = 1000 }
+    func truncate(to size: Int64) -> Int32? {
+      var changes = AttributeChanges()
+      changes.size = size
+      return failure { _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: handle) }
+    }
+    #expect(truncate(to: 1001) == EFBIG && truncate(to: 1000) == nil)
+    #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 999, length: 2) } == EFBIG)
+    // Space is no size.
+    let keepsSize = uploadfs_falloc_keep_size
+    #expect(failure { try mounted.filesystem.allocate(handle, mode: keepsSize, offset: 999, length: 2) } == nil)
+    // A recording goes on; from then on it may be cut, and stay as it is.
+    #expect(try mounted.write(handle, at: 1000, [UInt8](repeating: 1, count: 1000)) == 1000)
+    #expect(truncate(to: 1500) == nil && truncate(to: 1500) == nil && truncate(to: 1501) == EFBIG)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+  }
+
+  @Test("By rule a writer is told that its file is too large for the destination", .promises("S29d"))
+  func byRule_aWriterIsToldThatItsFileIsTooLarge() throws {
+    let rule = try FileRule("*.mov too-large=refuse")
+    let mounted = try Mounted(source: nil) { $0.rules.rules = [rule] }
+    mounted.sink.limitBytes.withLock { $0 = 1000 }
+    let handle = try mounted.create("a.mov")
+    #expect(try mounted.write(handle, [UInt8](repeating: 1, count: 1000)) == 1000)
+    #expect(failure { try mounted.write(handle, at: 1000, [1]) } == EFBIG)
+    #expect(try mounted.write(handle, at: 999, [1]) == 1)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeRefused(limitBytes: 1000))
+    let other = try mounted.create("a.wav")
+    #expect(try mounted.write(other, at: 1000, [1]) == 1)
+    mounted.filesystem.release(other)
+  }
+}
+
 extension Mounted {
   /// The identity of the file at a name.
   func candidate(_ name: String) throws -> FileID? {

@@ -33,6 +33,15 @@ public struct DiscoveringDestination: Destination {
     return tus.offers(in: response)
   }
 
+  /// The draft's question, which is also one for servers of tus.
+  public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { draft.limitsRequest(at: endpoint) }
+
+  /// By the protocol that answers.
+  public func limits(in response: HTTPResponse) -> DestinationLimits? {
+    if Self.isDraft(response) == true { return draft.limits(in: response) }
+    return tus.limits(in: response)
+  }
+
   /// Whether an answer to OPTIONS is the draft's; nil for one that says nothing. Limits alone are announced by servers of
   /// earlier versions as well: of one that also speaks tus they prove nothing.
   private static func isDraft(_ response: HTTPResponse) -> Bool? {

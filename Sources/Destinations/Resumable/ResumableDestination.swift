@@ -48,6 +48,14 @@ public struct ResumableDestination: Destination {
     return DestinationOffers(abilities: Self.abilities(options, features.limits))
   }
 
+  /// The same question as that of each prewarming.
+  public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { request(for: .prewarm, at: endpoint) }
+
+  /// What Upload-Limit says.
+  public func limits(in response: HTTPResponse) -> DestinationLimits? {
+    ResumableFeatures(response).map { DestinationLimits(fileBytesMax: $0.limits.sizeBytesMax) }
+  }
+
   private static func abilities(_ options: TusOptions, _ limits: ResumableLimits) -> DestinationAbilities {
     let requestBytesMax = Int(clamping: limits.requestBytesMax ?? .max)
     var abilities = DestinationAbilities(

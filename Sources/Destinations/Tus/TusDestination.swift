@@ -71,6 +71,14 @@ public struct TusDestination: Destination {
     return DestinationOffers(abilities: Self.abilities(options, features, defersLength: defersLength(features)))
   }
 
+  /// The same question as that of each prewarming.
+  public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { optionsRequest() }
+
+  /// What Tus-Max-Size says.
+  public func limits(in response: HTTPResponse) -> DestinationLimits? {
+    TusFeatures(response).map { DestinationLimits(fileBytesMax: $0.fileBytesMax) }
+  }
+
   /// An upload can be begun, and be given bytes, before its length is known.
   func defersLength(_ features: TusFeatures) -> Bool { features.defersLength && !memory.refusesDeferredLength }
 

@@ -24,7 +24,7 @@ struct LeftoverPlan: Hashable {
   ///   - listedID: What a session is called there.
   init(
     candidates: [String], inUse: LookupSet<String>, pages: [SessionPage], atSeconds now: Int64,
-    listedID: (String) -> String = { $0 }
+    sessionAge: Duration = UploadConstants.sessionMaxAge, listedID: (String) -> String = { $0 }
   ) {
     let left = candidates.filter { !inUse.contains($0) }
     let listed = pages.flatMap(\.sessions)
@@ -33,7 +33,7 @@ struct LeftoverPlan: Hashable {
     strangers =
       listed.count {
         !known.contains($0.id)
-          && $0.begunAtSeconds.map { $0 < Self.latestBegin(atSeconds: now) } ?? false
+          && $0.begunAtSeconds.map { $0 < Self.latestBegin(atSeconds: now, sessionAge) } ?? false
       }
     // Servers do not agree on where a page begins: only a list of one page says that something is not there.
     guard pages.count == 1, pages[0].next == nil else {
@@ -46,8 +46,8 @@ struct LeftoverPlan: Hashable {
   }
 
   /// Sessions that began before are left over: nobody goes on with them any more (spec B, sessionMaxAge).
-  static func latestBegin(atSeconds now: Int64) -> Int64 {
-    now - UploadConstants.sessionMaxAge.components.seconds
+  static func latestBegin(atSeconds now: Int64, _ sessionAge: Duration) -> Int64 {
+    now - sessionAge.components.seconds
   }
 }
 

@@ -11,6 +11,9 @@ public struct MemoryBudget: Hashable, Sendable {
   /// Buffers that both need.
   public var buffers: Int { chunksInFlight + chunksReadAhead }
 
+  /// The same, where a mount has set how many are read ahead.
+  func chunksReadAhead(of prefetch: Int) -> Int { self == .full ? prefetch : min(prefetch, chunksInFlight / 2) }
+
   /// Enough memory, or none that could be measured.
   public static let full = MemoryBudget(chunksInFlight: UploadConstants.maxParallelChunkUploads, readsPlainly: false)
 

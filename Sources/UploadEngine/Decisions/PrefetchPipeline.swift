@@ -12,7 +12,7 @@ struct PrefetchPipeline: Hashable, Sendable {
 
   init(limits: UploadLimits, destinationParallelism: Int, tierParallelism: Int = .max, memory: MemoryBudget) {
     parallelism = max(1, min(limits.parallelChunks, destinationParallelism, tierParallelism, memory.chunksInFlight))
-    buffers = max(1, min(limits.buffers, parallelism + min(UploadConstants.prefetchDepth, memory.chunksReadAhead)))
+    buffers = max(1, min(limits.buffers, parallelism + memory.chunksReadAhead(of: limits.timing.prefetch)))
   }
 
   /// Another chunk request may go out.

@@ -19,11 +19,19 @@ struct RetryPolicy: Sendable {
     case ignore
   }
 
-  var baseDelay = UploadConstants.retryBaseDelay
-  var maxDelay = UploadConstants.retryMaxDelay
-  var attemptsMax = UploadConstants.chunkMaxRetries
-  var fileDelayMax = UploadConstants.fileRetryMaxDelay
-  var fileTriesMax = UploadConstants.fileTriesMax
+  let baseDelay: Duration
+  var maxDelay: Duration
+  let attemptsMax: Int
+  let fileDelayMax: Duration
+  let fileTriesMax: Int
+
+  init(_ timing: UploadTiming = UploadTiming()) {
+    baseDelay = timing.retryDelay
+    maxDelay = timing.retryDelayMax
+    attemptsMax = timing.chunkTries
+    fileDelayMax = timing.filePauseMax
+    fileTriesMax = timing.fileTries
+  }
 
   /// The verdict on a failure after `attempts` consecutive ones of the same chunk, this one included.
   func verdict(on failure: StepFailure.Kind, attempts: Int) -> Verdict {

@@ -33,34 +33,39 @@ struct TripleWatchdog: Sendable {
     var patience: Duration
   }
 
+  private let timing: UploadTiming
   private var watched: OrderedDictionary<HTTPRequestID, Watched> = [:]
   private var files: OrderedDictionary<FileID, Progress> = [:]
   private var all: Progress?
   /// When the latest request ended; nil while one is under way.
   private var idleSince: MonotonicTime?
 
+  init(_ timing: UploadTiming = UploadTiming()) {
+    self.timing = timing
+  }
+
   /// There is something to watch.
   var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
 
   /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not known;
   /// twice as long with each attempt, in case the expectation is wrong, up to the time after which its file is stuck.
-  static func patience(bytes: Int, bytesPerSecond: Double?, streams: Int, attempts: Int) -> Duration {
+  func patience(bytes: Int, bytesPerSecond: Double?, streams: Int, attempts: Int) -> Duration {
     var patience = UploadConstants.chunkTimeoutBase
     if let bytesPerSecond, bytesPerSecond > 0 {
       let seconds = 2 * Double(bytes) * Double(max(1, streams)) / bytesPerSecond
       patience = max(UploadConstants.chunkTimeoutMin, .seconds(min(seconds, 3600)))
     }
-    return max(patience, min(patience * (1 << min(max(0, attempts), 6)), UploadConstants.watchdogSession))
+    return max(patience, min(patience * (1 << min(max(0, attempts), 6)), timing.fileWatchdog))
   }
 
   mutating func started(_ request: HTTPRequestID, of file: FileID?, patience: Duration, at now: MonotonicTime) {
     watched[request] = Watched(file: file, patience: patience, movedAt: now)
-    let least = max(UploadConstants.watchdogSession, patience)
+    let least = max(timing.fileWatchdog, patience)
     if let file { files[file] = files[file] ?? Progress(movedAt: now, patience: least) }
     // No body was on its way for so long, as while sessions are asked for in vain: nothing could be acknowledged.
-    if let idleSince, now - idleSince > UploadConstants.watchdogSession { all = nil }
+    if let idleSince, now - idleSince > timing.fileWatchdog { all = nil }
     idleSince = nil
-    all = all ?? Progress(movedAt: now, patience: max(UploadConstants.watchdogGlobal, patience))
+    all = all ?? Progress(movedAt: now, patience: max(timing.globalWatchdog, patience))
   }
 
   /// So many bytes of a request's body were handed to the network.

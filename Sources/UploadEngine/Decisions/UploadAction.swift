@@ -39,6 +39,8 @@ public enum UploadAction: Hashable, Sendable {
   case showStatus(FileID)
   /// The file is no longer shown.
   case hide(FileID)
+  /// Ask what the destination takes; answer with ``UploadSchedule/learn(_:at:)``, if it says so.
+  case askForLimits(HTTPRequestID)
   /// For the log.
   case report(UploadReport)
 }
@@ -157,6 +159,8 @@ public enum UploadReport: Hashable, Sendable {
   case requestsShortened(bytes: Int, FileStatus.Failure)
   /// A file needs somebody's help; it is kept.
   case failed(FileID, RelativePath, FileStatus.Failure)
+  /// A file that is being written has outgrown what the destination takes; it is recorded on, and kept.
+  case outgrown(FileID, RelativePath, FileStatus.Failure)
   /// A file was not finished by its writer; it is kept.
   case interrupted(FileID, RelativePath, FileStatus.Failure)
   /// Such a file was removed from the spool, by rule.

@@ -33,15 +33,6 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// The destination is known not to take a file of this size; asking it would cost all of its bytes.
-  private func tooLarge(_ file: FileUpload, at now: Moment) -> FileStatus.Failure? {
-    guard let limit = abilities.fileBytesMax, file.snapshot.sizeBytes > limit else { return nil }
-    return FileStatus.Failure(
-      code: StepFailure.Kind.tooLarge(limitBytes: limit).code,
-      message: "The file has \(file.snapshot.sizeBytes) bytes, and the destination takes no more than \(limit); "
-        + "nothing was sent. Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
-  }
-
   /// Decides how the present content travels and plans its chunks.
   private mutating func prepareTransfer(_ file: inout FileUpload, at now: Moment) {
     let size = file.snapshot.sizeBytes

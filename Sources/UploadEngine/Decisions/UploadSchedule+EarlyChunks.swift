@@ -19,7 +19,7 @@ extension UploadSchedule {
 
   /// Its chunks may be sent before it is to be published.
   private func maySendEarly(_ file: FileUpload) -> Bool {
-    abilities.sendsWhileWriting && file.snapshot.interruption == nil
+    abilities.sendsWhileWriting && file.snapshot.interruption == nil && !isTooLarge(file)
       && !file.progress.isLeftForTheEnd && (!abilities.bindsNameAtOpening || openingPath(of: file) != nil)
   }
 
@@ -102,6 +102,7 @@ extension UploadSchedule {
     if file.snapshot.sizeBytes != report.sizeBytes {
       files[report.file]?.snapshot.sizeBytes = report.sizeBytes
       actions.append(.showStatus(report.file))
+      noteSize(of: report.file, at: now)
       warmForOpenFiles(at: now)
     }
   }

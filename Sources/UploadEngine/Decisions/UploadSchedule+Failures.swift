@@ -88,7 +88,7 @@ extension UploadSchedule {
     if file.phase == .ready {
       let until = now.monotonic + delay
       file.phase = .waiting(until: until)
-      if delay >= UploadConstants.watchdogSession { watchdog.forget(id) }
+      if delay >= limits.timing.fileWatchdog { watchdog.forget(id) }
       deadlines.insert(.file(id), at: until)
     } else if file.isEarly {
       let until = now.monotonic + max(delay, policy.baseDelay)

@@ -29,6 +29,7 @@ extension UploadSchedule {
     file.snapshot.sizeBytes = snapshot.sizeBytes
     files[snapshot.id] = file
     actions.append(.showStatus(snapshot.id))
+    noteSize(of: snapshot.id, at: now)
     warmForOpenFiles(at: now)
     // It may be large enough by now to be worth a session.
     if abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
@@ -79,6 +80,7 @@ extension UploadSchedule {
     }
     actions.append(.showStatus(snapshot.id))
     guard !isIgnored else { return }
+    noteSize(of: snapshot.id, at: now)
     planSession(snapshot.id, at: now)
     beginKeepingWarm(at: now)
   }
@@ -118,6 +120,7 @@ extension UploadSchedule {
     files[snapshot.id] = file
     // It may have been settled while it was open.
     if file.isOpen, file.phase == .writing { openFiles.append(snapshot.id) }
+    noteSize(of: snapshot.id, at: now)
     planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
   }

@@ -49,6 +49,7 @@ extension UploadSchedule {
 
   /// The first writer warms a connection; as long as there is one, it is kept warm.
   mutating func beginKeepingWarm(at now: Moment) {
+    askForLimits(at: now)
     if !isKeepingWarm {
       isKeepingWarm = true
       warmConnections = 0

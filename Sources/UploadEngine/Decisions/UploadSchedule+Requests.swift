@@ -117,7 +117,7 @@ extension UploadSchedule {
     }
   }
 
-  private mutating func learn(_ offers: DestinationOffers, at now: Moment) {
+  mutating func learn(_ offers: DestinationOffers, at now: Moment) {
     if let abilities = offers.abilities { learn(abilities, at: now) }
     if let encodings = offers.encodings { self.encodings = encodings }
     if let filesPerRequest = offers.filesPerRequest {

@@ -61,6 +61,7 @@ extension UploadSchedule {
     summary.acknowledgedBytes = acknowledgedBytes
     summary.retriedChunks = retriedChunks
     summary.reusedChunks = reusedChunks
+    summary.outgrownFiles = outgrownFiles
     summary.bytesPerSecond = rate.rate(at: now.monotonic)
     summary.requestsInFlight = chunkRequests
     summary.changeSequence = changeSequence

@@ -20,7 +20,7 @@ extension UploadSchedule {
   mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
     sampler.sent(byteCount)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
-    let patience = TripleWatchdog.patience(
+    let patience = watchdog.patience(
       bytes: byteCount, bytesPerSecond: estimate.bytesPerSecond, streams: streamPlan.streams, attempts: attempts)
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
     beginLooking(at: now)
@@ -41,7 +41,7 @@ extension UploadSchedule {
   mutating func watchStream(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, at now: Moment) {
     sampler.sent(0)
     streamPlan.started(inFlight: chunkRequests, at: now.monotonic)
-    let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + UploadConstants.watchdogSession
+    let patience = HTTPRequestLimits.answerTime(forBodyOf: byteCount) + limits.timing.fileWatchdog
     watchdog.started(request, of: id, patience: patience, at: now.monotonic)
     beginLooking(at: now)
   }

@@ -60,6 +60,7 @@ extension UploadSchedule {
     case .removed: return .unknownFile
     }
     files[id]?.progress.setbacks = Setbacks()
+    forgetLimits(for: file, at: now)
     tryDestinationNow(at: now)
     if file.isOpen {
       files[id]?.phase = .writing

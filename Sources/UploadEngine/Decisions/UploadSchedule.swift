@@ -46,6 +46,10 @@ public struct UploadLimits: Hashable, Sendable {
   public var temporaryNames = TemporaryNameRule.standard
   /// Removed and evicted files that stay visible in status.
   public var historyMax = 1000
+  /// Times and counts for experts.
+  public var timing = UploadTiming()
+  /// The destination is asked what it takes.
+  public var asksForLimits = false
   /// After this long a delivered file's local copy is removed; nil keeps it until its space is needed.
   public var keepDelivered: Duration?
 
@@ -144,7 +148,7 @@ public struct UploadSchedule: Sendable {
   let publishedName: @Sendable (FileID, RelativePath) -> String
   /// Whose the sessions are that are opened here.
   let owner: SessionOwner?
-  var policy = RetryPolicy()
+  let policy: RetryPolicy
   var random: any RandomNumberGenerator & Sendable
 
   var files = FileTable()
@@ -199,7 +203,7 @@ public struct UploadSchedule: Sendable {
   var estimate: SpeedEstimate
   var sampler = SpeedSampler()
   var streamPlan: StreamPlan
-  var watchdog = TripleWatchdog()
+  var watchdog: TripleWatchdog
   var isRamping = false
   /// Files of which a chunk was chosen and could not be sent: each is reported once.
   var notSent: LookupSet<FileID> = []
@@ -252,6 +256,12 @@ public struct UploadSchedule: Sendable {
   var acknowledgedBytes: UInt64 = 0
   var retriedChunks: UInt64 = 0
   var reusedChunks: UInt64 = 0
+  /// Files that have outgrown what the destination takes, since the start.
+  var outgrownFiles: UInt64 = 0
+  /// The largest file that the destination takes, as it has said when it was asked.
+  var statedFileBytesMax: UInt64?
+  /// When it was asked last.
+  var limitsAskedAt: MonotonicTime?
   var rate = RateMeter()
   var isScanned = false
   var isDraining = false
@@ -269,6 +279,8 @@ public struct UploadSchedule: Sendable {
     random: any RandomNumberGenerator & Sendable
   ) {
     self.limits = limits
+    policy = RetryPolicy(limits.timing)
+    watchdog = TripleWatchdog(limits.timing)
     bufferBytes = limits.bufferBytes
     self.abilities = abilities
     self.publishedName = publishedName ?? { $1.displayText }

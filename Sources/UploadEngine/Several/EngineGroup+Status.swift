@@ -69,6 +69,7 @@ extension MountSummary {
     requestsInFlight += other.requestsInFlight
     retriedChunks += other.retriedChunks
     reusedChunks += other.reusedChunks
+    outgrownFiles += other.outgrownFiles
     isScanned = isScanned && other.isScanned
     isDraining = isDraining || other.isDraining
     endpoints += other.endpoints

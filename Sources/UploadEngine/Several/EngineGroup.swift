@@ -138,6 +138,11 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   /// Whether any delivery is under way whose end may let something be removed.
   public var mayFreeSpace: Bool { members.contains { $0.engine.mayFreeSpace } }
 
+  /// The largest of the limits of those places where it goes: what one of them takes is not refused.
+  public func sizeLimit(of id: FileID) -> SizeLimit {
+    members.map { $0.engine.sizeLimit(of: id) }.reduce(.notDelivered) { $0.merged(with: $1) }
+  }
+
   /// Calls back when it is delivered everywhere where it goes, or will not be by itself at one of these places.
   public func awaitDelivery(
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void

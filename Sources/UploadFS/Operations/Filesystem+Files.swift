@@ -274,6 +274,9 @@ extension Filesystem {
     let count: UInt64
     do throws(SystemError) {
       try requireSize(offset: offset, length: Int64(bytes.count))
+      if settings(of: file)?.tooLarge == .refuse {
+        try requireTaken(UInt64(offset) + UInt64(bytes.count), of: file, through: handle.descriptor)
+      }
       // Before it waits for space in vain.
       try requirePresent(.bytes(UInt64(offset)..<UInt64(offset) + UInt64(bytes.count)), of: file)
       count = admit(UInt64(bytes.count), at: offset, through: handle, isPartEnough: true)
@@ -334,6 +337,14 @@ extension Filesystem {
     let (end, isOver) = offset.addingReportingOverflow(length)
     guard offset >= 0, length >= 0 else { throw .invalid }
     guard !isOver, UInt64(end) <= configuration.fileBytesMax else { throw .tooLarge }
+  }
+
+  /// A file of this size can be delivered, as far as its destinations have said; one that is as large already may stay so.
+  private func requireTaken(
+    _ size: UInt64, of file: CapturedFile, through descriptor: FileDescriptor
+  ) throws(SystemError) {
+    guard case .bytes(let limit) = sink.sizeLimit(of: file.id), size > limit else { return }
+    guard size <= UInt64(clamping: try descriptor.status().st_size) else { throw .tooLarge }
   }
 
   /// How many of `bytes` may be written, making room if need be. When a part is no use, nothing is removed unless all of
@@ -412,6 +423,9 @@ extension Filesystem {
     let punches = mode & uploadfs_falloc_punch_hole != 0
     if !punches {
       try requireSize(offset: offset, length: length)
+      if mode & uploadfs_falloc_keep_size == 0 {
+        try requireTaken(UInt64(offset) + UInt64(length), of: handle.file, through: handle.descriptor)
+      }
       let bytes = UInt64(clamping: length)
       try requirePresent(.blocks(UInt64(offset)..<UInt64(offset) + bytes), of: handle.file)
       guard admit(bytes, at: offset, through: handle, isPartEnough: false) == bytes else { throw .noSpace }
@@ -459,6 +473,7 @@ extension Filesystem {
   /// Changes a file's size through an open descriptor.
   func truncate(_ file: CapturedFile, to size: Int64, through descriptor: FileDescriptor) throws(SystemError) {
     try requireSize(offset: size, length: 0)
+    try requireTaken(UInt64(size), of: file, through: descriptor)
     let mutation = try beginMutation(of: file, .size(UInt64(size)), through: descriptor)
     var isDone = false
     defer { endMutation(mutation, of: file, through: descriptor, writtenBytes: isDone ? 0 : nil) }

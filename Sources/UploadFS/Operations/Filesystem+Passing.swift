@@ -46,10 +46,10 @@ extension Filesystem {
     of file: CapturedFile, _ state: inout CapturedFile.State, _ descriptor: FileDescriptor,
     _ wanted: CachingPolicy.Opening, isNewContent: Bool
   ) -> CachingPolicy.Choice {
-    // Where a call waits for the disk or the delivery, it has to be known what was written until then; and whoever reads a file of
-    // which parts may be given back has to be told so.
+    // Where a call waits for the disk or the delivery, it has to be known what was written until then; a reader of a file of
+    // which parts may be given back has to be told so, and a writer that its file has become too large.
     guard let backingFiles = backingFiles.withLock({ $0 }), state.released == nil,
-      settings(of: file).map({ !$0.holdsCalls && $0.whenFull == .refuse }) ?? true
+      settings(of: file).map({ !$0.holdsCalls && $0.whenFull == .refuse && $0.tooLarge == .record }) ?? true
     else { return state.caching.choice(for: wanted) }
     var opening = wanted
     opening.mayPass = true
@@ -71,7 +71,7 @@ extension Filesystem {
     return !paths.isEmpty
       && paths.allSatisfy { path in
         let settings = configuration.rules.settings(for: path)
-        return settings.upload != .whileWriting && !settings.holdsCalls
+        return settings.upload != .whileWriting && !settings.holdsCalls && settings.tooLarge == .record
       }
   }
 

@@ -158,8 +158,11 @@ extension Filesystem {
   /// A write failed before or in its system call.
   func writeFailed(_ file: CapturedFile, at offset: Int64, count: Int, _ error: SystemError) {
     let start = UInt64(clamping: offset)
-    let cause: Interruption =
-      error == .tooLarge ? .writeRefused(limitBytes: configuration.fileBytesMax) : .writeFailed(errno: error.code)
+    var limit = configuration.fileBytesMax
+    if settings(of: file)?.tooLarge == .refuse, case .bytes(let taken) = sink.sizeLimit(of: file.id) {
+      limit = min(limit, taken)
+    }
+    let cause: Interruption = error == .tooLarge ? .writeRefused(limitBytes: limit) : .writeFailed(errno: error.code)
     announce(file) { state in
       let known = state.fate.interruption
       state.fate.writeFailed(start..<(start &+ UInt64(clamping: count)), cause)

@@ -292,6 +292,62 @@ struct Recording {
     #expect(recording.harness.reads.count == 9)
   }
 
+  @Test(
+    "Regression (PR12): a recording that outgrew what the server takes was said to when it was complete",
+    .promises("S29d"))
+  func aRecordingThatOutgrowsTheLimit_isSaidToAtOnce_andGoesOn() {
+    var recording = Recording()
+    let id = recording.file.id
+    func reports() -> Int {
+      recording.harness.others.count { if case .report(.outgrown) = $0 { true } else { false } }
+    }
+    recording.harness.apply { $0.learn(DestinationLimits(fileBytesMax: 5000), at: $1) }
+    recording.write(0..<4500)
+    #expect(recording.send() == [1, 2])
+    #expect(recording.harness.status(id)?.lastFailure == nil)
+    recording.write(4500..<9000)
+    #expect(recording.send() == [])
+    #expect(recording.harness.state(id) == .writing)
+    #expect(recording.harness.status(id)?.lastFailure?.code == "too-large")
+    recording.write(9000..<9500)
+    _ = recording.send()
+    #expect(reports() == 1 && recording.harness.schedule.outgrownFiles == 1)
+    #expect(recording.harness.schedule.sizeLimit(of: id) == .bytes(5000))
+    recording.close()
+    #expect(recording.harness.state(id) == .failed && recording.harness.reads.isEmpty)
+    // The server takes more: nobody has to say so.
+    recording.harness.apply { $0.learn(DestinationLimits(fileBytesMax: 10_000), at: $1) }
+    #expect(!recording.harness.reads.isEmpty && recording.harness.state(id) == .uploading)
+  }
+
+  @Test(.promises("S29d")) func aRecordingThatIsCutAgain_isNotTooLargeAnyMore() {
+    var recording = Recording()
+    recording.harness.apply { $0.learn(DestinationLimits(fileBytesMax: 5000), at: $1) }
+    recording.write(0..<9000)
+    recording.wait()
+    #expect(recording.harness.status(recording.file.id)?.lastFailure?.code == "too-large")
+    recording.truncate(to: 4000)
+    recording.harness.apply { [snapshot = recording.file.snapshot] in $0.measured(snapshot, at: $1) }
+    #expect(recording.harness.status(recording.file.id)?.lastFailure == nil)
+    recording.close()
+    #expect(!recording.harness.reads.isEmpty)
+  }
+
+  @Test(.promises("S29d")) func aRetry_asksWhatTheServerTakes() {
+    var limits = ScheduleHarness.standardLimits
+    limits.asksForLimits = true
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    func questions() -> Int { harness.others.count { if case .askForLimits = $0 { true } else { false } } }
+    harness.apply { $0.learn(DestinationLimits(fileBytesMax: 2000), at: $1) }
+    let file = ImaginaryFile(1, "a.mov", size: 2001)
+    harness.write(file)
+    #expect(harness.state(file.id) == .failed && harness.reads.isEmpty)
+    let before = questions()
+    harness.apply { $0.retry(file.id, at: $1) }
+    #expect(questions() == before + 1 && harness.state(file.id) != .failed)
+  }
+
   @Test func aSessionThatIsGone_isBegunAnewWhileTheFileGrows() {
     var recording = Recording()
     recording.write(0..<4000)

@@ -26,6 +26,34 @@ import Testing
     #expect(policy.delay(after: nil, retryAfter: .seconds(1 << 40), using: &random) == .seconds(3600))
   }
 
+  @Test("Regression (PR22): pauses, tries and watchdogs could not be set")
+  func whatAnExpertSets_holds() {
+    var limits = ScheduleHarness.standardLimits
+    limits.timing.retryDelay = .seconds(2)
+    limits.timing.retryDelayMax = .seconds(3)
+    limits.timing.filePauseMax = .seconds(40)
+    limits.timing.chunkTries = 2
+    limits.timing.fileWatchdog = .seconds(15)
+    limits.timing.globalWatchdog = .seconds(100)
+    limits.timing.prefetch = 1
+    limits.buffers = 20
+    var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
+    let policy = RetryPolicy(limits.timing)
+    for _ in 0..<100 {
+      #expect(
+        (Duration.seconds(2)...(.seconds(3))).contains(
+          policy.delay(after: .seconds(60), retryAfter: nil, using: &random)))
+    }
+    #expect(policy.verdict(on: .digestMismatch, attempts: 2) == .fail && policy.fileDelayMax == .seconds(40))
+    #expect(PrefetchPipeline(limits: limits, destinationParallelism: 12, memory: .full).buffers == 13)
+    var watchdog = TripleWatchdog(limits.timing)
+    let file = FileID(high: 0, low: 1)
+    watchdog.started(HTTPRequestID(1), of: file, patience: .seconds(10), at: MonotonicTime(nanoseconds: 0))
+    #expect(watchdog.alarms(at: MonotonicTime(nanoseconds: 14_000_000_000)) == [.chunk(HTTPRequestID(1))])
+    #expect(watchdog.alarms(at: MonotonicTime(nanoseconds: 15_000_000_000)) == [.session(file)])
+    #expect(watchdog.patience(bytes: 1, bytesPerSecond: 1e6, streams: 1, attempts: 9) == .seconds(15))
+  }
+
   @Test func verdicts() {
     let policy = RetryPolicy()
     for kind: StepFailure.Kind in [

@@ -10,7 +10,7 @@ import Testing
 
   @Test func patience_isTwiceTheExpectedTime_atLeastTenSeconds_thirtyWhenNothingIsKnown() {
     func patience(_ bytes: Int, _ rate: Double?, attempts: Int = 0) -> Duration {
-      TripleWatchdog.patience(bytes: bytes, bytesPerSecond: rate, streams: 1, attempts: attempts)
+      TripleWatchdog().patience(bytes: bytes, bytesPerSecond: rate, streams: 1, attempts: attempts)
     }
     #expect(patience(4_000_000, nil) == .seconds(30))
     #expect(patience(4_000_000, 1e9) == .seconds(10))
@@ -19,7 +19,8 @@ import Testing
     #expect(patience(4_000_000, nil, attempts: 2) == .seconds(60), "no longer than its file")
     #expect(patience(4_000_000, 100_000, attempts: 2) == .seconds(80))
     #expect(patience(.max, 1e-9, attempts: .max) == .seconds(3600))
-    #expect(TripleWatchdog.patience(bytes: 1_000_000, bytesPerSecond: 100_000, streams: 4, attempts: 0) == .seconds(80))
+    #expect(
+      TripleWatchdog().patience(bytes: 1_000_000, bytesPerSecond: 100_000, streams: 4, attempts: 0) == .seconds(80))
   }
 
   @Test func chunk_isGivenUpWithoutProgress_andEveryByteResetsItsClock() {

@@ -1,0 +1,95 @@
+public import FileModel
+
+/// Files that the destination will not take for their size (spec H9). A recording cannot be repeated, so one that outgrows the
+/// limit goes on: it is said at that moment, and nothing more of it is sent.
+extension UploadSchedule {
+  private static let tooLargeCode = StepFailure.Kind.tooLarge(limitBytes: nil).code
+
+  /// The largest file that the destination takes; nil when it does not say.
+  var fileBytesMax: UInt64? { [abilities.fileBytesMax, statedFileBytesMax].compactMap { $0 }.min() }
+
+  /// What the destination says that it takes; the latest word counts. What was too large and is not any more is delivered.
+  public mutating func learn(
+    _ stated: DestinationLimits, _ offers: DestinationOffers = DestinationOffers(), at now: Moment
+  ) {
+    statedFileBytesMax = stated.fileBytesMax
+    learn(offers, at: now)
+    for id in openFiles { noteSize(of: id, at: now) }
+    for id in Array(files.failed) {
+      guard let file = files[id], file.lastFailure?.code == Self.tooLargeCode, !isTooLarge(file) else { continue }
+      retry(id, at: now)
+    }
+    pump(at: now)
+  }
+
+  /// A person says that there is more room now: the destination is asked, and decides until it has answered.
+  mutating func forgetLimits(for file: FileUpload, at now: Moment) {
+    guard file.lastFailure?.code == Self.tooLargeCode else { return }
+    statedFileBytesMax = nil
+    limitsAskedAt = nil
+    askForLimits(at: now)
+  }
+
+  /// How large the file may become to be delivered from here.
+  public func sizeLimit(of id: FileID) -> SizeLimit {
+    guard let limit = fileBytesMax else { return .none }
+    switch files.entry(id)?.file.phase {
+    case .ignored, .elsewhere, .removed: return .notDelivered
+    case .writing, .held, .interrupted, .ready, .waiting, .finishing, .complete, .failed, .cancelled:
+      return .bytes(limit)
+    case nil: return limits.rules.asker == nil ? .bytes(limit) : .notDelivered
+    }
+  }
+
+  /// The size of a file that is not complete may be another one than before.
+  mutating func noteSize(of id: FileID, at now: Moment) {
+    guard let file = files.entry(id)?.file, file.phase == .writing || file.phase == .held else { return }
+    let isOver = isTooLarge(file)
+    guard isOver != (file.lastFailure?.code == Self.tooLargeCode) else { return }
+    isOver ? outgrew(id, at: now) : fitsAgain(id, at: now)
+  }
+
+  /// A file of this size is not taken.
+  func isTooLarge(_ file: FileUpload) -> Bool {
+    fileBytesMax.map { file.snapshot.sizeBytes > $0 } ?? false
+  }
+
+  private mutating func outgrew(_ id: FileID, at now: Moment) {
+    guard var file = files[id], let limit = fileBytesMax else { return }
+    let failure = FileStatus.Failure(
+      code: Self.tooLargeCode,
+      message: "The file has outgrown what the destination takes (\(limit) bytes): it is recorded on, and stays in the "
+        + "spool. Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
+    if file.growth != nil || file.phase == .held {
+      leaveTransfer(&file)
+      file.progress.isLeftForTheEnd = true
+    }
+    file.lastFailure = failure
+    files[id] = file
+    outgrownFiles += 1
+    actions.append(.showStatus(id))
+    actions.append(.report(.outgrown(id, file.path, failure)))
+  }
+
+  private mutating func fitsAgain(_ id: FileID, at now: Moment) {
+    files[id]?.lastFailure = nil
+    actions.append(.showStatus(id))
+  }
+
+  /// The destination is known not to take a file of this size; asking it would cost all of its bytes.
+  func tooLarge(_ file: FileUpload, at now: Moment) -> FileStatus.Failure? {
+    guard let limit = fileBytesMax, isTooLarge(file) else { return nil }
+    return FileStatus.Failure(
+      code: Self.tooLargeCode,
+      message: "The file has \(file.snapshot.sizeBytes) bytes, and the destination takes no more than \(limit); "
+        + "nothing was sent. Raise the limit there and here, and then use `uploadfs-mount retry`.", at: now)
+  }
+
+  /// Asks what the destination takes: at the start, and when a file is opened, but not at each of a burst.
+  public mutating func askForLimits(at now: Moment) {
+    let rest: Duration = outgrownFiles > 0 ? .seconds(1) : UploadConstants.keepAliveInterval
+    guard limits.asksForLimits, limitsAskedAt.map({ now.monotonic - $0 >= rest }) ?? true else { return }
+    limitsAskedAt = now.monotonic
+    actions.append(.askForLimits(makeRequestID()))
+  }
+}

@@ -1,0 +1,26 @@
+/// What an expert may set for a mount of the times and counts of ``UploadConstants`` (spec A4); each has its value from there.
+public struct UploadTiming: Hashable, Sendable {
+  /// How long requests may take.
+  public var requests = RequestTiming()
+  /// The shortest wait before a retry.
+  public var retryDelay = UploadConstants.retryBaseDelay
+  /// The longest wait before a retry.
+  public var retryDelayMax = UploadConstants.retryMaxDelay
+  /// The longest pause where each try costs a whole file.
+  public var filePauseMax = UploadConstants.fileRetryMaxDelay
+  /// Attempts for one chunk before its file pauses and the server is asked again.
+  public var chunkTries = UploadConstants.chunkMaxRetries
+  /// Tries of a file that end with the same answer before it has failed.
+  public var fileTries = UploadConstants.fileTriesMax
+  /// A file that makes no progress for so long reconnects and asks the server.
+  public var fileWatchdog = UploadConstants.watchdogSession
+  /// When nothing is acknowledged for so long, everything connects anew.
+  public var globalWatchdog = UploadConstants.watchdogGlobal
+  /// Chunks read ahead of the network.
+  public var prefetch = UploadConstants.prefetchDepth
+  /// Upload sessions that are older are not gone on with.
+  public var sessionAge = UploadConstants.sessionMaxAge
+
+  /// The specification's values.
+  public init() {}
+}
