@@ -1,9 +1,9 @@
-import FileModel
+package import FileModel
 import Lookup
 import Synchronization
 
 /// Who waits for the delivery of which file. They are called with no lock held, each once.
-final class DeliveryWaiters: Sendable {
+package final class DeliveryWaiters: Sendable {
   private struct Waiter {
     var wait: DeliveryWait
     var epoch: UInt64
@@ -17,7 +17,10 @@ final class DeliveryWaiters: Sendable {
 
   private let state = Mutex(State())
 
-  func add(
+  /// Nobody waits.
+  package init() {}
+
+  package func add(
     _ id: FileID, epoch: UInt64, _ whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait {
     state.withLock { state in
@@ -28,17 +31,17 @@ final class DeliveryWaiters: Sendable {
     }
   }
 
-  func remove(_ wait: DeliveryWait, for id: FileID) {
+  package func remove(_ wait: DeliveryWait, for id: FileID) {
     state.withLock { state in
       state.waiters[id]?.removeAll { $0.wait == wait }
       if state.waiters[id]?.isEmpty == true { state.waiters[id] = nil }
     }
   }
 
-  func isAwaited(_ id: FileID) -> Bool { state.withLock { $0.waiters[id] != nil } }
+  package func isAwaited(_ id: FileID) -> Bool { state.withLock { $0.waiters[id] != nil } }
 
   /// Calls those that wait for this epoch or an earlier one.
-  func tell(_ id: FileID, upTo epoch: UInt64, _ outcome: DeliveryOutcome) {
+  package func tell(_ id: FileID, upTo epoch: UInt64, _ outcome: DeliveryOutcome) {
     let told = state.withLock { state -> [Waiter] in
       let waiting = state.waiters[id] ?? []
       let rest = waiting.filter { $0.epoch > epoch }
@@ -49,7 +52,7 @@ final class DeliveryWaiters: Sendable {
   }
 
   /// Nothing is delivered any more.
-  func endAll() {
+  package func endAll() {
     let all = state.withLock { state -> [Waiter] in
       defer { state.waiters = [:] }
       return state.waiters.sorted().flatMap(\.value)

@@ -1,4 +1,4 @@
-import FileModel
+package import FileModel
 import Glibc
 import Synchronization
 
@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// Deciding waits for the disk, so it happens on a thread of its own, and requests wait for it there; without a template
 /// nobody waits, and nothing is recorded.
-final class PublishedNames: Sendable {
+package final class PublishedNames: Sendable {
   private struct Known {
     var names: [FileID: [RelativePath: RelativePath]] = [:]
     /// Files of which the ledger is to keep no more than that their names are taken.
@@ -21,7 +21,15 @@ final class PublishedNames: Sendable {
     }
 
     /// What finds no place stays in the ledger, where it does no harm.
-    mutating func putGone(_ files: [FileID]) { gone += files.prefix(max(0, PublishedNames.goneMax - gone.count)) }
+    mutating func putGone(_ files: [FileID]) {
+      gone += files.prefix(max(0, PublishedNames.goneMax - gone.count))
+    }
+
+    mutating func give(_ choice: NameLedger.Choice, to wish: NameLedger.Wish) {
+      // It has its own no more.
+      if let owner = choice.formerOwner { names[owner] = names[owner]?.filter { $0.value != choice.name } }
+      names[wish.file, default: [:]][wish.path] = choice.name
+    }
   }
 
   private struct Queue {
@@ -43,7 +51,7 @@ final class PublishedNames: Sendable {
   private let thread = Mutex<WorkerThread?>(nil)
 
   /// Names by these rules, recorded in `ledger`.
-  init(rules: FileRules, host: String, ledger: NameLedger?) {
+  package init(rules: FileRules, host: String, ledger: NameLedger?) {
     self.rules = rules
     self.host = host
     self.ledger = ledger
@@ -51,41 +59,41 @@ final class PublishedNames: Sendable {
 
   /// Some rule has a template, or had one: then names are decided and recorded, also of files that have none, which may be called
   /// like one that has. Otherwise every file is called as its path.
-  var areMade: Bool { ledger != nil }
+  package var areMade: Bool { ledger != nil }
 
   /// The name of a file under a path; nil while it has to be decided.
-  func name(of file: FileID, at path: RelativePath) -> RelativePath? {
+  package func name(of file: FileID, at path: RelativePath) -> RelativePath? {
     guard areMade else { return path }
     return known.withLock { $0.names[file]?[path] }
   }
 
   /// The name for people: what it would be, while it is not decided.
-  func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
+  package func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
     if let name = name(of: file, at: path) { return name }
     let wish = wish(file, path)
     return wish.template?.name(of: wish.facts) ?? path
   }
 
   /// Decides names that are wanted. Blocks until they are durable.
-  func decide(_ wanted: [(file: FileID, path: RelativePath)]) throws(StorageError) {
+  package func decide(_ wanted: [(file: FileID, path: RelativePath)]) throws(StorageError) {
     guard let ledger else { return }
     let wishes = wanted.filter { name(of: $0.file, at: $0.path) == nil }.map { wish($0.file, $0.path) }
     guard !wishes.isEmpty else { return }
     let gone = known.withLock { $0.takeGone() }
-    let names: [RelativePath]
+    let choices: [NameLedger.Choice]
     do throws(StorageError) {
-      names = try ledger.names(for: wishes, forgetting: gone)
+      choices = try ledger.names(for: wishes, forgetting: gone)
     } catch {
       known.withLock { $0.putGone(gone) }
       throw error
     }
     known.withLock { known in
-      for (wish, name) in zip(wishes, names) { known.names[wish.file, default: [:]][wish.path] = name }
+      for (wish, choice) in zip(wishes, choices) { known.give(choice, to: wish) }
     }
   }
 
   /// Recalls what earlier runs have decided for files that are still to be delivered. Blocks.
-  func recall(_ files: [FileID]) throws(StorageError) {
+  package func recall(_ files: [FileID]) throws(StorageError) {
     guard let ledger, !files.isEmpty else { return }
     let names = try ledger.known(files)
     known.withLock { $0.names.merge(names) { present, _ in present } }
@@ -93,7 +101,7 @@ final class PublishedNames: Sendable {
 
   /// The file is gone. The ledger forgets it, but for its names being taken, together with the next decision, which costs no
   /// sync of the disk, or on the thread once there are many.
-  func forget(_ file: FileID) {
+  package func forget(_ file: FileID) {
     guard areMade else { return }
     let areMany = known.withLock { known in
       known.names[file] = nil

@@ -118,7 +118,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
         schedule: UploadSchedule(
           limits: configuration.limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
           owner: SessionOwner(address: destination.displayURL, credentialMark: destination.credentialMark),
-          publishedName: { destination.publishedName(for: names.shownName(of: $0, at: $1)) },
+          publishedName: { names.name(of: $0, at: $1).map { destination.publishedName(for: $0) } },
           random: configuration.random)))
     parts = Mutex(Parts())
     held = Mutex([:])

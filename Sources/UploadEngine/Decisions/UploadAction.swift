@@ -104,7 +104,7 @@ extension SendOrder {
   }
 
   /// The files that it names, and their paths.
-  var publications: [(file: FileID, path: RelativePath)] {
+  package var publications: [(file: FileID, path: RelativePath)] {
     switch self {
     case .openSession(let opening): [(opening.fileID, opening.path)]
     case .commit(let commit): commit.fileID.map { [($0, commit.path)] } ?? []

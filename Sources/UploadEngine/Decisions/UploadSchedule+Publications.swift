@@ -137,6 +137,6 @@ extension UploadSchedule {
 
   /// The file's name that was published; nil when the file has had another one since. Names are compared byte by byte.
   private func path(of file: FileUpload, publishedAs name: String) -> RelativePath? {
-    file.snapshot.names.first { publishedName(file.id, $0).utf8.elementsEqual(name.utf8) }
+    file.snapshot.names.first { publishedName(file.id, $0)?.utf8.elementsEqual(name.utf8) == true }
   }
 }

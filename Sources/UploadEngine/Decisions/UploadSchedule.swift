@@ -144,8 +144,8 @@ public struct UploadSchedule: Sendable {
   private(set) var bufferBytes: Int
   /// A server may say more of them than was known at the start; see ``DestinationOffers``.
   var abilities: DestinationAbilities
-  /// The destination's name for a path; a receipt names what was published.
-  let publishedName: @Sendable (FileID, RelativePath) -> String
+  /// The destination's name for a path, nil while none is recorded; a receipt names what was published.
+  let publishedName: @Sendable (FileID, RelativePath) -> String?
   /// Whose the sessions are that are opened here.
   let owner: SessionOwner?
   let policy: RetryPolicy
@@ -275,7 +275,7 @@ public struct UploadSchedule: Sendable {
   public init(
     limits: UploadLimits, abilities: DestinationAbilities, catalog: [CatalogEntry] = [], records: [ResumeRecord] = [],
     endpointCount: Int = 1, owner: SessionOwner? = nil,
-    publishedName: (@Sendable (FileID, RelativePath) -> String)? = nil,
+    publishedName: (@Sendable (FileID, RelativePath) -> String?)? = nil,
     random: any RandomNumberGenerator & Sendable
   ) {
     self.limits = limits

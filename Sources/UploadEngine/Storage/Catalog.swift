@@ -265,5 +265,5 @@ extension Catalog {
 
 extension CatalogState {
   /// The file is gone from the spool; the entry is there to be looked up.
-  var isHistory: Bool { self == .evicted || self == .removed }
+  package var isHistory: Bool { self == .evicted || self == .removed }
 }

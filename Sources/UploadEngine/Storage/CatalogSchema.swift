@@ -286,11 +286,7 @@ private struct Columns {
 
   func fileID(_ index: Int) -> FileID? {
     guard case .blob(let data) = storage(index) else { return nil }
-    var reader = ByteReader(Array(data))
-    guard let high = reader.take(UInt64.self), let low = reader.take(UInt64.self), reader.remaining == 0 else {
-      return nil
-    }
-    return FileID(high: high.byteSwapped, low: low.byteSwapped)
+    return FileID(blob: data)
   }
 
   private func storage(_ index: Int) -> DatabaseValue.Storage {
@@ -306,5 +302,14 @@ extension FileID {
     writer.append(high.byteSwapped)
     writer.append(low.byteSwapped)
     return Data(writer.bytes)
+  }
+
+  /// Nil for what is no identity.
+  init?(blob: Data) {
+    var reader = ByteReader(Array(blob))
+    guard let high = reader.take(UInt64.self), let low = reader.take(UInt64.self), reader.remaining == 0 else {
+      return nil
+    }
+    self.init(high: high.byteSwapped, low: low.byteSwapped)
   }
 }

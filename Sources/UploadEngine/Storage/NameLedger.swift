@@ -11,7 +11,7 @@ import Synchronization
 /// again what the file is called.
 ///
 /// Blocking; calls from several threads queue up behind one connection.
-final class NameLedger: Sendable {
+package final class NameLedger: Sendable {
   /// A file that is to be published, under one of its paths.
   struct Wish: Sendable {
     var file: FileID
@@ -20,6 +20,12 @@ final class NameLedger: Sendable {
     var template: NameTemplate?
     /// Everything but the number.
     var facts: NameTemplate.Facts
+  }
+
+  /// What a file is called, and whose name that was until now.
+  struct Choice: Sendable {
+    var name: RelativePath
+    var formerOwner: FileID?
   }
 
   /// Nil once closed: GRDB hands SQLite a dangling connection after its own `close`.
@@ -37,6 +43,18 @@ final class NameLedger: Sendable {
       let opened = try DatabaseQueue(path: path, configuration: configuration)
       // A name is durable before anybody hears it: see ``Catalog``.
       try opened.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      try Self.migrator.migrate(opened)
+      database = Mutex(opened)
+    } catch {
+      throw Self.failure(error, path)
+    }
+  }
+
+  /// A ledger in memory, for a simulation of disks.
+  package init() throws(StorageError) {
+    path = ":memory:"
+    do {
+      let opened = try DatabaseQueue()
       try Self.migrator.migrate(opened)
       database = Mutex(opened)
     } catch {
@@ -76,7 +94,7 @@ final class NameLedger: Sendable {
 
   /// The names of files, in order; those that have none yet get one. Files that are gone are forgotten but for their names'
   /// being taken. All is durable when this returns, with one sync of the disk.
-  func names(for wishes: [Wish], forgetting gone: [FileID] = []) throws(StorageError) -> [RelativePath] {
+  func names(for wishes: [Wish], forgetting gone: [FileID] = []) throws(StorageError) -> [Choice] {
     guard !wishes.isEmpty || !gone.isEmpty else { return [] }
     return try use { database in
       try database.write { database in
@@ -86,12 +104,13 @@ final class NameLedger: Sendable {
     }
   }
 
-  /// The names that files were given earlier, by the path.
+  /// The names that files were given earlier and that are still theirs, by the path.
   func known(_ files: [FileID]) throws(StorageError) -> [FileID: [RelativePath: RelativePath]] {
     try use { database in
       try database.read { database in
         var known: [FileID: [RelativePath: RelativePath]] = [:]
-        let choices = try database.cachedStatement(sql: "SELECT path, name FROM choice WHERE file = ?")
+        let choices = try database.cachedStatement(
+          sql: "SELECT choice.path, choice.name FROM choice JOIN owner USING (name, file) WHERE file = ?")
         for file in files {
           for row in try Row.fetchAll(choices, arguments: [file.blob]) {
             known[file, default: [:]][RelativePath(bytes: Array(row["path"] as Data))] = RelativePath(
@@ -103,47 +122,60 @@ final class NameLedger: Sendable {
     }
   }
 
-  private static func name(for wish: Wish, _ database: Database) throws -> RelativePath {
+  private static func name(for wish: Wish, _ database: Database) throws -> Choice {
     let (file, path) = (wish.file.blob, Data(wish.path.bytes))
-    let choice = try database.cachedStatement(sql: "SELECT name FROM choice WHERE file = ? AND path = ?")
+    let choice = try database.cachedStatement(
+      sql: "SELECT name FROM choice JOIN owner USING (name, file) WHERE file = ? AND choice.path = ?")
     if let known = try Data.fetchOne(choice, arguments: [file, path]) {
-      return RelativePath(bytes: Array(known))
+      return Choice(name: RelativePath(bytes: Array(known)))
     }
     var facts = wish.facts
     if wish.template?.usesSequence == true { facts.sequence = try number(of: file, database) }
-    let name = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
-    try database.cachedStatement(sql: "INSERT INTO choice (file, path, name) VALUES (?, ?, ?)")
+    let (name, owner) = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
+    // Its name of before may have passed to another file.
+    try database.cachedStatement(sql: "INSERT OR REPLACE INTO choice (file, path, name) VALUES (?, ?, ?)")
       .execute(arguments: [file, path, Data(name.bytes)])
     try database.cachedStatement(sql: "INSERT OR REPLACE INTO owner (name, file, path) VALUES (?, ?, ?)")
       .execute(arguments: [Data(name.bytes), file, path])
-    return name
+    return Choice(name: name, formerOwner: owner.flatMap { $0 == file ? nil : FileID(blob: $0) })
   }
 
   /// The number stays given as well: SQLite remembers the highest one by itself (AUTOINCREMENT).
   private static func forget(_ file: Data, _ database: Database) throws {
-    // A name may have passed to another file that came under its path.
+    // A name may have passed to another file that came under its path. One that the file had under several paths passes to
+    // nobody: which of them was the last, and where its only copy is looked for, is not known here.
     try database.cachedStatement(
-      sql: "UPDATE owner SET file = x'' WHERE file = ?1 AND name IN (SELECT name FROM choice WHERE file = ?1)"
+      sql: """
+        UPDATE owner SET file = x'', path = CASE
+          WHEN (SELECT count(*) FROM choice WHERE file = ?1 AND name = owner.name) > 1 THEN x'' ELSE path
+        END WHERE file = ?1 AND name IN (SELECT name FROM choice WHERE file = ?1)
+        """
     ).execute(arguments: [file])
     try database.cachedStatement(sql: "DELETE FROM choice WHERE file = ?").execute(arguments: [file])
     try database.cachedStatement(sql: "DELETE FROM sequence WHERE file = ?").execute(arguments: [file])
   }
 
-  /// The name itself, or with the first number that makes it free. A name is shared by the names of one file, and by the
-  /// captures that came under one path one after the other: these replace each other without a template, too.
+  /// The name itself, or with the first number that makes it free, and whose it was. A name is shared by the names of one file,
+  /// and by the captures that came under one path one after the other: these replace each other without a template, too. A file
+  /// that has the name under another path as well may be there now, and keeps it.
   private static func free(
     _ name: RelativePath, _ file: Data, _ path: Data, _ database: Database
-  ) throws -> RelativePath {
-    let owners = try database.cachedStatement(sql: "SELECT file, path FROM owner WHERE name = ?")
+  ) throws -> (RelativePath, owner: Data?) {
+    let owners = try database.cachedStatement(
+      sql: """
+        SELECT file, path = ?2 AND NOT EXISTS (
+          SELECT 1 FROM choice WHERE choice.file = owner.file AND choice.name = owner.name AND choice.path <> ?2
+        ) AS passes FROM owner WHERE name = ?1
+        """)
     var candidate = name
     var number = 1
-    while let owner = try Row.fetchOne(owners, arguments: [Data(candidate.bytes)]),
-      owner["file"] as Data != file, owner["path"] as Data != path
-    {
+    while let owner = try Row.fetchOne(owners, arguments: [Data(candidate.bytes), path]) {
+      let holder = owner["file"] as Data
+      if holder == file || owner["passes"] as Bool { return (candidate, holder) }
       number += 1
       candidate = NameTemplate.distinguished(name, by: number)
     }
-    return candidate
+    return (candidate, nil)
   }
 
   /// A file keeps its number; numbers are never given twice.

@@ -82,9 +82,37 @@ import Testing
     #expect(try decide(names, 2, "c/x.mov") == "x-2.mov")
     #expect(try ledger.known([gone]).isEmpty)
     #expect(try decide(names, 3, "a/x.mov") == "x-3.mov")
-    // What comes under the path that the name was for last replaces what is published there.
-    #expect(try decide(names, 4, "b/x.mov") == "x.mov")
+    names.forget(FileID(high: 0, low: 2))
+    // What comes under the one path that a name was for replaces what is published there.
+    #expect(try decide(names, 4, "c/x.mov") == "x-2.mov")
     names.stop()
+  }
+
+  /// Regression (G6): a capture that went to another folder and back shared its name with what was made there after it.
+  @Test func aNameThatAFileHasUnderTwoPaths_passesToNobody() throws {
+    let ledger = try NameLedger(path: path)
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 1, "a/x") == "x" && (try decide(names, 1, "b/x")) == "x")
+    #expect(try decide(names, 2, "b/x") == "x-2")
+    #expect(try decide(names, 1, "a/x") == "x")
+    // Evicted, its content may lie under that name only.
+    names.forget(FileID(high: 0, low: 1))
+    #expect(try decide(names, 3, "b/x") == "x-2" && (try decide(names, 4, "a/x")) == "x-3")
+    names.stop()
+  }
+
+  /// Regression (G6): a capture that came back to its path shared its name with what had been made there and gone elsewhere.
+  @Test func aFileWhoseNameHasPassedOn_getsAnotherOne() throws {
+    let names = try names("{name}", try NameLedger(path: path))
+    #expect(try decide(names, 1, "a/x") == "x")
+    #expect(try decide(names, 2, "a/x") == "x" && (try decide(names, 2, "b/x")) == "x")
+    #expect(try decide(names, 1, "a/x") == "x-2")
+    names.stop()
+    let later = try self.names("{name}", try NameLedger(path: path))
+    try later.recall([FileID(high: 0, low: 1), FileID(high: 0, low: 2)])
+    #expect(later.name(of: FileID(high: 0, low: 1), at: RelativePath("a/x")) == RelativePath("x-2"))
+    #expect(later.name(of: FileID(high: 0, low: 2), at: RelativePath("a/x")) == RelativePath("x"))
+    later.stop()
   }
 
   @Test func aNameThatHasPassedToAnotherFileStaysThatFiles() throws {
