@@ -46,6 +46,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case progress
   /// Then every file shows its last content or says why not.
   case delivery
+  /// A capture is published under one name as long as it lives, and no other one under that.
+  case names
   /// What somebody decided of a file stays decided.
   case words
   /// On a good link a file is acknowledged soon after its close.

@@ -13,13 +13,21 @@ final class Oracle {
   /// Temporary names under which somebody wanted what was there.
   private var wanted: LookupSet<String> = []
   private var receipts: LookupTable<String, [UInt8]> = [:]
-  /// What lies only at the receiver now.
-  private(set) var evicted: OrderedDictionary<String, [UInt8]> = [:]
+  /// What lies only at the receiver now, by the path that it had.
+  private(set) var evicted: OrderedDictionary<String, Evicted> = [:]
+  /// What captures are called there; nil where that is their path.
+  var names: NameChecks?
   /// What is shown under a name.
   var look: (String) -> [UInt8]? = { _ in nil }
   private(set) var settledCount = 0
   private(set) var deliveries: LookupTable<RelativePath, Int64> = [:]
   private(set) var publicationCount = 0
+
+  /// A content whose local copy is gone.
+  struct Evicted {
+    var published: String
+    var bytes: [UInt8]
+  }
 
   /// Nobody is writing this file now.
   func settled(_ bytes: [UInt8], names: [RelativePath]) {
@@ -35,9 +43,12 @@ final class Oracle {
 
   /// The receiver shows these bytes under this name.
   func shown(_ bytes: [UInt8], name: String) {
-    if TemporaryNameRule.standard.matches(RelativePath(name).lastComponent), !wanted.contains(name) {
+    let paths = (names?.paths(of: name) ?? [name]).filter {
+      !TemporaryNameRule.standard.matches(RelativePath($0).lastComponent) || wanted.contains($0)
+    }
+    if paths.isEmpty {
       report(.publication, "\(name) is temporary and was published")
-    } else if legitimate[name]?.contains(bytes) != true {
+    } else if !paths.contains(where: { legitimate[$0]?.contains(bytes) == true }) {
       report(
         .publication, "\(name) was published with \(bytes.count) bytes that it never had while it had no writer")
     }
@@ -51,11 +62,11 @@ final class Oracle {
   }
 
   /// The local copy is about to go.
-  func evicted(_ bytes: [UInt8], names: [RelativePath]) {
+  func evicted(_ bytes: [UInt8], names: [RelativePath], called published: (RelativePath) -> String) {
     for name in names where !TemporaryNameRule.standard.matches(name.lastComponent) {
-      let published = PublishedName.encode(name.bytes)
+      let published = published(name)
       if look(published) != bytes { report(.eviction, "\(published) is removed and lies nowhere else") }
-      evicted[published] = bytes
+      evicted[PublishedName.encode(name.bytes)] = Evicted(published: published, bytes: bytes)
     }
   }
 

@@ -81,6 +81,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What somebody decided of a file is forgotten at a restart.
   case forgetWords = "forget-words"
 
+  /// What captures are called is forgotten at a restart.
+  case forgetNames = "forget-names"
+
   /// What the receiver has in memory only is given up in the spool.
   case releaseUnsecured = "release-unsecured"
   /// What no resume record knows is given up in the spool.
@@ -114,6 +117,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
     case .forgetWords: .words
+    case .forgetNames: .templates
     case .retrySetbacks: .liar
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
@@ -147,6 +151,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .retrySetbacks: .cost
     case .compressUnasked: .encoding
     case .forgetWords: .words
+    case .forgetNames: .names
     case .endlessSessionName: .resumeRecord
     case .stayAtFirstAddress: .address
     case .dropCancels, .pretendProgress: .deadline

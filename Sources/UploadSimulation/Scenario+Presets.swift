@@ -195,6 +195,19 @@ extension Scenario {
     $0.bytesPerSecond = 60...2_000
   }
 
+  /// Captures of many folders that templates give the same names, over restarts with other templates.
+  static let templates = Scenario("templates") {
+    $0.crash(perMinute: 4)
+    $0.powerCuts = 0.5
+    $0.brokenEffects = 0.005
+    $0.nameTemplates = ["{name}", "all/{stem}.{ext}", "{stem}-{seq:2}.{ext}", "{dir}-{name}"]
+    $0.folders = 3
+    $0.renames = 0.7
+    $0.writers = 3...8
+    $0.rewrites = 0.8
+    $0.evictions = 4
+  }
+
   /// A destination that does not do what it says, nor keeps what it takes.
   static let liar = Scenario("liar") {
     $0.isLiar = true
@@ -231,7 +244,7 @@ extension Scenario {
     [
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
-      quota, shortage, everything, blackHole, words, liar, weeks,
+      quota, shortage, everything, blackHole, words, liar, weeks, templates,
     ] + servers
 
   /// The one with this name.

@@ -47,6 +47,11 @@ public struct Scenario: Hashable, Sendable {
   /// Files that somebody edits while nothing is mounted.
   var handEdits = 0.0
 
+  /// Templates of which each start of the client has another one; none for names that are paths.
+  var nameTemplates: [String] = []
+  /// Folders that hold the same names, and all that there are.
+  var folders = 0
+
   // The network, for each request.
   var latency: ClosedRange<Duration> = .microseconds(200)...(.milliseconds(40))
   var bytesPerSecond: ClosedRange<Int> = 2_000...10_000_000

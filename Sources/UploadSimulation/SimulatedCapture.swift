@@ -122,7 +122,7 @@ final class SimulatedCapture {
       file.names == candidate.names
     else { return false }
     world.trace("evicts \(file.snapshot.brief)")
-    world.oracle.evicted(file.bytes, names: file.names)
+    world.oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
     for name in file.names { byName[name] = nil }
     file.names = []
     file.activity.lostLastName()

@@ -71,6 +71,22 @@ extension SimulatedClient {
 // MARK: Sending
 
 extension SimulatedClient {
+  /// As `UploadEngine` does: what has a name goes at once, the rest once its names are on the disk.
+  func sendNamed(_ orders: [RequestOrder]) {
+    let others = orders.filter { !names.haveNames($0.order) }
+    for order in orders where isUp && names.haveNames(order.order) { send(order) }
+    guard isUp, !others.isEmpty else { return }
+    names.decide(others.flatMap(\.order.publications), admits: { [self] in isUp && admits(.catalog) }) { [self] in
+      for order in others where isUp {
+        if $0 {
+          send(order)
+        } else {
+          completed(order, .refused(StepFailure(.transport(.other), "the names cannot be recorded")))
+        }
+      }
+    }
+  }
+
   func send(_ order: RequestOrder) {
     var order = order
     if world.bug == .stayAtFirstAddress { order.endpoint = .first }
@@ -78,6 +94,7 @@ extension SimulatedClient {
     guard let step = step(for: order.order) else {
       return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
     }
+    names.used(by: order.order)
     checks.sent(order, attempts: { [self] in attempts(of: $0) })
     if world.bug == .dawdle, case .commit = order.order {
       let life = life
@@ -181,8 +198,10 @@ extension SimulatedClient {
   private func step(for order: SendOrder) -> UploadStep? {
     switch order {
     case .prewarm: return .prewarm
-    case .openSession(let opening):
+    case .openSession(var opening):
+      guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
       firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
+      opening.path = name
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)
     case .secureSession(let session):
@@ -190,6 +209,10 @@ extension SimulatedClient {
     case .commit(var commit):
       if world.bug == .wrongChain { commit.chainTip.reverse() }
       if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
+      if let file = commit.fileID {
+        guard let name = names.name(of: file, at: commit.path) else { return nil }
+        commit.path = name
+      }
       return .commit(commit)
     case .abort(let session): return .abort(session)
     case .chunk(let session, let index, let digest, let read, let place):
@@ -206,13 +229,14 @@ extension SimulatedClient {
   }
 
   private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
+    guard let name = names.name(of: whole.file, at: whole.path) else { return nil }
     var buffer: SimulatedBuffer?
     if let read = whole.read {
       guard let found = buffers[read] else { return nil }
       buffer = found
     }
     return WholeFileSending(
-      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: whole.path, digest: whole.digest,
+      fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
   }

@@ -35,6 +35,8 @@ final class SimulatedClient {
   var committed: LookupTable<String, FileID> = [:]
   var firstPaths: LookupTable<[UInt8], RelativePath> = [:]
   var extraRequest: UInt64 = 1 << 60
+  /// What captures are called there.
+  private(set) var names: SimulatedNames
 
   init(_ world: World, _ capture: SimulatedCapture, _ network: SimulatedNetwork) throws(DestinationError) {
     self.world = world
@@ -46,6 +48,7 @@ final class SimulatedClient {
       ? Lie.allCases.randomElement(using: &world.random) : nil
     destination = try world.scenario.server.destination(world.scenario, network.addresses)
     storage = SimulatedJournal.Storage(masterKey: world.random.bytes(32))
+    names = SimulatedNames(world, capture)
     storage.disk.admit = { [unowned self] (kind) throws(DiskFailure) in
       if kind == .write, self.world.fullDisks.contains(.client) { throw .full }
       guard admits(kind) else { throw isUp ? .broken : .crashed }
@@ -59,6 +62,7 @@ final class SimulatedClient {
   /// Everything is delivered or has failed, and nothing is under way.
   var isIdle: Bool {
     schedule?.isIdle == true && journal?.isQuiet == true && reads.isEmpty && network.isQuiet && outbox.isEmpty
+      && names.isQuiet
   }
 
   func start() {
@@ -80,10 +84,14 @@ final class SimulatedClient {
     var limits = world.scenario.limits
     limits.chunkBytes = world.scenario.chunkSizes.randomElement(using: &world.random) ?? limits.chunkBytes
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
+    limits.rules.defaults.name = names.start(recalling: entries)
     schedule = UploadSchedule(
       limits: limits, abilities: destination.abilities, catalog: entries, records: records,
       endpointCount: destination.endpointCount,
-      publishedName: { [destination] in destination.publishedName(for: $1) },
+      publishedName: { [destination, names = names.known] in
+        guard let names else { return destination.publishedName(for: $1) }
+        return names.name(of: $0, at: $1).map { destination.publishedName(for: $0) }
+      },
       random: SeededGenerator(seed: world.random.next()))
     journal = SimulatedJournal(world, self, storage)
     var identities: LookupTable<UInt64, FileID> = [:]
@@ -116,6 +124,7 @@ final class SimulatedClient {
   private func end() {
     life += 1
     journal?.die()
+    names.die()
     schedule = nil
     journal = nil
     outbox = []
@@ -273,7 +282,7 @@ final class SimulatedClient {
       if world.bug == .leakBuffer, world.random.happens(0.1) { return }
       buffers.removeValue(forKey: read)?.wipe()
       smallReads.remove(read)
-    case .send(let orders): for order in orders where isUp { send(order) }
+    case .send(let orders): sendNamed(orders)
     case .cancel(let request): cancel(request)
     case .cancelUnsent(let request, let bodyBytes):
       if let sent = sentCounters[request], sent.value < bodyBytes { cancel(request) }
@@ -283,7 +292,10 @@ final class SimulatedClient {
         recorded(id, receipt)
       }
       journal?.record(id)
-    case .forget(let id): journal?.forget(id)
+    case .forget(let id):
+      journal?.forget(id)
+      names.forget(id)
+    case .forgetNames(let id): names.forget(id)
     case .saveResume(let id): journal?.saveResume(id)
     case .removeResume(let id): journal?.removeResume(id)
     case .measure(let id): journal?.measure(id)
@@ -292,7 +304,7 @@ final class SimulatedClient {
       if let report { world.trace("grown \(report.brief)") }
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
-    case .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers, .askForLimits: break
+    case .showNames, .showStatus, .hide, .resizeBuffers, .askForLimits: break
     case .report(let report): note(report)
     }
   }
@@ -318,7 +330,8 @@ final class SimulatedClient {
 
   /// Why a file is not published, as the status tells.
   func explanation(of id: FileID) -> (state: FileStatus.State?, code: String?) {
-    let status = schedule?.status(of: id, publishedName: destination.publishedName(for:), at: world.time.moment)
+    let status = schedule?.status(
+      of: id, publishedName: { publishedName(of: id, at: $0) }, at: world.time.moment)
     return (status?.state, status?.lastFailure?.code)
   }
 
@@ -328,7 +341,9 @@ final class SimulatedClient {
     checks.checkIdle()
   }
 
-  func publishedName(for path: RelativePath) -> String { destination.publishedName(for: path) }
+  func publishedName(of id: FileID, at path: RelativePath) -> String {
+    destination.publishedName(for: names.shownName(of: id, at: path))
+  }
 }
 
 // MARK: Once a second

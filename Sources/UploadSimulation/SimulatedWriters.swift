@@ -15,7 +15,11 @@ final class SimulatedWriters {
   init(_ world: World, _ capture: SimulatedCapture) {
     self.world = world
     self.capture = capture
-    finalNames = Self.fewNames + (0..<world.scenario.furtherNames).map { RelativePath("small/\($0)") }
+    let folders = (0..<world.scenario.folders).flatMap { folder in
+      ["a", "c.mov"].map { RelativePath("folder \(folder)/\($0)") }
+    }
+    let further = (0..<world.scenario.furtherNames).map { RelativePath("small/\($0)") }
+    finalNames = folders.isEmpty ? Self.fewNames + further : folders
   }
 
   /// Spreads the programs' starts over the active time.

@@ -145,7 +145,7 @@ final class SimulationRun {
     checkCancelled()
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
       guard let file = capture.file(named: name) else { continue }
-      if receiver.shown(client.publishedName(for: name)) == file.bytes { continue }
+      if receiver.shown(client.publishedName(of: file.id, at: name)) == file.bytes { continue }
       let (state, code) = client.explanation(of: file.id)
       if state == .failed, let code, legitimateFailures.contains(code) { continue }
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
@@ -157,8 +157,8 @@ final class SimulationRun {
         "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"
       )
     }
-    for (name, bytes) in world.oracle.evicted where receiver.shown(name) != bytes {
-      world.fail(.delivery, "\(name) was removed after its delivery and is not published as it was")
+    for (path, content) in world.oracle.evicted where receiver.shown(content.published) != content.bytes {
+      world.fail(.delivery, "\(path) was removed after its delivery and is not published as it was")
     }
   }
 }

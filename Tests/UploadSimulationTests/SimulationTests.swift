@@ -44,6 +44,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "tus", seed: 579_735_633, story: "one 404 to a question about a session failed a file"),
     FoundSeed(scenario: "draft", seed: 74_713_513, story: "one 404 to the first question failed a file"),
     FoundSeed(scenario: "lying-tus", seed: 127, story: "a success without a word of tus was a delivery"),
+    FoundSeed(scenario: "templates", seed: 1331, story: "two captures of one name lived at once"),
+    FoundSeed(
+      scenario: "templates", seed: 243, story: "a renamed file was delivered under a name that nobody recorded"),
     FoundSeed(scenario: "lying-draft", seed: 79, story: "a success without a word of the draft was a delivery"),
   ]
 
@@ -64,7 +67,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipDataSync, .publishUnderOldName,
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
-    .forgetWords, .retrySetbacks,
+    .forgetWords, .retrySetbacks, .forgetNames,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))

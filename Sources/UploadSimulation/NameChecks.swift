@@ -1,0 +1,61 @@
+import ChunkProtocol
+import FileModel
+import Lookup
+import OrderedCollections
+import UploadEngine
+
+/// Watches what captures are called: each by one name as long as it lives under its path, and no two by one, but for those
+/// that came under one path one after the other.
+final class NameChecks {
+  private struct Use: Hashable {
+    var file: FileID
+    var path: RelativePath
+  }
+
+  private unowned let world: World
+  private unowned let capture: SimulatedCapture
+  private var names: LookupTable<Use, RelativePath> = [:]
+  /// Who was last called so.
+  private var latest: LookupTable<RelativePath, Use> = [:]
+  private var paths: LookupTable<String, [String]> = [:]
+
+  init(_ world: World, _ capture: SimulatedCapture) {
+    self.world = world
+    self.capture = capture
+  }
+
+  /// The paths of captures that may be published under a name.
+  func paths(of name: String) -> [String] { paths[name] ?? [] }
+
+  /// A file is gone. Another one may get its inode's number, and with it its identity.
+  func forgotten(_ file: FileID) {
+    if capture.file(file)?.names.isEmpty ?? true { names = names.filter { use, _ in use.file != file } }
+  }
+
+  /// A request is about to publish a capture under a name.
+  func used(_ name: RelativePath, for file: FileID, at path: RelativePath) {
+    let use = Use(file: file, path: path)
+    if let before = names[use], before != name, latest[before]?.file == file {
+      world.fail(
+        .names, "\(file) at \(path.displayText) was called \(before.displayText), and now \(name.displayText)")
+    }
+    if let other = latest[name], other.file != file {
+      if other.path != path {
+        world.fail(
+          .names,
+          "\(path.displayText) is called \(name.displayText), as \(other.path.displayText) of \(other.file) was")
+      }
+      for living in capture.file(other.file)?.names ?? [] where living != path {
+        guard names[Use(file: other.file, path: living)] == name else { continue }
+        world.fail(.names, "\(path.displayText) and \(living.displayText) are both called \(name.displayText)")
+      }
+    }
+    let (shown, own) = (PublishedName.encode(name.bytes), PublishedName.encode(path.bytes))
+    for (left, content) in world.oracle.evicted where left != own && content.published == shown {
+      world.fail(.names, "\(own) is to replace what is nowhere but at \(shown), and was \(left)")
+    }
+    names[use] = name
+    latest[name] = use
+    if paths[shown]?.contains(own) != true { paths[shown, default: []].append(own) }
+  }
+}

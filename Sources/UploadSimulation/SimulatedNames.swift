@@ -1,0 +1,118 @@
+import FileModel
+import UploadEngine
+
+/// What captures are called where they are published: the real names and their real ledger, which outlives the process. To
+/// decide takes time, as the disk does, and fails with it.
+final class SimulatedNames {
+  private struct Job {
+    var wanted: [(file: FileID, path: RelativePath)]
+    var admits: () -> Bool
+    var then: (_ isDecided: Bool) -> Void
+  }
+
+  private unowned let world: World
+  /// Nil where no capture has a name but its path.
+  private var ledger: NameLedger?
+  private let checks: NameChecks?
+  /// Those of this start.
+  private(set) var known: PublishedNames?
+  private var jobs: [Job] = []
+  private var isDeciding = false
+  private var life = 0
+
+  init(_ world: World, _ capture: SimulatedCapture) {
+    self.world = world
+    checks = world.scenario.nameTemplates.isEmpty ? nil : NameChecks(world, capture)
+    world.oracle.names = checks
+  }
+
+  var isQuiet: Bool { jobs.isEmpty && !isDeciding }
+
+  /// Another process, with another template; returns it.
+  func start(recalling entries: [CatalogEntry]) -> NameTemplate? {
+    guard let text = world.scenario.nameTemplates.randomElement(using: &world.random) else { return nil }
+    do {
+      if ledger == nil || world.bug == .forgetNames { ledger = try NameLedger() }
+      var rules = FileRules()
+      rules.defaults.name = try NameTemplate(text)
+      let names = PublishedNames(rules: rules, host: "camera", ledger: ledger)
+      try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
+      known = names
+      world.trace("client: names are \(text)")
+      return rules.defaults.name
+    } catch {
+      world.fail(.names, "names by \(text) cannot be made")
+      return nil
+    }
+  }
+
+  func die() {
+    life += 1
+    jobs = []
+    isDeciding = false
+    known = nil
+  }
+
+  /// Nil while it has to be decided.
+  func name(of file: FileID, at path: RelativePath) -> RelativePath? {
+    known.map { $0.name(of: file, at: path) } ?? path
+  }
+
+  func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
+    known?.shownName(of: file, at: path) ?? path
+  }
+
+  func haveNames(_ order: SendOrder) -> Bool {
+    known == nil || order.publications.allSatisfy { name(of: $0.file, at: $0.path) != nil }
+  }
+
+  func used(by order: SendOrder) {
+    guard let checks else { return }
+    for (file, path) in order.publications {
+      if let name = name(of: file, at: path) { checks.used(name, for: file, at: path) }
+    }
+  }
+
+  func forget(_ file: FileID) {
+    known?.forget(file)
+    checks?.forgotten(file)
+  }
+
+  /// One batch after the other, as the thread does that waits for the disk.
+  func decide(
+    _ wanted: [(file: FileID, path: RelativePath)], admits: @escaping () -> Bool,
+    then: @escaping (_ isDecided: Bool) -> Void
+  ) {
+    jobs.append(Job(wanted: wanted, admits: admits, then: then))
+    if !isDeciding { decideNext() }
+  }
+
+  private func decideNext() {
+    guard !jobs.isEmpty else { return }
+    isDeciding = true
+    let (life, job) = (life, jobs.removeFirst())
+    world.time.after(world.random.duration(.microseconds(50)...(.milliseconds(20)))) { [self] in
+      guard self.life == life else { return }
+      let isAdmitted = job.admits()
+      guard self.life == life else { return }
+      isDeciding = false
+      job.then(isAdmitted && decideNow(job.wanted))
+      if self.life == life, !isDeciding { decideNext() }
+    }
+  }
+
+  private func decideNow(_ wanted: [(file: FileID, path: RelativePath)]) -> Bool {
+    do {
+      try known?.decide(wanted)
+    } catch {
+      world.fail(.names, "names cannot be decided: \(error.message)")
+    }
+    for (file, path) in wanted {
+      // The next one of the batch may have taken it.
+      guard let name = name(of: file, at: path) else { continue }
+      world.trace("names: \(file) at \(path.displayText) is \(name.displayText)")
+      checks?.used(name, for: file, at: path)
+    }
+    return true
+  }
+}
