@@ -48,6 +48,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case delivery
   /// A capture is published under one name as long as it lives, and no other one under that.
   case names
+  /// A call that waits for a delivery ends when its file's fate is known, with what that is, and not before.
+  case waits
   /// What somebody decided of a file stays decided.
   case words
   /// On a good link a file is acknowledged soon after its close.

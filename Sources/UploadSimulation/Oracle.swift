@@ -76,6 +76,9 @@ final class Oracle {
   /// The client says that it is complete.
   func delivered(_ name: RelativePath, at time: Int64) { deliveries[name] = time }
 
+  /// These bytes were published.
+  func haveReceipt(_ bytes: [UInt8]) -> Bool { receipts.containsValue { $0 == bytes } }
+
   /// The bytes that a receipt was given for.
   func bytes(ofReceipt id: String) -> [UInt8]? { receipts[id] }
 }

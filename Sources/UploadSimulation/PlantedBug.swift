@@ -84,6 +84,11 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What captures are called is forgotten at a restart.
   case forgetNames = "forget-names"
 
+  /// Calls that wait for a delivery take the server's word for it.
+  case answerEarly = "answer-early"
+  /// Calls that wait for a delivery are not told of it.
+  case answerLate = "answer-late"
+
   /// What the receiver has in memory only is given up in the spool.
   case releaseUnsecured = "release-unsecured"
   /// What no resume record knows is given up in the spool.
@@ -118,6 +123,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .pressure
     case .forgetWords: .words
     case .forgetNames: .templates
+    case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
@@ -152,6 +158,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .compressUnasked: .encoding
     case .forgetWords: .words
     case .forgetNames: .names
+    case .answerEarly, .answerLate: .waits
     case .endlessSessionName: .resumeRecord
     case .stayAtFirstAddress: .address
     case .dropCancels, .pretendProgress: .deadline

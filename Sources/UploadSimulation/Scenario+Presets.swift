@@ -208,6 +208,24 @@ extension Scenario {
     $0.evictions = 4
   }
 
+  /// Calls wait for files that are written, renamed, removed, cancelled, refused, retried and interrupted.
+  static let waiting = Scenario("waiting") {
+    $0.crash(perMinute: 1)
+    $0.waits = 0.7
+    $0.writers = 4...10
+    $0.rewrites = 0.85
+    $0.words = 15
+    $0.kills = 0.15
+    $0.unlinks = 0.15
+    $0.brokenEffects = 0.01
+    $0.evictions = 2
+    $0.hardRefusals = 0.01
+    $0.badGateways = 0.02
+    $0.busyAnswers = 0.02
+    $0.latency = .milliseconds(5)...(.milliseconds(500))
+    $0.legitimateFailures = ["unauthorized", "forbidden", "too-large", "bad-request", "name-refused"]
+  }
+
   /// A destination that does not do what it says, nor keeps what it takes.
   static let liar = Scenario("liar") {
     $0.isLiar = true
@@ -244,7 +262,7 @@ extension Scenario {
     [
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
-      quota, shortage, everything, blackHole, words, liar, weeks, templates,
+      quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting,
     ] + servers
 
   /// The one with this name.

@@ -47,6 +47,9 @@ public struct Scenario: Hashable, Sendable {
   /// Files that somebody edits while nothing is mounted.
   var handEdits = 0.0
 
+  /// Closes that wait for the delivery.
+  var waits = 0.0
+
   /// Templates of which each start of the client has another one; none for names that are paths.
   var nameTemplates: [String] = []
   /// Folders that hold the same names, and all that there are.

@@ -216,6 +216,11 @@ final class SimulatedCapture {
     return file
   }
 
+  /// A call waits until the file's content is delivered.
+  func wait(for file: File) {
+    if file.activity.isQuiet, !file.activity.isGone, let sink { sink.waits?.begin(file, sink) }
+  }
+
   func close(_ file: File) { tell(file, file.activity.closedForWriting()) }
 
   /// The program that had it open is killed.
@@ -371,5 +376,6 @@ final class SimulatedCapture {
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty, file.fate.interruption == nil else { return }
     world.oracle.settled(file.bytes, names: file.names)
+    sink?.waits?.settled(file)
   }
 }

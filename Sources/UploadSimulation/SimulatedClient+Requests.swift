@@ -172,6 +172,7 @@ extension SimulatedClient {
     if case .querySession(let session) = order.order, case .published = outcome, let id = committed[session.id] {
       capture.delivered(id)
     }
+    if case .published = outcome { for (file, _) in order.order.publications { waits?.published(file, self) } }
     checks.offered(offers)
     if world.bug == .ignoreEpochAtCommit, case .published(let receipt) = outcome { believe(receipt) }
     let isChunk = if case .chunk = order.order { outcome == .chunkStored } else { false }

@@ -37,6 +37,8 @@ final class SimulatedClient {
   var extraRequest: UInt64 = 1 << 60
   /// What captures are called there.
   private(set) var names: SimulatedNames
+  /// Those who wait for deliveries; nil where nobody does.
+  private(set) var waits: SimulatedWaits?
 
   init(_ world: World, _ capture: SimulatedCapture, _ network: SimulatedNetwork) throws(DestinationError) {
     self.world = world
@@ -49,6 +51,7 @@ final class SimulatedClient {
     destination = try world.scenario.server.destination(world.scenario, network.addresses)
     storage = SimulatedJournal.Storage(masterKey: world.random.bytes(32))
     names = SimulatedNames(world, capture)
+    if world.scenario.waits > 0 { waits = SimulatedWaits(world) }
     storage.disk.admit = { [unowned self] (kind) throws(DiskFailure) in
       if kind == .write, self.world.fullDisks.contains(.client) { throw .full }
       guard admits(kind) else { throw isUp ? .broken : .crashed }
@@ -125,6 +128,7 @@ final class SimulatedClient {
     life += 1
     journal?.die()
     names.die()
+    waits?.die()
     schedule = nil
     journal = nil
     outbox = []
@@ -254,7 +258,9 @@ final class SimulatedClient {
       outbox = []
       for action in actions where self.life == life { perform(action) }
     }
-    if self.life == life { isActing = false }
+    guard self.life == life else { return }
+    isActing = false
+    waits?.check(self)
   }
 
   private func setAlarm(_ deadline: MonotonicTime?) {
@@ -304,7 +310,8 @@ final class SimulatedClient {
       if let report { world.trace("grown \(report.brief)") }
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
-    case .showNames, .showStatus, .hide, .resizeBuffers, .askForLimits: break
+    case .showStatus(let id): waits?.tell(id, self)
+    case .showNames, .hide, .resizeBuffers, .askForLimits: break
     case .report(let report): note(report)
     }
   }
@@ -337,6 +344,7 @@ final class SimulatedClient {
 
   /// Nothing is lent out while nothing is under way.
   func checkIdle() {
+    if waits?.isEmpty == false { world.fail(.waits, "a call waits while nothing is under way") }
     if !buffers.isEmpty { world.fail(.leaks, "\(buffers.count) buffers are held while nothing is under way") }
     checks.checkIdle()
   }

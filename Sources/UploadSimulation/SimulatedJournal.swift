@@ -103,6 +103,7 @@ final class SimulatedJournal {
     guard !isDead, let entry = client.catalogEntry(of: id), client.admits(.catalog) else { return false }
     storage.catalog[id] = entry
     client.checkCatalog([entry])
+    client.waits?.recorded([entry])
     return true
   }
 
@@ -249,6 +250,7 @@ final class SimulatedJournal {
     for entry in entries { storage.catalog[entry.id] = entry }
     for id in forgotten { storage.catalog[id] = nil }
     client.checkCatalog(entries)
+    client.waits?.recorded(entries)
     for entry in entries {
       guard let receipt = entry.receipt else { continue }
       world.time.after(.microseconds(1)) { [self] in

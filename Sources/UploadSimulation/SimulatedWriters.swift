@@ -170,7 +170,10 @@ final class SimulatedWriters {
   private func close(_ file: SimulatedCapture.File, isKilled: Bool = false) {
     guard let index = open.firstIndex(where: { $0.file === file && $0.mount == capture.mount }) else { return }
     open.remove(at: index)
-    if isKilled { capture.kill(file) } else { capture.close(file) }
+    if isKilled { return capture.kill(file) }
+    let mount = capture.mount
+    capture.close(file)
+    if world.strikes(world.scenario.waits), capture.mount == mount { capture.wait(for: file) }
   }
 
   /// One change in no time.

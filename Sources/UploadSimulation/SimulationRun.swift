@@ -198,6 +198,13 @@ extension SimulationRun {
     }
   }
 
+  /// Another program closes a file that has not changed, or has for long.
+  private func waitForOne() {
+    if let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:)) {
+      capture.wait(for: file)
+    }
+  }
+
   /// What was cancelled stays so, over restarts and power cuts, until it changes or is retried.
   private func checkCancelled() {
     for (id, content) in cancelled.sorted() {
@@ -253,6 +260,8 @@ extension SimulationRun {
       world.trace("\(world.availableMemory) bytes of memory are available")
     }
     if world.strikes(scenario.words / 60) { sayAWord() }
+    if world.strikes(scenario.waits / 4) { waitForOne() }
+    if world.strikes(scenario.waits / 8) { client.waits?.interruptOne() }
     if world.strikes(scenario.fullDisks / 60) {
       let side: Side = world.random.happens(0.5) ? .client : .receiver
       world.trace("the disk of the \(side) is full")

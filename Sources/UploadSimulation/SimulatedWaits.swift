@@ -1,0 +1,146 @@
+import FileModel
+import Lookup
+import OrderedCollections
+import Synchronization
+import UploadEngine
+
+/// Calls that wait for a delivery (`close=wait`), as `UploadEngine` answers them: each ends when its file's fate is known, with
+/// what that is, and not before.
+final class SimulatedWaits {
+  private struct Wait {
+    var file: FileID
+    var wait: DeliveryWait
+    /// What its file held when it began, and since.
+    var contents: [[UInt8]]
+  }
+
+  /// Waiters are called as on any thread.
+  private final class Answers: Sendable {
+    private let all = Mutex<[(number: UInt64, outcome: DeliveryOutcome)]>([])
+
+    func note(_ number: UInt64, _ outcome: DeliveryOutcome) { all.withLock { $0.append((number, outcome)) } }
+    func take() -> [(number: UInt64, outcome: DeliveryOutcome)] {
+      all.withLock { all in
+        defer { all = [] }
+        return all
+      }
+    }
+  }
+
+  private unowned let world: World
+  private let answers = Answers()
+  private var waiters = DeliveryWaiters()
+  private var open: OrderedDictionary<UInt64, Wait> = [:]
+  private var lastNumber: UInt64 = 0
+  /// Contents of a file for which the catalog has had a receipt.
+  private var durable: LookupTable<FileID, LookupSet<[UInt8]>> = [:]
+
+  init(_ world: World) { self.world = world }
+
+  var isEmpty: Bool { open.isEmpty }
+
+  /// A program waits for the present content of a file.
+  func begin(_ file: SimulatedCapture.File, _ client: SimulatedClient) {
+    lastNumber += 1
+    let (number, answers) = (lastNumber, answers)
+    world.trace("wait \(number) for \(file.snapshot.brief)")
+    let wait = waiters.add(file.id, epoch: file.activity.epoch) { answers.note(number, $0) }
+    open[number] = Wait(file: file.id, wait: wait, contents: [file.bytes])
+    tell(file.id, client)
+    check(client)
+  }
+
+  /// A signal comes for one of those that wait.
+  func interruptOne() {
+    guard let number = open.keys.randomElement(using: &world.random), let wait = open.removeValue(forKey: number) else {
+      return
+    }
+    world.trace("wait \(number) is interrupted")
+    waiters.remove(wait.wait, for: wait.file)
+  }
+
+  /// A file has another content, which nobody writes any more.
+  func settled(_ file: SimulatedCapture.File) {
+    for number in open.keys where open[number]?.file == file.id { open[number]?.contents.append(file.bytes) }
+  }
+
+  /// The catalog has these entries.
+  func recorded(_ entries: [CatalogEntry]) {
+    for entry in entries {
+      guard let receipt = entry.receipt, let bytes = world.oracle.bytes(ofReceipt: receipt.id) else { continue }
+      durable[entry.id, default: []].insert(bytes)
+    }
+  }
+
+  /// What is known of a file may have changed.
+  func tell(_ id: FileID, _ client: SimulatedClient) {
+    guard waiters.isAwaited(id), world.bug != .answerLate else { return }
+    guard let known = client.schedule?.deliveryOutcome(of: id) else { return }
+    waiters.tell(id, upTo: known.epoch, known.outcome)
+    hear(client)
+  }
+
+  /// The planted mistake of `answerEarly`: the server's word is enough.
+  func published(_ id: FileID, _ client: SimulatedClient) {
+    guard world.bug == .answerEarly else { return }
+    waiters.tell(id, upTo: .max, .delivered)
+    hear(client)
+  }
+
+  /// The mount is gone, and nobody waits for it.
+  func die() {
+    open = [:]
+    waiters.endAll()
+    waiters = DeliveryWaiters()
+    _ = answers.take()
+  }
+
+  private func hear(_ client: SimulatedClient) {
+    for (number, outcome) in answers.take() {
+      guard let wait = open.removeValue(forKey: number) else {
+        world.fail(.waits, "wait \(number) is answered although it is over")
+        continue
+      }
+      world.trace("wait \(number) ends: \(outcome)")
+      if !isTrue(outcome, of: wait, client) {
+        world.fail(.waits, "wait \(number) for \(wait.file) ends too early: \(outcome)")
+      }
+    }
+  }
+
+  private func isTrue(_ outcome: DeliveryOutcome, of wait: Wait, _ client: SimulatedClient) -> Bool {
+    let file = client.capture.file(wait.file)
+    let isThere = file?.names.isEmpty == false
+    let state = client.explanation(of: wait.file).state
+    switch outcome {
+    case .delivered:
+      let isDurable = wait.contents.contains { durable[wait.file]?.contains($0) == true }
+      // Of a file that is gone nothing is recorded any more.
+      return isDurable || (!isThere && wait.contents.contains { world.oracle.haveReceipt($0) })
+    case .failed: return !isThere || state == .failed || state == .interrupted || state == .cancelled
+    case .notToBeDelivered:
+      return file?.names.allSatisfy { TemporaryNameRule.standard.matches($0.lastComponent) } ?? false
+    }
+  }
+
+  /// Nobody waits for what is known.
+  func check(_ client: SimulatedClient) {
+    for (number, wait) in open {
+      switch client.explanation(of: wait.file).state {
+      case .writing, .queued, .uploading, .waiting: continue
+      case let state:
+        world.fail(.waits, "wait \(number) for \(wait.file) goes on, which is \(state?.word ?? "unknown")")
+      }
+    }
+  }
+}
+
+extension DeliveryOutcome: TraceWord {
+  var word: String {
+    switch self {
+    case .delivered: "delivered"
+    case .notToBeDelivered: "not to be delivered"
+    case .failed: "failed"
+    }
+  }
+}
