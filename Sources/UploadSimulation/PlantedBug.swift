@@ -56,6 +56,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case ignoreMemory = "ignore-memory"
   /// What a watchdog wants cancelled goes on.
   case dropCancels = "drop-cancels"
+  /// The schedule is woken by the wall clock, which may be set back meanwhile.
+  case wakeByWallClock = "wake-by-wall-clock"
   /// Watchdogs are not told what moves.
   case hideProgress = "hide-progress"
   /// Watchdogs are told that everything moves.
@@ -121,6 +123,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
+    case .wakeByWallClock: .weeks
     case .forgetWords: .words
     case .forgetNames: .templates
     case .answerEarly, .answerLate: .waiting
@@ -169,7 +172,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .forgetUsage: .quota
     case .loseRecord: .progress
     case .wrongChain, .forgetFileAtRestart, .damagedRecordHidesFile, .releaseBufferEarly, .releaseUnsecured,
-      .releaseUnrecorded, .skipNameSync:
+      .releaseUnrecorded, .skipNameSync, .wakeByWallClock:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry

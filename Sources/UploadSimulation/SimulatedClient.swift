@@ -269,8 +269,11 @@ final class SimulatedClient {
     guard let deadline else { return }
     let life = life
     let isImpatient = world.bug == .retryWithoutDelay
+    let wallTime = world.time.wallNanoseconds + deadline.nanoseconds - world.time.nanoseconds
     world.time.at(isImpatient ? world.time.nanoseconds + 1_000_000 : deadline.nanoseconds) { [self] in
       guard self.life == life, alarm == deadline else { return }
+      // It was set back: this alarm is for a time that comes in weeks.
+      if world.bug == .wakeByWallClock, world.time.wallNanoseconds < wallTime { return }
       alarm = nil
       apply { schedule, now in
         var now = now
