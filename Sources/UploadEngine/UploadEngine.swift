@@ -10,7 +10,7 @@ import Synchronization
 /// them, because one thread at a time drains the outbox. Names are the exception: where a file's status stands is shown
 /// before the call that decided it returns, so that a program finds the status of what it has just created. Nothing in
 /// here waits: reading, writing and sending have threads of their own. So it may be called on filesystem threads.
-public final class UploadEngine: FileEventSink, StatusSource, Sendable {
+public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendable {
   struct State: Sendable {
     var schedule: UploadSchedule
     /// What was reported so far; nil once earlier runs are known.
@@ -251,7 +251,7 @@ public final class UploadEngine: FileEventSink, StatusSource, Sendable {
   }
 
   /// Whether the local copy of a file may go as far as this engine is concerned.
-  func mayLose(_ candidate: EvictionCandidate) -> Bool {
+  package func mayLose(_ candidate: EvictionCandidate) -> Bool {
     state.withLock { $0.early == nil && $0.schedule.mayLose(candidate) }
   }
 

@@ -50,6 +50,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case names
   /// A call that waits for a delivery ends when its file's fate is known, with what that is, and not before.
   case waits
+  /// Files go where rules send them, and no destination that fails holds up another one.
+  case destinations
   /// What somebody decided of a file stays decided.
   case words
   /// On a good link a file is acknowledged soon after its close.

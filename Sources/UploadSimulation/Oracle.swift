@@ -17,6 +17,8 @@ final class Oracle {
   private(set) var evicted: OrderedDictionary<String, Evicted> = [:]
   /// What captures are called there; nil where that is their path.
   var names: NameChecks?
+  /// Whether a rule sends files of this name here.
+  var isFor: (RelativePath) -> Bool = { _ in true }
   /// What is shown under a name.
   var look: (String) -> [UInt8]? = { _ in nil }
   private(set) var settledCount = 0
@@ -46,6 +48,9 @@ final class Oracle {
     let paths = (names?.paths(of: name) ?? [name]).filter {
       !TemporaryNameRule.standard.matches(RelativePath($0).lastComponent) || wanted.contains($0)
     }
+    if let stray = paths.first(where: { !isFor(RelativePath($0)) }) {
+      report(.destinations, "\(stray) was published where it does not go")
+    }
     if paths.isEmpty {
       report(.publication, "\(name) is temporary and was published")
     } else if !paths.contains(where: { legitimate[$0]?.contains(bytes) == true }) {
@@ -63,7 +68,7 @@ final class Oracle {
 
   /// The local copy is about to go.
   func evicted(_ bytes: [UInt8], names: [RelativePath], called published: (RelativePath) -> String) {
-    for name in names where !TemporaryNameRule.standard.matches(name.lastComponent) {
+    for name in names where !TemporaryNameRule.standard.matches(name.lastComponent) && isFor(name) {
       let published = published(name)
       if look(published) != bytes { report(.eviction, "\(published) is removed and lies nowhere else") }
       evicted[PublishedName.encode(name.bytes)] = Evicted(published: published, bytes: bytes)

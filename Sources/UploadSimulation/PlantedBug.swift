@@ -91,6 +91,11 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// Calls that wait for a delivery are not told of it.
   case answerLate = "answer-late"
 
+  /// A local copy goes once the first of several destinations has it.
+  case evictForOne = "evict-for-one"
+  /// Nothing goes to one destination while another one is away.
+  case holdUpOthers = "hold-up-others"
+
   /// What the receiver has in memory only is given up in the spool.
   case releaseUnsecured = "release-unsecured"
   /// What no resume record knows is given up in the spool.
@@ -126,6 +131,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .wakeByWallClock: .weeks
     case .forgetWords: .words
     case .forgetNames: .templates
+    case .evictForOne, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
@@ -161,6 +167,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .compressUnasked: .encoding
     case .forgetWords: .words
     case .forgetNames: .names
+    case .holdUpOthers: .destinations
     case .answerEarly, .answerLate: .waits
     case .endlessSessionName: .resumeRecord
     case .stayAtFirstAddress: .address
@@ -168,7 +175,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .hideProgress: .patience
     case .keepConnections: .reconnection
     case .pretendAdvance: .standstill
-    case .evictUndelivered: .eviction
+    case .evictUndelivered, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord: .progress
     case .wrongChain, .forgetFileAtRestart, .damagedRecordHidesFile, .releaseBufferEarly, .releaseUnsecured,

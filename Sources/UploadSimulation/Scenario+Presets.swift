@@ -226,6 +226,27 @@ extension Scenario {
     $0.legitimateFailures = ["unauthorized", "forbidden", "too-large", "bad-request", "name-refused"]
   }
 
+  /// Two destinations of different kinds, of which one is well, and the other away, slow, or lies.
+  static let several = Scenario("several") {
+    $0.furtherServers = [.tus, .draft, .s3]
+    $0.spoilNetwork(0.05)
+    $0.duplicates = 0
+    $0.partitions = 2
+    $0.hangingTimes = 0.7
+    $0.slowTimes = 0.5
+    $0.badGateways = 0.02
+    $0.clientCrashes = 1
+    $0.clientStops = 1
+    $0.receiverCrashes = 3
+    $0.handEdits = 0.3
+    $0.evictions = 20
+    $0.isLiar = true
+    $0.seconds = 60...300
+    $0.writers = 3...8
+    $0.rewrites = 0.7
+    $0.legitimateFailures = Self.legitimateFailuresOfLiars
+  }
+
   /// A destination that does not do what it says, nor keeps what it takes.
   static let liar = Scenario("liar") {
     $0.isLiar = true
@@ -262,7 +283,7 @@ extension Scenario {
     [
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
-      quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting,
+      quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
     ] + servers
 
   /// The one with this name.

@@ -73,6 +73,8 @@ public struct Scenario: Hashable, Sendable {
   var hardRefusals = 0.0
   /// What the client uploads to.
   var server = ServerKind.receiver
+  /// Of these there is one more, to which most files go as well; then the trouble is with that one.
+  var furtherServers: [ServerKind] = []
   /// The destination says the same again and again although it is not so.
   var isLiar = false
   /// Times at which nothing gets through, for each virtual minute.
@@ -138,6 +140,7 @@ public struct Scenario: Hashable, Sendable {
     limits.smallFileBytes = wholeFileBytesMax / 2
     limits.smallBuffers = 4
     limits.parallelSmallRequests = 2
+    if !furtherServers.isEmpty { limits.rules = Site.rules }
     if shortages > 0 { limits.rules.defaults.whenFull = .release }
     return limits
   }

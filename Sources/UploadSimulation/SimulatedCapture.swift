@@ -15,6 +15,8 @@ final class SimulatedCapture {
     fileprivate(set) var names: [RelativePath] = []
     fileprivate(set) var modifiedNanoseconds: Int64 = 0
     fileprivate(set) var mode: UInt32 = 0o644
+    /// When its last writer was done with it, or its names changed after that.
+    fileprivate(set) var settledAt: Int64 = 0
     fileprivate var chunks: ChunkActivity?
     /// What the spool no longer has.
     fileprivate(set) var released: ReleasedChunks?
@@ -47,7 +49,7 @@ final class SimulatedCapture {
   private var byID: LookupTable<FileID, File> = [:]
   private var byInode: LookupTable<UInt64, File> = [:]
   /// The daemon; nil while nothing is mounted.
-  weak var sink: SimulatedClient?
+  weak var sink: (any CaptureSink)?
   /// Counts mounts: what a writer held through an earlier one is gone.
   private(set) var mount = 0
   private(set) var isScanned = false
@@ -122,7 +124,9 @@ final class SimulatedCapture {
       file.names == candidate.names
     else { return false }
     world.trace("evicts \(file.snapshot.brief)")
-    world.oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
+    for oracle in world.oracles {
+      oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
+    }
     for name in file.names { byName[name] = nil }
     file.names = []
     file.activity.lostLastName()
@@ -162,8 +166,8 @@ final class SimulatedCapture {
   }
 
   /// A daemon has mounted; `identities` are those that it remembers.
-  func mounted(_ client: SimulatedClient, identities: LookupTable<UInt64, FileID>, hiding hidden: LookupSet<FileID>) {
-    sink = client
+  func mounted(_ daemon: any CaptureSink, identities: LookupTable<UInt64, FileID>, hiding hidden: LookupSet<FileID>) {
+    sink = daemon
     for file in byInode.sorted().map(\.value) {
       file.id = identities[file.inode] ?? FileID.random(using: &world.random)
       byID[file.id] = file
@@ -218,7 +222,7 @@ final class SimulatedCapture {
 
   /// A call waits until the file's content is delivered.
   func wait(for file: File) {
-    if file.activity.isQuiet, !file.activity.isGone, let sink { sink.waits?.begin(file, sink) }
+    if file.activity.isQuiet, !file.activity.isGone { sink?.wait(for: file) }
   }
 
   func close(_ file: File) { tell(file, file.activity.closedForWriting()) }
@@ -233,7 +237,7 @@ final class SimulatedCapture {
   /// Somebody wants a file as it is: from now on its content may be published. One that is open is settled first.
   func want(_ id: FileID) {
     guard let file = byID[id], file.activity.isQuiet else { return }
-    world.oracle.wanted(file.bytes, names: file.names)
+    for oracle in world.oracles { oracle.wanted(file.bytes, names: file.names) }
   }
 
   /// As `Filesystem.accept`.
@@ -372,10 +376,11 @@ final class SimulatedCapture {
   }
 
   private func noteSettled(_ file: File) {
-    for name in file.names { world.oracle.taken(name) }
+    for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty, file.fate.interruption == nil else { return }
-    world.oracle.settled(file.bytes, names: file.names)
-    sink?.waits?.settled(file)
+    file.settledAt = world.time.nanoseconds
+    for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }
+    sink?.settled(file)
   }
 }

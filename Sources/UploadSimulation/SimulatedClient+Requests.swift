@@ -73,6 +73,10 @@ extension SimulatedClient {
 extension SimulatedClient {
   /// As `UploadEngine` does: what has a name goes at once, the rest once its names are on the disk.
   func sendNamed(_ orders: [RequestOrder]) {
+    if world.bug == .holdUpOthers, daemon?.clients.contains(where: { $0 !== self && $0.network.isAway }) == true {
+      let life = life
+      return world.time.after(.seconds(1)) { [self] in if self.life == life { sendNamed(orders) } }
+    }
     let others = orders.filter { !names.haveNames($0.order) }
     for order in orders where isUp && names.haveNames(order.order) { send(order) }
     guard isUp, !others.isEmpty else { return }
@@ -248,7 +252,11 @@ extension SimulatedClient {
 
   func cancel(_ request: HTTPRequestID) {
     checks.cancelled(
-      request, isWanted: { [self] in capture.file($0) != nil && explanation(of: $0).state != .cancelled })
+      request,
+      isWanted: { [self] in
+        let state = explanation(of: $0).state
+        return capture.file($0) != nil && state != .cancelled && state != .ignored
+      })
     if world.bug != .dropCancels { network.cancel(request) }
   }
 

@@ -7,10 +7,12 @@ import UploadEngine
 
 /// The client: the real schedule and the real destination, driven as `UploadEngine` drives them, on simulated disks, time and
 /// network. It crashes and comes back with what was durable.
-final class SimulatedClient {
+final class SimulatedClient: CopyHolder {
   unowned let world: World
   unowned let capture: SimulatedCapture
   unowned let network: SimulatedNetwork
+  let site: Site
+  weak var daemon: SimulatedDaemon?
   /// What it remembers of a server dies with the process.
   private(set) var destination: any Destination
   /// What the destination pretends.
@@ -28,6 +30,8 @@ final class SimulatedClient {
   var sentCounters: OrderedDictionary<HTTPRequestID, SentByteCounter> = [:]
   private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
+  /// What this start has found in the catalog.
+  private var inherited: [CatalogEntry] = []
   /// Counts starts: whatever was under way in an earlier one comes to nothing.
   private(set) var life = 0
   private(set) var recordedDigests: LookupTable<FileID, LookupTable<Int, ChunkDigest>> = [:]
@@ -40,15 +44,18 @@ final class SimulatedClient {
   /// Those who wait for deliveries; nil where nobody does.
   private(set) var waits: SimulatedWaits?
 
-  init(_ world: World, _ capture: SimulatedCapture, _ network: SimulatedNetwork) throws(DestinationError) {
+  init(
+    _ world: World, _ capture: SimulatedCapture, _ network: SimulatedNetwork, _ site: Site
+  ) throws(DestinationError) {
+    self.site = site
     self.world = world
     self.capture = capture
     self.network = network
     checks = ClientChecks(world, network)
     lie =
-      world.scenario.isLiar && world.scenario.server == .receiver
+      world.scenario.isLiar && site.isTroubled && site.server == .receiver
       ? Lie.allCases.randomElement(using: &world.random) : nil
-    destination = try world.scenario.server.destination(world.scenario, network.addresses)
+    destination = try site.server.destination(world.scenario, network.addresses)
     storage = SimulatedJournal.Storage(masterKey: world.random.bytes(32))
     names = SimulatedNames(world, capture)
     if world.scenario.waits > 0 { waits = SimulatedWaits(world) }
@@ -72,7 +79,7 @@ final class SimulatedClient {
     life += 1
     storage.suffer(world)
     do {
-      destination = try world.scenario.server.destination(world.scenario, network.addresses)
+      destination = try site.server.destination(world.scenario, network.addresses)
     } catch {
       world.fail(.progress, "the destination cannot be made again: \(error.message)")
     }
@@ -88,6 +95,7 @@ final class SimulatedClient {
     limits.chunkBytes = world.scenario.chunkSizes.randomElement(using: &world.random) ?? limits.chunkBytes
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
     limits.rules.defaults.name = names.start(recalling: entries)
+    if world.oracles.count > 1 { limits.rules.asker = site.name }
     schedule = UploadSchedule(
       limits: limits, abilities: destination.abilities, catalog: entries, records: records,
       endpointCount: destination.endpointCount,
@@ -97,34 +105,25 @@ final class SimulatedClient {
       },
       random: SeededGenerator(seed: world.random.next()))
     journal = SimulatedJournal(world, self, storage)
-    var identities: LookupTable<UInt64, FileID> = [:]
-    for entry in entries where entry.state != .removed && entry.state != .evicted { identities[entry.inode] = entry.id }
-    let unreadable = world.bug == .damagedRecordHidesFile ? storage.unreadableRecords() : []
-    capture.mounted(self, identities: identities, hiding: unreadable)
-    checkCatalog(entries)
+    inherited = entries
+  }
+
+  /// There is a mount now.
+  func mounted() {
+    checkCatalog(inherited)
+    inherited = []
     tick()
     if world.bug == .spin { spin() }
   }
 
-  /// The process dies; with the power, what its disk had not synced goes, too.
-  func crash() {
-    guard isUp else { return }
-    let takesPower = world.random.happens(world.scenario.powerCuts)
-    world.trace("client: crashes\(takesPower ? " and loses power" : "")")
-    if takesPower { storage.disk.losePower(using: &world.random) }
-    end()
-  }
-
-  /// An orderly end: what is known is written down, and the rest waits for the next start.
-  func stop() {
-    guard isUp else { return }
-    world.trace("client: stops")
+  /// What is known is written down.
+  func flush() {
     let uploads = capture.names.compactMap { capture.file(named: $0)?.id }
     journal?.flush(resuming: uploads.filter { resumeSnapshot(of: $0, since: nil) != nil })
-    if isUp { end() }
   }
 
-  private func end() {
+  /// The process is gone.
+  func end() {
     life += 1
     journal?.die()
     names.die()
@@ -143,11 +142,6 @@ final class SimulatedClient {
     recordedDigests = [:]
     checks.forget()
     network.forgetClient()
-    capture.unmounted()
-    capture.editByHand()
-    world.time.after(world.random.duration(.milliseconds(20)...(.seconds(20)))) { [self] in
-      if !isUp { start() }
-    }
   }
 
   /// Somebody goes through all files: what has failed is tried again, and what was interrupted is published.
@@ -184,7 +178,7 @@ final class SimulatedClient {
     case .done: return true
     case .failed: return false
     case .crash:
-      crash()
+      daemon?.crash()
       return false
     }
   }
@@ -231,7 +225,7 @@ final class SimulatedClient {
       guard let file = capture.file(entry.id), file.inode == entry.inode, UInt64(file.bytes.count) == entry.sizeBytes,
         file.modifiedNanoseconds == entry.modifiedNanoseconds, !file.activity.hasOpenRevision
       else { continue }
-      if world.oracle.bytes(ofReceipt: entry.receipt?.id ?? "") != file.bytes {
+      if site.oracle.bytes(ofReceipt: entry.receipt?.id ?? "") != file.bytes {
         world.fail(.receipt, "the catalog has \(entry.path.displayText) complete with a receipt for other bytes")
       }
     }
@@ -331,7 +325,7 @@ final class SimulatedClient {
     default: break
     }
     guard case .delivered(let id, let path, let receipt) = report else { return }
-    world.oracle.delivered(path, at: world.time.nanoseconds)
+    site.oracle.delivered(path, at: world.time.nanoseconds)
     capture.delivered(id)
     if storage.catalog[id]?.receipt != receipt {
       world.fail(.durability, "\(path.displayText) is complete before its receipt is in the catalog")
@@ -351,6 +345,9 @@ final class SimulatedClient {
     if !buffers.isEmpty { world.fail(.leaks, "\(buffers.count) buffers are held while nothing is under way") }
     checks.checkIdle()
   }
+
+  func evictionCandidates() -> [EvictionCandidate] { schedule?.evictionCandidates(countMax: 64) ?? [] }
+  func mayLose(_ candidate: EvictionCandidate) -> Bool { schedule?.mayLose(candidate) ?? false }
 
   func publishedName(of id: FileID, at path: RelativePath) -> String {
     destination.publishedName(for: names.shownName(of: id, at: path))
@@ -426,7 +423,7 @@ extension SimulatedClient {
       _ = capture.evict(EvictionCandidate(file.snapshot))
       return
     }
-    guard let candidate = schedule?.evictionCandidates(countMax: 64).first else { return }
+    guard let candidate = daemon?.evictionCandidates().first else { return }
     let life = life
     world.time.after(world.random.duration(.zero ... .seconds(1))) { [self] in
       if self.life == life { _ = capture.evict(candidate) }

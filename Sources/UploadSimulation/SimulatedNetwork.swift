@@ -56,6 +56,8 @@ final class SimulatedNetwork {
 
   private unowned let world: World
   private unowned let peer: any SimulatedPeer
+  /// The scenario's trouble befalls it.
+  private let isTroubled: Bool
   let addresses: SimulatedAddresses
   private var flights: OrderedDictionary<HTTPRequestID, Flight> = [:]
   private var isPartitioned = false
@@ -67,9 +69,10 @@ final class SimulatedNetwork {
   /// Copies of requests, and answers, that are still on their way.
   private(set) var stragglers = 0
 
-  init(_ world: World, _ peer: any SimulatedPeer) {
+  init(_ world: World, _ peer: any SimulatedPeer, isTroubled: Bool) {
     self.world = world
     self.peer = peer
+    self.isTroubled = isTroubled
     addresses = SimulatedAddresses(world)
     latency = world.random.duration(world.scenario.latency)
     let bounds = world.scenario.bytesPerSecond
@@ -79,6 +82,8 @@ final class SimulatedNetwork {
   }
 
   var isQuiet: Bool { flights.isEmpty && stragglers == 0 }
+  /// Nothing gets through.
+  var isAway: Bool { isPartitioned || isSwallowing }
 
   // MARK: As a whole
 
@@ -128,7 +133,7 @@ final class SimulatedNetwork {
     end(flight, after: timeAllowed(flight), .timedOut)
     guard !isBroken else { return end(flight, after: latency, .connectionLost) }
     guard !isPartitioned else { return end(flight, after: request.limits.connect, .timedOut) }
-    let fate = addresses.fate(at: flight.address) ?? world.drawFate()
+    let fate = addresses.fate(at: flight.address) ?? (isTroubled ? world.drawFate() : .arrives)
     let travel = jitter(flight)
     switch fate {
     case .silent: end(flight, after: request.limits.connect, .timedOut)

@@ -25,10 +25,18 @@ final class SimulationRun {
 
   private let world: World
   private let capture: SimulatedCapture
-  private let receiver: any SimulatedPeer
-  private let network: SimulatedNetwork
-  private let client: SimulatedClient
+  private let routes: [Route]
+  private let daemon: SimulatedDaemon
   private let writers: SimulatedWriters
+
+  /// The way to one destination.
+  private struct Route {
+    let site: Site
+    let peer: any SimulatedPeer
+    let network: SimulatedNetwork
+    let client: SimulatedClient
+  }
+
   private var eventCount = 0
   private var age = Age.trouble
   /// The age may end once everything is idle.
@@ -40,17 +48,29 @@ final class SimulationRun {
   init(_ world: World) throws(DestinationError) {
     self.world = world
     capture = SimulatedCapture(world)
-    receiver = world.scenario.server.peer(world) ?? SimulatedReceiver(world)
-    network = SimulatedNetwork(world, receiver)
-    client = try SimulatedClient(world, capture, network)
+    var routes: [Route] = []
+    for site in Site.all(world) {
+      let peer = site.server.peer(world, site) ?? SimulatedReceiver(world)
+      let network = SimulatedNetwork(world, peer, isTroubled: site.isTroubled)
+      let client = try SimulatedClient(world, capture, network, site)
+      routes.append(Route(site: site, peer: peer, network: network, client: client))
+    }
+    self.routes = routes
+    daemon = SimulatedDaemon(world, capture, routes.map(\.client))
     writers = SimulatedWriters(world, capture)
   }
+
+  /// The one that trouble befalls.
+  private var troubled: Route { routes[routes.count - 1] }
+  /// Words and waits are for where there is one destination.
+  private var client: SimulatedClient { routes[0].client }
+  private var isQuiet: Bool { routes.allSatisfy { $0.client.isIdle && $0.peer.isQuiet } }
 
   private var healedSecondsMax: Int64 { world.scenario.isLiar ? Self.healedSecondsMaxOfLiars : Self.healedSecondsMax }
 
   func toEnd() -> Simulation.Result {
-    receiver.start()
-    client.start()
+    for route in routes { route.peer.start() }
+    daemon.start()
     let active = Duration.seconds(Int64.random(in: world.scenario.seconds, using: &world.random))
     if world.scenario.isFixed { writers.runFixed() } else { writers.start(until: active) }
     world.time.after(.seconds(1)) { [self] in trouble(until: world.time.nanoseconds + active.nanoseconds) }
@@ -58,7 +78,7 @@ final class SimulationRun {
     let limit = world.time.nanoseconds + active.nanoseconds + healedSecondsMax * 1_000_000_000
     while world.violation == nil, world.time.step() {
       eventCount += 1
-      if isComplete, client.isIdle, receiver.isQuiet, !nextAge() { break }
+      if isComplete, isQuiet, !nextAge() { break }
       if world.time.nanoseconds > limit {
         checkDelivery()
         world.fail(.progress, "not everything has come to an end")
@@ -76,8 +96,10 @@ final class SimulationRun {
   private func nextAge() -> Bool {
     isComplete = false
     checkDelivery()
-    client.checkIdle()
-    receiver.checkPublished()
+    for route in routes {
+      route.client.checkIdle()
+      route.peer.checkPublished()
+    }
     switch age {
     case .trouble: return true
     case .healed:
@@ -89,7 +111,7 @@ final class SimulationRun {
       world.trace("eight days later")
       world.time.after(.seconds(10)) { [self] in isComplete = true }
     case .late:
-      let leftovers = receiver.leftovers
+      let leftovers = routes.flatMap(\.peer.leftovers)
       if !leftovers.isEmpty { world.fail(.expiry, "after more than a week there is still \(leftovers[0])") }
       return false
     }
@@ -99,15 +121,17 @@ final class SimulationRun {
   private func heal() {
     age = .healed
     world.heal()
-    network.heal()
-    receiver.liftQuota()
-    if !receiver.isUp { receiver.start() }
-    if !client.isUp { client.start() }
+    for route in routes {
+      route.network.heal()
+      route.peer.liftQuota()
+      if !route.peer.isUp { route.peer.start() }
+    }
+    if !daemon.isUp { daemon.start() }
     writers.end()
     // Somebody tries what has failed again, or nobody does.
     let retries = world.random.happens(0.5)
     world.time.after(.seconds(2)) { [self] in
-      if retries { client.retryAll() }
+      if retries { for route in routes { route.client.retryAll() } }
       isComplete = true
     }
     legitimateFailures = retries ? [] : world.scenario.legitimateFailures
@@ -116,7 +140,7 @@ final class SimulationRun {
   /// The delay from close to receipt does not grow with the file, and on a good link nothing rests.
   private func writeProbe() {
     world.isGood = true
-    network.improve()
+    for route in routes { route.network.improve() }
     let count = Int.random(in: 0...(world.scenario.fileBytesMax * 2), using: &world.random)
     writers.writeProbe(Self.probe, count) { [self] in
       let closedAt = world.time.nanoseconds
@@ -124,7 +148,7 @@ final class SimulationRun {
       let allowed = timeAllowed(forTailOf: count)
       world.time.after(allowed) { [self] in
         isComplete = true
-        if world.oracle.deliveries[Self.probe] ?? 0 >= closedAt { return }
+        if routes.allSatisfy({ $0.site.oracle.deliveries[Self.probe] ?? 0 >= closedAt }) { return }
         world.fail(.tail, "\(count) bytes are not delivered \(allowed.microseconds / 1000) ms after their close")
       }
     }
@@ -134,20 +158,25 @@ final class SimulationRun {
   /// tier sends at once where they are taken together. One of the addresses may not answer, which takes as long to find out as a connection may take.
   private func timeAllowed(forTailOf count: Int) -> Duration {
     let chunks = count / world.scenario.chunkBytes + 1
-    let together = world.scenario.server.takesChunksTogether ? 4 : 1
+    let together = routes.allSatisfy(\.site.server.takesChunksTogether) ? 4 : 1
     let time: Duration = .seconds(1) + .milliseconds(200) * (chunks / together)
-    return network.addresses.isOneDead ? time + UploadConstants.connectionTimeout * 2 : time
+    return routes[0].network.addresses.isOneDead ? time + UploadConstants.connectionTimeout * 2 : time
   }
 
   /// Each file that has a final name shows its last content under it, or says why not. And what lies only at the receiver
   /// is there.
   private func checkDelivery() {
     checkCancelled()
-    for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
+    for route in routes { checkDelivery(by: route) }
+  }
+
+  private func checkDelivery(by route: Route) {
+    let (client, oracle) = (route.client, route.site.oracle)
+    for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) && oracle.isFor(name) {
       guard let file = capture.file(named: name) else { continue }
-      if receiver.shown(client.publishedName(of: file.id, at: name)) == file.bytes { continue }
+      if route.peer.shown(client.publishedName(of: file.id, at: name)) == file.bytes { continue }
       let (state, code) = client.explanation(of: file.id)
-      if state == .failed, let code, legitimateFailures.contains(code) { continue }
+      if state == .failed, let code, route.site.isTroubled, legitimateFailures.contains(code) { continue }
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
       if state == .failed, code == "released-part-lost", file.isPartlyDelivered { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
@@ -157,7 +186,7 @@ final class SimulationRun {
         "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"
       )
     }
-    for (path, content) in world.oracle.evicted where receiver.shown(content.published) != content.bytes {
+    for (path, content) in oracle.evicted where route.peer.shown(content.published) != content.bytes {
       world.fail(.delivery, "\(path) was removed after its delivery and is not published as it was")
     }
   }
@@ -230,22 +259,22 @@ extension SimulationRun {
   private func troubleNetwork() {
     let scenario = world.scenario
     if world.strikes(scenario.partitions / 60) {
-      network.partition(for: world.random.duration(.milliseconds(100)...(.seconds(40))))
+      troubled.network.partition(for: world.random.duration(.milliseconds(100)...(.seconds(40))))
     }
     if world.strikes(scenario.hangingTimes / 60) {
-      network.swallow(for: world.random.duration(scenario.hangingTime))
+      troubled.network.swallow(for: world.random.duration(scenario.hangingTime))
     }
     if world.strikes(scenario.slowTimes / 60) {
-      network.slowDown(for: world.random.duration(.seconds(1)...(.seconds(300))))
+      troubled.network.slowDown(for: world.random.duration(.seconds(1)...(.seconds(300))))
     }
-    if world.strikes(scenario.addressTroubles / 60) { network.addresses.trouble() }
+    if world.strikes(scenario.addressTroubles / 60) { troubled.network.addresses.trouble() }
   }
 
   private func troubleMachines() {
     let scenario = world.scenario
-    if world.strikes(scenario.clientCrashes / 60) { client.crash() }
-    if world.strikes(scenario.clientStops / 60) { client.stop() }
-    if world.strikes(scenario.receiverCrashes / 60) { receiver.crash() }
+    if world.strikes(scenario.clientCrashes / 60) { daemon.crash() }
+    if world.strikes(scenario.clientStops / 60) { daemon.stop() }
+    if world.strikes(scenario.receiverCrashes / 60) { troubled.peer.crash() }
     if world.strikes(scenario.clockJumps / 60) {
       world.time.wallJump = scenario.clockJump.randomElement(using: &world.random) ?? .zero
       world.trace("the clock jumps to \(world.time.wallJump.microseconds / 1_000_000) s")

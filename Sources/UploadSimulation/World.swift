@@ -34,6 +34,8 @@ final class World {
   let plan: PlannedFault?
   let time = VirtualTime()
   let oracle = Oracle()
+  /// Of every destination, that of the main one first.
+  private(set) var oracles: [Oracle]
   var random: SeededGenerator
   /// From here on nothing fails any more.
   private(set) var isHealed = false
@@ -54,7 +56,15 @@ final class World {
     self.plan = plan
     log = Trace(keepsLines: isTracing)
     random = SeededGenerator(seed: seed)
+    oracles = [oracle]
     oracle.report = { [unowned self] in fail($0, $1) }
+  }
+
+  func addOracle() -> Oracle {
+    let further = Oracle()
+    further.report = { [unowned self] in fail($0, $1) }
+    oracles.append(further)
+    return further
   }
 
   func heal() {

@@ -116,14 +116,7 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
 
   /// Files that the first engine which could spare them has delivered, and that every other one can spare as well.
   public func evictionCandidates() -> [EvictionCandidate] {
-    guard members.count > 1 else { return members[0].engine.evictionCandidates() }
-    var known: Set<FileID> = []
-    return members.flatMap { member in
-      member.engine.evictionCandidates().filter { candidate in
-        members.allSatisfy { $0.name == member.name || $0.engine.mayLose(candidate) }
-          && known.insert(candidate.id).inserted
-      }
-    }
+    SharedCopy.candidates(members.map(\.engine))
   }
 
   /// Chunks of files that go to one destination, which holds them.

@@ -69,6 +69,7 @@ final class ForeignServer: SimulatedPeer {
   }
 
   private unowned let world: World
+  private let site: Site
   private var model: any ForeignProtocol
   private let lie: ServerLie?
   private var published: LookupTable<String, [UInt8]> = [:]
@@ -76,11 +77,14 @@ final class ForeignServer: SimulatedPeer {
   private var exchangeCount = 0
   private(set) var isUp = false
 
-  init(_ world: World, _ model: any ForeignProtocol) {
+  init(_ world: World, _ site: Site, _ model: any ForeignProtocol) {
     self.world = world
+    self.site = site
     self.model = model
-    lie = world.scenario.isLiar ? ServerLie.allCases.randomElement(using: &world.random) : nil
-    world.oracle.look = { [unowned self] in shown($0) }
+    let mayBeHonest = world.oracles.count > 1
+    let lies = world.scenario.isLiar && !(mayBeHonest && world.random.happens(0.5))
+    lie = lies ? ServerLie.allCases.randomElement(using: &world.random) : nil
+    site.oracle.look = { [unowned self] in shown($0) }
     if let lie { world.trace("server: lies by \(lie)") }
   }
 
@@ -165,7 +169,7 @@ final class ForeignServer: SimulatedPeer {
     for publication in model.publications {
       published[publication.name] = publication.bytes
       world.trace("server: publishes \(publication.name) with \(publication.bytes.count) bytes")
-      world.oracle.published(publication.bytes, name: publication.name, receipt: publication.receipt)
+      site.oracle.published(publication.bytes, name: publication.name, receipt: publication.receipt)
     }
     model.publications = []
   }

@@ -14,6 +14,12 @@ extension Scenario {
 
   static let servers = [tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm]
 
+  /// What somebody has to act upon after such a server.
+  static let legitimateFailuresOfLiars: LookupSet<String> = [
+    "session-gone", "incomplete", "unexpected-answer", "conflict", "bad-request", "server-error", "digest-mismatch",
+    "too-large", "not-found", "row-lost", "name-refused", "forbidden", "unclear-end",
+  ]
+
   /// A bad network and machines that die; requests do not arrive twice there, as TLS sees to it.
   private mutating func useServer(_ server: ServerKind) {
     self.server = server
@@ -33,9 +39,6 @@ extension Scenario {
     useServer(server)
     isLiar = true
     seconds = 30...200
-    legitimateFailures = [
-      "session-gone", "incomplete", "unexpected-answer", "conflict", "bad-request", "server-error", "digest-mismatch",
-      "too-large", "not-found", "row-lost", "name-refused", "forbidden", "unclear-end",
-    ]
+    legitimateFailures = Self.legitimateFailuresOfLiars
   }
 }

@@ -10,18 +10,19 @@ enum ServerKind: Hashable, Sendable {
   var takesChunksTogether: Bool { self == .receiver || self == .s3 }
 
   /// The machine; nil for the receiver, which has a core of its own.
-  func peer(_ world: World) -> (any SimulatedPeer)? {
+  func peer(_ world: World, _ site: Site) -> (any SimulatedPeer)? {
     let origin = SimulatedAddresses.first
     switch self {
     case .receiver: return nil
     case .tus:
       let extensions = TusServer.extensions.filter { _ in world.random.happens(0.6) }
       world.trace("server: tus with \(extensions.joined(separator: ","))")
-      return ForeignServer(world, TusServer(origin: origin, extensions: extensions))
+      return ForeignServer(world, site, TusServer(origin: origin, extensions: extensions))
     case .draft:
-      return ForeignServer(world, DraftServer(origin: origin, forgetsComplete: world.random.happens(0.3)))
-    case .s3: return ForeignServer(world, S3Server())
-    case .form: return ForeignServer(world, FormServer())
+      return ForeignServer(
+        world, site, DraftServer(origin: origin, forgetsComplete: world.random.happens(0.3)))
+    case .s3: return ForeignServer(world, site, S3Server())
+    case .form: return ForeignServer(world, site, FormServer())
     }
   }
 

@@ -1,0 +1,119 @@
+import FileModel
+import Lookup
+import UploadEngine
+
+/// Hears what the mount reports.
+protocol CaptureSink: AnyObject {
+  func handle(_ event: FileEvent)
+  func contentWillChange(_ id: FileID) -> Bool
+  /// A content that nobody writes any more.
+  func settled(_ file: SimulatedCapture.File)
+  /// A program waits for a file.
+  func wait(for file: SimulatedCapture.File)
+  func publishedName(of id: FileID, at path: RelativePath) -> String
+}
+
+/// The process: one client for each destination, over one spool. They start and end together, and what concerns the one copy of
+/// a file is decided here, as `EngineGroup` does.
+final class SimulatedDaemon: CaptureSink {
+  /// A place that is well has what is complete after so long, whatever another one does.
+  private static let heldUpMax: Int64 = 60_000_000_000
+
+  private unowned let world: World
+  private unowned let capture: SimulatedCapture
+  let clients: [SimulatedClient]
+  private var startedAt: Int64 = 0
+
+  init(_ world: World, _ capture: SimulatedCapture, _ clients: [SimulatedClient]) {
+    self.world = world
+    self.capture = capture
+    self.clients = clients
+    for client in clients { client.daemon = self }
+  }
+
+  // MARK: Life
+
+  var isUp: Bool { clients[0].isUp }
+
+  func start() {
+    startedAt = world.time.nanoseconds
+    var identities: LookupTable<UInt64, FileID> = [:]
+    var hidden: LookupSet<FileID> = []
+    for client in clients {
+      client.start()
+      let known = client.storage.entries.filter { !$0.state.isHistory }
+      let others = identities
+      for entry in known { identities[entry.inode] = others[entry.inode] ?? entry.id }
+      if world.bug == .damagedRecordHidesFile { hidden = client.storage.unreadableRecords() }
+    }
+    capture.mounted(self, identities: identities, hiding: hidden)
+    for client in clients { client.mounted() }
+    if clients.count > 1 { tick(clients[0].life) }
+  }
+
+  /// The process dies; with the power, what its disk had not synced goes, too.
+  func crash() {
+    guard isUp else { return }
+    let takesPower = world.random.happens(world.scenario.powerCuts)
+    world.trace("client: crashes\(takesPower ? " and loses power" : "")")
+    if takesPower { for client in clients { client.storage.disk.losePower(using: &world.random) } }
+    end()
+  }
+
+  /// An orderly end: what is known is written down, and the rest waits for the next start.
+  func stop() {
+    guard isUp else { return }
+    world.trace("client: stops")
+    for client in clients where isUp { client.flush() }
+    if isUp { end() }
+  }
+
+  private func end() {
+    for client in clients { client.end() }
+    capture.unmounted()
+    capture.editByHand()
+    world.time.after(world.random.duration(.milliseconds(20)...(.seconds(20)))) { [self] in
+      if !isUp { start() }
+    }
+  }
+
+  // MARK: What the mount reports
+
+  func handle(_ event: FileEvent) { for client in clients { client.handle(event) } }
+
+  func contentWillChange(_ id: FileID) -> Bool {
+    clients.filter { $0.contentWillChange(id) }.count == clients.count
+  }
+
+  func settled(_ file: SimulatedCapture.File) { for client in clients { client.waits?.settled(file) } }
+  func wait(for file: SimulatedCapture.File) { for client in clients { client.waits?.begin(file, client) } }
+  func publishedName(of id: FileID, at path: RelativePath) -> String { clients[0].publishedName(of: id, at: path) }
+
+  // MARK: The one copy
+
+  func evictionCandidates() -> [EvictionCandidate] {
+    SharedCopy.candidates(world.bug == .evictForOne ? Array(clients[...0]) : clients)
+  }
+
+  /// Once a second: nobody is held up by another destination.
+  private func tick(_ life: Int) {
+    world.time.after(.seconds(1)) { [self] in
+      guard clients[0].life == life else { return }
+      for client in clients where !client.site.isTroubled { checkHeldUp(client) }
+      tick(life)
+    }
+  }
+
+  private func checkHeldUp(_ client: SimulatedClient) {
+    for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
+      guard let file = capture.file(named: name), file.activity.isQuiet, file.fate.interruption == nil,
+        client.site.oracle.isFor(name)
+      else { continue }
+      let waited = world.time.nanoseconds - max(file.settledAt, startedAt)
+      guard waited > Self.heldUpMax, client.site.oracle.look(publishedName(of: file.id, at: name)) != file.bytes else {
+        continue
+      }
+      world.fail(.destinations, "\(name.displayText) is not at a place that is well after \(waited / 1_000_000_000) s")
+    }
+  }
+}
