@@ -44,6 +44,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "tus", seed: 579_735_633, story: "one 404 to a question about a session failed a file"),
     FoundSeed(scenario: "draft", seed: 74_713_513, story: "one 404 to the first question failed a file"),
     FoundSeed(scenario: "lying-tus", seed: 127, story: "a success without a word of tus was a delivery"),
+    FoundSeed(scenario: "lying-tus", seed: 7_000_005_724, story: "every good answer brought a wave of connections"),
+    FoundSeed(scenario: "several", seed: 456, story: "every good answer brought a wave of connections"),
     FoundSeed(scenario: "templates", seed: 1331, story: "two captures of one name lived at once"),
     FoundSeed(
       scenario: "templates", seed: 243, story: "a renamed file was delivered under a name that nobody recorded"),

@@ -3,6 +3,10 @@ import OrderedCollections
 
 /// What is done for files while they are written: sessions for those that stay open, and warm connections for all.
 extension UploadSchedule {
+  /// So often connections are warmed anew between two looks: where some answers are good and some are not, each good one would
+  /// be a reason to open many connections.
+  static let warmBeginningsMax = 4
+
   /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
   /// serves all of them: most files of a burst are closed long before their time.
   /// After a refusal it rests first.
@@ -53,6 +57,7 @@ extension UploadSchedule {
     if !isKeepingWarm {
       isKeepingWarm = true
       warmConnections = 0
+      warmBeginnings = 0
       deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
     }
     warmForOpenFiles(at: now)
@@ -74,6 +79,7 @@ extension UploadSchedule {
     }
     warmConnections = 0
     warmAnswers = 0
+    warmBeginnings = 0
     warmForOpenFiles(at: now)
     deadlines.insert(.keepWarm, at: now.monotonic + UploadConstants.keepAliveInterval)
   }
@@ -102,7 +108,13 @@ extension UploadSchedule {
     // Until one is answered no others follow: they might all fail for the same reason.
     guard warmConnections == 0 || warmAnswers > 0 else { return }
     guard wanted > warmConnections, maySend(at: now) else { return }
+    // A probe has its own pauses.
+    let isProbe = gate != .open
+    if warmConnections == 0, !isProbe {
+      guard warmBeginnings < Self.warmBeginningsMax else { return }
+      warmBeginnings += 1
+    }
     warmConnections = wanted
-    sendPrewarms(gate == .open ? wanted : 1, at: now)
+    sendPrewarms(isProbe ? 1 : wanted, at: now)
   }
 }

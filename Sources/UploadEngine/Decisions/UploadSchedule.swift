@@ -247,6 +247,8 @@ public struct UploadSchedule: Sendable {
   var warmConnections = 0
   /// Of these, how many have answered.
   var warmAnswers = 0
+  /// How often they were begun anew since they were looked at last.
+  var warmBeginnings = 0
   var history: [FileID] = []
   /// Sessions that nobody needs any more; see ``discard(_:at:)``.
   var discarded: [Discarded] = []

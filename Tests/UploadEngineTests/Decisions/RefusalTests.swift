@@ -151,4 +151,27 @@ import Testing
     }
     #expect(tries <= 25)
   }
+
+  /// Regression (E8): where every other answer was a failure, each good one brought another wave of connections, hundreds in a
+  /// moment.
+  @Test func answersThatTakeTurns_doNotBringWavesOfConnections() {
+    var harness = harness(files: [])
+    var file = ImaginaryFile(1, "a.mov", size: 0)
+    harness.handle(file.opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    file.snapshot.sizeBytes = 50_000
+    let snapshot = file.snapshot
+    harness.apply { $0.measured(snapshot, at: $1) }
+    var tries = 0
+    while tries < 200, harness.sent.contains(where: { $0.order.isPrewarm }) {
+      tries += 1
+      harness.answer(tries.isMultiple(of: 2) ? .warmed : .refused(StepFailure(.serverError, "Bad gateway"))) {
+        $0.isPrewarm
+      }
+    }
+    #expect(tries <= 5 * 12)
+    // They are warmed again when they are looked at.
+    harness.advance(by: UploadConstants.keepAliveInterval)
+    #expect(harness.sent.contains { $0.order.isPrewarm })
+  }
 }
