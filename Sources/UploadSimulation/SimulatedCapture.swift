@@ -12,6 +12,8 @@ final class SimulatedCapture {
     fileprivate(set) var activity: WriterActivity
     /// What became of the content in its writers' hands; a mark in the spool says it to the next run.
     fileprivate(set) var fate = ContentFate()
+    /// What of it somebody wants published as it is, however it is called later.
+    fileprivate var wanted: [UInt8]?
     fileprivate(set) var names: [RelativePath] = []
     fileprivate(set) var modifiedNanoseconds: Int64 = 0
     fileprivate(set) var mode: UInt32 = 0o644
@@ -237,6 +239,7 @@ final class SimulatedCapture {
   /// Somebody wants a file as it is: from now on its content may be published. One that is open is settled first.
   func want(_ id: FileID) {
     guard let file = byID[id], file.activity.isQuiet else { return }
+    file.wanted = file.bytes
     for oracle in world.oracles { oracle.wanted(file.bytes, names: file.names) }
   }
 
@@ -378,7 +381,8 @@ final class SimulatedCapture {
   private func noteSettled(_ file: File) {
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     // What a dead writer left may not be published.
-    guard file.activity.isQuiet, !file.names.isEmpty, file.fate.interruption == nil else { return }
+    guard file.activity.isQuiet, !file.names.isEmpty else { return }
+    guard file.fate.interruption == nil || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
     for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }
     sink?.settled(file)
