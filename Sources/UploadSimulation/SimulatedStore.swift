@@ -126,6 +126,8 @@ final class SimulatedStore {
       { try self.appendIfPossible(.published, to: journal) },
     ]
     if isRenamed(session, receipt) { return names }
+    // It had the name before this was known to be on the disk, and another file has taken it: what is read again is not there.
+    if isRenamed(session, receipt, orWasOnce: true) { return [{ throw DiskFailure.broken }] }
     return [
       {
         if self.disk.node(data) == nil { try self.disk.create(data) }
@@ -140,13 +142,13 @@ final class SimulatedStore {
     ] + names
   }
 
-  /// The session's data has this receipt's name, as far as memory knows.
-  func isRenamed(_ session: SessionID, _ receipt: ReceiptFacts) -> Bool {
+  /// The session's data has this receipt's name, as far as memory knows, or had it before another file took it.
+  func isRenamed(_ session: SessionID, _ receipt: ReceiptFacts, orWasOnce: Bool = false) -> Bool {
     let (data, journal) = Self.paths(session)
     guard disk.node(data) == nil else { return false }
     return records(in: journal).contains { record in
       guard case .committing(let found, let node) = record else { return false }
-      return found.id == receipt.id && disk.node(Self.target(found.name))?.number == node
+      return found.id == receipt.id && (orWasOnce || disk.node(Self.target(found.name))?.number == node)
     }
   }
 
