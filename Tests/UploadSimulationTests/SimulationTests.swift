@@ -46,6 +46,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "lying-tus", seed: 127, story: "a success without a word of tus was a delivery"),
     FoundSeed(scenario: "lying-tus", seed: 7_000_005_724, story: "every good answer brought a wave of connections"),
     FoundSeed(scenario: "several", seed: 456, story: "every good answer brought a wave of connections"),
+    FoundSeed(
+      scenario: "shortage", seed: 7_100_006_908,
+      story: "a file that was cut short failed for parts that it no longer had"),
     FoundSeed(scenario: "templates", seed: 1331, story: "two captures of one name lived at once"),
     FoundSeed(
       scenario: "templates", seed: 243, story: "a renamed file was delivered under a name that nobody recorded"),

@@ -133,6 +133,8 @@ extension UploadSchedule {
     file.closedAt = now.wallMilliseconds
     let isSameContent = file.snapshot.epoch == snapshot.epoch
     let known = isSameContent ? file.snapshot.interruption : nil
+    // What was chosen to be given up while it was written is given up by now, or stays.
+    if !isSameContent, file.phase == .writing { file.mayLackParts = snapshot.isPartlyReleased }
     file.snapshot = snapshot
     file.snapshot.interruption = snapshot.interruption ?? known
     file.path = snapshot.names.first ?? file.path
