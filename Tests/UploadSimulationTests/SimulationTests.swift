@@ -49,6 +49,11 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "shortage", seed: 7_100_006_908,
       story: "a file that was cut short failed for parts that it no longer had"),
+    FoundSeed(
+      scenario: "waiting", seed: 7_200_000_419, story: "the simulated receiver published zeros for a file that was gone"
+    ),
+    FoundSeed(
+      scenario: "waiting", seed: 7_200_002_392, story: "the oracle forgot at a rename what somebody wanted published"),
     FoundSeed(scenario: "templates", seed: 1331, story: "two captures of one name lived at once"),
     FoundSeed(
       scenario: "templates", seed: 243, story: "a renamed file was delivered under a name that nobody recorded"),
