@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Network"))
 
 from certificates import Authority, tls_1_3
 from form_servers import Form
-from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Receiver, mounts_below, unmount_lazily
+from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Program, Receiver, mounts_below, unmount_lazily
 from promises import Recorder, require
 from network_fixture import new_network  # noqa: F401 — a test asks for it before its mounts, so that it ends after them
 from s3_servers import Moto, Rclone
@@ -37,6 +37,22 @@ def pytest_configure(config):
     config.pluginmanager.register(Recorder())
     if is_shard(config):
         enter_network_namespace()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure that is seen once, elsewhere, is to tell what the daemons and servers said."""
+    report = (yield).get_result()
+    if report.failed:
+        # A program that was started again has the same log.
+        for program in {program.log_path: program for program in Program.started}.values():
+            try:
+                report.sections.append((f"log of {program.log_path.name}", program.describe()))
+            except OSError:
+                # Its folder is gone already.
+                pass
+    if call.when == "teardown":
+        Program.started.clear()
 
 
 @pytest.fixture

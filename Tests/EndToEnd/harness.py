@@ -95,7 +95,11 @@ def mounts_below(folder):
 class Program:
     """A child process in a session of its own, with its output in files."""
 
+    # Those of the test that is under way, whose logs a failure shows.
+    started = []
+
     def __init__(self, arguments, log, environment=None, prefix=()):
+        self.started.append(self)
         self.arguments = [*map(str, prefix), *map(str, arguments)]
         self.log_path = log
         self._log = open(log, "ab")
