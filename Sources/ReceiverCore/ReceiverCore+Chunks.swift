@@ -92,6 +92,7 @@ extension ReceiverCore {
   mutating func chunkWritten(_ request: RequestID, _ failure: StoreFailure?) {
     guard case .chunkToWrite(let head) = stages[request] else { return }
     guard let queue = sessions[head.session]?.writing.removeValue(forKey: head.index) else {
+      storeWorkEnded(ofGone: head.session)
       return endChunk(request, head, gone(head.session, of: head.credential))
     }
     if failure == nil { sessions[head.session]?.hold(head.announced.facts, at: head.index) }

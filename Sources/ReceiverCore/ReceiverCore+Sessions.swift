@@ -129,12 +129,15 @@ extension ReceiverCore {
       return refuse(request, .busy, "other sessions are being brought to the disk; come back")
     }
     sessions[id]?.isReliedUpon = true
+    sessions[id]?.securingCount += 1
     securing[request] = session.held
     effects.append(.secureSession(request, id))
   }
 
   /// Chunks that came or were replaced meanwhile are not among what is answered.
   mutating func sessionSecured(_ request: RequestID, _ id: SessionID, _ failure: StoreFailure?) {
+    sessions[id]?.securingCount -= 1
+    storeWorkEnded(ofGone: id)
     guard let secured = securing.removeValue(forKey: request) else { return }
     if let failure { return refuse(request, failure.refusal) }
     guard let session = sessions[id] else { return refuse(request, .sessionGone) }
@@ -176,7 +179,15 @@ extension ReceiverCore {
       }
     }
     forget(session)
-    effects.append(.removeSession(id))
+    // A write that comes to the store after the removal would leave files of a session that nobody knows.
+    let work = session.storeWorkCount
+    if work > 0 { leaving[id] = work } else { effects.append(.removeSession(id)) }
+  }
+
+  /// The store has done something for a session that is gone.
+  mutating func storeWorkEnded(ofGone id: SessionID) {
+    guard let work = leaving.removeValue(forKey: id) else { return }
+    if work > 1 { leaving[id] = work - 1 } else { effects.append(.removeSession(id)) }
   }
 
   private mutating func forget(_ session: UploadSession) {
@@ -245,6 +256,7 @@ extension ReceiverCore {
   }
 
   mutating func sessionVerified(_ id: SessionID, _ result: Result<LookupTable<UInt32, ChunkFacts>, StoreFailure>) {
+    storeWorkEnded(ofGone: id)
     guard let session = sessions[id], case .recovered(let parked, _) = session.phase else { return }
     waitingSessions.takeOut(id)
     switch result {

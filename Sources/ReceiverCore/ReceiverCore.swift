@@ -55,6 +55,8 @@ public struct ReceiverCore: Sendable {
   var waitingSessions: OrderedSet<SessionID> = []
   /// What was held when somebody asked for it to be on the disk; as many as may be parked.
   var securing: LookupTable<RequestID, LookupTable<UInt32, ChunkFacts>> = [:]
+  /// Sessions that are gone, with the number of things that the store is still doing for them. Their files go after that.
+  var leaving: LookupTable<SessionID, Int> = [:]
   /// Names that the store is publishing, each with the publications that wait for it.
   var publishing: LookupTable<NameKey, [WaitingPublication]> = [:]
   var now: Milliseconds = 0

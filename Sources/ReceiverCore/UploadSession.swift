@@ -75,6 +75,12 @@ struct UploadSession: Sendable {
     }
   }
 
+  /// What the store is doing with its files: writes of chunks, syncs, a verification.
+  var storeWorkCount: Int {
+    if case .recovered(_, true) = phase { return writing.count + securingCount + 1 }
+    return writing.count + securingCount
+  }
+
   /// Its client has asked for its chunks to be on the disk, and may have given up its own copy of them; or it may have done so
   /// before a restart.
   var isReliedUpon = false
@@ -91,6 +97,8 @@ struct UploadSession: Sendable {
   /// Of what is held; nil once a chunk was taken back, and after a restart.
   var proof: HeldProof?
   var writing: LookupTable<UInt32, WriteQueue> = [:]
+  /// Requests that wait for a sync of it.
+  var securingCount = 0
   /// Requests whose header was accepted and that are not yet answered.
   var inFlightCount = 0
   var inFlightBeyond: UInt64 = 0

@@ -74,6 +74,13 @@ final class CoreHarness {
     }
   }
 
+  /// The session's files are to go.
+  func removes(_ id: SessionID) -> Bool {
+    pending.contains { effect in
+      if case .removeSession(id) = effect { true } else { false }
+    }
+  }
+
   // MARK: Requests
 
   func open(

@@ -136,4 +136,14 @@ import Testing
     core.tick(after: 200_000)
     #expect(core.isAdmitted(core.beginFile([2])))
   }
+
+  /// Regression: what was being verified was removed under it, and its folder stayed.
+  @Test func endedSession_isRemovedAfterItsVerification() {
+    let (core, id, _) = recovered()
+    _ = core.query(id)
+    core.send(.abort(core.makeRequest(), core.credential.id, id))
+    #expect(!core.removes(id))
+    core.send(.sessionVerified(id, .success([:])))
+    #expect(core.removes(id))
+  }
 }

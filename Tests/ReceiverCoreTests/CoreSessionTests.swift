@@ -355,4 +355,25 @@ import Testing
     #expect(core.refusal(core.query(ids[0])) == .sessionExpired)
     #expect(core.refusal(core.query(ids[1])) == nil && core.refusal(core.query(ids[2])) == nil)
   }
+
+  /// Regression: a chunk that was being written when its client ended the session came to the store after the removal, and
+  /// made a file in a folder that was left until the next start.
+  @Test(.promises("P52")) func endedSession_isRemovedAfterWhatTheStoreIsDoing() throws {
+    let harness = CoreHarness()
+    let id = harness.opened(size: 8)
+    let first = harness.put(id, 0, [1, 2, 3, 4])
+    let second = harness.put(id, 1, [5, 6, 7, 8])
+    let secured = harness.makeRequest()
+    harness.send(.secureSession(secured, harness.credential.id, id))
+    let ended = harness.makeRequest()
+    harness.send(.abort(ended, harness.credential.id, id))
+    #expect(harness.replies[ended]?.count == 1)
+    for event in [CoreEvent.chunkWritten(second, .io("full")), .sessionSecured(secured, id, nil)] {
+      harness.send(event)
+      #expect(!harness.removes(id))
+    }
+    harness.send(.chunkWritten(first, nil))
+    #expect(harness.removes(id))
+    for request in [first, second, secured] { #expect(harness.refusal(request) == .sessionGone) }
+  }
 }
