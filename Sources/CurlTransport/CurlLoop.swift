@@ -16,6 +16,7 @@ final class CurlLoop {
   /// Handles that wait for the next transfer, so that none is made and torn down per chunk. At most `slots`. Those of failed
   /// transfers are not used again.
   private var idleHandles: [EasyHandle] = []
+  private var sessions: TLSSessions?
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
@@ -73,6 +74,7 @@ final class CurlLoop {
         throw TransportError(.other, "curl_easy_init failed: out of memory")
       }
       handle.reset()
+      try handle.share(try usableSessions())
       let transfer = try CurlTransfer(waiting, on: handle, with: settings, sharing: multiplexedOrigins) { [inbox] in
         inbox.resume(waiting.id)
       }
@@ -86,6 +88,14 @@ final class CurlLoop {
       waiting.request.body.stream?.end()
       waiting.onCompletion(.failure(error))
     }
+  }
+
+  private func usableSessions() throws(TransportError) -> TLSSessions {
+    let now = ContinuousClock.now
+    if let sessions, sessions.isFresh(at: now, maxAge: settings.configuration.tlsSessionMaxAge) { return sessions }
+    guard let made = TLSSessions(at: now) else { throw TransportError(.other, "curl_share_init failed: out of memory") }
+    sessions = made
+    return made
   }
 
   /// What is wrong with the multi handle; nil when nothing is.

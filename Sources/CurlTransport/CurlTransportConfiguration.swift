@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import UploadEngine
 
 /// How a ``CurlTransport`` connects. Checked once, when the transport is made.
 public struct CurlTransportConfiguration: Hashable, Sendable {
@@ -29,6 +30,9 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
   public var userAgent: String
   /// True: `http` is spoken where a URL says so. False: such a request fails.
   public var allowPlainHTTP: Bool
+
+  /// TLS sessions older than this are not resumed.
+  public var tlsSessionMaxAge = UploadConstants.tlsSessionMaxAge
 
   /// A configuration; the defaults are those of the specification.
   public init(

@@ -13,6 +13,9 @@ final class EasyHandle {
   /// The header list of the present transfer; libcurl does not copy it.
   private var headerList: UnsafeMutablePointer<curl_slist>?
 
+  /// Where its connections find and leave TLS sessions; libcurl keeps its address.
+  private var sessions: TLSSessions?
+
   /// Nil when memory is short.
   init?() {
     guard let pointer = curl_easy_init() else { return nil }
@@ -32,7 +35,8 @@ final class EasyHandle {
     errorText.deallocate()
   }
 
-  /// Forgets the last transfer; connections, TLS sessions and resolved names live in the multi handle and stay.
+  /// Forgets the last transfer; connections and resolved names live in the multi handle, TLS sessions in what it shares, and
+  /// stay.
   func reset() {
     curl_easy_reset(pointer)
     curl_slist_free_all(headerList)
@@ -105,6 +109,14 @@ final class EasyHandle {
   func setAcknowledgementTimeout(_ timeout: Duration) throws(TransportError) {
     let milliseconds = Self.whole(timeout, unitAttoseconds: 1_000_000_000_000_000, perSecond: 1000)
     try check(uploadfs_curl_set_acknowledgement_timeout(pointer, milliseconds), CURLOPT_SOCKOPTFUNCTION)
+  }
+
+  /// Takes part in these TLS sessions, and in no others any more.
+  func share(_ sessions: TLSSessions) throws(TransportError) {
+    guard self.sessions !== sessions else { return }
+    try set(CURLOPT_SHARE, sessions.pointer)
+    // After libcurl has let go of the one before.
+    self.sessions = sessions
   }
 
   /// Has somebody asked each time that the request is about to be sent; `CURL_PREREQFUNC_ABORT` ends the transfer.

@@ -14,6 +14,7 @@ struct CurlTransportTests {
     var bytes: Int
     var sha256: String
     var tls: String?
+    var isResumed: Bool?
     var requestOnConnection: Int
     var headers: [[String]]
 
@@ -59,6 +60,26 @@ struct CurlTransportTests {
         #expect(echo.values(name) == [], "\(name) was sent")
       }
       #expect(counter.value == 3_000_001)
+    }
+  }
+
+  @Test(
+    "A new connection goes on from the TLS session of another one, while that is young enough",
+    arguments: [true, false])
+  func resumesYoungSessions(isYoung: Bool) async throws {
+    try await withServer {
+      if !isYoung { $0.tlsSessionMaxAge = .zero }
+    } _: { server, transport in
+      // Its answer is read, and with it the tickets; it ends its connection.
+      let first = try await transport.send(
+        HTTPRequest(.post, try server.url("/refuses-early-and-closes"), body: .bytes([1]))
+      )
+      .get()
+      #expect(first.status == 507)
+      let second = try await transport.send(HTTPRequest(.get, try server.url("/echo"))).get()
+      let echo = try JSONDecoder().decode(Echo.self, from: Data(second.body))
+      #expect(echo.requestOnConnection == 1)
+      #expect(echo.isResumed == isYoung)
     }
   }
 

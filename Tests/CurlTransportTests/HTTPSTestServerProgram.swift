@@ -66,7 +66,8 @@ let httpsTestServerProgram = #"""
                   return False
               self.send(200, json.dumps({
                   "method": self.method, "target": self.target, "bytes": received, "sha256": digest,
-                  "tls": self.stream.version(), "requestOnConnection": self.requests,
+                  "tls": self.stream.version(), "isResumed": getattr(self.stream, "session_reused", None),
+                  "requestOnConnection": self.requests,
                   "headers": [[name.lower(), value.strip()] for name, value in self.fields],
               }).encode(), ["X-Twice: one", "X-Twice:two", "X-Empty:", "ETag: \"mixed CASE\""])
           elif path == "/barrier":

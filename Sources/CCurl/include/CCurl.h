@@ -1,6 +1,6 @@
-/// libcurl as Swift can use it. curl_easy_setopt, curl_easy_getinfo and curl_multi_setopt are variadic, which Swift
-/// cannot import: each wrapper here fixes the type of the one value, and returns what libcurl returns. The rest of
-/// libcurl's API is imported as it is.
+/// libcurl as Swift can use it. curl_easy_setopt, curl_easy_getinfo, curl_share_setopt and curl_multi_setopt are variadic,
+/// which Swift cannot import: each wrapper here fixes the type of the one value, and returns what libcurl returns. The rest
+/// of libcurl's API is imported as it is.
 ///
 /// The two callbacks that touch every byte of a body are written in C: they are called once for each buffer, from inside
 /// libcurl, and need nothing of Swift.
@@ -118,6 +118,11 @@ static inline CURLcode uploadfs_curl_get_private(CURL *easy, void **value) {
 /// For CURLINFO_CERTINFO: the certificates that the server has shown, which the handle owns.
 static inline CURLcode uploadfs_curl_get_certificates(CURL *easy, struct curl_certinfo **value) {
   return curl_easy_getinfo(easy, CURLINFO_CERTINFO, value);
+}
+
+/// Lets a share hold TLS sessions. It is used by one thread and needs no lock functions.
+static inline CURLSHcode uploadfs_curl_share_sessions(CURLSH *share) {
+  return curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
 }
 
 /// For multi options of the kind `long`.
