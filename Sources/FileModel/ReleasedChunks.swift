@@ -7,7 +7,7 @@ package struct ReleasedChunks: Hashable, Sendable {
   /// More separate runs than this are not kept track of: their text still fits into an extended attribute.
   package static let runsMax = 128
   /// No chunk is longer: one is read as a whole to see whether it is there after all.
-  private static let chunkBytesMax = 32 << 20
+  package static let chunkBytesMax = 32 << 20
 
   package let chunkBytes: Int
   /// Chunk indices, in their order, never touching each other.

@@ -26,6 +26,20 @@ public enum UploadConstants {
   public static let chunkBytesDefault = 4 << 20
   /// The largest chunk.
   public static let chunkBytesMax = 32 << 20
+  /// A link is `normal` from this speed on, and `slow` below …
+  public static let normalTierMegabitsPerSecond: Double = 3
+  /// … `fast` from this …
+  public static let fastTierMegabitsPerSecond: Double = 30
+  /// … and `ultrafast` above this one.
+  public static let ultrafastTierMegabitsPerSecond: Double = 200
+  /// Chunk requests that are useful at the same time on a slow link; on fast ones it is ``maxParallelChunkUploads`` …
+  public static let slowTierChunks = 4
+  /// … and on a normal one.
+  public static let normalTierChunks = 8
+  /// The size of a chunk on a slow link; on a normal one it is ``chunkBytesDefault``, on an ultrafast one ``chunkBytesMax`` …
+  public static let slowTierChunkBytes = 1 << 20
+  /// … and on a fast one.
+  public static let fastTierChunkBytes = 16 << 20
   /// Digests are computed over the bytes in blocks of this size, so that a block is still in the cache for the second.
   public static let hashBlockBytes = 128 << 10
   /// Files below this are mapped as a whole, larger ones in windows.

@@ -8,10 +8,10 @@ public struct FilesystemConfiguration: Sendable {
   public var spoolDirectory: String
   /// Lets users other than the one who mounts use the mount. Permission bits are checked by the kernel either way.
   public var allowOther = false
-  /// Bytes that stay free on the spool's filesystem: 5 MB and a margin of 200 MB (spec B, diskHeadroom).
-  public var reserveBytes: UInt64 = 205_000_000
-  /// The largest file that may be written (spec B, maxFileSize: 100 GB).
-  public var fileBytesMax: UInt64 = 100_000_000_000
+  /// Bytes that stay free on the spool's filesystem.
+  public var reserveBytes: UInt64 = 0
+  /// The largest file that may be written.
+  public var fileBytesMax: UInt64 = .max
   /// How files are treated; here only whether somebody has to know which of their bytes are written, and when, and whose
   /// close(2) and fsync(2) wait for the delivery.
   public var rules = FileRules()
@@ -22,7 +22,7 @@ public struct FilesystemConfiguration: Sendable {
   /// The identities of files that an earlier run knew, by the spool file's inode number.
   public var knownIdentities: [UInt64: FileID] = [:]
 
-  /// A mount with the default limits.
+  /// A mount without limits: those of the product are its configuration's (MountConfiguration).
   public init(mountPoint: String, spoolDirectory: String) {
     self.mountPoint = mountPoint
     self.spoolDirectory = spoolDirectory

@@ -2,11 +2,11 @@
 public enum SpeedTier: String, Sendable, CaseIterable {
   /// Too few samples.
   case unknown
-  /// Below 3 Mbit/s.
+  /// Below ``UploadConstants/normalTierMegabitsPerSecond``.
   case slow
-  /// Up to 30 Mbit/s.
+  /// Below ``UploadConstants/fastTierMegabitsPerSecond``.
   case normal
-  /// Up to 200 Mbit/s.
+  /// Up to ``UploadConstants/ultrafastTierMegabitsPerSecond``.
   case fast
   /// Above.
   case ultrafast
@@ -18,9 +18,9 @@ public enum SpeedTier: String, Sendable, CaseIterable {
       return
     }
     switch bytesPerSecond * 8 / 1_000_000 {
-    case ..<3: self = .slow
-    case ..<30: self = .normal
-    case ...200: self = .fast
+    case ..<UploadConstants.normalTierMegabitsPerSecond: self = .slow
+    case ..<UploadConstants.fastTierMegabitsPerSecond: self = .normal
+    case ...UploadConstants.ultrafastTierMegabitsPerSecond: self = .fast
     default: self = .ultrafast
     }
   }
@@ -28,19 +28,19 @@ public enum SpeedTier: String, Sendable, CaseIterable {
   /// Chunk requests that are useful at the same time.
   public var parallelChunks: Int {
     switch self {
-    case .slow: 4
-    case .normal: 8
-    case .fast, .ultrafast, .unknown: 12
+    case .slow: UploadConstants.slowTierChunks
+    case .normal: UploadConstants.normalTierChunks
+    case .fast, .ultrafast, .unknown: UploadConstants.maxParallelChunkUploads
     }
   }
 
   /// The size of a chunk of a new session.
   public var chunkBytes: Int {
     switch self {
-    case .slow: 1 << 20
-    case .normal, .unknown: 4 << 20
-    case .fast: 16 << 20
-    case .ultrafast: 32 << 20
+    case .slow: UploadConstants.slowTierChunkBytes
+    case .normal, .unknown: UploadConstants.chunkBytesDefault
+    case .fast: UploadConstants.fastTierChunkBytes
+    case .ultrafast: UploadConstants.chunkBytesMax
     }
   }
 

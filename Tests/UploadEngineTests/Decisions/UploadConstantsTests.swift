@@ -39,6 +39,13 @@ import UploadEngine
     amounts["chunkBytesMin"] = Double(UploadConstants.chunkBytesMin)
     amounts["chunkBytesDefault"] = Double(UploadConstants.chunkBytesDefault)
     amounts["chunkBytesMax"] = Double(UploadConstants.chunkBytesMax)
+    amounts["normalTierMegabitsPerSecond"] = UploadConstants.normalTierMegabitsPerSecond
+    amounts["fastTierMegabitsPerSecond"] = UploadConstants.fastTierMegabitsPerSecond
+    amounts["ultrafastTierMegabitsPerSecond"] = UploadConstants.ultrafastTierMegabitsPerSecond
+    amounts["slowTierChunks"] = Double(UploadConstants.slowTierChunks)
+    amounts["normalTierChunks"] = Double(UploadConstants.normalTierChunks)
+    amounts["slowTierChunkBytes"] = Double(UploadConstants.slowTierChunkBytes)
+    amounts["fastTierChunkBytes"] = Double(UploadConstants.fastTierChunkBytes)
     amounts["hashBlockBytes"] = Double(UploadConstants.hashBlockBytes)
     amounts["mmapWholeFileBytes"] = Double(UploadConstants.mmapWholeFileBytes)
     amounts["mmapWindowBytes"] = Double(UploadConstants.mmapWindowBytes)

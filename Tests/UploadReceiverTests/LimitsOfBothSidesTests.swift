@@ -1,0 +1,20 @@
+import ChunkProtocol
+import FileModel
+import ReceiverCore
+import Testing
+import UploadEngine
+
+/// The receiver states its limits itself, and the client has its own: neither program reads the other's. By default they are
+/// the same ones.
+@Suite struct LimitsOfBothSidesTests {
+  @Test func defaults_areThoseOfTheTable() {
+    let limits = CoreLimits()
+    #expect(limits.fileBytesMax == UploadConstants.fileBytesMax)
+    #expect(limits.chunkBytesMin == UploadConstants.chunkBytesMin)
+    #expect(limits.chunkBytesMax == UploadConstants.chunkBytesMax)
+    #expect(limits.headroomBytes == UploadConstants.diskHeadroomBytes + UploadConstants.diskMarginBytes)
+    #expect(.milliseconds(limits.sessionMaxAge) == UploadConstants.sessionMaxAge)
+    #expect(ProtocolLimits.bundleBytesMax == UploadConstants.bundleBytesMax)
+    #expect(ReleasedChunks.chunkBytesMax == UploadConstants.chunkBytesMax)
+  }
+}
