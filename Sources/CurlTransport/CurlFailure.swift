@@ -37,6 +37,20 @@ enum CurlFailure {
     return TransportError(kind, "\(sentence(for: kind, host: host)) (\(detail))")
   }
 
+  /// The error of a transfer that got no further than to the proxy at `proxy`, or as far as its answer, which is no way on.
+  static func atProxy(_ proxy: String, code: CURLcode, text: String) -> TransportError {
+    let detail = text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
+    let what =
+      switch kind(of: code) {
+      case .unknownHost: "no address is known for the proxy \(proxy)"
+      case .connectFailed: "no connection to the proxy \(proxy): refused or unreachable"
+      case .timedOut: "the proxy \(proxy) did not answer in time"
+      case .tlsFailed, .certificateRefused: "no secure connection to the proxy \(proxy)"
+      default: "the proxy \(proxy) ended the connection before it had opened a way"
+      }
+    return TransportError(.proxyFailed, "\(what) (\(detail))")
+  }
+
   /// The error of a transfer for which a proxy would not open a way.
   static func ofProxy(status: Int, host: String) -> TransportError {
     let why =
@@ -45,13 +59,13 @@ enum CurlFailure {
       case 403: "it does not allow this (403)"
       default: "it answered \(status)"
       }
-    return TransportError(.connectFailed, "the proxy opens no way to \(host): \(why)")
+    return TransportError(.proxyFailed, "the proxy opens no way to \(host): \(why)")
   }
 
   private static func sentence(for kind: TransportError.Kind, host: String) -> String {
     switch kind {
     case .unknownHost: "no address is known for the host \(host)"
-    case .connectFailed: "no connection to \(host): refused or unreachable"
+    case .connectFailed, .proxyFailed: "no connection to \(host): refused or unreachable"
     case .tlsFailed: "no secure connection to \(host): the TLS 1.3 handshake failed"
     case .certificateRefused: "the certificate of \(host) was refused"
     case .timedOut: "\(host) did not answer in time"

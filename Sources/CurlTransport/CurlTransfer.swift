@@ -11,6 +11,8 @@ final class CurlTransfer {
   private let target: RequestTarget
   /// Whether it may wait for a connection that another one makes.
   private let sharesConnection: Bool
+  /// What it goes through; nil where it goes directly.
+  private let proxy: String?
   private let onCompletion: @Sendable (Result<HTTPResponse, TransportError>) -> Void
   /// What the request owns of its body, copied: the address of an array's bytes is not guaranteed beyond one call.
   private let ownedBytes: UnsafeMutableRawBufferPointer?
@@ -46,6 +48,7 @@ final class CurlTransfer {
     self.handle = handle
     self.target = target
     sharesConnection = multiplexed.contains(target.origin)
+    proxy = settings.proxyUse.address(forHost: target.host, isEncrypted: target.scheme == "https")
     request = waiting.request
     onCompletion = waiting.onCompletion
     ownedBytes = Self.copy(of: waiting.request.body)
@@ -114,6 +117,9 @@ final class CurlTransfer {
     guard code == CURLE_OK || isAnswered(despite: code) else {
       let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
       if proxyStatus >= 300 { return .failure(CurlFailure.ofProxy(status: proxyStatus, host: target.host)) }
+      if let proxy, endedAtProxy(code, proxy: proxy, proxyStatus: proxyStatus) {
+        return .failure(CurlFailure.atProxy(proxy, code: code, text: handle.failureText))
+      }
       return .failure(CurlFailure.error(for: code, text: handle.failureText, host: target.host))
     }
     if let error = errorOfEarlySuccess { return .failure(error) }
@@ -125,6 +131,19 @@ final class CurlTransfer {
       HTTPResponse(
         status: head.status, reasonPhrase: head.reasonPhrase, headers: head.headers, body: responseBody,
         connection: facts))
+  }
+
+  /// It got no further than to the proxy: nothing else is connected to, and a way through one that speaks HTTP is open once that
+  /// has answered.
+  private func endedAtProxy(_ code: CURLcode, proxy: String, proxyStatus: Int) -> Bool {
+    switch CurlFailure.kind(of: code) {
+    case .unknownHost: return code == CURLE_COULDNT_RESOLVE_PROXY
+    case .connectFailed: return true
+    case .timedOut, .tlsFailed, .certificateRefused, .connectionLost:
+      return target.scheme == "https" && !proxy.lowercased().hasPrefix("socks") && proxyStatus == 0
+        && handle.fact(CURLINFO_NUM_CONNECTS) > 0 && handle.time(CURLINFO_APPCONNECT_TIME_T) == .zero
+    default: return false
+    }
   }
 
   /// A server that refuses a request answers before it has read the body, and then closes: libcurl reports the broken
@@ -187,6 +206,7 @@ final class CurlTransfer {
 /// What all requests of one transport have in common.
 struct TransferSettings {
   let configuration: CurlTransportConfiguration
+  let proxyUse: ProxyUse
 
   /// What libcurl reads of a body at a time. It sends records of 16 KiB anyway; a larger buffer only leaves the cache:
   /// 64 and 128 KiB cost the least processor time (7.88, twelve connections), 2 MiB a third to a half more.

@@ -1,3 +1,5 @@
+import UploadEngine
+
 /// Scheme and host of a request's URL: what policy and error messages need. libcurl parses the URL for itself.
 struct RequestTarget: Hashable {
   /// In lower case, without the colon.
@@ -25,5 +27,5 @@ struct RequestTarget: Hashable {
   }
 
   /// The machine itself, by its usual names.
-  var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+  var isLoopback: Bool { HostName.isLoopback(host) }
 }

@@ -1,3 +1,5 @@
+import UploadEngine
+
 /// An `https://host[:port][/prefix]` address, checked.
 public struct EndpointURL: Hashable, Sendable {
   /// The address without a slash at the end, as `https://host:8443/uploads`; holds no credentials.
@@ -49,7 +51,7 @@ public struct EndpointURL: Hashable, Sendable {
         .invalidURL, "The path of the address \(address) holds . or .. or characters that must be percent-encoded.")
     }
     isEncrypted = scheme == "https"
-    guard isEncrypted || allowPlainHTTP || EndpointURL.isLoopback(host) else {
+    guard isEncrypted || allowPlainHTTP || HostName.isLoopback(host) else {
       throw DestinationError(
         .plainHTTP,
         "The address \(address) is plain http, so that others on the way could read the files and the token; use "
@@ -59,13 +61,6 @@ public struct EndpointURL: Hashable, Sendable {
     let shownHost = host.contains(":") ? "[\(host)]" : host
     let path = tail.split(separator: "/").map { "/" + $0 }.joined()
     text = "\(scheme)://\(shownHost)\(port.map { ":\($0)" } ?? "")\(path)"
-  }
-
-  /// Whether a host is this machine: `localhost`, a name below it, 127.0.0.0/8 or ::1.
-  static func isLoopback(_ host: String) -> Bool {
-    if host == "localhost" || host.hasSuffix(".localhost") || host == "::1" { return true }
-    let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-    return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
   }
 
   private static func split(_ authority: Substring) -> (host: String, port: UInt16?)? {

@@ -72,9 +72,11 @@ public struct DestinationExamination {
       report(Finding(.names, .problem, "the address \(destination.displayURL(of: endpoint)) has no host."))
       return nil
     }
-    if ProxyUse(connection.proxy, options.environment).holds(for: server) {
+    let isBehindProxy =
+      ProxyUse(connection.proxy, options.environment).holds(
+        forHost: server.host, isEncrypted: server.isEncrypted)
+    if isBehindProxy {
       report(.behindProxy(.names, server))
-      report(.behindProxy(.connection, server))
     } else {
       let look = NetworkLook.at(server)
       let (names, connection) = (Finding.names(of: server, look), Finding.connection(to: server, look))
@@ -84,6 +86,11 @@ public struct DestinationExamination {
       guard connection.level != .problem else { return nil }
     }
     let answer = exchange.run(.prewarm, at: endpoint)
+    if isBehindProxy {
+      let proxy = Finding.proxy(to: server, answer.outcome)
+      report(proxy)
+      guard proxy.level != .problem else { return nil }
+    }
     let security = Finding.security(of: server, look(at: server, answer))
     report(security)
     guard security.level != .problem else { return nil }
@@ -144,6 +151,7 @@ public struct DestinationExamination {
           .run(clockDifference: clockDifference)
         mayGoOn = !findings.contains { $0.level == .problem }
         findings.forEach(report)
+        if mayGoOn { mayGoOn = try complete(endpoint, note, clockDifference, report) }
       } else {
         report(Finding(.testFile, .skipped, "not sent, as asked for."))
       }
@@ -169,6 +177,25 @@ public struct DestinationExamination {
     }
   }
 
+  /// Publishes a file in parts where it can be taken away again; false where that is a problem.
+  private func complete(
+    _ endpoint: EndpointID, _ note: TrialFile, _ clockDifference: Int64?, _ report: (Finding) -> Void
+  ) throws -> Bool {
+    let abilities = destination.abilities
+    guard abilities.needsChunks, abilities.commitListsChunks else { return true }
+    let publisher = TrialPublisher(exchange: exchange, endpoint: endpoint)
+    let conditions = destination.underConditionsAlone.map {
+      TrialPublisher(exchange: StepExchange(destination: $0, transport: exchange.transport), endpoint: endpoint)
+    }
+    let parts = note.inParts
+    let findings = CompletionTrial(
+      publisher: publisher, underConditions: conditions, file: try parts.another(abilities.chunkBytesMin),
+      other: try parts.another(0)
+    ).run(clockDifference: clockDifference)
+    findings.forEach(report)
+    return !findings.contains { $0.level == .problem }
+  }
+
   /// Why no upload of a large file can be begun and ended without a trace; nil when one can.
   private static func noSession(_ abilities: DestinationAbilities) -> String? {
     if abilities.streamsWholeFiles {
@@ -190,33 +217,5 @@ public struct DestinationExamination {
     var name = [CChar](repeating: 0, count: 256)
     guard gethostname(&name, name.count - 1) == 0 else { return "" }
     return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-}
-
-/// Whether a proxy is used: by the settings, or by the environment's variables as libcurl reads them.
-struct ProxyUse {
-  private let proxy: CurlProxy
-  private let environment: [String: String]
-
-  init(_ proxy: CurlProxy, _ environment: [String: String]) {
-    self.proxy = proxy
-    self.environment = environment
-  }
-
-  /// Whether connections to a server go through a proxy.
-  func holds(for server: ServerAddress) -> Bool {
-    if proxy.url != nil { return !isException(server.host) }
-    // HTTP_PROXY is left out on purpose: in CGI programs a client's header has that name.
-    let names = server.isEncrypted ? ["https_proxy", "HTTPS_PROXY"] : ["http_proxy"]
-    let isNamed = (names + ["all_proxy", "ALL_PROXY"]).contains { environment[$0]?.isEmpty == false }
-    return isNamed && !server.isLoopback && !isException(server.host)
-  }
-
-  private func isException(_ host: String) -> Bool {
-    let list = proxy.exceptions ?? environment["no_proxy"] ?? environment["NO_PROXY"] ?? ""
-    return list.split { $0 == "," || $0 == " " }.contains { entry in
-      let name = entry.drop { $0 == "." }.lowercased()
-      return entry == "*" || host == name || host.hasSuffix("." + name)
-    }
   }
 }

@@ -78,6 +78,17 @@ extension Finding {
   static func behindProxy(_ check: Check, _ server: ServerAddress) -> Finding {
     Finding(check, .skipped, "not looked at: a proxy makes the connections to \(server.host).")
   }
+
+  /// Whether the proxy opens the way, as the first request through it shows.
+  static func proxy(to server: ServerAddress, _ outcome: StepOutcome) -> Finding {
+    guard case .refused(let failure) = outcome, failure.kind == .transport(.proxyFailed) else {
+      return behindProxy(.connection, server)
+    }
+    return Finding(
+      .connection, .problem, "\(failure.message).",
+      advice: "Check the proxy: --proxy and --proxy-auth-file, or https_proxy and all_proxy in the environment. A host "
+        + "that is reached without one belongs into --no-proxy.")
+  }
 }
 
 extension NetworkLook.Attempt {

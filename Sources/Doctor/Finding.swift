@@ -26,6 +26,8 @@ public struct Finding: Sendable {
     case abilities
     case limits
     case testFile = "test-file"
+    case completion
+    case conditions
     case session
     case throughput
     case spool

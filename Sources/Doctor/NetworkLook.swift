@@ -1,4 +1,5 @@
 import Glibc
+import UploadEngine
 
 /// What the resolver and single TCP connections say about a server. Blocks.
 struct NetworkLook: Sendable {
@@ -36,7 +37,9 @@ struct NetworkLook: Sendable {
     hints.ai_flags = AI_NUMERICSERV
     var list: UnsafeMutablePointer<addrinfo>?
     let begin = ContinuousClock.now
-    let code = getaddrinfo(server.host, "\(server.port)", &hints, &list)
+    // As libcurl, which takes a name below it (a bucket's) for the same.
+    let host = HostName.isLocalhost(server.host) ? "localhost" : server.host
+    let code = getaddrinfo(host, "\(server.port)", &hints, &list)
     let time = ContinuousClock.now - begin
     guard code == 0 else { return NetworkLook(resolution: .failed(code: code)) }
     defer { freeaddrinfo(list) }

@@ -7,18 +7,18 @@ struct PublicationTrial {
   let endpoint: EndpointID
   let file: TrialFile
 
-  private var destination: any Destination { exchange.destination }
+  private var publisher: TrialPublisher { TrialPublisher(exchange: exchange, endpoint: endpoint) }
 
   /// Blocks until it is done.
   func run(clockDifference: Int64?) -> [Finding] {
     let begin = ContinuousClock.now
-    let outcome = publish()
+    let outcome = publisher.publish(file)
     let time = begin.duration(to: .now)
     switch outcome {
     case .published(let receipt):
       return [
         Finding(.credentials, .ok, "the server takes files from us."),
-        Finding.published(receipt, in: time, removal: remove(receipt)),
+        Finding.published(receipt, in: time, removal: publisher.remove(file, receipt)),
       ]
     case .refused(let failure):
       var finding = Finding.refusal(failure, of: .testFile, clockDifference: clockDifference)
@@ -30,68 +30,6 @@ struct PublicationTrial {
       return [finding]
     default:
       return [Finding(.testFile, .problem, "the server answered a test file with something that has no meaning here.")]
-    }
-  }
-
-  private func publish() -> StepOutcome {
-    let abilities = destination.abilities
-    guard !abilities.streamsWholeFiles, abilities.wholeFileBytesMax < file.content.bytes.count else {
-      return exchange.run(
-        .sendWholeFile(
-          WholeFileSending(
-            fileID: file.id, revision: 1, nonce: file.nonce, path: file.path, digest: file.content.digest,
-            body: file.content, modifiedNanoseconds: file.modifiedNanoseconds, mode: 0o644,
-            sentBytes: SentByteCounter())), at: endpoint
-      ).outcome
-    }
-    return publishInSession()
-  }
-
-  private func publishInSession() -> StepOutcome {
-    let sizeBytes = file.content.bytes.count
-    let opening = file.opening(
-      chunkBytes: destination.abilities.chunkBytesLeast(forFileOf: UInt64(sizeBytes)), sizeBytes: UInt64(sizeBytes))
-    let opened = exchange.run(.openSession(opening), at: endpoint).outcome
-    guard case .sessionOpened(let id, let chunkBytes, _, _) = opened, chunkBytes >= sizeBytes else { return opened }
-    let session = SessionIdentity(id: id, nonce: file.nonce)
-    let sent = exchange.run(
-      .sendChunk(
-        ChunkSending(
-          session: session, index: 0, digest: file.content.digest, body: file.content, sentBytes: SentByteCounter())),
-      at: endpoint
-    ).outcome
-    let token: String
-    switch sent {
-    case .chunkStored: token = ""
-    case .chunkStoredAs(let name, _): token = name
-    default: return sent
-    }
-    var proof = CommitProof(sessionID: id)
-    proof.append(file.content.digest)
-    return exchange.run(
-      .commit(
-        SessionCommit(
-          session: session, sizeBytes: UInt64(sizeBytes), chunkCount: 1, merkleRoot: proof.merkleRoot,
-          chainTip: proof.chainTip, path: file.path, modifiedNanoseconds: file.modifiedNanoseconds, mode: 0o644,
-          chunks: destination.abilities.commitListsChunks
-            ? [CommittedChunk(digest: file.content.digest, token: token)] : [])), at: endpoint
-    ).outcome
-  }
-
-  /// What became of a published test file.
-  enum Removal: Hashable, Sendable {
-    case done
-    /// The destination has no request for it.
-    case impossible
-    case failed(String)
-  }
-
-  private func remove(_ receipt: Receipt) -> Removal {
-    guard let request = destination.removalRequest(of: file.path, receipt, at: endpoint) else { return .impossible }
-    switch exchange.send(request) {
-    case .success(let response) where (200..<300).contains(response.status) || response.status == 404: return .done
-    case .success(let response): return .failed("status \(response.status)")
-    case .failure(let error): return .failed(error.message)
     }
   }
 }
@@ -107,7 +45,7 @@ extension TrialFile {
 
 extension Finding {
   /// Of a test file that was published.
-  static func published(_ receipt: Receipt, in time: Duration, removal: PublicationTrial.Removal) -> Finding {
+  static func published(_ receipt: Receipt, in time: Duration, removal: TrialPublisher.Removal) -> Finding {
     let facts = [
       Fact(key: "name", value: .text(receipt.name)),
       Fact(key: "removed", value: .flag(removal == .done)),

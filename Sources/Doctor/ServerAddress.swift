@@ -1,3 +1,5 @@
+import UploadEngine
+
 /// Host and port of a server, from the URL of a request to it: whatever the destination is, its requests say where they go.
 struct ServerAddress: Hashable, Sendable {
   /// In lower case, without the brackets of an IPv6 address.
@@ -31,5 +33,5 @@ struct ServerAddress: Hashable, Sendable {
   var authority: String { (host.contains(":") ? "[\(host)]" : host) + ":\(port)" }
 
   /// The machine itself, by its usual names.
-  var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+  var isLoopback: Bool { HostName.isLoopback(host) }
 }

@@ -21,6 +21,14 @@ final class TrialContent: PinnedBytes, @unchecked Sendable {
   }
 
   deinit { bytes.deallocate() }
+
+  /// The bytes, so many at a time; the last one has the rest.
+  func pieces(of byteCount: Int) -> [TrialContent] {
+    guard byteCount < bytes.count else { return [self] }
+    return stride(from: 0, to: bytes.count, by: byteCount).map { start in
+      TrialContent(Array(bytes[start..<min(start + byteCount, bytes.count)]))
+    }
+  }
 }
 
 /// Content of the user's choice, for a server that does not take any file.
@@ -62,6 +70,20 @@ struct TrialFile: Sendable {
     let end = (sample?.nameExtension ?? "txt").isEmpty ? "" : ".\(sample?.nameExtension ?? "txt")"
     return try TrialFile(
       path: RelativePath(stem + end), content: sample?.content ?? Array(text.utf8), nowNanoseconds: nowNanoseconds)
+  }
+
+  /// Under a name beside it.
+  var inParts: TrialFile {
+    var file = self
+    file.path = RelativePath(path.displayText + ".parts")
+    return file
+  }
+
+  /// Another content for this name, of another length: noise behind a text.
+  func another(_ noiseBytes: Int) throws(IntegrityError) -> TrialFile {
+    let text = Array("Another test file of “uploadfs-mount doctor”. It can be deleted.\n".utf8)
+    return try TrialFile(
+      path: path, content: text + SecureRandom.bytes(noiseBytes), nowNanoseconds: modifiedNanoseconds)
   }
 
   /// A file of bytes that nothing can compress; it is never published.

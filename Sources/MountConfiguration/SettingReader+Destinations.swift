@@ -31,8 +31,14 @@ extension SettingReader {
       let advice = error.code == .plainHTTP ? " (\(Setting.allowPlainHTTP.flag))" : ""
       throw ConfigurationError("\(sources[.to]?.name(of: .to) ?? Setting.to.flag): \(error.message)\(advice)")
     }
+    let style: S3Address.Style? = try choice(.s3Style)
+    guard style != .virtualHost || !HostName.isAddress(address.endpoint.host) else {
+      throw ConfigurationError(
+        "\(sources[.s3Style]?.name(of: .s3Style) ?? Setting.s3Style.flag): virtual-host puts the bucket before the host's name, "
+          + "and \(address.endpoint.host) is an address; use path")
+    }
     return S3Settings(
-      address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: try choice(.s3Style),
+      address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: style,
       checksum: try choice(.s3Checksum) ?? .auto, ifExists: try choice(.s3IfExists) ?? .replace)
   }
 

@@ -148,6 +148,7 @@ extension TransportError.Kind: TraceWord {
     switch self {
     case .unknownHost: "unknown host"
     case .connectFailed: "connect failed"
+    case .proxyFailed: "proxy failed"
     case .tlsFailed: "TLS failed"
     case .certificateRefused: "certificate refused"
     case .timedOut: "timed out"

@@ -153,7 +153,7 @@ import UploadEngine
     }
   }
 
-  @Test(.promises("DE26")) func keyThatIsTaken_isRefused_unlessOurOwnEarlierTryTookIt() throws {
+  @Test(.promises("DE26a")) func keyThatIsTaken_isRefused_unlessOurOwnEarlierTryTookIt() throws {
     let file = Fixture.wholeFile()
     let taken = S3Fixture.error(412, "PreconditionFailed")
     #expect(afterwards(.sendWholeFile(file), taken)?.method == .head)

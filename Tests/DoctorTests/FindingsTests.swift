@@ -106,7 +106,7 @@ import UploadEngine
     let server = try #require(ServerAddress(url: "https://upload.example.org"))
     let own = try #require(ServerAddress(url: "https://127.0.0.1:1"))
     let uses = { (environment: [String: String], server: ServerAddress) in
-      ProxyUse(CurlProxy(), environment).holds(for: server)
+      ProxyUse(CurlProxy(), environment).holds(forHost: server.host, isEncrypted: server.isEncrypted)
     }
     #expect(!uses([:], server))
     #expect(uses(["HTTPS_PROXY": "http://proxy:3128"], server))
@@ -114,6 +114,7 @@ import UploadEngine
     #expect(!uses(["http_proxy": "http://proxy:3128"], server))
     #expect(!uses(["https_proxy": "http://proxy:3128"], own))
     let proxy = CurlProxy(url: "http://proxy:3128", exceptions: "example.org")
-    #expect(ProxyUse(proxy, [:]).holds(for: own) && !ProxyUse(proxy, [:]).holds(for: server))
+    #expect(ProxyUse(proxy, [:]).holds(forHost: own.host, isEncrypted: true))
+    #expect(!ProxyUse(proxy, [:]).holds(forHost: server.host, isEncrypted: true))
   }
 }

@@ -26,6 +26,22 @@ import UploadEngine
     #expect(finding.level == .problem && finding.advice?.contains("/etc/resolv.conf") == true)
   }
 
+  /// Regression (DS12): the resolver knows no name below localhost, which is how a bucket is named with virtual-host.
+  @Test func namesBelowLocalhostAreThisMachine() throws {
+    let look = NetworkLook.at(try #require(ServerAddress(url: "http://captures.localhost:1/")))
+    #expect(Finding.names(of: try #require(server), look).level == .ok)
+    #expect(look.addresses.contains { $0.text == "127.0.0.1" })
+    #expect(HostName.isLoopback("captures.localhost") && HostName.isLoopback("127.1.2.3") && HostName.isLoopback("::1"))
+    #expect(!HostName.isLoopback("127.evil.example") && !HostName.isLoopback("notlocalhost"))
+  }
+
+  @Test func aProxyThatFailsIsNamed() throws {
+    let failure = StepFailure(.transport(.proxyFailed), "the proxy opens no way to upload.example.org: it answered 503")
+    let finding = Finding.proxy(to: try #require(server), .refused(failure))
+    #expect(finding.level == .problem && finding.check == .connection && finding.advice?.contains("--no-proxy") == true)
+    #expect(Finding.proxy(to: try #require(server), .refused(StepFailure(.forbidden, "no"))).level == .skipped)
+  }
+
   @Test func eachCauseOfAMissingConnectionHasItsAdvice() throws {
     for (attempt, advice) in [
       (NetworkLook.Attempt.failed(errno: ECONNREFUSED), "Nothing listens at port 8443"),

@@ -1,9 +1,11 @@
 """`uploadfs-mount doctor`: each thing that can be wrong on the way to a destination, with its real cause."""
 
+import contextlib
 import email.utils
 import http.server
 import json
 import os
+import socket
 import ssl
 import subprocess
 import threading
@@ -15,6 +17,8 @@ import pytest
 from form_servers import PASSWORD, USER
 from harness import MOUNT_TOOL, REPOSITORY, SOON, clean_environment
 from promises import needs
+from proxies import Tinyproxy
+from s3_front import S3Front
 from s3_servers import BUCKET, KEY, SECRET, credentials
 
 _validator = jsonschema.Draft202012Validator(json.loads((REPOSITORY / "docs" / "doctor.schema.json").read_text()))
@@ -137,7 +141,38 @@ def test_s3_that_is_well(s3):
     assert SECRET not in diagnosis.text and KEY not in diagnosis.text
     assert diagnosis.finding("test-file")["facts"]["removed"] is True
     assert diagnosis.finding("session")["level"] == "ok"
-    assert s3.keys() == []
+    assert diagnosis.finding("completion")["facts"]["removed"] is True
+    assert s3.keys() == [] and s3.uploads() == []
+
+
+@pytest.mark.promises("DE26b")
+@pytest.mark.parametrize("ignored", [[], ["a file in parts"], ["a small file", "a file in parts"]], ids=["none", "parts", "all"])
+def test_whether_s3_keeps_what_is_there(moto, ignored):
+    """Regression (DS5): a server that ignores a condition was found out by nobody."""
+    def changes(method, path, headers):
+        if "a small file" in ignored and method == "PUT" or "a file in parts" in ignored and method == "POST":
+            del headers["If-None-Match"]
+
+    with S3Front(moto.port, changes) as front:
+        diagnosis = diagnose("--to", moto.url("a", front.port), "--s3-if-exists", "refuse", environment=credentials())
+    finding = diagnosis.finding("conditions")
+    assert finding["facts"]["ignored_for"] == ignored, finding
+    assert diagnosis.code == 0 and finding["level"] == ("warning" if ignored else "ok"), finding
+    assert moto.keys() == [] and moto.uploads() == []
+
+
+def test_what_s3_does_not_know_at_the_end(moto):
+    """Regression (DS7): whether a long file could be published was found out by the first capture."""
+    def refuses(method, path, headers):
+        if method == "POST" and "uploadId=" in path:
+            return 501, "NotImplemented"
+
+    with S3Front(moto.port, refuses) as front:
+        diagnosis = diagnose(
+            "--to", moto.url("a", front.port), "--s3-if-exists", "refuse", environment=credentials())
+    problem = diagnosis.problem()
+    assert problem["check"] == "completion" and "--s3-if-exists refuse" in problem["message"], problem
+    assert moto.keys() == [] and moto.uploads() == []
 
 
 def test_a_form_that_is_well(form, folder):
@@ -237,6 +272,75 @@ def test_no_route():
     diagnosis = diagnose("--to", "https://192.0.2.1", prefix=("unshare", "--net"))
     problem = diagnosis.problem()
     assert problem["check"] == "connection" and "ip route" in problem["advice"]
+
+
+@pytest.fixture
+def proxy():
+    """Proxies that answer each CONNECT so: proxy(answer) is a port; nothing at all ends the connection."""
+    listeners = []
+
+    def make(answer):
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        while data := connection.recv(1 << 16):
+                            if data.endswith(b"\r\n\r\n"):
+                                connection.sendall(answer)
+                                break
+
+        threading.Thread(target=serve, daemon=True).start()
+        return listener.getsockname()[1]
+
+    yield make
+    for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+@pytest.mark.parametrize("answer, words", [
+    (b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n",
+     "user name and a password (407)"),
+    (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "does not allow this (403)"),
+    (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", "it answered 503"),
+    (b"", "ended the connection"),
+], ids=["407", "403", "503", "closes"])
+def test_a_proxy_that_opens_no_way(receiver, proxy, answer, words):
+    """Regression (DS12): the proxy's answer was taken for a port that speaks plain HTTP."""
+    problem = of(receiver, "--proxy", f"http://127.0.0.1:{proxy(answer)}").problem()
+    assert problem["check"] == "connection" and words in problem["message"] and "--proxy" in problem["advice"], problem
+    assert "the proxy" in problem["message"], problem
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "socks5h"])
+def test_a_proxy_that_is_not_there(receiver, scheme):
+    """Regression (DS12): the server was said to speak something else than HTTPS."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    problem = of(receiver, "--proxy", f"{scheme}://127.0.0.1:{port}").problem()
+    assert problem["check"] == "connection" and f"no connection to the proxy {scheme}://127.0.0.1:{port}" in problem["message"]
+
+
+def test_a_proxy_with_another_password(receiver, folder):
+    used = Tinyproxy(folder).start()
+    try:
+        wrong = folder / "wrong"
+        wrong.write_text("somebody:else\n")
+        wrong.chmod(0o600)
+        problem = of(receiver, "--proxy", used.url, "--proxy-auth-file", wrong).problem()
+    finally:
+        assert not used.close()
+    assert problem["check"] == "connection" and "the proxy opens no way" in problem["message"], problem
+
+
+def test_small_chunks_are_no_problem(receiver):
+    """Regression (DS12): below a mebibyte, its own trial was refused."""
+    diagnosis = of(receiver, "--chunk-size", "256KiB")
+    assert diagnosis.code == 0 and diagnosis.finding("session")["level"] == "ok"
 
 
 def test_a_port_that_speaks_plain_http(serve):

@@ -32,7 +32,8 @@ def test_parallel_setting_is_a_limit(new_mount, receiver, folder):
 def test_first_bytes_after_close_need_no_handshake(new_mount, receiver):
     with ThrottlingProxy(receiver.port) as proxy:
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
-        assert proxy.bytes_by_connection == [], "nothing is connected before somebody opens a file"
+        # The questions of the start may have connected by now: no more than that.
+        assert len(proxy.bytes_by_connection) <= 2 and sum(proxy.bytes_by_connection) < 4096
         with open(mount.root / "scan.mov", "wb", buffering=0) as file:
             file.write(os.urandom(1_000_000))
             # Once the answer is in the status, the connection that brought it is free.

@@ -314,7 +314,7 @@ def test_objects_tell_where_they_came_from(moto, new_s3_mount):
     assert moto.head("small")["x-amz-meta-uploadfs-merkle-root"] == mount.status("small")["receipt"]["merkle_root"]
 
 
-@pytest.mark.promises("DE26")
+@pytest.mark.promises("DE26a")
 def test_an_object_that_must_not_be_replaced_is_kept(moto, new_s3_mount):
     moto.put("small", b"first")
     moto.put("a.mov", b"first")

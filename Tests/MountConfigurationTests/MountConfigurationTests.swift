@@ -245,6 +245,14 @@ private func refusal(
     #expect(refusal(flags: least.merging([.alsoTo: server[.to] ?? ""]) { $1 }).contains("one address"))
   }
 
+  /// Regression (DS12): it named a host that cannot be.
+  @Test func virtualHost_isNotForAddresses() {
+    for host in ["127.0.0.1:9000", "[::1]:9000"] {
+      let flags: [Setting: String] = [.to: "s3+http://\(host)/captures", .spool: "/s", .s3Style: "virtual-host"]
+      #expect(refusal(flags: flags).contains("use path"))
+    }
+  }
+
   /// A file that is being written may become as large as any, and a multipart upload has 10,000 parts.
   @Test(.promises("DE30", "DE31")) func partsOfS3_holdTheLargestFile() throws {
     let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]

@@ -5,8 +5,6 @@ import UploadEngine
 /// A server may ignore `If-None-Match` for one request and know it for another (Ceph 16 ignores it where an upload is completed), and
 /// would replace the object without a word. So the key is looked for before; the condition is left for the moment between.
 extension S3Destination {
-  var looksFirst: Bool { options.ifExists == .refuse }
-
   /// A look at the key that a step publishes; nil for a step that needs none.
   func lookRequest(of step: UploadStep) -> HTTPRequest? {
     guard looksFirst, let key = publishedKey(of: step) else { return nil }

@@ -154,7 +154,7 @@ extension S3Destination {
     case .auto, .none: break
     case .crc32c, .sha256: features.append("--s3-checksum \(options.checksum.rawValue)")
     }
-    if looksFirst { features.append("--s3-if-exists refuse") }
+    if options.ifExists == .refuse { features.append("--s3-if-exists refuse") }
     return features
   }
 

@@ -74,6 +74,8 @@ public struct S3Destination: Destination {
   /// As the transport sends it.
   let host: String
   let checksums = S3ChecksumMemory()
+  /// Looks whether a key is taken before it publishes one that must not be.
+  private(set) var looksFirst: Bool
 
   /// A destination whose credentials and time are asked for at each request; both must be quick. `whenExpired` is told, from
   /// any thread, whenever the server says that the credentials have ended.
@@ -84,6 +86,7 @@ public struct S3Destination: Destination {
   ) throws(DestinationError) {
     self.address = address
     self.options = options
+    looksFirst = options.ifExists == .refuse
     self.credentials = credentials
     self.secondsSince1970 = secondsSince1970
     self.whenExpired = whenExpired
@@ -121,6 +124,14 @@ public struct S3Destination: Destination {
     abilities.chunkCountMax = S3Limits.partCountMax
     abilities.sessionsStay = true
     self.abilities = abilities
+  }
+
+  /// Without the look before.
+  public var underConditionsAlone: (any Destination)? {
+    guard looksFirst else { return nil }
+    var destination = self
+    destination.looksFirst = false
+    return destination
   }
 
   /// The key: the prefix and the path, with bytes that a key should not have written as %XX.

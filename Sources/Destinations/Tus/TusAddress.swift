@@ -1,3 +1,5 @@
+import UploadEngine
+
 /// A `tus+https://host[:port]/path/` address, checked: where uploads are created.
 public struct TusAddress: Hashable, Sendable {
   /// As it was given; for people.
@@ -54,7 +56,7 @@ public struct TusAddress: Hashable, Sendable {
     if other.text == origin || isBehindFront || other.text == origin + (endpoint.isEncrypted ? ":443" : ":80") {
       return tail.hasPrefix("/") ? tail : "/" + tail
     }
-    return other.isEncrypted || !endpoint.isEncrypted && EndpointURL.isLoopback(other.host) ? other.text + tail : nil
+    return other.isEncrypted || !endpoint.isEncrypted && HostName.isLoopback(other.host) ? other.text + tail : nil
   }
 
   /// The address of an upload, and whether our credentials are for it: another host's are its own business, most often a part

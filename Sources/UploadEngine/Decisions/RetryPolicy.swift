@@ -52,7 +52,7 @@ struct RetryPolicy: Sendable {
       return .waitOut
     case .transport(let kind):
       switch kind {
-      case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused:
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused:
         return .pauseDestination
       case .timedOut, .stalled, .connectionLost, .answeredEarly, .protocolViolation, .overloaded, .other:
         return .retryStep
@@ -139,6 +139,7 @@ extension StepFailure.Kind {
       switch kind {
       case .unknownHost: "unknown-host"
       case .connectFailed: "connect-failed"
+      case .proxyFailed: "proxy-failed"
       case .tlsFailed: "tls-failed"
       case .certificateRefused: "certificate-refused"
       case .timedOut: "timed-out"

@@ -82,8 +82,8 @@ extension StepFailure.Kind {
     case .transport(let kind):
       switch kind {
       case .timedOut, .stalled, .connectionLost, .protocolViolation, .other: true
-      case .unknownHost, .connectFailed, .tlsFailed, .certificateRefused, .answeredEarly, .cancelled, .bodyUnavailable,
-        .overloaded, .stopped:
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .answeredEarly, .cancelled,
+        .bodyUnavailable, .overloaded, .stopped:
         false
       }
     case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,

@@ -32,6 +32,9 @@ public protocol Destination: Sendable {
   /// The request that takes away again what was published; nil where nobody can. Captures are never taken away: only a test
   /// of the destination cleans up behind itself.
   func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest?
+  /// The same where it is to leave names alone that are taken, and relies on the server for that without looking itself; nil
+  /// elsewhere. For a test of the server: it finds out whether that knows the condition.
+  var underConditionsAlone: (any Destination)? { get }
   /// The request that asks what the server takes; nil where it cannot be asked.
   func limitsRequest(at endpoint: EndpointID) -> HTTPRequest?
   /// What the server takes, by its answer to that; nil when it is not understood.
@@ -80,6 +83,9 @@ extension Destination {
   public func removalRequest(of path: RelativePath, _ receipt: Receipt, at endpoint: EndpointID) -> HTTPRequest? {
     nil
   }
+
+  /// What is published is replaced.
+  public var underConditionsAlone: (any Destination)? { nil }
 
   /// There is nobody to ask.
   public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? { nil }

@@ -301,6 +301,8 @@ public struct TransportError: Error, Hashable, Sendable {
     case unknownHost
     /// No TCP connection: refused, unreachable.
     case connectFailed
+    /// A proxy cannot be reached, or opens no way to the host.
+    case proxyFailed
     /// The TLS handshake failed for another reason than the certificate.
     case tlsFailed
     /// The server's certificate is not acceptable: expired, foreign, for another name.
