@@ -52,6 +52,7 @@ let package = Package(
 
     // Values that the layers share, and what client and receiver must agree on.
     .target(name: "FileModel", swiftSettings: strict),
+    .target(name: "Quantities", swiftSettings: strict),
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
     .target(name: "ChunkProtocol", dependencies: ["Integrity"], swiftSettings: strict),
@@ -79,7 +80,7 @@ let package = Package(
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
-      dependencies: ["FileModel", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
+      dependencies: ["FileModel", "Quantities", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
       swiftSettings: strict),
     .target(
       name: "Doctor",
@@ -91,8 +92,8 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-mount",
       dependencies: [
-        "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "UploadFS", "UploadEngine", "Destinations",
-        "CurlTransport", "Doctor", "Integrity", "LogText", "CLinux",
+        "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "Quantities", "UploadFS", "UploadEngine",
+        "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -120,7 +121,7 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver", "ReceiverCore", "LogText",
+        "UploadReceiver", "ReceiverCore", "LogText", "Quantities",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),

@@ -1,6 +1,7 @@
 import Destinations
 import FileModel
 import UploadEngine
+import Quantities
 
 /// Where captures go, on which way, and as whose.
 extension SettingReader {

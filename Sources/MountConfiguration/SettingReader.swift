@@ -1,5 +1,6 @@
 import FileModel
 import UploadEngine
+import Quantities
 
 /// Turns the text of one setting into its value; each error names the setting as the user wrote it.
 struct SettingReader {

@@ -113,14 +113,26 @@ public struct SettingSources: Sendable {
     path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
   }
 
+  /// Where the parser gave up, and in its words why.
+  private static func place(of error: any Error) -> String {
+    switch error as? YamlError {
+    case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
+      .composer(_, let problem, let mark, _):
+      " in line \(mark.line), column \(mark.column) (\(problem.trimmed))"
+    case .reader(let problem, _, _, _): " (\(problem.trimmed))"
+    default: ""
+    }
+  }
+
   /// The mapping's pairs in the order in which they stand.
   private static func pairs(in text: String, path: String) throws(ConfigurationError) -> [(String, Node, Int)] {
     let node: Node?
     do {
       node = try Yams.compose(yaml: text)
     } catch {
-      let sentence = "\(error)".split(separator: "\n").first.map(String.init) ?? "syntax error"
-      throw ConfigurationError("\(path) is no valid YAML: \(sentence)")
+      throw ConfigurationError(
+        "\(path) is no valid YAML\(place(of: error)). A setting is a line “setting: value”; check quotes, brackets and "
+          + "blanks at the beginning of lines there.")
     }
     // An empty file, or one with nothing but comments, sets nothing.
     guard let node, node.null == nil else { return [] }
@@ -162,4 +174,9 @@ public struct SettingSources: Sendable {
     }
     return lines.compactMap { $0 }.joined(separator: "\n")
   }
+}
+
+extension String {
+  /// Without blanks and a colon at the end.
+  fileprivate var trimmed: String { String(reversed().drop { $0 == ":" || $0.isWhitespace }.reversed()) }
 }

@@ -21,6 +21,10 @@ extension Logger {
       warning(
         "a request was too long for the server or what stands before it; uploads go on in shorter ones, and slower",
         metadata: ["bytes_max": "\(bytes)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .publishing(_, let path, let time):
+      notice(
+        "the server has all of a file and is still publishing it",
+        metadata: ["path": "\(path.displayText)", "seconds": "\(time.components.seconds)"])
     case .failed(_, let path, let failure):
       error(
         "not delivered; the file is kept in the spool",

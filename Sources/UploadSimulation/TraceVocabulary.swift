@@ -199,6 +199,7 @@ extension UploadReport {
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
     case .releasing(let id, let path): "releasing \(id) \(path.displayText)"
     case .stuck(let id, let path): "stuck \(id) \(path.displayText)"
+    case .publishing(let id, _, let time): "\(id) is being published for \(time.components.seconds) s"
     case .requestsShortened(let bytes, let failure): "requests of at most \(bytes), \(failure.code)"
     case .notSent(let id, let path): "not sent \(id) \(path.displayText)"
     case .missingFromSpool(let id, let path): "missing \(id) \(path.displayText)"

@@ -77,7 +77,7 @@ extension MountView {
 }
 
 /// Where a path leads to.
-private enum RealPath {
+enum RealPath {
   /// Nil when nothing is there.
   static func of(_ path: String) -> String? {
     guard let found = realpath(path, nil) else { return nil }

@@ -58,6 +58,17 @@ struct MountView {
     return SummaryWatch(descriptor: descriptor, mount: self)
   }
 
+  /// The mount that the path leads into; nil when there is none.
+  private var around: String? {
+    var folder = RealPath.of(mountPoint)
+    while let path = folder, path != "/", let slash = path.lastIndex(of: "/") {
+      let parent = slash == path.startIndex ? "/" : String(path[..<slash])
+      if access("\(parent == "/" ? "" : parent)/.uploadfs/summary.json", F_OK) == 0 { return parent }
+      folder = parent
+    }
+    return nil
+  }
+
   func unreachable(_ code: Int32) -> ToolFailure {
     switch code {
     case ENOTCONN, ECONNABORTED, EIO:
@@ -70,8 +81,14 @@ struct MountView {
         .notAMount,
         "\(mountPoint) may only be read by the user who mounted it; ask as that user, or mount with --allow-other")
     case ENOENT, ENOTDIR:
-      ToolFailure(
-        .notAMount, "\(mountPoint) is not a mounted uploadfs; mount it with: uploadfs-mount mount \(mountPoint) --to …")
+      if let around {
+        ToolFailure(
+          .notAMount, "\(mountPoint) lies inside of a mounted uploadfs; give the mount point itself: \(around)")
+      } else {
+        ToolFailure(
+          .notAMount,
+          "\(mountPoint) is not a mounted uploadfs; mount it with: uploadfs-mount mount \(mountPoint) --to …")
+      }
     default:
       ToolFailure(.notAMount, "\(mountPoint) cannot be read: \(systemMessage(code))")
     }

@@ -20,8 +20,20 @@ struct ProgressLine {
     let text = text()
     ServiceNotification.status(text)
     // Carriage return to the line's start, ESC [K to clear what an earlier, longer text left behind it.
-    StandardError.write(isTerminal ? "\r\u{1b}[K\(text)" : "\(text)\n")
+    StandardError.write(isTerminal ? "\r\u{1b}[K\(Self.cut(text, toColumns: columns))" : "\(text)\n")
     isShowing = isTerminal
+  }
+
+  /// Of the terminal; 0 where it does not say.
+  private var columns: Int {
+    var size = winsize()
+    return ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 ? Int(size.ws_col) : 0
+  }
+
+  /// What is longer than a line would leave its beginning behind each time.
+  static func cut(_ text: String, toColumns columns: Int) -> String {
+    guard columns > 1, text.count >= columns else { return text }
+    return text.prefix(columns - 2) + "…"
   }
 
   /// Ends a line that is being rewritten.

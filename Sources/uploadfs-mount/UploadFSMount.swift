@@ -22,4 +22,15 @@ struct UploadFSMount: ParsableCommand {
       PublishCommand.self,
       UnmountCommand.self, DoctorCommand.self,
     ])
+
+  /// What the argument parser would say of a misspelt command is about what follows it.
+  static func main() {
+    let words = Array(CommandLine.arguments.dropFirst())
+    let known = configuration.subcommands.map { $0._commandName } + ["help"]
+    if let word = words.first, !word.hasPrefix("-"), !known.contains(word) {
+      StandardError.write("uploadfs-mount: \(Misspelling(word, of: known).sentence)\n")
+      exit(withError: ExitCode(ExitStatus.usage.rawValue))
+    }
+    main(words)
+  }
 }

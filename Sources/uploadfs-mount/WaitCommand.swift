@@ -1,6 +1,7 @@
 import ArgumentParser
 import MountConfiguration
 import UploadEngine
+import Quantities
 
 /// Waits until everything that was written before the call is acknowledged.
 struct WaitCommand: ParsableCommand {
@@ -28,19 +29,27 @@ struct WaitCommand: ParsableCommand {
         summary = try watch.next(within: min(left, .seconds(1)))
         if goal == nil, summary.scanned { goal = summary.changeSequences }
       }
-      return try outcome(summary)
+      return try outcome(summary, of: mount)
     }
   }
 
-  private func outcome(_ summary: SummaryReading) throws(ToolFailure) -> ExitStatus {
+  private func outcome(_ summary: SummaryReading, of mount: MountView) throws(ToolFailure) -> ExitStatus {
     if summary.count("held") > 0 {
       StandardError.write(
         "uploadfs-mount: \(Readable.count(summary.count("held"), "file")) held back, not waited for\n")
     }
     guard summary.failedCount == 0 else {
-      throw ToolFailure(.filesFailed, summary.failureSentence)
+      throw ToolFailure(.filesFailed, summary.failureSentence + reason(of: summary, in: mount))
     }
     return .success
+  }
+
+  /// Why the first of the files was not delivered; empty where its status has gone meanwhile.
+  private func reason(of summary: SummaryReading, in mount: MountView) -> String {
+    guard let path = summary.failedPaths.first, let text = try? mount.statusText(of: Array(path.utf8)),
+      let failure = try? FileReading(text).lastError
+    else { return "" }
+    return "; of \(Readable.line(path)): \(Readable.line(failure.message))"
   }
 
   private func timedOut(_ summary: SummaryReading) -> ToolFailure {

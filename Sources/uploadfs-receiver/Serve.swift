@@ -3,6 +3,7 @@ import ArgumentParser
 import Glibc
 import LogText
 import Logging
+import Quantities
 import UploadReceiver
 
 /// `uploadfs-receiver serve`.
@@ -47,13 +48,19 @@ struct Serve: AsyncParsableCommand {
   @Flag(help: "Without a token file: take uploads of anyone on this machine.")
   var openOnLoopback = false
 
-  @Option(help: ArgumentHelp("What stays free on the disk beside a file's own size.", valueName: "BYTES"))
+  @Option(
+    help: ArgumentHelp(
+      "What stays free on the disk beside a file's own size: a number, or one with a unit.", valueName: "BYTES"),
+    transform: bytes)
   var headroom: UInt64 = CoreLimits().headroomBytes
 
-  @Option(help: ArgumentHelp("The largest file.", valueName: "BYTES"))
+  @Option(help: ArgumentHelp("The largest file, likewise.", valueName: "BYTES"), transform: bytes)
   var maxFileSize: UInt64 = CoreLimits().fileBytesMax
 
-  @Option(help: ArgumentHelp("How long an upload that stands still can be resumed.", valueName: "SECONDS"))
+  @Option(
+    help: ArgumentHelp(
+      "How long an upload that stands still can be resumed: a number, or one with a unit.", valueName: "SECONDS"),
+    transform: seconds)
   var sessionMaxAge: Int64 = CoreLimits().sessionMaxAge / 1000
 
   @Option(
@@ -154,4 +161,18 @@ struct Serve: AsyncParsableCommand {
 func say(_ line: String) {
   print(line)
   fflush(nil)
+}
+
+private func bytes(_ text: String) throws -> UInt64 {
+  guard let bytes = Units.bytes(text) else {
+    throw ValidationError("Give a number of bytes, or one with a unit, for example 200MB or 4GiB.")
+  }
+  return bytes
+}
+
+private func seconds(_ text: String) throws -> Int64 {
+  guard let time = Units.duration(text) else {
+    throw ValidationError("Give a number of seconds, or one with a unit, for example 90s, 12h or 7d.")
+  }
+  return time.components.seconds
 }

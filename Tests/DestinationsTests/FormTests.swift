@@ -118,6 +118,17 @@ private final class TestStream: StreamedFile {
     #expect(fieldAt < fileAt)
   }
 
+  /// Regression (DS28): bytes that are no UTF-8 became one and the same character, and two paths one.
+  @Test func fields_tellPathsApartThatAreNoText() throws {
+    let field = try FormField("a={folder}|{stem}.{ext}|{path}|{name}")
+    func text(_ byte: UInt8) -> String? {
+      let path = RelativePath(bytes: Array("d".utf8) + [byte] + Array("/x".utf8) + [byte] + Array(".mov".utf8))
+      return field.value(for: path, sizeBytes: 1, modifiedNanoseconds: 0, id: Fixture.fileID)
+    }
+    #expect(text(0xe4) == "d%E4|x%E4.mov|d%E4/x%E4.mov|x%E4.mov")
+    #expect(text(0xe5) == "d%E5|x%E5.mov|d%E5/x%E5.mov|x%E5.mov")
+  }
+
   @Test func connectionIsWarmed_withoutRunningTheForm() throws {
     let request = try form().request(for: .prewarm)
     #expect(request.method == .head && request.url == "https://forms.example.org/")

@@ -1,12 +1,16 @@
 """status, wait and unmount, their exit codes, and how the daemon ends."""
 
 import errno
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -48,6 +52,38 @@ def test_not_a_mount(folder, command):
         done = run(command, path)
         assert done.returncode == 16, done.stderr
         assert str(path) in done.stderr and "mount" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "wait", "unmount"])
+def test_a_path_inside_of_a_mount(mount, command):
+    """Regression (NU10): it was said to be no mount, and mounting it was advised."""
+    (mount.root / "folder").mkdir()
+    (mount.root / "folder" / "a").write_bytes(b"a")
+    for path in (mount.root / "folder", mount.root / "folder" / "a", mount.root / "status"):
+        done = run(command, path)
+        assert done.returncode == 16 and done.stderr.endswith(f"give the mount point itself: {mount.root}\n"), done.stderr
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (("mout", "/m", "--to", "https://x"), "did you mean “mount”?"), (("unmont", "/m"), "did you mean “unmount”?"),
+    (("upload",), "there are: mount, status, wait"),
+])
+def test_a_misspelt_command(arguments, words):
+    """Regression (NU10): the option behind it was said to be unknown."""
+    done = run(*arguments)
+    assert done.returncode == 64 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("text, words", [
+    ("to: [https://x\nspool: /a\n", "line 2"), ("to: https://x\n  spool: /a\n", "line 2, column 8"),
+    ("to: 'https://x\n", "line 2"),
+])
+def test_a_configuration_that_is_no_yaml(folder, text, words):
+    """Regression (NU10): the parser's names of its own parts were shown."""
+    (folder / "bad.yaml").write_text(text)
+    done = run("mount", folder, "--config", folder / "bad.yaml")
+    assert done.returncode == 14 and words in done.stderr and "“setting: value”" in done.stderr, done.stderr
+    assert "scanner" not in done.stderr and "parser" not in done.stderr
 
 
 @pytest.mark.parametrize("command", ["status", "wait", "unmount"])
@@ -243,3 +279,30 @@ def test_closed_output_is_no_reason_to_stop(new_mount, receiver):
             process.kill()
             process.wait()
     assert (receiver.files / "a.bin").read_bytes() == b"x"
+
+
+def test_progress_stays_in_a_narrow_terminal(folder):
+    """Regression (NU10): what was longer than a line was left behind by each next one."""
+    place, terminal = folder / "mount", None
+    place.mkdir()
+    reading, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    # Nobody is there: it waits with the file.
+    daemon = subprocess.Popen(
+        [str(MOUNT_TOOL), "mount", str(place), "--to", "http://127.0.0.1:1", "--spool", str(folder / "spool")],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal, env=clean_environment(), start_new_session=True)
+    try:
+        assert daemon.stdout.readline().startswith(b"mounted")
+        (place / "a-name-that-is-quite-long.mov").write_bytes(b"x" * 100_000)
+        daemon.send_signal(signal.SIGINT)
+        shown = b""
+        while shown.count(b"\r\x1b[K") < 2:
+            shown += os.read(reading, 4096)
+    finally:
+        daemon.send_signal(signal.SIGINT)
+        daemon.stdout.read()
+        assert daemon.wait(30) == 19
+        os.close(terminal)
+        os.close(reading)
+    lines = [line.split(b"\r\n")[0].decode() for line in shown.split(b"\r\x1b[K")[1:]]
+    assert all(len(line) < 40 for line in lines) and lines[0].startswith("delivering") and lines[0].endswith("…"), lines

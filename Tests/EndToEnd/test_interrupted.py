@@ -87,7 +87,8 @@ def test_s39_a_file_whose_writer_was_killed_is_not_published(mount, receiver):
     assert status["last_error"]["code"] == "writer-killed" and f"signal {signal.SIGTERM.value}" in status["last_error"]["message"]
     assert path.read_bytes() == b"half of it" and receiver.published() == {}
     done = mount.tool("wait", "--timeout", 60)
-    assert done.returncode == 18 and "take.mov" in done.stderr
+    # Regression (NU10): it named the file and left out why.
+    assert done.returncode == 18 and f"of take.mov: {status['last_error']['message']}" in done.stderr, done.stderr
     # Written anew, it is whole.
     path.write_bytes(b"all of it")
     mount.wait_for("take.mov", "complete")

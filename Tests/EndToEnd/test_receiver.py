@@ -31,7 +31,7 @@ def test_files_root_goes_with_no_token_file_of_its_own(folder):
 
 @pytest.mark.promises("P31")
 def test_session_max_age_is_how_long_an_upload_may_stand_still(new_receiver):
-    receiver = new_receiver("--session-max-age", 2)
+    receiver = new_receiver("--session-max-age", "2s")
     client, begun = ProtocolClient(receiver), int(time.time())
     session = Session(client)
     assert begun + 2 <= session.opening.json["expires_at"] <= time.time() + 3

@@ -111,7 +111,7 @@ def test_certificate_for_another_name(new_receiver, new_mount, authority):
 @needs("root")
 def test_full_disk_at_the_receiver(new_receiver, new_mount, tmpfs, folder):
     disk = tmpfs("disk", 48 << 20)
-    receiver = new_receiver("--headroom", 8_000_000, name="disk/receiver")
+    receiver = new_receiver("--headroom", "8MB", name="disk/receiver")
     source = write_random(folder / "source", 60_000_000)
     mount = new_mount(receiver)
     (mount.root / "small.bin").write_bytes(b"fits")

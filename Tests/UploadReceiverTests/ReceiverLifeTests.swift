@@ -291,7 +291,10 @@ import Testing
     let fresh = ["--root", "\(folder.path)/fresh"]
     let tokens = ["--token-file", "\(folder.path)/tokens"]
     let cases: [(code: CInt, says: String, arguments: [String])] = [
-      (20, "cannot listen", ["--listen", "127.0.0.1:\(running.port)"] + fresh + identity + tokens),
+      (
+        20, "cannot listen: Address already in use.",
+        ["--listen", "127.0.0.1:\(running.port)"] + fresh + identity + tokens
+      ),
       (
         21, "cannot be read",
         listen + fresh + tokens + ["--certificate", "/nowhere.pem", "--key", "\(development)/key.pem"]

@@ -70,11 +70,7 @@ public struct FormDestination: Destination {
   }
 
   /// The path as it is, but for bytes that no name should hold. The server makes of it what it likes.
-  public func publishedName(for path: RelativePath) -> String {
-    let text = String(validating: path.bytes, as: UTF8.self)
-    let isClean = text?.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) } ?? false
-    return text.flatMap { isClean ? $0 : nil } ?? PublishedName.encode(path.bytes)
-  }
+  public func publishedName(for path: RelativePath) -> String { path.formText }
 
   // MARK: - Requests
 

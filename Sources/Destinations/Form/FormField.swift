@@ -1,3 +1,4 @@
+import ChunkProtocol
 import FileModel
 import UploadEngine
 
@@ -62,11 +63,11 @@ public struct FormField: Hashable, Sendable {
       case .text(let text): return text
       case .fact(let fact):
         switch fact {
-        case .path: return path.displayText
+        case .path: return path.formText
         case .name: return path.formName
         case .stem: return path.formName.splitAtExtension.stem
         case .ext: return path.formName.splitAtExtension.ext
-        case .folder: return path.parent.displayText
+        case .folder: return path.parent == .root ? "" : path.parent.formText
         case .size: return "\(sizeBytes)"
         case .mtime: return "\(modifiedNanoseconds / 1_000_000_000)"
         case .id: return id.description
@@ -94,8 +95,15 @@ public struct FormField: Hashable, Sendable {
 }
 
 extension RelativePath {
-  /// The file's name, for a server.
-  var formName: String { String(decoding: lastComponent, as: UTF8.self) }
+  /// The path as it is, but for bytes that no name should hold: %XX. Two paths never become one.
+  var formText: String {
+    let text = String(validating: bytes, as: UTF8.self)
+    let isClean = text?.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) } ?? false
+    return text.flatMap { isClean ? $0 : nil } ?? PublishedName.encode(bytes)
+  }
+
+  /// The file's name, likewise.
+  var formName: String { RelativePath(bytes: Array(lastComponent)).formText }
 }
 
 extension String {

@@ -157,6 +157,8 @@ public enum UploadReport: Hashable, Sendable {
   case setBack(FileID, RelativePath, FileStatus.Failure, count: Int)
   /// A request was refused for its length; from now on none has more bytes than this.
   case requestsShortened(bytes: Int, FileStatus.Failure)
+  /// The server has everything of a file, and has not said yet whether it is published.
+  case publishing(FileID, RelativePath, for: Duration)
   /// A file needs somebody's help; it is kept.
   case failed(FileID, RelativePath, FileStatus.Failure)
   /// A file that is being written has outgrown what the destination takes; it is recorded on, and kept.

@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import OrderedCollections
 
 /// Sessions of files at work: made, asked for, committed, given up. What their answers mean is in `UploadSchedule+Sessions`.
 extension UploadSchedule {
@@ -161,8 +162,32 @@ extension UploadSchedule {
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [],
       isOnce: abilities.publishesOnce == .everything)
+    deadlines.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     return true
   }
+
+  /// Some servers assemble a large file for minutes, and one may be about nothing and never end: said after 20 s, 60 s, and so
+  /// on, in longer and longer steps.
+  mutating func noteSlowPublication(_ request: HTTPRequestID, at now: Moment) {
+    guard let underway = requests[request], case .commit(let id) = underway.purpose, let file = files.entry(id)?.file,
+      let path = file.publishing?.path
+    else { return }
+    // A commit that travels with the last chunks waits for them.
+    guard file.transfer?.isDone != false else {
+      return deadlines.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
+    }
+    let time = now.monotonic - underway.sentAt
+    files[id]?.lastFailure = FileStatus.Failure(
+      code: Self.publishingCode,
+      message: "The server has all of the file and has been publishing it for \(time.components.seconds) s; its answer "
+        + "is waited for.", at: now)
+    actions.append(.report(.publishing(id, path, for: time)))
+    actions.append(.showStatus(id))
+    deadlines.insert(.publication(request), at: now.monotonic + time + time)
+  }
+
+  private static let publicationPatience = UploadConstants.requestIdleTimeout
+  private static let publishingCode = "publishing"
 
   /// Empty where the destination does not ask for them; nil while one of them has no token.
   private func committedChunks(of session: UploadSession, _ transfer: ChunkTransfer) -> [CommittedChunk]? {

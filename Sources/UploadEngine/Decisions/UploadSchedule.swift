@@ -133,6 +133,7 @@ public struct UploadSchedule: Sendable {
     case adjust
     case gate
     case doubt
+    case publication(HTTPRequestID)
     case openSessions
     case keepWarm
     case measure
@@ -335,6 +336,8 @@ public struct UploadSchedule: Sendable {
         warmForOpenFiles(at: now)
       case .doubt:
         endDoubts(at: now)
+      case .publication(let request):
+        noteSlowPublication(request, at: now)
       case .openSessions:
         openPlannedSessions(at: now)
       case .keepWarm:

@@ -102,6 +102,15 @@ public final class ReceiverServer: Sendable {
     statistics = ReceiverStatistics(clock: clock)
   }
 
+  /// Of a socket that could not be opened, in the system's words.
+  private static func words(of error: any Error) -> String {
+    switch error {
+    case let error as IOError: String(cString: strerror(error.errnoCode))
+    case SocketAddressError.unknown(let host, _): "there is no address of the name \(host)"
+    default: "\(error)"
+    }
+  }
+
   private static func makeTLS(_ configuration: ReceiverConfiguration) throws(ReceiverStartError) -> NIOSSLContext {
     do {
       let chain = try NIOSSLCertificate.fromPEMBytes(configuration.certificateChainPEM)
@@ -205,7 +214,7 @@ public final class ReceiverServer: Sendable {
           try await server.run()
           return .serverEnded(failure: nil)
         } catch {
-          return .serverEnded(failure: "\(error)")
+          return .serverEnded(failure: Self.words(of: error))
         }
       }
       tasks.addTask {

@@ -93,6 +93,29 @@ import Testing
     #expect(harness.chunkRequests.count == 5)
   }
 
+  /// Regression (DS28): nothing was said of a server that assembles a file for ten minutes, or never ends to.
+  @Test func publicationThatTakesLong_isSaidInLongerAndLongerSteps() throws {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 2500)
+    harness.write(file)
+    while !harness.sent.contains(where: { $0.order.isCommit }) {
+      harness.answerReads()
+      let order = try #require(harness.sent.first).order
+      harness.answer(ScheduleHarness.success(of: order)) { _ in true }
+    }
+    var said: [Int64] = []
+    for _ in 0..<200 {
+      harness.advance(by: .seconds(1))
+    }
+    for case .report(.publishing(file.id, _, let time)) in harness.others { said.append(time.components.seconds) }
+    #expect(said == [20, 60, 180])
+    #expect(harness.status(file.id)?.lastFailure?.message.contains("180 s") == true)
+    let commit = try #require(harness.sent.first { $0.order.isCommit }).order
+    harness.answer(ScheduleHarness.success(of: commit)) { $0.isCommit }
+    harness.record()
+    #expect(harness.status(file.id)?.lastFailure == nil)
+  }
+
   @Test func commit_statesTheProofOverAllChunks() throws {
     var harness = scanned()
     let file = ImaginaryFile(1, "a.mov", size: 2500)
