@@ -80,7 +80,9 @@ let package = Package(
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
-      dependencies: ["FileModel", "Quantities", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams")],
+      dependencies: [
+        "FileModel", "Quantities", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams"),
+      ],
       swiftSettings: strict),
     .target(
       name: "Doctor",

@@ -55,7 +55,9 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("How S3 requests name the bucket: path or virtual-host.", valueName: "style"))
   var s3Style: String?
 
-  @Option(help: ArgumentHelp("Checksum kept by the S3 server: auto, none, crc32c or sha256 (default auto).", valueName: "name"))
+  @Option(
+    help: ArgumentHelp(
+      "Checksum kept by the S3 server: auto, none, crc32c or sha256 (default auto).", valueName: "name"))
   var s3Checksum: String?
 
   @Option(help: ArgumentHelp("When an S3 object exists: replace or refuse (default replace).", valueName: "policy"))

@@ -54,7 +54,9 @@ struct FormSuccess {
     switch options.unclear {
     case .retry: unexpected(what)
     case .hold:
-      StepFailure(.unclearEnd, "\(what). Look there, and then use `uploadfs-mount retry` or `uploadfs-mount cancel` (--form-unclear hold).")
+      StepFailure(
+        .unclearEnd,
+        "\(what). Look there, and then use `uploadfs-mount retry` or `uploadfs-mount cancel` (--form-unclear hold).")
     }
   }
 
