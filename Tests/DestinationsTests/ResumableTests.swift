@@ -288,6 +288,22 @@ private typealias Draft = ResumableFixture
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
+  /// Regression: such an answer, by something in between, counted as an acknowledgement of all bytes.
+  @Test func aSuccessWithoutAWordOfTheDraft_isAskedAbout() throws {
+    for status in [200, 202, 204] {
+      let destination = try Draft.destination()
+      let id = Draft.session(destination)
+      let (requests, outcome) = Draft.run(
+        Draft.chunk(0, of: id), destination, [Fixture.answer(status), Draft.at(9)])
+      #expect(requests.map(\.method) == [.patch, .head])
+      #expect(outcome == .chunkStoredAs(token: "9"))
+      let (others, refused) = Draft.run(
+        Draft.chunk(1, of: id), destination, [Fixture.answer(status), Draft.at(9)])
+      #expect(others.map(\.method) == [.patch, .head])
+      #expect(refused.failure?.kind == .unexpectedAnswer)
+    }
+  }
+
   @Test(.promises("DE69")) func afterABrokenRequest_theOffsetIsAskedFirst() throws {
     let destination = try Draft.destination()
     let id = Draft.session(destination)

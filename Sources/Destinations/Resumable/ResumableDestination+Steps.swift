@@ -180,8 +180,8 @@ extension ResumableDestination {
     }
     guard answer.isSuccess else { return .refused(answer.failure(limitBytes: abilities.fileBytesMax)) }
     if let offset = answer.offset { return .reached(offset) }
-    // Only an answer to a look has to have an offset, and no completeness to this request.
-    return .tookAll
+    // Only an answer to a look has to have an offset. A success without a word of the draft may be anybody's.
+    return answer.isComplete == nil ? .unsaid : .tookAll
   }
 
   /// What a chunk is known by: where it ends.
