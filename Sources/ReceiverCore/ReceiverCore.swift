@@ -55,6 +55,9 @@ public struct ReceiverCore: Sendable {
   var waitingSessions: OrderedSet<SessionID> = []
   /// What was held when somebody asked for it to be on the disk; as many as may be parked.
   var securing: LookupTable<RequestID, LookupTable<UInt32, ChunkFacts>> = [:]
+  /// Sessions of which the store could not say at the start what they hold. Whose they are is not known: their names are
+  /// secrets of their clients.
+  var setAside: LookupSet<SessionID> = []
   /// Sessions that are gone, with the number of things that the store is still doing for them. Their files go after that.
   var leaving: LookupTable<SessionID, Int> = [:]
   /// Names that the store is publishing, each with the publications that wait for it.
@@ -136,7 +139,8 @@ public struct ReceiverCore: Sendable {
 
   /// What is said of a session that is not there.
   func gone(_ id: SessionID, of credential: CredentialID) -> Refusal {
-    expired.owner(of: id) == credential ? .sessionExpired : .sessionGone
+    if setAside.contains(id) { return .sessionSetAside }
+    return expired.owner(of: id) == credential ? .sessionExpired : .sessionGone
   }
 
   /// When the session ends by itself.

@@ -54,6 +54,9 @@ public struct Refusal: Error, Hashable, Sendable {
 
   static let sessionGone = Refusal(.sessionGone, "there is no such upload session; open a new one")
   static let sessionExpired = Refusal(.sessionExpired, "this upload session has expired; open a new one")
+  static let sessionSetAside = Refusal(
+    .storeFailed,
+    "the receiver cannot read this upload session; its log says why. It is kept, and tried again at the next start")
   static func fileTooLarge(_ limitBytes: UInt64) -> Refusal {
     Refusal(.tooLarge(limitBytes: limitBytes), "files of such chunks are limited to \(limitBytes) bytes")
   }
@@ -69,6 +72,8 @@ public enum StoreFailure: Error, Hashable, Sendable {
   case nameExists
   /// The name cannot be reached below the credential's root: a component is no directory, or a symbolic link.
   case nameUnreachable(String)
+  /// The folder of the name was taken away after it was found or made.
+  case folderGone
   /// The file has its name, and is not known to be on the disk. It is not taken back: the same publication is asked for
   /// again, and only goes on from there. The text names the call.
   case unsynced(String)
@@ -81,6 +86,7 @@ public enum StoreFailure: Error, Hashable, Sendable {
     case .full: Refusal(.insufficientStorage, "the receiver's disk is full")
     case .nameExists: Refusal(.nameExists, "a file of that name exists")
     case .nameUnreachable(let reason): Refusal(.nameRefused, reason)
+    case .folderGone: Refusal(.storeFailed, "the folder of this name is taken away again and again; its log says where")
     case .io, .unsynced: Refusal(.storeFailed, "the receiver could not store this; its log says why")
     }
   }

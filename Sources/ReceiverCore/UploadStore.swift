@@ -79,6 +79,8 @@ public struct RecoveredState: Sendable {
 
   /// What lies among the sessions and is none, and was left alone.
   public var strays: [String] = []
+  /// Sessions that could not be read, and why. They are left as they are until the next start.
+  public var setAside: [(id: SessionID, why: String)] = []
 
   /// Nothing.
   public init() {}
@@ -87,6 +89,7 @@ public struct RecoveredState: Sendable {
 extension ReceiverCore {
   /// Takes over what the store found.
   public mutating func recover(_ state: RecoveredState) {
+    setAside = LookupSet(state.setAside.map(\.id))
     for session in state.open {
       recover(open: session.facts, lastChange: session.lastChange, recordedChunks: session.recordedChunks)
     }

@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Dispatch
 import Glibc
 import Integrity
 import Lookup
@@ -123,18 +124,57 @@ import Testing
     }
   }
 
-  @Test func journalWithAFlippedBit_isCutThere() throws {
+  @Test("Regression (ST9): a rotten bit in a journal took every record behind it along")
+  func journalWithAFlippedBit_losesThatRecordOnly() throws {
+    let facts = session()
+    do {
+      let store = try makeStore()
+      try fill(store, facts)
+    }
+    let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
+    let headLength = 8 + JournalRecord.session(facts).bytes.count
+    let chunkLength = (journal.count - headLength) / 3
+    // In the second chunk's length, its checksum, and its payload.
+    for place in [0, 1, 3, 4, 8, chunkLength - 1] {
+      var damaged = journal
+      damaged[headLength + chunkLength + place] ^= 1
+      folder.write(damaged, to: ".uploads/sessions/abc/journal")
+      let store = try makeStore()
+      #expect(try store.recover().setAside.isEmpty)
+      #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 2], "at \(place)")
+    }
+  }
+
+  @Test("Regression (ST9): a session whose first record had a rotten bit was deleted, with all that it held")
+  func sessionWhoseOpeningIsDamaged_isSetAside() throws {
     let facts = session()
     do {
       let store = try makeStore()
       try fill(store, facts)
     }
     var journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
-    journal[journal.count - 60] ^= 1
+    let whole = journal
+    journal[20] ^= 1
     folder.write(journal, to: ".uploads/sessions/abc/journal")
+    do {
+      let found = try makeStore().recover()
+      #expect(found.setAside.map(\.id) == [facts.sessionID] && found.open.isEmpty)
+      var core = ReceiverCore(limits: CoreLimits(), credentials: [])
+      core.recover(found)
+      // To its client it is neither there nor gone.
+      let effects = core.handle(.querySession(RequestID(1), credential, facts.sessionID), now: 1)
+      guard case .reply(_, .refused(let refusal))? = effects.first else {
+        Issue.record("no refusal")
+        return
+      }
+      #expect(refusal.kind == .storeFailed)
+    }
+    #expect(folder.contents(".uploads/sessions/abc/journal") == journal && folder.exists(".uploads/sessions/abc/data"))
+    // Once it can be read, it goes on.
+    folder.write(whole, to: ".uploads/sessions/abc/journal")
     let store = try makeStore()
-    _ = try store.recover()
-    #expect(try store.verify(facts.sessionID).keys.sorted() == [0])
+    #expect(try store.recover().open.map(\.facts) == [facts])
+    #expect(try store.verify(facts.sessionID).count == 3)
   }
 
   @Test(.promises("P52")) func removedSession_leavesNothing() throws {
@@ -506,6 +546,65 @@ import Testing
   }
 
   @Test(
+    "Regression (ST2): two syncs of one session told one failure to one of them, and the other one published",
+    .timeLimit(.minutes(1)))
+  func syncThatFailsBesideAPublication_keepsItFromBeingPublished() throws {
+    let isSyncing = DispatchSemaphore(value: 0)
+    let mayFail = DispatchSemaphore(value: 0)
+    let syncs = Mutex(0)
+    let store = try makeStore(beforeSync: { (subject) throws(StoreFailure) in
+      guard subject == .data else { return }
+      let number = syncs.withLock { syncs in
+        syncs += 1
+        return syncs
+      }
+      guard number == 1 else {
+        // Another sync is let through beside the one that is about to fail.
+        mayFail.signal()
+        return
+      }
+      isSyncing.signal()
+      // Where there is one at a time, none comes.
+      _ = mayFail.wait(timeout: .now() + .milliseconds(300))
+      throw .io("fdatasync: Input/output error")
+    })
+    let facts = session()
+    try fill(store, facts)
+    let publication = publication()
+    let successes = Mutex(0)
+    let both = DispatchGroup()
+    DispatchQueue.global().async(group: both) {
+      if (try? store.syncWritten()) != nil { successes.withLock { $0 += 1 } }
+    }
+    isSyncing.wait()
+    DispatchQueue.global().async(group: both) {
+      if (try? store.publish(facts.sessionID, publication)) != nil { successes.withLock { $0 += 1 } }
+    }
+    both.wait()
+    #expect(successes.withLock { $0 } == 0)
+    #expect(folder.files() == [])
+  }
+
+  @Test("Regression (SV8): a curator who took the folder away failed the publication, and all others with it")
+  func folderThatIsTakenAwayMeanwhile_isMadeAgain() throws {
+    let path = "\(folder.path)/files/folder"
+    let times = Mutex(2)
+    let store = try makeStore(beforeSync: { subject in
+      guard subject == .data, times.withLock({ $0 }) > 0 else { return }
+      times.withLock { $0 -= 1 }
+      rmdir(path)
+    })
+    let facts = session()
+    try fill(store, facts)
+    _ = try store.publish(facts.sessionID, publication())
+    #expect(folder.contents("files/folder/a.bin") == file)
+    unlink("\(path)/a.bin")
+    times.withLock { $0 = 1 }
+    for result in store.publish(batch(["folder/b", "folder/c"])) { _ = try result.get() }
+    #expect(folder.contents("files/folder/b") == file && folder.contents("files/folder/c") == file)
+  }
+
+  @Test(
     "Regression (PR5): once the file has its name, the same publication goes on from there", .promises("P25", "P47"))
   func failedSyncAfterTheRename_isFollowedByTheReceipt() throws {
     let recorder = SyncRecorder()
@@ -642,7 +741,12 @@ import Testing
     do {
       let store = try makeStore(beforeSync: recorder.beforeSync)
       recorder.fail(.publishedFolder)
-      #expect(throws: StoreFailure.io("fsync: Input/output error")) { _ = try store.recover() }
+      if isWholeFile {
+        #expect(throws: StoreFailure.io("fsync: Input/output error")) { _ = try store.recover() }
+      } else {
+        let found = try store.recover()
+        #expect(found.setAside.map(\.id) == [facts.sessionID] && found.published.isEmpty)
+      }
       _ = recorder.take()
     }
     let found = try makeStore(beforeSync: recorder.beforeSync).recover()

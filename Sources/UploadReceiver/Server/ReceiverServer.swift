@@ -139,6 +139,11 @@ public final class ReceiverServer: Sendable {
         "\(configuration.root)/.uploads/sessions/\(name.debugDescription) is no upload session and is left alone; take it away"
       )
     }
+    for session in found.setAside {
+      logger.error(
+        "the upload session \(session.id.text) cannot be read and is set aside until the next start",
+        metadata: ["reason": "\(session.why)", "folder": "\(configuration.root)/.uploads/sessions"])
+    }
     logger.info(
       "\(found.open.count) uploads go on, \(found.published.count + found.wholeFiles.count) receipts are kept")
     for credential in configuration.credentials where credential.quotaBytes != nil {

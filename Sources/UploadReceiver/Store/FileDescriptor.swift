@@ -30,6 +30,21 @@ final class FileDescriptor: Sendable {
     return FileDescriptor(raw: raw)
   }
 
+  /// lstat(2) of an entry; nil only where there is none. What could not be read is neither there nor gone.
+  static func statusIfPresent(
+    _ name: String, in directory: FileDescriptor
+  ) throws(StoreFailure) -> stat? {
+    var found = stat()
+    if fstatat(directory.raw, name, &found, AT_SYMLINK_NOFOLLOW) == 0 { return found }
+    if errno == ENOENT { return nil }
+    throw StoreFailure.last("fstatat")
+  }
+
+  /// Of what kind an entry is, as `S_IFREG`; nil where there is none.
+  static func kind(of name: String, in directory: FileDescriptor) throws(StoreFailure) -> mode_t? {
+    try statusIfPresent(name, in: directory).map { $0.st_mode & S_IFMT }
+  }
+
   func status() throws(StoreFailure) -> stat {
     var status = stat()
     guard fstat(raw, &status) == 0 else { throw StoreFailure.last("fstat") }

@@ -8,26 +8,48 @@ extension FileStore {
   /// first request.
   public func recover() throws(StoreFailure) -> RecoveredState {
     var state = RecoveredState()
-    for name in try DirectoryListing.names(in: sessions) { try recoverSession(name, into: &state) }
+    for name in try DirectoryListing.names(in: sessions) { recoverSession(name, into: &state) }
     try recoverWholeFiles(into: &state)
     return state
   }
 
-  private func recoverSession(_ name: String, into state: inout RecoveredState) throws(StoreFailure) {
-    let id = SessionID(name)
-    // Whatever an operator or a backup has put there: it is not the receiver's to delete, and nobody's upload.
-    guard isOfKind(S_IFDIR, name, in: sessions),
-      let directory = try FileDescriptor.openIfPresent(name, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
-      isOfKind(S_IFREG, "journal", in: directory) || isOfKind(0, "journal", in: directory)
-    else { return state.strays.append(name) }
-    guard
-      let journal = try FileDescriptor.openIfPresent("journal", in: directory, O_RDWR | O_APPEND | O_NOFOLLOW)
-    else {
-      remove(id)
-      if isOfKind(S_IFDIR, name, in: sessions) { state.strays.append(name) }
-      return
+  /// One that could not be read is neither there nor gone: it stays as it is until the next start.
+  private func recoverSession(_ name: String, into state: inout RecoveredState) {
+    do throws(StoreFailure) {
+      switch try found(name) {
+      case .stray: state.strays.append(name)
+      case .neverBegun: remove(SessionID(name))
+      case .open(let session): state.open.append(session)
+      case .published(let facts, let receipt): state.published.append((facts, receipt))
+      case .unreadable(let why): state.setAside.append((SessionID(name), why))
+      }
+    } catch {
+      state.setAside.append((SessionID(name), error.words))
     }
-    let lastChange = try journal.status().st_mtim
+  }
+
+  /// What lies among the sessions under a name.
+  private enum Found {
+    /// Whatever an operator or a backup has put there: it is not the receiver's to delete, and nobody's upload.
+    case stray
+    /// A crash came before its first record, or what it had published was deleted or replaced: the client begins anew.
+    case neverBegun
+    case open((facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32>))
+    case published(SessionFacts, ReceiptFacts)
+    case unreadable(String)
+  }
+
+  private func found(_ name: String) throws(StoreFailure) -> Found {
+    guard try FileDescriptor.kind(of: name, in: sessions) == S_IFDIR,
+      let directory = try FileDescriptor.openIfPresent(name, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    else { return .stray }
+    switch try FileDescriptor.kind(of: "journal", in: directory) {
+    case nil: return try isOnlyOurs(directory) ? .neverBegun : .stray
+    case S_IFREG: break
+    default: return .stray
+    }
+    let journal = try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND | O_NOFOLLOW)
+    let lastChange = try journal.status()
     var facts: SessionFacts?
     var committing: JournalRecord.Committing?
     var isPublished = false
@@ -41,30 +63,28 @@ extension FileStore {
       default: break
       }
     }
-    guard let facts, facts.id == name else { return remove(id) }
-    if isPublished, let committing {
-      state.published.append((facts, committing.receipt))
-      return
+    guard let facts, facts.id == name else {
+      // The first record is written before anything else; one that is torn was acknowledged to nobody.
+      let isTorn = chunks.isEmpty && committing == nil && !isPublished && facts == nil
+      let isWhole = try JournalFraming.isWhole(journal.readAll(limit: Journal.fileBytesMax))
+      return isTorn && !isWhole ? .neverBegun : .unreadable("the record of its opening is damaged")
     }
-    var data = stat()
-    if fstatat(directory.raw, "data", &data, AT_SYMLINK_NOFOLLOW) == 0 {
-      let milliseconds = Milliseconds(lastChange.tv_sec) * 1000 + Milliseconds(lastChange.tv_nsec) / 1_000_000
-      state.open.append((facts, milliseconds, chunks))
-    } else if let committing, try isTarget(committing, of: facts) {
-      // The crash came between the rename and the journal.
-      try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
-      state.published.append((facts, committing.receipt))
-    } else {
-      // Someone deleted or replaced what may have been published: the client has to send it again.
-      remove(id)
+    if isPublished, let committing { return .published(facts, committing.receipt) }
+    if try FileDescriptor.statusIfPresent("data", in: directory) != nil {
+      let milliseconds =
+        Milliseconds(lastChange.st_mtim.tv_sec) * 1000 + Milliseconds(lastChange.st_mtim.tv_nsec) / 1_000_000
+      return .open((facts, milliseconds, chunks))
     }
+    // Someone deleted or replaced what may have been published: the client has to send it again.
+    guard let committing, try isTarget(committing, of: facts) else { return .neverBegun }
+    // The crash came between the rename and the journal.
+    try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
+    return .published(facts, committing.receipt)
   }
 
-  /// 0 is the kind of what is not there.
-  private func isOfKind(_ kind: mode_t, _ name: String, in directory: FileDescriptor) -> Bool {
-    var found = stat()
-    guard fstatat(directory.raw, name, &found, AT_SYMLINK_NOFOLLOW) == 0 else { return kind == 0 }
-    return found.st_mode & S_IFMT == kind
+  /// Nothing lies in it but what a session has.
+  private func isOnlyOurs(_ directory: FileDescriptor) throws(StoreFailure) -> Bool {
+    try DirectoryListing.names(in: directory).allSatisfy { $0 == "data" }
   }
 
   private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {

@@ -59,6 +59,15 @@ public final class FileStore: UploadStore {
     var renamed: [SessionID: Renamed] = [:]
   }
 
+  /// Several sessions may share one; whoever holds it takes no other.
+  private final class SyncLock: Sendable {
+    private let mutex = Mutex(())
+
+    func withLock<Result: Sendable>(_ body: () throws(StoreFailure) -> Result) throws(StoreFailure) -> Result {
+      try mutex.withLock { (_) throws(StoreFailure) in try body() }
+    }
+  }
+
   /// A publication that only goes forward.
   private struct Renamed {
     var receipt: ReceiptFacts
@@ -77,6 +86,7 @@ public final class FileStore: UploadStore {
   let receipts: ReceiptJournal
   let trees: [CredentialID: PublishedTree]
   private let openFiles = Mutex(OpenFiles())
+  private let syncLocks = (0..<64).map { _ in SyncLock() }
   private let mayPass: @Sendable (StoreStep) -> Bool
   private let beforeSync: BeforeSync
   private let stopped = Atomic(false)
@@ -271,10 +281,13 @@ public final class FileStore: UploadStore {
   /// missing; only what matches counts.
   public func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts> {
     let files = try files(of: session)
-    if openFiles.withLock({ $0.failed.remove(session) }) != nil {
-      // What memory holds may be lost on the disk: only what is read from there counts.
-      try? files.data.syncData()
-      files.data.dropCache()
+    if openFiles.withLock({ $0.failed.contains(session) }) {
+      try syncLock(of: session).withLock { () throws(StoreFailure) in
+        // What memory holds may be lost on the disk: only what is read from there counts. What is not written back stays there.
+        try files.data.syncData()
+        files.data.dropCache()
+        openFiles.withLock { _ = $0.failed.remove(session) }
+      }
     }
     var chunks: LookupTable<UInt32, ChunkFacts> = [:]
     var chunkBytes: UInt64 = 0
@@ -358,15 +371,23 @@ public final class FileStore: UploadStore {
   }
 
   private func sync(_ files: SessionFiles, _ id: SessionID) throws(StoreFailure) {
-    do throws(StoreFailure) {
-      try beforeSync(.data)
-      try files.data.syncData()
-      try files.journal.sync()
-      try root(files)
-    } catch {
-      openFiles.withLock { _ = $0.failed.insert(id) }
-      throw error
+    try syncLock(of: id).withLock { () throws(StoreFailure) in
+      do throws(StoreFailure) {
+        try beforeSync(.data)
+        try files.data.syncData()
+        try files.journal.sync()
+        try root(files)
+      } catch {
+        openFiles.withLock { _ = $0.failed.insert(id) }
+        throw error
+      }
     }
+  }
+
+  /// One sync of a session at a time. The kernel tells a failure once for each descriptor: of two that sync the same bytes, one
+  /// would hear of it, and the other one publish them before the first has said so.
+  private func syncLock(of id: SessionID) -> SyncLock {
+    syncLocks[id.text.utf8.reduce(0) { ($0 &* 31 &+ Int($1)) & 0xffff } % syncLocks.count]
   }
 
   /// Brings the session's folder and its name to the disk, once.
@@ -399,9 +420,7 @@ public final class FileStore: UploadStore {
     if let earlier {
       renamed = earlier
     } else {
-      let place = try tree.makePlace(for: publication.receipt.name, publication.ifExists)
-      renamed = try rename(session, publication, to: place)
-      folder = place.folder
+      (renamed, folder) = try rename(session, publication, in: tree)
     }
     do throws(StoreFailure) {
       if let folder { try tree.sync(folder) } else { try syncAgain(renamed, session, tree) }
@@ -431,18 +450,40 @@ public final class FileStore: UploadStore {
     throw .io("\(renamed.receipt.name) was replaced or removed before it was known to be on the disk")
   }
 
-  /// Gives a session's data its name.
+  /// Gives a session's data its name. A curator may take away the folder that was found or made for it: it is made again.
+  private func rename(
+    _ session: SessionID, _ publication: Publication, in tree: PublishedTree
+  ) throws(StoreFailure) -> (Renamed, PublishedTree.Folder) {
+    for _ in 1..<PublishedTree.placesMax {
+      let place = try tree.makePlace(for: publication.receipt.name, publication.ifExists)
+      do throws(StoreFailure) {
+        return (try rename(session, publication, to: place), place.folder)
+      } catch .folderGone {
+        continue
+      }
+    }
+    let place = try tree.makePlace(for: publication.receipt.name, publication.ifExists)
+    return (try rename(session, publication, to: place), place.folder)
+  }
+
   private func rename(
     _ session: SessionID, _ publication: Publication, to place: PublishedTree.Place
   ) throws(StoreFailure) -> Renamed {
     let files = try files(of: session)
-    guard !openFiles.withLock({ $0.failed.contains(session) }) else {
-      throw .io("fdatasync: failed before, the data must be read again")
-    }
     var receipt = publication.receipt
     receipt.publishedAs = place.publishedAs
     do throws(StoreFailure) {
-      let inode = try finishData(files.data, publication)
+      let inode = try syncLock(of: session).withLock { () throws(StoreFailure) in
+        guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+          throw .io("fdatasync: failed before, the data must be read again")
+        }
+        do throws(StoreFailure) {
+          return try finishData(files.data, publication)
+        } catch {
+          if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
+          throw error
+        }
+      }
       try root(files)
       let position = try files.journal.append(JournalRecord.committing(.init(receipt: receipt, inode: inode)).bytes)
       try files.journal.sync(to: position)

@@ -74,11 +74,13 @@ final class Journal: Sendable {
     }
   }
 
-  /// Reads a journal and cuts off what is torn.
+  /// Reads a journal and cuts off what is torn. Nothing is cut off where not one record is whole.
   static func recover(_ file: FileDescriptor) throws(StoreFailure) -> [ArraySlice<UInt8>] {
     let bytes = try file.readAll(limit: fileBytesMax)
-    let (payloads, validBytes) = JournalFraming.read(bytes)
-    if validBytes < bytes.count { try file.truncate(to: UInt64(validBytes)) }
-    return payloads
+    let contents = JournalFraming.read(bytes)
+    if contents.validBytes < bytes.count, contents.validBytes > 0 {
+      try file.truncate(to: UInt64(contents.validBytes))
+    }
+    return contents.payloads
   }
 }

@@ -39,6 +39,9 @@ struct PublishedTree: Sendable {
   private static let besideFolder = "%~file"
   private static let besideFile = "%~folder"
 
+  /// How often a folder is made again that others take away before a file lies in it.
+  static let placesMax = 3
+
   /// The name in two parts; the folder's is empty for the root itself.
   static func split(_ name: String) throws(StoreFailure) -> (folder: Substring, lastComponent: Substring) {
     guard PublishedName.validate(name) == nil else { throw .nameUnreachable("the name is not acceptable") }
@@ -56,7 +59,7 @@ struct PublishedTree: Sendable {
   /// The place of a name in its folder.
   func place(_ component: Substring, in folder: Folder, _ ifExists: IfExists) throws(StoreFailure) -> Place {
     var last = String(component)
-    if ifExists == .replace, !PublishedTree.removeEmptyFolder(last, in: folder.directory) {
+    if ifExists == .replace, try !PublishedTree.removeEmptyFolder(last, in: folder.directory) {
       last += PublishedTree.besideFolder
     }
     let path = folder.path.isEmpty ? last : "\(folder.path)/\(last)"
@@ -65,13 +68,12 @@ struct PublishedTree: Sendable {
   }
 
   /// Whether there is no folder of that name, afterwards. One that holds nothing but empty folders is removed.
-  private static func removeEmptyFolder(_ name: String, in parent: FileDescriptor) -> Bool {
-    guard let folder = try? openDirectory(name, in: parent) else { return true }
-    guard let names = try? DirectoryListing.names(in: folder), names.count <= emptyFoldersMax else { return false }
+  private static func removeEmptyFolder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> Bool {
+    guard let present = try folder(name, in: parent) else { return true }
+    let names = try DirectoryListing.names(in: present)
+    guard names.count <= emptyFoldersMax else { return false }
     for inner in names {
-      guard let isFolder = try? openDirectoryIfPresent(inner, in: folder) != nil, isFolder,
-        removeEmptyFolder(inner, in: folder)
-      else { return false }
+      guard try folder(inner, in: present) != nil, try removeEmptyFolder(inner, in: present) else { return false }
     }
     return unlinkat(parent.raw, name, AT_REMOVEDIR) == 0
   }
@@ -83,7 +85,7 @@ struct PublishedTree: Sendable {
   func makeFolder(_ path: Substring) throws(StoreFailure) -> Folder {
     var folder = Folder(directory: root, path: "", ancestors: [])
     for component in PublishedName.components(of: path) {
-      let isFile = PublishedTree.isFile(component, in: folder.directory)
+      let isFile = try PublishedTree.isFile(component, in: folder.directory)
       let name = isFile ? component + PublishedTree.besideFile : component
       let parent = folder.directory
       folder.ancestors.append(parent)
@@ -94,9 +96,8 @@ struct PublishedTree: Sendable {
     return folder
   }
 
-  private static func isFile(_ component: String, in parent: FileDescriptor) -> Bool {
-    var found = stat()
-    return fstatat(parent.raw, component, &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_mode & S_IFMT == S_IFREG
+  private static func isFile(_ component: String, in parent: FileDescriptor) throws(StoreFailure) -> Bool {
+    try FileDescriptor.statusIfPresent(component, in: parent).map { $0.st_mode & S_IFMT == S_IFREG } ?? false
   }
 
   private static func makeDirectory(
@@ -113,15 +114,14 @@ struct PublishedTree: Sendable {
     _ file: String, from directory: FileDescriptor, to place: Place, ifExists: IfExists
   ) throws(StoreFailure) -> UInt64 {
     let target = place.folder.directory
-    var old = stat()
-    let hasOld = fstatat(target.raw, place.lastComponent, &old, AT_SYMLINK_NOFOLLOW) == 0
-    let isFile = hasOld && old.st_mode & S_IFMT == S_IFREG
+    let old = try FileDescriptor.statusIfPresent(place.lastComponent, in: target)
     let flags: UInt32 = ifExists == .fail ? renameNoReplace : 0
     guard uploadfs_renameat2(directory.raw, file, target.raw, place.lastComponent, flags) == 0 else {
       if errno == EEXIST, ifExists == .fail { throw .nameExists }
+      if errno == ENOENT { throw .folderGone }
       throw failure("rename", place.lastComponent)
     }
-    return isFile ? UInt64(clamping: old.st_size) : 0
+    return old.map { $0.st_mode & S_IFMT == S_IFREG ? UInt64(clamping: $0.st_size) : 0 } ?? 0
   }
 
   /// Returns when everything in the folder, and on the way to it, is on the disk.
@@ -141,12 +141,11 @@ struct PublishedTree: Sendable {
     var directory = root
     var ancestors = [root]
     for component in components {
-      guard let next = try? PublishedTree.openDirectory(component, in: directory) else { return false }
+      guard let next = try PublishedTree.folder(component, in: directory) else { return false }
       directory = next
       ancestors.append(next)
     }
-    var found = stat()
-    guard fstatat(directory.raw, last, &found, AT_SYMLINK_NOFOLLOW) == 0, UInt64(found.st_ino) == inode,
+    guard let found = try FileDescriptor.statusIfPresent(last, in: directory), UInt64(found.st_ino) == inode,
       UInt64(clamping: found.st_size) == receipt.sizeBytes
     else { return false }
     for ancestor in ancestors {
@@ -162,10 +161,9 @@ struct PublishedTree: Sendable {
     var pending = [root]
     while let directory = pending.popLast() {
       for name in try DirectoryListing.names(in: directory) {
-        var entry = stat()
-        guard fstatat(directory.raw, name, &entry, AT_SYMLINK_NOFOLLOW) == 0 else { continue }
+        guard let entry = try FileDescriptor.statusIfPresent(name, in: directory) else { continue }
         if entry.st_mode & S_IFMT == S_IFREG { total &+= UInt64(clamping: entry.st_size) }
-        if entry.st_mode & S_IFMT == S_IFDIR, let child = try? PublishedTree.openDirectory(name, in: directory) {
+        if entry.st_mode & S_IFMT == S_IFDIR, let child = try PublishedTree.folder(name, in: directory) {
           pending.append(child)
         }
       }
@@ -184,6 +182,15 @@ struct PublishedTree: Sendable {
       return try FileDescriptor.openIfPresent(component, in: parent, directoryFlags)
     } catch {
       throw failure("open", component)
+    }
+  }
+
+  /// Nil where there is none of that name, or something else has it.
+  private static func folder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> FileDescriptor? {
+    do throws(StoreFailure) {
+      return try openDirectoryIfPresent(name, in: parent)
+    } catch .nameUnreachable {
+      return nil
     }
   }
 
@@ -220,12 +227,16 @@ enum DirectoryListing {
     }
     defer { closedir(stream) }
     var names: [String] = []
-    while let entry = readdir(stream) {
+    while true {
+      errno = 0
+      guard let entry = readdir(stream) else {
+        if errno != 0 { throw StoreFailure.last("readdir") }
+        return names
+      }
       let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
         pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
       }
       if name != ".", name != ".." { names.append(name) }
     }
-    return names
   }
 }

@@ -131,7 +131,20 @@ struct WholeFileBatch {
       })
   }
 
-  private func rename(_ item: inout Item) throws(StoreFailure) {
+  /// A curator may take away the folder that was found or made for it: it is made again.
+  private mutating func rename(_ item: inout Item) throws(StoreFailure) {
+    for _ in 1..<PublishedTree.placesMax {
+      do throws(StoreFailure) {
+        return try move(&item)
+      } catch .folderGone {
+        folders = [:]
+        item.place = try place(of: item.file.publication)
+      }
+    }
+    try move(&item)
+  }
+
+  private func move(_ item: inout Item) throws(StoreFailure) {
     guard let place = item.place else { throw .io("the file is gone") }
     item.replacedBytes = try PublishedTree.move(
       item.receipt.id, from: store.incoming, to: place, ifExists: item.file.publication.ifExists)

