@@ -151,7 +151,9 @@ extension UploadSchedule {
         continue
       }
       switch state {
-      case .wanted: openSession(&file, at: now)
+      case .wanted:
+        guard mayOpenSession(at: now) else { continue }
+        openSession(&file, at: now)
       case .unconfirmed: querySession(&file, at: now)
       case .opening, .querying, .open, .published: continue
       }

@@ -96,10 +96,28 @@ extension UploadSchedule {
       deadlines.insert(.file(id), at: until)
     }
     files[id] = file
+    yieldBuffers(of: file, at: now)
     // A file that is removed or renamed just as it is sent cannot be read for a moment: that is no trouble unless it lasts.
     let isSaid = isFirst && failure.code != Self.unreadableCode || wasUnreadable && file.attempts == 2
     if isSaid, wanted == nil { actions.append(.report(.retrying(id, file.path, failure))) }
     actions.append(.showStatus(id))
+  }
+
+  /// What was read of a file that waits is read again: others need the buffers meanwhile.
+  private mutating func yieldBuffers(of file: FileUpload, at now: Moment) {
+    guard file.isResting(at: now), let transfer = file.transfer else { return }
+    for index in transfer.readIndices {
+      guard case .read(let read, _) = transfer.states[index] else { continue }
+      transfer.set(.pending, at: index)
+      release(read)
+    }
+  }
+}
+
+extension FileUpload {
+  /// Nothing of it is sent before a moment that is still to come.
+  func isResting(at now: Moment) -> Bool {
+    isWaiting || isEarly && progress.earlyRest.map { $0 > now.monotonic } ?? false
   }
 }
 

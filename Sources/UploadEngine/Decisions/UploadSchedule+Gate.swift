@@ -1,5 +1,6 @@
 import FileModel
 import Lookup
+import OrderedCollections
 
 /// Whether the destination is to be had: closed by failures that concern it as a whole, opened again by one request at a time
 /// (spec E8).
@@ -18,6 +19,15 @@ extension UploadSchedule {
     case takes
 
     static func < (left: Proof, right: Proof) -> Bool { left.rawValue < right.rawValue }
+  }
+
+  /// Until then no session is opened, and after that one, to see.
+  struct OpeningRest: Hashable, Sendable {
+    var until: MonotonicTime
+    /// The pause that led to it.
+    var delay: Duration
+    /// What is being written has its turn again.
+    var isOver = false
   }
 
   /// How the request went that is being answered.
@@ -103,11 +113,28 @@ extension UploadSchedule {
       if gate == .probing(request) { gate = .closed(until: now.monotonic) }
       return warmForOpenFiles(at: now)
     }
+    if case .openSession(let id) = purpose, gate == .open { return restOpenings(after: id, failure, at: now) }
     for id in purpose.files { refusedFiles.insert(id) }
     refusedProof = max(refusedProof, purpose.proof)
     let isOfFile = !purpose.files.isEmpty && refusedFiles.count < Self.refusedFilesMax
     if isOfFile, gate == .open { return }
     suspectDestination(request, underway.endpoint, failure, by: purpose.proof, at: now)
+  }
+
+  /// A server that begins no more uploads may take whole files and chunks all the same: only what needs a session waits.
+  private mutating func restOpenings(after id: FileID, _ failure: StepFailure, at now: Moment) {
+    refusedOpenings.insert(id)
+    guard refusedOpenings.count >= Self.refusedFilesMax || openingRest != nil else { return }
+    let delay = policy.delay(after: openingRest?.delay, retryAfter: failure.retryAfter, using: &random)
+    openingRest = OpeningRest(until: now.monotonic + delay, delay: delay)
+    deadlines.insert(.openSessions, at: now.monotonic + delay)
+  }
+
+  /// No server has refused to begin several uploads in a row; or its rest is over, and no other one is being begun.
+  func mayOpenSession(at now: Moment) -> Bool {
+    guard let openingRest else { return true }
+    guard openingRest.until <= now.monotonic else { return false }
+    return !requests.values.contains { if case .openSession = $0.purpose { true } else { false } }
   }
 
   private mutating func suspectDestination(
@@ -140,6 +167,10 @@ extension UploadSchedule {
   /// A request was answered. One that proves less than what failed before shows only that the next one may be tried; with
   /// nothing there that could prove more, the destination is open, and the pauses go on where they were.
   private mutating func proved(_ proof: Proof, _ request: HTTPRequestID, at now: Moment) {
+    if proof == .begins {
+      refusedOpenings = []
+      openingRest = nil
+    }
     if proof >= refusedProof {
       refusedFiles = []
       refusedProof = .answers

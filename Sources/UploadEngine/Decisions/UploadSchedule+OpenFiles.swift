@@ -31,6 +31,10 @@ extension UploadSchedule {
   }
 
   mutating func openPlannedSessions(at now: Moment) {
+    if openingRest?.isOver == false, mayOpenSession(at: now) {
+      openingRest?.isOver = true
+      for id in openFiles { planSession(id, at: now) }
+    }
     var next = 0
     while next < plannedSessions.count {
       let (id, due) = plannedSessions[next]
@@ -46,6 +50,8 @@ extension UploadSchedule {
     guard gate == .open, controlRequests < limits.controlRequests, wantsSessionWhileOpen(id), var file = files[id]
     else { return }
     guard file.session == nil else { return beginGrowth(id) }
+    // Planned anew when the rest is over.
+    guard mayOpenSession(at: now) else { return }
     file.session = makeSession(for: file, at: now)
     openSession(&file, at: now)
     files[id] = file

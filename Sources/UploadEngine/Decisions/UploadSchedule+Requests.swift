@@ -17,6 +17,9 @@ extension UploadSchedule {
       return
     }
     switch result {
+    case .success where file.isResting(at: now):
+      transfer.set(.pending, at: index)
+      release(read)
     case .success(let digest):
       if isSmall(file) { smallReady.append(id) }
       if !file.isWholeFile, isAlreadyThere(digest, index, of: file) {

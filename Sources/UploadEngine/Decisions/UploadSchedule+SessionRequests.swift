@@ -88,7 +88,9 @@ extension UploadSchedule {
     else { return }
     var file = entry.file
     switch state {
-    case .wanted: openSession(&file, at: now)
+    case .wanted:
+      guard mayOpenSession(at: now) else { return }
+      openSession(&file, at: now)
     case .unconfirmed: querySession(&file, at: now)
     case .open, .published:
       guard publish(&file, at: now) else {

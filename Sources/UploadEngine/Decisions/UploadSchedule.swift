@@ -232,6 +232,9 @@ public struct UploadSchedule: Sendable {
   /// Refused for now, and nothing of the kind was taken since.
   var refusedFiles: LookupSet<FileID> = []
   var refusedProof = Proof.answers
+  /// Files to which no session was given, in a row.
+  var refusedOpenings: LookupSet<FileID> = []
+  var openingRest: OpeningRest?
   var answered = Answered()
   var gateFailure: FileStatus.Failure?
   var gateAttempts = 0

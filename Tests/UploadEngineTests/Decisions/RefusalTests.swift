@@ -174,4 +174,72 @@ import Testing
     harness.advance(by: UploadConstants.keepAliveInterval)
     #expect(harness.sent.contains { $0.order.isPrewarm })
   }
+
+  /// Regression (HU1): what was read of a file that the server has no room for was kept while it waited, and left no buffer for
+  /// any other one.
+  @Test func fileThatWaitsForRoom_holdsNoBuffers() {
+    let huge = ImaginaryFile(1, "huge", size: 60_000)
+    var harness = harness(files: [huge])
+    let full = StepOutcome.refused(StepFailure(.insufficientStorage, "full"))
+    for _ in 0..<3 {
+      harness.answerReads()
+      while harness.answer(full, where: { $0.isOpenSession }) != nil {}
+      #expect(harness.schedule.buffersInUse == 0)
+      harness.advance(by: .seconds(30))
+    }
+    while harness.answer(full, where: { $0.isOpenSession }) != nil {}
+    let other = ImaginaryFile(2, "other", size: 5000)
+    harness.write(other)
+    harness.answerReads()
+    harness.deliver(other.id, for: .seconds(1))
+    #expect(harness.state(other.id) == .complete && harness.state(huge.id) == .waiting)
+  }
+
+  /// Regression (SV2): “too many open uploads” for large files kept small ones waiting, which need none.
+  @Test func refusedOpenings_holdUpNoWholeFiles() {
+    let large = (1...6).map { ImaginaryFile(UInt64($0), "large-\($0)", size: 30_000) }
+    var harness = harness(files: large)
+    let small = (10...14).map { ImaginaryFile(UInt64($0), "small-\($0)", size: 900) }
+    var openings = 0
+    for second in 0..<60 {
+      if second < small.count { harness.write(small[second]) }
+      harness.answerReads()
+      while let request = harness.sent.first {
+        if request.order.isOpenSession {
+          openings += 1
+          harness.answer(busy) { $0.isOpenSession }
+        } else {
+          harness.answer(ScheduleHarness.success(of: request.order)) { _ in true }
+          harness.record()
+        }
+        harness.answerReads()
+      }
+      harness.advance(by: .seconds(1))
+    }
+    for file in small { #expect(harness.state(file.id) == .complete) }
+    #expect((6...25).contains(openings), "\(openings)")
+    // Once it begins uploads again, all go on.
+    for file in large {
+      harness.deliver(file.id, for: .seconds(120))
+      #expect(harness.state(file.id) == .complete)
+    }
+  }
+}
+
+extension ScheduleHarness {
+  /// Everything is taken from now on, until the file is delivered or the time is over; but for requests that are to stay.
+  fileprivate mutating func deliver(
+    _ id: FileID, for time: Duration = .seconds(30), leaving stays: (SendOrder) -> Bool = { _ in false }
+  ) {
+    let end = now.monotonic + time
+    while now.monotonic < end, state(id) != .complete {
+      answerReads()
+      if let request = sent.first(where: { !stays($0.order) }) {
+        answer(ScheduleHarness.success(of: request.order)) { !stays($0) }
+        record()
+      } else {
+        advance(by: .milliseconds(100))
+      }
+    }
+  }
 }
