@@ -12,6 +12,8 @@ public enum Interruption: Hashable, Sendable {
   case mountDied
   /// The machine stopped after the last close and before the disk had everything.
   case notOnDisk
+  /// The spool could not say with which size or mark the file lies there; it failed with this errno, and is asked again.
+  case spoolUnreadable(errno: Int32)
 
   /// The word for programs, in status files and in the catalog.
   public var code: String {
@@ -22,8 +24,12 @@ public enum Interruption: Hashable, Sendable {
     case .writerKilled: "writer-killed"
     case .mountDied: "mount-died"
     case .notOnDisk: "not-on-disk"
+    case .spoolUnreadable: "spool-unreadable"
     }
   }
+
+  /// It says nothing of the file, only that nothing is known: it ends by itself, and nobody can accept it.
+  public var isOfSpool: Bool { if case .spoolUnreadable = self { true } else { false } }
 
   /// The word and its number, for a mark on the file.
   public var text: String {
@@ -31,6 +37,7 @@ public enum Interruption: Hashable, Sendable {
     case .writeRefused(let limitBytes): "\(code) \(limitBytes)"
     case .writeFailed(let errno): "\(code) \(errno)"
     case .writerKilled(let signal): "\(code) \(signal)"
+    case .spoolUnreadable(let errno): "\(code) \(errno)"
     case .changeRefused, .mountDied, .notOnDisk: code
     }
   }
@@ -46,6 +53,7 @@ public enum Interruption: Hashable, Sendable {
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
     case "not-on-disk": self = .notOnDisk
+    case "spool-unreadable": self = .spoolUnreadable(errno: Int32(clamping: number))
     default: return nil
     }
   }

@@ -132,7 +132,8 @@ extension UploadSchedule {
     file.isOpen = false
     file.closedAt = now.wallMilliseconds
     let isSameContent = file.snapshot.epoch == snapshot.epoch
-    let known = isSameContent ? file.snapshot.interruption : nil
+    let wasUnreadable = file.snapshot.interruption?.isOfSpool == true
+    let known = isSameContent && !wasUnreadable ? file.snapshot.interruption : nil
     // What was chosen to be given up while it was written is given up by now, or stays.
     if !isSameContent, file.phase == .writing { file.mayLackParts = snapshot.isPartlyReleased }
     file.snapshot = snapshot
@@ -157,6 +158,10 @@ extension UploadSchedule {
         // It was passed over while it was open.
         if isSmall(file) { smallQueue.append(snapshot.id) }
       }
+    case .interrupted where wasUnreadable && snapshot.interruption?.isOfSpool != true:
+      // The spool can say by now what it holds.
+      files[snapshot.id]?.lastFailure = nil
+      settleName(snapshot.id, at: now)
     case .cancelled:
       // It stays so over a restart only if the catalog describes what the spool holds now.
       actions.append(.record(snapshot.id))
@@ -376,7 +381,7 @@ extension UploadSchedule {
     } else {
       // What an entry says of a content that has changed since is not of this one, however alike the two look.
       if let entry, entry.state == .failed, entry.describes(snapshot),
-        let known = entry.failureCode.flatMap({ Interruption($0) })
+        let known = entry.failureCode.flatMap({ Interruption($0) }), !known.isOfSpool
       {
         file.snapshot.interruption = snapshot.interruption ?? known
       }

@@ -48,7 +48,9 @@ extension UploadSchedule {
   }
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
-    limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
+    // By no rule anything becomes of a file of which nothing is known.
+    if file.snapshot.interruption?.isOfSpool == true { return .hold }
+    return limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }
 
   /// A settled file is not whole, and is not to be published like that.
@@ -128,6 +130,9 @@ extension FileStatus.Failure {
     case .mountDied: return "The mount ended while the file was being written, so it may be incomplete. \(advice)"
     case .notOnDisk:
       return "The machine stopped before the disk had the whole file, so a part of it is missing. \(advice)"
+    case .spoolUnreadable(let errno):
+      return "The spool could not say how long the file is, or whether it is whole\(name(ofErrno: errno)). It is asked "
+        + "again every second, and nothing is delivered meanwhile. Look after the spool's disk."
     }
   }
 

@@ -78,6 +78,8 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard var file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
+    // What it is like is not known, and what is not known is not published.
+    case .interrupted where file.snapshot.interruption?.isOfSpool == true: return .doesNotApply
     case .held, .interrupted: break
     case .elsewhere: return .goesElsewhere
     case .writing, .ignored, .ready, .waiting, .finishing, .complete, .failed, .cancelled: return .doesNotApply

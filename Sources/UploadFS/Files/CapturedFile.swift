@@ -27,6 +27,8 @@ final class CapturedFile: Sendable {
     var settledFate = ContentFate()
     /// What the spool file is marked with; nil until somebody has looked.
     var mark: SpoolMark?
+    /// What the spool said instead of the file's size or mark when the sink was last told of it.
+    var doubt: SystemError?
     /// Writable handles of which a descriptor was closed and through which nothing was written since.
     var restingWriters = 0
     /// The disk has everything that was written.

@@ -44,6 +44,7 @@ extension Filesystem {
       try file.state.withLock { (state) throws(Failure) -> Events in
         // Whatever is said first of a file of an earlier run says whether it is whole: it may be renamed before the scan
         // comes to it.
+        state.doubt = nil
         readMark(of: file, &state)
         let announcement = try decide(&state)
         let owesOpened = state.owesOpened
@@ -52,6 +53,7 @@ extension Filesystem {
         if announcement == .settled { swap(&chunks, &state.chunks) }
         guard owesOpened || announcement != nil else { return Events() }
         let snapshot = snapshotLocked(of: file, &state)
+        if state.doubt != nil { flushes.add(file) }
         // The last name was taken away a moment ago, and whoever did it is about to say so.
         if snapshot.names.isEmpty, announcement != .removed { return Events() }
         // A file that lost its name before its first event was said never had one for the sink.
@@ -88,17 +90,37 @@ extension Filesystem {
     }
   }
 
-  /// The facts of this instant. The file's lock and the namespace lock are held. When the spool cannot say what the file
-  /// is like (somebody took it away by hand), the last known facts stand in.
+  /// The facts of this instant. The file's lock and the namespace lock are held. Of a file that was taken away by hand the last
+  /// known facts stand in. Where the disk cannot say what it is like, they do as well, and the content does not count as whole.
   func snapshotLocked(of file: CapturedFile, _ state: inout CapturedFile.State) -> FileSnapshot {
-    if let status = try? statusLocked(of: file, state) { state.lastKnown = CapturedFile.KnownAttributes(status) }
+    do throws(SystemError) {
+      state.lastKnown = CapturedFile.KnownAttributes(try statusLocked(of: file, state))
+    } catch  where error.isAbsence && state.descriptor == nil {
+      // As it was.
+    } catch {
+      state.doubt = error
+    }
+    let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) }
     return FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: nodes.withLock { $0.table.paths(of: file.node) },
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
-      mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption,
+      mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption ?? doubt,
       isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group)
+  }
+
+  /// The spool says what the file is like; also of one that was taken away. The file's lock and the namespace lock are held.
+  func canBeRead(_ file: CapturedFile, _ state: CapturedFile.State) -> Bool {
+    do throws(SystemError) {
+      _ = try statusLocked(of: file, state)
+      guard state.mark == nil, marksWriters else { return true }
+      _ = try SpoolMark(at: location(of: file.node))
+      _ = try ReleaseMark.read(at: location(of: file.node))
+      return true
+    } catch {
+      return error.isAbsence && state.descriptor == nil
+    }
   }
 
   private func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
@@ -147,14 +169,20 @@ extension Filesystem {
       let isFirst = file.state.withLock { $0.activity.needsNewRevision }
       if isFirst, !sink.contentWillChange(file.id), !evenUnrecorded { return nil }
       var mutation = ContentMutation(extent, epoch: 0)
+      var isRefused = false
       announceInOrder(file) { state in
+        // What an earlier run has left on the file is not known, and would be written over.
+        guard state.mark != nil || evenUnrecorded else {
+          isRefused = true
+          return nil
+        }
         if state.activity.needsNewRevision { state.fate.revisionBegan() }
         markWriting(&state, through: descriptor)
         let announcement: WriterActivity.Announcement?
         (mutation, announcement) = state.beginMutation(extent)
         return announcement.map { Announcement($0) }
       }
-      return mutation
+      return isRefused ? nil : mutation
     }
   }
 

@@ -21,6 +21,7 @@ extension Filesystem {
   public func stopFlushing() { flushes.close() }
 
   func flush(_ files: [CapturedFile]) {
+    for file in files { askAgain(file) }
     let closed = files.compactMap { file in closedEpoch(of: file).map { (file: file, epoch: $0) } }
     if closed.count > Self.filesFlushedAloneMax {
       // When it fails the marks stay and say what there should be.
@@ -29,6 +30,19 @@ extension Filesystem {
     } else {
       for (file, epoch) in closed where flushAlone(file) { removeMark(of: file, ifUnchangedSince: epoch) }
     }
+  }
+
+  /// Of a file of which the spool could not say what it is like the sink is told again as soon as it can.
+  private func askAgain(_ file: CapturedFile) {
+    let isReadable = namespaceLock.shared {
+      file.state.withLock { state -> Bool? in
+        guard state.doubt != nil, !state.activity.isGone, state.activity.isQuiet else { return nil }
+        return canBeRead(file, state)
+      }
+    }
+    guard let isReadable else { return }
+    guard isReadable else { return flushes.add(file) }
+    announce(file) { state in state.activity.isGone || !state.activity.isQuiet ? nil : .settled }
   }
 
   /// The epoch of a file that was closed and is not durable; nil for all others.

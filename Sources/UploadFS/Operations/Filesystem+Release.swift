@@ -35,8 +35,10 @@ extension Filesystem {
 
   /// A file of an earlier run is met: which parts of it are not there. Where somebody has put bytes by hand they are. The file's
   /// lock and the namespace lock are held.
-  func readReleaseMark(of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64) {
-    guard let place = try? location(of: file.node), var released = ReleaseMark.read(at: place) else { return }
+  func readReleaseMark(
+    of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
+  ) throws(SystemError) {
+    guard var released = try ReleaseMark.read(at: location(of: file.node)) else { return }
     released.cut(at: sizeBytes)
     if let reader = try? openByName(file) {
       for run in released.runs {

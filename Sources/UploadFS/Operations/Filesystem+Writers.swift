@@ -83,15 +83,24 @@ extension Filesystem {
   /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
   func readMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
     guard state.mark == nil else { return }
-    state.mark = SpoolMark.none
-    guard marksWriters, let place = try? location(of: file.node) else { return }
-    let mark = SpoolMark(at: place)
-    state.mark = mark
-    let sizeBytes = (try? place.status()).map { UInt64(clamping: $0.st_size) } ?? 0
-    state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
-    state.settledFate = state.fate
-    if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
-    readReleaseMark(of: file, &state, sizeBytes: sizeBytes)
+    guard marksWriters else {
+      state.mark = SpoolMark.none
+      return
+    }
+    do throws(SystemError) {
+      let place = try location(of: file.node)
+      let mark = try SpoolMark(at: place)
+      let sizeBytes = UInt64(clamping: try place.status().st_size)
+      try readReleaseMark(of: file, &state, sizeBytes: sizeBytes)
+      state.mark = mark
+      state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
+      state.settledFate = state.fate
+      if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
+    } catch  where error.isAbsence {
+      state.mark = SpoolMark.none
+    } catch {
+      state.doubt = error
+    }
   }
 
   /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.

@@ -8,10 +8,10 @@ enum ReleaseMark {
   private static let bytesMax = 4096
 
   /// What a file at a place lacks; nil when it is whole.
-  static func read(at place: borrowing SpoolLocation) -> ReleasedChunks? {
+  static func read(at place: borrowing SpoolLocation) throws(SystemError) -> ReleasedChunks? {
     var buffer = [CChar](repeating: 0, count: bytesMax)
     let count = uploadfs_attribute_at(place.directory, place.path, name, &buffer, buffer.count)
-    guard count > 0 else { return nil }
+    guard try SystemError.isPresent(attributeOf: count) else { return nil }
     let text = String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     return ReleasedChunks(text).flatMap { $0.isEmpty ? nil : $0 }
   }

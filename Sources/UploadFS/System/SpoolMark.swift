@@ -48,11 +48,11 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  /// The mark of a file at a place; none when it cannot be read.
-  init(at place: borrowing SpoolLocation) {
+  /// The mark of a file at a place. What could not be read is no mark and not none.
+  init(at place: borrowing SpoolLocation) throws(SystemError) {
     var buffer = [CChar](repeating: 0, count: 64)
     let count = uploadfs_attribute_at(place.directory, place.path, Self.name, &buffer, buffer.count)
-    guard count > 0 else {
+    guard try SystemError.isPresent(attributeOf: count) else {
       self = .none
       return
     }

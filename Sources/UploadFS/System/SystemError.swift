@@ -33,6 +33,20 @@ struct SystemError: Error, Hashable {
   static let stale = SystemError(code: ESTALE)
 }
 
+extension SystemError {
+  /// Nothing stands there, or something else does; as opposed to a disk that cannot say.
+  var isAbsence: Bool { [ENOENT, ENOTDIR, ELOOP, ESTALE].contains(code) }
+
+  /// Whether an attribute was found, by what a call gave that reads one: an empty one and a filesystem without attributes have
+  /// none.
+  static func isPresent(attributeOf count: Int) throws(SystemError) -> Bool {
+    guard count < 0 else { return count > 0 }
+    let error = SystemError.last
+    guard error.code == ENODATA || error.code == EOPNOTSUPP else { throw error }
+    return false
+  }
+}
+
 /// Repeats a system call that a signal interrupted.
 func retryingInterrupts(_ call: () -> Int) throws(SystemError) -> Int {
   while true {

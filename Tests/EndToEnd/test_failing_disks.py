@@ -1,0 +1,111 @@
+"""What could not be read is neither empty nor gone: disks that fail under the spool and under the receiver, by single calls
+(failing_calls.c)."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from harness import clean_environment, wait_until
+from promises import installed
+
+EIO, ENOMEM, ESTALE = 5, 12, 116
+
+
+class Faults:
+    """Rules for a program that is started with `environment`; none at first."""
+
+    def __init__(self, folder):
+        library = folder / "failing_calls.so"
+        source = pathlib.Path(__file__).with_name("failing_calls.c")
+        subprocess.run([installed("cc"), "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+        self._rules = folder / "faults"
+        self._log = folder / "faults.log"
+        self.environment = clean_environment(LD_PRELOAD=library, FAILING=self._rules)
+        self.prefix = ("env", f"LD_PRELOAD={library}", f"FAILING={self._rules}")
+
+    def set(self, *rules):
+        """Each is call, errno and a text of the path, and perhaps how often it fails."""
+        lines = [f"{call} 1 {count[0] if count else 0} {error} {text}\n" for call, error, text, *count in rules]
+        whole = self._rules.with_suffix(".new")
+        whole.write_text("".join(lines))
+        whole.rename(self._rules)
+
+    def clear(self):
+        self._rules.unlink()
+
+    @property
+    def seen(self):
+        return self._log.read_text() if self._log.exists() else ""
+
+
+@pytest.fixture
+def faults(folder):
+    return Faults(folder)
+
+
+@pytest.mark.promises("S40h")
+@pytest.mark.parametrize("error", [EIO, ESTALE], ids=["EIO", "ESTALE"])
+def test_a_close_at_which_the_spool_cannot_be_read_publishes_no_part(new_mount, receiver, faults, error):
+    """Regression (ST3): the last known size was announced, and a part was published as whole."""
+    mount = new_mount(receiver, environment=faults.environment)
+    content = os.urandom(300_000)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content[:100_000])
+        mount.readings("take.mov", lambda status: status["state"] == "writing")
+        file.write(content[100_000:])
+        faults.set(("fstat", error, "/captures/take.mov"), ("fstatat", error, "/captures/take.mov"))
+    status = mount.wait_for("take.mov", "interrupted")
+    assert status["last_error"]["code"] == "spool-unreadable" and "fstat" in faults.seen, status
+    assert receiver.published() == {}
+    done = mount.tool("wait", "--timeout", 30)
+    assert done.returncode == 18 and "take.mov" in done.stderr, done.stderr
+    faults.clear()
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S40h")
+@pytest.mark.parametrize("error", [EIO, ENOMEM], ids=["EIO", "ENOMEM"])
+def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, error):
+    """Regression (ST4): the half-written file of a killed mount was published, for one attribute that could not be read."""
+    mount = new_mount(receiver, environment=faults.environment)
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
+    faults.set(("lgetxattr", error, "/captures/half"))
+    mount.start()
+    status = mount.wait_for("half", "interrupted")
+    assert status["last_error"]["code"] == "spool-unreadable" and "lgetxattr" in faults.seen, status
+    # Nobody writes over what is not known.
+    with pytest.raises(OSError):
+        (mount.root / "half").write_bytes(b"new")
+    faults.clear()
+    status = mount.readings("half", lambda status: status["last_error"]["code"] == "mount-died")[-1]
+    assert status["state"] == "interrupted" and receiver.published() == {}
+    (mount.root / "half").write_bytes(b"whole")
+    mount.wait_for("half", "complete")
+    assert (receiver.files / "half").read_bytes() == b"whole"
+
+
+def test_a_session_that_the_receiver_cannot_look_at_is_kept(new_receiver, new_mount, faults):
+    """Regression (ST9): one fstatat that failed at its start deleted a session with all that it held."""
+    receiver = new_receiver(prefix=faults.prefix)
+    mount = new_mount(receiver, "--chunk-size", "256KiB", "--parallel", "2")
+    content = os.urandom(6 << 20)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 10)
+        receiver.kill()
+        faults.set(("fstatat", EIO, "/.uploads/sessions/", 1))
+        receiver.start()
+        assert "set aside" in receiver.program.log, receiver.program.log
+        faults.clear()
+        receiver.stop()
+        receiver.start()
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+    assert "set back" not in mount.program.log and "session-gone" not in mount.program.log
