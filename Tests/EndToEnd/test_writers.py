@@ -60,7 +60,7 @@ class Sides:
     def assert_published(self, passing=None):
         """The receiver shows every file of the plain directory with its bytes, and nothing else; `passing` matches
         names of files which were whole for a while and went again: they may have been published meanwhile. So may one
-        of rsync's in 200, whose six random letters might as well be a word (docs/configuration.md)."""
+        of rsync's in 100, whose six random letters might as well be a word (docs/configuration.md)."""
         self.mount.wait_all()
         expected = {
             str(path.relative_to(self.plain)): path for path in self.plain.rglob("*")
@@ -69,7 +69,7 @@ class Sides:
         assert sorted(expected.keys() - published.keys()) == [], "not published"
         extra = [
             name for name in published.keys() - expected.keys()
-            if not re.search(r"(^|/)\.[^/]+\.[a-z]{6}$", name) and not (passing and re.search(passing, name))]
+            if not re.search(r"(^|/)\.[^/]+\.([a-z]{6}|[A-Z]{6})$", name) and not (passing and re.search(passing, name))]
         assert sorted(extra) == [], "published although nothing of that name is there"
         for name, path in expected.items():
             assert sha256(self.receiver.files / "work" / name) == sha256(path), name
