@@ -141,6 +141,10 @@ class ThrottlingProxy:
                 await writer.drain()
             if writer.can_write_eof():
                 writer.write_eof()
+            else:
+                # TLS has no half of a close: kept open, it would swallow the next request on a connection that its server has
+                # ended as idle.
+                writer.close()
         except (ConnectionError, OSError):
             writer.transport.abort()
 
