@@ -132,6 +132,7 @@ extension StepFailure.Kind: TraceWord {
     case .tagMismatch: "tag mismatch"
     case .nameRefused: "name refused"
     case .badRequest: "bad request"
+    case .addressRefused: "address refused"
     case .tooEarly: "too early"
     case .busy: "busy"
     case .insufficientStorage: "insufficient storage"

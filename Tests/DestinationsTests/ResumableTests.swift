@@ -147,7 +147,7 @@ private typealias Draft = ResumableFixture
     }
   }
 
-  @Test(arguments: [(401, StepFailure.Kind.unauthorized), (403, .forbidden), (503, .busy), (404, .badRequest)])
+  @Test(arguments: [(401, StepFailure.Kind.unauthorized), (403, .forbidden), (503, .busy), (404, .addressRefused)])
   func aRefusalBeforeAnything_isWhatItIs(status: Int, kind: StepFailure.Kind) throws {
     let (_, outcome) = Draft.run(
       .openSession(Fixture.opening()), try Draft.destination(), [Fixture.answer(status)])
@@ -497,7 +497,7 @@ private typealias Draft = ResumableFixture
     let (_, asking) = Draft.run(.openSession(Fixture.opening()), destination, [Fixture.answer(status)])
     let (_, first) = Draft.run(.openSession(Fixture.opening()), try Draft.destination(), [Fixture.answer(status)])
     #expect([atOnce, opening, asking].allSatisfy { $0.failure?.kind == .unexpectedAnswer })
-    #expect(first.failure?.kind == .badRequest, "an address that was never right")
+    #expect(first.failure?.kind == .addressRefused, "an address that was never right")
   }
 
   @Test(.promises("DE71")) func aSmallFileWhoseAnswerIsLost_isUnclear() throws {

@@ -119,7 +119,7 @@ enum TusFixture {
   @Test(
     .promises("DE41"),
     arguments: [
-      (Fixture.answer(200), StepFailure.Kind.badRequest), (Fixture.answer(404), .badRequest),
+      (Fixture.answer(200), StepFailure.Kind.badRequest), (Fixture.answer(404), .addressRefused),
       (Fixture.answer(204, headers: [HTTPHeader("tus-version", "0.2.2")]), .badRequest),
       (Fixture.answer(401), .unauthorized),
       (Self.page(200), .transport(.other)), (Self.page(404), .transport(.other)),
@@ -685,7 +685,7 @@ enum TusFixture {
     let (_, first) = TusFixture.run(
       .openSession(Fixture.opening()), try TusFixture.destination(), [Fixture.answer(status)])
     #expect([asking, opening].allSatisfy { $0.failure?.kind == .unexpectedAnswer })
-    #expect(first.failure?.kind == .badRequest, "an address that was never right")
+    #expect(first.failure?.kind == .addressRefused, "an address that was never right")
   }
 
   @Test(.promises("DE55")) func lostAddress_isNeverCompleted() throws {

@@ -45,6 +45,11 @@ struct ResumableAnswer {
     RefusedAnswer(server: server, response: response).failureOfCreation ?? failure(limitBytes: limitBytes)
   }
 
+  /// What went wrong with the question for what the server takes, of which nothing is known yet.
+  func failureOfDiscovery() -> StepFailure {
+    RefusedAnswer(server: server, response: response).failureOfDiscovery ?? failure()
+  }
+
   /// What went wrong, for decisions and for people.
   func failure(limitBytes: UInt64? = nil) -> StepFailure {
     let refused = RefusedAnswer(server: server, response: response)

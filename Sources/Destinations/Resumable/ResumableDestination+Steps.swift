@@ -29,13 +29,13 @@ extension ResumableDestination {
     if aboutUpload || memory.features != nil, !answer.isSuccess {
       return .ended(.refused(answer.failureOfCreation(limitBytes: nil)))
     }
-    guard answer.isSuccess || answer.isGone else { return .ended(.refused(answer.failure())) }
+    guard answer.isSuccess || answer.isGone else { return .ended(.refused(answer.failureOfDiscovery())) }
     let version = ResumableFeatures.version(in: answer.response)
     let found = version.map { ", but interop version \($0)" } ?? ""
     return .ended(
       .refused(
         StepFailure(
-          .badRequest,
+          answer.isGone ? .addressRefused : .badRequest,
           "What answers at \(address.text) does not speak the IETF draft of resumable uploads, interop version "
             + "\(Self.interopVersion)\(found): check --to, and its last slash, or use --tus-protocol tus.")))
   }

@@ -33,6 +33,14 @@ struct RefusedAnswer {
     }
   }
 
+  /// What went wrong with a question for what the server can do, of which nothing is known yet.
+  var failureOfDiscovery: StepFailure? {
+    guard [404, 405, 410].contains(response.status) else { return nil }
+    var failure = failure
+    if failure.kind == .badRequest { failure.kind = .addressRefused }
+    return failure
+  }
+
   /// What went wrong with the creation of an upload, at an address of which the server has said that uploads are taken there:
   /// that nothing is there now is said by something in between, or for a moment.
   var failureOfCreation: StepFailure? {

@@ -39,6 +39,11 @@ struct TusAnswer {
       ?? failure(limitBytes: limitBytes)
   }
 
+  /// What went wrong with the question for what the server can do, of which nothing is known yet.
+  func failureOfDiscovery() -> StepFailure {
+    RefusedAnswer(server: "The tus server at \(address)", response: response).failureOfDiscovery ?? failure()
+  }
+
   /// What went wrong, for decisions and for people.
   func failure(limitBytes: UInt64? = nil) -> StepFailure {
     let refused = RefusedAnswer(server: "The tus server at \(address)", response: response)

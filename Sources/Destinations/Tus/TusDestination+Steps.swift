@@ -68,7 +68,7 @@ extension TusDestination {
     guard answer.isSuccess else {
       // Where an upload was begun, the address was right.
       let wasThere = aboutUpload || memory.features != nil
-      return .ended(.refused(wasThere ? answer.failureOfCreation(limitBytes: nil) : answer.failure()))
+      return .ended(.refused(wasThere ? answer.failureOfCreation(limitBytes: nil) : answer.failureOfDiscovery()))
     }
     return .ended(
       .refused(

@@ -10,10 +10,14 @@ public struct Inheritance: Sendable {
   /// The longest chunk of a session that is gone on with: sessions keep the size that they have, whatever the settings say.
   let chunkBytesMax: Int
 
+  /// Files were delivered, or are half delivered: their destination takes uploads, and its 404 is of the moment.
+  let provesAddress: Bool
+
   /// From the catalog and the resume records.
   public init(catalog: [CatalogEntry], records: [ResumeRecord]) {
     entries = LookupTable(catalog.map { ($0.id, $0) })
     self.records = LookupTable(records.map { ($0.fileID, $0) })
+    provesAddress = !records.isEmpty || catalog.contains { $0.receipt != nil }
     chunkBytesMax = records.map(\.chunkBytes).max() ?? 0
     estimator = records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount }
   }

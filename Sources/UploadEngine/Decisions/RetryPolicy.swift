@@ -24,6 +24,11 @@ struct RetryPolicy: Sendable {
   let attemptsMax: Int
   let fileDelayMax: Duration
   let fileTriesMax: Int
+  /// Uploads were taken at this address by what earlier runs have left.
+  var addressIsProven = false
+
+  /// How often an address that has never taken an upload is asked before a file fails for it.
+  private static let addressTries = 3
 
   init(_ timing: UploadTiming = UploadTiming()) {
     baseDelay = timing.retryDelay
@@ -38,6 +43,11 @@ struct RetryPolicy: Sendable {
     switch failure {
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd:
       return .fail
+    case .addressRefused:
+      // An address that took uploads before is not wrong; one that never did is asked a few times, since a proxy whose
+      // server is about to start says the same.
+      if addressIsProven { return .waitOut }
+      return attempts >= Self.addressTries ? .fail : .retryStep
     case .digestMismatch:
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
@@ -108,9 +118,8 @@ extension StepFailure.Kind {
     case .sessionGone, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
       .transport(.protocolViolation), .transport(.answeredEarly):
       true
-    case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest, .unclearEnd,
-      .tooEarly, .busy,
-      .insufficientStorage, .serverError, .transport:
+    case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
+      .addressRefused, .unclearEnd, .tooEarly, .busy, .insufficientStorage, .serverError, .transport:
       false
     }
   }
@@ -128,7 +137,7 @@ extension StepFailure.Kind {
     case .digestMismatch: "digest-mismatch"
     case .tagMismatch: "tag-mismatch"
     case .nameRefused: "name-refused"
-    case .badRequest: "bad-request"
+    case .badRequest, .addressRefused: "bad-request"
     case .tooEarly: "too-early"
     case .busy: "busy"
     case .insufficientStorage: "insufficient-storage"

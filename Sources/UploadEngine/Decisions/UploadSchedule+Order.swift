@@ -88,7 +88,7 @@ extension StepFailure.Kind {
       }
     case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
       .digestMismatch,
-      .tagMismatch, .nameRefused, .badRequest, .tooEarly, .busy, .insufficientStorage:
+      .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
       false
     }
   }

@@ -149,7 +149,7 @@ public struct UploadSchedule: Sendable {
   let publishedName: @Sendable (FileID, RelativePath) -> String?
   /// Whose the sessions are that are opened here.
   let owner: SessionOwner?
-  let policy: RetryPolicy
+  var policy: RetryPolicy
   var random: any RandomNumberGenerator & Sendable
 
   var files = FileTable()
@@ -302,6 +302,7 @@ public struct UploadSchedule: Sendable {
   public mutating func inherit(_ inheritance: Inheritance) {
     inherited = inheritance.entries
     inheritedRecords = inheritance.records
+    policy.addressIsProven = inheritance.provesAddress
     estimate = SpeedEstimate(inheritance.estimator)
     bufferBytes = max(bufferBytes, inheritance.chunkBytesMax)
   }

@@ -27,6 +27,9 @@ public struct StepFailure: Error, Hashable, Sendable {
     case nameRefused
     /// 400 or another 422: the request itself is wrong.
     case badRequest
+    /// 404, 405 or 410 for the address itself, before what answers there has said in this run that it takes uploads: the
+    /// address is wrong, or something in between answers for a moment.
+    case addressRefused
     /// 425: sent too early; send again.
     case tooEarly
     /// 429 or 503.

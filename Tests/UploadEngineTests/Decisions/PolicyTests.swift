@@ -61,6 +61,10 @@ import Testing
     ] {
       #expect(policy.verdict(on: kind, attempts: 1) == .fail)
     }
+    #expect([1, 2, 3].map { policy.verdict(on: .addressRefused, attempts: $0) } == [.retryStep, .retryStep, .fail])
+    var proven = policy
+    proven.addressIsProven = true
+    #expect(proven.verdict(on: .addressRefused, attempts: 1000) == .waitOut)
     #expect(policy.verdict(on: .digestMismatch, attempts: 6) == .retryStep)
     #expect(policy.verdict(on: .digestMismatch, attempts: 7) == .fail)
     #expect(policy.verdict(on: .insufficientStorage, attempts: 100) == .pauseFile)

@@ -125,6 +125,31 @@ import Testing
     #expect(harness.sent.contains { $0.order.isOpenSession })
   }
 
+  /// Regression (E8; simulation, draft 812353700): the first answer after a start was a 404 of something in between, and the
+  /// file failed at an address that had taken uploads a second before.
+  @Test(arguments: [true, false])
+  func addressThatIsNotThere_failsAFileOnlyWhereItWasNever(isProven: Bool) throws {
+    var earlier = harness(files: [])
+    let delivered = ImaginaryFile(1, "a.mov", size: 3000)
+    earlier.write(delivered)
+    if isProven { earlier.deliver(delivered.id) }
+    let entry = try #require(earlier.schedule.catalogEntry(of: delivered.id))
+    var harness = ScheduleHarness()
+    harness.schedule.inherit(Inheritance(catalog: [entry], records: []))
+    let file = ImaginaryFile(2, "b.mov", size: 50_000)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    let refusal = StepOutcome.refused(StepFailure(.addressRefused, "not here"))
+    let end = harness.now.monotonic + .seconds(300)
+    while harness.now.monotonic < end {
+      if harness.answer(refusal, where: { _ in true }) == nil { harness.advance(by: .milliseconds(500)) }
+    }
+    #expect((harness.state(file.id) == .failed) == !isProven)
+    guard isProven else { return }
+    harness.deliver(file.id, for: .seconds(60))
+    #expect(harness.state(file.id) == .complete)
+  }
+
   /// Regression (DS16): Retry-After of nothing does not shorten the own pauses.
   @Test func retryAfterOfZero_doesNotShortenThePauses() {
     var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
