@@ -1,11 +1,23 @@
 import Glibc
+import Synchronization
 
 /// One line about what is going on: rewritten in place on a terminal, at most once a second; a new line every few
 /// seconds elsewhere, so that a log stays readable.
 struct ProgressLine {
   private let isTerminal = isatty(STDERR_FILENO) == 1
   private var shownAt: ContinuousClock.Instant?
-  private var isShowing = false
+  private var isShowing: Bool {
+    get { Self.isOnTerminal.load(ordering: .relaxed) }
+    set { Self.isOnTerminal.store(newValue, ordering: .relaxed) }
+  }
+
+  /// A text stands in the terminal's last line, and has not ended it. Of the process: it has one terminal.
+  private static let isOnTerminal = Atomic<Bool>(false)
+
+  /// Makes room for a line of the log; the next text comes below it.
+  static func giveWay() {
+    if isOnTerminal.exchange(false, ordering: .relaxed) { StandardError.write("\r\u{1b}[K") }
+  }
 
   /// How long until the next text may be shown.
   var pause: Duration {
