@@ -7,11 +7,13 @@
 #include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -79,6 +81,15 @@ int uploadfs_open_folder_beneath(int directory, const char *path) {
 }
 
 int uploadfs_syncfs(int fd) { return syncfs(fd); }
+
+int uploadfs_take_write_back_error(int fd) {
+  return sync_file_range(fd, INT64_MAX - 1, 1, SYNC_FILE_RANGE_WAIT_BEFORE);
+}
+
+ssize_t uploadfs_read_cached(int fd, void *bytes, size_t count, off_t offset) {
+  const struct iovec piece = {.iov_base = bytes, .iov_len = count};
+  return preadv2(fd, &piece, 1, offset, RWF_NOWAIT);
+}
 
 static int spawn_one(pid_t *child, const char *program, char *const arguments[]) {
   posix_spawn_file_actions_t actions;

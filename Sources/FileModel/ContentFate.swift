@@ -60,6 +60,16 @@ package struct ContentFate: Hashable, Sendable {
     failed = [.anywhere(cause)]
   }
 
+  /// What the disk said when it lost what was written, as long as that is not made good; nil when it lost nothing.
+  package var lossErrno: Int32? {
+    failed.lazy.filter(\.isAnywhere).compactMap {
+      switch $0.cause {
+      case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
+      default: nil
+      }
+    }.first
+  }
+
   /// Whether ``wrote(_:)`` and ``truncated(to:)`` could change anything.
   package var hasFailedWrites: Bool { !failed.isEmpty }
 

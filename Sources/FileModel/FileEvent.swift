@@ -12,6 +12,9 @@ public enum FileEvent: Sendable, Hashable {
   /// The last writable handle was released, nothing is in flight and the file has a name (spec H2, without the rule on
   /// temporary names). Also sent for a file that was truncated by path or made by mknod, without any handle.
   case settled(FileSnapshot)
+  /// What was settled is not whole, or nobody knows whether it is: the spool's disk did not take it. Of the same content
+  /// `settled` is said again when that is over.
+  case unsettled(FileSnapshot)
   /// Names were added, removed or changed by link, unlink or rename; at least one is left.
   case namesChanged(FileSnapshot)
   /// Times or mode changed while the content did not.

@@ -14,6 +14,11 @@ public enum Interruption: Hashable, Sendable {
   case notOnDisk
   /// The spool could not say with which size or mark the file lies there; it failed with this errno, and is asked again.
   case spoolUnreadable(errno: Int32)
+  /// The spool's disk did not take what was written, and failed with this errno; it is written again.
+  case spoolFailing(errno: Int32)
+  /// The spool's disk did not take what was written, and failed with this errno; what was left of these bytes in memory was gone
+  /// by then.
+  case lostInWriteBack(errno: Int32, Range<UInt64>)
 
   /// The word for programs, in status files and in the catalog.
   public var code: String {
@@ -23,13 +28,19 @@ public enum Interruption: Hashable, Sendable {
     case .changeRefused: "change-refused"
     case .writerKilled: "writer-killed"
     case .mountDied: "mount-died"
-    case .notOnDisk: "not-on-disk"
+    case .notOnDisk, .lostInWriteBack: "not-on-disk"
     case .spoolUnreadable: "spool-unreadable"
+    case .spoolFailing: "spool-failing"
     }
   }
 
   /// It says nothing of the file, only that nothing is known: it ends by itself, and nobody can accept it.
-  public var isOfSpool: Bool { if case .spoolUnreadable = self { true } else { false } }
+  public var isOfSpool: Bool {
+    switch self {
+    case .spoolUnreadable, .spoolFailing: true
+    case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .lostInWriteBack: false
+    }
+  }
 
   /// The word and its number, for a mark on the file.
   public var text: String {
@@ -37,14 +48,15 @@ public enum Interruption: Hashable, Sendable {
     case .writeRefused(let limitBytes): "\(code) \(limitBytes)"
     case .writeFailed(let errno): "\(code) \(errno)"
     case .writerKilled(let signal): "\(code) \(signal)"
-    case .spoolUnreadable(let errno): "\(code) \(errno)"
+    case .spoolUnreadable(let errno), .spoolFailing(let errno): "\(code) \(errno)"
+    case .lostInWriteBack(let errno, let bytes): "\(code) \(errno) \(bytes.lowerBound) \(bytes.upperBound)"
     case .changeRefused, .mountDied, .notOnDisk: code
     }
   }
 
   /// What ``text`` says; a number that is missing is 0. Nil for anything else.
   public init?(_ text: String) {
-    let words = text.split(separator: " ", maxSplits: 1)
+    let words = text.split(separator: " ")
     let number = words.count > 1 ? UInt64(words[1]) ?? 0 : 0
     switch words.first {
     case "write-refused": self = .writeRefused(limitBytes: number)
@@ -52,8 +64,14 @@ public enum Interruption: Hashable, Sendable {
     case "change-refused": self = .changeRefused
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
-    case "not-on-disk": self = .notOnDisk
+    case "not-on-disk":
+      guard words.count == 4, let first = UInt64(words[2]), let end = UInt64(words[3]), first <= end else {
+        self = .notOnDisk
+        return
+      }
+      self = .lostInWriteBack(errno: Int32(clamping: number), first..<end)
     case "spool-unreadable": self = .spoolUnreadable(errno: Int32(clamping: number))
+    case "spool-failing": self = .spoolFailing(errno: Int32(clamping: number))
     default: return nil
     }
   }

@@ -59,6 +59,9 @@ enum MetricsDocument {
       "uploadfs_files_outgrown_total", .counter, "Files that outgrew what the destination takes, while being written.",
       summary.outgrownFiles)
     text.family(
+      "uploadfs_files_refused_by_disk_total", .counter, "Files that the spool's disk did not take.",
+      summary.filesRefusedByDisk)
+    text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
     text.family(

@@ -37,6 +37,12 @@ extension Logger {
       notice(
         "the disk is full: parts of a file that the server holds are given up here",
         metadata: ["path": "\(path.displayText)"])
+    case .refusedByDisk(_, let path, let failure):
+      error(
+        "the spool's disk does not take what was written",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .takenByDisk(_, let path):
+      notice("the spool's disk has taken what it had refused", metadata: ["path": "\(path.displayText)"])
     case .interrupted(_, let path, let failure):
       warning(
         "not finished by its writer; the file is kept in the spool and not published",

@@ -35,6 +35,7 @@ public final class Filesystem: Sendable, FileContents {
   let space: SpoolSpace
   let notices = NoticeQueue()
   let flushes = FlushQueue()
+  let keptDescriptors = KeptDescriptors()
   let pauseTurns: PauseTurns
   /// Set once the kernel has said that it reads and writes files of the spool itself.
   let backingFiles = Mutex<(any BackingFiles)?>(nil)
@@ -126,8 +127,12 @@ public final class Filesystem: Sendable, FileContents {
 
   /// Makes everything that was written durable. Blocks on the local disk.
   public func syncSpool() {
-    _ = uploadfs_syncfs(root.number)
+    // What cannot be written is asked for file by file, and keeps its mark.
+    _ = synchronizeAll()
   }
+
+  /// Writes back everything that the spool's filesystem has. False when the disk refused any of it, which the kernel says once.
+  func synchronizeAll() -> Bool { uploadfs_syncfs(root.number) == 0 }
 
   // MARK: Shared by the operations
 

@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
+from failing_disk import FailingDisk, marked
 from harness import clean_environment, wait_until
-from promises import installed
+from promises import installed, require
 
 EIO, ENOMEM, ESTALE = 5, 12, 116
 
@@ -109,3 +110,94 @@ def test_a_session_that_the_receiver_cannot_look_at_is_kept(new_receiver, new_mo
     mount.wait_for("take.mov", "complete")
     assert (receiver.files / "take.mov").read_bytes() == content
     assert "set back" not in mount.program.log and "session-gone" not in mount.program.log
+
+
+@pytest.fixture
+def failing_disk(request, folder):
+    require("root")
+    require("loop-devices")
+    disk = FailingDisk(folder / "failing", request.param)
+    yield disk
+    disk.close()
+
+
+def refuse_a_capture(disk, mount, size=24 << 20):
+    """A capture is written and closed while its disk refuses it; returns its content and its place in the spool."""
+    content = marked(size)
+    disk.refuse(EIO)
+    (mount.root / "take.mov").write_bytes(content)
+    return content, mount.spool / "captures" / "take.mov"
+
+
+def refused_status(mount):
+    """All of it is in memory, and stays there."""
+    status = mount.wait_for("take.mov", "queued", "waiting", "uploading")
+    mount.readings("take.mov", lambda status: (status.get("last_error") or {}).get("code") == "spool-failing")
+    assert "uploadfs_files_refused_by_disk_total 1" in (mount.root / ".uploadfs" / "metrics").read_text()
+
+
+@pytest.mark.promises("S41d")
+@pytest.mark.parametrize("failing_disk", ["ext4", "xfs"], indirect=True)
+def test_what_the_disk_refuses_is_written_again(failing_disk, new_mount, receiver):
+    """Regression (ST1): zeros were published with a receipt, after the kernel had let go of what the disk had refused."""
+    mount = new_mount(receiver, spool=failing_disk.place / "spool")
+    receiver.kill()
+    content, capture = refuse_a_capture(failing_disk, mount)
+    refused_status(mount)
+    modified = capture.stat().st_mtime_ns
+    for tries in range(3):
+        before = failing_disk.refused
+        wait_until(lambda: failing_disk.refused > before, "it is given to the disk again")
+        # As memory pressure does.
+        failing_disk.forget_pages(capture)
+    failing_disk.accept()
+    receiver.start()
+    mount.wait_for("take.mov", "complete", timeout=90)
+    assert (receiver.files / "take.mov").read_bytes() == content
+    assert capture.stat().st_mtime_ns == modified
+
+
+@pytest.mark.promises("S41e")
+@pytest.mark.parametrize("failing_disk", ["ext4"], indirect=True)
+def test_what_the_disk_goes_on_refusing_is_delivered_from_memory(failing_disk, new_mount, receiver):
+    """Also while pages are wanted for other things: there is no other copy."""
+    mount = new_mount(receiver, spool=failing_disk.place / "spool")
+    receiver.kill()
+    content, capture = refuse_a_capture(failing_disk, mount)
+    refused_status(mount)
+    failing_disk.forget_pages(capture)
+    receiver.start()
+    mount.wait_for("take.mov", "complete", timeout=90)
+    assert (receiver.files / "take.mov").read_bytes() == content
+    failing_disk.accept()
+
+
+@pytest.mark.promises("S41f", "S41g")
+@pytest.mark.parametrize("failing_disk", ["ext4", "xfs"], indirect=True)
+def test_what_was_refused_and_is_no_longer_in_memory_is_held(failing_disk, new_mount, receiver):
+    """Regression (ST1): it was published as zeros, and an fsync after that succeeded."""
+    mount = new_mount(receiver, spool=failing_disk.place / "spool")
+    content = marked(8 << 20)
+    capture = mount.spool / "captures" / "take.mov"
+    failing_disk.refuse(EIO)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        # By another program: its fsync is told, and those of the mount's are to be told, too.
+        with open(capture, "rb") as other:
+            with pytest.raises(OSError):
+                os.fsync(other.fileno())
+            os.posix_fadvise(other.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output error"):
+                os.fsync(file.fileno())
+    status = mount.wait_for("take.mov", "interrupted")
+    assert status["last_error"]["code"] in ("not-on-disk", "write-failed"), status
+    assert receiver.published() == {}
+    failing_disk.accept()
+    done = mount.tool("wait", "--timeout", 30)
+    assert done.returncode == 18 and "take.mov" in done.stderr, done.stderr
+    assert receiver.published() == {}
+    # Written anew it is as good as any.
+    (mount.root / "take.mov").write_bytes(content)
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content

@@ -93,8 +93,8 @@ import Testing
       try #require(side.mount.sink.settled("work/file") != nil)
       for case .event(let event) in side.mount.sink.records {
         switch event {
-        case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .namesChanged(let snapshot),
-          .attributesChanged(let snapshot), .found(let snapshot):
+        case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
+          .namesChanged(let snapshot), .attributesChanged(let snapshot), .found(let snapshot):
           #expect(snapshot.names.map(\.displayText) == ["work/file"])
         case .removed, .evicted: Issue.record("\(event)")
         case .grown, .writeFailed, .scanEnded: continue

@@ -56,6 +56,7 @@ package final class RecordingSink: FileEventSink {
         Self.check(snapshot, &state, "settled")
         if !snapshot.isSettled { state.problems.append("settled while it is not: \(snapshot)") }
         state.unsettled.remove(snapshot.id)
+      case .unsettled(let snapshot): Self.check(snapshot, &state, "unsettled")
       case .namesChanged(let snapshot): Self.check(snapshot, &state, "namesChanged")
       case .attributesChanged(let snapshot): Self.check(snapshot, &state, "attributesChanged")
       case .found(let snapshot):
@@ -176,6 +177,7 @@ package final class RecordingSink: FileEventSink {
         case .event(.changed): "changed"
         case .event(.grown): "grown"
         case .event(.settled): "settled"
+        case .event(.unsettled): "unsettled"
         case .event(.namesChanged): "namesChanged"
         case .event(.attributesChanged): "attributesChanged"
         case .event(.removed): "removed"
@@ -212,8 +214,8 @@ package final class RecordingSink: FileEventSink {
 extension FileEvent {
   fileprivate var snapshot: FileSnapshot? {
     switch self {
-    case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .namesChanged(let snapshot),
-      .attributesChanged(let snapshot), .found(let snapshot):
+    case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
+      .namesChanged(let snapshot), .attributesChanged(let snapshot), .found(let snapshot):
       snapshot
     case .grown, .removed, .evicted, .writeFailed, .scanEnded: nil
     }

@@ -52,6 +52,12 @@ int uploadfs_enter_folders_beneath(int directory, const char *path);
 
 /// syncfs(2) needs _GNU_SOURCE.
 int uploadfs_syncfs(int fd);
+/// Fails with what earlier writes of the file failed with when the kernel brought them to the disk; each open file description
+/// hears of a failure once. Nothing is written and nothing waited for: sync_file_range(2) of a range without pages.
+int uploadfs_take_write_back_error(int fd);
+/// pread(2) of what is in the page cache, and of nothing else: fails with EAGAIN where the first byte is not (preadv2(2) with
+/// RWF_NOWAIT, Linux 4.14).
+ssize_t uploadfs_read_cached(int fd, void *bytes, size_t count, off_t offset);
 /// Runs a program (found through PATH, then /usr/bin and /bin) with up to three arguments, its output discarded, waits
 /// for it, and returns its exit status; 127 when it cannot be found or started, 128 + n when signal n ended it. posix_spawn(3) wants
 /// `environ`, a mutable global that Swift 6 does not let one touch.

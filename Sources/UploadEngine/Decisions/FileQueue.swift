@@ -8,7 +8,13 @@ struct FileQueue: Sendable {
 
   var isEmpty: Bool { head == files.count }
 
-  mutating func append(_ id: FileID) { files.append(id) }
+  /// Behind all that wait, or before them.
+  mutating func append(_ id: FileID, goesFirst: Bool = false) {
+    guard goesFirst else { return files.append(id) }
+    guard head > 0 else { return files.insert(id, at: 0) }
+    head -= 1
+    files[head] = id
+  }
 
   mutating func popFirst() -> FileID? {
     guard head < files.count else { return nil }

@@ -71,6 +71,8 @@ struct FileUpload: Sendable {
   /// Rounds of failures without progress: requests that were under way together fail together, and count once.
   var attempts = 0
   @Rare var lastFailure: FileStatus.Failure?
+  /// What the spool's disk refuses the content with; nil while it takes it.
+  @Rare var diskFailure: FileStatus.Failure?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   /// A small file that is read or sent; the others are in the schedule's lists.

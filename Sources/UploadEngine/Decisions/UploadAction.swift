@@ -163,6 +163,10 @@ public enum UploadReport: Hashable, Sendable {
   case failed(FileID, RelativePath, FileStatus.Failure)
   /// A file that is being written has outgrown what the destination takes; it is recorded on, and kept.
   case outgrown(FileID, RelativePath, FileStatus.Failure)
+  /// The spool's disk does not take what was written to a file.
+  case refusedByDisk(FileID, RelativePath, FileStatus.Failure)
+  /// It has taken it by now.
+  case takenByDisk(FileID, RelativePath)
   /// A file was not finished by its writer; it is kept.
   case interrupted(FileID, RelativePath, FileStatus.Failure)
   /// Such a file was removed from the spool, by rule.

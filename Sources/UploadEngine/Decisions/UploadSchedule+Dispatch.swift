@@ -22,13 +22,16 @@ extension UploadSchedule {
     }
     if !isResuming { prepareTransfer(&file, at: now) }
     file.virtualTime = max(file.virtualTime, virtualTime)
+    // What is in memory alone goes first.
+    let goesFirst = file.snapshot.diskErrno != nil
+    if goesFirst { file.virtualTime = 0 }
     files[id] = file
     if isSmall(file) {
-      smallQueue.append(id)
+      smallQueue.append(id, goesFirst: goesFirst)
     } else if file.isWholeFile, !file.isStreamed {
-      if !activeMedium.contains(id) { mediumQueue.append(id) }
+      if !activeMedium.contains(id) { mediumQueue.append(id, goesFirst: goesFirst) }
     } else if !activeLarge.contains(id) {
-      largeQueue.append(id)
+      largeQueue.append(id, goesFirst: goesFirst)
     }
     actions.append(.showStatus(id))
   }
@@ -135,12 +138,12 @@ extension UploadSchedule {
     }
     while activeMedium.count < limits.activeMediumFiles, let id = mediumQueue.popFirst() {
       guard isAtWork(id, asWholeFile: true), !activeMedium.contains(id) else { continue }
-      files.update(id) { $0.virtualTime = max($0.virtualTime, mediumTime) }
+      files.update(id) { $0.takePlace(from: mediumTime) }
       activeMedium.append(id)
     }
     while activeLarge.count < limits.activeLargeFiles, let id = largeQueue.popFirst() {
       guard isAtWork(id, asWholeFile: false), !activeLarge.contains(id) else { continue }
-      files.update(id) { $0.virtualTime = max($0.virtualTime, largeTime) }
+      files.update(id) { $0.takePlace(from: largeTime) }
       activeLarge.append(id)
     }
   }
@@ -216,5 +219,12 @@ extension UploadSchedule {
           isPublishedOnce: order.isPublishedOnce(abilities.publishesOnce))
       ]))
     return request
+  }
+}
+
+extension FileUpload {
+  /// A place is free, on which so much time was used. What is in memory alone goes before all others.
+  fileprivate mutating func takePlace(from time: UInt64) {
+    if snapshot.diskErrno == nil { virtualTime = max(virtualTime, time) }
   }
 }

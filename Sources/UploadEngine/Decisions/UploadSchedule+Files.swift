@@ -10,6 +10,7 @@ extension UploadSchedule {
     case .opened(let snapshot): opened(snapshot, at: now)
     case .changed(let snapshot): changed(snapshot, at: now)
     case .settled(let snapshot): settled(snapshot, at: now)
+    case .unsettled(let snapshot): unsettled(snapshot, at: now)
     case .namesChanged(let snapshot): namesChanged(snapshot, at: now)
     case .attributesChanged(let snapshot): attributesChanged(snapshot)
     case .grown(let report): takeGrowth(report, at: now)
@@ -131,11 +132,13 @@ extension UploadSchedule {
     guard var file = files[snapshot.id] else { return }
     file.isOpen = false
     file.closedAt = now.wallMilliseconds
-    let isSameContent = file.snapshot.epoch == snapshot.epoch
+    let before = file.snapshot
+    let isSameContent = before.epoch == snapshot.epoch
     let wasUnreadable = file.snapshot.interruption?.isOfSpool == true
     let known = isSameContent && !wasUnreadable ? file.snapshot.interruption : nil
     // What was chosen to be given up while it was written is given up by now, or stays.
     if !isSameContent, file.phase == .writing { file.mayLackParts = snapshot.isPartlyReleased }
+    defer { noteDisk(snapshot, before: before, at: now) }
     file.snapshot = snapshot
     file.snapshot.interruption = snapshot.interruption ?? known
     file.path = snapshot.names.first ?? file.path
@@ -153,6 +156,8 @@ extension UploadSchedule {
         leaveTransfer(&file)
         files[snapshot.id] = file
         makeReady(snapshot.id, at: now)
+      } else if snapshot.diskErrno != nil, before.diskErrno == nil, !file.isSmallAtWork, file.publishing == nil {
+        makeReady(snapshot.id, at: now)
       } else {
         files.update(snapshot.id) { $0.virtualTime = max($0.virtualTime, virtualTime) }
         // It was passed over while it was open.
@@ -167,6 +172,44 @@ extension UploadSchedule {
       actions.append(.record(snapshot.id))
     case .held, .interrupted, .waiting, .finishing, .complete, .failed, .removed:
       break
+    }
+    actions.append(.showStatus(snapshot.id))
+  }
+
+  /// The spool's disk did not take what was settled: what is read of it from now on may be anything. What was delivered is.
+  private mutating func unsettled(_ snapshot: FileSnapshot, at now: Moment) {
+    guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch, !file.isOpen, file.receipt == nil else {
+      return
+    }
+    switch file.phase {
+    case .ready, .waiting, .held, .interrupted, .failed: break
+    case .writing, .ignored, .elsewhere, .finishing, .complete, .cancelled, .removed: return
+    }
+    // Without the bytes that are still to be read its commit waits in vain.
+    if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
+    cancelStream(of: file)
+    leaveTransfer(&file)
+    let before = file.snapshot
+    file.snapshot = snapshot
+    files[snapshot.id] = file
+    settleName(snapshot.id, at: now)
+    noteDisk(snapshot, before: before, at: now)
+  }
+
+  /// Its disk refuses the content, or takes it again.
+  private mutating func noteDisk(_ snapshot: FileSnapshot, before: FileSnapshot, at now: Moment) {
+    guard let file = files.entry(snapshot.id)?.file else { return }
+    let failure = FileStatus.Failure(.spoolFailing(errno: snapshot.diskErrno ?? 0), at: now)
+    switch (before.diskErrno, snapshot.diskErrno) {
+    case (nil, nil): return
+    case (_?, nil):
+      files[snapshot.id]?.diskFailure = nil
+      actions.append(.report(.takenByDisk(snapshot.id, file.path)))
+    case (let earlier, _?):
+      guard earlier == nil else { break }
+      files[snapshot.id]?.diskFailure = failure
+      filesRefusedByDisk += 1
+      actions.append(.report(.refusedByDisk(snapshot.id, file.path, failure)))
     }
     actions.append(.showStatus(snapshot.id))
   }

@@ -133,6 +133,13 @@ extension FileStatus.Failure {
     case .spoolUnreadable(let errno):
       return "The spool could not say how long the file is, or whether it is whole\(name(ofErrno: errno)). It is asked "
         + "again every second, and nothing is delivered meanwhile. Look after the spool's disk."
+    case .spoolFailing(let errno):
+      return
+        "The spool's disk did not take what was written\(name(ofErrno: errno)). It is given to the disk again, and "
+        + "delivered before all others as long as all of it is in memory. Do not restart the machine; look after the disk."
+    case .lostInWriteBack(let errno, let bytes):
+      return "The spool's disk did not take what was written\(name(ofErrno: errno)), and between the bytes "
+        + "\(bytes.lowerBound) and \(bytes.upperBound) not all of it was in memory any more. \(advice)"
     }
   }
 

@@ -62,6 +62,7 @@ extension UploadSchedule {
     summary.retriedChunks = retriedChunks
     summary.reusedChunks = reusedChunks
     summary.outgrownFiles = outgrownFiles
+    summary.filesRefusedByDisk = filesRefusedByDisk
     summary.bytesPerSecond = rate.rate(at: now.monotonic)
     summary.requestsInFlight = chunkRequests
     summary.changeSequence = changeSequence
@@ -260,6 +261,8 @@ extension UploadSchedule {
       .removed:
       break
     }
+    // Whatever else keeps it waiting is less.
+    if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
   }
 
   private var gateTime: MonotonicTime? {

@@ -264,6 +264,8 @@ public struct UploadSchedule: Sendable {
   var reusedChunks: UInt64 = 0
   /// Files that have outgrown what the destination takes, since the start.
   var outgrownFiles: UInt64 = 0
+  /// Files that the spool's disk did not take when they were written, since the start.
+  var filesRefusedByDisk: UInt64 = 0
   /// The largest file that the destination takes, as it has said when it was asked.
   var statedFileBytesMax: UInt64?
   /// When it was asked last.

@@ -145,6 +145,7 @@ struct ChunkPass {
   init(_ job: ReadJob, contents: any FileContents, io: HybridIOEngine, scratch: ScratchBlock?) throws(Failure) {
     guard let before = contents.snapshot(of: job.file) else { throw .contents(.gone) }
     guard job.isCurrent(before, contents) else { throw .changed }
+    try before.requireReadable()
     guard job.byteCount >= 0, job.buffer.map({ job.byteCount <= $0.capacity }) ?? true,
       let target = job.buffer?.mutableBytes(count: job.byteCount) ?? scratch?.bytes
     else { throw .contents(.system(errno: EINVAL)) }
@@ -199,6 +200,7 @@ struct ChunkPass {
       throw .contents(error)
     }
     guard let after = contents.snapshot(of: job.file) else { throw .contents(.gone) }
+    try after.requireReadable()
     guard job.isCurrent(after, contents), now.inode == identity.inode,
       job.isOfGrowingFile || now.sizeBytes == identity.sizeBytes
     else { throw .changed }
@@ -207,6 +209,14 @@ struct ChunkPass {
 
   func end(_ io: HybridIOEngine) {
     io.end(file, isLastChunk: isLastChunk)
+  }
+}
+
+extension FileSnapshot {
+  /// The spool's disk keeps what was written, as far as it has said anything: what is read may be trusted.
+  fileprivate func requireReadable() throws(ChunkPass.Failure) {
+    guard case .spoolFailing(let errno)? = interruption else { return }
+    throw .contents(.system(errno: errno))
   }
 }
 

@@ -70,6 +70,8 @@ extension MountSummary {
     retriedChunks += other.retriedChunks
     reusedChunks += other.reusedChunks
     outgrownFiles += other.outgrownFiles
+    // Each destination is told of the same ones.
+    filesRefusedByDisk = max(filesRefusedByDisk, other.filesRefusedByDisk)
     isScanned = isScanned && other.isScanned
     isDraining = isDraining || other.isDraining
     endpoints += other.endpoints

@@ -29,6 +29,11 @@ final class CapturedFile: Sendable {
     var mark: SpoolMark?
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
+    /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.
+    var refusal: DiskRefusal?
+    /// The open file that its writers shared, kept until the disk has what they wrote: the kernel tells of a failure only to those
+    /// who had the file open by then.
+    var unsynchronized: KeptDescriptor?
     /// Writable handles of which a descriptor was closed and through which nothing was written since.
     var restingWriters = 0
     /// The disk has everything that was written.
@@ -78,6 +83,13 @@ extension CapturedFile.State {
   var areWritersResting: Bool {
     // A writer that passes the daemon is one mutation as long as it has the file open.
     restingWriters == activity.writableOpens && activity.mutationsInFlight == unseenWriters
+  }
+
+  /// Nobody keeps what has no name any more.
+  mutating func lostLastName() {
+    activity.lostLastName()
+    unsynchronized = nil
+    refusal = nil
   }
 
   /// The epoch of a content that its writers have closed; nil where somebody may be changing it.

@@ -9,6 +9,7 @@ extension Filesystem {
     case opened
     case changed
     case settled
+    case unsettled
     case namesChanged
     case attributesChanged
     case found
@@ -81,6 +82,7 @@ extension Filesystem {
     case .opened: .opened(snapshot)
     case .changed: .changed(snapshot)
     case .settled: .settled(snapshot)
+    case .unsettled: .unsettled(snapshot)
     case .namesChanged: .namesChanged(snapshot)
     case .attributesChanged: .attributesChanged(snapshot)
     case .found: .found(snapshot)
@@ -100,14 +102,16 @@ extension Filesystem {
     } catch {
       state.doubt = error
     }
-    let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) }
+    let refusal = state.refusal.flatMap { $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil }
+    let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) } ?? refusal
     return FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: nodes.withLock { $0.table.paths(of: file.node) },
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
       mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption ?? doubt,
-      isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group)
+      isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group,
+      diskErrno: state.refusal?.error.code)
   }
 
   /// The spool says what the file is like; also of one that was taken away. The file's lock and the namespace lock are held.
@@ -135,7 +139,7 @@ extension Filesystem {
     announce(file) { state in
       guard !state.activity.isGone else { return nil }
       if nodes.withLock({ $0.table.isNamed(file.node) }) { return .namesChanged }
-      state.activity.lostLastName()
+      state.lostLastName()
       return .removed
     }
   }
@@ -178,6 +182,8 @@ extension Filesystem {
         }
         if state.activity.needsNewRevision { state.fate.revisionBegan() }
         markWriting(&state, through: descriptor)
+        // Its disk is asked each second from now on.
+        flushes.add(file)
         let announcement: WriterActivity.Announcement?
         (mutation, announcement) = state.beginMutation(extent)
         return announcement.map { Announcement($0) }

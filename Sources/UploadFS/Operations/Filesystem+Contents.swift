@@ -10,6 +10,7 @@ extension Filesystem {
     guard let file = file(of: id) else { return nil }
     return namespaceLock.shared {
       file.state.withLock { state in
+        noteWriteBack(of: file, &state)
         let snapshot = snapshotLocked(of: file, &state)
         return snapshot.names.isEmpty && state.handles == 0 ? nil : snapshot
       }
@@ -171,7 +172,7 @@ extension Filesystem {
       }
       withNodes { _ = $0.table.removeName(entry) }
     }
-    file.state.withLock { $0.activity.lostLastName() }
+    file.state.withLock { $0.lostLastName() }
     let entries = node.lookups == 0 ? [] : node.names.map { NoticeQueue.RemovedEntry(entry: $0, node: file.node) }
     return Evicted(entries: entries, pin: pin)
   }

@@ -123,7 +123,7 @@ extension Filesystem {
     }
   }
 
-  private func openSpoolFile(_ file: CapturedFile, current: FileDescriptor?, _ flags: Int32) throws(SystemError)
+  func openSpoolFile(_ file: CapturedFile, current: FileDescriptor?, _ flags: Int32) throws(SystemError)
     -> Int32
   {
     guard let known = nodes.withLock({ $0.table[file.node] }) else { throw .stale }
@@ -199,6 +199,7 @@ extension Filesystem {
         if writes {
           state.owesOpened = state.activity.openedForWriting() != nil
           if isMarked { state.mark = .writing }
+          flushes.add(file)
         }
         let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)
         return register(file, &state, descriptor, mode: status.st_mode, request)
@@ -217,6 +218,7 @@ extension Filesystem {
       announce(file) { state in closed(handle, &state) }
     }
     defer { if handle.writes { writerIsGone() } }
+    var mustSynchronize = false
     let last = file.state.withLock { state -> FileDescriptor? in
       state.caching.closed(handle.choice, isResting: handle.isResting.load(ordering: .sequentiallyConsistent))
       if handle.choice.mayLeaveMapping { state.caching.leftMapping() }
@@ -225,10 +227,15 @@ extension Filesystem {
       if state.caching.passingHandles == 0 { returnBacking(&state) }
       guard state.handles == 0 else { return nil }
       defer { state.descriptor = nil }
+      if handle.writes, !state.isSynchronized, !state.activity.isGone, state.unsynchronized == nil {
+        state.unsynchronized = state.descriptor.flatMap { keptDescriptors.keep($0) }
+        mustSynchronize = state.unsynchronized == nil
+      }
       return state.descriptor
     }
-    // Closed here, without the lock, unless a system call of another thread still uses it.
-    _ = last
+    // Closed here, without the lock, unless a system call of another thread still uses it. With too many that are kept open it
+    // is asked first whether the disk has everything.
+    if mustSynchronize, let last { synchronizeBeforeClosing(file, last) }
     if handle.choice.writesUnseen { endUnseenWriting(handle) }
   }
 

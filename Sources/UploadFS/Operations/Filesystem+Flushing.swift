@@ -21,15 +21,67 @@ extension Filesystem {
   public func stopFlushing() { flushes.close() }
 
   func flush(_ files: [CapturedFile]) {
-    for file in files { askAgain(file) }
+    for file in files {
+      askAgain(file)
+      watch(file)
+    }
     let closed = files.compactMap { file in closedEpoch(of: file).map { (file: file, epoch: $0) } }
-    if closed.count > Self.filesFlushedAloneMax {
-      // When it fails the marks stay and say what there should be.
-      guard uploadfs_syncfs(root.number) == 0 else { return }
+    // When that fails, each file is asked: the kernel says of which it is the truth to those who have it open.
+    if closed.count > Self.filesFlushedAloneMax, synchronizeAll() {
       for (file, epoch) in closed { removeMark(of: file, ifUnchangedSince: epoch) }
     } else {
-      for (file, epoch) in closed where flushAlone(file) { removeMark(of: file, ifUnchangedSince: epoch) }
+      for (file, epoch) in closed { flush(file, closedAt: epoch) }
     }
+  }
+
+  /// A file that somebody writes is asked for each second, and one that the disk refused is given to it again.
+  private func watch(_ file: CapturedFile) {
+    let isRefused = file.state.withLock { state in
+      if state.activity.writableOpens > 0 {
+        noteWriteBack(of: file, &state)
+        flushes.add(file)
+      }
+      return state.refusal != nil
+    }
+    if isRefused { saveAgain(file) }
+  }
+
+  private func flush(_ file: CapturedFile, closedAt epoch: UInt64) {
+    do throws(SystemError) {
+      let kept = file.state.withLock { $0.unsynchronized?.descriptor }
+      try synchronize(
+        file, try namespaceLock.shared { () throws(SystemError) in if let kept { kept } else { try openByName(file) } })
+    } catch {
+      // Taken away meanwhile, or refused; a folder that cannot be read is asked for again.
+      let isRefused = file.state.withLock { $0.refusal != nil }
+      if isRefused { saveAgain(file) } else if !error.isAbsence { flushes.add(file) }
+      return
+    }
+    removeMark(of: file, ifUnchangedSince: epoch)
+  }
+
+  /// The content, and the names under which it is found.
+  private func synchronize(_ file: CapturedFile, _ descriptor: FileDescriptor) throws(SystemError) {
+    do throws(SystemError) {
+      // The mark as well, which fdatasync(2) leaves out where the size was on the disk already.
+      try check(fsync(descriptor.number))
+    } catch {
+      file.state.withLock { noteRefusal(of: file, &$0, error) }
+      throw error
+    }
+    try synchronizeFolders(of: file)
+  }
+
+  /// So many files wait for the disk that no more are kept open.
+  func synchronizeBeforeClosing(_ file: CapturedFile, _ descriptor: FileDescriptor) {
+    guard let epoch = closedEpoch(of: file) else { return }
+    do throws(SystemError) {
+      try synchronize(file, descriptor)
+    } catch {
+      // In the queue, as every file that was closed.
+      return
+    }
+    removeMark(of: file, ifUnchangedSince: epoch)
   }
 
   /// Of a file of which the spool could not say what it is like the sink is told again as soon as it can.
@@ -49,20 +101,7 @@ extension Filesystem {
   private func closedEpoch(of file: CapturedFile) -> UInt64? {
     file.state.withLock { state in
       let isClosed = if case .closed? = state.mark { true } else { !marksWriters && !state.activity.hasOpenRevision }
-      return isClosed && !state.isSynchronized ? state.activity.epoch : nil
-    }
-  }
-
-  /// The content, and the names under which it is found.
-  private func flushAlone(_ file: CapturedFile) -> Bool {
-    do throws(SystemError) {
-      let descriptor = try namespaceLock.shared { () throws(SystemError) in try openByName(file) }
-      // The mark as well, which fdatasync(2) leaves out where the size was on the disk already.
-      try check(fsync(descriptor.number))
-      try synchronizeFolders(of: file)
-      return true
-    } catch {
-      return false
+      return isClosed && !state.isSynchronized && state.refusal == nil ? state.activity.epoch : nil
     }
   }
 
@@ -86,8 +125,9 @@ extension Filesystem {
   private func removeMark(of file: CapturedFile, ifUnchangedSince epoch: UInt64) {
     namespaceLock.shared {
       file.state.withLock { state in
-        guard state.activity.epoch == epoch else { return }
+        guard state.activity.epoch == epoch, state.refusal == nil else { return }
         state.isSynchronized = true
+        state.unsynchronized = nil
         guard case .closed? = state.mark, let descriptor = try? state.descriptor ?? openByName(file),
           SpoolMark.none.put(on: descriptor)
         else { return }

@@ -205,7 +205,7 @@ extension Filesystem {
 
 extension FileDescriptor {
   /// Another description of the same file, which counts as no writer.
-  fileprivate func reopenedForReading() throws(SystemError) -> FileDescriptor {
+  func reopenedForReading() throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try check(uploadfs_openat(AT_FDCWD, reopenPath, O_RDONLY | O_CLOEXEC, 0)), isReadable: true,
       isWritable: false)

@@ -159,6 +159,10 @@ extension Filesystem {
     _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
     guard announcement == .settled else { return }
+    noteWriteBack(of: file, &state)
+    // What is in memory of it is another content by now.
+    if hasRevision { state.refusal?.pages = nil }
+    if state.refusal != nil { flushes.add(file) }
     // Without a change, what failed has left the content as it was.
     if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
     if hasRevision || state.mark != SpoolMark.none { keepMark(of: file, &state, through: descriptor) }
@@ -230,8 +234,13 @@ extension Filesystem {
   /// When it fails, it is unknown what of the earlier writes is on the disk.
   func makeDurable(_ handle: FileHandle, dataOnly: Bool) throws(SystemError) {
     let file = handle.file
-    let epoch = file.state.withLock { $0.activity.epoch }
     handle.hasSynchronized.store(true, ordering: .relaxed)
+    let epoch = try file.state.withLock { (state) throws(SystemError) in
+      // The kernel says it once.
+      if let refusal = state.refusal { throw refusal.error }
+      if let code = state.fate.lossErrno { throw SystemError(code: code) }
+      return state.activity.epoch
+    }
     do throws(SystemError) {
       try check(dataOnly ? fdatasync(handle.descriptor.number) : fsync(handle.descriptor.number))
     } catch {

@@ -255,3 +255,78 @@ import Testing
     #expect(harness.state(file.id) == .interrupted && harness.reads.isEmpty)
   }
 }
+
+/// A spool's disk that does not take what was written (spec D11).
+@Suite struct RefusedByDiskTests {
+  private static let errno: Int32 = 5
+
+  private func file(_ id: UInt64, _ name: String, size: UInt64 = 3500) -> ImaginaryFile {
+    ImaginaryFile(id, name, size: size, epoch: 2)
+  }
+
+  private func refused(_ file: ImaginaryFile, _ interruption: Interruption?) -> FileSnapshot {
+    var snapshot = file.snapshot
+    snapshot.interruption = interruption
+    snapshot.diskErrno = Self.errno
+    return snapshot
+  }
+
+  @Test func fileThatItsDiskRefuses_waits_andGoesOnWhenItIsKnownToBeWhole() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = file(1, "a.mov")
+    harness.write(file)
+    harness.handle(.unsettled(refused(file, .spoolFailing(errno: Self.errno))))
+    #expect(harness.state(file.id) == .interrupted)
+    #expect(harness.status(file.id)?.lastFailure?.code == "spool-failing")
+    harness.apply { $0.publish(file.id, at: $1) }
+    #expect(harness.state(file.id) == .interrupted, "nobody knows what would be published")
+    // All of it is in memory.
+    harness.handle(.settled(refused(file, nil)))
+    #expect(harness.state(file.id) != .interrupted)
+    #expect(harness.status(file.id)?.lastFailure?.code == "spool-failing", "still said")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.schedule.filesRefusedByDisk == 1)
+    harness.handle(.settled(file.snapshot))
+    #expect(harness.status(file.id)?.lastFailure == nil && harness.state(file.id) == .complete)
+  }
+
+  @Test(arguments: [true, false]) func whatIsInMemoryAlone_goesFirst(isKnownAtOnce: Bool) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let files = (1...20).map { file(UInt64($0), "f\($0)", size: 8000) }
+    for file in files { harness.handle(.settled(file.snapshot)) }
+    let last = files[19]
+    if !isKnownAtOnce { harness.handle(.unsettled(refused(last, .spoolFailing(errno: Self.errno)))) }
+    harness.handle(.settled(refused(last, nil)))
+    #expect(!harness.reads.contains { $0.file == last.id }, "others are at it")
+    var completed = 0
+    while harness.state(last.id) != .complete, completed < 20 {
+      harness.answerReads()
+      guard let sent = harness.sent.first else { break }
+      harness.answer(ScheduleHarness.success(of: sent.order)) { _ in true }
+      harness.record()
+      completed = files.count { harness.state($0.id) == .complete }
+    }
+    #expect(harness.state(last.id) == .complete && completed < 10, "after \(completed) files")
+  }
+
+  @Test func whatIsLost_isHeld_andWhatIsDeliveredStaysDelivered() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let (lost, delivered) = (file(1, "a.mov"), file(2, "b.mov"))
+    harness.write(delivered)
+    harness.succeed()
+    harness.handle(.unsettled(refused(delivered, .lostInWriteBack(errno: Self.errno, 0..<4096))))
+    #expect(harness.state(delivered.id) == .complete)
+    harness.beginSending(lost)
+    harness.answerChunk(0, .chunkStored)
+    harness.handle(.unsettled(refused(lost, .lostInWriteBack(errno: Self.errno, 0..<4096))))
+    harness.advance(by: .seconds(100))
+    #expect(harness.state(lost.id) == .interrupted && harness.status(lost.id)?.lastFailure?.code == "not-on-disk")
+    #expect(!harness.sent.contains { $0.order.isCommit })
+    harness.apply { $0.publish(lost.id, at: $1) }
+    harness.succeed()
+    #expect(harness.state(lost.id) == .complete)
+  }
+}

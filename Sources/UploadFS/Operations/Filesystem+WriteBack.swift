@@ -1,0 +1,221 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// What becomes of a file that the spool's disk did not take (spec D11).
+///
+/// The kernel writes pages to the disk some time after write(2) has returned. When the disk refuses them, it keeps them for a while
+/// as if they had been written, lets go of them under memory pressure, and reads zeros in their place from then on. It tells of
+/// the failure once, to each file description that was open by then. So it is asked before anything of a file counts: each
+/// second while the file is open, before and after each chunk that is read, at the last close, and by the flush after that.
+/// Until the disk has taken the pages that are still there, nothing is read of the file.
+extension Filesystem {
+  /// Asks whether the disk has refused anything of the file since this was last asked. The file's lock is held.
+  func noteWriteBack(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard let descriptor = state.descriptor ?? state.unsynchronized?.descriptor,
+      let error = descriptor.takeWriteBackError()
+    else {
+      return
+    }
+    noteRefusal(of: file, &state, error)
+  }
+
+  /// The disk has refused something of the file. The file's lock is held.
+  func noteRefusal(of file: CapturedFile, _ state: inout CapturedFile.State, _ error: SystemError) {
+    state.isSynchronized = false
+    if state.refusal == nil { state.refusal = DiskRefusal(error) }
+    state.refusal?.error = error
+    flushes.add(file)
+  }
+
+  /// Gives what is in memory of a refused file to its disk again, if that is due.
+  func saveAgain(_ file: CapturedFile) {
+    guard let saving = beginSaving(file) else { return }
+    let content = Content(descriptor: saving.descriptor, released: saving.released)
+    let failure: SystemError?
+    do throws(SystemError) {
+      try rewrite(file, content)
+      try check(fsync(content.descriptor.number))
+      failure = nil
+    } catch .wouldBlock {
+      // Its writers are at it.
+      return flushes.add(file)
+    } catch {
+      failure = error
+    }
+    announce(file) { state in
+      guard var refusal = state.refusal, !state.activity.isGone else { return nil }
+      let heldFile = refusal.holdsFile
+      // What was written meanwhile is on its way to the disk, and the kernel will tell of it.
+      let isSame = state.activity.epoch == saving.epoch
+      if let failure {
+        refusal.refused(failure, atSeconds: Self.monotonicSeconds())
+        flushes.add(file)
+      }
+      let lost = content.lost.withLock { $0 }
+      // Somebody may want it as it is after the first time.
+      let isNewlyLost = lost != nil && refusal.lost == nil
+      if let lost, isNewlyLost {
+        refusal.lost = lost
+        state.fate.lostContent(.lostInWriteBack(errno: refusal.error.code, lost))
+      } else if lost == nil, failure != nil, refusal.pages == nil, state.activity.isSettled, isSame {
+        refusal.pages = PinnedPages(of: content.descriptor, byteCount: Int(clamping: saving.sizeBytes))
+      }
+      state.refusal = failure == nil ? nil : refusal
+      if state.refusal == nil, !isSame { flushes.add(file) }
+      guard state.activity.isSettled else { return nil }
+      if isNewlyLost { state.settledFate = state.fate }
+      if isSame { noteSaved(&state, through: content.descriptor) }
+      if isNewlyLost { return .unsettled }
+      guard heldFile || state.refusal == nil else { return nil }
+      return state.refusal?.holdsFile == true ? .unsettled : .settled
+    }
+  }
+
+  /// A settled file was given to its disk again. Should the machine stop while the disk refuses it, the mark says so.
+  private func noteSaved(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) {
+    let known = state.fate.interruption.map { SpoolMark.interrupted($0) }
+    put(known ?? (state.refusal == nil ? .none : .interrupted(.notOnDisk)), on: descriptor, &state)
+    guard state.refusal == nil else { return }
+    state.isSynchronized = true
+    state.unsynchronized = nil
+  }
+
+  private func put(_ mark: SpoolMark, on descriptor: FileDescriptor, _ state: inout CapturedFile.State) {
+    guard marksWriters, mark.put(on: descriptor) else { return }
+    state.mark = mark
+  }
+
+  /// The file as it was when that began.
+  private struct Saving: Sendable {
+    var descriptor: FileDescriptor
+    var released: ReleasedChunks?
+    var epoch: UInt64
+    var sizeBytes: UInt64
+  }
+
+  /// What is read and written again.
+  private final class Content: Sendable {
+    let descriptor: FileDescriptor
+    let released: ReleasedChunks?
+    /// From the first byte that was in memory no longer to the last.
+    let lost = Mutex<Range<UInt64>?>(nil)
+
+    init(descriptor: FileDescriptor, released: ReleasedChunks?) {
+      self.descriptor = descriptor
+      self.released = released
+    }
+
+    func lose(_ bytes: Range<UInt64>) {
+      guard released?.intersects(bytes) != true else { return }
+      lost.withLock { lost in
+        lost =
+          min(lost?.lowerBound ?? bytes.lowerBound, bytes.lowerBound)..<max(lost?.upperBound ?? 0, bytes.upperBound)
+      }
+    }
+  }
+
+  /// Nil when there is nothing to save, or not now; then the file is in the queue again.
+  private func beginSaving(_ file: CapturedFile) -> Saving? {
+    namespaceLock.shared {
+      file.state.withLock { state in
+        guard let refusal = state.refusal else { return nil }
+        guard !state.activity.isGone else {
+          state.refusal = nil
+          return nil
+        }
+        do throws(SystemError) {
+          // Where the kernel writes by itself, what is read here may be old by the time it is written again.
+          guard refusal.dueSeconds <= Self.monotonicSeconds(), state.unseenWriters == 0 else {
+            flushes.add(file)
+            return nil
+          }
+          let descriptor = try descriptorForSaving(file, state)
+          return Saving(
+            descriptor: descriptor, released: state.released, epoch: state.activity.epoch,
+            sizeBytes: UInt64(clamping: try descriptor.status().st_size))
+        } catch {
+          state.refusal?.refused(error, atSeconds: Self.monotonicSeconds())
+          flushes.add(file)
+          return nil
+        }
+      }
+    }
+  }
+
+  private func descriptorForSaving(
+    _ file: CapturedFile, _ state: CapturedFile.State
+  ) throws(SystemError) -> FileDescriptor {
+    if let known = state.descriptor ?? state.unsynchronized?.descriptor, known.isReadable, known.isWritable {
+      return known
+    }
+    return FileDescriptor(
+      owning: try openSpoolFile(file, current: state.descriptor, O_RDWR), isReadable: true, isWritable: true)
+  }
+
+  private static let pieceBytes = 1 << 20
+
+  /// Piece by piece, each while nobody can change the file.
+  private func rewrite(_ file: CapturedFile, _ content: Content) throws(SystemError) {
+    let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceBytes, alignment: Int(getpagesize()))
+    defer { piece.deallocate() }
+    var offset: UInt64 = 0
+    while true {
+      let next = try file.state.withLock { (state) throws(SystemError) -> UInt64? in
+        guard state.activity.mutationsInFlight == 0, !state.activity.isGone else { throw .wouldBlock }
+        return try rewritePiece(at: offset, content, through: piece)
+      }
+      guard let next else { return }
+      offset = next
+    }
+  }
+
+  /// Returns where the next piece begins; nil at the end of the file. Its times stay as they are.
+  private func rewritePiece(
+    at offset: UInt64, _ content: Content, through piece: UnsafeMutableRawBufferPointer
+  ) throws(SystemError) -> UInt64? {
+    let before = try content.descriptor.status()
+    let end = min(UInt64(clamping: before.st_size), offset + UInt64(piece.count))
+    guard offset < end, let base = piece.baseAddress else { return nil }
+    let position = off_t(offset)
+    let count = uploadfs_read_cached(content.descriptor.number, base, Int(end - offset), position)
+    guard count > 0 else {
+      let page = UInt64(getpagesize())
+      let next = min(end, (offset / page + 1) * page)
+      content.lose(offset..<next)
+      return next
+    }
+    try Self.writeAll(content.descriptor, at: position, UnsafeRawBufferPointer(start: base, count: count))
+    let times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), before.st_mtim]
+    try check(futimens(content.descriptor.number, times))
+    return offset + UInt64(count)
+  }
+
+  private static func writeAll(
+    _ descriptor: FileDescriptor, at offset: off_t, _ bytes: UnsafeRawBufferPointer
+  ) throws(SystemError) {
+    var done = 0
+    while done < bytes.count, let base = bytes.baseAddress {
+      done += try retryingInterrupts {
+        pwrite(descriptor.number, base + done, bytes.count - done, offset + off_t(done))
+      }
+    }
+  }
+
+  static func monotonicSeconds() -> Int {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec
+  }
+}
+
+extension FileDescriptor {
+  /// What earlier writes failed with on their way to the disk; each failure once. Waits for nothing.
+  func takeWriteBackError() -> SystemError? {
+    guard uploadfs_take_write_back_error(number) != 0 else { return nil }
+    let error = SystemError.last
+    // Not of a file, or of a filesystem that does not know the call.
+    return [EIO, ENOSPC, EDQUOT].contains(error.code) ? error : nil
+  }
+}

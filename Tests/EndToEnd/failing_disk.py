@@ -1,0 +1,94 @@
+"""A filesystem on a disk that fails on command (failing_disk.c)."""
+
+import os
+import pathlib
+import subprocess
+
+from harness import clean_environment, mounts_below, unmount_lazily, wait_until
+from promises import installed
+
+# What a test writes begins each block with this, so that it can be told from the filesystem's own.
+MARK = b"UPLOADFS"
+BLOCK_BYTES = 4096
+
+
+def marked(size, seed=1):
+    """Random bytes of which each block can be refused."""
+    import random
+    content = bytearray(random.Random(seed).randbytes(size))
+    for at in range(0, size - len(MARK), BLOCK_BYTES):
+        content[at:at + len(MARK)] = MARK
+    return bytes(content)
+
+
+class FailingDisk:
+    """A disk of so many bytes, mounted at `place`."""
+
+    def __init__(self, folder, kind, size=512 << 20):
+        self._rules, self._image = folder / "disk-faults", folder / "disk.img"
+        self._served, self.place = folder / "served", folder / "place"
+        for made in (self._served, self.place):
+            made.mkdir(parents=True)
+        program = folder / "failing_disk"
+        source = pathlib.Path(__file__).with_name("failing_disk.c")
+        flags = subprocess.run(
+            [installed("pkg-config"), "--cflags", "--libs", "fuse3"], check=True, capture_output=True, text=True).stdout.split()
+        subprocess.run([installed("cc"), "-Wall", "-Werror", "-D_FILE_OFFSET_BITS=64", "-o", program, source, *flags], check=True)
+        with open(self._image, "wb") as image:
+            image.truncate(size)
+        self._call(f"mkfs.{kind}", *{"ext4": ["-q", "-F", "-m", "0"], "xfs": ["-q", "-f"], "btrfs": ["-q", "-f"]}[kind], self._image)
+        self._program = subprocess.Popen(
+            [program, self._served, self._image, self._rules], stdin=subprocess.DEVNULL, env=clean_environment(),
+            start_new_session=True)
+        self._loop = None
+        try:
+            wait_until(lambda: self._disk.exists(), "the disk is served")
+            self._loop = self._call("losetup", "--find", "--show", self._disk).strip()
+            self._call("mount", "-t", kind, self._loop, self.place)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def _disk(self):
+        return self._served / "disk"
+
+    def refuse(self, error, call="write", text=MARK.decode()):
+        """From now on what a test has written is refused, with this errno."""
+        whole = self._rules.with_suffix(".new")
+        whole.write_text(f"{call} {error} {text}\n")
+        whole.rename(self._rules)
+
+    def accept(self):
+        """It is a good disk again."""
+        self._rules.unlink()
+
+    @property
+    def refused(self):
+        """How many calls have failed."""
+        log = self._rules.with_name(f"{self._rules.name}.log")
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    def forget_pages(self, path):
+        """As memory pressure does: what the kernel believes to be on the disk it need not keep."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+    def close(self):
+        self._rules.unlink(missing_ok=True)
+        if str(self.place) in mounts_below(self.place.parent):
+            unmount_lazily(str(self.place))
+        if self._loop:
+            subprocess.run([installed("losetup"), "--detach", self._loop], check=False)
+        unmount_lazily(str(self._served))
+        self._program.wait(30)
+
+    @staticmethod
+    def _call(program, *arguments):
+        done = subprocess.run(
+            [installed(program), *map(str, arguments)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, f"{program} {arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
