@@ -27,6 +27,9 @@ public enum FileEvent: Sendable, Hashable {
   case evicted(FileID)
   /// A file that lay in the spool when the daemon started, found by the scan. Nobody has it open.
   case found(FileSnapshot)
+  /// A folder of the spool, or something in it, could not be read by the scan, with this errno. It is read again; until then nobody
+  /// knows what else there is.
+  case scanFailing(RelativePath, errno: Int32)
   /// The scan of the spool has ended: whatever the catalog holds and `found` did not name no longer exists.
   case scanEnded
 }

@@ -29,7 +29,7 @@ enum SummaryDocument {
       json.field("requests_in_flight", summary.requestsInFlight)
       json.field("change_sequence", summary.changeSequence)
       json.field("oldest_pending_sequence", summary.oldestPendingSequence)
-      json.field("scanned", summary.isScanned)
+      json.field("scanned", summary.isScanned || summary.isScanGivenUp)
       json.field("draining", summary.isDraining)
       json.field("last_error", failure: summary.lastFailure)
       json.field("next_attempt_at", millisecondsSince1970: summary.nextAttemptMilliseconds)

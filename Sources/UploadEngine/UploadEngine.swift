@@ -392,6 +392,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .showStatus(let id):
       statusTree.changed(id: id)
       tellWaiters(of: id)
+    case .showSummary: statusTree.mountChanged()
     case .hide(let id): statusTree.removeIfUnknown(id: id)
     case .askForLimits(let request): askForLimits(request)
     case .report(let report): logger.log(report)

@@ -19,6 +19,7 @@ extension FileEvent {
     case .unsettled(let file): "unsettled \(file.brief)"
     case .evicted(let id): "evicted \(id)"
     case .found(let file): "found \(file.brief)"
+    case .scanFailing(let path, let errno): "scan failing at \(path.displayText): \(errno)"
     case .scanEnded: "scan ended"
     }
   }
@@ -51,7 +52,7 @@ extension UploadAction {
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"
     case .lookAtProgress: "look at progress"
-    case .send, .report, .forgetNames, .showNames, .showStatus, .hide, .resizeBuffers, .askForLimits: nil
+    case .send, .report, .forgetNames, .showNames, .showStatus, .showSummary, .hide, .resizeBuffers, .askForLimits: nil
     }
   }
 }
@@ -195,6 +196,7 @@ extension UploadReport {
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"
     case .credentialsRefused(let failure): "credentials refused, \(failure.code)"
     case .destinationAvailable: "destination available"
+    case .scanFailing(let path, let failure): "scan failing at \(path.displayText): \(failure.code)"
     case .refusedByDisk(let id, let path, _): "refused by disk \(id) \(path.displayText)"
     case .takenByDisk(let id, let path): "taken by disk \(id) \(path.displayText)"
     case .outgrown(let id, let path, _): "outgrown \(id) \(path.displayText)"

@@ -201,3 +201,48 @@ def test_what_was_refused_and_is_no_longer_in_memory_is_held(failing_disk, new_m
     (mount.root / "take.mov").write_bytes(content)
     mount.wait_for("take.mov", "complete")
     assert (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S35c")
+@pytest.mark.parametrize("call, text", [
+    ("readdir", "/captures"), ("readdir", "/captures/day"), ("fstatat", "/captures/day/take.mov"), ("fstatat", "/captures/day")])
+def test_what_the_scan_cannot_read_is_not_gone(new_mount, receiver, faults, call, text):
+    """Regression (ST5): one error at the start, and captures had no status and were never sent; `wait` was content."""
+    mount = new_mount(receiver, environment=faults.environment)
+    receiver.kill()
+    (mount.root / "day").mkdir()
+    content = {name: os.urandom(100_000) for name in ("day/take.mov", "other.mov")}
+    for name, data in content.items():
+        (mount.root / name).write_bytes(data)
+    mount.kill()
+    faults.set((call, EIO, text))
+    receiver.start()
+    mount.start()
+    wait_until(lambda: "cannot be read" in mount.program.log, mount.program.describe)
+    assert call in faults.seen
+    if text.endswith("/day"):
+        done = mount.tool("wait", "--timeout", 40)
+        assert done.returncode == 18 and "kept in the spool: day" in done.stderr, done
+    log = mount.program.log
+    assert "no longer in the spool" not in log, log
+    assert "day/take.mov" not in receiver.published()
+    faults.clear()
+    mount.wait_for("day/take.mov", "complete")
+    mount.wait_all()
+    assert {name: (receiver.files / name).read_bytes() for name in content} == content
+
+
+@pytest.mark.promises("S35c")
+def test_a_mount_whose_scan_fails_ends_when_it_is_told(new_mount, receiver, faults):
+    mount = new_mount(receiver, environment=faults.environment)
+    receiver.kill()
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.kill()
+    faults.set(("readdir", EIO, "/captures"))
+    receiver.start()
+    mount.start()
+    assert mount.stop() == 18
+    assert "1 file failed or held back" in mount.program.log, mount.program.log
+    faults.clear()
+    mount.start()
+    mount.wait_for("take.mov", "complete")

@@ -97,7 +97,7 @@ import Testing
           .namesChanged(let snapshot), .attributesChanged(let snapshot), .found(let snapshot):
           #expect(snapshot.names.map(\.displayText) == ["work/file"])
         case .removed, .evicted: Issue.record("\(event)")
-        case .grown, .writeFailed, .scanEnded: continue
+        case .grown, .writeFailed, .scanFailing, .scanEnded: continue
         }
       }
     }

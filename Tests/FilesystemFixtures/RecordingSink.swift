@@ -64,7 +64,7 @@ package final class RecordingSink: FileEventSink {
         if !snapshot.isSettled { state.problems.append("found with a writer: \(snapshot)") }
       case .removed(let id), .evicted(let id):
         if !state.gone.insert(id).inserted { state.problems.append("gone twice: \(id)") }
-      case .writeFailed, .scanEnded: break
+      case .writeFailed, .scanFailing, .scanEnded: break
       }
     }
   }
@@ -184,6 +184,7 @@ package final class RecordingSink: FileEventSink {
         case .event(.evicted): "evicted"
         case .event(.found): "found"
         case .event(.writeFailed): "writeFailed"
+        case .event(.scanFailing): "scanFailing"
         case .event(.scanEnded): "scanEnded"
         }
       }
@@ -217,7 +218,7 @@ extension FileEvent {
     case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
       .namesChanged(let snapshot), .attributesChanged(let snapshot), .found(let snapshot):
       snapshot
-    case .grown, .removed, .evicted, .writeFailed, .scanEnded: nil
+    case .grown, .removed, .evicted, .writeFailed, .scanFailing, .scanEnded: nil
     }
   }
 }

@@ -37,6 +37,8 @@ public enum UploadAction: Hashable, Sendable {
   case showNames(FileID)
   /// Something in the file's status is new.
   case showStatus(FileID)
+  /// Something in the summary is new, and in no file's status.
+  case showSummary
   /// The file is no longer shown.
   case hide(FileID)
   /// Ask what the destination takes; answer with ``UploadSchedule/learn(_:at:)``, if it says so.
@@ -163,6 +165,8 @@ public enum UploadReport: Hashable, Sendable {
   case failed(FileID, RelativePath, FileStatus.Failure)
   /// A file that is being written has outgrown what the destination takes; it is recorded on, and kept.
   case outgrown(FileID, RelativePath, FileStatus.Failure)
+  /// A folder of the spool cannot be read; the scan tries it again.
+  case scanFailing(RelativePath, FileStatus.Failure)
   /// The spool's disk does not take what was written to a file.
   case refusedByDisk(FileID, RelativePath, FileStatus.Failure)
   /// It has taken it by now.

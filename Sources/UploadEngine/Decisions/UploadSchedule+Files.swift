@@ -18,6 +18,7 @@ extension UploadSchedule {
     case .evicted(let id): evicted(id, at: now)
     case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
     case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
     }
     pump(at: now)
@@ -460,8 +461,22 @@ extension UploadSchedule {
     return session
   }
 
+  /// Nothing is forgotten and no session ended because of it: the scan goes on.
+  private mutating func scanFailing(_ path: RelativePath, errno: Int32, at now: Moment) {
+    let failure = FileStatus.Failure(unreadableFolder: path, errno: errno, at: now)
+    if scanFailure == nil { deadlines.insert(.scan, at: now.monotonic + Self.scanPatience) }
+    if scanFailure?.failure.message != failure.message { actions.append(.report(.scanFailing(path, failure))) }
+    actions.append(.showSummary)
+    scanFailure = ScanFailure(path: path, failure: failure, isLasting: scanFailure?.isLasting ?? false)
+  }
+
+  /// Nobody waits for what the disk cannot say for longer than that.
+  private static let scanPatience: Duration = .seconds(10)
+
   private mutating func scanEnded(at now: Moment) {
     isScanned = true
+    scanFailure = nil
+    actions.append(.showSummary)
     // In an order, so that a run can be played again.
     for (id, entry) in inherited.sorted() where files[id] == nil {
       switch entry.state {

@@ -110,6 +110,16 @@ extension FileStatus.Failure {
     self.init(code: interruption.code, message: Self.message(of: interruption), at: now)
   }
 
+  /// What people are told of a folder of the spool that the scan cannot read.
+  init(unreadableFolder path: RelativePath, errno: Int32, at now: Moment) {
+    let folder = path == .root ? "the spool" : "the spool's folder “\(path.displayText)”"
+    self.init(
+      code: Interruption.spoolUnreadable(errno: errno).code,
+      message:
+        "Not all of \(folder) could be read\(Self.name(ofErrno: errno)). It is read again; until then captures in it may "
+        + "be missing here, and nothing of them is forgotten. Look after the spool's disk.", at: now)
+  }
+
   private static func message(of interruption: Interruption) -> String {
     let advice = "It is kept in the spool: write it again, or publish it as it is with `uploadfs-mount publish`."
     switch interruption {

@@ -67,8 +67,13 @@ extension UploadSchedule {
     summary.requestsInFlight = chunkRequests
     summary.changeSequence = changeSequence
     summary.isScanned = isScanned
+    if let scanFailure {
+      summary.isScanGivenUp = scanFailure.isLasting
+      summary.undeliveredCount += 1
+      summary.failedPaths.insert(scanFailure.path == .root ? RelativePath(".") : scanFailure.path, at: 0)
+    }
     summary.isDraining = isDraining
-    summary.lastFailure = gateFailure ?? credentialFailure
+    summary.lastFailure = scanFailure?.failure ?? gateFailure ?? credentialFailure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
     summary.endpoints = (0..<endpoints.count).map { index in
       let id = EndpointID(index)
@@ -78,7 +83,7 @@ extension UploadSchedule {
   }
 
   /// Nothing is left that will be delivered without help.
-  public var isIdle: Bool { isScanned && files.counts.pending == 0 }
+  public var isIdle: Bool { (isScanned || scanFailure?.isLasting == true) && files.counts.pending == 0 }
 
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {

@@ -138,6 +138,15 @@ public struct UploadSchedule: Sendable {
     case keepWarm
     case measure
     case growth
+    case scan
+  }
+
+  /// What the scan cannot read at present.
+  struct ScanFailure: Sendable {
+    var path: RelativePath
+    var failure: FileStatus.Failure
+    /// Since so long that nobody waits for it any more.
+    var isLasting: Bool
   }
 
   let limits: UploadLimits
@@ -272,6 +281,7 @@ public struct UploadSchedule: Sendable {
   var limitsAskedAt: MonotonicTime?
   var rate = RateMeter()
   var isScanned = false
+  var scanFailure: ScanFailure?
   var isDraining = false
   var actions: [UploadAction] = []
   /// What is to be done with files in the spool; see ``takeSpoolOrders()``.
@@ -329,6 +339,9 @@ public struct UploadSchedule: Sendable {
         endRest(of: id, index, at: now)
       case .abort:
         abortDiscarded(at: now)
+      case .scan:
+        scanFailure?.isLasting = true
+        actions.append(.showSummary)
       case .ramp:
         isRamping = false
       case .gathered:

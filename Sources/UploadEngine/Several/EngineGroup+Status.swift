@@ -73,6 +73,7 @@ extension MountSummary {
     // Each destination is told of the same ones.
     filesRefusedByDisk = max(filesRefusedByDisk, other.filesRefusedByDisk)
     isScanned = isScanned && other.isScanned
+    isScanGivenUp = isScanGivenUp && other.isScanGivenUp
     isDraining = isDraining || other.isDraining
     endpoints += other.endpoints
     lastFailure = lastFailure ?? other.lastFailure

@@ -206,6 +206,8 @@ public struct MountSummary: Hashable, Sendable {
   public var oldestPendingSequence: UInt64?
   /// The scan of the spool has ended: files from before the start are all known.
   public var isScanned = false
+  /// A folder of the spool could not be read for so long that nobody waits for it any more.
+  public var isScanGivenUp = false
   /// True once the daemon was asked to stop and is delivering what is left.
   public var isDraining = false
   /// The destination's address, without credentials.

@@ -6,10 +6,11 @@ import Glibc
 /// Each is there once, however often it is closed. When the queue is full a file is not taken: it keeps its mark, so that
 /// it is looked at after the next start.
 final class FlushQueue: @unchecked Sendable {
-  // Sound because everything below the lock is touched only while it is held, and the two C objects stay at one address
+  // Sound because everything below the lock is touched only while it is held, and the three C objects stay at one address
   // until nobody can reach this object any more.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let arrival: UnsafeMutablePointer<pthread_cond_t>
+  private let closing: UnsafeMutablePointer<pthread_cond_t>
   private var files: [ObjectIdentifier: CapturedFile] = [:]
   private var due: timespec?
   private var isClosed = false
@@ -22,17 +23,21 @@ final class FlushQueue: @unchecked Sendable {
   init() {
     lock = .allocate(capacity: 1)
     arrival = .allocate(capacity: 1)
+    closing = .allocate(capacity: 1)
     pthread_mutex_init(lock, nil)
     var attributes = pthread_condattr_t()
     pthread_condattr_init(&attributes)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
     pthread_cond_init(arrival, &attributes)
+    pthread_cond_init(closing, &attributes)
     pthread_condattr_destroy(&attributes)
   }
 
   deinit {
+    pthread_cond_destroy(closing)
     pthread_cond_destroy(arrival)
     pthread_mutex_destroy(lock)
+    closing.deallocate()
     arrival.deallocate()
     lock.deallocate()
   }
@@ -55,6 +60,7 @@ final class FlushQueue: @unchecked Sendable {
     pthread_mutex_lock(lock)
     isClosed = true
     pthread_cond_signal(arrival)
+    pthread_cond_broadcast(closing)
     pthread_mutex_unlock(lock)
   }
 
@@ -70,6 +76,17 @@ final class FlushQueue: @unchecked Sendable {
       }
     }
     return nil
+  }
+
+  /// Waits as long as that, for another thread that asks the disk again and again; false at once when the queue is closed.
+  func waitUnlessClosed(seconds: Int) -> Bool {
+    var end = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &end)
+    end.tv_sec += seconds
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    while !isClosed, pthread_cond_timedwait(closing, lock, &end) != ETIMEDOUT {}
+    return !isClosed
   }
 
   /// Takes all, whatever the time is.
