@@ -27,22 +27,30 @@ extension UploadEngine {
 
   /// Reading takes time for every file of the catalog, and the mount is there meanwhile.
   func loadEarlierRuns() {
-    let (records, warnings) = resumeStore.loadAll()
-    for warning in warnings { logger.warning("\(warning)") }
-    var entries: [CatalogEntry] = []
-    do throws(StorageError) {
-      entries = try catalog.loadAll()
-    } catch {
-      // Nothing is lost by it: what is not known to be delivered is delivered again.
-      logger.error("cannot read the catalog; what is in the spool is delivered again", metadata: ["error": "\(error)"])
+    let reading = readRepeatedly("upload records") { () throws(StorageError) in
+      let reading = resumeStore.loadAll()
+      return (reading, reading.failure)
     }
+    for warning in reading?.warnings ?? [] { logger.warning("\(warning)") }
+    if let failure = reading?.failure {
+      logger.error(
+        "not all upload records can be read: what they are of is sent from its beginning, and what lacks parts waits",
+        metadata: ["error": "\(failure.message)"])
+    }
+    let catalogReading = readRepeatedly("the catalog") { () throws(StorageError) in (try catalog.loadAll(), nil) }
+    if catalogReading == nil {
+      // Nothing is lost by it: what is not known to be delivered is delivered again.
+      logger.error("cannot read the catalog; what is in the spool is delivered again")
+    }
+    let entries = catalogReading ?? []
     do throws(StorageError) {
       try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
     } catch {
       // Each name is asked for again before it is used.
       logger.error("\(error.message)")
     }
-    let inheritance = Inheritance(catalog: entries, records: records)
+    let inheritance = Inheritance(
+      catalog: entries, records: reading?.records ?? [], lacksRecords: reading?.failure != nil)
     // Nothing is read before earlier runs are known.
     pool.enlarge(to: inheritance.chunkBytesMax)
     change { state, now in
@@ -57,5 +65,32 @@ extension UploadEngine {
       }
     }
     setLoaded()
+  }
+
+  /// Reads until the disk has said everything, with growing pauses, for ten seconds at most: the spool's writers wait for what is
+  /// read here once they have changed very many files. What was read last; nil when that was nothing.
+  private func readRepeatedly<Reading>(
+    _ what: String, _ read: () throws(StorageError) -> (Reading, failure: StorageError?)
+  ) -> Reading? {
+    let end = monotonicNanoseconds() + 10_000_000_000
+    var pauseNanoseconds: Int64 = 100_000_000
+    while true {
+      var last: Reading?
+      let failure: StorageError?
+      do throws(StorageError) {
+        (last, failure) = try read()
+      } catch {
+        failure = error
+      }
+      guard let failure else { return last }
+      let due = monotonicNanoseconds() + pauseNanoseconds
+      guard due < end else { return last }
+      logger.warning("cannot read \(what); it is tried again", metadata: ["error": "\(failure.message)"])
+      let isStopped = isLoaded.wait { isLoaded in
+        isLoaded ? .done(true) : monotonicNanoseconds() >= due ? .done(false) : .againBy(nanoseconds: due)
+      }
+      if isStopped { return last }
+      pauseNanoseconds *= 2
+    }
   }
 }

@@ -13,8 +13,12 @@ public struct Inheritance: Sendable {
   /// Files were delivered, or are half delivered: their destination takes uploads, and its 404 is of the moment.
   let provesAddress: Bool
 
+  /// There may be more records, which the disk could not give.
+  let lacksRecords: Bool
+
   /// From the catalog and the resume records.
-  public init(catalog: [CatalogEntry], records: [ResumeRecord]) {
+  public init(catalog: [CatalogEntry], records: [ResumeRecord], lacksRecords: Bool = false) {
+    self.lacksRecords = lacksRecords
     entries = LookupTable(catalog.map { ($0.id, $0) })
     self.records = LookupTable(records.map { ($0.fileID, $0) })
     provesAddress = !records.isEmpty || catalog.contains { $0.receipt != nil }

@@ -16,6 +16,11 @@ extension UploadSchedule {
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
+    // Another session would take the place of the one that holds them.
+    if lacksRecords, file.lacksParts, file.session == nil, file.receipt == nil {
+      files[id] = file
+      return failForGood(id, recordUnreadable(at: now), at: now)
+    }
     if let failure = tooLarge(file, at: now) {
       files[id] = file
       return failForGood(id, failure, at: now)

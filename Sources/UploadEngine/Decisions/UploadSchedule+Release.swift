@@ -146,6 +146,15 @@ extension UploadSchedule {
     return FileStatus.Failure(code: "released-part-away", message: "\(began); \(place) \(kept)", at: now)
   }
 
+  /// Parts of the file are at the server alone, and the record that names its upload could not be read at the start.
+  func recordUnreadable(at now: Moment) -> FileStatus.Failure {
+    FileStatus.Failure(
+      code: "record-unreadable",
+      message:
+        "The disk was full and parts of the file were given up here; the record of the upload that has them could not be "
+        + "read at the start. Everything is kept: look after the spool's disk and mount again.", at: now)
+  }
+
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.
   mutating func dropDeliveredParts(_ id: FileID) {
     guard let file = files[id], file.phase == .complete, file.isLocal, file.lacksParts else { return }

@@ -282,6 +282,8 @@ public struct UploadSchedule: Sendable {
   var rate = RateMeter()
   var isScanned = false
   var scanFailure: ScanFailure?
+  /// Records of earlier runs could not be read.
+  var lacksRecords = false
   var isDraining = false
   var actions: [UploadAction] = []
   /// What is to be done with files in the spool; see ``takeSpoolOrders()``.
@@ -315,6 +317,7 @@ public struct UploadSchedule: Sendable {
     inherited = inheritance.entries
     inheritedRecords = inheritance.records
     policy.addressIsProven = inheritance.provesAddress
+    lacksRecords = inheritance.lacksRecords
     estimate = SpeedEstimate(inheritance.estimator)
     bufferBytes = max(bufferBytes, inheritance.chunkBytesMax)
   }

@@ -135,11 +135,16 @@ enum AtomicFile {
     defer { closedir(stream) }
     var names: [String] = []
     let nameOffset = MemoryLayout<dirent>.offset(of: \.d_name) ?? 0
-    while let entry = readdir(stream) {
+    while true {
+      errno = 0
+      guard let entry = readdir(stream) else {
+        // Half of a folder is not the folder.
+        guard errno == 0 else { throw .system(errno, cannot: "list the folder \(quoted(folder))") }
+        return names.sorted()
+      }
       // Read through the entry's address: its record may be shorter than the declared structure.
       let name = String(cString: (UnsafeRawPointer(entry) + nameOffset).assumingMemoryBound(to: CChar.self))
       if name != "." && name != ".." { names.append(name) }
     }
-    return names.sorted()
   }
 }

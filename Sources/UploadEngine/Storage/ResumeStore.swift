@@ -13,6 +13,18 @@ public enum ResumeLoad: Sendable, Hashable {
   case cutShort(ResumeRecord, String)
   /// There is one that cannot be used; why, for people. The capture is uploaded as if there were none.
   case damaged(String)
+  /// The disk could not say; why, for people. There may be one, and it may be read later.
+  case unreadable(StorageError)
+}
+
+/// Everything that there was to read of earlier runs' uploads.
+public struct ResumeReading: Sendable {
+  /// The records that can be used.
+  public var records: [ResumeRecord] = []
+  /// What is wrong with others, for people.
+  public var warnings: [String] = []
+  /// What the disk could not say: there may be more records.
+  public var failure: StorageError?
 }
 
 /// One encrypted file for each upload that can be resumed (spec D5). Blocking; called from the storage thread.
@@ -126,7 +138,8 @@ public final class ResumeStore: Sendable {
       bytes = content
     } catch {
       // A failing disk or a lack of descriptors may pass: only what was read and is wrong is put aside.
-      if error.kind == .damaged { putAside(path) }
+      guard error.kind == .damaged else { return .unreadable(error) }
+      putAside(path)
       return .damaged("the resume record of file \(id) cannot be used: \(error.message); \(Self.consequence)")
     }
     do {
@@ -150,15 +163,15 @@ public final class ResumeStore: Sendable {
 
   private static let consequence = "the file is kept, and its upload starts again"
 
-  /// Every record that can be used, and what is wrong with the others.
-  public func loadAll() -> (records: [ResumeRecord], warnings: [String]) {
-    var records: [ResumeRecord] = []
-    var warnings = initialWarning.map { [$0] } ?? []
+  /// Every record.
+  public func loadAll() -> ResumeReading {
+    var reading = ResumeReading(warnings: initialWarning.map { [$0] } ?? [])
     let names: [String]
     do {
       names = try AtomicFile.names(in: directory)
     } catch {
-      return ([], warnings + ["no upload can be resumed: \(error.message)"])
+      reading.failure = error
+      return reading
     }
     for name in names {
       if name.hasSuffix(AtomicFile.temporarySuffix) {
@@ -166,15 +179,16 @@ public final class ResumeStore: Sendable {
       } else if name.hasSuffix(Self.suffix), let id = FileID(String(name.dropLast(Self.suffix.count))) {
         switch load(id) {
         case .none: break
-        case .record(let record): records.append(record)
+        case .record(let record): reading.records.append(record)
         case .cutShort(let record, let reason):
-          records.append(record)
-          warnings.append(reason)
-        case .damaged(let reason): warnings.append(reason)
+          reading.records.append(record)
+          reading.warnings.append(reason)
+        case .damaged(let reason): reading.warnings.append(reason)
+        case .unreadable(let error): reading.failure = reading.failure ?? error
         }
       }
     }
-    return (records, warnings)
+    return reading
   }
 
   /// Drops a file's record. Not made durable: one that comes back after a power cut names a session that the server has
