@@ -1,6 +1,8 @@
 """What could not be read is neither empty nor gone: disks that fail under the spool and under the receiver, by single calls
 (failing_calls.c)."""
 
+import contextlib
+import errno
 import os
 import pathlib
 import subprocess
@@ -8,8 +10,9 @@ import subprocess
 import pytest
 
 from failing_disk import FailingDisk, marked
-from harness import clean_environment, wait_until
+from harness import clean_environment, sha256, wait_until
 from promises import installed, require
+from test_little_disk import given_up, record
 
 EIO, ENOMEM, ESTALE = 5, 12, 116
 
@@ -220,7 +223,7 @@ def test_what_the_scan_cannot_read_is_not_gone(new_mount, receiver, faults, call
     mount.start()
     wait_until(lambda: "cannot be read" in mount.program.log, mount.program.describe)
     assert call in faults.seen
-    if text.endswith("/day"):
+    if (call, text) == ("readdir", "/captures/day"):
         done = mount.tool("wait", "--timeout", 40)
         assert done.returncode == 18 and "kept in the spool: day" in done.stderr, done
     log = mount.program.log
@@ -246,3 +249,82 @@ def test_a_mount_whose_scan_fails_ends_when_it_is_told(new_mount, receiver, faul
     faults.clear()
     mount.start()
     mount.wait_for("take.mov", "complete")
+
+
+@pytest.fixture
+def little_recording(tmpfs, new_mount, receiver, faults):
+    """A recording that is larger than its disk, of which parts are at the server alone; its mount was killed."""
+    require("root")
+    mount = new_mount(
+        receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release",
+        spool=tmpfs("spool-disk", 64 << 20) / "spool", environment=faults.environment)
+    file = open(mount.root / "take.mov", "wb", buffering=0)
+    written = record(file, 100)
+    assert given_up(mount.spool, "take.mov") > 0
+    mount.kill()
+    with contextlib.suppress(OSError):
+        file.close()
+    return mount, written
+
+
+@pytest.mark.promises("S71e")
+@pytest.mark.parametrize("call, text", [("opendir", "/resume"), ("readdir", "/resume"), ("open", "/resume/")])
+def test_a_record_that_cannot_be_read_at_once_is_not_missing(little_recording, receiver, faults, call, text):
+    """Regression (ST11): one error at the start, and another upload was begun over the only one that had the parts."""
+    mount, written = little_recording
+    faults.set((call, EIO, text, 1))
+    mount.start()
+    wait_until(lambda: call in faults.seen, "it has failed")
+    mount.wait_for("take.mov", "interrupted")
+    mount.say("publish", "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
+@pytest.mark.promises("S71e")
+def test_what_lacks_parts_waits_for_its_record(little_recording, receiver, faults):
+    mount, written = little_recording
+    faults.set(("open", EIO, "/resume/"))
+    mount.start()
+    mount.wait_for("take.mov", "interrupted")
+    mount.say("publish", "take.mov")
+    status = mount.wait_for("take.mov", "failed")
+    assert status["last_error"]["code"] == "record-unreadable", status
+    mount.say("retry", "take.mov")
+    mount.wait_for("take.mov", "failed")
+    assert mount.stop() == 18
+    faults.clear()
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
+@pytest.mark.promises("S40i")
+def test_a_mark_that_cannot_be_put_at_once_is_put_later(new_mount, receiver, faults):
+    """Regression (ST8): the disk was full for a moment at the open, and the part of a killed mount was published as whole."""
+    mount = new_mount(receiver, environment=faults.environment)
+    faults.set(("fsetxattr", errno.ENOSPC, "/captures/half", 1))
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    assert "fsetxattr" in faults.seen
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
+    mount.start()
+    status = mount.wait_for("half", "interrupted")
+    assert status["last_error"]["code"] == "mount-died" and receiver.published() == {}
+
+
+@pytest.mark.promises("S40i")
+def test_without_a_mark_nothing_changes(new_mount, receiver, faults):
+    """A writer that goes on is not known to have been killed."""
+    mount = new_mount(receiver, environment=faults.environment)
+    faults.set(("fsetxattr", EIO, "/captures/half"))
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError, match="Input/output error"):
+        os.write(written, b"half")
+    faults.clear()
+    os.pwrite(written, b"whole", 0)
+    os.close(written)
+    mount.wait_for("half", "complete")
+    assert (receiver.files / "half").read_bytes() == b"whole"

@@ -148,48 +148,59 @@ extension Filesystem {
 
   /// Makes a mutation known before its system call on the descriptor. Every call that does not fail is followed by
   /// ``endMutation(_:of:through:writtenBytes:)``. Fails, and nothing may change, when it cannot be made durable that a receipt no
-  /// longer counts.
+  /// longer counts, or be marked that the file is being written.
   func beginMutation(
     of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor
   ) throws(SystemError) -> ContentMutation {
-    guard let begun = beginMutation(of: file, extent, through: descriptor, evenUnrecorded: false) else {
-      throw .inputOutput
-    }
-    return begun
-  }
-
-  /// ``beginMutation(of:_:through:)``; `evenUnrecorded` where nobody could refuse the change. Nil when it is refused.
-  func beginMutation(
-    of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor, evenUnrecorded: Bool
-  ) -> ContentMutation? {
-    let begun = file.state.withLock { state -> ContentMutation? in
+    let begun = try file.state.withLock { (state) throws(SystemError) -> ContentMutation? in
       guard !state.activity.needsNewRevision else { return nil }
-      markWriting(&state, through: descriptor)
+      try markWriting(&state, through: descriptor)
       return state.beginMutation(extent).mutation
     }
     if let begun { return begun }
-    return file.order.withLock { _ in
+    return try file.order.withLock { (_) throws(SystemError) in
       // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
       let isFirst = file.state.withLock { $0.activity.needsNewRevision }
-      if isFirst, !sink.contentWillChange(file.id), !evenUnrecorded { return nil }
+      if isFirst, !sink.contentWillChange(file.id) { throw .inputOutput }
       var mutation = ContentMutation(extent, epoch: 0)
-      var isRefused = false
-      announceInOrder(file) { state in
+      try announceInOrder(file) { (state) throws(SystemError) in
         // What an earlier run has left on the file is not known, and would be written over.
-        guard state.mark != nil || evenUnrecorded else {
-          isRefused = true
-          return nil
-        }
-        if state.activity.needsNewRevision { state.fate.revisionBegan() }
-        markWriting(&state, through: descriptor)
-        // Its disk is asked each second from now on.
-        flushes.add(file)
-        let announcement: WriterActivity.Announcement?
-        (mutation, announcement) = state.beginMutation(extent)
-        return announcement.map { Announcement($0) }
+        guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+        try markWriting(&state, through: descriptor)
+        return beginRevision(of: file, &state, &mutation)
       }
-      return isRefused ? nil : mutation
+      return mutation
     }
+  }
+
+  /// ``beginMutation(of:_:through:)`` where nobody can refuse the change.
+  func beginUnrefusableMutation(of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor) {
+    file.order.withLock { _ in
+      let isFirst = file.state.withLock { $0.activity.needsNewRevision }
+      // What it cannot record it says in its log.
+      if isFirst { _ = sink.contentWillChange(file.id) }
+      var mutation = ContentMutation(extent, epoch: 0)
+      announceInOrder(file) { state in
+        do throws(SystemError) {
+          try markWriting(&state, through: descriptor)
+        } catch {
+          state.fate.lostContent(.writeFailed(errno: error.code))
+        }
+        return beginRevision(of: file, &state, &mutation)
+      }
+    }
+  }
+
+  /// The file's lock is held.
+  private func beginRevision(
+    of file: CapturedFile, _ state: inout CapturedFile.State, _ mutation: inout ContentMutation
+  ) -> Announcement? {
+    if state.activity.needsNewRevision { state.fate.revisionBegan() }
+    // Its disk is asked each second from now on.
+    flushes.add(file)
+    let announcement: WriterActivity.Announcement?
+    (mutation, announcement) = state.beginMutation(mutation.extent)
+    return announcement.map { Announcement($0) }
   }
 
   /// After a mutation's system call; `writtenBytes` is nil when it failed.

@@ -187,8 +187,8 @@ extension Filesystem {
       let descriptor = FileDescriptor(
         owning: try place.open(O_RDWR | O_CREAT | O_EXCL, mode: mode & 0o7777), isReadable: true, isWritable: true)
       // Before anything else: making it was its first change, and the mount may die at any moment.
-      let isMarked = writes && marksWriters
-      if isMarked { SpoolMark.writing.put(on: descriptor) }
+      // Where the disk refuses, the first change tries it again.
+      let isMarked = writes && marksWriters && SpoolMark.writing.put(on: descriptor)
       try giveToCaller(place, in: entry.directory, caller)
       let status = try descriptor.status()
       let node = adopt(status, at: entry, isNew: true, counting: true)

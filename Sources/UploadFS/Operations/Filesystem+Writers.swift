@@ -103,16 +103,17 @@ extension Filesystem {
     }
   }
 
-  /// Before the system call of a mutation. A file that is changed without being open is in nobody's hand.
-  func markWriting(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) {
+  /// Before the system call of a mutation: tried at each until the mark stands, and without it nothing may change. A file that is
+  /// changed without being open is in nobody's hand.
+  func markWriting(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) throws(SystemError) {
     state.isSynchronized = false
     guard marksWriters, state.mark != .writing else { return }
     if state.activity.writableOpens > 0 {
-      SpoolMark.writing.put(on: descriptor)
+      try SpoolMark.writing.replace(on: descriptor)
       state.mark = .writing
     } else if case .closed? = state.mark {
       // It is about to have another size.
-      SpoolMark.none.put(on: descriptor)
+      try SpoolMark.none.replace(on: descriptor)
       state.mark = SpoolMark.none
     }
   }

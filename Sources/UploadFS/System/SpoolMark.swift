@@ -67,6 +67,15 @@ enum SpoolMark: Hashable, Sendable {
     return uploadfs_set_attribute(descriptor.number, Self.name, text, text.utf8.count) == 0
   }
 
+  /// Puts it on an open file, and fails where the disk does not take it. What an ordinary user's daemon may not mark goes without:
+  /// a file that denies its owner to write.
+  func replace(on descriptor: FileDescriptor) throws(SystemError) {
+    guard !put(on: descriptor) else { return }
+    let error = SystemError.last
+    guard ![EACCES, EPERM, ENODATA].contains(error.code) else { return }
+    throw error
+  }
+
   /// Whether a folder's filesystem keeps marks.
   static func areKept(in folder: FileDescriptor) -> Bool {
     SpoolMark.writing.put(on: folder) && SpoolMark.none.put(on: folder)
