@@ -123,7 +123,7 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver", "ReceiverCore", "LogText", "Quantities",
+        "UploadReceiver", "ReceiverCore", "LogText", "Quantities", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),

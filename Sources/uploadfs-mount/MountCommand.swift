@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import FoundationEssentials
 import Glibc
 import MountConfiguration
@@ -30,6 +31,7 @@ struct MountCommand: ParsableCommand {
       umask(0)
       ProcessLimits.raiseOpenFiles()
       ProcessLimits.forbidCoreDumps()
+      uploadfs_end_on_faults()
       let configuration = try settings.configuration(environment: ProcessInfo.processInfo.environment)
       return try MountSession(configuration, mountPoint: mountPoint).run()
     }

@@ -1,5 +1,6 @@
 import ReceiverCore
 import ArgumentParser
+import CLinux
 import Glibc
 import LogText
 import Logging
@@ -118,6 +119,7 @@ struct Serve: AsyncParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     raiseFileLimit()
     forbidCoreDumps()
+    uploadfs_end_on_faults()
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
     let stop = StopSignals()

@@ -1,5 +1,7 @@
 """kill -9 of either side in mid-upload: everything is found again, and what was acknowledged is not sent again."""
 
+import os
+import signal
 import subprocess
 import time
 
@@ -118,3 +120,28 @@ def test_status_is_that_of_the_file_which_has_the_name_now(new_mount, receiver):
     receiver.start()
     mount.wait_for("scan.mov", "complete")
     assert (receiver.files / "scan.mov").read_bytes() == b"the second"
+
+
+@pytest.mark.promises("S40j")
+@pytest.mark.parametrize("fault", [signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT])
+def test_a_fault_ends_the_daemon_and_publishes_nothing(new_mount, receiver, fault):
+    """Regression (ST7): the daemon stood still for half a minute, lived on, and had published what was interrupted."""
+    mount = new_mount(receiver)
+    file = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    os.write(file, b"a part")
+    mount.program.signal(fault)
+    assert mount.program.wait(5) == -fault
+    with pytest.raises(OSError):
+        os.close(file)
+    log = mount.program.log
+    assert f"ended by {fault.name}" in log and "uploadfs-mount(" in log, log
+    mount.start()
+    mount.wait_for("take.mov", "interrupted")
+    assert receiver.published() == {}
+
+
+@pytest.mark.parametrize("fault", [signal.SIGSEGV, signal.SIGBUS])
+def test_a_fault_ends_the_receiver(receiver, fault):
+    receiver.program.signal(fault)
+    assert receiver.program.wait(5) == -fault
+    assert f"ended by {fault.name}" in receiver.program.log

@@ -3,6 +3,7 @@
 #ifndef UPLOADFS_CLINUX_H
 #define UPLOADFS_CLINUX_H
 
+#include "CLinuxFaults.h"
 #include "CLinuxFilesystem.h"
 #include "CLinuxMapping.h"
 
