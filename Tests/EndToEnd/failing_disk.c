@@ -3,8 +3,10 @@
 //   failing_disk FOLDER IMAGE RULES
 //
 // What is read and written is that of IMAGE. RULES names a file of rules, one per line, which may change at any time; without it
-// nothing fails. "write ERRNO TEXT": writes fail of which any 4096 bytes begin with TEXT, so that what a test has written fails,
-// and the filesystem's own blocks do not. "write ERRNO": all fail; "read ERRNO" likewise. Each failed call is a line of RULES.log.
+// nothing fails. A rule is CALL ERRNO [WHERE [MILLISECONDS]]: a read or a write ("*": either) fails, after a while perhaps, and
+// with an ERRNO of 0 it succeeds then. WHERE is TEXT: those of which any 4096 bytes begin with it, so that what a test has written
+// fails, and the filesystem's own blocks do not. Or it is @FROM-TO: those that touch these bytes of the disk. Or "*", all. Each call
+// that failed is a line of RULES.log.
 #define FUSE_USE_VERSION 31
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BLOCK_BYTES = 4096 };
@@ -32,17 +35,29 @@ static int begins_with(const char *bytes, size_t count, const char *text) {
   return 0;
 }
 
-// The errno that a call fails with; 0 when it does not.
+static int concerns(const char *where, const char *bytes, size_t count, off_t offset) {
+  long long from, to;
+  if (strcmp(where, "*") == 0) return 1;
+  if (sscanf(where, "@%lld-%lld", &from, &to) == 2) return offset < to && offset + (off_t)count > from;
+  return begins_with(bytes, count, where);
+}
+
+// The errno that a call fails with; 0 when it does not. Waits first where a rule says so.
 static int fails(const char *call, const char *bytes, size_t count, off_t offset) {
   pthread_mutex_lock(&lock);
   int found = 0;
+  long milliseconds = 0;
   FILE *file = fopen(rules, "re");
   char line[512];
   while (file != NULL && found == 0 && fgets(line, sizeof line, file) != NULL) {
-    char name[16] = "", text[256] = "";
+    char name[16] = "", where[256] = "*";
     int error = 0;
-    if (sscanf(line, "%15s %d %255s", name, &error, text) < 2 || strcmp(name, call) != 0) continue;
-    if (begins_with(bytes, count, text)) found = error;
+    long pause = 0;
+    if (sscanf(line, "%15s %d %255s %ld", name, &error, where, &pause) < 2) continue;
+    if (strcmp(name, call) != 0 && strcmp(name, "*") != 0) continue;
+    if (!concerns(where, bytes, count, offset)) continue;
+    found = error;
+    milliseconds += pause;
   }
   if (file != NULL) fclose(file);
   if (found != 0) {
@@ -55,6 +70,7 @@ static int fails(const char *call, const char *bytes, size_t count, off_t offset
     }
   }
   pthread_mutex_unlock(&lock);
+  if (milliseconds > 0) nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
   return found;
 }
 
@@ -82,10 +98,10 @@ static int disk_open(const char *path, struct fuse_file_info *info) {
 
 static int disk_read(const char *path, char *bytes, size_t count, off_t offset, struct fuse_file_info *info) {
   (void)path, (void)info;
-  const int error = fails("read", "", 0, offset);
-  if (error != 0) return -error;
   const ssize_t done = pread(image, bytes, count, offset);
-  return done < 0 ? -errno : (int)done;
+  if (done < 0) return -errno;
+  const int error = fails("read", bytes, (size_t)done, offset);
+  return error != 0 ? -error : (int)done;
 }
 
 static int disk_write(const char *path, const char *bytes, size_t count, off_t offset, struct fuse_file_info *info) {

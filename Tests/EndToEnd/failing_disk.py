@@ -53,15 +53,16 @@ class FailingDisk:
     def _disk(self):
         return self._served / "disk"
 
-    def refuse(self, error, call="write", text=MARK.decode()):
-        """From now on what a test has written is refused, with this errno."""
+    def refuse(self, error, call="write", text=MARK.decode(), milliseconds=0):
+        """From now on what a test has written is refused, with this errno. `text` may be "*" (all of the disk) or "@FROM-TO" (its
+        bytes); with an errno of 0 it is slow only."""
         whole = self._rules.with_suffix(".new")
-        whole.write_text(f"{call} {error} {text}\n")
+        whole.write_text(f"{call} {error} {text} {milliseconds}\n")
         whole.rename(self._rules)
 
     def accept(self):
         """It is a good disk again."""
-        self._rules.unlink()
+        self._rules.unlink(missing_ok=True)
 
     @property
     def refused(self):

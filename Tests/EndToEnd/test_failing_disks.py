@@ -4,44 +4,14 @@
 import contextlib
 import errno
 import os
-import pathlib
-import subprocess
 
 import pytest
 
+from failing_calls import EIO, ENOMEM, ESTALE, Faults
 from failing_disk import FailingDisk, marked
-from harness import clean_environment, sha256, wait_until
-from promises import installed, require
+from harness import sha256, wait_until
+from promises import require
 from test_little_disk import given_up, record
-
-EIO, ENOMEM, ESTALE = 5, 12, 116
-
-
-class Faults:
-    """Rules for a program that is started with `environment`; none at first."""
-
-    def __init__(self, folder):
-        library = folder / "failing_calls.so"
-        source = pathlib.Path(__file__).with_name("failing_calls.c")
-        subprocess.run([installed("cc"), "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
-        self._rules = folder / "faults"
-        self._log = folder / "faults.log"
-        self.environment = clean_environment(LD_PRELOAD=library, FAILING=self._rules)
-        self.prefix = ("env", f"LD_PRELOAD={library}", f"FAILING={self._rules}")
-
-    def set(self, *rules):
-        """Each is call, errno and a text of the path, and perhaps how often it fails."""
-        lines = [f"{call} 1 {count[0] if count else 0} {error} {text}\n" for call, error, text, *count in rules]
-        whole = self._rules.with_suffix(".new")
-        whole.write_text("".join(lines))
-        whole.rename(self._rules)
-
-    def clear(self):
-        self._rules.unlink()
-
-    @property
-    def seen(self):
-        return self._log.read_text() if self._log.exists() else ""
 
 
 @pytest.fixture
