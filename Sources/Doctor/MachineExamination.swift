@@ -78,8 +78,8 @@ public struct MachineExamination: Sendable {
     if spool.hasAttributes == false {
       return Finding(
         .spool, .warning, "the spool's filesystem has no user extended attributes.",
-        advice: "Files that are being written when the mount dies will count as finished. ext4, XFS and Btrfs have "
-          + "them.")
+        advice: "What is being written stands in its .state/marks then, which costs a sync for each file, and "
+          + "when-full=release is not possible. ext4, XFS and Btrfs have them.")
     }
     let what = spool.existing == spool.path ? "can be written" : "will be made in \(spool.existing)"
     return Finding(.spool, .ok, "the spool \(spool.path) \(what).")

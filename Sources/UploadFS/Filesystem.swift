@@ -23,8 +23,10 @@ public final class Filesystem: Sendable, FileContents {
   let reservedNames: Set<EntryName>
   let isPrivileged: Bool
   /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
-  /// a restart. Without, such a file counts as finished.
+  /// a restart. Without, all marks stand in ``markRecord``.
   public let marksWriters: Bool
+  /// The marks that stand on no file.
+  let markRecord: MarkRecord
   let instance: SpoolInstance
 
   /// Held shared while a path is used, alone while names change.
@@ -92,6 +94,7 @@ public final class Filesystem: Sendable, FileContents {
     isPrivileged = geteuid() == 0
     pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
     marksWriters = SpoolMark.areKept(in: spool.captures)
+    markRecord = spool.marks
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     canRelease = Atomic(marksWriters && configuration.rules.haveReleases)
     nodes = Mutex(

@@ -6,6 +6,8 @@ struct SpoolDirectory {
   /// `captures/`, locked against a second mount.
   let captures: FileDescriptor
   let key: SpoolKey
+  /// The marks that stand on no capture.
+  let marks: MarkRecord
 
   static func open(_ configuration: FilesystemConfiguration) throws(MountError) -> SpoolDirectory {
     let place = try SpoolPlace(checking: configuration)
@@ -24,8 +26,29 @@ struct SpoolDirectory {
       throw MountError(
         .spoolUnusable, "spool \(place.path) is used by another mount; unmount that one or choose another --spool")
     }
-    guard let status = try? descriptor.status() else { throw place.unusable(captures, "cannot be read") }
-    return SpoolDirectory(captures: descriptor, key: status.key)
+    let key: SpoolKey
+    do throws(SystemError) {
+      key = try descriptor.status().key
+    } catch {
+      errno = error.code
+      throw place.unusable(captures, "cannot be read")
+    }
+    return SpoolDirectory(captures: descriptor, key: key, marks: try markRecord(of: place))
+  }
+
+  private static func markRecord(of place: SpoolPlace) throws(MountError) -> MarkRecord {
+    let state = place.path + "/.state"
+    if mkdir(state, 0o700) != 0, errno != EEXIST { throw place.unusable(state, "cannot be made") }
+    let number = uploadfs_openat(AT_FDCWD, state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0)
+    guard number >= 0 else { throw place.unusable(state, "cannot be opened") }
+    do throws(SystemError) {
+      return try MarkRecord(in: FileDescriptor(owning: number, isReadable: true, isWritable: false))
+    } catch {
+      throw MountError(
+        .spoolUnusable,
+        "\(state)/marks, which says which captures were not finished, cannot be read (\(String(cString: strerror(error.code)))); "
+          + "try again, or check the spool's disk; without it (moved away) captures that it names count as finished")
+    }
   }
 
   private static func failure(_ place: SpoolPlace, _ captures: String) -> MountError {

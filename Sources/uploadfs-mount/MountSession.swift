@@ -63,8 +63,8 @@ final class MountSession: Sendable {
       throw ToolFailure(error)
     }
     if !filesystem.marksWriters {
-      logger.warning(
-        "the spool's filesystem has no user extended attributes: files that are being written when the mount dies will count as finished",
+      logger.notice(
+        "the spool's filesystem has no user extended attributes: what is being written stands in .state/marks, and parts of captures cannot be given back to the disk (when-full=release)",
         metadata: ["spool": "\(configuration.spool)"])
     }
     drain = Drain(filesystem: filesystem, engines: engines, mount: mount, timeout: configuration.drainTimeout)

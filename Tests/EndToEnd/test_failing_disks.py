@@ -286,10 +286,54 @@ def test_a_mark_that_cannot_be_put_at_once_is_put_later(new_mount, receiver, fau
 
 
 @pytest.mark.promises("S40i")
+def test_a_mark_that_the_disk_never_takes_stands_in_the_record(new_mount, receiver, faults):
+    """Regression (ST8): an inode without room for an attribute, as on ext4 with `-I 128`."""
+    mount = new_mount(receiver, environment=faults.environment)
+    faults.set(("fsetxattr", errno.ENOSPC, "/captures/"))
+    (mount.root / "closed").write_bytes(b"whole")
+    mount.wait_for("closed", "complete")
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
+    mount.start()
+    assert mount.wait_for("half", "interrupted")["last_error"]["code"] == "mount-died"
+    mount.wait_for("closed", "complete")
+    # What its attribute says by then is newer.
+    faults.clear()
+    (mount.root / "half").write_bytes(b"whole")
+    mount.wait_for("half", "complete")
+    mount.kill()
+    mount.start()
+    mount.wait_for("half", "complete")
+    assert receiver.published() == {"closed": 5, "half": 5}
+
+
+@pytest.mark.promises("S40i")
+def test_a_record_of_marks_that_cannot_be_read_refuses_the_start(new_mount, receiver, faults):
+    """What was being written may stand in it alone."""
+    mount = new_mount(receiver, environment=faults.environment)
+    faults.set(("fsetxattr", errno.ENOSPC, "/captures/half"))
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
+    faults.set(("openat", EIO, "/.state/marks"))
+    code, words = mount.start_and_fail()
+    assert code == 13 and "/.state/marks" in words and "Input/output error" in words, words
+    faults.clear()
+    mount.start()
+    mount.wait_for("half", "interrupted")
+    assert receiver.published() == {}
+
+
+@pytest.mark.promises("S40i")
 def test_without_a_mark_nothing_changes(new_mount, receiver, faults):
     """A writer that goes on is not known to have been killed."""
     mount = new_mount(receiver, environment=faults.environment)
-    faults.set(("fsetxattr", EIO, "/captures/half"))
+    faults.set(("fsetxattr", EIO, "/captures/half"), ("write", EIO, "/.state/marks"))
     written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
     with pytest.raises(OSError, match="Input/output error"):
         os.write(written, b"half")

@@ -183,13 +183,13 @@ def preloaded(folder, name):
 
 
 @pytest.mark.promises("S40e")
-def test_s40_without_user_attributes_a_warning_says_that_such_a_file_counts_as_finished(new_mount, receiver, folder):
+def test_s40_without_user_attributes_the_record_says_what_was_being_written(new_mount, receiver, folder):
     library = preloaded(folder, "without_attributes")
     mount = new_mount(receiver, environment=clean_environment(LD_PRELOAD=library))
-    warnings = [line for line in mount.program.log.splitlines() if NO_ATTRIBUTES in line]
-    assert len(warnings) == 1 and "warning" in warnings[0] and "will count as finished" in warnings[0], mount.program.log
-    assert str(mount.spool) in warnings[0]
+    notices = [line for line in mount.program.log.splitlines() if NO_ATTRIBUTES in line]
+    assert len(notices) == 1 and str(mount.spool) in notices[0], mount.program.log
     receiver.stop()
+    (mount.root / "closed").write_bytes(b"whole")
     written = os.open(mount.root / "open", os.O_WRONLY | os.O_CREAT)
     os.write(written, b"half")
     mount.kill()
@@ -197,8 +197,14 @@ def test_s40_without_user_attributes_a_warning_says_that_such_a_file_counts_as_f
         os.close(written)
     receiver.start()
     mount.start()
-    mount.wait_for("open", "complete", "interrupted")
-    assert (receiver.files / "open").read_bytes() == b"half"
+    mount.wait_for("closed", "complete")
+    assert mount.wait_for("open", "interrupted")["last_error"]["code"] == "mount-died"
+    assert receiver.published() == {"closed": 5}
+    (mount.root / "open").write_bytes(b"whole")
+    mount.wait_for("open", "complete")
+    mount.stop()
+    mount.start()
+    mount.wait_for("open", "complete")
 
 
 @pytest.mark.promises("S40e")

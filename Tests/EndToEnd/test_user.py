@@ -66,6 +66,25 @@ def test_ordinary_user_mounts_writes_and_unmounts(users_mount, receiver):
     assert not mounts_below(users_mount.root)
 
 
+@pytest.mark.promises("S40i")
+def test_a_file_that_its_writer_has_made_read_only_is_finished(users_mount, receiver):
+    """Its attribute can no longer be changed by a daemon of the same user: it went on saying that the file was being written."""
+    users_mount.start()
+    receiver.kill()
+    done = shell_of_user(
+        f"sh -c 'echo captured >&3; chmod 444 {users_mount.root}/a.txt; echo on >&3' 3>{users_mount.root}/a.txt")
+    assert done.returncode == 0, done.stderr
+    subprocess.run(["pkill", "-9", "-s", str(users_mount.program.process.pid)], check=True)
+    users_mount.program.wait()
+    receiver.start()
+    users_mount.start()
+    done = shell_of_user(f"{users_mount.program_path} wait {users_mount.root} --timeout 30")
+    assert done.returncode == 0, done.stderr
+    assert (receiver.files / "a.txt").read_text() == "captured\non\n"
+    shell_of_user(f"{users_mount.program_path} unmount {users_mount.root}")
+    users_mount.program.wait()
+
+
 def test_ordinary_user_takes_over_a_dead_mount(users_mount, receiver):
     users_mount.start()
     shell_of_user(f"echo captured > {users_mount.root}/a.txt")

@@ -27,6 +27,8 @@ final class CapturedFile: Sendable {
     var settledFate = ContentFate()
     /// What the spool file is marked with; nil until somebody has looked.
     var mark: SpoolMark?
+    /// The disk did not take the mark of the content that was settled.
+    var markIsOutdated = false
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
     var doubt: SystemError?
     /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.

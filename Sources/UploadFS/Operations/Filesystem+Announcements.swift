@@ -118,9 +118,9 @@ extension Filesystem {
   func canBeRead(_ file: CapturedFile, _ state: CapturedFile.State) -> Bool {
     do throws(SystemError) {
       _ = try statusLocked(of: file, state)
-      guard state.mark == nil, marksWriters else { return true }
-      _ = try SpoolMark(at: location(of: file.node))
-      _ = try ReleaseMark.read(at: location(of: file.node))
+      guard state.mark == nil else { return true }
+      _ = try mark(of: file, at: location(of: file.node))
+      if marksWriters { _ = try ReleaseMark.read(at: location(of: file.node)) }
       return true
     } catch {
       return error.isAbsence && state.descriptor == nil
@@ -140,6 +140,7 @@ extension Filesystem {
       guard !state.activity.isGone else { return nil }
       if nodes.withLock({ $0.table.isNamed(file.node) }) { return .namesChanged }
       state.lostLastName()
+      forgetRecordedMark(of: file.key)
       return .removed
     }
   }
@@ -154,7 +155,7 @@ extension Filesystem {
   ) throws(SystemError) -> ContentMutation {
     let begun = try file.state.withLock { (state) throws(SystemError) -> ContentMutation? in
       guard !state.activity.needsNewRevision else { return nil }
-      try markWriting(&state, through: descriptor)
+      try markWriting(file, &state, through: descriptor)
       return state.beginMutation(extent).mutation
     }
     if let begun { return begun }
@@ -166,7 +167,7 @@ extension Filesystem {
       try announceInOrder(file) { (state) throws(SystemError) in
         // What an earlier run has left on the file is not known, and would be written over.
         guard state.mark != nil else { throw state.doubt ?? .inputOutput }
-        try markWriting(&state, through: descriptor)
+        try markWriting(file, &state, through: descriptor)
         return beginRevision(of: file, &state, &mutation)
       }
       return mutation
@@ -182,7 +183,7 @@ extension Filesystem {
       var mutation = ContentMutation(extent, epoch: 0)
       announceInOrder(file) { state in
         do throws(SystemError) {
-          try markWriting(&state, through: descriptor)
+          try markWriting(file, &state, through: descriptor)
         } catch {
           state.fate.lostContent(.writeFailed(errno: error.code))
         }

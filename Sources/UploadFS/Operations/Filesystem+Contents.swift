@@ -173,6 +173,7 @@ extension Filesystem {
       withNodes { _ = $0.table.removeName(entry) }
     }
     file.state.withLock { $0.lostLastName() }
+    forgetRecordedMark(of: file.key)
     let entries = node.lookups == 0 ? [] : node.names.map { NoticeQueue.RemovedEntry(entry: $0, node: file.node) }
     return Evicted(entries: entries, pin: pin)
   }

@@ -23,8 +23,11 @@ extension Filesystem {
   func flush(_ files: [CapturedFile]) {
     for file in files {
       askAgain(file)
+      markAgain(file)
       watch(file)
     }
+    // What is forgotten below may come back after a power cut, which is the careful answer, but not for long.
+    defer { synchronizeRecord(of: files) }
     let closed = files.compactMap { file in closedEpoch(of: file).map { (file: file, epoch: $0) } }
     // When that fails, each file is asked: the kernel says of which it is the truth to those who have it open.
     if closed.count > Self.filesFlushedAloneMax, synchronizeAll() {
@@ -97,10 +100,34 @@ extension Filesystem {
     announce(file) { state in state.activity.isGone || !state.activity.isQuiet ? nil : .settled }
   }
 
+  /// Of a settled file the disk did not take the mark.
+  private func markAgain(_ file: CapturedFile) {
+    namespaceLock.shared {
+      file.state.withLock { state in
+        guard state.markIsOutdated, !state.activity.isGone, state.activity.isQuiet else { return }
+        do throws(SystemError) {
+          keepMark(of: file, &state, through: try openForMarks(file, state))
+        } catch  where error.isAbsence {
+          state.markIsOutdated = false
+        } catch {
+          flushes.add(file)
+        }
+      }
+    }
+  }
+
+  private func synchronizeRecord(of files: [CapturedFile]) {
+    do throws(SystemError) {
+      try markRecord.synchronize()
+    } catch {
+      if let file = files.first { flushes.add(file) }
+    }
+  }
+
   /// The epoch of a file that was closed and is not durable; nil for all others.
   private func closedEpoch(of file: CapturedFile) -> UInt64? {
     file.state.withLock { state in
-      let isClosed = if case .closed? = state.mark { true } else { !marksWriters && !state.activity.hasOpenRevision }
+      let isClosed = if case .closed? = state.mark { true } else { false }
       return isClosed && !state.isSynchronized && state.refusal == nil ? state.activity.epoch : nil
     }
   }
@@ -128,10 +155,13 @@ extension Filesystem {
         guard state.activity.epoch == epoch, state.refusal == nil else { return }
         state.isSynchronized = true
         state.unsynchronized = nil
-        guard case .closed? = state.mark, let descriptor = try? state.descriptor ?? openByName(file),
-          SpoolMark.none.put(on: descriptor)
-        else { return }
-        state.mark = SpoolMark.none
+        guard case .closed? = state.mark else { return }
+        do throws(SystemError) {
+          try keep(.none, of: file, on: try openForMarks(file, state))
+          state.mark = SpoolMark.none
+        } catch {
+          // The mark that stays states the size that the file has.
+        }
       }
     }
   }

@@ -16,19 +16,20 @@ extension Filesystem {
     return try namespaceLock.shared { () throws(SystemError) in
       let number = try location(of: directory).open(O_RDWR | uploadfs_o_tmpfile, mode: mode & 0o7777)
       let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: true)
-      // It may be linked before anything else is known of it.
-      if marksWriters { SpoolMark.writing.put(on: descriptor) }
+      // It may be linked before anything else is known of it. Where the disk refuses, the first change tries it again.
+      let isMarked = marksWriters && SpoolMark.writing.put(on: descriptor)
       try giveToCaller(descriptor, in: directory, caller)
       let status = try descriptor.status()
       let pin = FileDescriptor(
         owning: try check(uploadfs_openat(AT_FDCWD, descriptor.reopenPath, uploadfs_o_path | O_CLOEXEC, 0)),
         isReadable: false, isWritable: false)
+      forgetRecordedMark(of: status.key)
       let file = adoptNameless(status, pin: pin)
       let opened = file.state.withLock { state in
         state.descriptor = descriptor
         state.isNameless = true
         _ = state.activity.openedForWriting()
-        if marksWriters { state.mark = .writing }
+        if isMarked { state.mark = .writing }
         // The kernel opens such a file for writing only.
         let request = Request(
           reads: flags & O_ACCMODE == O_RDWR, writes: true, isNewContent: true, opener: caller.thread)

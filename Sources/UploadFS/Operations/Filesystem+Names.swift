@@ -67,6 +67,7 @@ extension Filesystem {
       try makeIt(place)
       try giveToCaller(place, in: entry.directory, caller)
       let status = try place.status()
+      forgetRecordedMark(of: status.key)
       return FoundEntry(node: adopt(status, at: entry, isNew: true, counting: true), status: status)
     }
   }

@@ -189,9 +189,14 @@ extension Filesystem {
         state.foundAnnounced = true
         state.unseenWriters += 1
         state.caching.leftMapping()
-        guard marksWriters else { return }
-        SpoolMark.writing.put(on: reader)
-        state.mark = .writing
+        do throws(SystemError) {
+          try keep(.writing, of: file, on: reader)
+          state.mark = .writing
+        } catch {
+          // What it is now, an interrupted content, is known to this run; the flush tries it again.
+          state.markIsOutdated = true
+          flushes.add(file)
+        }
       }
     }
     beginUnseenMutation(of: file, through: reader)

@@ -37,6 +37,7 @@ extension Filesystem {
     }
     // Every name is known now.
     for file in scan.linked { announceFound(file) }
+    forgetRecordedMarksOfMissing()
     sink.handle(.scanEnded)
   }
 

@@ -66,7 +66,7 @@ extension Filesystem {
       if state.refusal == nil, !isSame { flushes.add(file) }
       guard state.activity.isSettled else { return nil }
       if isNewlyLost { state.settledFate = state.fate }
-      if isSame { noteSaved(&state, through: content.descriptor) }
+      if isSame { noteSaved(of: file, &state, through: content.descriptor) }
       if isNewlyLost { return .unsettled }
       guard heldFile || state.refusal == nil else { return nil }
       return state.refusal?.holdsFile == true ? .unsettled : .settled
@@ -74,17 +74,22 @@ extension Filesystem {
   }
 
   /// A settled file was given to its disk again. Should the machine stop while the disk refuses it, the mark says so.
-  private func noteSaved(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) {
+  private func noteSaved(
+    of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
+  ) {
     let known = state.fate.interruption.map { SpoolMark.interrupted($0) }
-    put(known ?? (state.refusal == nil ? .none : .interrupted(.notOnDisk)), on: descriptor, &state)
+    let mark = known ?? (state.refusal == nil ? .none : .interrupted(.notOnDisk))
+    do throws(SystemError) {
+      try keep(mark, of: file, on: descriptor)
+      state.mark = mark
+      state.markIsOutdated = false
+    } catch {
+      state.markIsOutdated = true
+      flushes.add(file)
+    }
     guard state.refusal == nil else { return }
     state.isSynchronized = true
     state.unsynchronized = nil
-  }
-
-  private func put(_ mark: SpoolMark, on descriptor: FileDescriptor, _ state: inout CapturedFile.State) {
-    guard marksWriters, mark.put(on: descriptor) else { return }
-    state.mark = mark
   }
 
   /// The file as it was when that began.

@@ -80,69 +80,6 @@ extension Filesystem {
     }
   }
 
-  /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
-  func readMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard state.mark == nil else { return }
-    guard marksWriters else {
-      state.mark = SpoolMark.none
-      return
-    }
-    do throws(SystemError) {
-      let place = try location(of: file.node)
-      let mark = try SpoolMark(at: place)
-      let sizeBytes = UInt64(clamping: try place.status().st_size)
-      try readReleaseMark(of: file, &state, sizeBytes: sizeBytes)
-      state.mark = mark
-      state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
-      state.settledFate = state.fate
-      if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
-    } catch  where error.isAbsence {
-      state.mark = SpoolMark.none
-    } catch {
-      state.doubt = error
-    }
-  }
-
-  /// Before the system call of a mutation: tried at each until the mark stands, and without it nothing may change. A file that is
-  /// changed without being open is in nobody's hand.
-  func markWriting(_ state: inout CapturedFile.State, through descriptor: FileDescriptor) throws(SystemError) {
-    state.isSynchronized = false
-    guard marksWriters, state.mark != .writing else { return }
-    if state.activity.writableOpens > 0 {
-      try SpoolMark.writing.replace(on: descriptor)
-      state.mark = .writing
-    } else if case .closed? = state.mark {
-      // It is about to have another size.
-      try SpoolMark.none.replace(on: descriptor)
-      state.mark = SpoolMark.none
-    }
-  }
-
-  /// The mark becomes what is known of the content now. False when the disk refuses to know it.
-  @discardableResult
-  private func keepMark(
-    of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
-  ) -> Bool {
-    guard marksWriters, let mark = state.mark else {
-      if !state.isSynchronized { flushes.add(file) }
-      return true
-    }
-    let wanted: SpoolMark
-    if let interruption = state.fate.interruption {
-      wanted = .interrupted(interruption)
-    } else if !state.isSynchronized, let sizeBytes = (try? descriptor.status()).map({ UInt64(clamping: $0.st_size) }) {
-      wanted = .closed(sizeBytes: sizeBytes, in: instance)
-    } else {
-      wanted = .none
-    }
-    guard mark != wanted else { return true }
-    wanted.put(on: descriptor)
-    state.mark = wanted
-    if case .closed = wanted { flushes.add(file) }
-    // Who made the content durable must not find the file interrupted after a power cut.
-    return wanted != .none || !state.isSynchronized || fsync(descriptor.number) == 0
-  }
-
   /// A handle is released. The file's lock is held.
   func closed(_ handle: FileHandle, _ state: inout CapturedFile.State) -> Announcement? {
     let signal = handle.killingSignal.load(ordering: .relaxed)
@@ -261,8 +198,11 @@ extension Filesystem {
         guard state.activity.epoch == epoch, state.activity.isQuiet else { return }
         state.fate.accepted()
         state.settledFate = state.fate
-        guard let descriptor = try? state.descriptor ?? openByName(file) else { return }
-        keepMark(of: file, &state, through: descriptor)
+        do throws(SystemError) {
+          keepMark(of: file, &state, through: try openForMarks(file, state))
+        } catch {
+          // Until the mark can be put, the next start asks for the word again.
+        }
       }
     }
   }

@@ -59,21 +59,21 @@ enum SpoolMark: Hashable, Sendable {
     self.init(String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self))
   }
 
-  /// Puts it on an open file. Nothing can be done when that fails: the file of an ordinary user's daemon may deny its owner
-  /// to write.
-  @discardableResult
+  /// Puts it on an open file. False, with errno, where the disk does not take it: it may be full or fail, or deny the user of the
+  /// daemon to write the file.
   func put(on descriptor: FileDescriptor) -> Bool {
-    guard let text else { return uploadfs_remove_attribute(descriptor.number, Self.name) == 0 }
+    guard let text else {
+      return uploadfs_remove_attribute(descriptor.number, Self.name) == 0 || errno == ENODATA
+    }
     return uploadfs_set_attribute(descriptor.number, Self.name, text, text.utf8.count) == 0
   }
 
-  /// Puts it on an open file, and fails where the disk does not take it. What an ordinary user's daemon may not mark goes without:
-  /// a file that denies its owner to write.
-  func replace(on descriptor: FileDescriptor) throws(SystemError) {
-    guard !put(on: descriptor) else { return }
-    let error = SystemError.last
-    guard ![EACCES, EPERM, ENODATA].contains(error.code) else { return }
-    throw error
+  /// The content is not known to be whole.
+  var isDoubt: Bool {
+    switch self {
+    case .none, .closed: false
+    case .writing, .interrupted: true
+    }
   }
 
   /// Whether a folder's filesystem keeps marks.

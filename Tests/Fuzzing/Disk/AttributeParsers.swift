@@ -22,6 +22,17 @@ let attributeParsers: [FuzzedParser] = [
     for size in [0, 5, UInt64.max] { _ = mark.interruption(sizeBytes: size, in: SpoolInstance(name: "0123abcd.1f")) }
   },
   FuzzedParser(
+    "RecordedMarks", bytesMax: 512, words: ["writing", "closed ", "none", " - ", " .\n", "mount-died"],
+    texts: [
+      "1 writing .\n2 closed 5 0123abcd.1f .\n1 - .\n3 none .\n", "1 wri", "1 writing .", "no number .\n", "\n\n1  .\n",
+    ]
+  ) { input in
+    var recorded = RecordedMarks(input.text)
+    require(RecordedMarks(recorded.text).marks == recorded.marks, "marks come back")
+    let line = recorded.set(.writing, of: 7)
+    require(RecordedMarks(recorded.text + line).marks[7] == .writing, "the last line counts")
+  },
+  FuzzedParser(
     "ReleasedChunks", bytesMax: 1024, words: ["4194304 ", " 1-57", "1048575", "1048576", "9223372036854775807", "-"],
     texts: ["4194304 1-57 60-60", "1", "9223372036854775807 0-1048575", "4 2-1", "4 0-0 1-1", "0 1-2", "4 5-5 3-3"]
   ) { input in

@@ -1,0 +1,121 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// What the next run has to know of a content: whether it was being written, how long it was when it was closed, why it is not
+/// whole. It stands on the spool's file (``SpoolMark``), or in the spool's record where the disk does not take that
+/// (``MarkRecord``).
+extension Filesystem {
+  /// Keeps a mark where it can be kept; without it the caller changes nothing. A file that is being written, or is not whole, is
+  /// durably so where the record says it.
+  func keep(_ mark: SpoolMark, of file: CapturedFile, on descriptor: FileDescriptor) throws(SystemError) {
+    if marksWriters, mark.put(on: descriptor) {
+      // It would decide against the attribute.
+      try markRecord.forget(file.key.inode)
+    } else if mark == .none, !marksWriters {
+      try markRecord.forget(file.key.inode)
+    } else {
+      try markRecord.keep(mark, of: file.key.inode, durably: mark.isDoubt)
+    }
+  }
+
+  /// What is known of a file at a place from an earlier run. The namespace lock is held.
+  func mark(of file: CapturedFile, at place: borrowing SpoolLocation) throws(SystemError) -> SpoolMark {
+    if let recorded = markRecord.mark(of: file.key.inode) { return recorded }
+    return marksWriters ? try SpoolMark(at: place) : .none
+  }
+
+  /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
+  func readMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard state.mark == nil else { return }
+    do throws(SystemError) {
+      let place = try location(of: file.node)
+      let mark = try mark(of: file, at: place)
+      let sizeBytes = UInt64(clamping: try place.status().st_size)
+      if marksWriters { try readReleaseMark(of: file, &state, sizeBytes: sizeBytes) }
+      state.mark = mark
+      state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
+      state.settledFate = state.fate
+      if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
+    } catch  where error.isAbsence {
+      state.mark = SpoolMark.none
+    } catch {
+      state.doubt = error
+    }
+  }
+
+  /// Before the system call of a mutation: tried at each until the mark stands, and without it nothing may change. A file that is
+  /// changed without being open is in nobody's hand.
+  func markWriting(
+    _ file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
+  ) throws(SystemError) {
+    state.isSynchronized = false
+    guard state.mark != .writing else { return }
+    if state.activity.writableOpens > 0 {
+      try keep(.writing, of: file, on: descriptor)
+      state.mark = .writing
+    } else if case .closed? = state.mark {
+      // It is about to have another size.
+      try keep(.none, of: file, on: descriptor)
+      state.mark = SpoolMark.none
+    }
+  }
+
+  /// The mark becomes what is known of the content now. False when the disk refuses to know it; then the one before stands, which
+  /// doubts the content, and the flush tries again.
+  @discardableResult
+  func keepMark(of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor) -> Bool {
+    do throws(SystemError) {
+      guard let mark = state.mark else { return true }
+      let wanted = try wantedMark(state, descriptor)
+      if case .closed = wanted { flushes.add(file) }
+      guard mark != wanted else { return true }
+      try keep(wanted, of: file, on: descriptor)
+      state.mark = wanted
+      state.markIsOutdated = false
+      // What its writer has made durable must not be found interrupted after a power cut.
+      guard wanted == .none, state.isSynchronized else { return true }
+      try check(fsync(descriptor.number))
+      try markRecord.synchronize()
+      return true
+    } catch {
+      state.markIsOutdated = true
+      flushes.add(file)
+      return false
+    }
+  }
+
+  /// The file of this inode is gone, or is a new one with the number of one that was.
+  func forgetRecordedMark(of key: SpoolKey) {
+    do throws(SystemError) {
+      try markRecord.forget(key.inode)
+    } catch {
+      // A file that is there is marked before its first change, which fails where this fails again.
+    }
+  }
+
+  /// The scan has met every file.
+  func forgetRecordedMarksOfMissing() {
+    let known = nodes.withLock { Set($0.table.allFiles.map(\.key.inode)) }
+    do throws(SystemError) {
+      try markRecord.retain { known.contains($0) }
+    } catch {
+      // What is left doubts a file that may get the number, until that is made.
+    }
+  }
+
+  /// The open file that its handles share, or another one. The file's lock and the namespace lock are held.
+  func openForMarks(_ file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> FileDescriptor {
+    if let shared = state.descriptor { return shared }
+    return try openByName(file)
+  }
+
+  private func wantedMark(
+    _ state: CapturedFile.State, _ descriptor: FileDescriptor
+  ) throws(SystemError) -> SpoolMark {
+    if let interruption = state.fate.interruption { return .interrupted(interruption) }
+    guard !state.isSynchronized else { return .none }
+    return .closed(sizeBytes: UInt64(clamping: try descriptor.status().st_size), in: instance)
+  }
+}

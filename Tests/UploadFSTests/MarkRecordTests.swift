@@ -1,0 +1,86 @@
+import CLinux
+import FilesystemFixtures
+import Glibc
+import Promises
+import Testing
+
+@testable import UploadFS
+
+/// Marks that stand on no file.
+@Suite struct MarkRecordTests {
+  private static func opened(_ folder: TemporaryFolder) throws -> MarkRecord {
+    let number = try check(uploadfs_openat(AT_FDCWD, folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
+    return try MarkRecord(in: FileDescriptor(owning: number, isReadable: true, isWritable: false))
+  }
+
+  private static let closed = SpoolMark.closed(sizeBytes: 5, in: SpoolInstance(name: "0123abcd.1f"))
+
+  @Test func lastLineOfAnInodeCounts() {
+    let recorded = RecordedMarks("1 writing .\n2 mount-died .\n1 closed 5 0123abcd.1f .\n3 none .\n2 - .\n")
+    #expect(recorded.marks == [1: Self.closed, 3: .none])
+    #expect(recorded.lineCount == 5 && recorded.unreadableLineCount == 0)
+    #expect(RecordedMarks(recorded.text).marks == recorded.marks)
+  }
+
+  @Test func lineWithoutItsEnd_wasNeverRecorded() {
+    #expect(RecordedMarks("1 writing .\n1 no").marks == [1: .writing])
+    #expect(RecordedMarks("1 writing .\n1 closed 5\n2 writing .\n").marks == [1: .writing, 2: .writing])
+  }
+
+  @Test func whatIsNotUnderstood_isBeingWritten_orCounted() {
+    let recorded = RecordedMarks("1 of a later version .\nno number .\n\n-1 writing .\n2 writing .\n")
+    #expect(recorded.marks == [1: .writing, 2: .writing])
+    #expect(recorded.unreadableLineCount == 2)
+  }
+
+  @Test func marksAreThereAfterARestart() throws {
+    let folder = try TemporaryFolder()
+    let record = try Self.opened(folder)
+    #expect(record.mark(of: 1) == nil)
+    try record.keep(.writing, of: 1, durably: true)
+    try record.keep(Self.closed, of: 2, durably: false)
+    try record.keep(.writing, of: 3, durably: true)
+    try record.forget(3)
+    let later = try Self.opened(folder)
+    #expect(later.mark(of: 1) == .writing && later.mark(of: 2) == Self.closed && later.mark(of: 3) == nil)
+    try later.retain { $0 == 2 }
+    #expect(try Self.opened(folder).mark(of: 1) == nil)
+  }
+
+  @Test func linePartThatACrashLeft_isEndedBeforeTheNext() throws {
+    let folder = try TemporaryFolder()
+    try Self.opened(folder).keep(.writing, of: 1, durably: true)
+    let path = folder.path + "/marks"
+    let number = try check(open(path, O_WRONLY | O_APPEND))
+    #expect(Glibc.write(number, "2 wri", 5) == 5)
+    close(number)
+    let record = try Self.opened(folder)
+    try record.keep(.writing, of: 3, durably: true)
+    let later = try Self.opened(folder)
+    #expect(later.mark(of: 1) == .writing && later.mark(of: 2) == nil && later.mark(of: 3) == .writing)
+  }
+
+  @Test func longRecord_isReplacedByWhatItSays() throws {
+    let folder = try TemporaryFolder()
+    let record = try Self.opened(folder)
+    try record.keep(.writing, of: 7, durably: true)
+    for inode in 1000..<3000 as Range<UInt64> {
+      try record.keep(.writing, of: inode, durably: false)
+      try record.forget(inode)
+    }
+    var status = stat()
+    #expect(stat(folder.path + "/marks", &status) == 0 && status.st_size < 32_000)
+    let later = try Self.opened(folder)
+    #expect(later.mark(of: 7) == .writing && later.mark(of: 2999) == nil)
+    try record.keep(.writing, of: 8, durably: true)
+    #expect(try Self.opened(folder).mark(of: 8) == .writing, "it goes on in the new file")
+  }
+
+  @Test func recordThatIsNoFile_isRefused() throws {
+    let folder = try TemporaryFolder()
+    try #require(mkdir(folder.path + "/marks", 0o700) == 0)
+    #expect(throws: SystemError.self) { _ = try Self.opened(folder) }
+    try #require(rmdir(folder.path + "/marks") == 0 && mkfifo(folder.path + "/marks", 0o600) == 0)
+    #expect(throws: SystemError.self) { _ = try Self.opened(folder) }
+  }
+}
