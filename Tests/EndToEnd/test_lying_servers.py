@@ -94,3 +94,16 @@ def test_a_lie_costs_little_has_a_reason_and_holds_up_no_other(new_liar, new_mou
     wait_until(lambda: mount.status("victim.mov")["state"] == "complete", "it is delivered once the server tells the truth")
     assert server.published["victim.mov"] == victim.read_bytes()
     assert server.published["good.mov"] == good.read_bytes()
+
+
+def test_a_finished_upload_that_is_not_there_any_more_is_delivered(new_liar, new_mount):
+    """Regression (DS1): it was asked for, called gone and sent again, at once and for ever: 636 times in 15 s."""
+    server = new_liar("tus", forgets_what_is_finished)
+    to, options = server.options
+    mount = new_mount(None, *options, to=to)
+    write_random(mount.root / "victim.mov", SIZE)
+    mount.wait_for("victim.mov", "complete")
+    write_random(mount.root / "good.mov", SIZE, seed=2)
+    mount.wait_for("good.mov", "complete")
+    assert server.published["victim.mov"] == (mount.root / "victim.mov").read_bytes()
+    assert server.received["victim.mov"] == SIZE and mount.status("victim.mov")["attempts"] == 0

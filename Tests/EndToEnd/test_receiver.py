@@ -21,6 +21,12 @@ def test_files_root_is_where_the_development_token_publishes(new_receiver, new_m
     assert not receiver.files.exists()
 
 
+def test_it_says_its_version():
+    """Regression (NU10): it had no --version."""
+    done = subprocess.run([str(RECEIVER_TOOL), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON)
+    assert done.returncode == 0 and done.stdout.strip().count(".") == 2, done
+
+
 def test_files_root_goes_with_no_token_file_of_its_own(folder):
     done = subprocess.run(
         [str(RECEIVER_TOOL), "serve", "--root", folder, "--listen", "127.0.0.1:0", "--certificate", "c", "--key", "k",
