@@ -56,12 +56,12 @@ public struct SessionOpeningRequest: Hashable, Sendable {
   public var opening: OpeningFacts
   /// The name that the session gets if it is new; random.
   public var candidateID: SessionID
-  /// What is free on the disk.
-  public var freeBytes: UInt64
+  /// What is free on the disk; nil where it does not say.
+  public var freeBytes: UInt64?
 
   /// Collects a request.
   public init(
-    credential: CredentialID, idempotencyKey: String, opening: OpeningFacts, candidateID: SessionID, freeBytes: UInt64
+    credential: CredentialID, idempotencyKey: String, opening: OpeningFacts, candidateID: SessionID, freeBytes: UInt64?
   ) {
     self.credential = credential
     self.idempotencyKey = idempotencyKey
@@ -120,12 +120,12 @@ public struct ChunkHead: Hashable, Sendable {
   public var index: UInt32
   /// What is announced.
   public var announced: AnnouncedBytes
-  /// What is free on the disk.
-  public var freeBytes: UInt64
+  /// What is free on the disk; nil where it does not say.
+  public var freeBytes: UInt64?
 
   /// Collects a header.
   public init(
-    credential: CredentialID, session: SessionID, index: UInt32, announced: AnnouncedBytes, freeBytes: UInt64
+    credential: CredentialID, session: SessionID, index: UInt32, announced: AnnouncedBytes, freeBytes: UInt64?
   ) {
     self.credential = credential
     self.session = session
@@ -155,13 +155,13 @@ public struct WholeFileHead: Hashable, Sendable {
   public var ifExists: IfExists
   /// The receipt's name, if there will be one; random.
   public var receiptID: String
-  /// What is free on the disk.
-  public var freeBytes: UInt64
+  /// What is free on the disk; nil where it does not say.
+  public var freeBytes: UInt64?
 
   /// Collects a header.
   public init(
     credential: CredentialID, idempotencyKey: String, name: String, announced: AnnouncedBytes, nonce: [UInt8],
-    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists, receiptID: String, freeBytes: UInt64
+    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists, receiptID: String, freeBytes: UInt64?
   ) {
     self.credential = credential
     self.idempotencyKey = idempotencyKey

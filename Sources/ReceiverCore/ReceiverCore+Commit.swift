@@ -198,7 +198,7 @@ extension ReceiverCore {
 
   /// A publication that failed may have cut the data at the file's end; after an error of the disk nothing is believed
   /// until it has been read again.
-  private mutating func distrust(_ id: SessionID, after failure: StoreFailure, chunkCount: UInt32) {
+  mutating func distrust(_ id: SessionID, after failure: StoreFailure, chunkCount: UInt32 = .max) {
     guard let session = sessions[id] else { return }
     if case .io = failure {
       sessions[id]?.unverifiedBeyond = session.heldBeyond

@@ -139,7 +139,12 @@ extension ReceiverCore {
     sessions[id]?.securingCount -= 1
     storeWorkEnded(ofGone: id)
     guard let secured = securing.removeValue(forKey: request) else { return }
-    if let failure { return refuse(request, failure.refusal) }
+    if let failure {
+      refuse(request, failure.refusal)
+      // A commit finds it out for itself. Otherwise nothing would ever be on the disk for certain again.
+      if case .open = sessions[id]?.phase { distrust(id, after: failure) }
+      return
+    }
     guard let session = sessions[id] else { return refuse(request, .sessionGone) }
     var held = heldChunks(of: session)
     held.chunks = secured.filter { session.held[$0] == $1 }
@@ -263,7 +268,10 @@ extension ReceiverCore {
     case .success(let chunks):
       sessions[id]?.phase = .open
       sessions[id]?.unverifiedBeyond = 0
-      for (index, chunk) in chunks.sorted() { sessions[id]?.hold(chunk, at: index) }
+      // What was being written when that began is known by its own end.
+      for (index, chunk) in chunks.sorted() where session.held[index] == nil && session.writing[index] == nil {
+        sessions[id]?.hold(chunk, at: index)
+      }
       for event in parked { dispatch(event.event) }
     case .failure(let failure):
       // Tried again at the next touch.

@@ -13,7 +13,8 @@ extension ReceiverCore {
   private static let measurementsMax = 3
 
   /// Why so many more bytes cannot be taken; nil when they can.
-  mutating func spaceRefusal(_ bytes: UInt64, for credential: CredentialID, freeBytes: UInt64) -> Refusal? {
+  mutating func spaceRefusal(_ bytes: UInt64, for credential: CredentialID, freeBytes: UInt64?) -> Refusal? {
+    guard let freeBytes else { return .diskSilent }
     let (needed, isTooLarge) = bytes.addingReportingOverflow(limits.headroomBytes)
     if isTooLarge || freeBytes < needed {
       return Refusal(

@@ -57,6 +57,8 @@ public struct Refusal: Error, Hashable, Sendable {
   static let sessionSetAside = Refusal(
     .storeFailed,
     "the receiver cannot read this upload session; its log says why. It is kept, and tried again at the next start")
+  static let diskSilent = Refusal(
+    .storeFailed, "the receiver's disk does not say how much is free; the receiver's log says why")
   static func fileTooLarge(_ limitBytes: UInt64) -> Refusal {
     Refusal(.tooLarge(limitBytes: limitBytes), "files of such chunks are limited to \(limitBytes) bytes")
   }

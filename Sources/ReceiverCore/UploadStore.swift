@@ -43,7 +43,7 @@ public struct WholeFilePublication: Sendable {
 /// and verification never overlap (the core sees to that), chunk writes of different indices do.
 public protocol UploadStore: Sendable {
   /// What is free for ordinary users of the disk.
-  var freeBytes: UInt64 { get }
+  func freeBytes() throws(StoreFailure) -> UInt64
   /// Makes a session that outlives the process, and reserves the space of its stated size where that is cheap.
   func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation
   /// Writes a verified chunk, then records it.

@@ -342,3 +342,31 @@ def test_without_a_mark_nothing_changes(new_mount, receiver, faults):
     os.close(written)
     mount.wait_for("half", "complete")
     assert (receiver.files / "half").read_bytes() == b"whole"
+
+
+def test_a_sync_that_fails_once_keeps_no_recording_from_going_on(new_receiver, new_mount, tmpfs, faults):
+    """Regression (sweep): after one failed sync of the receiver's disk no chunk counted as on it any more, and a recording that was
+    larger than its own disk ended with ENOSPC."""
+    require("root")
+    receiver = new_receiver(prefix=faults.prefix)
+    mount = new_mount(
+        receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release",
+        spool=tmpfs("spool-disk", 64 << 20) / "spool")
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        faults.set(("fdatasync", EIO, "/.uploads/sessions/", 1))
+        written = record(file, 150)
+    assert "fdatasync" in faults.seen
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
+def test_a_disk_that_does_not_say_how_much_is_free_is_not_full(new_receiver, new_mount, faults):
+    """Regression (sweep): fstatvfs failed, and clients were told that the receiver's disk had 0 bytes free."""
+    receiver = new_receiver(prefix=faults.prefix)
+    mount = new_mount(receiver)
+    faults.set(("fstatvfs", EIO, "/.uploads"))
+    (mount.root / "take.mov").write_bytes(b"take" * 50_000)
+    mount.readings("take.mov", lambda status: (status.get("last_error") or {}).get("code") == "server-error")
+    assert "does not say how much is free" in receiver.program.log
+    faults.clear()
+    mount.wait_for("take.mov", "complete")

@@ -790,7 +790,7 @@ import Testing
   @Test func secondReceiverOnOneRoot_isKeptOut() throws {
     let store = try makeStore()
     #expect(throws: StoreOpeningError.locked(folder.path)) { _ = try makeStore() }
-    _ = store.freeBytes
+    _ = try store.freeBytes()
   }
 
   @Test func credentialRootThatHoldsTheState_isRefused() throws {

@@ -28,7 +28,7 @@ import Testing
     /// Everybody may go on, also those who are still to come.
     func open() { gate.signal() }
 
-    var freeBytes: UInt64 { 0 }
+    func freeBytes() throws(StoreFailure) -> UInt64 { 0 }
     func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation { .none }
     func write(
       _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts

@@ -35,8 +35,8 @@ public enum CoreQuestion: Sendable {
   }
 
   /// The question as an event. `freshID` is 32 random hexadecimal digits, the name of whatever session or receipt comes
-  /// of it; `freeBytes` is what the disk has free.
-  public func event(_ request: RequestID, freshID: String, freeBytes: UInt64) -> CoreEvent {
+  /// of it; `freeBytes` is what the disk has free, nil where it does not say.
+  public func event(_ request: RequestID, freshID: String, freeBytes: UInt64?) -> CoreEvent {
     switch self {
     case .openSession(let credential, let key, let opening):
       .openSession(

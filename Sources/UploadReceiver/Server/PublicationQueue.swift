@@ -79,7 +79,11 @@ final class PublicationQueue: Sendable {
       } else {
         batch.map { _ in .failure(.shuttingDown) }
       }
-    for case .failure(let failure) in results { logger.error("\(failure.words)") }
+    for (item, result) in zip(batch, results) {
+      guard case .failure(let failure) = result else { continue }
+      let name = item.file.publication.receipt.name
+      logger.error("cannot publish \(name.debugDescription)", metadata: ["reason": "\(failure.words)"])
+    }
     return zip(batch, results).map { .wholeFilePublished($0.request, $1) }
   }
 }

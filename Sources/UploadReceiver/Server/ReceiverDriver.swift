@@ -79,8 +79,15 @@ final class ReceiverDriver: Sendable {
     RequestID(nextRequest.wrappingAdd(1, ordering: .relaxed).oldValue)
   }
 
-  /// What is free on the disk.
-  var freeBytes: UInt64 { store.freeBytes }
+  /// What is free on the disk; nil where it does not say, which the log does.
+  var freeBytes: UInt64? {
+    do throws(StoreFailure) {
+      return try store.freeBytes()
+    } catch {
+      logger.error("the disk does not say how much is free", metadata: ["reason": "\(error.words)"])
+      return nil
+    }
+  }
 
   /// Hands a request's event to the core and waits for the answer. The body, if there is one, is kept until then.
   func ask(
@@ -226,38 +233,39 @@ final class ReceiverDriver: Sendable {
     // Both are done together with those of other requests.
     case .reply, .publishWholeFile: break
     case .createSession(let facts):
-      perform(on: publishers) { () throws(StoreFailure) in
+      perform(on: publishers, "open the upload session \(facts.id)") { () throws(StoreFailure) in
         try store.create(facts)
       } then: {
         .sessionCreated(facts.sessionID, $0)
       }
     case .writeChunk(let request, let session, let index, let offset, let facts):
-      perform(on: writers) { () throws(StoreFailure) in
+      perform(on: writers, "write chunk \(index) of the upload session \(session.text)") { () throws(StoreFailure) in
         guard let body else { throw .io("the body is gone") }
         try store.write(body, to: session, index: index, offset: offset, facts: facts)
       } then: {
         .chunkWritten(request, $0.failure)
       }
     case .secureSession(let request, let session):
-      perform(on: publishers) { () throws(StoreFailure) in
+      perform(on: publishers, "bring the upload session \(session.text) to the disk") { () throws(StoreFailure) in
         try store.secure(session)
       } then: {
         .sessionSecured(request, session, $0.failure)
       }
     case .verifySession(let session):
-      perform(on: publishers) { () throws(StoreFailure) in
+      perform(on: publishers, "read the upload session \(session.text)") { () throws(StoreFailure) in
         try store.verify(session)
       } then: {
         .sessionVerified(session, $0)
       }
     case .checkCommit(let check):
-      perform(on: publishers) { () throws(StoreFailure) in
+      perform(on: publishers, "check a commit of the upload session \(check.session.text)") { () throws(StoreFailure) in
         check.verdict
       } then: {
         .commitChecked(check.session, generation: check.generation, (try? $0.get()) ?? .otherRoot)
       }
     case .publish(let session, let publication):
-      perform(on: publishers) { () throws(StoreFailure) in
+      let what = "publish \(publication.receipt.name.debugDescription) out of the upload session \(session.text)"
+      perform(on: publishers, what) { () throws(StoreFailure) in
         try store.publish(session, publication)
       } then: {
         .published(session, $0)
@@ -278,7 +286,8 @@ final class ReceiverDriver: Sendable {
   }
 
   private func perform<Success: Sendable>(
-    on pool: NIOThreadPool, _ work: @escaping @Sendable () throws(StoreFailure) -> Success,
+    on pool: NIOThreadPool, _ what: @autoclosure @escaping @Sendable () -> String,
+    _ work: @escaping @Sendable () throws(StoreFailure) -> Success,
     then event: @escaping @Sendable (Result<Success, StoreFailure>) -> CoreEvent
   ) {
     pool.submit { [self] state in
@@ -287,7 +296,7 @@ final class ReceiverDriver: Sendable {
       }
       let result = Result { () throws(StoreFailure) in try work() }
       if case .failure(let failure) = result {
-        logger.error("\(failure.words)")
+        logger.error("cannot \(what())", metadata: ["reason": "\(failure.words)"])
       }
       handle(event(result))
     }

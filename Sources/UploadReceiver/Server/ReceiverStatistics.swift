@@ -217,10 +217,10 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// `GET /metrics`, in Prometheus' text format.
-  func metrics(freeBytes: UInt64, budgetFreeBytes: Int) -> String {
+  func metrics(freeBytes: UInt64?, budgetFreeBytes: Int) -> String {
     let state = state.withLock { $0 }
     let total = state.total
-    let values: [(String, String, String, UInt64)] = [
+    var values: [(String, String, String, UInt64)] = [
       ("requests_total", "counter", "Requests.", UInt64(total.requests)),
       ("refusals_total", "counter", "Requests that were refused.", UInt64(state.refusals)),
       ("chunks_received_total", "counter", "Chunk bodies received completely.", UInt64(total.chunksReceived)),
@@ -237,9 +237,9 @@ final class ReceiverStatistics: Sendable {
       ("connections", "gauge", "Connections open.", UInt64(state.openConnections.count)),
       ("concurrent_chunks", "gauge", "Chunk requests running.", UInt64(max(0, total.concurrentChunks))),
       ("concurrent_chunks_max", "gauge", "Most chunk requests at once.", UInt64(total.concurrentChunksMax)),
-      ("disk_free_bytes", "gauge", "Free on the disk of the root.", freeBytes),
       ("body_memory_free_bytes", "gauge", "Memory left for request bodies.", UInt64(max(0, budgetFreeBytes))),
     ]
+    if let freeBytes { values.append(("disk_free_bytes", "gauge", "Free on the disk of the root.", freeBytes)) }
     return values.map { name, kind, help, value in
       "# HELP uploadfs_receiver_\(name) \(help)\n# TYPE uploadfs_receiver_\(name) \(kind)\nuploadfs_receiver_\(name) \(value)\n"
     }.joined()

@@ -88,12 +88,12 @@ final class FileDescriptor: Sendable {
 
   /// Data and metadata.
   func sync() throws(StoreFailure) {
-    guard fsync(raw) == 0 else { throw StoreFailure.last("fsync") }
+    guard fsync(raw) == 0 else { throw .lastSync("fsync") }
   }
 
   /// Data, and what is needed to read it.
   func syncData() throws(StoreFailure) {
-    guard fdatasync(raw) == 0 else { throw StoreFailure.last("fdatasync") }
+    guard fdatasync(raw) == 0 else { throw .lastSync("fdatasync") }
   }
 
   /// Makes the next read come from the disk, as far as nothing waits to be written.
@@ -176,6 +176,11 @@ private let UTIME_OMIT_VALUE = (1 << 30) - 2
 private let FALLOC_FL_KEEP_SIZE_VALUE = 1
 
 extension StoreFailure {
+  /// What the sync that just failed says: also where the disk is full, nobody knows what of the bytes is on it.
+  static func lastSync(_ call: String) -> StoreFailure {
+    .io("\(call): \(String(cString: strerror(errno)))")
+  }
+
   /// What the call that just failed says through errno.
   static func last(_ call: String) -> StoreFailure {
     let code = errno

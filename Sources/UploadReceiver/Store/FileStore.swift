@@ -205,9 +205,9 @@ public final class FileStore: UploadStore {
   var isStopped: Bool { stopped.load(ordering: .relaxed) }
 
   /// What is free for ordinary users of the disk.
-  public var freeBytes: UInt64 {
+  public func freeBytes() throws(StoreFailure) -> UInt64 {
     var status = statvfs()
-    guard fstatvfs(state.raw, &status) == 0 else { return 0 }
+    guard fstatvfs(state.raw, &status) == 0 else { throw .last("fstatvfs") }
     return UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue
   }
 
