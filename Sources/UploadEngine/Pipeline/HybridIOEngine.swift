@@ -51,8 +51,12 @@ final class HybridIOEngine: Sendable {
       kept.values[index].lastUsed = now
       return kept.values[index].file
     }) {
+      do throws(FileContentsError) {
+        if try file.file.identity() == file.opened { return file }
+      } catch {
+        // It is asked again below, through another description.
+      }
       // Replaced or changed behind our back: opened again, and the caller finds out what it is now.
-      if let identity = try? file.file.identity(), identity == file.opened { return file }
       end(file, isLastChunk: true)
     }
     let file = try CaptureReading(
@@ -92,8 +96,12 @@ final class HybridIOEngine: Sendable {
     if let open = kept.withLock({ $0[id]?.file }) {
       open.letGo(of: range)
       pageCache.release(range, of: id, open.file)
-    } else if let file = try? contents.openForReading(id) {
-      pageCache.release(range, of: id, file)
+    } else {
+      do throws(FileContentsError) {
+        pageCache.release(range, of: id, try contents.openForReading(id))
+      } catch {
+        // Its pages stay until the kernel needs the memory.
+      }
     }
   }
 

@@ -30,6 +30,7 @@ final class PageCacheRelease: Sendable {
     guard let descriptor = file.descriptor, let offset = off_t(exactly: range.lowerBound),
       let length = off_t(exactly: range.upperBound - range.lowerBound), length > 0
     else { return }
+    // Advice: where it is refused the pages stay, and an error of the disk is heard of by the file's own sync.
     _ = uploadfs_begin_writeback(descriptor, offset, length)
     Self.drop(range, descriptor)
     // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
@@ -61,6 +62,7 @@ final class PageCacheRelease: Sendable {
   /// A piece on the border of two chunks goes with the second of them: the first has been read by then.
   private static func drop(_ range: Range<UInt64>, _ descriptor: Int32) {
     let start = range.lowerBound / pieceBytes * pieceBytes
+    // Advice, which can be refused.
     _ = posix_fadvise(
       descriptor, off_t(clamping: start), off_t(clamping: range.upperBound - start), POSIX_FADV_DONTNEED)
   }

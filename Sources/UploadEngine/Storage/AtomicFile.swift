@@ -49,6 +49,7 @@ enum AtomicFile {
       try create(temporary, bytes, effects)
       try effects.rename(temporary, path)
     } catch {
+      // One that stays is replaced the next time.
       unlink(temporary)
       throw error
     }

@@ -112,8 +112,7 @@ package enum ResumeRecordCoding {
     var chunks = ResumeBody.applying(body.changes, to: [:])
     var number: UInt64 = 1
     var end = reader.position
-    // The first segment that cannot be opened ends the record: what was written before it holds.
-    while let plain = try? open(&reader, number: number, envelope),
+    while let plain = segment(&reader, number: number, envelope),
       let next = ResumeBody(plain, sessionID: sessionID, namesOwner: namesOwner),
       next.record.fileID == body.record.fileID
     {
@@ -125,6 +124,15 @@ package enum ResumeRecordCoding {
     var record = body.record
     record.acknowledged = chunks.values.sorted { $0.index < $1.index }
     return Reading(record: record, unreadableBytes: reader.count - end)
+  }
+
+  /// Nil at the first segment that cannot be opened, which ends the record: what was written before it holds.
+  private static func segment(_ reader: inout ByteReader, number: UInt64, _ envelope: Envelope) -> [UInt8]? {
+    do throws(Unreadable) {
+      return try open(&reader, number: number, envelope)
+    } catch {
+      return nil
+    }
   }
 
   private static func open(_ reader: inout ByteReader, number: UInt64, _ envelope: Envelope) throws(Unreadable)

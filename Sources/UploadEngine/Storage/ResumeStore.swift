@@ -124,7 +124,11 @@ public final class ResumeStore: Sendable {
   /// The same state in a file without segments. When that fails, the longer one stays.
   private func compacted(_ id: FileID, _ log: Log) -> Log? {
     guard case .record(let record) = load(id) else { return nil }
-    return (try? replace(record, mark: log.mark)) ?? log
+    do throws(StorageError) {
+      return try replace(record, mark: log.mark)
+    } catch {
+      return log
+    }
   }
 
   // MARK: - Loading
@@ -175,6 +179,7 @@ public final class ResumeStore: Sendable {
     }
     for name in names {
       if name.hasSuffix(AtomicFile.temporarySuffix) {
+        // Of a crash; one that stays is met again.
         unlink("\(directory)/\(name)")
       } else if name.hasSuffix(Self.suffix), let id = FileID(String(name.dropLast(Self.suffix.count))) {
         switch load(id) {
@@ -196,6 +201,7 @@ public final class ResumeStore: Sendable {
   public func remove(_ id: FileID) {
     logs.withLock { logs in
       logs[id] = nil
+      // One that stays is of a file that is delivered or gone, which the next start knows.
       unlink(path(of: id))
     }
   }
@@ -204,8 +210,15 @@ public final class ResumeStore: Sendable {
 
   /// Keeps a damaged record for whoever wants to know what happened, within a bound.
   private func putAside(_ path: String) {
+    // One that stays where it is is found damaged again.
     _ = rename(path, path + Self.damagedSuffix)
-    guard let names = try? AtomicFile.names(in: directory) else { return }
+    let names: [String]
+    do throws(StorageError) {
+      names = try AtomicFile.names(in: directory)
+    } catch {
+      // What lies there is counted the next time.
+      return
+    }
     let damaged = names.filter { $0.hasSuffix(Self.damagedSuffix) }.map { "\(directory)/\($0)" }
     guard damaged.count > Self.damagedCountMax else { return }
     let oldestFirst = damaged.map { (path: $0, changed: Self.changeTime(of: $0)) }.sorted { $0.changed < $1.changed }

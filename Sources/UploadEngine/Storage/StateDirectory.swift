@@ -95,9 +95,10 @@ public final class StateDirectory: Sendable {
       throw StorageError(
         .inUse(pid: pid), "the spool \(quoted(spool)) is in use by \(owner): unmount it first, or choose another spool")
     }
-    // Only for the message above, so it does not matter if it cannot be written.
     let text = Array("\(getpid())\n".utf8)
+    // Only for the message above, so it does not matter if it cannot be written.
     ftruncate(descriptor, 0)
+    // Likewise.
     _ = pwrite(descriptor, text, text.count, 0)
     return descriptor
   }

@@ -58,6 +58,16 @@ struct SpoolLocation: ~Copyable {
     if ownsDirectory { close(directory) }
   }
 
+  /// Whether something stands there. What cannot be looked at throws.
+  func isTaken() throws(SystemError) -> Bool {
+    do throws(SystemError) {
+      _ = try status()
+      return true
+    } catch .notFound {
+      return false
+    }
+  }
+
   /// lstat(2) of what stands there.
   func status() throws(SystemError) -> stat {
     var status = stat()

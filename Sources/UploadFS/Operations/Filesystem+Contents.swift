@@ -26,12 +26,18 @@ extension Filesystem {
     guard let file = file(of: id) else { return nil }
     return file.state.withLock { state in
       guard state.activity.writableOpens > 0, state.unseenWriters == 0, !state.activity.isGone,
-        let status = try? state.descriptor?.status()
+        let descriptor = state.descriptor
       else {
         return nil
       }
-      let sizeBytes = UInt64(clamping: status.st_size)
-      let (descriptor, activity) = (state.descriptor, state.activity)
+      let sizeBytes: UInt64
+      do throws(SystemError) {
+        sizeBytes = UInt64(clamping: try descriptor.status().st_size)
+      } catch {
+        // Nothing is sent early that nobody knows the size of.
+        return nil
+      }
+      let activity = state.activity
       return state.chunks.takeReport(
         for: follower, of: id, chunkBytes: chunkBytes, anew: anew, sizeBytes: sizeBytes
       ) {
@@ -43,8 +49,8 @@ extension Filesystem {
   }
 
   /// Where the spool's file has data. Behind so many pieces that it would take long the rest counts as not written.
-  private static func dataRanges(of descriptor: FileDescriptor?, sizeBytes: UInt64) -> [Range<UInt64>] {
-    guard let number = descriptor?.number else { return [] }
+  private static func dataRanges(of descriptor: FileDescriptor, sizeBytes: UInt64) -> [Range<UInt64>] {
+    let number = descriptor.number
     var ranges: [Range<UInt64>] = []
     var end: UInt64 = 0
     while end < sizeBytes, ranges.count < 256 {
@@ -118,9 +124,9 @@ extension Filesystem {
         let place = try location(of: file.node)
         let mode = try place.status().st_mode & 0o7777
         try place.setMode(mode | S_IRUSR)
-        // Should that fail, its owner can read it from now on.
-        defer { try? place.setMode(mode) }
-        return try openForReading(file)
+        let opened = Result { () throws(SystemError) in try openForReading(file) }
+        try place.setMode(mode)
+        return try opened.get()
       }
     }
   }
@@ -158,10 +164,15 @@ extension Filesystem {
   /// The namespace lock is held alone. Nil when the file has to stay: it has names that are not known yet, so that
   /// removing the known ones would free nothing, or a name cannot be removed.
   private func removeEveryName(of file: CapturedFile) -> Evicted? {
-    guard let node = nodes.withLock({ $0.table[file.node] }), !node.names.isEmpty,
-      let status = try? statusInSpool(of: file.node), Int(status.st_nlink) == node.names.count,
-      let pin = try? location(of: file.node).pin()
-    else { return nil }
+    guard let node = nodes.withLock({ $0.table[file.node] }), !node.names.isEmpty else { return nil }
+    let pin: FileDescriptor
+    do throws(SystemError) {
+      guard Int(try statusInSpool(of: file.node).st_nlink) == node.names.count else { return nil }
+      pin = try location(of: file.node).pin()
+    } catch {
+      // What cannot be looked at stays.
+      return nil
+    }
     for entry in node.names {
       do throws(SystemError) {
         let place = try location(of: entry)

@@ -82,7 +82,13 @@ extension Filesystem {
       descriptor = try openSpoolFile(file, current: state.descriptor, writes: request.writes)
       state.descriptor = descriptor
     }
-    let mode = (try? descriptor.status())?.st_mode ?? 0
+    let mode: mode_t
+    do throws(SystemError) {
+      mode = try descriptor.status().st_mode
+    } catch {
+      // What is done for a file that has them is right for one that has not.
+      mode = S_ISUID | S_ISGID
+    }
     return register(file, &state, descriptor, mode: mode, request)
   }
 
@@ -406,7 +412,13 @@ extension Filesystem {
 
   /// Whether a range lies in a file without holes, so that writing it takes no space.
   private func isAllocated(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor) -> Bool {
-    guard let status = try? descriptor.status() else { return false }
+    let status: stat
+    do throws(SystemError) {
+      status = try descriptor.status()
+    } catch {
+      // Then room is asked for.
+      return false
+    }
     let (end, isOver) = offset.addingReportingOverflow(Int64(clamping: bytes))
     return !isOver && end <= status.st_size && Int64(status.st_blocks) >= Int64(status.st_size) / 512
   }

@@ -158,13 +158,19 @@ extension Filesystem {
   /// that was unlinked is reachable only through open handles: holding more would keep its blocks from the writer who
   /// removed it to make room. One that has further names, not looked up yet, waits for them under its number.
   func finishRemoval(_ removed: Removed, isReplaced: Bool, _ removeName: (inout Namespace) -> Void) {
-    let linksLeft = (try? removed.pin.status().st_nlink) ?? 0
+    let hasOtherNames: Bool
+    do throws(SystemError) {
+      hasOtherNames = try removed.pin.status().st_nlink > 0
+    } catch {
+      // A name that turns up has to become this node again.
+      hasOtherNames = true
+    }
     withNodes { namespace in
       if namespace.table[removed.node]?.names.count == 1 {
-        if removed.file == nil || isReplaced || linksLeft > 0 {
+        if removed.file == nil || isReplaced || hasOtherNames {
           namespace.table.pin(removed.node, by: removed.pin)
         }
-        if removed.file != nil, linksLeft > 0 { namespace.table.keepReachable(removed.node) }
+        if removed.file != nil, hasOtherNames { namespace.table.keepReachable(removed.node) }
       }
       removeName(&namespace)
     }
@@ -180,7 +186,7 @@ extension Filesystem {
       let old = try location(of: from)
       let new = try location(of: to)
       let source = adopt(try old.status(), at: from)
-      let target = (try? new.status()) == nil ? nil : try prepareRemoval(of: to, at: new)
+      let target = try new.isTaken() ? try prepareRemoval(of: to, at: new) : nil
       try check(uploadfs_renameat2(old.directory, old.path, new.directory, new.path, flags))
       // Two names of one inode: rename(2) leaves both.
       if target?.node == source { return ([], nil) }

@@ -105,13 +105,22 @@ extension Filesystem {
   /// The handle is released, and with it every descriptor. What it wrote is only now held against the limits.
   func endUnseenWriting(_ handle: FileHandle) {
     let file = handle.file
-    let end = (try? handle.descriptor.status()).map { Int64($0.st_size) } ?? 0
-    if UInt64(clamping: end) > configuration.fileBytesMax { writeFailed(file, at: 0, count: Int(end), .tooLarge) }
+    do throws(SystemError) {
+      let end = Int64(try handle.descriptor.status().st_size)
+      if UInt64(clamping: end) > configuration.fileBytesMax { writeFailed(file, at: 0, count: Int(end), .tooLarge) }
+    } catch {
+      doubtContent(of: file, error)
+    }
     doubtWrites(of: [file])
     var left: UnseenWriters.Left?
-    // Whether a mapping is left can be told when this handle's own descriptor is closed: at the next look.
-    if handle.choice.mayLeaveMapping, let reader = try? handle.descriptor.reopenedForReading() {
-      left = UnseenWriters.Left(file: file, descriptor: reader)
+    if handle.choice.mayLeaveMapping {
+      do throws(SystemError) {
+        // Whether a mapping is left can be told when this handle's own descriptor is closed: at the next look.
+        left = UnseenWriters.Left(file: file, descriptor: try handle.descriptor.reopenedForReading())
+      } catch {
+        // A mapping that is left could not be waited for.
+        doubtContent(of: file, error)
+      }
     }
     unseenWriters.withLock { [left] unseen in
       let open = (unseen.open[file.node] ?? 1) - 1
@@ -125,11 +134,20 @@ extension Filesystem {
     finishUnseenWriting(of: file, through: handle.descriptor)
   }
 
+  /// What such a writer has done cannot be asked.
+  private func doubtContent(of file: CapturedFile, _ error: SystemError) {
+    file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+  }
+
   /// Who made the content durable before its close must not find the file interrupted after a power cut. What the writer did
   /// after its fsync(2) is not known, so that the disk is asked again.
   private func settleSynchronized(_ handle: FileHandle) {
-    // A failure is part of the content's fate now.
-    guard (try? makeDurable(handle, dataOnly: false)) != nil else { return }
+    do throws(SystemError) {
+      try makeDurable(handle, dataOnly: false)
+    } catch {
+      // It is part of the content's fate now.
+      return
+    }
     handle.file.state.withLock { state in
       if state.unseenWriters == 1, state.activity.mutationsInFlight == 1 { state.isSynchronized = true }
     }
@@ -180,9 +198,23 @@ extension Filesystem {
     let isNew = file.state.withLock { state in
       !state.foundAnnounced && !state.wasCreatedHere && !state.activity.isGone && state.activity.isQuiet
     }
-    guard isNew, let reader = try? namespaceLock.shared({ () throws(SystemError) in try openByName(file) }),
-      isWrittenByOthers(file, reader)
-    else { return false }
+    guard isNew else { return false }
+    let reader: FileDescriptor
+    do throws(SystemError) {
+      reader = try namespaceLock.shared { () throws(SystemError) in try openByName(file) }
+    } catch {
+      guard !error.isAbsence else { return false }
+      namespaceLock.shared {
+        file.state.withLock { state in
+          readMark(of: file, &state)
+          // Nobody can say whether it is being written.
+          state.fate.lostContent(.mountDied)
+          state.settledFate = state.fate
+        }
+      }
+      return false
+    }
+    guard isWrittenByOthers(file, reader) else { return false }
     namespaceLock.shared {
       file.state.withLock { state in
         readMark(of: file, &state)

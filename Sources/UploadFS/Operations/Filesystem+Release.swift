@@ -40,10 +40,15 @@ extension Filesystem {
   ) throws(SystemError) {
     guard var released = try ReleaseMark.read(at: location(of: file.node)) else { return }
     released.cut(at: sizeBytes)
-    if let reader = try? openByName(file) {
+    do throws(SystemError) {
+      let reader = try openByName(file)
       for run in released.runs {
-        for index in run where Self.holdsBytes(reader, chunk: index, of: released.chunkBytes) { released.remove(index) }
+        for index in run {
+          if try Self.holdsBytes(reader, chunk: index, of: released.chunkBytes) { released.remove(index) }
+        }
       }
+    } catch {
+      // What the attribute names and cannot be looked at counts as missing.
     }
     guard !released.isEmpty else { return }
     state.released = released
@@ -51,13 +56,16 @@ extension Filesystem {
   }
 
   /// A hole that the filesystem has filled with zeros holds none.
-  private static func holdsBytes(_ reader: FileDescriptor, chunk index: UInt64, of chunkBytes: Int) -> Bool {
+  private static func holdsBytes(
+    _ reader: FileDescriptor, chunk index: UInt64, of chunkBytes: Int
+  ) throws(SystemError) -> Bool {
     let start = Int64(index) * Int64(chunkBytes)
     let data = lseek(reader.number, off_t(start), uploadfs_seek_data)
     guard data >= 0, data < start + Int64(chunkBytes) else { return false }
-    var bytes = [UInt8](repeating: 0, count: chunkBytes)
-    let count = bytes.withUnsafeMutableBytes { try? readFully(reader, at: start, into: $0) }
-    return count != nil && bytes.contains { $0 != 0 }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: chunkBytes, alignment: 16)
+    defer { buffer.deallocate() }
+    let count = try readFully(reader, at: start, into: buffer)
+    return buffer.prefix(count).contains { $0 != 0 }
   }
 
   /// One chunk that nobody is writing to, and nobody can begin to as long as the file's lock is held.
@@ -66,9 +74,14 @@ extension Filesystem {
     _ descriptor: FileDescriptor
   ) -> Bool {
     let offset = UInt64(index) * UInt64(chunkBytes)
-    guard let status = try? descriptor.status(), offset + UInt64(chunkBytes) <= UInt64(clamping: status.st_size) else {
+    let status: stat
+    do throws(SystemError) {
+      status = try descriptor.status()
+    } catch {
+      // Nothing is given up of what cannot be looked at.
       return false
     }
+    guard offset + UInt64(chunkBytes) <= UInt64(clamping: status.st_size) else { return false }
     let known = state.released
     var released = known ?? ReleasedChunks(chunkBytes: chunkBytes)
     guard released.chunkBytes == chunkBytes, released.insert(index) else { return false }
@@ -83,23 +96,29 @@ extension Filesystem {
     guard uploadfs_fallocate(descriptor.number, mode, off_t(offset), off_t(chunkBytes)) == 0 else {
       let isPassing = errno == EINTR
       state.released = known
+      // Where that fails it names a chunk that is there, which the next start finds out.
       _ = ReleaseMark.put(known, on: descriptor)
       file.isPartlyReleased.store(known != nil, ordering: .sequentiallyConsistent)
       if !isPassing { canRelease.store(false, ordering: .relaxed) }
       return false
     }
-    // For its writer nothing has changed.
-    var times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), status.st_mtim]
-    futimens(descriptor.number, &times)
+    let times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), status.st_mtim]
+    // For its writer nothing has changed. Where that fails the file looks changed, and is read again.
+    _ = futimens(descriptor.number, times)
     return true
   }
 
   /// The namespace lock is held.
   private func writableDescriptor(of file: CapturedFile, _ state: CapturedFile.State) -> FileDescriptor? {
     if let shared = state.descriptor, shared.isWritable { return shared }
-    guard let number = try? location(of: file.node).open(O_WRONLY) else { return nil }
-    let opened = FileDescriptor(owning: number, isReadable: false, isWritable: true)
-    return (try? opened.status())?.key == file.key ? opened : nil
+    do throws(SystemError) {
+      let number = try location(of: file.node).open(O_WRONLY)
+      let opened = FileDescriptor(owning: number, isReadable: false, isWritable: true)
+      return try opened.status().key == file.key ? opened : nil
+    } catch {
+      // Nothing is given up of what cannot be opened.
+      return nil
+    }
   }
 
   /// Between a mutation's begin and its system call: one that needs what is gone cannot be carried out. What it concerns
@@ -139,6 +158,7 @@ extension Filesystem {
     released.cut(at: sizeBytes)
     guard released != state.released else { return }
     state.released = released.isEmpty ? nil : released
+    // Where that fails it names chunks behind the end, which the next start leaves out.
     _ = ReleaseMark.put(state.released, on: descriptor)
     file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
   }

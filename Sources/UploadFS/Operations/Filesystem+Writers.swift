@@ -13,7 +13,7 @@ extension Filesystem {
   /// spool already, and only the release of the last descriptor says that a writer has finished. What it gives is to be
   /// waited for, by rule.
   func flush(_ number: UInt64, closer: pid_t = 0) throws(SystemError) -> AwaitedDelivery? {
-    guard case .file(let handle)? = try? handle(number), handle.writes else { return nil }
+    guard case .file(let handle)? = handles.withLock({ $0[number] }), handle.writes else { return nil }
     // What nobody has changed is as whole as it was, whatever became of its writers: since it was settled, or since this
     // handle was opened, when the close of the one before had returned and its release was on its way.
     let isChanged = handle.file.state.withLock { state in

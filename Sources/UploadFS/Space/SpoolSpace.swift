@@ -30,7 +30,8 @@ final class SpoolSpace: Sendable {
       if admitAll(bytes, refreshing: true) { return bytes }
       makeRoom { self.spareBytes(refreshing: true) }
       if admitAll(bytes, refreshing: true) { return bytes }
-      // Some filesystems give the blocks of removed files back only when their journal is written.
+      // Some filesystems give the blocks of removed files back only when their journal is written. What it fails with each
+      // file is asked for.
       _ = uploadfs_syncfs(directory.number)
       if admitAll(bytes, refreshing: true) { return bytes }
       // A local filesystem writes what still fits; whole pages keep the next writes aligned.
@@ -71,10 +72,13 @@ final class SpoolSpace: Sendable {
     clock_gettime(CLOCK_MONOTONIC, &clock)
     let now = UInt64(clamping: clock.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: clock.tv_nsec)
     guard always || ledger.isStale(at: now) else { return }
-    // A spool that cannot say what it has is full; the write that follows shows the real error.
-    let numbers = try? systemStatistics()
-    let free = numbers.map { UInt64($0.f_bavail).multipliedReportingOverflow(by: UInt64($0.f_frsize)) }
-    ledger.refresh(availableBytes: free.map { $0.overflow ? .max : $0.partialValue } ?? 0, at: now)
+    do throws(SystemError) {
+      let numbers = try systemStatistics()
+      let free = UInt64(numbers.f_bavail).multipliedReportingOverflow(by: UInt64(numbers.f_frsize))
+      ledger.refresh(availableBytes: free.overflow ? .max : free.partialValue, at: now)
+    } catch {
+      // What was known last stands; the write that follows shows the disk's own error.
+    }
   }
 
   private func systemStatistics() throws(SystemError) -> statvfs {

@@ -247,7 +247,8 @@ public final class FileStore: UploadStore {
   private func files(of id: SessionID) throws(StoreFailure) -> SessionFiles {
     if let files = openFiles.withLock({ $0.sessions[id] }) { return files }
     let directory = try FileDescriptor.open(id.text, in: sessions, O_RDONLY | O_DIRECTORY)
-    // A publication that did not come to its end may have left the mode of the published file.
+    // A publication that did not come to its end may have left the mode of the published file. Where that cannot be taken back the
+    // open below fails.
     _ = fchmodat(directory.raw, "data", 0o600, 0)
     let files = SessionFiles(
       directory: directory,
@@ -333,9 +334,13 @@ public final class FileStore: UploadStore {
       open.failed.remove(session)
       open.renamed[session] = nil
     }
-    guard let directory = try? FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-    else { return }
-    for name in ["journal", "data"] { unlinkat(directory.raw, name, 0) }
+    do throws(StoreFailure) {
+      let directory = try FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+      for name in ["journal", "data"] { unlinkat(directory.raw, name, 0) }
+    } catch {
+      // What is left of it is found again at the next start, and expires.
+    }
+    // Fails as long as anything is left in it.
     unlinkat(sessions.raw, session.text, AT_REMOVEDIR)
   }
 
@@ -429,8 +434,11 @@ public final class FileStore: UploadStore {
       try directory.sync()
       try reach(.renamed)
       let file = try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND)
-      // Without this record the next start looks at the target; a full disk must not undo a publication.
-      _ = try? Journal(appendingTo: file).append(JournalRecord.published.bytes)
+      do throws(StoreFailure) {
+        _ = try Journal(appendingTo: file).append(JournalRecord.published.bytes)
+      } catch {
+        // Without this record the next start looks at the target; a full disk must not undo a publication.
+      }
       try reach(.publishedRecorded)
       openFiles.withLock { $0.renamed[session] = nil }
       return PublicationResult(

@@ -163,9 +163,12 @@ struct WholeFileBatch {
     }
   }
 
-  /// Without these records the next start looks at the targets; a full disk must not undo a publication.
   private func recordPublished() {
-    _ = try? store.receipts.record(
-      items.filter { $0.failure == nil }.map { .wholeFilePublished(.init(receiptID: $0.receipt.id)) })
+    do throws(StoreFailure) {
+      try store.receipts.record(
+        items.filter { $0.failure == nil }.map { .wholeFilePublished(.init(receiptID: $0.receipt.id)) })
+    } catch {
+      // Without these records the next start looks at the targets; a full disk must not undo a publication.
+    }
   }
 }
