@@ -10,8 +10,6 @@ public struct EngineConfiguration: Sendable {
   public var readsAlone = true
   /// Tells how much memory is left, about once a second; nil asks the machine and the control groups.
   public var availableMemory: (@Sendable () -> UInt64?)?
-  /// Where the names are recorded that templates have given (spec G6); nil: every file is published under its path.
-  public var namesPath: String?
   /// The destination is asked at the start whether it takes the credentials.
   public var triesCredentials = false
   /// Takes out of what a server says what nobody is to read, before it is logged, shown or kept; called from any thread.

@@ -180,7 +180,6 @@ package final class PublishedNames: Sendable {
     }
     thread.withLock { $0.take() }?.join()
     forgetGone(leaving: 0)
-    ledger?.close()
   }
 }
 

@@ -77,11 +77,12 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
 
-  /// An engine over a catalog and the resume records of earlier runs. It does nothing before ``start()``; of the catalog
-  /// only the identities are read before that.
+  /// An engine over a catalog, the resume records of earlier runs and the ledger of names that templates give, which the engines
+  /// of a spool share; nil: every file is published under its path. It does nothing before ``start()``; of the catalog only the
+  /// identities are read before that.
   public init(
     configuration: EngineConfiguration, destination: any Destination, transport: any HTTPTransport, catalog: Catalog,
-    resumeStore: ResumeStore, statusTree: StatusTree, logger: Logger
+    resumeStore: ResumeStore, ledger: NameLedger? = nil, statusTree: StatusTree, logger: Logger
   ) throws(StorageError) {
     self.configuration = configuration
     self.destination = destination
@@ -106,12 +107,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     streamPool = ChunkBufferPool(
       capacity: 2 * FileStream.depth * configuration.limits.parallelChunks, bufferBytes: FileStream.pieceBytes,
       counters: PipelineCounters())
-    let rules = configuration.limits.rules
-    // Once there is a record, names are taken for good, also where templates are left out.
-    let namesPath = configuration.namesPath.flatMap { rules.haveNames || NameLedger.isThere($0) ? $0 : nil }
-    let names = PublishedNames(
-      rules: rules, host: configuration.hostName,
-      ledger: try namesPath.map { path throws(StorageError) in try NameLedger(path: path) })
+    let names = PublishedNames(rules: configuration.limits.rules, host: configuration.hostName, ledger: ledger)
     self.names = names
     state = Mutex(
       State(

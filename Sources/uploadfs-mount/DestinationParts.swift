@@ -28,9 +28,9 @@ struct DestinationParts: Sendable {
 
   /// The engine that delivers there, over what earlier runs left in its place. `rules` are the mount's, for all destinations.
   func engine(
-    rules: FileRules, isAlone: Bool, state: StateDirectory, statusTree: StatusTree, logger: Logger
+    rules: FileRules, isAlone: Bool, state: StateDirectory, ledger: NameLedger?, statusTree: StatusTree, logger: Logger
   ) throws(StorageError) -> UploadEngine {
-    var settings = MountSession.engineConfiguration(configuration, namesPath: state.namesPath)
+    var settings = MountSession.engineConfiguration(configuration)
     settings.limits.rules = rules
     settings.limits.rules.asker = isAlone ? nil : name
     settings.readsAlone = isAlone
@@ -43,6 +43,6 @@ struct DestinationParts: Sendable {
       transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
       catalog: try Catalog(path: place.catalogPath),
       resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
-      statusTree: statusTree, logger: logger)
+      ledger: ledger, statusTree: statusTree, logger: logger)
   }
 }

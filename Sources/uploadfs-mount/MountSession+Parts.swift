@@ -175,11 +175,8 @@ extension MountSession {
       credential: credential, options: options)
   }
 
-  static func engineConfiguration(
-    _ configuration: MountConfiguration, namesPath: String
-  ) -> EngineConfiguration {
+  static func engineConfiguration(_ configuration: MountConfiguration) -> EngineConfiguration {
     var settings = EngineConfiguration()
-    settings.namesPath = namesPath
     settings.reading =
       switch configuration.reading {
       case .automatic, .plain: .plain

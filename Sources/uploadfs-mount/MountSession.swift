@@ -15,6 +15,7 @@ final class MountSession: Sendable {
   private let mountPoint: String
   private let logger: Logger
   private let state: StateDirectory
+  private let ledger: NameLedger?
   private let destinations: [DestinationParts]
   private let statusTree: StatusTree
   private let engines: EngineGroup
@@ -35,15 +36,17 @@ final class MountSession: Sendable {
     let source = AttachedStatus()
     do throws(StorageError) {
       let state = try StateDirectory(spool: configuration.spool)
+      let ledger = try NameLedger.open(at: state.namesPath, for: configuration.rules)
       let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in
           let engine = try parts.engine(
-            rules: configuration.rules, isAlone: destinations.count == 1, state: state, statusTree: statusTree,
-            logger: logger)
+            rules: configuration.rules, isAlone: destinations.count == 1, state: state, ledger: ledger,
+            statusTree: statusTree, logger: logger)
           return EngineGroup.Member(parts.name, engine)
         })
       self.state = state
+      self.ledger = ledger
       self.statusTree = statusTree
     } catch {
       throw ToolFailure(.spoolUnusable, error.message)
@@ -110,6 +113,7 @@ final class MountSession: Sendable {
   private func stop() {
     filesystem.stopFlushing()
     engines.stop()
+    ledger?.close()
     for destination in destinations {
       destination.transport.stop()
       destination.s3Credentials?.stop()

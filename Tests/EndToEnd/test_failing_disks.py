@@ -4,6 +4,7 @@
 import contextlib
 import errno
 import os
+import pathlib
 
 import pytest
 
@@ -370,3 +371,25 @@ def test_a_disk_that_does_not_say_how_much_is_free_is_not_full(new_receiver, new
     assert "does not say how much is free" in receiver.program.log
     faults.clear()
     mount.wait_for("take.mov", "complete")
+
+
+@pytest.mark.promises("S45a")
+def test_the_state_is_not_mapped(new_mount, receiver):
+    """Regression (ST6): the daemon died of SIGBUS in SQLite's mapped index, once that was cut or its disk had no place for it."""
+    mount = new_mount(receiver, "--name-template", "{name}")
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    state = mount.spool / ".state"
+    for index in state.glob("*-shm"):
+        os.truncate(index, 0)
+    (mount.root / "next.mov").write_bytes(b"next")
+    mount.wait_for("next.mov", "complete")
+    assert str(state) not in pathlib.Path(f"/proc/{mount.program.process.pid}/maps").read_text()
+    # Nor does what an earlier version has left matter.
+    mount.kill()
+    (state / "catalog.sqlite-shm").mkdir()
+    (state / "names.sqlite-shm").write_bytes(b"nonsense")
+    mount.start()
+    (mount.root / "last.mov").write_bytes(b"last")
+    mount.wait_for("last.mov", "complete")
+    assert mount.status("take.mov")["receipt"] and list(state.glob("*-shm")) == []

@@ -4,7 +4,10 @@ import contextlib
 import datetime
 import json
 import os
+import pathlib
+import shutil
 import sqlite3
+import tempfile
 
 import pytest
 
@@ -18,12 +21,20 @@ SMALL_PARTS = ("--max-file-size", "1GB")
 PART = 5 << 20
 
 
-def begun_sessions(state, change=None):
-    """The sessions of which the spool knows no end, after a change of what it knows."""
+def begun_sessions(state):
+    """The sessions of which the spool knows no end: what is on the disk, since a mount keeps others out of its catalog."""
+    with tempfile.TemporaryDirectory() as left:
+        for part in ("catalog.sqlite", "catalog.sqlite-wal"):
+            if (state / part).exists():
+                shutil.copy(state / part, left)
+        with contextlib.closing(sqlite3.connect(pathlib.Path(left, "catalog.sqlite"))) as catalog:
+            return catalog.execute("SELECT id FROM session ORDER BY id").fetchall()
+
+
+def let_a_week_pass(state):
+    """For the sessions of a mount that is not there."""
     with contextlib.closing(sqlite3.connect(state / "catalog.sqlite", timeout=SOON)) as catalog, catalog:
-        if change:
-            catalog.execute(change)
-        return catalog.execute("SELECT id FROM session ORDER BY id").fetchall()
+        catalog.execute("UPDATE session SET begun_s = begun_s - 8 * 86400")
 
 
 @pytest.fixture
@@ -180,7 +191,7 @@ def test_uploads_that_are_left_over_are_ended_and_those_of_others_are_not(s3, ne
     for record in (state / "resume").iterdir():
         record.unlink()
     (mount.spool / "captures" / "a.mov").unlink()
-    begun_sessions(state, "UPDATE session SET begun_s = begun_s - 8 * 86400")
+    let_a_week_pass(state)
     mount.to = s3.url("in")
     mount.start()
     mount.wait_for("b.mov", "complete")
@@ -198,7 +209,7 @@ def test_an_upload_that_is_gone_on_with_is_never_ended_as_left_over(moto, new_s3
         state = mount.spool / ".state"
         wait_until(lambda: len(begun_sessions(state)) == 1, "it is recorded")
         mount.kill()
-        begun_sessions(state, "UPDATE session SET begun_s = begun_s - 8 * 86400")
+        let_a_week_pass(state)
         mount.start()
         mount.wait_all()
     assert mount.status("a.mov")["chunks"]["reused"] >= 10

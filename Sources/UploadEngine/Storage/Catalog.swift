@@ -159,7 +159,7 @@ extension Catalog {
   private static func startOver(_ path: String, after failure: any Error) throws(StorageError) -> State {
     let aside = try moveAside(path)
     let damage =
-      "the catalog \(quoted(path)) was damaged (\(describe(failure))); it is kept as \(quoted(aside)) and a new one was "
+      "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(failure))); it is kept as \(quoted(aside)) and a new one was "
       + "made: files that are still in the spool are uploaded again"
     do {
       return State(database: try open(path), damage: damage)
@@ -169,14 +169,8 @@ extension Catalog {
   }
 
   private static func open(_ path: String) throws -> DatabaseQueue {
-    var configuration = Configuration()
-    configuration.journalMode = .wal
-    configuration.foreignKeysEnabled = true
-    let database = try DatabaseQueue(path: path, configuration: configuration)
+    let database = try StateDatabase.open(path)
     do {
-      // GRDB lowers this to NORMAL in WAL mode, which can lose the last transactions in a power cut. A receipt lets the
-      // local copy be evicted: it has to be on the disk first.
-      try database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
       try check(database)
       let migrator = CatalogSchema.migrator
       guard try !database.read({ try CatalogSchema.isNewer($0) }) else {
@@ -244,22 +238,8 @@ extension Catalog {
 
   private static func storageError(_ error: any Error, _ path: String) -> StorageError {
     if let error = error as? StorageError { return error }
-    let kind: StorageError.Kind
-    switch (error as? DatabaseError)?.resultCode {
-    case .some(.SQLITE_FULL): kind = .full
-    case .some(.SQLITE_CANTOPEN), .some(.SQLITE_READONLY), .some(.SQLITE_PERM): kind = .system(errno: EACCES)
-    default: kind = isDamage(error) ? .damaged : .system(errno: EIO)
-    }
-    return StorageError(kind, "the catalog \(quoted(path)) cannot be used: \(describe(error))")
-  }
-
-  /// Without the statement and its values, which hold the names of captures.
-  private static func describe(_ error: any Error) -> String {
-    switch error {
-    case let error as StorageError: error.message
-    case let error as DatabaseError: error.message ?? "SQLite reports \(error.resultCode.rawValue)"
-    default: "\(error)"
-    }
+    let kind = StateDatabase.kind(of: error) ?? (isDamage(error) ? .damaged : .system(errno: EIO))
+    return StorageError(kind, "the catalog \(quoted(path)) cannot be used: \(StateDatabase.describe(error))")
   }
 }
 

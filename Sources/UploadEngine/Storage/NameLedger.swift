@@ -1,4 +1,4 @@
-import FileModel
+public import FileModel
 import Foundation
 import GRDB
 import Glibc
@@ -10,8 +10,8 @@ import Synchronization
 /// Of a file that is gone only its names stay, each with the path that it was for: they are taken for good, and nobody asks
 /// again what the file is called.
 ///
-/// Blocking; calls from several threads queue up behind one connection.
-package final class NameLedger: Sendable {
+/// One for all engines of a process. Blocking; calls from several threads queue up behind one connection.
+public final class NameLedger: Sendable {
   /// A file that is to be published, under one of its paths.
   struct Wish: Sendable {
     var file: FileID
@@ -32,17 +32,17 @@ package final class NameLedger: Sendable {
   private let database: Mutex<DatabaseQueue?>
   private let path: String
 
+  /// The ledger of a spool; nil where no rule has a template and none ever had. Once there is one, names are taken for good, also
+  /// where templates are left out.
+  public static func open(at path: String, for rules: FileRules) throws(StorageError) -> NameLedger? {
+    rules.haveNames || isThere(path) ? try NameLedger(path: path) : nil
+  }
+
   /// Opens the database or makes one.
   init(path: String) throws(StorageError) {
     self.path = path
     do {
-      var configuration = Configuration()
-      configuration.journalMode = .wal
-      // The engines of several destinations share it.
-      configuration.busyMode = .timeout(30)
-      let opened = try DatabaseQueue(path: path, configuration: configuration)
-      // A name is durable before anybody hears it: see ``Catalog``.
-      try opened.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      let opened = try StateDatabase.open(path)
       try Self.migrator.migrate(opened)
       database = Mutex(opened)
     } catch {
@@ -62,8 +62,8 @@ package final class NameLedger: Sendable {
     }
   }
 
-  /// An earlier run has recorded names here.
-  static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
+  /// An earlier run has recorded names here. What the disk cannot say shows when it is opened.
+  private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 || errno != ENOENT }
 
   private static var migrator: DatabaseMigrator {
     var migrator = DatabaseMigrator()
@@ -187,7 +187,7 @@ package final class NameLedger: Sendable {
   }
 
   /// Closes the database; every later call throws ``StorageError/Kind/closed``. Everything in it is durable already.
-  func close() {
+  public func close() {
     database.withLock { database in
       try? database?.close()
       database = nil
@@ -206,20 +206,13 @@ package final class NameLedger: Sendable {
   }
 
   private static func failure(_ error: any Error, _ path: String) -> StorageError {
-    let failure = error as? DatabaseError
-    let kind: StorageError.Kind =
-      switch failure?.resultCode {
-      case .some(.SQLITE_FULL): .full
-      case .some(.SQLITE_CORRUPT), .some(.SQLITE_NOTADB): .damaged
-      case .some(.SQLITE_CANTOPEN), .some(.SQLITE_READONLY), .some(.SQLITE_PERM): .system(errno: EACCES)
-      default: .system(errno: EIO)
-      }
-    // Without the statement and its values, which hold the names of captures.
-    let reason = failure.map { $0.message ?? "SQLite reports \($0.resultCode.rawValue)" } ?? "\(error)"
+    let isDamaged = [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains((error as? DatabaseError)?.resultCode)
+    let kind = StateDatabase.kind(of: error) ?? (isDamaged ? .damaged : .system(errno: EIO))
     let advice =
-      kind == .damaged
+      isDamaged
       ? "; move it away to begin a new one, which does not know the names of earlier captures: these may be replaced"
       : ""
-    return StorageError(kind, "the names' record \(quoted(path)) cannot be used: \(reason)\(advice)")
+    return StorageError(
+      kind, "the names' record \(quoted(path)) cannot be used: \(StateDatabase.describe(error))\(advice)")
   }
 }

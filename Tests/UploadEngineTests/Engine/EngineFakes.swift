@@ -151,6 +151,7 @@ final class EngineBench {
 
   init(
     directory: String, server: MemoryServer, files: MemoryFiles, requestsMax: Int = .max, starts: Bool = true,
+    ledger: NameLedger? = nil,
     configure: (inout EngineConfiguration) -> Void = { _ in }
   ) throws {
     transport = MemoryTransport(requestsMax: requestsMax)
@@ -166,7 +167,7 @@ final class EngineBench {
     tree = StatusTree(source: NoStatus(), controlFiles: [])
     engine = try UploadEngine(
       configuration: configuration, destination: LabelledDestination(server: server), transport: transport,
-      catalog: catalog, resumeStore: resume, statusTree: tree, logger: Logger(label: "test"))
+      catalog: catalog, resumeStore: resume, ledger: ledger, statusTree: tree, logger: Logger(label: "test"))
     engine.attach(contents: files)
     guard starts else { return }
     engine.start()

@@ -184,7 +184,7 @@ import Testing
 
 extension MemoryFiles {
   fileprivate func remove(directory: String) {
-    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "master.key"] {
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "master.key"] {
       unlink(directory + "/" + name)
     }
     rmdir(directory + "/resume")

@@ -43,8 +43,8 @@ import Testing
     let files = MemoryFiles()
     let directory = EngineBench.temporaryDirectory()
     let template = try NameTemplate("{seq:2}/{name}")
-    let bench = try EngineBench(directory: directory, server: MemoryServer(), files: files) {
-      $0.namesPath = directory + "/names.sqlite"
+    let ledger = try NameLedger(path: directory + "/names.sqlite")
+    let bench = try EngineBench(directory: directory, server: MemoryServer(), files: files, ledger: ledger) {
       $0.limits.rules.defaults.name = template
     }
     bench.engine.handle(.scanEnded)
@@ -53,12 +53,12 @@ import Testing
     bench.engine.handle(.opened(snapshot))
     bench.engine.handle(.settled(snapshot))
     #expect(bench.waits(for: id, .complete))
-    #expect(try NameLedger(path: directory + "/names.sqlite").known([id])[id]?.count == 1)
+    #expect(try ledger.known([id])[id]?.count == 1)
     bench.engine.handle(isGone)
     let status = bench.engine.status(of: id)
     #expect(status?.publishedName == "01/a.mov" && status?.isLocal == false)
     bench.stop()
-    #expect(try NameLedger(path: directory + "/names.sqlite").known([id]).isEmpty)
+    #expect(try ledger.known([id]).isEmpty)
   }
 
   /// Regression: the engine overwrote what the destination wanted, so that a form that is to be sent once could meet a

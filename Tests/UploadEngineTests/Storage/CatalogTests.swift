@@ -1,5 +1,6 @@
 import FileModel
 import GRDB
+import Glibc
 import Lookup
 import Testing
 
@@ -87,8 +88,11 @@ import Testing
     try catalog.markChanged(entry(3).id)
     try catalog.markChanged(FileID(high: 0, low: 0))
 
-    // Not closed: what a second connection sees is what a restarted process would find.
-    let restarted = try Catalog(path: path)
+    // Not closed: a restarted process would find the files as they are now.
+    for suffix in ["", "-wal"] {
+      try folder.write(try folder.read("catalog.sqlite\(suffix)"), to: "left.sqlite\(suffix)")
+    }
+    let restarted = try Catalog(path: folder("left.sqlite"))
     let entries = try sorted(restarted.loadAll())
     #expect(entries.map(\.state) == [.pending, .complete, .pending])
     #expect(entries[0].receipt == nil)
@@ -103,6 +107,44 @@ import Testing
     #expect(try catalog.setting("synchronous") == "2")
     #expect(try catalog.setting("journal_mode") == "wal")
   }
+
+  /// Regression (ST6): SQLite mapped the index of its log, and a page of it that the disk had no place for, or that was cut off,
+  /// ended the process.
+  @Test func nothingOfItIsMapped() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    #expect(folder.names() == ["catalog.sqlite", "catalog.sqlite-wal"])
+    #expect(try catalog.setting("locking_mode") == "exclusive")
+    // Nil where SQLite is built without mappings.
+    #expect(["0", nil].contains(try catalog.setting("mmap_size")))
+  }
+
+  /// As a version that shared the index left it, when it was killed or when the disk had eaten the index.
+  @Test(arguments: SharedIndex.allCases)
+  func theIndexOfAnEarlierVersionDoesNoHarm_andIsGone(_ index: SharedIndex) throws {
+    let catalog = try Catalog(path: folder("before.sqlite"))
+    try catalog.upsert([delivered(1), entry(2)])
+    for suffix in ["", "-wal"] {
+      try folder.write(try folder.read("before.sqlite\(suffix)"), to: "catalog.sqlite\(suffix)")
+    }
+    switch index {
+    case .empty: try folder.write([], to: "catalog.sqlite-shm")
+    case .cut: try folder.write(Array(repeating: 7, count: 100), to: "catalog.sqlite-shm")
+    case .ofOtherContent: try folder.write(Array(repeating: 0x55, count: 32768), to: "catalog.sqlite-shm")
+    case .unreadable:
+      try folder.write([], to: "catalog.sqlite-shm")
+      chmod(folder("catalog.sqlite-shm"), 0)
+    case .folder: mkdir(folder("catalog.sqlite-shm"), 0o700)
+    case .linkToNowhere: symlink("nowhere", folder("catalog.sqlite-shm"))
+    }
+    let reopened = try Catalog(path: path)
+    #expect(reopened.openedDamaged == nil)
+    #expect(try sorted(reopened.loadAll()) == [delivered(1), entry(2)])
+    try reopened.upsert([delivered(3)])
+    #expect(!folder.names().contains("catalog.sqlite-shm"))
+  }
+
+  enum SharedIndex: CaseIterable { case empty, cut, ofOtherContent, unreadable, folder, linkToNowhere }
 
   @Test func completeWithoutReceiptCountsAsPending() throws {
     let catalog = try Catalog(path: path)

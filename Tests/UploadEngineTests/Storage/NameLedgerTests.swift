@@ -55,16 +55,20 @@ import Testing
   }
 
   @Test func allIsAsItWasAfterARestart() throws {
-    let first = try names("{seq}-{name}", try NameLedger(path: path))
+    let ledger = try NameLedger(path: path)
+    let first = try names("{seq}-{name}", ledger)
     #expect(try decide(first, 1, "a/x") == "00001-x" && (try decide(first, 2, "b/x")) == "00002-x")
     first.stop()
+    ledger.close()
     // Another template does not rename what has a name.
-    let second = try names("{name}", try NameLedger(path: path))
+    let later = try NameLedger(path: path)
+    let second = try names("{name}", later)
     #expect(second.name(of: FileID(high: 0, low: 2), at: RelativePath("b/x")) == nil)
     try second.recall([FileID(high: 0, low: 2)])
     #expect(second.name(of: FileID(high: 0, low: 2), at: RelativePath("b/x")) == RelativePath("00002-x"))
     #expect(try decide(second, 1, "a/x") == "00001-x")
     second.stop()
+    later.close()
     let third = try names("{seq}-{name}", try NameLedger(path: path))
     #expect(try decide(third, 3, "x") == "00003-x")
     third.stop()
@@ -103,11 +107,13 @@ import Testing
 
   /// Regression (G6): a capture that came back to its path shared its name with what had been made there and gone elsewhere.
   @Test func aFileWhoseNameHasPassedOn_getsAnotherOne() throws {
-    let names = try names("{name}", try NameLedger(path: path))
+    let ledger = try NameLedger(path: path)
+    let names = try names("{name}", ledger)
     #expect(try decide(names, 1, "a/x") == "x")
     #expect(try decide(names, 2, "a/x") == "x" && (try decide(names, 2, "b/x")) == "x")
     #expect(try decide(names, 1, "a/x") == "x-2")
     names.stop()
+    ledger.close()
     let later = try self.names("{name}", try NameLedger(path: path))
     try later.recall([FileID(high: 0, low: 1), FileID(high: 0, low: 2)])
     #expect(later.name(of: FileID(high: 0, low: 1), at: RelativePath("a/x")) == RelativePath("x-2"))
@@ -124,10 +130,12 @@ import Testing
   }
 
   @Test func numbersOfFilesThatAreGoneAreNotGivenAgain() throws {
-    let first = try names("{seq}", try NameLedger(path: path))
+    let ledger = try NameLedger(path: path)
+    let first = try names("{seq}", ledger)
     #expect(try decide(first, 1, "a") == "00001")
     first.forget(FileID(high: 0, low: 1))
     first.stop()
+    ledger.close()
     let second = try names("{seq}", try NameLedger(path: path))
     #expect(try decide(second, 2, "a") == "00002")
     second.stop()
@@ -151,7 +159,7 @@ import Testing
     isDone.wait { $0 ? .done(()) : .again }
     #expect(try ledger.known(files).count < 128)
     names.stop()
-    #expect(try NameLedger(path: path).known(files).isEmpty)
+    #expect(try ledger.known(files).isEmpty)
   }
 
   @Test func filesWithoutATemplateAreNotOverwrittenEither() throws {
@@ -167,16 +175,18 @@ import Testing
   @Test func withoutAnyTemplateNothingIsRecorded() throws {
     let names = PublishedNames(rules: FileRules(), host: "", ledger: nil)
     #expect(names.name(of: FileID(high: 0, low: 1), at: RelativePath("a")) == RelativePath("a"))
-    #expect(!names.areMade && !NameLedger.isThere(path))
+    #expect(try !names.areMade && NameLedger.open(at: path, for: FileRules()) == nil)
   }
 
   /// Regression (DS32): restarted without its template, a mount published a capture under a name that was another one's.
   @Test func whenTemplatesAreLeftOut_whatTheyHaveNamedIsNotOverwritten() throws {
-    let before = try names("{name}", try NameLedger(path: path))
+    let ledger = try NameLedger(path: path)
+    let before = try names("{name}", ledger)
     #expect(try decide(before, 1, "d/x.bin") == "x.bin")
     before.stop()
-    #expect(NameLedger.isThere(path))
-    let after = PublishedNames(rules: FileRules(), host: "", ledger: try NameLedger(path: path))
+    ledger.close()
+    let after = PublishedNames(rules: FileRules(), host: "", ledger: try NameLedger.open(at: path, for: FileRules()))
+    #expect(after.areMade)
     #expect(try decide(after, 2, "x.bin") == "x-2.bin")
     #expect(try decide(after, 3, "y.bin") == "y.bin")
     try after.recall([FileID(high: 0, low: 1)])

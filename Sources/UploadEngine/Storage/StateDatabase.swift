@@ -1,0 +1,72 @@
+import GRDB
+import Glibc
+
+/// How the databases of the spool's state are opened, and what their errors mean.
+enum StateDatabase {
+  /// How long a database is waited for that another program has open.
+  private static let patienceSeconds = 5.0
+
+  /// Opens a database, or makes one, and keeps every other program out of it until it is closed.
+  ///
+  /// Alone with its database SQLite keeps the index of the write-ahead log in memory. Shared, that is a mapped file (`-shm`): a page
+  /// of it for which the disk has no place, or that was cut off, ends the process by SIGBUS in the middle of a recording.
+  static func open(_ path: String) throws -> DatabaseQueue {
+    let opened = try connect(path)
+    do {
+      // GRDB lowers this to NORMAL in WAL mode, which can lose the last transactions in a power cut. A receipt lets the
+      // local copy be evicted, and a name is heard by a server: they have to be on the disk first.
+      try opened.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      removeSharedIndex(of: path)
+      return opened
+    } catch {
+      try? opened.close()
+      throw error
+    }
+  }
+
+  private static func connect(_ path: String) throws -> DatabaseQueue {
+    var configuration = Configuration()
+    configuration.journalMode = .wal
+    configuration.foreignKeysEnabled = true
+    configuration.busyMode = .timeout(patienceSeconds)
+    // GRDB does this before it looks at the file for the first time, and only what is set by then keeps the index unshared.
+    configuration.prepareDatabase { database in
+      try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+      try database.execute(sql: "PRAGMA mmap_size = 0")
+    }
+    return try DatabaseQueue(path: path, configuration: configuration)
+  }
+
+  /// The index that an earlier version or another program has left. Whatever is in its place is not looked at any more.
+  private static func removeSharedIndex(of path: String) {
+    if unlink(path + "-shm") != 0, errno == EISDIR { rmdir(path + "-shm") }
+  }
+
+  /// Without the statement and its values, which hold the names of captures; with what to do about it, where that is known.
+  static func describe(_ error: any Error) -> String {
+    switch error {
+    case let error as StorageError: error.message
+    case let error as DatabaseError:
+      (error.message ?? "SQLite reports \(error.resultCode.rawValue)") + (advice(on: error).map { "; \($0)" } ?? "")
+    default: "\(error)"
+    }
+  }
+
+  private static func advice(on error: DatabaseError) -> String? {
+    switch error.resultCode {
+    case .SQLITE_BUSY, .SQLITE_LOCKED: "another program has it open, and has to let go of it"
+    default: nil
+    }
+  }
+
+  /// What went wrong, for decisions; nil where only the content can be to blame.
+  static func kind(of error: any Error) -> StorageError.Kind? {
+    guard let error = error as? DatabaseError else { return nil }
+    return switch error.resultCode {
+    case .SQLITE_FULL: .full
+    case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .system(errno: EACCES)
+    case .SQLITE_BUSY, .SQLITE_LOCKED: .system(errno: EBUSY)
+    default: nil
+    }
+  }
+}
