@@ -41,7 +41,7 @@ struct DestinationParts: Sendable {
     return try UploadEngine(
       configuration: settings, destination: destination,
       transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
-      catalog: try Catalog(path: place.catalogPath),
+      catalog: try Catalog(path: place.catalogPath, patience: StateDirectory.patience),
       resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
       ledger: ledger, statusTree: statusTree, logger: logger)
   }

@@ -36,7 +36,8 @@ final class MountSession: Sendable {
     let source = AttachedStatus()
     do throws(StorageError) {
       let state = try StateDirectory(spool: configuration.spool)
-      let ledger = try NameLedger.open(at: state.namesPath, for: configuration.rules)
+      let ledger = try NameLedger.open(
+        at: state.namesPath, for: configuration.rules, patience: StateDirectory.patience)
       let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in

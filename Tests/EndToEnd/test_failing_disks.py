@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import sqlite3
 
 import pytest
 
@@ -393,3 +394,71 @@ def test_the_state_is_not_mapped(new_mount, receiver):
     (mount.root / "last.mov").write_bytes(b"last")
     mount.wait_for("last.mov", "complete")
     assert mount.status("take.mov")["receipt"] and list(state.glob("*-shm")) == []
+
+
+@pytest.mark.promises("S45b")
+@pytest.mark.parametrize("call, error, text", [
+    ("open", errno.EACCES, "/catalog.sqlite"), ("open", EIO, "/catalog.sqlite"), ("open", EIO, "/catalog.sqlite-wal"),
+    ("open", errno.EACCES, "/names.sqlite"), ("pread", EIO, "/catalog.sqlite")])
+def test_a_state_that_cannot_be_opened_at_once_is_opened_anew(new_mount, receiver, faults, call, error, text):
+    """Regression (ST15): what could be opened for reading only at the start stayed so for the whole run: nothing was complete."""
+    mount = new_mount(receiver, "--name-template", "{name}", environment=faults.environment)
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    mount.kill()
+    faults.set((call, error, text, 1))
+    mount.start()
+    assert call in faults.seen
+    (mount.root / "next.mov").write_bytes(b"next")
+    mount.wait_for("next.mov", "complete")
+    assert mount.status("take.mov")["receipt"]
+    assert list((mount.spool / ".state").glob("*damaged*")) == []
+
+
+@pytest.mark.promises("S45b")
+@pytest.mark.parametrize("call, error, count", [
+    ("pwrite", EIO, 3), ("fdatasync", EIO, 1), ("fdatasync", errno.ENOSPC, 2), ("pwrite", errno.EDQUOT, 2)])
+def test_a_state_that_cannot_be_written_is_opened_anew(new_mount, receiver, faults, call, error, count):
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    faults.set((call, error, "/catalog.sqlite", count))
+    (mount.root / "next.mov").write_bytes(b"next")
+    mount.wait_for("next.mov", "complete")
+    assert f"{call} {error}" in faults.seen
+    mount.kill()
+    faults.clear()
+    mount.start()
+    for name in ("take.mov", "next.mov"):
+        assert mount.wait_for(name, "complete")["receipt"]
+
+
+@pytest.mark.promises("S45b")
+@pytest.mark.parametrize("error", [EIO, errno.EACCES], ids=["EIO", "EACCES"])
+def test_a_start_without_a_state_is_refused_and_says_what_to_do(new_mount, receiver, faults, error):
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    assert mount.stop() == 0
+    faults.set(("open", error, "/catalog.sqlite"))
+    code, said = mount.start_and_fail()
+    assert code == 13 and "catalog.sqlite" in said and "to read and write" in said, said
+    faults.clear()
+    mount.start()
+    assert mount.wait_for("take.mov", "complete")["receipt"]
+
+
+@pytest.mark.promises("S45a")
+def test_a_state_that_another_program_has_open_is_said(new_mount, receiver):
+    mount = new_mount(receiver)
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    with contextlib.closing(sqlite3.connect(mount.spool / ".state" / "catalog.sqlite")) as other:
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("SELECT count(*) FROM file")
+    assert mount.stop() == 0
+    with contextlib.closing(sqlite3.connect(mount.spool / ".state" / "catalog.sqlite")) as other:
+        assert other.execute("SELECT count(*) FROM file").fetchone() == (1,)
+        code, said = mount.start_and_fail()
+        assert code == 13 and "another program has it open" in said, said
+    mount.start()

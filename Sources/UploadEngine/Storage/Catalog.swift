@@ -14,9 +14,8 @@ public final class Catalog: Sendable {
   static let historyMax = 10_000
 
   private struct State {
-    /// Used under the lock only: GRDB hands SQLite a dangling connection after its own `close`. Nil once closed, and
-    /// while a damaged database could not be replaced yet.
-    var database: DatabaseQueue?
+    /// Used under the lock only.
+    var connection: StateConnection
     var damage: String?
     var isClosed = false
   }
@@ -24,10 +23,13 @@ public final class Catalog: Sendable {
   private let state: Mutex<State>
   private let path: String
 
-  /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`.
-  public init(path: String) throws(StorageError) {
+  /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`. What may pass, as a disk that refuses
+  /// something, is tried for so long before it is an error.
+  public init(path: String, patience: Duration = .zero) throws(StorageError) {
     self.path = path
-    state = Mutex(try Self.openOrStartOver(path))
+    var state = State(connection: StateConnection(path: path) { try Self.prepare($0, $1, path) })
+    try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }
+    self.state = Mutex(state)
   }
 
   /// A sentence for people when the database was damaged and a new one had to be made, at the start or since; nil when
@@ -97,12 +99,10 @@ public final class Catalog: Sendable {
     try use { try $0.read { try String.fetchOne($0, sql: "PRAGMA \(name)") } }
   }
 
-  /// Closes the database; every later call throws ``StorageError/Kind/closed``.
+  /// Closes the database; every later call throws ``StorageError/Kind/closed``. Everything in it is durable already.
   public func close() {
-    // Everything is durable already. What can fail is tidying up, which the next start does as well.
     state.withLock { state in
-      try? state.database?.close()
-      state.database = nil
+      state.connection.drop()
       state.isClosed = true
     }
   }
@@ -113,80 +113,52 @@ public final class Catalog: Sendable {
 
   private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
     try state.withLock { state throws(StorageError) in
-      do {
-        return try body(try Self.database(&state, path))
-      } catch {
-        guard Self.isDamagedFile(error) else { throw Self.storageError(error, path) }
-        // A catalog that refuses every write would keep every delivery from being believed. The new one knows nothing,
-        // which costs uploads that were not needed and never a capture.
-        try? state.database?.close()
-        state.database = nil
-        state = try Self.startOver(path, after: error)
-      }
-      do {
-        return try body(try Self.database(&state, path))
-      } catch {
-        throw Self.storageError(error, path)
-      }
+      guard !state.isClosed else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
+      return try Self.withUsableFile(&state, path, isInUse: true) { try $0.use(body) }
     }
-  }
-
-  private static func database(_ state: inout State, _ path: String) throws(StorageError) -> DatabaseQueue {
-    guard !state.isClosed else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
-    if let database = state.database { return database }
-    let opened = try openOrStartOver(path)
-    state.database = opened.database
-    state.damage = opened.damage ?? state.damage
-    guard let database = opened.database else {
-      throw StorageError(.damaged, "the catalog \(quoted(path)) is not open")
-    }
-    return database
   }
 }
 
 // MARK: - Opening
 
 extension Catalog {
-  private static func openOrStartOver(_ path: String) throws(StorageError) -> State {
+  /// A catalog that refuses every write would keep every delivery from being believed. So a damaged one is moved aside; the new one
+  /// knows nothing, which costs uploads that were not needed and never a capture.
+  private static func withUsableFile<Result>(
+    _ state: inout State, _ path: String, isInUse: Bool, _ body: (inout StateConnection) throws -> Result
+  ) throws(StorageError) -> Result {
     do {
-      return State(database: try open(path))
+      return try body(&state.connection)
     } catch {
-      guard isDamage(error) else { throw storageError(error, path) }
-      return try startOver(path, after: error)
+      guard isInUse ? isDamagedFile(error) : isDamage(error) else { throw storageError(error, path) }
+      state.connection.drop()
+      let aside = try moveAside(path)
+      state.damage =
+        "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(error))); it is kept as \(quoted(aside)) and a new "
+        + "one was made: files that are still in the spool are uploaded again"
     }
-  }
-
-  private static func startOver(_ path: String, after failure: any Error) throws(StorageError) -> State {
-    let aside = try moveAside(path)
-    let damage =
-      "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(failure))); it is kept as \(quoted(aside)) and a new one was "
-      + "made: files that are still in the spool are uploaded again"
     do {
-      return State(database: try open(path), damage: damage)
+      return try body(&state.connection)
     } catch {
       throw storageError(error, path)
     }
   }
 
-  private static func open(_ path: String) throws -> DatabaseQueue {
-    let database = try StateDatabase.open(path)
-    do {
-      try check(database)
-      let migrator = CatalogSchema.migrator
-      guard try !database.read({ try CatalogSchema.isNewer($0) }) else {
-        throw StorageError(
-          .newerVersion,
-          "the catalog \(quoted(path)) was written by a newer version: use that version, or move the file away (files "
-            + "that are still in the spool are then uploaded again)")
-      }
-      try migrator.migrate(database)
-      // Finds a table that is not as it should be now rather than in the middle of an upload.
-      try database.read { try CatalogRows.prepareAll($0) }
-      return database
-    } catch {
-      try? database.close()
-      throw error
+  private static func prepare(
+    _ database: DatabaseQueue, _ opening: StateConnection.Opening, _ path: String
+  ) throws {
+    // What a process has opened before it has read, and written, before.
+    if opening == .first { try check(database) }
+    let migrator = CatalogSchema.migrator
+    guard try !database.read({ try CatalogSchema.isNewer($0) }) else {
+      throw StorageError(
+        .newerVersion,
+        "the catalog \(quoted(path)) was written by a newer version: use that version, or move the file away (files "
+          + "that are still in the spool are then uploaded again)")
     }
+    try migrator.migrate(database)
+    // Finds a table that is not as it should be now rather than in the middle of an upload.
+    try database.read { try CatalogRows.prepareAll($0) }
   }
 
   private static func check(_ database: DatabaseQueue) throws {

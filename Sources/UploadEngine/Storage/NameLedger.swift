@@ -28,38 +28,38 @@ public final class NameLedger: Sendable {
     var formerOwner: FileID?
   }
 
-  /// Nil once closed: GRDB hands SQLite a dangling connection after its own `close`.
-  private let database: Mutex<DatabaseQueue?>
+  private struct State {
+    /// Used under the lock only.
+    var connection: StateConnection
+    var isClosed = false
+  }
+
+  private let state: Mutex<State>
   private let path: String
 
   /// The ledger of a spool; nil where no rule has a template and none ever had. Once there is one, names are taken for good, also
-  /// where templates are left out.
-  public static func open(at path: String, for rules: FileRules) throws(StorageError) -> NameLedger? {
-    rules.haveNames || isThere(path) ? try NameLedger(path: path) : nil
+  /// where templates are left out. What may pass, as a disk that refuses something, is tried for so long before it is an error.
+  public static func open(
+    at path: String, for rules: FileRules, patience: Duration = .zero
+  ) throws(StorageError) -> NameLedger? {
+    rules.haveNames || isThere(path) ? try NameLedger(path: path, patience: patience) : nil
   }
 
   /// Opens the database or makes one.
-  init(path: String) throws(StorageError) {
+  init(path: String, patience: Duration = .zero) throws(StorageError) {
     self.path = path
+    var connection = StateConnection(path: path) { database, _ in try Self.migrator.migrate(database) }
     do {
-      let opened = try StateDatabase.open(path)
-      try Self.migrator.migrate(opened)
-      database = Mutex(opened)
+      try connection.open(patience: patience)
     } catch {
       throw Self.failure(error, path)
     }
+    state = Mutex(State(connection: connection))
   }
 
   /// A ledger in memory, for a simulation of disks.
-  package init() throws(StorageError) {
-    path = ":memory:"
-    do {
-      let opened = try DatabaseQueue()
-      try Self.migrator.migrate(opened)
-      database = Mutex(opened)
-    } catch {
-      throw Self.failure(error, path)
-    }
+  package convenience init() throws(StorageError) {
+    try self.init(path: StateDatabase.inMemory)
   }
 
   /// An earlier run has recorded names here. What the disk cannot say shows when it is opened.
@@ -188,17 +188,17 @@ public final class NameLedger: Sendable {
 
   /// Closes the database; every later call throws ``StorageError/Kind/closed``. Everything in it is durable already.
   public func close() {
-    database.withLock { database in
-      try? database?.close()
-      database = nil
+    state.withLock { state in
+      state.connection.drop()
+      state.isClosed = true
     }
   }
 
   private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
-    try database.withLock { database throws(StorageError) in
-      guard let database else { throw StorageError(.closed, "the names' record \(quoted(path)) has been closed") }
+    try state.withLock { state throws(StorageError) in
+      guard !state.isClosed else { throw StorageError(.closed, "the names' record \(quoted(path)) has been closed") }
       do {
-        return try body(database)
+        return try state.connection.use(body)
       } catch {
         throw Self.failure(error, path)
       }

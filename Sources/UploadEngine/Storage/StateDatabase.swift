@@ -3,6 +3,8 @@ import Glibc
 
 /// How the databases of the spool's state are opened, and what their errors mean.
 enum StateDatabase {
+  /// The path of a database that is on no disk.
+  static let inMemory = ":memory:"
   /// How long a database is waited for that another program has open.
   private static let patienceSeconds = 5.0
 
@@ -11,11 +13,16 @@ enum StateDatabase {
   /// Alone with its database SQLite keeps the index of the write-ahead log in memory. Shared, that is a mapped file (`-shm`): a page
   /// of it for which the disk has no place, or that was cut off, ends the process by SIGBUS in the middle of a recording.
   static func open(_ path: String) throws -> DatabaseQueue {
+    guard path != inMemory else { return try DatabaseQueue() }
     let opened = try connect(path)
     do {
       // GRDB lowers this to NORMAL in WAL mode, which can lose the last transactions in a power cut. A receipt lets the
       // local copy be evicted, and a name is heard by a server: they have to be on the disk first.
-      try opened.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      try opened.writeWithoutTransaction { database in
+        try database.execute(sql: "PRAGMA synchronous = FULL")
+        // A file that cannot be opened for writing SQLite opens for reading, without a word: here it says so.
+        try database.inTransaction(.immediate) { .rollback }
+      }
       removeSharedIndex(of: path)
       return opened
     } catch {
@@ -55,6 +62,10 @@ enum StateDatabase {
   private static func advice(on error: DatabaseError) -> String? {
     switch error.resultCode {
     case .SQLITE_BUSY, .SQLITE_LOCKED: "another program has it open, and has to let go of it"
+    case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM:
+      "its folder, the file and those beside it whose names begin with its own have to be the daemon's to read and write"
+    case .SQLITE_IOERR: "the disk fails: the kernel's log (dmesg) says how"
+    case .SQLITE_FULL: "the spool's disk needs free space"
     default: nil
     }
   }
@@ -67,6 +78,15 @@ enum StateDatabase {
     case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .system(errno: EACCES)
     case .SQLITE_BUSY, .SQLITE_LOCKED: .system(errno: EBUSY)
     default: nil
+    }
+  }
+
+  /// True for what the system has refused: another connection may get it, now or later.
+  static func mayPass(_ error: any Error) -> Bool {
+    guard let error = error as? DatabaseError else { return false }
+    switch error.resultCode {
+    case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_NOMEM, .SQLITE_PROTOCOL: return true
+    default: return false
     }
   }
 }

@@ -1,0 +1,87 @@
+import GRDB
+import Glibc
+
+/// A connection to a database of the spool's state, which is opened anew once the disk has refused it something.
+///
+/// SQLite keeps what it has opened: a file that could be opened for reading only stays so, and what a failing disk has left of the
+/// log's index in memory is not looked at again. So after such an error the connection goes, and the next call has a fresh one.
+struct StateConnection {
+  /// Whether a connection is the first one of this process.
+  enum Opening { case first, again }
+
+  private let path: String
+  /// Makes a fresh connection what it has to be.
+  private let prepare: @Sendable (DatabaseQueue, Opening) throws -> Void
+  private var database: DatabaseQueue?
+  private var opening = Opening.first
+
+  init(path: String, prepare: @escaping @Sendable (DatabaseQueue, Opening) throws -> Void) {
+    self.path = path
+    self.prepare = prepare
+  }
+
+  /// Runs what is one transaction or only reads: after an error that may pass it runs once more, over a fresh connection.
+  mutating func use<Result>(_ body: (DatabaseQueue) throws -> Result) throws -> Result {
+    do {
+      return try body(try opened())
+    } catch {
+      guard StateDatabase.mayPass(error) else { throw error }
+      drop()
+    }
+    do {
+      return try body(try opened())
+    } catch {
+      if StateDatabase.mayPass(error) { drop() }
+      throw error
+    }
+  }
+
+  /// Opens it; again and again for so long where what keeps it from that may pass.
+  mutating func open(patience: Duration) throws {
+    let end = ContinuousClock.now + patience
+    var pauseMicroseconds: UInt32 = 50_000
+    while true {
+      do {
+        _ = try opened()
+        return
+      } catch {
+        guard StateDatabase.mayPass(error), ContinuousClock.now < end else { throw error }
+        usleep(pauseMicroseconds)
+        pauseMicroseconds = min(2 * pauseMicroseconds, 1_000_000)
+      }
+    }
+  }
+
+  /// Lets go of the file. What can fail in that is tidying up, which the next opening does as well.
+  mutating func drop() {
+    try? database?.close()
+    // GRDB hands SQLite a dangling connection after its own `close`.
+    database = nil
+  }
+
+  private mutating func opened() throws -> DatabaseQueue {
+    if let database { return database }
+    let fresh = try StateDatabase.open(path)
+    do {
+      try emptyLog(of: fresh)
+      try prepare(fresh, opening)
+    } catch {
+      try? fresh.close()
+      throw error
+    }
+    opening = .again
+    database = fresh
+    return fresh
+  }
+
+  /// Of a transaction whose sync has failed the log may hold what the disk does not, and what is written behind that would be lost
+  /// with it in a power cut: so it goes to the database first. At the start a full disk does not matter: what its log has is used
+  /// from there.
+  private func emptyLog(of database: DatabaseQueue) throws {
+    do {
+      try database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL && opening == .first {
+      return
+    }
+  }
+}
