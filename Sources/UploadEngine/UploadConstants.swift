@@ -113,6 +113,9 @@ public enum UploadConstants {
   /// The configurable part of the headroom.
   public static let diskMarginBytes: UInt64 = 200_000_000
 
+  /// Room on the spool's disk for the state, in case that the disk is full; on a small one a sixteenth of it.
+  public static let stateRoomBytes = 8 << 20
+
   /// The largest response body that is accepted; a list of held chunks of a 100 GB file fits.
   public static let responseBytesMax = 16 << 20
 }

@@ -54,6 +54,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private let statusTree: StatusTree
   let catalog: Catalog
   let resumeStore: ResumeStore
+  private let room: StateRoom?
   let journal: EngineJournal
   let names: PublishedNames
   private let sweep: SessionSweep
@@ -78,11 +79,12 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   public let knownIdentities: [UInt64: FileID]
 
   /// An engine over a catalog, the resume records of earlier runs and the ledger of names that templates give, which the engines
-  /// of a spool share; nil: every file is published under its path. It does nothing before ``start()``; of the catalog only the
+  /// of a spool share; nil: every file is published under its path. They share the room of their state as well. It does nothing before ``start()``; of the catalog only the
   /// identities are read before that.
   public init(
     configuration: EngineConfiguration, destination: any Destination, transport: any HTTPTransport, catalog: Catalog,
-    resumeStore: ResumeStore, ledger: NameLedger? = nil, statusTree: StatusTree, logger: Logger
+    resumeStore: ResumeStore, ledger: NameLedger? = nil, room: StateRoom? = nil,
+    statusTree: StatusTree, logger: Logger
   ) throws(StorageError) {
     self.configuration = configuration
     self.destination = destination
@@ -91,12 +93,13 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     self.logger = logger
     self.catalog = catalog
     self.resumeStore = resumeStore
+    self.room = room
     knownIdentities = try catalog.identities()
     if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
     sweep = SessionSweep(
       destination: destination, transport: transport, catalog: catalog, logger: logger,
       sessionAge: configuration.limits.timing.sessionAge)
-    journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, logger: logger)
+    journal = EngineJournal(catalog: catalog, resumeStore: resumeStore, room: room, logger: logger)
     pool = ChunkBufferPool(
       capacity: configuration.limits.buffers, bufferBytes: configuration.limits.bufferBytes, counters: counters)
     // Counted for itself: the other count is of memory of a chunk's size.
@@ -152,6 +155,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         },
         tick: { [self] in
           evictExpired(contents)
+          keepRoom(contents)
           obeySpoolOrders(contents)
           io.sweep()
           watchMemory(io, availableMemory)
@@ -465,6 +469,18 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let now = configuration.clock.now()
     for candidate in state.withLock({ $0.schedule.expired(at: now) }) {
       _ = contents.evict(candidate)
+    }
+  }
+
+  /// Delivered copies go for what has to be recorded, as they go for writers.
+  private func keepRoom(_ contents: any FileContents) {
+    room?.restore { bytes in
+      var removedBytes: UInt64 = 0
+      for candidate in evictionCandidates() where removedBytes < bytes {
+        let sizeBytes = contents.snapshot(of: candidate.id)?.sizeBytes ?? 0
+        if contents.evict(candidate) { removedBytes += sizeBytes }
+      }
+      return removedBytes > 0
     }
   }
 

@@ -93,7 +93,14 @@ public final class Filesystem: Sendable, FileContents {
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
     pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
-    marksWriters = SpoolMark.areKept(in: spool.captures)
+    do {
+      marksWriters = try SpoolMark.areKept(in: spool.captures)
+    } catch {
+      throw MountError(
+        .spoolUnusable,
+        "spool \(configuration.spoolDirectory) cannot be asked for extended attributes "
+          + "(\(String(cString: strerror(error.code)))): see what is wrong with its disk, or choose another --spool")
+    }
     markRecord = spool.marks
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     canRelease = Atomic(marksWriters && configuration.rules.haveReleases)

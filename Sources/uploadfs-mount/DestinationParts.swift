@@ -28,7 +28,7 @@ struct DestinationParts: Sendable {
 
   /// The engine that delivers there, over what earlier runs left in its place. `rules` are the mount's, for all destinations.
   func engine(
-    rules: FileRules, isAlone: Bool, state: StateDirectory, ledger: NameLedger?, statusTree: StatusTree, logger: Logger
+    rules: FileRules, isAlone: Bool, state: SpoolState, statusTree: StatusTree, logger: Logger
   ) throws(StorageError) -> UploadEngine {
     var settings = MountSession.engineConfiguration(configuration)
     settings.limits.rules = rules
@@ -37,12 +37,10 @@ struct DestinationParts: Sendable {
     if let mask = renewedCredential?.mask { settings.hide = { mask.hide(in: $0) } }
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
-    let place = try state.place(of: name)
     return try UploadEngine(
       configuration: settings, destination: destination,
       transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
-      catalog: try Catalog(path: place.catalogPath, patience: StateDirectory.patience),
-      resumeStore: try ResumeStore(directory: place.resumeDirectory, masterKeyFile: state.masterKeyFile),
-      ledger: ledger, statusTree: statusTree, logger: logger)
+      catalog: try state.catalog(of: name), resumeStore: try state.resumeStore(of: name), ledger: state.ledger,
+      room: state.room, statusTree: statusTree, logger: logger)
   }
 }

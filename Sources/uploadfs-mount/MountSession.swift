@@ -14,8 +14,7 @@ import UploadFS
 final class MountSession: Sendable {
   private let mountPoint: String
   private let logger: Logger
-  private let state: StateDirectory
-  private let ledger: NameLedger?
+  private let state: SpoolState
   private let destinations: [DestinationParts]
   private let statusTree: StatusTree
   private let engines: EngineGroup
@@ -35,19 +34,16 @@ final class MountSession: Sendable {
     try Self.makeSpool(configuration, mountPoint: mountPoint, logger: logger)
     let source = AttachedStatus()
     do throws(StorageError) {
-      let state = try StateDirectory(spool: configuration.spool)
-      let ledger = try NameLedger.open(
-        at: state.namesPath, for: configuration.rules, patience: StateDirectory.patience)
+      let state = try SpoolState(spool: configuration.spool, rules: configuration.rules, logger: logger)
       let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in
           let engine = try parts.engine(
-            rules: configuration.rules, isAlone: destinations.count == 1, state: state, ledger: ledger,
-            statusTree: statusTree, logger: logger)
+            rules: configuration.rules, isAlone: destinations.count == 1, state: state, statusTree: statusTree,
+            logger: logger)
           return EngineGroup.Member(parts.name, engine)
         })
       self.state = state
-      self.ledger = ledger
       self.statusTree = statusTree
     } catch {
       throw ToolFailure(.spoolUnusable, error.message)
@@ -114,7 +110,7 @@ final class MountSession: Sendable {
   private func stop() {
     filesystem.stopFlushing()
     engines.stop()
-    ledger?.close()
+    state.close()
     for destination in destinations {
       destination.transport.stop()
       destination.s3Credentials?.stop()

@@ -11,7 +11,8 @@ import pytest
 
 from failing_calls import EIO, ENOMEM, ESTALE, Faults
 from failing_disk import FailingDisk, marked
-from harness import sha256, wait_until
+from filesystems import run
+from harness import sha256, unmount_lazily, wait_until
 from promises import require
 from test_little_disk import given_up, record
 
@@ -462,3 +463,124 @@ def test_a_state_that_another_program_has_open_is_said(new_mount, receiver):
         code, said = mount.start_and_fail()
         assert code == 13 and "another program has it open" in said, said
     mount.start()
+
+
+@pytest.fixture
+def little_disk(request, folder):
+    """A disk of its own, and small: a filesystem of this kind in a file, or in memory."""
+    require("root")
+    size = {"tmpfs": 64, "ext4": 64, "xfs": 320, "btrfs": 256}[request.param] << 20
+    place = folder / "little"
+    place.mkdir()
+    if request.param == "tmpfs":
+        run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place)
+    else:
+        require("loop-devices")
+        image = folder / "little.img"
+        with open(image, "wb") as file:
+            file.truncate(size)
+        run(f"mkfs.{request.param}", *{"ext4": ["-q", "-F", "-m", "0"]}.get(request.param, ["-q", "-f"]), image)
+        run("mount", "-o", "loop", image, place)
+    yield place
+    unmount_lazily(str(place))
+
+
+def fill(place):
+    """Another program takes all the space that there is, to the last byte."""
+    descriptor = os.open(place / "others", os.O_WRONLY | os.O_CREAT)
+    try:
+        end = 0
+        for size in (1 << 24, 1 << 20, 1 << 16, 4096):
+            with contextlib.suppress(OSError):
+                while True:
+                    os.posix_fallocate(descriptor, end, size)
+                    end += size
+        for number in range(1 << 10):
+            try:
+                os.pwrite(descriptor, b"\1", end + number)
+                os.fsync(descriptor)
+            except OSError:
+                break
+    finally:
+        os.close(descriptor)
+
+
+LITTLE = ["tmpfs", "ext4", "xfs", "btrfs"]
+
+
+@pytest.mark.promises("S45c")
+@pytest.mark.parametrize("little_disk", LITTLE, indirect=True)
+def test_a_full_disk_keeps_no_delivery_from_being_recorded(little_disk, new_mount, receiver):
+    """Regression (ST16): what was published on a full disk was never complete, and so nothing made space."""
+    mount = new_mount(receiver, "--reserve", "1MB", "--name-template", "{name}", spool=little_disk / "spool")
+    (mount.root / "before.mov").write_bytes(os.urandom(6 << 20))
+    mount.wait_for("before.mov", "complete")
+    receiver.kill()
+    content = {f"{number}.mov": os.urandom(200_000) for number in range(20)}
+    for name, data in content.items():
+        (mount.root / name).write_bytes(data)
+    fill(little_disk)
+    receiver.start()
+    for name in content:
+        mount.wait_for(name, "complete")
+    # Delivered copies went for it, the oldest first, and there is room again.
+    wait_until(lambda: mount.status("before.mov")["local"] is False, mount.program.describe)
+    wait_until(lambda: "there is room for the state again" in mount.program.log, mount.program.describe)
+    assert "before.mov" not in os.listdir(mount.spool / "captures")
+    # What was recorded is.
+    mount.kill()
+    mount.start()
+    for name in content:
+        assert mount.wait_for(name, "complete")["receipt"]
+    assert {name: (receiver.files / name).read_bytes() for name in content} == content
+
+
+@pytest.mark.promises("S45d")
+@pytest.mark.parametrize("little_disk", LITTLE, indirect=True)
+def test_a_mount_starts_on_a_full_disk(little_disk, new_mount, receiver):
+    mount = new_mount(receiver, "--reserve", "1MB", spool=little_disk / "spool")
+    for name in ("one.mov", "two.mov"):
+        (mount.root / name).write_bytes(os.urandom(6 << 20))
+        mount.wait_for(name, "complete")
+    receiver.kill()
+    (mount.root / "pending.mov").write_bytes(b"pending")
+    mount.kill()
+    # As an earlier version would have left it.
+    (mount.spool / ".state" / "room").unlink(missing_ok=True)
+    fill(little_disk)
+    receiver.start()
+    mount.start()
+    mount.wait_for("pending.mov", "complete")
+    # Whichever was found first.
+    wait_until(lambda: any(not mount.status(name)["local"] for name in ("one.mov", "two.mov")), mount.program.describe)
+    wait_until(lambda: (mount.spool / ".state" / "room").exists(), mount.program.describe)
+    assert "attributes" not in mount.program.log
+    assert (receiver.files / "pending.mov").read_bytes() == b"pending"
+
+
+@pytest.mark.promises("S45e")
+@pytest.mark.parametrize("error", [errno.ENOSPC, EIO], ids=["ENOSPC", "EIO"])
+def test_a_disk_that_takes_no_attribute_at_the_start_has_attributes(new_mount, receiver, faults, error):
+    """Regression (ST16): on a full xfs it was said that there are none, and for that run no file was marked."""
+    mount = new_mount(receiver, environment=faults.environment, start=False)
+    faults.set(("fsetxattr", error, "/captures"))
+    mount.start()
+    assert "fsetxattr" in faults.seen and "attributes" not in mount.program.log
+    faults.clear()
+    receiver.kill()
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
+    receiver.start()
+    mount.start()
+    assert mount.wait_for("half", "interrupted")["last_error"]["code"] == "mount-died"
+
+
+@pytest.mark.promises("S45e")
+def test_a_disk_that_cannot_say_whether_it_has_attributes_is_refused(new_mount, receiver, faults):
+    mount = new_mount(receiver, environment=faults.environment, start=False)
+    faults.set(("fsetxattr", EIO, "/captures"), ("lgetxattr", EIO, "/captures"))
+    code, said = mount.start_and_fail()
+    assert code == 13 and "cannot be asked for extended attributes" in said, said

@@ -114,12 +114,14 @@ final class EngineJournal: Sendable {
   private let catalogLock: Monitor<Void>
   private let catalog: Catalog
   private let resumeStore: ResumeStore
+  private let room: StateRoom?
   private let logger: Logger
   private let thread: Monitor<WorkerThread?>
 
-  init(catalog: Catalog, resumeStore: ResumeStore, logger: Logger) {
+  init(catalog: Catalog, resumeStore: ResumeStore, room: StateRoom? = nil, logger: Logger) {
     self.catalog = catalog
     self.resumeStore = resumeStore
+    self.room = room
     self.logger = logger
     work = Monitor(Work())
     catalogLock = Monitor(())
@@ -252,15 +254,27 @@ final class EngineJournal: Sendable {
     case .remove:
       resumeStore.remove(id)
     case .save:
-      guard let snapshot = source.resumeSnapshot(id, resumeStore.mark(of: id)) else { return }
       do throws(StorageError) {
-        try resumeStore.save(snapshot)
-        if isKnown { source.resumeSaved(id, snapshot.mark) }
+        let mark: ResumeSnapshot.Mark?
+        do throws(StorageError) {
+          mark = try saveResume(id, source)
+        } catch {
+          guard error.kind == .full, let room, room.giveBack() else { throw error }
+          mark = try saveResume(id, source)
+        }
+        if isKnown, let mark { source.resumeSaved(id, mark) }
       } catch {
         // The upload goes on; after a crash the server would be asked anyway. The next record is a whole one.
         logger.warning("cannot save a resume record", metadata: ["error": "\(error)"])
       }
     }
+  }
+
+  /// The state that is on the disk then; nil where there is nothing to save any more.
+  private func saveResume(_ id: FileID, _ source: Source) throws(StorageError) -> ResumeSnapshot.Mark? {
+    guard let snapshot = source.resumeSnapshot(id, resumeStore.mark(of: id)) else { return nil }
+    try resumeStore.save(snapshot)
+    return snapshot.mark
   }
 
   /// The receipts that are durable now; nil when the catalog could not be written.

@@ -10,29 +10,44 @@ struct StateConnection {
   enum Opening { case first, again }
 
   private let path: String
+  private let room: StateRoom?
   /// Makes a fresh connection what it has to be.
   private let prepare: @Sendable (DatabaseQueue, Opening) throws -> Void
   private var database: DatabaseQueue?
   private var opening = Opening.first
 
-  init(path: String, prepare: @escaping @Sendable (DatabaseQueue, Opening) throws -> Void) {
+  init(path: String, room: StateRoom?, prepare: @escaping @Sendable (DatabaseQueue, Opening) throws -> Void) {
     self.path = path
+    self.room = room
     self.prepare = prepare
   }
 
-  /// Runs what is one transaction or only reads: after an error that may pass it runs once more, over a fresh connection.
+  /// Runs what is one transaction or only reads: after an error that may pass it runs once more, over a fresh connection, and where
+  /// the disk is full once more in the room that is kept for that.
   mutating func use<Result>(_ body: (DatabaseQueue) throws -> Result) throws -> Result {
-    do {
-      return try body(try opened())
-    } catch {
-      guard StateDatabase.mayPass(error) else { throw error }
-      drop()
+    try inRoom { connection in
+      do {
+        return try body(try connection.opened())
+      } catch {
+        guard StateDatabase.mayPass(error) else { throw error }
+        connection.drop()
+      }
+      do {
+        return try body(try connection.opened())
+      } catch {
+        if StateDatabase.mayPass(error) { connection.drop() }
+        throw error
+      }
     }
+  }
+
+  /// A quota that is used up is an error of writing to SQLite.
+  private mutating func inRoom<Result>(_ body: (inout Self) throws -> Result) throws -> Result {
     do {
-      return try body(try opened())
+      return try body(&self)
     } catch {
-      if StateDatabase.mayPass(error) { drop() }
-      throw error
+      guard StateDatabase.wantsRoom(error), let room, room.giveBack() else { throw error }
+      return try body(&self)
     }
   }
 
@@ -42,8 +57,7 @@ struct StateConnection {
     var pauseMicroseconds: UInt32 = 50_000
     while true {
       do {
-        _ = try opened()
-        return
+        return try inRoom { _ = try $0.opened() }
       } catch {
         guard StateDatabase.mayPass(error), ContinuousClock.now < end else { throw error }
         usleep(pauseMicroseconds)

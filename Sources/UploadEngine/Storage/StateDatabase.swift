@@ -81,6 +81,17 @@ enum StateDatabase {
     }
   }
 
+  /// True where it can be the disk's or a quota's lack of space.
+  static func wantsRoom(_ error: any Error) -> Bool {
+    guard let error = error as? DatabaseError else { return false }
+    switch (error.resultCode, error.extendedResultCode) {
+    case (.SQLITE_FULL, _), (.SQLITE_CANTOPEN, _), (_, .SQLITE_IOERR_WRITE), (_, .SQLITE_IOERR_FSYNC),
+      (_, .SQLITE_IOERR_TRUNCATE), (_, .SQLITE_IOERR_DIR_FSYNC):
+      return true
+    default: return false
+    }
+  }
+
   /// True for what the system has refused: another connection may get it, now or later.
   static func mayPass(_ error: any Error) -> Bool {
     guard let error = error as? DatabaseError else { return false }

@@ -14,9 +14,6 @@ public final class StateDirectory: Sendable {
     public var resumeDirectory: String { path + "/resume" }
   }
 
-  /// How long a disk is asked again at the start before the mount is refused.
-  public static let patience = Duration.seconds(5)
-
   /// The folder itself.
   public let path: String
   /// Which names templates have given, the same for every destination.

@@ -76,8 +76,21 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  /// Whether a folder's filesystem keeps marks.
-  static func areKept(in folder: FileDescriptor) -> Bool {
-    SpoolMark.writing.put(on: folder) && SpoolMark.none.put(on: folder)
+  /// Whether a folder's filesystem keeps marks. Where a full disk does not take one now it keeps those that it has, and a change that
+  /// cannot be marked fails; only EOPNOTSUPP says that there are none.
+  static func areKept(in folder: FileDescriptor) throws(SystemError) -> Bool {
+    if SpoolMark.writing.put(on: folder) {
+      // On a folder it says nothing, should it stay.
+      _ = SpoolMark.none.put(on: folder)
+      return true
+    }
+    guard SystemError.last != .notSupported else { return false }
+    var buffer = [CChar](repeating: 0, count: 64)
+    if uploadfs_attribute_at(folder.number, ".", Self.name, &buffer, buffer.count) >= 0 { return true }
+    switch SystemError.last.code {
+    case ENODATA: return true
+    case EOPNOTSUPP: return false
+    default: throw .last
+    }
   }
 }

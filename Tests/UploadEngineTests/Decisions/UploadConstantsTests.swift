@@ -82,6 +82,7 @@ import UploadEngine
     amounts["tlsSessionMaxAge"] = UploadConstants.tlsSessionMaxAge / .seconds(1)
     amounts["diskHeadroomBytes"] = Double(UploadConstants.diskHeadroomBytes)
     amounts["diskMarginBytes"] = Double(UploadConstants.diskMarginBytes)
+    amounts["stateRoomBytes"] = Double(UploadConstants.stateRoomBytes)
     amounts["responseBytesMax"] = Double(UploadConstants.responseBytesMax)
     return amounts
   }()

@@ -1,0 +1,44 @@
+public import FileModel
+public import Logging
+import Synchronization
+
+/// What the engines of a spool keep on its disk: opened together, and closed together once they have ended.
+public final class SpoolState: Sendable {
+  /// How long a disk is asked again at the start before the mount is refused.
+  private static let patience = Duration.seconds(5)
+
+  /// Where it lies.
+  public let directory: StateDirectory
+  /// Room on the disk that is its own.
+  public let room: StateRoom
+  /// The names that templates give, the same for every destination; nil where there are none.
+  public let ledger: NameLedger?
+  private let catalogs = Mutex<[Catalog]>([])
+
+  /// Opens what all engines share, and keeps another mount away.
+  public init(spool: String, rules: FileRules, logger: Logger) throws(StorageError) {
+    directory = try StateDirectory(spool: spool)
+    room = StateRoom(in: directory.path, logger: logger)
+    ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: Self.patience)
+  }
+
+  /// Opens the catalog of a destination; once for each.
+  public func catalog(of destination: DestinationName) throws(StorageError) -> Catalog {
+    let catalog = try Catalog(
+      path: directory.place(of: destination).catalogPath, room: room, patience: Self.patience)
+    catalogs.withLock { $0.append(catalog) }
+    return catalog
+  }
+
+  /// Opens the resume records of a destination; once for each.
+  public func resumeStore(of destination: DestinationName) throws(StorageError) -> ResumeStore {
+    try ResumeStore(
+      directory: directory.place(of: destination).resumeDirectory, masterKeyFile: directory.masterKeyFile)
+  }
+
+  /// Closes everything: from then on other programs can read the databases.
+  public func close() {
+    ledger?.close()
+    for catalog in catalogs.withLock({ $0 }) { catalog.close() }
+  }
+}

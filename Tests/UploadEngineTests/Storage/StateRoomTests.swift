@@ -1,0 +1,50 @@
+import Glibc
+import Logging
+import Testing
+
+@testable import UploadEngine
+
+@Suite struct StateRoomTests {
+  private let folder: ScratchFolder
+
+  init() throws { folder = try ScratchFolder() }
+
+  private func room() -> StateRoom { StateRoom(in: folder.path, logger: Logger(label: "test")) }
+
+  private var bytesOnDisk: Int {
+    var status = stat()
+    return lstat(folder("room"), &status) == 0 ? Int(status.st_blocks) * 512 : 0
+  }
+
+  @Test func itTakesItsBytes_givesThemBackOnce_andTakesThemAgain() {
+    let room = room()
+    #expect(room.isWhole && bytesOnDisk >= UploadConstants.stateRoomBytes)
+    #expect(room.giveBack() && bytesOnDisk == 0)
+    #expect(!room.giveBack() && !room.isWhole)
+    // There is space: nothing has to go for it.
+    room.restore { _ in
+      Issue.record("nothing has to go")
+      return false
+    }
+    #expect(room.isWhole && bytesOnDisk >= UploadConstants.stateRoomBytes)
+  }
+
+  @Test func whatAnEarlierRunHasLeftIsTheRoom() {
+    _ = room()
+    let later = room()
+    #expect(later.isWhole && bytesOnDisk < UploadConstants.stateRoomBytes + 1 << 20)
+  }
+
+  @Test func somethingElseInItsPlaceIsNoRoom_andStays() throws {
+    mkdir(folder("room"), 0o700)
+    let room = room()
+    #expect(!room.isWhole && !room.giveBack())
+    var askedBytes: UInt64 = 0
+    room.restore { bytes in
+      askedBytes = bytes
+      return true
+    }
+    #expect(!room.isWhole && askedBytes == UInt64(UploadConstants.stateRoomBytes))
+    #expect(folder.names() == ["room"])
+  }
+}
