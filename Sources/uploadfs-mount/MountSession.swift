@@ -34,7 +34,9 @@ final class MountSession: Sendable {
     try Self.makeSpool(configuration, mountPoint: mountPoint, logger: logger)
     let source = AttachedStatus()
     do throws(StorageError) {
-      let state = try SpoolState(spool: configuration.spool, rules: configuration.rules, logger: logger)
+      let state = try SpoolState(
+        spool: configuration.spool, rules: configuration.rules, reserveBytes: configuration.reserveBytes, logger: logger
+      )
       let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in

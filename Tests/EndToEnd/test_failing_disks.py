@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import shutil
 import sqlite3
 
 import pytest
@@ -584,3 +585,29 @@ def test_a_disk_that_cannot_say_whether_it_has_attributes_is_refused(new_mount, 
     faults.set(("fsetxattr", EIO, "/captures"), ("lgetxattr", EIO, "/captures"))
     code, said = mount.start_and_fail()
     assert code == 13 and "cannot be asked for extended attributes" in said, said
+
+
+@pytest.mark.promises("S45f")
+def test_a_copy_of_the_state_can_be_put_in_its_place(new_mount, receiver):
+    """What was delivered is known again, and names that templates have given are taken."""
+    mount = new_mount(receiver, "--name-template", "{name}")
+    (mount.root / "a").mkdir()
+    (mount.root / "a" / "take.mov").write_bytes(b"take")
+    receipt = mount.wait_for("a/take.mov", "complete")["receipt"]
+    assert mount.stop() == 0
+    state = mount.spool / ".state"
+    for name in ("catalog", "names"):
+        with contextlib.closing(sqlite3.connect(f"file:{state / name}.backup.sqlite?mode=ro", uri=True)) as copy:
+            assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        for lost in state.glob(f"{name}.sqlite*"):
+            lost.unlink()
+        shutil.copy(state / f"{name}.backup.sqlite", state / f"{name}.sqlite")
+    (receiver.files / "take.mov").unlink()
+    mount.start()
+    assert mount.wait_for("a/take.mov", "complete")["receipt"] == receipt
+    (mount.root / "b").mkdir()
+    (mount.root / "b" / "take.mov").write_bytes(b"other")
+    mount.wait_for("b/take.mov", "complete")
+    mount.wait_all()
+    # The first one was not sent again, and its name is no other's.
+    assert receiver.published() == {"take-2.mov": 5}

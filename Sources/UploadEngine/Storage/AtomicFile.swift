@@ -56,6 +56,16 @@ enum AtomicFile {
     try syncFolder(of: path, effects)
   }
 
+  /// The same for a temporary file that somebody else has written: makes it durable, renames it, and makes the folder durable.
+  static func adopt(_ temporary: String, as path: String, effects: FileEffects) throws(StorageError) {
+    let descriptor = open(temporary, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .system(errno, cannot: "open \(quoted(temporary))") }
+    defer { close(descriptor) }
+    try effects.sync(descriptor)
+    try effects.rename(temporary, path)
+    try syncFolder(of: path, effects)
+  }
+
   /// Makes `bytes` durable at the end of a file of `byteCount` bytes; refuses one of any other length, which somebody else
   /// must have written. After a failure the file may end with some of the bytes.
   static func append(

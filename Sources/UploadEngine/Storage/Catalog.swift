@@ -21,7 +21,8 @@ public final class Catalog: Sendable {
   }
 
   private let state: Mutex<State>
-  private let path: String
+  private let changes = Atomic<UInt64>(0)
+  let path: String
 
   /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`. What may pass, as a disk that refuses
   /// something, is tried for so long before it is an error.
@@ -109,6 +110,8 @@ public final class Catalog: Sendable {
   }
 
   private func write(_ body: (Database) throws -> Void) throws(StorageError) {
+    // Counted in any case: a change may be there although it was said to have failed.
+    changes.add(1, ordering: .relaxed)
     try use { try $0.write(body) }
   }
 
@@ -117,6 +120,15 @@ public final class Catalog: Sendable {
       guard !state.isClosed else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
       return try Self.withUsableFile(&state, path, isInUse: true) { try $0.use(body) }
     }
+  }
+}
+
+extension Catalog: CopiedDatabase {
+  var changeCount: UInt64 { changes.load(ordering: .relaxed) }
+
+  func copy(to target: String) throws(StorageError) {
+    let failure = try use { database in StateDatabase.failure { try StateDatabase.copy(database, to: target) } }
+    if let failure { throw StateDatabase.copyError(failure, path) }
   }
 }
 

@@ -35,7 +35,8 @@ public final class NameLedger: Sendable {
   }
 
   private let state: Mutex<State>
-  private let path: String
+  private let changes = Atomic<UInt64>(0)
+  let path: String
 
   /// The ledger of a spool; nil where no rule has a template and none ever had. Once there is one, names are taken for good, also
   /// where templates are left out. What may pass, as a disk that refuses something, is tried for so long before it is an error.
@@ -96,6 +97,7 @@ public final class NameLedger: Sendable {
   /// being taken. All is durable when this returns, with one sync of the disk.
   func names(for wishes: [Wish], forgetting gone: [FileID] = []) throws(StorageError) -> [Choice] {
     guard !wishes.isEmpty || !gone.isEmpty else { return [] }
+    changes.add(1, ordering: .relaxed)
     return try use { database in
       try database.write { database in
         for file in gone { try Self.forget(file.blob, database) }
@@ -214,5 +216,14 @@ public final class NameLedger: Sendable {
       : ""
     return StorageError(
       kind, "the names' record \(quoted(path)) cannot be used: \(StateDatabase.describe(error))\(advice)")
+  }
+}
+
+extension NameLedger: CopiedDatabase {
+  var changeCount: UInt64 { changes.load(ordering: .relaxed) }
+
+  func copy(to target: String) throws(StorageError) {
+    let failure = try use { database in StateDatabase.failure { try StateDatabase.copy(database, to: target) } }
+    if let failure { throw StateDatabase.copyError(failure, path) }
   }
 }

@@ -14,12 +14,15 @@ public final class SpoolState: Sendable {
   /// The names that templates give, the same for every destination; nil where there are none.
   public let ledger: NameLedger?
   private let catalogs = Mutex<[Catalog]>([])
+  private let copies: StateCopies
 
-  /// Opens what all engines share, and keeps another mount away.
-  public init(spool: String, rules: FileRules, logger: Logger) throws(StorageError) {
+  /// Opens what all engines share, and keeps another mount away. `reserveBytes` of the disk stay free of copies for backups.
+  public init(spool: String, rules: FileRules, reserveBytes: UInt64, logger: Logger) throws(StorageError) {
     directory = try StateDirectory(spool: spool)
     room = StateRoom(in: directory.path, logger: logger)
     ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: Self.patience)
+    copies = StateCopies(reserveBytes: reserveBytes, logger: logger)
+    if let ledger { copy(ledger) }
   }
 
   /// Opens the catalog of a destination; once for each.
@@ -27,6 +30,7 @@ public final class SpoolState: Sendable {
     let catalog = try Catalog(
       path: directory.place(of: destination).catalogPath, room: room, patience: Self.patience)
     catalogs.withLock { $0.append(catalog) }
+    copy(catalog)
     return catalog
   }
 
@@ -36,8 +40,14 @@ public final class SpoolState: Sendable {
       directory: directory.place(of: destination).resumeDirectory, masterKeyFile: directory.masterKeyFile)
   }
 
-  /// Closes everything: from then on other programs can read the databases.
+  private func copy(_ database: some CopiedDatabase) {
+    copies.add(database)
+    room.letGo(StateCopies.path(of: database.path))
+  }
+
+  /// Copies and closes everything: from then on other programs can read the databases.
   public func close() {
+    copies.stop()
     ledger?.close()
     for catalog in catalogs.withLock({ $0 }) { catalog.close() }
   }

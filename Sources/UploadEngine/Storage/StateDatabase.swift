@@ -44,6 +44,41 @@ enum StateDatabase {
     return try DatabaseQueue(path: path, configuration: configuration)
   }
 
+  /// Copies what a connection sees to a path where there is nothing: one plain file, which can be read without writing beside it. It
+  /// is not durable yet.
+  static func copy(_ database: DatabaseQueue, to path: String) throws {
+    var configuration = Configuration()
+    configuration.prepareDatabase { database in
+      for setting in ["locking_mode = EXCLUSIVE", "mmap_size = 0", "journal_mode = OFF", "synchronous = OFF"] {
+        try database.execute(sql: "PRAGMA \(setting)")
+      }
+    }
+    let copy = try DatabaseQueue(path: path, configuration: configuration)
+    do {
+      try database.backup(to: copy)
+      // Of a copy of a database with a log SQLite says that it has one, too.
+      try copy.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
+    } catch {
+      try? copy.close()
+      throw error
+    }
+    try copy.close()
+  }
+
+  /// What a copy fails with is no failure of the original, which nobody has to open anew or make room for.
+  static func failure(_ body: () throws -> Void) -> (any Error)? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  static func copyError(_ error: any Error, _ path: String) -> StorageError {
+    StorageError(kind(of: error) ?? .system(errno: EIO), "\(quoted(path)) cannot be copied: \(describe(error))")
+  }
+
   /// The index that an earlier version or another program has left. Whatever is in its place is not looked at any more.
   private static func removeSharedIndex(of path: String) {
     if unlink(path + "-shm") != 0, errno == EISDIR { rmdir(path + "-shm") }

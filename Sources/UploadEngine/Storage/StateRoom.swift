@@ -15,6 +15,8 @@ public final class StateRoom: Sendable {
     var isWanted = false
     /// It is less than it is to be, which has been said.
     var isShort = false
+    /// Files that go before delivered copies do.
+    var dispensable: [String] = []
   }
 
   private let path: String
@@ -63,12 +65,23 @@ public final class StateRoom: Sendable {
     }
     guard isMine else { return }
     defer { state.withLock { $0.isWanted = false } }
-    if !grow(), makeSpace(UInt64(bytesMax)) {
-      // Some filesystems give the blocks of removed files back only when their journal is written.
+    // Some filesystems give the blocks of removed files back only when their journal is written.
+    if !grow(), removeDispensable() {
+      flush()
+      grow()
+    }
+    if !isWhole, makeSpace(UInt64(bytesMax)) {
       flush()
       grow()
     }
     say()
+  }
+
+  /// From now on this file goes first where there is no space; it is one that can be made again.
+  func letGo(_ path: String) { state.withLock { $0.dispensable.append(path) } }
+
+  private func removeDispensable() -> Bool {
+    state.withLock { $0.dispensable }.reduce(false) { hasRemoved, path in unlink(path) == 0 || hasRemoved }
   }
 
   /// As much as there is space for. True when it is whole then.
