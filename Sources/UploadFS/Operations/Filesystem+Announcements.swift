@@ -17,6 +17,14 @@ extension Filesystem {
     case evicted
     case writeFailed(Interruption)
 
+    /// The sink learns from it whether the content is whole, or that it will.
+    fileprivate var tellsOfContent: Bool {
+      switch self {
+      case .opened, .changed, .settled, .unsettled, .found, .removed, .evicted: true
+      case .namesChanged, .attributesChanged, .writeFailed: false
+      }
+    }
+
     init(_ announcement: WriterActivity.Announcement) {
       switch announcement {
       case .opened: self = .opened
@@ -45,9 +53,18 @@ extension Filesystem {
       try file.state.withLock { (state) throws(Failure) -> Events in
         // Whatever is said first of a file of an earlier run says whether it is whole: it may be renamed before the scan
         // comes to it.
+        let earlierDoubt = state.doubt
         state.doubt = nil
         readMark(of: file, &state)
-        let announcement = try decide(&state)
+        var announcement: Announcement?
+        do throws(Failure) {
+          announcement = try decide(&state)
+        } catch {
+          state.doubt = state.doubt ?? earlierDoubt
+          throw error
+        }
+        // Only what says how the content is ends it; until then it is asked for each second.
+        if announcement?.tellsOfContent != true { state.doubt = state.doubt ?? earlierDoubt }
         let owesOpened = state.owesOpened
         state.owesOpened = false
         var chunks = FollowedChunks()
@@ -164,11 +181,17 @@ extension Filesystem {
       let isFirst = file.state.withLock { $0.activity.needsNewRevision }
       if isFirst, !sink.contentWillChange(file.id) { throw .inputOutput }
       var mutation = ContentMutation(extent, epoch: 0)
-      try announceInOrder(file) { (state) throws(SystemError) in
-        // What an earlier run has left on the file is not known, and would be written over.
-        guard state.mark != nil else { throw state.doubt ?? .inputOutput }
-        try markWriting(file, &state, through: descriptor)
-        return beginRevision(of: file, &state, &mutation)
+      do throws(SystemError) {
+        try announceInOrder(file) { (state) throws(SystemError) in
+          // What an earlier run has left on the file is not known, and would be written over.
+          guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+          try markWriting(file, &state, through: descriptor)
+          return beginRevision(of: file, &state, &mutation)
+        }
+      } catch {
+        // The sink expects a change, and where nobody has the file open no close will say that there was none.
+        if isFirst { announceInOrder(file) { $0.activity.isQuiet && !$0.activity.isGone ? .settled : nil } }
+        throw error
       }
       return mutation
     }

@@ -195,8 +195,10 @@ extension Filesystem {
       // Before anything else: making it was its first change, and the mount may die at any moment.
       // Where the disk refuses, the first change tries it again. Without attributes an empty file counts as whole.
       let isMarked = writes && marksWriters && SpoolMark.writing.put(on: descriptor)
-      try giveToCaller(place, in: entry.directory, caller)
-      let status = try descriptor.status()
+      let status = try orUnmake(place) { (place) throws(SystemError) in
+        try giveToCaller(place, in: entry.directory, caller)
+        return try descriptor.status()
+      }
       forgetRecordedMark(of: status.key)
       let node = adopt(status, at: entry, isNew: true, counting: true)
       guard let file = file(of: node) else { throw .inputOutput }

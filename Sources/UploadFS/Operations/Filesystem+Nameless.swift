@@ -57,7 +57,7 @@ extension Filesystem {
     else { throw .notFound }
     let place = try location(of: entry)
     try check(linkat(AT_FDCWD, holder.reopenPath, place.directory, place.path, AT_SYMLINK_FOLLOW))
-    let status = try place.status()
+    let status = try orUnmake(place) { (place) throws(SystemError) in try place.status() }
     withNodes { $0.table.giveFirstName(entry, to: node) }
     file.state.withLock { state in
       state.isNameless = false

@@ -31,7 +31,7 @@ extension Filesystem {
   }
 
   func makeDirectory(_ entry: DirectoryEntry, mode: mode_t, caller: Caller) throws(SystemError) -> FoundEntry {
-    try make(entry, caller: caller) { (place) throws(SystemError) in
+    try make(entry, caller: caller, removal: AT_REMOVEDIR) { (place) throws(SystemError) in
       try check(mkdirat(place.directory, place.path, mode & 0o7777))
     }
   }
@@ -59,16 +59,33 @@ extension Filesystem {
   }
 
   private func make(
-    _ entry: DirectoryEntry, caller: Caller, _ makeIt: (borrowing SpoolLocation) throws(SystemError) -> Void
+    _ entry: DirectoryEntry, caller: Caller, removal: Int32 = 0,
+    _ makeIt: (borrowing SpoolLocation) throws(SystemError) -> Void
   ) throws(SystemError) -> FoundEntry {
     try requireFree(entry)
     return try namespaceLock.exclusive { () throws(SystemError) in
       let place = try location(of: entry)
       try makeIt(place)
-      try giveToCaller(place, in: entry.directory, caller)
-      let status = try place.status()
+      let status = try orUnmake(place, removal) { (place) throws(SystemError) in
+        try giveToCaller(place, in: entry.directory, caller)
+        return try place.status()
+      }
       forgetRecordedMark(of: status.key)
       return FoundEntry(node: adopt(status, at: entry, isNew: true, counting: true), status: status)
+    }
+  }
+
+  /// What was made a moment ago and cannot be used goes again: its maker is told that it is not there, and nobody else knows of
+  /// it. The namespace lock is held alone.
+  func orUnmake(
+    _ place: borrowing SpoolLocation, _ removal: Int32 = 0, _ use: (borrowing SpoolLocation) throws(SystemError) -> stat
+  ) throws(SystemError) -> stat {
+    do throws(SystemError) {
+      return try use(place)
+    } catch {
+      // Where that fails as well, the next start finds it, and a file as one whose writer did not finish it.
+      _ = unlinkat(place.directory, place.path, removal)
+      throw error
     }
   }
 
@@ -104,7 +121,7 @@ extension Filesystem {
       let old = try location(of: node)
       let new = try location(of: entry)
       try check(linkat(old.directory, old.path, new.directory, new.path, 0))
-      let status = try new.status()
+      let status = try orUnmake(new) { (new) throws(SystemError) in try new.status() }
       return (FoundEntry(node: adopt(status, at: entry, counting: true), status: status), false)
     }
     if let file = file(of: found.node) {

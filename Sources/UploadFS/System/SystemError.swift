@@ -4,9 +4,16 @@ import Glibc
 struct SystemError: Error, Hashable {
   /// A positive errno.
   let code: Int32
+  /// Found out here: the node table knows it, and no disk has said so.
+  private let isOurs: Bool
 
   init(code: Int32) {
+    self.init(code: code, isOurs: false)
+  }
+
+  private init(code: Int32, isOurs: Bool) {
     self.code = code
+    self.isOurs = isOurs
   }
 
   /// What the last system call of this thread left in errno.
@@ -29,13 +36,14 @@ struct SystemError: Error, Hashable {
   static let outOfRange = SystemError(code: ENXIO)
   static let notSupported = SystemError(code: EOPNOTSUPP)
   static let crossDevice = SystemError(code: EXDEV)
-  /// The node is known but stands nowhere any more. The kernel answers by looking the path up again.
-  static let stale = SystemError(code: ESTALE)
+  /// The node is known but stands nowhere any more. The kernel answers by looking the path up again. A disk that says ESTALE itself
+  /// (NFS, 9p) cannot say what stands there, and its error is another one than this.
+  static let stale = SystemError(code: ESTALE, isOurs: true)
 }
 
 extension SystemError {
   /// Nothing stands there, or something else does; as opposed to a disk that cannot say.
-  var isAbsence: Bool { [ENOENT, ENOTDIR, ELOOP, ESTALE].contains(code) }
+  var isAbsence: Bool { [ENOENT, ENOTDIR, ELOOP].contains(code) || self == .stale }
 
   /// Whether an attribute was found, by what a call gave that reads one: an empty one and a filesystem without attributes have
   /// none.
