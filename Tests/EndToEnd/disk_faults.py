@@ -43,6 +43,8 @@ SPOOL = {
     "/captures": "fdopendir fstat fstatvfs fsync openat readdir statx syncfs",
 }
 STATE = {
+    "/.state/catalog.sqlite": "fdatasync fstat ftruncate lstat open pread pwrite stat",
+    "/.state/names.sqlite": "fdatasync fstat ftruncate lstat open pread pwrite stat",
     "/.state/resume/": "fstat fsync open read rename unlink write",
     "/.state/resume": "fsync open opendir readdir",
     "/.state/marks": "fdatasync fstat fsync openat pread pwrite read rename renameat2 write",
