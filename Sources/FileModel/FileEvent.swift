@@ -36,7 +36,7 @@ public enum FileEvent: Sendable, Hashable {
 
 /// Receives ``FileEvent``s on the filesystem's own threads.
 ///
-/// - Important: both methods run inside a filesystem call of the capture tool. They must be quick, must not block on the
+/// - Important: these methods run inside a filesystem call of the capture tool. They must be quick, must not block on the
 ///   network, and must not call back into the filesystem (but for ``FileContents/growth(of:chunkBytes:anew:)``).
 public protocol FileEventSink: Sendable {
   /// Takes one event.
@@ -47,6 +47,9 @@ public protocol FileEventSink: Sendable {
   /// cannot leave a changed file marked as delivered. May wait for the local disk, never for the network. False when the disk
   /// does not take it: then the content does not change.
   func contentWillChange(_ id: FileID) -> Bool
+
+  /// After a ``contentWillChange(_:)`` that was true: it does not change, and what was said of it before holds again.
+  func contentStays(_ id: FileID)
 
   /// Files whose local copy may be removed now to make room, in the order in which to remove them (delivered, receipt
   /// durable, oldest first). Called when a write would go below the spool's reserve.

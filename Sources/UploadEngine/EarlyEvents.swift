@@ -5,6 +5,7 @@ struct EarlyEvents: Sendable {
   enum Event: Sendable {
     case reported(FileEvent)
     case contentWillChange(FileID)
+    case contentStays(FileID)
   }
 
   /// That is far more than anybody does within the second that reading takes.

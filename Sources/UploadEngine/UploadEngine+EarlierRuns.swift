@@ -61,6 +61,7 @@ extension UploadEngine {
         switch event {
         case .reported(let event): state.schedule.handle(event, at: now)
         case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
+        case .contentStays(let id): state.schedule.contentStays(id, at: now)
         }
       }
     }

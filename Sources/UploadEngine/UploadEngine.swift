@@ -233,15 +233,16 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     guard mustRecord || unrecorded.withLock({ $0.contains(id) }) else { return true }
     guard journal.markChanged(id) else {
       unrecorded.withLock { _ = $0.insert(id) }
-      if !isEarly { contentStays(id) }
+      contentStays(id)
       return false
     }
     unrecorded.withLock { _ = $0.remove(id) }
     return true
   }
 
-  /// The content that was to change does not: it is delivered again, because nothing says any more that it was.
-  func contentStays(_ id: FileID) {
+  /// What was said of the content that was to change holds again.
+  public func contentStays(_ id: FileID) {
+    if waitsForEarlierRuns(.contentStays(id)) { return }
     apply { $0.contentStays(id, at: $1) }
   }
 

@@ -658,3 +658,25 @@ def test_a_rename_does_not_end_the_asking(new_mount, receiver, faults):
     faults.clear()
     mount.wait_for("day.raw", "complete")
     assert (receiver.files / "day.raw").read_bytes() == b"take"
+
+
+@pytest.mark.promises("S40i", "S77f")
+def test_a_cancelled_file_that_cannot_be_marked_stays_cancelled(new_mount, receiver, faults):
+    """Regression (PR14): by then the daemon had taken it for one that changes, and delivered it at the close."""
+    receiver.stop()
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "take").write_bytes(b"whole")
+    mount.say("cancel", "take")
+    faults.set(("fsetxattr", EIO, "/captures/"), ("write", EIO, "/.state/marks"))
+    written = os.open(mount.root / "take", os.O_WRONLY)
+    with pytest.raises(OSError, match="Input/output error"):
+        os.write(written, b"half")
+    os.close(written)
+    faults.clear()
+    receiver.start()
+    (mount.root / "other").write_bytes(b"other")
+    mount.wait_for("other", "complete")
+    assert mount.status("take")["state"] == "cancelled" and (mount.root / "take").read_bytes() == b"whole"
+    assert receiver.published().keys() == {"other"}
+    (mount.root / "take").write_bytes(b"anew")
+    mount.wait_for("take", "complete")

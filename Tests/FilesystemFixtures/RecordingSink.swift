@@ -8,6 +8,7 @@ package final class RecordingSink: FileEventSink {
   package enum Record: Hashable, Sendable {
     case event(FileEvent)
     case willChange(FileID)
+    case stays(FileID)
   }
 
   private struct State {
@@ -84,6 +85,13 @@ package final class RecordingSink: FileEventSink {
       state.records.append(.willChange(id))
       if !state.prepared.insert(id).inserted { state.problems.append("contentWillChange twice for one revision") }
       return true
+    }
+  }
+
+  package func contentStays(_ id: FileID) {
+    state.withLock { state in
+      if state.prepared.remove(id) == nil { state.problems.append("contentStays without contentWillChange") }
+      state.records.append(.stays(id))
     }
   }
 
@@ -173,6 +181,7 @@ package final class RecordingSink: FileEventSink {
       return state.records.map { record in
         switch record {
         case .willChange: "willChange"
+        case .stays: "stays"
         case .event(.opened): "opened"
         case .event(.changed): "changed"
         case .event(.grown): "grown"

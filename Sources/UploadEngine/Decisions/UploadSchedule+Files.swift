@@ -37,32 +37,6 @@ extension UploadSchedule {
     if abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
-  /// The content of a settled file is about to change. True when the catalog has to be told first, because what it says is of
-  /// the present content: a receipt, or why it is not delivered. From now on ``catalogEntry(of:)`` says neither.
-  public mutating func contentWillChange(_ id: FileID) -> Bool {
-    if let state = inherited[id]?.state, state == .complete || state == .failed {
-      inherited[id]?.state = .pending
-      inherited[id]?.receipt = nil
-      return true
-    }
-    guard var file = files[id] else { return false }
-    switch file.phase {
-    case .complete, .finishing, .interrupted, .failed, .cancelled: file.phase = .writing
-    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
-      guard file.receipt != nil else { return false }
-    }
-    file.receipt = nil
-    file.publishedPaths = []
-    files[id] = file
-    return true
-  }
-
-  /// After ``contentWillChange(_:)``: it does not change. With a writer, its close settles the file.
-  public mutating func contentStays(_ id: FileID, at now: Moment) {
-    guard let file = files[id], file.phase == .writing, !file.isOpen else { return }
-    settleName(id, at: now)
-  }
-
   private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.append(snapshot.id) }
@@ -93,6 +67,7 @@ extension UploadSchedule {
 
   private mutating func changed(_ snapshot: FileSnapshot, at now: Moment) {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    contentsToChange[snapshot.id] = nil
     guard var file = files[snapshot.id] else { return }
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     cancelStream(of: file)
@@ -326,6 +301,7 @@ extension UploadSchedule {
   private mutating func removed(_ id: FileID, at now: Moment) {
     openFiles.takeOut(id)
     inherited[id] = nil
+    contentsToChange[id] = nil
     guard var file = files[id] else { return }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     giveUp(&file, at: now)
@@ -443,6 +419,8 @@ extension UploadSchedule {
       file.session = resumedSession(record, of: file)
     }
     files[snapshot.id] = file
+    // It was to change and stays: the catalog may have forgotten what it is.
+    if contentsToChange.removeValue(forKey: snapshot.id) != nil { actions.append(.record(snapshot.id)) }
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     switch file.phase {

@@ -165,6 +165,8 @@ public struct UploadSchedule: Sendable {
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: LookupTable<FileID, CatalogEntry> = [:]
   var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]
+  /// Between ``contentWillChange(_:)`` and the change, or its refusal.
+  var contentsToChange: LookupTable<FileID, KnownContent> = [:]
   /// Small files to be read.
   var smallQueue = FileQueue()
   /// Small files whose bytes are in a buffer.

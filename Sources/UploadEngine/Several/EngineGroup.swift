@@ -114,6 +114,11 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     return false
   }
 
+  /// What every engine has said of the content holds again.
+  public func contentStays(_ id: FileID) {
+    for member in members { member.engine.contentStays(id) }
+  }
+
   /// Files that the first engine which could spare them has delivered, and that every other one can spare as well.
   public func evictionCandidates() -> [EvictionCandidate] {
     SharedCopy.candidates(members.map(\.engine))

@@ -190,7 +190,10 @@ extension Filesystem {
         }
       } catch {
         // The sink expects a change, and where nobody has the file open no close will say that there was none.
-        if isFirst { announceInOrder(file) { $0.activity.isQuiet && !$0.activity.isGone ? .settled : nil } }
+        if isFirst {
+          sink.contentStays(file.id)
+          announceInOrder(file) { $0.activity.isQuiet && !$0.activity.isGone ? .settled : nil }
+        }
         throw error
       }
       return mutation

@@ -164,6 +164,72 @@ import Testing
     #expect(again.state(file.id) == .cancelled)
   }
 
+  private static func isToBeRecorded(_ id: FileID, _ harness: inout ScheduleHarness) -> Bool {
+    harness.schedule.contentWillChange(id)
+  }
+
+  /// Regression (PR14): a change that could not be recorded, and so was refused, had the file delivered.
+  @Test(
+    .promises("S34c", "S77f"), arguments: [FileStatus.State.cancelled, .failed, .interrupted, .complete], [true, false])
+  func whatWasToChangeAndStays_isWhatItWas(_ state: FileStatus.State, isOpen: Bool) throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: 3500)
+    if state == .interrupted { file.snapshot.interruption = .mountDied }
+    harness.write(file)
+    switch state {
+    case .cancelled: harness.apply { $0.cancel(file.id, at: $1) }
+    case .failed: harness.answer(.refused(StepFailure(.unauthorized, "no"))) { $0.isOpenSession }
+    case .complete: harness.succeed()
+    default: break
+    }
+    harness.endCancelled()
+    #expect(harness.state(file.id) == state)
+    let before = try #require(harness.schedule.catalogEntry(of: file.id))
+    func sent() -> Int { harness.sent.count { $0.order.carriesChunk || $0.order.isOpenSession } }
+    let sentBefore = sent()
+    for _ in 0..<2 {
+      if isOpen { harness.handle(file.opened) }
+      #expect(Self.isToBeRecorded(file.id, &harness), "each try is")
+      #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
+      harness.others = []
+      harness.apply { $0.contentStays(file.id, at: $1) }
+      #expect(
+        harness.others.contains { if case .record = $0 { true } else { false } }, "the catalog may have been told")
+      if isOpen { harness.handle(file.settled) }
+      harness.record()
+      #expect(harness.state(file.id) == state && harness.schedule.isIdle)
+    }
+    #expect(sent() == sentBefore)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == before.state)
+    // What changes after all is another content.
+    #expect(Self.isToBeRecorded(file.id, &harness))
+    file.snapshot.epoch = 2
+    file.snapshot.interruption = nil
+    harness.handle(file.changed)
+    harness.apply { $0.contentStays(file.id, at: $1) }
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Regression (PR14): of an earlier run, and the scan had not come to it.
+  @Test(.promises("S34c", "S77f")) func whatWasToChangeBeforeItWasFound_isWhatItWas() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3500)
+    harness.write(file)
+    harness.apply { $0.cancel(file.id, at: $1) }
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    var restarted = ScheduleHarness(catalog: [entry])
+    #expect(Self.isToBeRecorded(file.id, &restarted))
+    restarted.apply { $0.contentStays(file.id, at: $1) }
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    #expect(restarted.state(file.id) == .cancelled)
+    #expect(restarted.others.contains { if case .record(file.id) = $0 { true } else { false } })
+  }
+
   @Test(.promises("S77h")) func whatIsCancelledOrInterrupted_isNamed_andNotWaitedFor() {
     var harness = ScheduleHarness()
     harness.handle(.scanEnded)

@@ -166,6 +166,20 @@ import Testing
     #expect(group.status(of: file)?.state == .cancelled)
   }
 
+  /// Regression (PR14): what one catalog had forgotten by then was delivered again to its destination.
+  @Test(.promises("S34c")) func aChangeThatOneOfThemCannotRecord_leavesBothAsTheyWere() throws {
+    start()
+    defer { stop() }
+    _ = write("a.mov")
+    #expect(waits(for: .complete))
+    archive.catalog.close()
+    #expect(!group.contentWillChange(file))
+    #expect(main.waits { (try? $0.catalog.loadAll().first?.receipt) != nil }, "it is in the catalog again")
+    #expect(main.waits(for: file, .complete))
+    let sent = main.server.state.withLock { $0.steps.count { if case .sendWholeFile = $0 { true } else { false } } }
+    #expect(sent == 1)
+  }
+
   @Test func whoeverWaitsNoMore_isNotTold() {
     start()
     defer { stop() }

@@ -283,8 +283,34 @@ import Testing
     #expect(bench.waits(for: id, .complete))
     bench.catalog.close()
     #expect(!bench.engine.contentWillChange(id))
-    #expect(bench.engine.status(of: id)?.state != .writing, "nobody has it open: it is delivered again")
+    #expect(bench.engine.status(of: id)?.state != .writing, "it is what it was")
     #expect(!bench.engine.contentWillChange(id))
+    #expect(bench.server.state.withLock { $0.steps.count { if case .sendWholeFile = $0 { true } else { false } } } == 1)
+  }
+
+  /// Regression (PR14): a cancelled file whose change was refused was delivered.
+  @Test(.promises("S34c", "S77f"), arguments: [true, false])
+  func changeOfACancelledFileThatCannotBeRecorded_leavesItCancelled(isOpen: Bool) throws {
+    let bench = try EngineBench(
+      directory: EngineBench.temporaryDirectory(), server: MemoryServer(), files: MemoryFiles())
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    bench.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
+    let id = FileID(high: 1, low: 1)
+    let snapshot = bench.files.put(id, "a", content(10, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits(for: id, .failed))
+    try bench.engine.obey(.cancel, on: id)
+    bench.server.state.withLock { $0.isRefusing = nil }
+    bench.catalog.close()
+    if isOpen { bench.engine.handle(.opened(snapshot)) }
+    for _ in 0..<2 {
+      #expect(!bench.engine.contentWillChange(id))
+      #expect(bench.engine.status(of: id)?.state == .cancelled)
+    }
+    if isOpen { bench.engine.handle(.settled(snapshot)) }
+    #expect(bench.engine.status(of: id)?.state == .cancelled)
   }
 
   @Test func refusedFile_saysWhy_andIsDeliveredByARetry() throws {

@@ -1,0 +1,57 @@
+public import FileModel
+import Lookup
+
+/// What is known of a content, for the moment in which it is about to change.
+struct KnownContent: Sendable {
+  var phase: FileUpload.Phase?
+  var receipt: Receipt?
+  var publishedPaths: [RelativePath] = []
+  /// Of a file of an earlier run that the scan has not come to.
+  var entry: CatalogEntry?
+}
+
+/// Contents that are about to change: what the catalog says of them goes first.
+extension UploadSchedule {
+  /// The content of a settled file is about to change. True when the catalog has to be told first, because what it says is of
+  /// the present content: a receipt, or why it is not delivered. From now on ``catalogEntry(of:)`` says neither.
+  public mutating func contentWillChange(_ id: FileID) -> Bool {
+    if let entry = inherited[id], entry.state == .complete || entry.state == .failed {
+      contentsToChange[id] = KnownContent(entry: entry)
+      inherited[id]?.state = .pending
+      inherited[id]?.receipt = nil
+      return true
+    }
+    guard var file = files[id] else { return false }
+    let known = KnownContent(phase: file.phase, receipt: file.receipt, publishedPaths: file.publishedPaths)
+    switch file.phase {
+    case .complete, .finishing, .interrupted, .failed, .cancelled: file.phase = .writing
+    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
+      guard file.receipt != nil else { return false }
+    }
+    contentsToChange[id] = known
+    file.receipt = nil
+    file.publishedPaths = []
+    files[id] = file
+    return true
+  }
+
+  /// After ``contentWillChange(_:)``: it does not change, and is what it was. The catalog, which may have been told otherwise, is
+  /// told so, and only then does what was delivered count as delivered again.
+  public mutating func contentStays(_ id: FileID, at now: Moment) {
+    defer { pump(at: now) }
+    guard let known = contentsToChange[id] else { return }
+    if let entry = known.entry {
+      // Known until the scan comes to it, and is recorded then.
+      if inherited[id] != nil { inherited[id] = entry }
+      return
+    }
+    contentsToChange[id] = nil
+    guard var file = files[id], file.receipt == nil else { return }
+    if file.phase == .writing, let phase = known.phase { file.phase = phase == .complete ? .finishing : phase }
+    file.receipt = known.receipt
+    file.publishedPaths = known.publishedPaths
+    files[id] = file
+    actions.append(.record(id))
+    actions.append(.showStatus(id))
+  }
+}
