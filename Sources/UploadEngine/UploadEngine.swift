@@ -393,7 +393,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .showStatus(let id):
       statusTree.changed(id: id)
       tellWaiters(of: id)
-    case .showSummary: statusTree.mountChanged()
+    case .showSummary:
+      statusTree.mountChanged()
+      // Of what the scan has not found nobody will hear anything else.
+      for id in waiters.awaitedFiles { tellWaiters(of: id) }
     case .hide(let id): statusTree.removeIfUnknown(id: id)
     case .askForLimits(let request): askForLimits(request)
     case .report(let report): logger.log(report)

@@ -308,7 +308,8 @@ final class SimulatedClient: CopyHolder {
       apply { $0.grew(id, report, at: $1) }
     case .lookAtProgress: lookAtProgress()
     case .showStatus(let id): waits?.tell(id, self)
-    case .showNames, .showSummary, .hide, .resizeBuffers, .askForLimits: break
+    case .showSummary: waits?.tellAll(self)
+    case .showNames, .hide, .resizeBuffers, .askForLimits: break
     case .report(let report): note(report)
     }
   }

@@ -80,6 +80,11 @@ final class SimulatedWaits {
     hear(client)
   }
 
+  /// The scan has ended, or is waited for no more.
+  func tellAll(_ client: SimulatedClient) {
+    for id in waiters.awaitedFiles { tell(id, client) }
+  }
+
   /// The planted mistake of `answerEarly`: the server's word is enough.
   func published(_ id: FileID, _ client: SimulatedClient) {
     guard world.bug == .answerEarly else { return }
@@ -128,6 +133,8 @@ final class SimulatedWaits {
     for (number, wait) in open {
       switch client.explanation(of: wait.file).state {
       case .writing, .queued, .uploading, .waiting: continue
+      // The scan has not come to it.
+      case nil where client.schedule?.deliveryOutcome(of: wait.file) == nil: continue
       case let state:
         world.fail(.waits, "wait \(number) for \(wait.file) goes on, which is \(state?.word ?? "unknown")")
       }

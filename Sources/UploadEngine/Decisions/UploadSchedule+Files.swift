@@ -302,7 +302,13 @@ extension UploadSchedule {
     openFiles.takeOut(id)
     inherited[id] = nil
     contentsToChange[id] = nil
-    guard var file = files[id] else { return }
+    guard var file = files[id] else {
+      if !isScanned {
+        goneUnfound.insert(id)
+        actions.append(.showStatus(id))
+      }
+      return
+    }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
@@ -454,6 +460,7 @@ extension UploadSchedule {
   private mutating func scanEnded(at now: Moment) {
     isScanned = true
     scanFailure = nil
+    goneUnfound = []
     actions.append(.showSummary)
     // In an order, so that a run can be played again.
     for (id, entry) in inherited.sorted() where files[id] == nil {

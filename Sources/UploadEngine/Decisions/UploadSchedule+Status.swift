@@ -1,5 +1,6 @@
 public import FileModel
 import Integrity
+import Lookup
 
 /// What people and the catalog are told.
 extension UploadSchedule {
@@ -124,9 +125,11 @@ extension UploadSchedule {
 
   /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
   public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
-    // Nobody knows the file, so nobody will deliver it; where there are other destinations, it may have been for them.
     guard let file = files.entry(id)?.file else {
-      return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered)
+      // Nobody knows the file, so nobody will deliver it; where there are other destinations, it may have been for them.
+      if isScanned { return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered) }
+      // The search of the spool may still come to it.
+      return scanFailure?.isLasting == true || goneUnfound.contains(id) ? (.max, .failed) : nil
     }
     switch file.phase {
     case .writing, .ready, .waiting, .finishing: return nil

@@ -180,6 +180,28 @@ import Testing
     #expect(sent == 1)
   }
 
+  /// Regression (E8; simulation, waiting 920101205): `sync FILE` after a start failed, or with several destinations succeeded, as long
+  /// as the scan had not come to the file.
+  @Test(.promises("S43"), arguments: [true, false]) func whoWaitsForAFileThatIsNotFoundYet_waits(isFound: Bool) {
+    group.start()
+    group.waitUntilLoaded()
+    defer { stop() }
+    let snapshot = files.put(file, "a.mov", [1, 2, 3])
+    let gone = FileID(high: 1, low: 3)
+    let outcomes = Mutex<[DeliveryOutcome]>([])
+    for id in [file, gone] {
+      _ = group.awaitDelivery(of: id, epoch: snapshot.epoch) { outcome in outcomes.withLock { $0.append(outcome) } }
+    }
+    #expect(outcomes.withLock { $0 } == [])
+    group.handle(.removed(gone))
+    #expect(outcomes.withLock { $0 } == [.failed])
+    if isFound { group.handle(.found(snapshot)) }
+    group.handle(.scanEnded)
+    if isFound { #expect(waits(for: .complete)) }
+    #expect(main.waits { _ in outcomes.withLock { $0.count } == 2 })
+    #expect(outcomes.withLock { $0.last } == (isFound ? .delivered : .notToBeDelivered))
+  }
+
   @Test func whoeverWaitsNoMore_isNotTold() {
     start()
     defer { stop() }
