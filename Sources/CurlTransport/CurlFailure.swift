@@ -45,7 +45,8 @@ enum CurlFailure {
       case .unknownHost: "no address is known for the proxy \(proxy)"
       case .connectFailed: "no connection to the proxy \(proxy): refused or unreachable"
       case .timedOut: "the proxy \(proxy) did not answer in time"
-      case .tlsFailed, .certificateRefused: "no secure connection to the proxy \(proxy)"
+      case .tlsFailed: "no secure connection to the proxy \(proxy); one without TLS 1.3 needs --expert proxy-tls=1.2"
+      case .certificateRefused: "no secure connection to the proxy \(proxy)"
       default: "the proxy \(proxy) ended the connection before it had opened a way"
       }
     return TransportError(.proxyFailed, "\(what) (\(detail))")

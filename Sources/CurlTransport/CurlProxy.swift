@@ -1,3 +1,5 @@
+public import UploadEngine
+
 /// How requests reach their servers where they are not to go there directly.
 public struct CurlProxy: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
   /// `http://`, `https://`, `socks4://`, `socks4a://`, `socks5://` or `socks5h://host[:port]`; nil for what the environment
@@ -9,6 +11,8 @@ public struct CurlProxy: Hashable, Sendable, CustomStringConvertible, CustomRefl
   public var user: String?
   /// The password; a secret.
   public var password: String?
+  /// The oldest version of TLS that an `https://` proxy is spoken to with.
+  public var oldestTLS = TLSVersion.tls13
 
   /// The environment's.
   public init(url: String? = nil, exceptions: String? = nil, user: String? = nil, password: String? = nil) {

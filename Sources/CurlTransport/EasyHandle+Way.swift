@@ -27,6 +27,10 @@ extension EasyHandle {
       try set(CURLOPT_PROXYUSERNAME, user)
       try set(CURLOPT_PROXYPASSWORD, proxy.password ?? "")
     }
+    // Also for a proxy of the environment.
+    try set(
+      CURLOPT_PROXY_SSLVERSION,
+      Int(proxy.oldestTLS == .tls12 ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3))
     guard proxy.isEncrypted, let caFile = configuration.caFile else { return }
     try set(CURLOPT_PROXY_CAINFO, caFile)
     try unset(CURLOPT_PROXY_CAPATH)

@@ -16,11 +16,13 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
   case globalWatchdog = "global-watchdog"
   case prefetch
   case sessionAge = "session-age"
+  case proxyTLS = "proxy-tls"
 
   /// What can be set, and within which bounds.
   private enum Place {
     case time(WritableKeyPath<UploadTiming, Duration>, ClosedRange<Duration>)
     case count(WritableKeyPath<UploadTiming, Int>, ClosedRange<Int>)
+    case version(WritableKeyPath<UploadTiming, TLSVersion>)
   }
 
   private var place: Place {
@@ -38,6 +40,7 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
     case .globalWatchdog: .time(\.globalWatchdog, .seconds(60) ... .seconds(86_400))
     case .prefetch: .count(\.prefetch, 1...12)
     case .sessionAge: .time(\.sessionAge, .seconds(3600) ... .seconds(31_536_000))
+    case .proxyTLS: .version(\.proxyTLS)
     }
   }
 
@@ -54,6 +57,11 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
         return "use a number from \(bounds.lowerBound) to \(bounds.upperBound)"
       }
       timing[keyPath: path] = count
+    case .version(let path):
+      guard let version = TLSVersion(rawValue: text) else {
+        return "use " + TLSVersion.allCases.map(\.rawValue).joined(separator: " or ")
+      }
+      timing[keyPath: path] = version
     }
     return nil
   }
@@ -66,6 +74,7 @@ public enum ExpertSetting: String, CaseIterable, Sendable {
     switch place {
     case .time(let path, _): Units.text(timing[keyPath: path])
     case .count(let path, _): String(timing[keyPath: path])
+    case .version(let path): timing[keyPath: path].rawValue
     }
   }
 }

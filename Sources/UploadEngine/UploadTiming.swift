@@ -1,3 +1,11 @@
+/// Versions of TLS.
+public enum TLSVersion: String, Hashable, Sendable, CaseIterable {
+  /// 1.2, of 2008.
+  case tls12 = "1.2"
+  /// 1.3, of 2018.
+  case tls13 = "1.3"
+}
+
 /// What an expert may set for a mount of the times and counts of ``UploadConstants`` (spec A4); each has its value from there.
 public struct UploadTiming: Hashable, Sendable {
   /// How long requests may take.
@@ -20,6 +28,8 @@ public struct UploadTiming: Hashable, Sendable {
   public var prefetch = UploadConstants.prefetchDepth
   /// Upload sessions that are older are not gone on with.
   public var sessionAge = UploadConstants.sessionMaxAge
+  /// The oldest version of TLS on the way to a proxy. What goes to the server has TLS 1.3 of its own inside of it.
+  public var proxyTLS = TLSVersion.tls13
 
   /// The specification's values.
   public init() {}

@@ -29,6 +29,7 @@ extension MountSession {
     settings.caFile = configuration.authorityFile
     settings.proxy.url = configuration.proxy
     settings.proxy.exceptions = configuration.proxyExceptions
+    settings.proxy.oldestTLS = configuration.timing.proxyTLS
     if let path = configuration.proxyAuthFile,
       case .basic(let user, let password) = try SecretFile.basic(path, what: "proxy password")
     {

@@ -1,6 +1,7 @@
 """Who uploads, and on which way: passwords, tokens that end, certificates, proxies (spec F9). None of the secrets is shown."""
 
 import os
+import ssl
 
 import pytest
 
@@ -34,7 +35,7 @@ def proxy(request, new_proxy):
 # Proxies
 
 
-@pytest.mark.promises("DE99", "DE102")
+@pytest.mark.promises("DE99", "DE102a")
 def test_uploads_go_through_a_proxy(proxy, new_receiver, new_mount):
     receiver = new_receiver()
     mount = new_mount(receiver, "--proxy", proxy.url, "--proxy-auth-file", proxy.password_file, "--log-level", "trace")
@@ -69,7 +70,7 @@ def test_exceptions_are_reached_directly(proxy, new_receiver, new_mount):
     assert not proxy.was_used
 
 
-@pytest.mark.promises("DE102")
+@pytest.mark.promises("DE102a")
 def test_a_proxy_that_refuses_is_named(new_proxy, new_receiver, new_mount):
     proxy = new_proxy(Tinyproxy)
     receiver = new_receiver()
@@ -78,6 +79,28 @@ def test_a_proxy_that_refuses_is_named(new_proxy, new_receiver, new_mount):
     error = mount.readings("a", lambda status: status.get("last_error"))[-1]["last_error"]
     assert "proxy" in error["message"] and "407" in error["message"] and "--proxy-auth-file" in error["message"]
     mount.program.kill()
+
+
+@pytest.mark.promises("DE102b")
+def test_the_hop_to_a_proxy_has_tls_1_3_unless_it_is_said_otherwise(new_proxy, new_form, new_form_mount, authority):  # noqa: F811
+    """Regression (PR16a): the proxy's password went over any TLS that a proxy spoke."""
+    proxy = new_proxy(Tinyproxy)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    old.load_cert_chain(*authority.issue("proxy"))
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    form = new_form(identity=authority.issue("form"))  # noqa: F811
+    with ThrottlingProxy(proxy.port, tls=old) as front:
+        way = ("--proxy", f"https://127.0.0.1:{front.port}", "--proxy-auth-file", proxy.password_file)
+        mount = new_form_mount(form, *way, ca=authority.certificate)
+        (mount.root / "a.mov").write_bytes(b"x")
+        error = mount.readings("a.mov", lambda status: status.get("last_error"))[-1]["last_error"]
+        assert "the proxy https://127.0.0.1" in error["message"] and "proxy-tls=1.2" in error["message"], error
+        assert not proxy.was_used
+        mount.program.kill()
+        mount = new_form_mount(form, *way, "--expert", "proxy-tls=1.2", ca=authority.certificate)
+        (mount.root / "b.mov").write_bytes(b"y")
+        mount.wait_for("b.mov", "complete")
+        assert proxy.was_used and mount.summary()["expert_settings"] == ["proxy-tls=1.2"]
 
 
 @pytest.mark.promises("DE101")
@@ -361,7 +384,7 @@ def test_a_token_command_that_fails_is_named_at_the_start(new_mount, folder):
         assert code != 0 and expected in message, message
 
 
-@pytest.mark.promises("DE102")
+@pytest.mark.promises("DE102a")
 def test_proxy_users_are_not_given_as_arguments(new_mount):
     mount = new_mount(
         None, "--proxy", f"http://{PROXY_USER}:{PROXY_PASSWORD}@127.0.0.1:9", to="https://127.0.0.1:9", start=False)
