@@ -26,6 +26,17 @@ import Testing
   }
 
   @Test(
+    "Regression (NU10): of s3:// it was said that it should begin with https://",
+    arguments: [
+      ("s3://bucket/x", "s3+https://ENDPOINT/BUCKET"), ("tus://h/files", "tus+https://"), ("form://h", "form+https://"),
+      ("ftp://h", "begin with https://, not ftp://"), ("h/x", "begin with https://"),
+    ])
+  func whatOtherProgramsCallIt_isNamed(address: String, words: String) {
+    let error = #expect(throws: DestinationError.self) { try EndpointURL(address, allowPlainHTTP: false) }
+    #expect(error?.message.contains(words) == true && error?.message.contains("\n") == false)
+  }
+
+  @Test(
     .promises("P2"),
     arguments: [
       "http://example.org", "http://127.0.0.1.example.org", "http://127.0.0.1.5", "http://127.0.0", "http://10.0.0.1",

@@ -1,6 +1,7 @@
 """What is written into the mount arrives, identical, and its status says so at every moment."""
 
 import concurrent.futures
+import json
 import os
 import subprocess
 
@@ -202,3 +203,16 @@ def test_small_file_is_not_stuck_behind_a_huge_one(new_mount, receiver, folder):
         assert mount.status("huge.mov")["state"] == "uploading"
         proxy.rate = None
         mount.wait_for("huge.mov", "complete", timeout=120)
+
+
+def test_a_file_that_takes_a_published_folders_name_lies_beside_it(mount, receiver):
+    """Regression (FS4): what lay in the folder stays at the receiver, and the file failed for good."""
+    (mount.root / "d").mkdir()
+    (mount.root / "d" / "x").write_bytes(b"a")
+    mount.wait_for("d/x", "complete")
+    (mount.root / "d" / "x").unlink()
+    (mount.root / "d").rmdir()
+    (mount.root / "d").write_bytes(b"b")
+    status = mount.wait_for("d", "complete")
+    assert receiver.published() == {"d/x": 1, "d%~file": 1}
+    assert json.loads(status["receipt"]["answer"]) == {"published_as": "d%~file"}, status

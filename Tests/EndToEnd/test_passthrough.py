@@ -9,6 +9,7 @@ import mmap
 import os
 import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from filesystems import run
 from harness import sha256, unmount_lazily, wait_until, write_random
 from promises import needs, require
+from torment import Disk, cut_power
 
 pytestmark = needs("passthrough")
 BLOCK = 1 << 16
@@ -230,6 +232,129 @@ def test_what_is_open_while_the_disk_is_full_is_not_published(large_disk, new_mo
         with pytest.raises(OSError, match="No space left"):
             for _ in range(1000):
                 file.write(b"x" * BLOCK)
+    mount.wait_for("scan.raw", "interrupted")
+    assert receiver.published() == {}
+
+
+READ_ON = """
+import os, sys
+while True:
+    descriptor = os.open(sys.argv[1], os.O_RDONLY)
+    os.pread(descriptor, 4096, 0)
+    os.close(descriptor)
+"""
+
+
+@contextlib.contextmanager
+def readers(path, count):
+    """Programs that open, read and close without a pause."""
+    running = [subprocess.Popen([sys.executable, "-c", READ_ON, path], stderr=subprocess.PIPE, text=True) for _ in range(count)]
+    yield
+    assert all(reader.poll() is None for reader in running), [reader.stderr.read() for reader in running if reader.poll()]
+    for reader in running:
+        reader.kill()
+        reader.communicate()
+
+
+@pytest.mark.promises("S50c")
+@pytest.mark.parametrize("flag", [os.O_APPEND, os.O_TRUNC], ids=["append", "truncate"])
+def test_no_open_is_refused_beside_readers(mount, receiver, flag):
+    """Regression (FS9): one in a hundred failed with EIO, and one with O_TRUNC had emptied the file, which was published so."""
+    path = mount.root / "scan.raw"
+    path.write_bytes(b"x")
+    with readers(path, 2):
+        for _ in range(3000):
+            writer = os.open(path, os.O_WRONLY | flag)
+            os.write(writer, b"y")
+            os.close(writer)
+    mount.wait_for("scan.raw", "complete")
+    assert published(receiver, "scan.raw") == (b"x" + b"y" * 3000 if flag == os.O_APPEND else b"y")
+
+
+@pytest.mark.promises("S50c")
+def test_what_the_kernel_copies_beside_a_mapping_is_not_stale(mount, folder):
+    """Regression (FS10): with a reader that passed, the kernel copied what the file had held before."""
+    path = mount.root / "scan.raw"
+    path.write_bytes(b"A" * BLOCK)
+    mount.wait_for("scan.raw", "complete")
+    beside, outside = mount.root / "copy.raw", folder / "copy"
+    with open(path, "rb", buffering=0) as reader, open(path, "r+b", buffering=0) as editor:
+        with open(beside, "w+b", buffering=0) as near, open(outside, "w+b", buffering=0) as far:
+            def copies():
+                assert os.copy_file_range(editor.fileno(), near.fileno(), BLOCK, 0, 0) == BLOCK
+                os.lseek(far.fileno(), 0, os.SEEK_SET)
+                left = BLOCK
+                while left:
+                    left -= os.sendfile(far.fileno(), editor.fileno(), BLOCK - left, left)
+                return {os.pread(copy.fileno(), BLOCK, 0) for copy in (near, far, reader, editor)}
+
+            assert copies() == {b"A" * BLOCK}
+            with mmap.mmap(editor.fileno(), BLOCK) as mapping:
+                mapping[:] = b"B" * BLOCK
+                mapping.flush()
+                assert copies() == {b"B" * BLOCK}
+            os.pwrite(editor.fileno(), b"C" * BLOCK, 0)
+            assert copies() == {b"C" * BLOCK}
+
+
+@pytest.fixture
+def disk(folder):
+    """One whose power can be cut, with room for writers that pass."""
+    require("loop-devices")
+    disk = Disk(folder)
+    yield disk
+    disk.close()
+
+
+@pytest.mark.promises("S50e", "S44a")
+def test_a_shells_redirection_is_whole_after_a_power_cut(new_mount, receiver, disk):
+    """Regression (FS8): the first of two descriptors was closed, and what was written after that was neither synced nor missed."""
+    mount = new_mount(receiver, *ON_CLOSE, spool=disk.mount_point / "spool")
+    receiver.stop()
+    line = "(head -c 2000000 /dev/urandom; sleep 2.5; head -c 4000000 /dev/urandom) >"
+    subprocess.run(["sh", "-c", f"{line}{mount.root}/scan.raw"], check=True)
+    wait_until(lambda: no_mark(mount, "scan.raw"), "it is flushed")
+    content = (mount.root / "scan.raw").read_bytes()
+    cut_power(mount, disk)
+    receiver.start()
+    mount.start()
+    mount.wait_for("scan.raw", "complete")
+    assert len(content) == 6_000_000 and published(receiver, "scan.raw") == content
+
+
+def no_mark(mount, name):
+    return "user.uploadfs.writing" not in os.listxattr(mount.spool / "captures" / name)
+
+
+@pytest.mark.promises("S50e", "S15a")
+def test_what_was_synced_and_closed_is_published_after_a_power_cut(new_mount, receiver, disk):
+    """Regression (FS13): its content was on the disk, and it was interrupted."""
+    mount = new_mount(receiver, *ON_CLOSE, spool=disk.mount_point / "spool")
+    receiver.stop()
+    descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
+    os.write(descriptor, WRITTEN)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    wait_until(lambda: mount.status("scan.raw")["state"] != "writing", "it is released")
+    cut_power(mount, disk)
+    receiver.start()
+    mount.start()
+    mount.wait_for("scan.raw", "complete")
+    assert published(receiver, "scan.raw") == WRITTEN
+
+
+@pytest.mark.promises("S50e", "S40a")
+def test_what_was_being_written_is_interrupted_after_a_power_cut(new_mount, receiver, disk):
+    """Also what was synced before, since more was to come."""
+    mount = new_mount(receiver, *ON_CLOSE, spool=disk.mount_point / "spool")
+    descriptor = os.open(mount.root / "scan.raw", os.O_WRONLY | os.O_CREAT, 0o640)
+    os.write(descriptor, WRITTEN)
+    os.fsync(descriptor)
+    os.write(descriptor, WRITTEN)
+    cut_power(mount, disk)
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+    mount.start()
     mount.wait_for("scan.raw", "interrupted")
     assert receiver.published() == {}
 

@@ -12,15 +12,19 @@ import signal
 
 import pytest
 
-from harness import still, unmount_lazily, wait_until
-from promises import require
+from harness import still, wait_until
+from promises import needs, require
 from published import Published
 from throttle import ThrottlingProxy
-from torment import CopiedDisk, Disk, Writer
+from torment import CopiedDisk, Disk, Writer, cut_power
 
 CHUNK = 256 << 10
 IN_FLIGHT = 12
 FIXED_SEED = 20261121
+# Which way the writers' bytes go to the spool.
+WAYS = [
+    pytest.param((), id="through"),
+    pytest.param(("--passthrough", "on", "--rule", "* upload=on-close"), id="past", marks=needs("passthrough"))]
 
 
 @pytest.fixture
@@ -55,8 +59,9 @@ def settle(mount, proxy):
     return {name for name, state in states.items() if state == "interrupted"}
 
 
-def test_many_deaths_in_one_spool(request, new_mount, receiver, proxy, seed):
-    mount = new_mount(receiver, "--chunk-size", str(CHUNK), to=f"https://127.0.0.1:{proxy.port}")
+@pytest.mark.parametrize("way", WAYS)
+def test_many_deaths_in_one_spool(request, new_mount, receiver, proxy, seed, way):
+    mount = new_mount(receiver, "--chunk-size", str(CHUNK), *way, to=f"https://127.0.0.1:{proxy.port}")
     writer, draw = Writer(mount.root, seed), random.Random(f"deaths {seed}")
     kills = times(request, 20)
     with Published(receiver.files) as published:
@@ -121,18 +126,6 @@ def let_go(proxy, receiver):
     still(receiver.stats, lambda stats: stats["chunks_received"])
 
 
-def cut_power(mount, disk, writer=None):
-    """The power goes, and comes back; the daemon is not started."""
-    durable = dict(writer.durable) if writer else {}
-    disk.cut(mount.program)
-    if writer:
-        writer.join()
-        # What was replaced or removed while the power went may be there or not.
-        writer.durable = {path: content for path, content in durable.items() if writer.durable.get(path) is content}
-    unmount_lazily(str(mount.root))
-    disk.power_up()
-
-
 @pytest.mark.parametrize("synchronize", [os.fsync, os.fdatasync], ids=["fsync", "fdatasync"])
 @pytest.mark.promises("S15a")
 def test_a_file_that_was_synced_survives_a_power_cut(new_mount, receiver, disk, synchronize):
@@ -191,10 +184,12 @@ def test_s44_what_was_closed_as_synced_survives_a_power_cut_at_once(new_mount, r
 
 
 @pytest.mark.promises("S15a", "S34a")
-def test_power_cuts(request, new_mount, receiver, proxy, disk, seed):
+@pytest.mark.parametrize("way", WAYS)
+def test_power_cuts(request, new_mount, receiver, proxy, disk, seed, way):
     """The spool's filesystem loses everything that was not synced, in the middle of whatever it does."""
     mount = new_mount(
-        receiver, "--chunk-size", str(CHUNK), to=f"https://127.0.0.1:{proxy.port}", spool=disk.mount_point / "spool")
+        receiver, "--chunk-size", str(CHUNK), *way, to=f"https://127.0.0.1:{proxy.port}",
+        spool=disk.mount_point / "spool")
     writer, draw = Writer(mount.root, seed), random.Random(f"cuts {seed}")
     cuts = max(1, times(request, 50) // 10)
     with Published(receiver.files) as published:

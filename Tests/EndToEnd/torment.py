@@ -233,12 +233,15 @@ class Writer:
 class Disk:
     """A filesystem of its own, in a file, whose power can be cut: what was not on the disk is gone."""
 
-    def __init__(self, folder, size=1 << 30):
+    # Without room, nobody writes past the daemon (semantics S50d). Few inodes, which are written when they are first used.
+    SIZE, INODES = 8 << 30, 20_000
+
+    def __init__(self, folder):
         self.file, self.mount_point = folder / "disk.img", folder / "disk"
         self.mount_point.mkdir(parents=True)
         with open(self.file, "wb") as image:
-            image.truncate(size)
-        call_program("mkfs.ext4", "-q", "-F", "-m", "0", self.file)
+            image.truncate(self.SIZE)
+        call_program("mkfs.ext4", "-q", "-F", "-m", "0", "-N", self.INODES, self.file)
         self.attach()
 
     def attach(self):
@@ -273,7 +276,7 @@ class CopiedDisk(Disk):
         self.below = folder / "below"
         self.below.mkdir()
         with open(folder / "below.img", "wb") as image:
-            image.truncate(4 << 30)
+            image.truncate(2 * self.SIZE)
         call_program("mkfs.xfs", "-q", "-m", "reflink=1", folder / "below.img")
         call_program("mount", "-o", "loop", folder / "below.img", self.below)
         try:
@@ -290,6 +293,18 @@ class CopiedDisk(Disk):
     def close(self):
         super().close()
         unmount_lazily(str(self.below))
+
+
+def cut_power(mount, disk, writer=None):
+    """The power goes, and comes back; the daemon is not started."""
+    durable = dict(writer.durable) if writer else {}
+    disk.cut(mount.program)
+    if writer:
+        writer.join()
+        # What was replaced or removed while the power went may be there or not.
+        writer.durable = {path: content for path, content in durable.items() if writer.durable.get(path) is content}
+    unmount_lazily(str(mount.root))
+    disk.power_up()
 
 
 def call_program(program, *arguments):
