@@ -19,6 +19,8 @@ public enum FileEvent: Sendable, Hashable {
   case namesChanged(FileSnapshot)
   /// Times or mode changed while the content did not.
   case attributesChanged(FileSnapshot)
+  /// The spool's disk has what was settled, and the names that it has now: a power cut takes nothing of it any more.
+  case onDisk(FileSnapshot)
   /// The last name is gone. Its bytes may still be read through handles that are open.
   case removed(FileID)
   /// A write failed: unless its writer makes it good, what the file holds is not what was meant.

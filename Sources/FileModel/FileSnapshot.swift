@@ -29,13 +29,17 @@ public struct FileSnapshot: Hashable, Sendable {
   public var isPartlyReleased: Bool
   /// What the spool's disk refuses the content with, which is in memory alone; nil when it takes it.
   public var diskErrno: Int32?
+  /// The spool's disk has the content and the names: a power cut takes nothing of it.
+  public var isOnDisk: Bool
 
   /// Collects the facts of one instant.
   public init(
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
     names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil,
-    isPartlyReleased: Bool = false, user: UInt32 = 0, group: UInt32 = 0, diskErrno: Int32? = nil
+    isPartlyReleased: Bool = false, user: UInt32 = 0, group: UInt32 = 0, diskErrno: Int32? = nil,
+    isOnDisk: Bool = false
   ) {
+    self.isOnDisk = isOnDisk
     self.diskErrno = diskErrno
     self.user = user
     self.group = group

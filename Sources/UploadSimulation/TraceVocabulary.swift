@@ -14,6 +14,7 @@ extension FileEvent {
     case .settled(let file): "settled \(file.brief)"
     case .namesChanged(let file): "names changed \(file.brief)"
     case .attributesChanged(let file): "attributes changed \(file.brief)"
+    case .onDisk(let file): "on disk \(file.brief)"
     case .removed(let id): "removed \(id)"
     case .writeFailed(let id, let cause): "write failed \(id): \(cause.text)"
     case .unsettled(let file): "unsettled \(file.brief)"

@@ -180,6 +180,18 @@ def test_what_was_refused_and_is_no_longer_in_memory_is_held(failing_disk, new_m
     assert (receiver.files / "take.mov").read_bytes() == content
 
 
+@pytest.mark.promises("S44e")
+def test_status_says_when_the_disk_has_a_capture(new_mount, receiver, faults):
+    """Spec D11: after the close nobody could tell whether a power cut would take it."""
+    mount = new_mount(receiver, environment=faults.environment)
+    faults.set(("fsync", errno.ENOSPC, "/captures"))
+    (mount.root / "take.mov").write_bytes(b"take")
+    wait_until(lambda: "fsync" in faults.seen, "the flush has failed")
+    assert mount.status("take.mov")["local_durability"] == "written"
+    faults.clear()
+    mount.readings("take.mov", lambda status: status["local_durability"] == "on-disk")
+
+
 @pytest.mark.promises("S35c")
 @pytest.mark.parametrize("call, text, error", [
     ("readdir", "/captures", EIO), ("readdir", "/captures/day", EIO), ("fstatat", "/captures/day/take.mov", EIO),

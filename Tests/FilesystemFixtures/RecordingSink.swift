@@ -60,6 +60,7 @@ package final class RecordingSink: FileEventSink {
       case .unsettled(let snapshot): Self.check(snapshot, &state, "unsettled")
       case .namesChanged(let snapshot): Self.check(snapshot, &state, "namesChanged")
       case .attributesChanged(let snapshot): Self.check(snapshot, &state, "attributesChanged")
+      case .onDisk(let snapshot): Self.check(snapshot, &state, "onDisk")
       case .found(let snapshot):
         Self.check(snapshot, &state, "found")
         if !snapshot.isSettled { state.problems.append("found with a writer: \(snapshot)") }
@@ -174,12 +175,13 @@ package final class RecordingSink: FileEventSink {
 
   package var problems: [String] { state.withLock { $0.problems } }
 
-  /// The names of the events so far, and forgets them.
+  /// The names of the events so far, and forgets them; without `onDisk`, which comes when the flush has come round.
   package func takeNames() -> [String] {
     state.withLock { state in
       defer { state.records = [] }
-      return state.records.map { record in
+      return state.records.compactMap { record in
         switch record {
+        case .event(.onDisk): nil
         case .willChange: "willChange"
         case .stays: "stays"
         case .event(.opened): "opened"
@@ -225,7 +227,7 @@ extension FileEvent {
   fileprivate var snapshot: FileSnapshot? {
     switch self {
     case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
-      .namesChanged(let snapshot), .attributesChanged(let snapshot), .found(let snapshot):
+      .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):
       snapshot
     case .grown, .removed, .evicted, .writeFailed, .scanFailing, .scanEnded: nil
     }

@@ -202,6 +202,46 @@ import Testing
     #expect(Self.mark(next, "changed") == nil && next.filesystem.flushes.takeAll().isEmpty)
   }
 
+  @Test(.promises("S44e")) func whatTheDiskHas_isSaid_untilTheFileChangesOrIsRenamed() throws {
+    let mounted = try Mounted()
+    func flush() -> Bool? {
+      mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+      return mounted.sink.lastSnapshot?.isOnDisk
+    }
+    try mounted.makeDirectory("d")
+    try mounted.make("a")
+    #expect(mounted.sink.lastSnapshot?.isOnDisk == false && flush() == true)
+    #expect(mounted.filesystem.flushes.takeAll().isEmpty)
+    try mounted.rename("a", "d/a")
+    #expect(mounted.sink.lastSnapshot?.isOnDisk == false && flush() == true)
+    let handle = try mounted.open("d/a", flags: O_WRONLY)
+    try mounted.write(handle, [1])
+    #expect(mounted.sink.lastSnapshot?.isOnDisk == false && flush() == false, "it is open")
+    mounted.filesystem.release(handle)
+    rename("\(mounted.captures)/d", "\(mounted.captures)/gone")
+    #expect(flush() == false, "its folder cannot be synced")
+    rename("\(mounted.captures)/gone", "\(mounted.captures)/d")
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S44e")) func whatAnEarlierRunBroughtToTheDisk_isThere() throws {
+    let folder = try TemporaryFolder()
+    for (name, flushes) in [("flushed", true), ("closed", false)] {
+      let mounted = try Mounted(folder: folder)
+      try mounted.make(name)
+      if flushes { mounted.filesystem.flush(mounted.filesystem.flushes.takeAll()) }
+    }
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    func isOnDisk(_ name: String) throws -> Bool? {
+      let file = try #require(mounted.filesystem.file(of: mounted.node(name)))
+      return mounted.filesystem.snapshot(of: file.id)?.isOnDisk
+    }
+    #expect(try isOnDisk("flushed") == true && isOnDisk("closed") == false)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    #expect(try isOnDisk("closed") == true)
+  }
+
   @Test(.promises("S44a")) func flushThread_takesWhatWasClosed_andEndsWhenItIsTold() throws {
     let mounted = try Mounted()
     try mounted.make("a")

@@ -13,6 +13,7 @@ extension UploadSchedule {
     case .unsettled(let snapshot): unsettled(snapshot, at: now)
     case .namesChanged(let snapshot): namesChanged(snapshot, at: now)
     case .attributesChanged(let snapshot): attributesChanged(snapshot)
+    case .onDisk(let snapshot): noteOnDisk(snapshot)
     case .grown(let report): takeGrowth(report, at: now)
     case .removed(let id): removed(id, at: now)
     case .evicted(let id): evicted(id, at: now)
@@ -195,6 +196,7 @@ extension UploadSchedule {
     guard var file = files[snapshot.id] else { return }
     let isRenamed = file.snapshot.names != snapshot.names
     file.snapshot.names = snapshot.names
+    file.snapshot.isOnDisk = snapshot.isOnDisk
     file.path = snapshot.names.first ?? file.path
     // A name that the file no longer has does not show this content to anybody here; should the file get it back, it is
     // published again.
@@ -282,6 +284,12 @@ extension UploadSchedule {
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))
+  }
+
+  private mutating func noteOnDisk(_ snapshot: FileSnapshot) {
+    guard files[snapshot.id]?.snapshot.epoch == snapshot.epoch else { return }
+    files[snapshot.id]?.snapshot.isOnDisk = snapshot.isOnDisk
+    actions.append(.showStatus(snapshot.id))
   }
 
   private mutating func attributesChanged(_ snapshot: FileSnapshot) {

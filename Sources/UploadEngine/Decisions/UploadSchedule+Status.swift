@@ -28,6 +28,7 @@ extension UploadSchedule {
     status.completedAtMilliseconds = file.completedAt
     status.receipt = file.phase == .finishing ? nil : file.receipt
     status.isLocal = file.isLocal
+    status.isOnDisk = file.isLocal && file.snapshot.isOnDisk
     status.ownership = file.ownership
     return status
   }

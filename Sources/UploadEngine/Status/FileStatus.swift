@@ -122,6 +122,8 @@ public struct FileStatus: Hashable, Sendable {
   public var receipt: Receipt?
   /// False once the local copy was evicted.
   public var isLocal: Bool
+  /// The spool's disk has the content and the names: a power cut takes nothing of the local copy.
+  public var isOnDisk = false
   /// Whose it is, or was when it was last there; nil for a file of an earlier run that is gone.
   public var ownership: FileOwnership?
   /// Where the mount has several destinations: those that the file goes to.

@@ -8,7 +8,7 @@ public enum StatusDocument {
   public static let unitBytes = 1024
   static let schemaName = "uploadfs-status-1"
   /// Rises with each member that later versions add; readers ignore what they do not know.
-  static let version = 1
+  static let version = 2
 
   /// Renders a file's status.
   public static func render(_ status: FileStatus) -> [UInt8] {
@@ -46,6 +46,7 @@ public enum StatusDocument {
       }
       json.field("receipt", receipt: status.receipt)
       json.field("local", status.isLocal)
+      json.field("local_durability", status.isLocal ? (status.isOnDisk ? "on-disk" : "written") : nil)
       if !status.destinations.isEmpty {
         json.field("destinations", objects: status.destinations) { destination(&$0, $1) }
       }

@@ -40,6 +40,10 @@ final class CapturedFile: Sendable {
     var restingWriters = 0
     /// The disk has everything that was written.
     var isSynchronized = false
+    /// It has the names as well.
+    var isOnDisk = false
+    /// Counts changes of its names.
+    var nameChanges: UInt64 = 0
     /// Where its chunks stand, for those who follow them; until it is settled.
     var chunks = FollowedChunks()
     /// Made with O_TMPFILE and not linked yet: nobody is told of it.

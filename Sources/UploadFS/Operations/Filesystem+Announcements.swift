@@ -12,6 +12,7 @@ extension Filesystem {
     case unsettled
     case namesChanged
     case attributesChanged
+    case onDisk
     case found
     case removed
     case evicted
@@ -21,7 +22,7 @@ extension Filesystem {
     fileprivate var tellsOfContent: Bool {
       switch self {
       case .opened, .changed, .settled, .unsettled, .found, .removed, .evicted: true
-      case .namesChanged, .attributesChanged, .writeFailed: false
+      case .namesChanged, .attributesChanged, .onDisk, .writeFailed: false
       }
     }
 
@@ -102,6 +103,7 @@ extension Filesystem {
     case .unsettled: .unsettled(snapshot)
     case .namesChanged: .namesChanged(snapshot)
     case .attributesChanged: .attributesChanged(snapshot)
+    case .onDisk: .onDisk(snapshot)
     case .found: .found(snapshot)
     case .removed: .removed(id)
     case .evicted: .evicted(id)
@@ -128,7 +130,8 @@ extension Filesystem {
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
       mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption ?? doubt,
       isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group,
-      diskErrno: state.refusal?.error.code)
+      diskErrno: state.refusal?.error.code,
+      isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled)
   }
 
   /// The spool says what the file is like; also of one that was taken away. The file's lock and the namespace lock are held.
@@ -155,7 +158,13 @@ extension Filesystem {
   func announceNames(of file: CapturedFile) {
     announce(file) { state in
       guard !state.activity.isGone else { return nil }
-      if nodes.withLock({ $0.table.isNamed(file.node) }) { return .namesChanged }
+      if nodes.withLock({ $0.table.isNamed(file.node) }) {
+        // The folders are to be synced.
+        state.isOnDisk = false
+        state.nameChanges += 1
+        flushes.add(file)
+        return .namesChanged
+      }
       state.lostLastName()
       forgetRecordedMark(of: file.key)
       return .removed

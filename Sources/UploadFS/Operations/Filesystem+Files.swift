@@ -169,7 +169,9 @@ extension Filesystem {
     let created = try createUnannounced(entry, mode: mode, flags: flags, caller: caller)
     if created.opened.changesUnseen { try beginUnseenWriting(created.opened.handle) }
     announce(created.file) { state in
-      created.writes ? nil : state.activity.madeWithoutWriter().map { Announcement($0) }
+      guard !created.writes else { return nil }
+      flushes.add(created.file)
+      return state.activity.madeWithoutWriter().map { Announcement($0) }
     }
     return (created.found, created.opened)
   }

@@ -28,12 +28,12 @@ extension Filesystem {
     }
     // What is forgotten below may come back after a power cut, which is the careful answer, but not for long.
     defer { synchronizeRecord(of: files) }
-    let closed = files.compactMap { file in closedEpoch(of: file).map { (file: file, epoch: $0) } }
+    let closed = files.compactMap { file in closedContent(of: file).map { (file: file, content: $0) } }
     // When that fails, each file is asked: the kernel says of which it is the truth to those who have it open.
     if closed.count > Self.filesFlushedAloneMax, synchronizeAll() {
-      for (file, epoch) in closed { removeMark(of: file, ifUnchangedSince: epoch) }
+      for (file, content) in closed { noteOnDisk(file, content) }
     } else {
-      for (file, epoch) in closed { flush(file, closedAt: epoch) }
+      for (file, content) in closed { flush(file, content) }
     }
   }
 
@@ -49,7 +49,7 @@ extension Filesystem {
     if isRefused { saveAgain(file) }
   }
 
-  private func flush(_ file: CapturedFile, closedAt epoch: UInt64) {
+  private func flush(_ file: CapturedFile, _ content: ClosedContent) {
     do throws(SystemError) {
       let kept = file.state.withLock { $0.unsynchronized?.descriptor }
       try synchronize(
@@ -60,7 +60,7 @@ extension Filesystem {
       if isRefused { saveAgain(file) } else if !error.isAbsence { flushes.add(file) }
       return
     }
-    removeMark(of: file, ifUnchangedSince: epoch)
+    noteOnDisk(file, content)
   }
 
   /// The content, and the names under which it is found.
@@ -77,14 +77,14 @@ extension Filesystem {
 
   /// So many files wait for the disk that no more are kept open.
   func synchronizeBeforeClosing(_ file: CapturedFile, _ descriptor: FileDescriptor) {
-    guard let epoch = closedEpoch(of: file) else { return }
+    guard let content = closedContent(of: file) else { return }
     do throws(SystemError) {
       try synchronize(file, descriptor)
     } catch {
       // In the queue, as every file that was closed.
       return
     }
-    removeMark(of: file, ifUnchangedSince: epoch)
+    noteOnDisk(file, content)
   }
 
   /// Of a file of which the spool could not say what it is like the sink is told again as soon as it can.
@@ -124,11 +124,21 @@ extension Filesystem {
     }
   }
 
-  /// The epoch of a file that was closed and is not durable; nil for all others.
-  private func closedEpoch(of file: CapturedFile) -> UInt64? {
+  /// What was closed, and under which names.
+  private struct ClosedContent {
+    var epoch: UInt64
+    var nameChanges: UInt64
+  }
+
+  /// Of a file that was closed and that the disk may not have as a whole; nil for all others.
+  private func closedContent(of file: CapturedFile) -> ClosedContent? {
     file.state.withLock { state in
-      let isClosed = if case .closed? = state.mark { true } else { false }
-      return isClosed && !state.isSynchronized && state.refusal == nil ? state.activity.epoch : nil
+      guard state.refusal == nil, !state.activity.isGone else { return nil }
+      let isClosed = if case .closed? = state.mark { !state.isSynchronized } else { false }
+      guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isNameless) else {
+        return nil
+      }
+      return ClosedContent(epoch: state.activity.epoch, nameChanges: state.nameChanges)
     }
   }
 
@@ -149,20 +159,30 @@ extension Filesystem {
   }
 
   /// What is on the disk needs no mark. That it is gone need not be durable: it says what is true.
-  private func removeMark(of file: CapturedFile, ifUnchangedSince epoch: UInt64) {
-    namespaceLock.shared {
-      file.state.withLock { state in
-        guard state.activity.epoch == epoch, state.refusal == nil else { return }
-        state.isSynchronized = true
-        state.unsynchronized = nil
-        guard case .closed? = state.mark else { return }
-        do throws(SystemError) {
-          try keep(.none, of: file, on: try openForMarks(file, state))
-          state.mark = SpoolMark.none
-        } catch {
-          // The mark that stays states the size that the file has.
-        }
+  private func noteOnDisk(_ file: CapturedFile, _ content: ClosedContent) {
+    announce(file) { state in
+      guard state.activity.epoch == content.epoch, state.refusal == nil else { return nil }
+      state.isSynchronized = true
+      state.unsynchronized = nil
+      removeMark(of: file, &state)
+      guard state.activity.isSettled, !state.isOnDisk else { return nil }
+      guard state.nameChanges == content.nameChanges else {
+        flushes.add(file)
+        return nil
       }
+      state.isOnDisk = true
+      return .onDisk
+    }
+  }
+
+  /// The file's lock and the namespace lock are held.
+  private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard case .closed? = state.mark else { return }
+    do throws(SystemError) {
+      try keep(.none, of: file, on: try openForMarks(file, state))
+      state.mark = SpoolMark.none
+    } catch {
+      // The mark that stays states the size that the file has.
     }
   }
 }

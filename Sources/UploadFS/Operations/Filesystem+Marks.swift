@@ -37,7 +37,9 @@ extension Filesystem {
       state.mark = mark
       state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
       state.settledFate = state.fate
-      if case .closed = mark, state.fate.interruption == nil { flushes.add(file) }
+      // Without a mark an earlier run has brought it to the disk.
+      state.isOnDisk = mark == .none
+      if !state.isOnDisk { flushes.add(file) }
     } catch  where error.isAbsence {
       state.mark = SpoolMark.none
     } catch {
@@ -51,6 +53,7 @@ extension Filesystem {
     _ file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) throws(SystemError) {
     state.isSynchronized = false
+    state.isOnDisk = false
     guard state.mark != .writing else { return }
     if state.activity.writableOpens > 0 {
       try keep(.writing, of: file, on: descriptor)

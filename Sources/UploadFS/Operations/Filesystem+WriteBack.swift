@@ -24,6 +24,7 @@ extension Filesystem {
   /// The disk has refused something of the file. The file's lock is held.
   func noteRefusal(of file: CapturedFile, _ state: inout CapturedFile.State, _ error: SystemError) {
     state.isSynchronized = false
+    state.isOnDisk = false
     if state.refusal == nil { state.refusal = DiskRefusal(error) }
     state.refusal?.error = error
     flushes.add(file)

@@ -50,6 +50,7 @@ extension Filesystem {
     do throws(SystemError) {
       try makeDurable(handle, dataOnly: false)
       try synchronizeFolders(of: handle.file)
+      handle.file.state.withLock { $0.isOnDisk = $0.isSynchronized }
       return true
     } catch {
       handle.file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
@@ -100,7 +101,7 @@ extension Filesystem {
     noteWriteBack(of: file, &state)
     // What is in memory of it is another content by now.
     if hasRevision { state.refusal?.pages = nil }
-    if state.refusal != nil { flushes.add(file) }
+    if state.refusal != nil || !state.isOnDisk { flushes.add(file) }
     // Without a change, what failed has left the content as it was.
     if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
     if hasRevision || state.mark != SpoolMark.none { keepMark(of: file, &state, through: descriptor) }

@@ -135,7 +135,7 @@ import Testing
     let expected = """
       {
         "schema": "uploadfs-status-1",
-        "version": 1,
+        "version": 2,
         "path": "day 1/scan42.mov",
         "other_paths": ["link.mov"],
         "published_name": "scan42.mov",
@@ -156,7 +156,8 @@ import Testing
         "connection": {"protocol": "HTTP/2", "streams": 0, "tier": "fast", "prewarmed": true},
         "times": {"opened": "1970-01-01T00:00:00.000Z", "closed": "2023-11-14T22:13:20.123Z", "started": "1969-12-31T23:59:59.999Z", "completed": "2023-11-14T22:13:20.999Z"},
         "receipt": {"id": "r-1", "name": "scan42.mov", "size": 1099511627776, "merkle_root": "\(String(repeating: "0a", count: 32))", "chain_tip": "\(String(repeating: "ff", count: 32))", "published_at": "2023-11-14T22:13:20.500Z"},
-        "local": false
+        "local": false,
+        "local_durability": null
       }
       """
     #expect(text.trimmingCharacters(in: .whitespacesAndNewlines) == expected)
