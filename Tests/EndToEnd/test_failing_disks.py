@@ -696,3 +696,33 @@ def test_a_cancelled_file_that_cannot_be_marked_stays_cancelled(new_mount, recei
     assert receiver.published().keys() == {"other"}
     (mount.root / "take").write_bytes(b"anew")
     mount.wait_for("take", "complete")
+
+
+@pytest.mark.promises("S41h")
+@pytest.mark.parametrize("call", ["fsync", "fdatasync"])
+def test_what_a_readers_failed_fsync_says_holds_the_file_until_it_is_made_good(new_mount, receiver, faults, call):
+    """Regression (ST14): EIO for the caller, and the file was published as if nothing had been said."""
+    mount = new_mount(receiver, environment=faults.environment)
+    receiver.kill()
+    content = os.urandom(3 << 20)
+    (mount.root / "take.mov").write_bytes(content)
+    descriptor = os.open(mount.root / "take.mov", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        # Nor can it be written again.
+        faults.set((call, EIO, "/captures/take.mov"), ("pwrite", EIO, "/captures/take.mov"))
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output error"):
+                (os.fsync if call == "fsync" else os.fdatasync)(descriptor)
+    finally:
+        os.close(descriptor)
+    receiver.start()
+    status = mount.readings("take.mov", lambda status: status["state"] == "interrupted")[-1]
+    assert status["last_error"]["code"] == "spool-failing", status
+    assert "uploadfs_files_refused_by_disk_total 1" in (mount.root / ".uploadfs" / "metrics").read_text()
+    assert receiver.published() == {}
+    faults.clear()
+    mount.wait_for("take.mov", "complete", timeout=60)
+    assert (receiver.files / "take.mov").read_bytes() == content
+    with open(mount.root / "take.mov", "rb") as file:
+        os.fsync(file.fileno())

@@ -183,11 +183,24 @@ extension Filesystem {
     do throws(SystemError) {
       try check(dataOnly ? fdatasync(handle.descriptor.number) : fsync(handle.descriptor.number))
     } catch {
-      file.state.withLock { $0.fate.lostContent(.writeFailed(errno: error.code)) }
+      noteFailedSync(of: file, error)
       throw error
     }
     file.state.withLock { state in
       state.isSynchronized = state.activity.epoch == epoch && state.activity.mutationsInFlight == 0
+    }
+  }
+
+  /// The kernel says it once, to whoever asks first. What is being written is in its writers' hands, who may make it good. What is
+  /// settled is given to the disk again, and nothing of it counts until that has taken it.
+  private func noteFailedSync(of file: CapturedFile, _ error: SystemError) {
+    announce(file) { state in
+      guard !state.activity.hasOpenRevision, !state.activity.isGone else {
+        state.fate.lostContent(.writeFailed(errno: error.code))
+        return nil
+      }
+      noteRefusal(of: file, &state, error)
+      return .unsettled
     }
   }
 
