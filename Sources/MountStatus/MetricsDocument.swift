@@ -99,6 +99,9 @@ enum MetricsDocument {
   private static func writeSpool(_ spool: SpoolFacts, _ text: inout PrometheusText) {
     text.family("uploadfs_spool_captures", .gauge, "Files whose bytes lie in the spool.", spool.captures)
     text.family("uploadfs_spool_free_bytes", .gauge, "Bytes that can still be written.", spool.freeBytes)
+    text.family(
+      "uploadfs_spool_in_place", .gauge, "0 while the spool's folders are not where they were when the mount began.",
+      spool.trouble == nil)
     text.family("uploadfs_spool_reserve_bytes", .gauge, "Bytes that are kept free.", spool.reserveBytes)
   }
 

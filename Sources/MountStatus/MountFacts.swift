@@ -27,9 +27,12 @@ public struct SpoolFacts: Sendable, Hashable {
   public var freeBytes: UInt64
   /// Bytes that are kept free (spec H6).
   public var reserveBytes: UInt64
+  /// Why its folders are not where they were when the mount began; nil when they are.
+  public var trouble: FileStatus.Failure?
 
   /// Facts of a spool.
-  public init(captures: Int, freeBytes: UInt64, reserveBytes: UInt64) {
+  public init(captures: Int, freeBytes: UInt64, reserveBytes: UInt64, trouble: FileStatus.Failure? = nil) {
+    self.trouble = trouble
     self.captures = captures
     self.freeBytes = freeBytes
     self.reserveBytes = reserveBytes

@@ -31,7 +31,8 @@ enum SummaryDocument {
       json.field("oldest_pending_sequence", summary.oldestPendingSequence)
       json.field("scanned", summary.isScanned || summary.isScanGivenUp)
       json.field("draining", summary.isDraining)
-      json.field("last_error", failure: summary.lastFailure)
+      // Whatever else is wrong is less.
+      json.field("last_error", failure: facts.spool.trouble ?? summary.lastFailure)
       json.field("next_attempt_at", millisecondsSince1970: summary.nextAttemptMilliseconds)
       json.field("undelivered_files", summary.undeliveredCount)
       json.field("failed_paths", strings: summary.failedPaths.map(\.displayText))

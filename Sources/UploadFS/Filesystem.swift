@@ -20,6 +20,8 @@ public final class Filesystem: Sendable, FileContents {
   let canRelease: Atomic<Bool>
   /// `captures/` of the spool.
   let root: FileDescriptor
+  /// What its folder was like when the disk could say it last.
+  let lastRootStatus: Mutex<stat>
   let reservedNames: Set<EntryName>
   let isPrivileged: Bool
   /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
@@ -38,6 +40,8 @@ public final class Filesystem: Sendable, FileContents {
   let notices = NoticeQueue()
   let flushes = FlushQueue()
   let keptDescriptors = KeptDescriptors()
+  let spoolFolders: SpoolFolders
+  let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)
   let pauseTurns: PauseTurns
   /// Set once the kernel has said that it reads and writes files of the spool itself.
   let backingFiles = Mutex<(any BackingFiles)?>(nil)
@@ -90,6 +94,8 @@ public final class Filesystem: Sendable, FileContents {
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
     root = spool.captures
+    lastRootStatus = Mutex(spool.status)
+    spoolFolders = SpoolFolders(of: configuration.spoolDirectory, captures: spool.captures)
     reservedNames = Set(virtualTree.topLevelNames.map { EntryName(bytes: $0) })
     isPrivileged = geteuid() == 0
     pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)

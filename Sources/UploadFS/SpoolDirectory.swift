@@ -5,9 +5,11 @@ import Glibc
 struct SpoolDirectory {
   /// `captures/`, locked against a second mount.
   let captures: FileDescriptor
-  let key: SpoolKey
+  let status: stat
   /// The marks that stand on no capture.
   let marks: MarkRecord
+
+  var key: SpoolKey { status.key }
 
   static func open(_ configuration: FilesystemConfiguration) throws(MountError) -> SpoolDirectory {
     let place = try SpoolPlace(checking: configuration)
@@ -26,14 +28,14 @@ struct SpoolDirectory {
       throw MountError(
         .spoolUnusable, "spool \(place.path) is used by another mount; unmount that one or choose another --spool")
     }
-    let key: SpoolKey
+    let status: stat
     do throws(SystemError) {
-      key = try descriptor.status().key
+      status = try descriptor.status()
     } catch {
       errno = error.code
       throw place.unusable(captures, "cannot be read")
     }
-    return SpoolDirectory(captures: descriptor, key: key, marks: try markRecord(of: place))
+    return SpoolDirectory(captures: descriptor, status: status, marks: try markRecord(of: place))
   }
 
   private static func markRecord(of place: SpoolPlace) throws(MountError) -> MarkRecord {

@@ -247,7 +247,7 @@ extension MountSession {
       let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
       return MountFacts(
         summary: summary, pipeline: source.pipelineStatistics, process: process,
-        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures),
+        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures, trouble: source.spoolTrouble),
         passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
         expertSettings: expertSettings, telemetry: telemetry.reading())
     }
@@ -268,6 +268,7 @@ extension ProcessFacts {
 final class AttachedStatus: StatusSource {
   private let engines = Mutex<EngineGroup?>(nil)
   private let filesystem = Mutex(WeakFilesystem())
+  private let spoolTroubleSeen = Mutex<FileStatus.Failure?>(nil)
 
   /// The filesystem holds the tree that asks here.
   private struct WeakFilesystem: Sendable {
@@ -282,9 +283,21 @@ final class AttachedStatus: StatusSource {
     self.filesystem.withLock { $0.value = filesystem }
   }
 
+  /// The time is that of the first look that found it.
+  func note(_ trouble: SpoolTrouble?) {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    let milliseconds = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+    let failure = trouble.map {
+      FileStatus.Failure(code: $0.code, message: $0.message, atMilliseconds: milliseconds)
+    }
+    spoolTroubleSeen.withLock { $0 = failure }
+  }
+
   func status(of id: FileID) -> FileStatus? { engines.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
   func waitUntilLoaded() { engines.withLock { $0 }?.waitUntilLoaded() }
+  var spoolTrouble: FileStatus.Failure? { spoolTroubleSeen.withLock { $0 } }
   var passingHandles: Int { filesystem.withLock { $0.value }?.passingHandles ?? 0 }
   func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
     guard let engines = engines.withLock({ $0 }) else { throw .unknownFile }

@@ -17,6 +17,7 @@ final class MountSession: Sendable {
   private let state: SpoolState
   private let destinations: [DestinationParts]
   private let statusTree: StatusTree
+  private let source: AttachedStatus
   private let engines: EngineGroup
   private let filesystem: Filesystem
   private let mount: FuseMount
@@ -33,6 +34,7 @@ final class MountSession: Sendable {
     self.destinations = destinations
     try Self.makeSpool(configuration, mountPoint: mountPoint, logger: logger)
     let source = AttachedStatus()
+    self.source = source
     do throws(StorageError) {
       let state = try SpoolState(
         spool: configuration.spool, rules: configuration.rules, reserveBytes: configuration.reserveBytes, logger: logger
@@ -80,6 +82,7 @@ final class MountSession: Sendable {
     let hasThreads =
       Signals.watch { [self] in signalled($0) }
       && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
+      && DedicatedThread.start { [self] in filesystem.watchSpool { spoolChanged($0) } }
       && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
       && DedicatedThread.start { [self] in
         let status = drain.runWhenAsked()
@@ -130,6 +133,16 @@ final class MountSession: Sendable {
       filesystem.scanSpool()
     }
     if !DedicatedThread.start(search) { search() }
+  }
+
+  private func spoolChanged(_ trouble: SpoolTrouble?) {
+    if let trouble {
+      logger.error("the spool is not as it was", metadata: ["code": "\(trouble.code)", "reason": "\(trouble.message)"])
+    } else {
+      logger.notice("the spool is as it was again")
+    }
+    source.note(trouble)
+    statusTree.mountChanged()
   }
 
   private func signalled(_ ordinal: Int) {

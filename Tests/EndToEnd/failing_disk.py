@@ -60,6 +60,12 @@ class FailingDisk:
         whole.write_text(f"{call} {error} {text} {milliseconds}\n")
         whole.rename(self._rules)
 
+    def dies(self):
+        """Nothing is read from it or written to it any more."""
+        whole = self._rules.with_suffix(".new")
+        whole.write_text("write 5 *\nread 5 *\n")
+        whole.rename(self._rules)
+
     def accept(self):
         """It is a good disk again."""
         self._rules.unlink(missing_ok=True)

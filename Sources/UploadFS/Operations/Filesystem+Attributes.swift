@@ -35,8 +35,20 @@ extension Filesystem {
   /// stat(2), or fstat(2) when there is a handle.
   func attributes(of node: NodeID, handle number: UInt64?) throws(SystemError) -> stat {
     if node.isVirtual { return try virtualAttributes(of: node, handle: number) }
+    if node == .root { return rootAttributes() }
     if let number, case .file(let handle)? = handles.withLock({ $0[number] }) { return try handle.descriptor.status() }
     return try namespaceLock.shared { () throws(SystemError) in try statusInSpool(of: node) }
+  }
+
+  /// The root needs no disk: what is said of the files stands below it, and is wanted most when the disk says nothing any more.
+  func rootAttributes() -> stat {
+    do throws(SystemError) {
+      let status = try root.status()
+      lastRootStatus.withLock { $0 = status }
+      return status
+    } catch {
+      return lastRootStatus.withLock { $0 }
+    }
   }
 
   /// chmod, chown, truncate and utimens, in the order in which they do not undo each other.

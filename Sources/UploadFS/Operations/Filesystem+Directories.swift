@@ -9,6 +9,9 @@ extension Filesystem {
     if node.isVirtual {
       guard try virtualAttributes(of: node, handle: nil).st_mode & S_IFMT == S_IFDIR else { throw .notDirectory }
       handle = DirectoryHandle(node: node, descriptor: nil)
+    } else if node == .root {
+      // Opened already: its own entries need the disk, and those of the virtual files do not.
+      handle = DirectoryHandle(node: node, descriptor: root)
     } else {
       let number = try namespaceLock.shared { () throws(SystemError) -> Int32 in
         if let pin = nodes.withLock({ $0.table[node]?.pin }) {
@@ -48,14 +51,33 @@ extension Filesystem {
 
   private func list(_ handle: DirectoryHandle) throws(SystemError) -> DirectoryListing {
     guard let descriptor = handle.descriptor else { return try listVirtual(handle.node) }
+    if handle.node == .root { return listRoot(descriptor) }
     var listing = DirectoryListing()
-    let isRoot = handle.node == .root
-    let rootInode = isRoot ? try root.status().st_ino : 0
     try Self.forEachEntry(of: descriptor) { name, inode, type in
-      if isRoot, reservedNames.contains(name) { return }
-      listing.append(name: name, inode: UInt64(isRoot && name.isDot ? rootInode : inode), mode: mode_t(type) << 12)
+      listing.append(name: name, inode: UInt64(inode), mode: mode_t(type) << 12)
     }
-    if isRoot { appendVirtualRoots(to: &listing) }
+    return listing
+  }
+
+  /// Where the spool's disk cannot say what lies there, the captures that are known stand in, of which there is a status.
+  private func listRoot(_ descriptor: FileDescriptor) -> DirectoryListing {
+    let root = nodes.withLock { $0.table[.root] }
+    let own = root?.key.inode ?? 0
+    var listing = DirectoryListing()
+    do throws(SystemError) {
+      try Self.forEachEntry(of: descriptor) { name, inode, type in
+        if reservedNames.contains(name) { return }
+        listing.append(name: name, inode: name.isDot ? own : UInt64(inode), mode: mode_t(type) << 12)
+      }
+    } catch {
+      listing = DirectoryListing()
+      for name in [".", ".."] { listing.append(name: EntryName(name), inode: own, mode: S_IFDIR) }
+      for (name, node) in root?.children ?? [:] {
+        guard let known = nodes.withLock({ $0.table[node] }) else { continue }
+        listing.append(name: name, inode: known.key.inode, mode: known.kind.mode)
+      }
+    }
+    appendVirtualRoots(to: &listing)
     return listing
   }
 
@@ -80,6 +102,17 @@ extension Filesystem {
         tuple.withMemoryRebound(to: CChar.self, capacity: 256) { EntryName(cString: $0) }
       }
       body(name, entry.pointee.d_ino, entry.pointee.d_type)
+    }
+  }
+}
+
+extension NodeKind {
+  /// The type as directories state it; 0 where it is to be asked for.
+  fileprivate var mode: mode_t {
+    switch self {
+    case .directory: S_IFDIR
+    case .regular: S_IFREG
+    case .other: 0
     }
   }
 }

@@ -116,6 +116,7 @@ extension Filesystem {
           return last.map { FileOwnership(user: $0.user, group: $0.group, mode: $0.mode | 0o400) } ?? daemonOnly
         }
         return FileOwnership(status)
+      case .folder(.root): return FileOwnership(rootAttributes())
       case .folder(let folder):
         let names = folder.components.map { EntryName(bytes: Array($0)) }
         guard let place = try? SpoolLocation(root: root.number, components: names), let status = try? place.status(),

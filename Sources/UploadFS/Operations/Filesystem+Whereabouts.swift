@@ -1,0 +1,82 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Why the folders of the spool are not where they were when the mount began.
+public struct SpoolTrouble: Hashable, Sendable {
+  /// The word for programs.
+  public var code: String
+  /// What is wrong and what to do, for people.
+  public var message: String
+}
+
+/// The spool's folders are held open, and found by their path by everybody else: by the engine's records, by the next start. When
+/// the two part, because somebody has moved or removed a folder or mounted another filesystem over it, captures still go where the
+/// descriptors lead, and nobody may find them there.
+extension Filesystem {
+  /// Looks at the spool's folders each second until ``stopFlushing()``, and says each change; nil when all is well again. For a
+  /// thread of its own: a disk that hangs holds it up.
+  public func watchSpool(whenChanged: (SpoolTrouble?) -> Void) {
+    repeat {
+      let found = spoolFolders.trouble()
+      let isNews = spoolTroubleFound.withLock { known in
+        defer { known = found }
+        return known != found
+      }
+      if isNews { whenChanged(found) }
+    } while flushes.waitUnlessClosed(seconds: 1)
+  }
+
+  /// What the last look found; nil when all is well.
+  public var spoolTrouble: SpoolTrouble? { spoolTroubleFound.withLock { $0 } }
+}
+
+/// The spool's folders as they were at the start.
+struct SpoolFolders: Sendable {
+  private let captures: FileDescriptor
+  /// Each folder of the spool, with the inode that stood there.
+  private var known: [(path: String, key: SpoolKey)] = []
+
+  init(of spool: String, captures: FileDescriptor) {
+    self.captures = captures
+    for path in [spool, spool + "/captures", spool + "/.state"] {
+      var status = stat()
+      if stat(path, &status) == 0 { known.append((path, status.key)) }
+    }
+  }
+
+  func trouble() -> SpoolTrouble? {
+    do throws(SystemError) {
+      _ = try captures.status()
+      for (path, key) in known {
+        var status = stat()
+        try check(stat(path, &status))
+        if status.key != key { return exchanged(path) }
+      }
+      return nil
+    } catch  where error.isAbsence {
+      return missing
+    } catch {
+      return SpoolTrouble(
+        code: "spool-unreadable",
+        message:
+          "The spool's folder cannot be looked at (\(String(cString: strerror(error.code)))). Look after its disk.")
+    }
+  }
+
+  private var missing: SpoolTrouble {
+    SpoolTrouble(
+      code: "spool-missing",
+      message:
+        "A folder of the spool \(known.first?.path ?? "") was moved or removed. What is written meanwhile goes where it "
+        + "is now, if anywhere, and is not found at the next start: put it back.")
+  }
+
+  private func exchanged(_ path: String) -> SpoolTrouble {
+    SpoolTrouble(
+      code: "spool-exchanged",
+      message:
+        "Another folder stands at \(path) than when the mount began, or another filesystem was mounted there. What is "
+        + "written meanwhile goes into the one before, and is not found at the next start: put that back.")
+  }
+}
