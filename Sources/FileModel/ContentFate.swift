@@ -45,6 +45,9 @@ package struct ContentFate: Hashable, Sendable {
   /// A process that had it open for writing was killed.
   package mutating func writerKilled(signal: Int32) { death = .writerKilled(signal: signal) }
 
+  /// Another program has changed it in the spool, past its writers: the next one who changes it and finishes is the one to know.
+  package mutating func changedByHand() { death = .changedInSpool }
+
   /// A write of these bytes failed.
   package mutating func writeFailed(_ range: Range<UInt64>, _ cause: Interruption) {
     guard !range.isEmpty else { return }

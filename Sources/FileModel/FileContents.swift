@@ -28,6 +28,10 @@ public protocol FileContents: Sendable {
   /// Equal epochs before and after reading a chunk mean that its bytes did not change in between.
   func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64?
 
+  /// Whether another program has changed the file in the spool, or taken it away there, since it was read: asked once more before
+  /// what was read of it is published.
+  func isChangedByHand(_ id: FileID) -> Bool
+
   /// Whether any byte of a range was given back to the disk, so that zeros are read in its place. Asked after reading.
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool
 
@@ -51,6 +55,9 @@ public protocol FileContents: Sendable {
 extension FileContents {
   /// Everything is there.
   public func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
+
+  /// Nobody but the writers gets at it.
+  public func isChangedByHand(_ id: FileID) -> Bool { false }
 }
 
 /// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.

@@ -23,6 +23,8 @@ public enum FileEvent: Sendable, Hashable {
   case onDisk(FileSnapshot)
   /// The last name is gone. Its bytes may still be read through handles that are open.
   case removed(FileID)
+  /// Another program has taken the file out of the spool, under its last name.
+  case vanished(FileID)
   /// A write failed: unless its writer makes it good, what the file holds is not what was meant.
   case writeFailed(FileID, Interruption)
   /// The local copy of a delivered file was removed to make room; its status stays.

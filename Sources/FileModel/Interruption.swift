@@ -12,6 +12,8 @@ public enum Interruption: Hashable, Sendable {
   case mountDied
   /// The machine stopped after the last close and before the disk had everything.
   case notOnDisk
+  /// Another program changed or replaced the file in the spool, past the mount.
+  case changedInSpool
   /// The spool could not say with which size or mark the file lies there; it failed with this errno, and is asked again.
   case spoolUnreadable(errno: Int32)
   /// The spool's disk did not take what was written, and failed with this errno; it is written again.
@@ -29,6 +31,7 @@ public enum Interruption: Hashable, Sendable {
     case .writerKilled: "writer-killed"
     case .mountDied: "mount-died"
     case .notOnDisk, .lostInWriteBack: "not-on-disk"
+    case .changedInSpool: "changed-in-spool"
     case .spoolUnreadable: "spool-unreadable"
     case .spoolFailing: "spool-failing"
     }
@@ -38,7 +41,9 @@ public enum Interruption: Hashable, Sendable {
   public var isOfSpool: Bool {
     switch self {
     case .spoolUnreadable, .spoolFailing: true
-    case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .lostInWriteBack: false
+    case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool,
+      .lostInWriteBack:
+      false
     }
   }
 
@@ -50,7 +55,7 @@ public enum Interruption: Hashable, Sendable {
     case .writerKilled(let signal): "\(code) \(signal)"
     case .spoolUnreadable(let errno), .spoolFailing(let errno): "\(code) \(errno)"
     case .lostInWriteBack(let errno, let bytes): "\(code) \(errno) \(bytes.lowerBound) \(bytes.upperBound)"
-    case .changeRefused, .mountDied, .notOnDisk: code
+    case .changeRefused, .mountDied, .notOnDisk, .changedInSpool: code
     }
   }
 
@@ -64,6 +69,7 @@ public enum Interruption: Hashable, Sendable {
     case "change-refused": self = .changeRefused
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
+    case "changed-in-spool": self = .changedInSpool
     case "not-on-disk":
       guard words.count == 4, let first = UInt64(words[2]), let end = UInt64(words[3]), first <= end else {
         self = .notOnDisk

@@ -62,6 +62,10 @@ enum MetricsDocument {
       "uploadfs_files_refused_by_disk_total", .counter, "Files that the spool's disk did not take.",
       summary.filesRefusedByDisk)
     text.family(
+      "uploadfs_files_changed_in_spool_total", .counter,
+      "Files that other programs changed in the spool, or took out of it before they were delivered.",
+      summary.filesChangedInSpool)
+    text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
     text.family(

@@ -4,8 +4,50 @@ import Synchronization
 
 /// From an order to a request and back to its outcome.
 extension UploadEngine {
-  /// Those whose names are known go together; the others follow once their names are on the disk.
+  /// What publishes a content is sent once the spool has been asked whether that is still the one that was read: its bytes may
+  /// have been in memory for long.
   func send(_ orders: [RequestOrder]) {
+    let publishing = orders.filter { !$0.order.contents.isEmpty }
+    name(orders.filter { $0.order.contents.isEmpty })
+    guard !publishing.isEmpty else { return }
+    notStarted.withLock { waiting in
+      for order in publishing { waiting[order.id] = false }
+    }
+    names.onThread { [self] in publish(publishing) }
+  }
+
+  private func publish(_ orders: [RequestOrder]) {
+    let contents = parts.withLock { $0.contents }
+    var sound: [RequestOrder] = []
+    for order in orders {
+      if notStarted.withLock({ $0[order.id] }) == true {
+        completed(order.id, .refused(StepFailure(.transport(.cancelled), "It was not wanted any more.")))
+      } else if order.order.contents.contains(where: { contents?.isChangedByHand($0) == true }) {
+        let failure = StepFailure(.transport(.bodyUnavailable), "The spool's copy is not what was read of it.")
+        completed(order.id, .refused(failure))
+      } else {
+        sound.append(order)
+      }
+    }
+    name(sound)
+    // Ended while it was started: the transport knows it by now.
+    let ended = notStarted.withLock { waiting in
+      orders.map(\.id).filter { waiting.removeValue(forKey: $0) == true }
+    }
+    for id in ended { transport.cancel(id) }
+  }
+
+  /// Ends a request that is not started yet, which is then not sent; false when there is none such.
+  func endUnstarted(_ request: HTTPRequestID) -> Bool {
+    notStarted.withLock { waiting in
+      guard waiting[request] != nil else { return false }
+      waiting[request] = true
+      return true
+    }
+  }
+
+  /// Those whose names are known go together; the others follow once their names are on the disk.
+  private func name(_ orders: [RequestOrder]) {
     guard names.areMade || orders.contains(where: \.isPublishedOnce) else { return start(orders) }
     let isReady = { (order: RequestOrder) in
       !order.isPublishedOnce

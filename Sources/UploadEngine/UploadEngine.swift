@@ -69,6 +69,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
   let sentCounters = Mutex<LookupTable<HTTPRequestID, SentByteCounter>>([:])
+  /// Publications for which the spool is being asked, and whether they were ended meanwhile.
+  let notStarted = Mutex<LookupTable<HTTPRequestID, Bool>>([:])
   private let waiters = DeliveryWaiters()
   /// Files of which the catalog could not be told that they change.
   private let unrecorded = Mutex<LookupSet<FileID>>([])
@@ -374,8 +376,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .release(let read): release(read)
     case .resizeBuffers(let count): pool.resize(to: count)
     case .send(let orders): send(orders)
-    case .cancel(let request): transport.cancel(request)
+    case .cancel(let request): if !endUnstarted(request) { transport.cancel(request) }
     case .cancelUnsent(let request, let bodyBytes):
+      if endUnstarted(request) { return }
       if let sent = sentCounters.withLock({ $0[request] }), sent.value < bodyBytes { transport.cancel(request) }
     case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
     case .forget(let id):

@@ -30,6 +30,9 @@ public final class Filesystem: Sendable, FileContents {
   /// The marks that stand on no file.
   let markRecord: MarkRecord
   let instance: SpoolInstance
+  /// The times of a file that nobody changes stay as they are. Those of network filesystems are the server's, which may say them
+  /// some time after the change.
+  let hasSteadyTimes: Bool
 
   /// Held shared while a path is used, alone while names change.
   let namespaceLock = ReadWriteLock()
@@ -109,6 +112,7 @@ public final class Filesystem: Sendable, FileContents {
     }
     markRecord = spool.marks
     self.instance = instance ?? SpoolInstance(of: spool.captures)
+    hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)
     canRelease = Atomic(marksWriters && configuration.rules.haveReleases)
     nodes = Mutex(
       Namespace(
@@ -166,13 +170,29 @@ public final class Filesystem: Sendable, FileContents {
     return result
   }
 
-  /// Learns what stands at a name. The namespace lock is held.
+  /// The regular file that is known to stand at a name.
+  func knownFile(at entry: DirectoryEntry) -> CapturedFile? {
+    nodes.withLock { namespace in
+      namespace.table.child(of: entry.directory, named: entry.name).flatMap { namespace.table[$0]?.file }
+    }
+  }
+
+  /// Learns what stands at a name. The namespace lock is held, and no file's lock.
   func adopt(_ status: stat, at entry: DirectoryEntry, isNew: Bool = false, counting: Bool = false) -> NodeID {
+    let known = knownFile(at: entry)
+    // Taken away by hand: the spool has given its number to another file.
+    let former = isNew ? nodes.withLock { $0.table.file(of: status.key) } : nil
+    let id = learn(status, at: entry, isNew: isNew, counting: counting)
+    if let known, isNew || known.key != status.key { noteReplaced(known, by: isNew ? nil : file(of: id)) }
+    if let former { noteReplaced(former, by: nil) }
+    return id
+  }
+
+  private func learn(_ status: stat, at entry: DirectoryEntry, isNew: Bool, counting: Bool) -> NodeID {
     withNodes { namespace in
       let key = status.key
       if isNew {
         namespace.knownIdentities[key.inode] = nil
-        // Somebody took a file out of the spool by hand, and the spool has given its number to this one.
         for stale in namespace.table.names(of: key) { namespace.table.removeName(stale) }
       }
       var identity: FileID?

@@ -18,6 +18,7 @@ extension FileEvent {
     case .removed(let id): "removed \(id)"
     case .writeFailed(let id, let cause): "write failed \(id): \(cause.text)"
     case .unsettled(let file): "unsettled \(file.brief)"
+    case .vanished(let id): "vanished \(id)"
     case .evicted(let id): "evicted \(id)"
     case .found(let file): "found \(file.brief)"
     case .scanFailing(let path, let errno): "scan failing at \(path.displayText): \(errno)"

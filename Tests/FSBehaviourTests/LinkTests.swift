@@ -96,7 +96,7 @@ import Testing
         case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
           .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):
           #expect(snapshot.names.map(\.displayText) == ["work/file"])
-        case .removed, .evicted: Issue.record("\(event)")
+        case .removed, .vanished, .evicted: Issue.record("\(event)")
         case .grown, .writeFailed, .scanFailing, .scanEnded: continue
         }
       }

@@ -64,7 +64,7 @@ package final class RecordingSink: FileEventSink {
       case .found(let snapshot):
         Self.check(snapshot, &state, "found")
         if !snapshot.isSettled { state.problems.append("found with a writer: \(snapshot)") }
-      case .removed(let id), .evicted(let id):
+      case .removed(let id), .vanished(let id), .evicted(let id):
         if !state.gone.insert(id).inserted { state.problems.append("gone twice: \(id)") }
       case .writeFailed, .scanFailing, .scanEnded: break
       }
@@ -192,6 +192,7 @@ package final class RecordingSink: FileEventSink {
         case .event(.namesChanged): "namesChanged"
         case .event(.attributesChanged): "attributesChanged"
         case .event(.removed): "removed"
+        case .event(.vanished): "vanished"
         case .event(.evicted): "evicted"
         case .event(.found): "found"
         case .event(.writeFailed): "writeFailed"
@@ -215,7 +216,7 @@ package final class RecordingSink: FileEventSink {
     var known: [FileID: FileSnapshot] = [:]
     for case .event(let event) in records {
       switch event {
-      case .removed(let id), .evicted(let id): known[id] = nil
+      case .removed(let id), .vanished(let id), .evicted(let id): known[id] = nil
       default: if let snapshot = event.snapshot { known[snapshot.id] = snapshot }
       }
     }
@@ -229,7 +230,7 @@ extension FileEvent {
     case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
       .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):
       snapshot
-    case .grown, .removed, .evicted, .writeFailed, .scanFailing, .scanEnded: nil
+    case .grown, .removed, .vanished, .evicted, .writeFailed, .scanFailing, .scanEnded: nil
     }
   }
 }

@@ -105,6 +105,16 @@ extension SendOrder {
     }
   }
 
+  /// The files whose contents it publishes.
+  var contents: [FileID] {
+    switch self {
+    case .commit(let commit): commit.fileID.map { [$0] } ?? []
+    case .wholeFile(let whole): [whole.file]
+    case .bundle(let files): files.map(\.file)
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: []
+    }
+  }
+
   /// The files that it names, and their paths.
   package var publications: [(file: FileID, path: RelativePath)] {
     switch self {

@@ -16,6 +16,7 @@ extension UploadSchedule {
     case .onDisk(let snapshot): noteOnDisk(snapshot)
     case .grown(let report): takeGrowth(report, at: now)
     case .removed(let id): removed(id, at: now)
+    case .vanished(let id): vanished(id, at: now)
     case .evicted(let id): evicted(id, at: now)
     case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
     case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
@@ -330,6 +331,23 @@ extension UploadSchedule {
     actions.append(.showNames(id))
     actions.append(.showStatus(id))
     remember(id)
+  }
+
+  /// What was delivered stays so, as after an unlink. What was not is said.
+  private mutating func vanished(_ id: FileID, at now: Moment) {
+    let file = files[id]
+    let isLost = file.map { $0.receipt == nil && $0.phase != .elsewhere && $0.phase != .ignored } ?? false
+    // Of parts that are at the server alone nobody else knows; it may have got another name there.
+    if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
+    removed(id, at: now)
+    guard isLost, let file else { return }
+    filesChangedInSpool += 1
+    files[id]?.lastFailure = FileStatus.Failure(
+      code: "removed-from-spool",
+      message: "Another program took the file out of the spool before it was delivered. Remove captures in the mount.",
+      at: now)
+    actions.append(.report(.missingFromSpool(id, file.path)))
+    actions.append(.showStatus(id))
   }
 
   /// Ends whatever is under way for a file. Its buffers come back as its requests and reads are answered. A session that

@@ -48,8 +48,10 @@ extension UploadSchedule {
   }
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
-    // By no rule anything becomes of a file of which nothing is known.
-    if file.snapshot.interruption?.isOfSpool == true { return .hold }
+    // By no rule anything becomes of a file of which nothing is known, or that others than its writers have changed.
+    if let interruption = file.snapshot.interruption, interruption.isOfSpool || interruption == .changedInSpool {
+      return .hold
+    }
     return limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }
 
@@ -58,6 +60,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
     checkpoint(&file)
+    if interruption == .changedInSpool, file.phase != .interrupted { filesChangedInSpool += 1 }
     file.phase = .interrupted
     let failure = FileStatus.Failure(interruption, at: now)
     file.lastFailure = failure
@@ -140,6 +143,10 @@ extension FileStatus.Failure {
     case .mountDied: return "The mount ended while the file was being written, so it may be incomplete. \(advice)"
     case .notOnDisk:
       return "The machine stopped before the disk had the whole file, so a part of it is missing. \(advice)"
+    case .changedInSpool:
+      return
+        "Another program changed the file in the spool, past the mount, after its writer had closed it or while it was "
+        + "written. \(advice)"
     case .spoolUnreadable(let errno):
       return "The spool could not say how long the file is, or whether it is whole\(name(ofErrno: errno)). It is asked "
         + "again every second, and nothing is delivered meanwhile. Look after the spool's disk."

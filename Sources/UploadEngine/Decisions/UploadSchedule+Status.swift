@@ -65,6 +65,7 @@ extension UploadSchedule {
     summary.reusedChunks = reusedChunks
     summary.outgrownFiles = outgrownFiles
     summary.filesRefusedByDisk = filesRefusedByDisk
+    summary.filesChangedInSpool = filesChangedInSpool
     summary.bytesPerSecond = rate.rate(at: now.monotonic)
     summary.requestsInFlight = chunkRequests
     summary.changeSequence = changeSequence
@@ -221,6 +222,8 @@ extension UploadSchedule {
         + "`uploadfs-mount publish`."
     case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
     case .elsewhere: "A rule says that the file goes to other destinations."
+    case .interrupted where file.snapshot.interruption == .changedInSpool:
+      "Another program changed it in the spool, so it is not published. `uploadfs-mount publish` publishes it as it is."
     case .interrupted:
       "Its writer did not finish it, so it is not published; it is kept in the spool. `uploadfs-mount publish` publishes "
         + "it as it is."

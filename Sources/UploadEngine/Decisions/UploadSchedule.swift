@@ -279,6 +279,8 @@ public struct UploadSchedule: Sendable {
   var outgrownFiles: UInt64 = 0
   /// Files that the spool's disk did not take when they were written, since the start.
   var filesRefusedByDisk: UInt64 = 0
+  /// Files that other programs changed in the spool or took out of it before they were delivered, since the start.
+  var filesChangedInSpool: UInt64 = 0
   /// The largest file that the destination takes, as it has said when it was asked.
   var statedFileBytesMax: UInt64?
   /// When it was asked last.

@@ -72,6 +72,7 @@ extension MountSummary {
     outgrownFiles += other.outgrownFiles
     // Each destination is told of the same ones.
     filesRefusedByDisk = max(filesRefusedByDisk, other.filesRefusedByDisk)
+    filesChangedInSpool = max(filesChangedInSpool, other.filesChangedInSpool)
     isScanned = isScanned && other.isScanned
     isScanGivenUp = isScanGivenUp && other.isScanGivenUp
     isDraining = isDraining || other.isDraining

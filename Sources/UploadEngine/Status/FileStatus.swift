@@ -201,6 +201,8 @@ public struct MountSummary: Hashable, Sendable {
   public var outgrownFiles: UInt64 = 0
   /// Files that the spool's disk did not take when they were written, likewise.
   public var filesRefusedByDisk: UInt64 = 0
+  /// Files that other programs changed in the spool, or took out of it before they were delivered, likewise.
+  public var filesChangedInSpool: UInt64 = 0
   /// Every content change gets the next number; this is the last one given.
   public var changeSequence: UInt64 = 0
   /// The lowest number of a change that is not yet acknowledged; nil when there is none. Everything written before a

@@ -63,6 +63,14 @@ final class CapturedFile: Sendable {
     /// The daemon has seen this file being created, so that the scan has nothing to say of it.
     var wasCreatedHere: Bool
     var foundAnnounced = false
+    /// What the content was like while nothing was writing to it; nil until somebody has looked.
+    var seen: Filesystem.SeenContent?
+    /// Another program has changed the content past the mount, which the sink is still to be told.
+    var isChangedByHand = false
+    /// It has not stood where it stood since then, on the monotonic clock.
+    var missedSinceSeconds: Int?
+    /// Another program has put it in the place of a file that was known, which the sink is still to be told.
+    var wasPutInPlace = false
     /// The facts of the last time that the spool could be asked.
     var lastKnown = KnownAttributes()
   }

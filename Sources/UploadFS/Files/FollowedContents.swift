@@ -15,6 +15,8 @@ struct FollowedContents: FileContents {
     filesystem.quietEpoch(of: id, at: offset, for: follower)
   }
 
+  func isChangedByHand(_ id: FileID) -> Bool { filesystem.isChangedByHand(id) }
+
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { filesystem.isReleased(id, range) }
 
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {

@@ -60,6 +60,8 @@ struct NodeTable {
 
   func node(of key: SpoolKey) -> NodeID? { byKey[key] }
 
+  func file(of key: SpoolKey) -> CapturedFile? { byKey[key].flatMap { nodes[$0]?.file } }
+
   func node(of file: FileID) -> NodeID? { byFile[file] }
 
   func child(of directory: NodeID, named name: EntryName) -> NodeID? { nodes[directory]?.children[name] }

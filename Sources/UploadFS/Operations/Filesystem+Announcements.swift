@@ -15,13 +15,14 @@ extension Filesystem {
     case onDisk
     case found
     case removed
+    case vanished
     case evicted
     case writeFailed(Interruption)
 
     /// The sink learns from it whether the content is whole, or that it will.
     fileprivate var tellsOfContent: Bool {
       switch self {
-      case .opened, .changed, .settled, .unsettled, .found, .removed, .evicted: true
+      case .opened, .changed, .settled, .unsettled, .found, .removed, .vanished, .evicted: true
       case .namesChanged, .attributesChanged, .onDisk, .writeFailed: false
       }
     }
@@ -74,7 +75,7 @@ extension Filesystem {
         let snapshot = snapshotLocked(of: file, &state)
         if state.doubt != nil { flushes.add(file) }
         // The last name was taken away a moment ago, and whoever did it is about to say so.
-        if snapshot.names.isEmpty, announcement != .removed { return Events() }
+        if snapshot.names.isEmpty, announcement != .removed, announcement != .vanished { return Events() }
         // A file that lost its name before its first event was said never had one for the sink.
         let opens = owesOpened && !snapshot.names.isEmpty
         return Events(
@@ -106,6 +107,7 @@ extension Filesystem {
     case .onDisk: .onDisk(snapshot)
     case .found: .found(snapshot)
     case .removed: .removed(id)
+    case .vanished: .vanished(id)
     case .evicted: .evicted(id)
     case .writeFailed(let cause): .writeFailed(id, cause)
     }
@@ -114,10 +116,13 @@ extension Filesystem {
   /// The facts of this instant. The file's lock and the namespace lock are held. Of a file that was taken away by hand the last
   /// known facts stand in. Where the disk cannot say what it is like, they do as well, and the content does not count as whole.
   func snapshotLocked(of file: CapturedFile, _ state: inout CapturedFile.State) -> FileSnapshot {
+    let names = nodes.withLock { $0.table.paths(of: file.node) }
     do throws(SystemError) {
       state.lastKnown = CapturedFile.KnownAttributes(try statusLocked(of: file, state))
+      noteContent(of: file, &state)
     } catch  where error.isAbsence && state.descriptor == nil {
       // As it was.
+      if !names.isEmpty { noteMissing(file, &state) }
     } catch {
       state.doubt = error
     }
@@ -126,7 +131,7 @@ extension Filesystem {
     return FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
-      names: nodes.withLock { $0.table.paths(of: file.node) },
+      names: names,
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
       mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption ?? doubt,
       isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group,
@@ -147,7 +152,8 @@ extension Filesystem {
     }
   }
 
-  private func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
+  /// The file's lock and the namespace lock are held.
+  func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
     if let descriptor = state.descriptor { return try descriptor.status() }
     let status = try location(of: file.node).status()
     guard status.key == file.key else { throw .stale }
@@ -210,7 +216,10 @@ extension Filesystem {
   }
 
   /// ``beginMutation(of:_:through:)`` where nobody can refuse the change.
-  func beginUnrefusableMutation(of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor) {
+  @discardableResult
+  func beginUnrefusableMutation(
+    of file: CapturedFile, _ extent: ContentExtent, through descriptor: FileDescriptor
+  ) -> ContentMutation {
     file.order.withLock { _ in
       let isFirst = file.state.withLock { $0.activity.needsNewRevision }
       // What it cannot record it says in its log.
@@ -224,6 +233,7 @@ extension Filesystem {
         }
         return beginRevision(of: file, &state, &mutation)
       }
+      return mutation
     }
   }
 
@@ -231,7 +241,10 @@ extension Filesystem {
   private func beginRevision(
     of file: CapturedFile, _ state: inout CapturedFile.State, _ mutation: inout ContentMutation
   ) -> Announcement? {
-    if state.activity.needsNewRevision { state.fate.revisionBegan() }
+    if state.activity.needsNewRevision {
+      state.fate.revisionBegan()
+      state.isChangedByHand = false
+    }
     // Its disk is asked each second from now on.
     flushes.add(file)
     let announcement: WriterActivity.Announcement?
@@ -248,6 +261,8 @@ extension Filesystem {
       if let writtenBytes { state.fate.ended(mutation, writtenBytes: writtenBytes) }
       if writtenBytes != nil, case .size(let sizeBytes) = mutation.extent {
         cutReleased(of: file, &state, at: sizeBytes, through: descriptor)
+        // Nothing is left of what another program has put there.
+        if sizeBytes == 0 { state.isChangedByHand = false }
       }
       guard state.activity.endsMutationsSilently else { return false }
       _ = state.activity.endMutation()

@@ -75,9 +75,12 @@ extension Filesystem {
     }
     if changes.accessed != .keep || changes.modified != .keep {
       let times = [changes.accessed.timespec, changes.modified.timespec]
+      let file = open?.file ?? file(of: node)
       try namespaceLock.shared { () throws(SystemError) in
         try withPlace(of: node, open?.descriptor) { (directory, path, follows) throws(SystemError) in
-          try check(utimensat(directory, path, times, follows ? 0 : AT_SYMLINK_NOFOLLOW))
+          try setTimes(of: file) { () throws(SystemError) in
+            try check(utimensat(directory, path, times, follows ? 0 : AT_SYMLINK_NOFOLLOW))
+          }
         }
       }
     }

@@ -11,8 +11,12 @@ extension Filesystem {
     return namespaceLock.shared {
       file.state.withLock { state in
         noteWriteBack(of: file, &state)
-        let snapshot = snapshotLocked(of: file, &state)
-        return snapshot.names.isEmpty && state.handles == 0 ? nil : snapshot
+        var snapshot = snapshotLocked(of: file, &state)
+        // Until it is said that the content is another one, nothing of it is read.
+        if state.isChangedByHand { snapshot.mutationsInFlight += 1 }
+        guard snapshot.names.isEmpty, state.handles == 0 else { return snapshot }
+        noteMissing(file, &state)
+        return nil
       }
     }
   }
@@ -72,7 +76,7 @@ extension Filesystem {
   }
 
   func quietEpoch(of id: FileID, at offset: UInt64, for follower: ContentFollower) -> UInt64? {
-    file(of: id)?.state.withLock { $0.chunks.quietEpoch(for: follower, at: offset) }
+    file(of: id)?.state.withLock { $0.isChangedByHand ? nil : $0.chunks.quietEpoch(for: follower, at: offset) }
   }
 
   /// Opens the file for reading. Access times stay as they are where the system allows it.
@@ -92,7 +96,9 @@ extension Filesystem {
       let (removed, hasOtherNames) = namespaceLock.exclusive { () -> (Evicted?, hasOtherNames: Bool) in
         // Opening needs the namespace lock, so nobody can open it while this is decided and done.
         let isIdle = file.state.withLock { state in
-          state.activity.epoch == candidate.epoch && state.activity.isQuiet && state.handles == 0
+          _ = snapshotLocked(of: file, &state)
+          return !state.isChangedByHand && state.activity.epoch == candidate.epoch && state.activity.isQuiet
+            && state.handles == 0
             && !state.activity.isGone
         }
         guard isIdle else { return (nil, false) }

@@ -21,6 +21,7 @@ extension Filesystem {
   public func stopFlushing() { flushes.close() }
 
   func flush(_ files: [CapturedFile]) {
+    announceChangesByHand(of: files)
     for file in files {
       askAgain(file)
       markAgain(file)
@@ -42,6 +43,7 @@ extension Filesystem {
     let isRefused = file.state.withLock { state in
       if state.activity.writableOpens > 0 {
         noteWriteBack(of: file, &state)
+        lookAtOpenFile(file, &state)
         flushes.add(file)
       }
       return state.refusal != nil

@@ -209,7 +209,8 @@ extension Filesystem {
     guard let file = file(of: id) else { return }
     namespaceLock.shared {
       file.state.withLock { state in
-        guard state.activity.epoch == epoch, state.activity.isQuiet else { return }
+        _ = snapshotLocked(of: file, &state)
+        guard state.activity.epoch == epoch, state.activity.isQuiet, !state.isChangedByHand else { return }
         state.fate.accepted()
         state.settledFate = state.fate
         do throws(SystemError) {

@@ -1,0 +1,227 @@
+import CLinux
+public import FileModel
+import Glibc
+import Synchronization
+
+/// What other programs do to files of the spool, past the mount.
+///
+/// A content that changes so is another one: nothing that was sent of the one before belongs to it, and nobody who writes through
+/// the mount has finished it. So it counts as a change of the content, from the moment in which it is noticed, and what comes of
+/// it is held until somebody wants it as it is or writes it anew. A file that is taken out of the spool is gone, and is said to be.
+extension Filesystem {
+  /// What was seen of a content while nothing was writing to it.
+  struct SeenContent: Hashable, Sendable {
+    var epoch: UInt64
+    var sizeBytes: UInt64
+    /// 0 where the spool's filesystem says times of its own later.
+    var modifiedNanoseconds: Int64
+  }
+
+  /// Compares what the spool has just said of a file with what it said before. Equal epochs mean that nothing was written through
+  /// the mount in between. The file's lock is held.
+  func noteContent(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard state.activity.mutationsInFlight == 0 else {
+      state.seen = nil
+      return
+    }
+    let content = SeenContent(
+      epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
+      modifiedNanoseconds: hasSteadyTimes ? state.lastKnown.modifiedNanoseconds : 0)
+    if let seen = state.seen, seen.epoch == content.epoch, seen != content {
+      state.isChangedByHand = true
+      flushes.add(file)
+    }
+    state.seen = content
+  }
+
+  /// Whether another program has changed the file, or taken it away, which is about to be said.
+  public func isChangedByHand(_ id: FileID) -> Bool {
+    guard let file = file(of: id) else { return false }
+    return namespaceLock.shared {
+      file.state.withLock { state in
+        _ = snapshotLocked(of: file, &state)
+        return state.isChangedByHand || state.missedSinceSeconds != nil
+      }
+    }
+  }
+
+  /// Sets a file's times by a call of the mount, which is no change of the content. The namespace lock is held.
+  func setTimes(of file: CapturedFile?, _ set: () throws(SystemError) -> Void) throws(SystemError) {
+    guard let file else { return try set() }
+    try file.state.withLock { (state) throws(SystemError) in
+      look(at: file, &state)
+      try set()
+      state.seen = nil
+      look(at: file, &state)
+    }
+  }
+
+  /// The file's lock and the namespace lock are held.
+  private func look(at file: CapturedFile, _ state: inout CapturedFile.State) {
+    note(Result { () throws(SystemError) in try statusLocked(of: file, state) }, of: file, &state)
+  }
+
+  /// A file that somebody writes is looked at each second.
+  func lookAtOpenFile(_ file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard let descriptor = state.descriptor, state.activity.mutationsInFlight == 0 else { return }
+    note(Result { () throws(SystemError) in try descriptor.status() }, of: file, &state)
+  }
+
+  /// Where nothing could be seen, the next look compares; whoever wants to read the file is told why that fails.
+  private func note(
+    _ status: Result<stat, SystemError>, of file: CapturedFile, _ state: inout CapturedFile.State
+  ) {
+    guard case .success(let status) = status else { return }
+    state.lastKnown = CapturedFile.KnownAttributes(status)
+    noteContent(of: file, &state)
+  }
+
+  /// A file does not stand where it stood. The file's lock is held.
+  func noteMissing(_ file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard !state.activity.isGone else { return }
+    if state.missedSinceSeconds == nil { state.missedSinceSeconds = Self.monotonicSeconds() }
+    flushes.add(file)
+  }
+
+  /// Another file has taken its place without the mount. The namespace lock is held, and no file's lock.
+  func noteReplaced(_ file: CapturedFile, by other: CapturedFile?) {
+    file.state.withLock { noteMissing(file, &$0) }
+    guard let other else { return }
+    other.state.withLock { $0.wasPutInPlace = true }
+    flushes.add(other)
+  }
+
+  // MARK: Said on the thread that flushes
+
+  /// Tells the sink what was noticed of these files: first of those that are gone, because others may have their names.
+  func announceChangesByHand(of files: [CapturedFile]) {
+    var seen: [CapturedFile] = []
+    for file in files {
+      let isMissed = file.state.withLock { $0.missedSinceSeconds != nil }
+      if !isMissed || lookForMissing(file) { seen.append(file) }
+    }
+    for file in seen {
+      let (wasPutInPlace, isChanged) = file.state.withLock {
+        ($0.wasPutInPlace, $0.isChangedByHand && !$0.activity.isGone)
+      }
+      if wasPutInPlace { announcePutInPlace(file) }
+      if isChanged { announceChange(of: file) }
+    }
+  }
+
+  /// Programs that write files anew leave a name free for a moment.
+  private static let patienceSeconds = 2
+
+  /// Whether it is there, under one of its names at least.
+  private func lookForMissing(_ file: CapturedFile) -> Bool {
+    guard let since = file.state.withLock({ $0.activity.isGone ? nil : $0.missedSinceSeconds }) else { return false }
+    let isOver = Self.monotonicSeconds() - since >= Self.patienceSeconds
+    let found = namespaceLock.shared { () -> Standing in
+      var result = Standing.gone
+      for entry in nodes.withLock({ $0.table[file.node]?.names ?? [] }) {
+        switch standing(of: file, at: entry) {
+        case .there: result = .there
+        case .unknown: return .unknown
+        case .gone:
+          guard isOver else { return .unknown }
+          withNodes { _ = $0.table.removeName(entry) }
+        case .replaced(let status): _ = adopt(status, at: entry)
+        }
+      }
+      return result
+    }
+    switch found {
+    case .there:
+      file.state.withLock { $0.missedSinceSeconds = nil }
+      announceNames(of: file)
+      return true
+    case .gone, .replaced:
+      announceVanished(file)
+      return false
+    case .unknown:
+      flushes.add(file)
+      return false
+    }
+  }
+
+  private enum Standing {
+    case there
+    case gone
+    case replaced(by: stat)
+    /// The disk cannot say it, or it is too early.
+    case unknown
+  }
+
+  /// The namespace lock is held.
+  private func standing(of file: CapturedFile, at entry: DirectoryEntry) -> Standing {
+    do throws(SystemError) {
+      let place = try location(of: entry)
+      do throws(SystemError) {
+        let status = try place.status()
+        return status.key == file.key ? .there : .replaced(by: status)
+      } catch .notFound {
+        // Below another filesystem that was mounted over the folder nothing is gone, only hidden.
+        var folder = stat()
+        try check(fstat(place.directory, &folder))
+        return UInt64(folder.st_dev) == file.key.device ? .gone : .unknown
+      }
+    } catch {
+      return error.isAbsence ? .gone : .unknown
+    }
+  }
+
+  private func announceVanished(_ file: CapturedFile) {
+    announce(file) { state in
+      guard !state.activity.isGone, !nodes.withLock({ $0.table.isNamed(file.node) }) else { return nil }
+      state.lostLastName()
+      // Another file may have its number by now.
+      if nodes.withLock({ $0.table.node(of: file.key) == nil }) { forgetRecordedMark(of: file.key) }
+      return .vanished
+    }
+  }
+
+  /// What stands in the place of a file that is gone is held as well, for nobody has written it through the mount.
+  private func announcePutInPlace(_ file: CapturedFile) {
+    announce(file) { state in
+      state.wasPutInPlace = false
+      guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet,
+        !state.activity.hasOpenRevision
+      else { return nil }
+      state.foundAnnounced = true
+      state.fate.changedByHand()
+      state.settledFate = state.fate
+      keepMark(of: file, &state)
+      return .found
+    }
+  }
+
+  private func announceChange(of file: CapturedFile) {
+    let descriptor: FileDescriptor
+    do throws(SystemError) {
+      descriptor = try namespaceLock.shared { () throws(SystemError) in
+        try file.state.withLock { (state) throws(SystemError) in try openForMarks(file, state) }
+      }
+    } catch {
+      // One that is gone by now is found out as such.
+      return flushes.add(file)
+    }
+    let mutation = beginUnrefusableMutation(of: file, .size(0), through: descriptor)
+    file.state.withLock { state in
+      state.isChangedByHand = false
+      state.fate.changedByHand()
+    }
+    endMutation(mutation, of: file, through: descriptor, writtenBytes: nil)
+    notices.pagesBecameStale(of: file.node)
+    notices.attributesChanged(of: file.node)
+  }
+
+  /// The mark says what is known of the content.
+  private func keepMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    do throws(SystemError) {
+      keepMark(of: file, &state, through: try openForMarks(file, state))
+    } catch {
+      state.markIsOutdated = true
+      flushes.add(file)
+    }
+  }
+}

@@ -1,0 +1,168 @@
+"""What other programs do to the spool while it is mounted: what they change is never mixed into an upload, and is said."""
+
+import os
+
+import pytest
+
+from harness import sha256, write_random
+from test_form import new_form_mount, under_way  # noqa: F401 — a fixture and the slow line to a form
+from test_lost_folders import metric
+from throttle import ThrottlingProxy
+
+MIB = 1 << 20
+
+
+def flip(path):
+    """In the middle; the size stays."""
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        file.write(b"edited by hand")
+
+
+def cut(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def replace(path):
+    """As editors save."""
+    new = path.with_name("new")
+    new.write_bytes(b"put in its place by hand")
+    new.rename(path)
+
+
+def held(mount, name):
+    status = mount.readings(name, lambda status: (status.get("last_error") or {}).get("code") == "changed-in-spool")[-1]
+    assert status["state"] == "interrupted", status
+
+
+@pytest.mark.promises("S78a", "S78b", "S78c", "S78d")
+def test_what_is_changed_in_the_spool_before_it_is_sent_is_held(new_mount, receiver):
+    """Regression (ST12): a part, or another content under the first one's name, was published with a receipt, and nothing said."""
+    mount = new_mount(receiver)
+    receiver.kill()
+    captures = mount.spool / "captures"
+    changes = {"flipped.mov": flip, "cut.mov": cut, "replaced.mov": replace}
+    names = [*changes, *(f"small {name}" for name in changes), "untouched.mov", "untouched"]
+    for name in names:
+        (mount.root / name).write_bytes(os.urandom(2000 if name.startswith("small") else 5 * MIB))
+    for name, change in changes.items():
+        change(captures / name)
+        change(captures / f"small {name}")
+    receiver.start()
+    for name in changes:
+        held(mount, name)
+        held(mount, f"small {name}")
+    mount.wait_for("untouched.mov", "complete")
+    done = mount.tool("wait", "--timeout", 30)
+    assert done.returncode == 18 and "cut.mov" in done.stderr, done
+    assert receiver.published().keys() == {"untouched.mov", "untouched"}
+    assert "changed-in-spool" in mount.program.log
+    # A replaced one is gone, and what stands in its place is held.
+    assert metric(mount, "uploadfs_files_changed_in_spool_total") == 8
+    # As it is, or written anew.
+    for name in ("flipped.mov", "replaced.mov", "small cut.mov"):
+        mount.say("publish", name)
+        mount.wait_for(name, "complete")
+        assert sha256(receiver.files / name) == sha256(captures / name), name
+    for name in ("cut.mov", "small replaced.mov"):
+        write_random(mount.root / name, 5 * MIB)
+        mount.wait_for(name, "complete")
+        assert sha256(receiver.files / name) == sha256(mount.root / name), name
+    # Still so after a restart.
+    assert mount.stop() == 18
+    mount.start()
+    held(mount, "small flipped.mov")
+    assert receiver.published().keys() == {*names} - {"small flipped.mov"}
+
+
+@pytest.mark.promises("S78e")
+def test_what_is_taken_out_of_the_spool_is_gone_and_said(new_mount, receiver):
+    """Regression (ST12): “it is gone” for ever, and neither `wait` nor SIGTERM came to an end."""
+    mount = new_mount(receiver)
+    receiver.kill()
+    (mount.root / "day").mkdir()
+    names = ["large.mov", "small", "day/below.mov"]
+    for name in names:
+        (mount.root / name).write_bytes(os.urandom(2000 if name == "small" else 5 * MIB))
+    for name in names:
+        (mount.spool / "captures" / name).unlink()
+    (mount.spool / "captures" / "day").rmdir()
+    receiver.start()
+    for name in names:
+        status = mount.readings(name, lambda status: status["state"] == "cancelled")[-1]
+        assert status["last_error"]["code"] == "removed-from-spool", status
+    mount.wait_all()
+    assert receiver.published() == {}
+    assert mount.program.log.count("no longer in the spool") == 3, mount.program.log
+    assert metric(mount, "uploadfs_files_changed_in_spool_total") == 3
+    # The names are free.
+    (mount.root / "large.mov").write_bytes(b"another one")
+    mount.wait_for("large.mov", "complete")
+    assert mount.stop() == 0
+    assert (receiver.files / "large.mov").read_bytes() == b"another one"
+
+
+@pytest.mark.promises("S78a")
+@pytest.mark.parametrize("change", [flip, cut, replace])
+def test_what_is_changed_in_the_spool_while_it_is_sent_is_held(new_mount, receiver, change):
+    """Regression (ST12): a mixture of two contents was published with a receipt."""
+    with ThrottlingProxy(receiver.port, rate=8 * MIB) as proxy:
+        mount = new_mount(receiver, "--chunk-size", "1MiB", to=f"https://127.0.0.1:{proxy.port}")
+        write_random(mount.root / "take.mov", 40 * MIB)
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 4)
+        change(mount.spool / "captures" / "take.mov")
+        proxy.rate = None
+        held(mount, "take.mov")
+        assert receiver.published() == {}
+        mount.say("publish", "take.mov")
+        mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == sha256(mount.spool / "captures" / "take.mov")
+
+
+@pytest.mark.promises("S78a")
+def test_what_is_changed_in_the_spool_while_it_is_written_is_held(new_mount, receiver):
+    mount = new_mount(receiver, "--chunk-size", "1MiB")
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(os.urandom(8 * MIB))
+        mount.readings("take.mov", lambda status: status["chunks"]["done"] >= 3)
+        flip(mount.spool / "captures" / "take.mov")
+    held(mount, "take.mov")
+    assert receiver.published() == {}
+    mount.say("publish", "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == sha256(mount.spool / "captures" / "take.mov")
+
+
+@pytest.mark.promises("S78a")
+def test_what_is_changed_in_the_spool_while_a_form_is_sent_breaks_the_request_off(form, new_form_mount):  # noqa: F811
+    with under_way(form, new_form_mount) as (mount, proxy):
+        flip(mount.spool / "captures" / "a.mov")
+        proxy.rate = None
+        held(mount, "a.mov")
+        assert 201 not in form.posts()
+        mount.say("publish", "a.mov")
+        mount.wait_for("a.mov", "complete")
+    assert sha256(form.files / "a.mov") == sha256(mount.spool / "captures" / "a.mov")
+
+
+@pytest.mark.promises("S78f")
+def test_what_the_mount_does_itself_is_no_change_by_hand(new_mount, receiver):
+    mount = new_mount(receiver)
+    receiver.kill()
+    for name in ("times", "mode", "cut", "link", "renamed"):
+        write_random(mount.root / name, 3 * MIB)
+    for times in range(3):
+        os.utime(mount.root / "times", (times, times))
+    os.chmod(mount.root / "mode", 0o600)
+    os.truncate(mount.root / "cut", 1000)
+    os.utime(mount.root / "cut", (5, 5))
+    os.link(mount.root / "link", mount.root / "link2")
+    os.rename(mount.root / "renamed", mount.root / "other")
+    with open(mount.root / "times", "r+b", buffering=0) as file:
+        file.write(b"more")
+        os.utime(file.fileno(), (7, 7))
+        receiver.start()
+    mount.wait_all()
+    assert metric(mount, "uploadfs_files_changed_in_spool_total") == 0
+    for name in ("times", "mode", "cut", "link", "link2", "other"):
+        assert sha256(receiver.files / name) == sha256(mount.root / name), name
