@@ -76,6 +76,9 @@ public enum StoreFailure: Error, Hashable, Sendable {
   case nameUnreachable(String)
   /// The folder of the name was taken away after it was found or made.
   case folderGone
+  /// A folder of the store is not where the configuration says; the text names it. Nothing was taken, and everything goes on once
+  /// it is back.
+  case misplaced(String)
   /// The file has its name, and is not known to be on the disk. It is not taken back: the same publication is asked for
   /// again, and only goes on from there. The text names the call.
   case unsynced(String)
@@ -89,6 +92,10 @@ public enum StoreFailure: Error, Hashable, Sendable {
     case .nameExists: Refusal(.nameExists, "a file of that name exists")
     case .nameUnreachable(let reason): Refusal(.nameRefused, reason)
     case .folderGone: Refusal(.storeFailed, "the folder of this name is taken away again and again; its log says where")
+    case .misplaced:
+      Refusal(
+        .busy,
+        "a folder of the receiver is not in its place, and nothing can be taken until it is back; its log says which")
     case .io, .unsynced: Refusal(.storeFailed, "the receiver could not store this; its log says why")
     }
   }

@@ -39,6 +39,20 @@ public struct WholeFilePublication: Sendable {
   }
 }
 
+/// Something to say of a folder of the store.
+public struct FolderNotice: Hashable, Sendable {
+  /// What has happened, for the log.
+  public var words: String
+  /// Somebody has to see to it, or to know of it.
+  public var isTrouble: Bool
+
+  /// A line for the log.
+  public init(words: String, isTrouble: Bool) {
+    self.words = words
+    self.isTrouble = isTrouble
+  }
+}
+
 /// Where uploads lie. Every call blocks and may be made from any thread; calls for one session's publication, removal
 /// and verification never overlap (the core sees to that), chunk writes of different indices do.
 public protocol UploadStore: Sendable {
@@ -66,6 +80,19 @@ public protocol UploadStore: Sendable {
   func forgetReceipts(before: Milliseconds)
   /// The bytes of all files under the credential's root.
   func usedBytes(of credential: CredentialID) throws(StoreFailure) -> UInt64
+  /// Looks whether the store's folders are where the configuration says; what has changed since the last look. Called about once
+  /// a second.
+  func lookAtFolders() -> [FolderNotice]
+  /// Folders that were not in their place at the last look.
+  var foldersAway: Int { get }
+}
+
+extension UploadStore {
+  /// Nobody moves anything.
+  public func lookAtFolders() -> [FolderNotice] { [] }
+
+  /// None.
+  public var foldersAway: Int { 0 }
 }
 
 /// What a store found at the start.

@@ -80,7 +80,7 @@ final class PublicationQueue: Sendable {
         batch.map { _ in .failure(.shuttingDown) }
       }
     for (item, result) in zip(batch, results) {
-      guard case .failure(let failure) = result else { continue }
+      guard case .failure(let failure) = result, !failure.isSaidOnce else { continue }
       let name = item.file.publication.receipt.name
       logger.error("cannot publish \(name.debugDescription)", metadata: ["reason": "\(failure.words)"])
     }

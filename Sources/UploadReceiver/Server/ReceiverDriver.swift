@@ -56,6 +56,7 @@ final class ReceiverDriver: Sendable {
   private let logger: Logger
   private let nextRequest = Atomic<UInt64>(1)
   private let isSyncing = Atomic(false)
+  private let isLooking = Atomic(false)
   /// Page-cache writes: few threads, or they only wait for each other.
   private let writers: NIOThreadPool
   /// Publications wait for the disk; they must not hold up the writers.
@@ -150,6 +151,21 @@ final class ReceiverDriver: Sendable {
       }
     }
   }
+
+  /// Looks whether the store's folders are in their place, and says what has changed. One look at a time: a disk that hangs is not
+  /// asked twice.
+  func lookAtFolders() {
+    guard !isLooking.exchange(true, ordering: .acquiring) else { return }
+    perform(on: publishers) { [self] in
+      defer { isLooking.store(false, ordering: .releasing) }
+      for notice in store.lookAtFolders() {
+        logger.log(level: notice.isTrouble ? .error : .notice, "\(notice.words)")
+      }
+    }
+  }
+
+  /// Folders of the store that were not in their place at the last look.
+  var foldersAway: Int { store.foldersAway }
 
   /// Has the allocator give back to the system what it keeps for later.
   func returnMemory() {
@@ -295,7 +311,7 @@ final class ReceiverDriver: Sendable {
         return handle(event(.failure(.shuttingDown)))
       }
       let result = Result { () throws(StoreFailure) in try work() }
-      if case .failure(let failure) = result {
+      if case .failure(let failure) = result, !failure.isSaidOnce {
         logger.error("cannot \(what())", metadata: ["reason": "\(failure.words)"])
       }
       handle(event(result))
@@ -304,6 +320,11 @@ final class ReceiverDriver: Sendable {
 }
 
 extension StoreFailure {
+  /// The look that comes each second says it, and not each request.
+  var isSaidOnce: Bool {
+    if case .misplaced = self { true } else { false }
+  }
+
   static let shuttingDown = StoreFailure.io("the receiver is shutting down")
 }
 

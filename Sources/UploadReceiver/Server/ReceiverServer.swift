@@ -184,6 +184,7 @@ public final class ReceiverServer: Sendable {
     }
     let syncs = group.next().scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { [driver] _ in
       driver.syncWritten()
+      driver.lookAtFolders()
     }
     let memory = MemoryReturn(budget, statistics)
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in

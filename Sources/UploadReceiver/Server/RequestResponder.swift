@@ -76,7 +76,9 @@ struct RequestResponder: Sendable {
     Answer(
       status: 200, contentType: "text/plain; version=0.0.4",
       body: Array(
-        statistics.metrics(freeBytes: driver.freeBytes, budgetFreeBytes: budget.freeBytes).utf8))
+        statistics.metrics(
+          freeBytes: driver.freeBytes, foldersAway: driver.foldersAway, budgetFreeBytes: budget.freeBytes
+        ).utf8))
   }
 
   /// Memory for a body; when others need it more, the body ends with an error.

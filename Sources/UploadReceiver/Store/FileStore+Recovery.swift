@@ -2,6 +2,7 @@ public import ReceiverCore
 import CLinux
 import Glibc
 import Lookup
+import Synchronization
 
 extension FileStore {
   /// Finds everything again after an end of any kind, and sweeps away what was never finished. Called once, before the
@@ -88,7 +89,7 @@ extension FileStore {
   }
 
   private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {
-    guard let tree = trees[facts.credentialID] else { return false }
+    guard let tree = trees.withLock({ $0[facts.credentialID] }) else { return false }
     return try tree.holds(committing.receipt, inode: committing.inode)
   }
 
@@ -106,7 +107,7 @@ extension FileStore {
     let unfinished = Set(try DirectoryListing.names(in: incoming))
     for (id, file) in intents where !unfinished.contains(id) {
       // The crash came between the rename and the journal, or the target has changed since.
-      guard let tree = trees[CredentialID(file.record.credential)],
+      guard let tree = trees.withLock({ $0[CredentialID(file.record.credential)] }),
         try tree.holds(file.receipt, inode: file.inode)
       else { continue }
       try receipts.record([.wholeFile(file), .wholeFilePublished(.init(receiptID: id))])

@@ -84,7 +84,10 @@ public final class FileStore: UploadStore {
   /// Reserving space in memory fills it, while the client waits.
   private let isInMemory: Bool
   let receipts: ReceiptJournal
-  let trees: [CredentialID: PublishedTree]
+  let trees: Mutex<[CredentialID: PublishedTree]>
+  /// What is looked at before anything is taken, and how that was the last time that it was said.
+  let stateFolders: [ConfiguredFolder]
+  let knownPlaces = Mutex(KnownPlaces())
   private let openFiles = Mutex(OpenFiles())
   private let syncLocks = (0..<64).map { _ in SyncLock() }
   private let mayPass: @Sendable (StoreStep) -> Bool
@@ -117,14 +120,21 @@ public final class FileStore: UploadStore {
       isInMemory = try state.isInMemory()
       sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
       incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
-      receipts = try ReceiptJournal(
-        try FileStore.makeDirectory("receipts", in: state, mode: 0o700), beforeSync: beforeSync)
+      let receiptFolder = try FileStore.makeDirectory("receipts", in: state, mode: 0o700)
+      receipts = try ReceiptJournal(receiptFolder, beforeSync: beforeSync)
+      let path = root.hasSuffix("/") ? "\(root).uploads" : "\(root)/.uploads"
+      stateFolders = [
+        ConfiguredFolder(path: path, descriptor: state),
+        ConfiguredFolder(path: "\(path)/sessions", descriptor: sessions),
+        ConfiguredFolder(path: "\(path)/incoming", descriptor: incoming),
+        ConfiguredFolder(path: "\(path)/receipts", descriptor: receiptFolder),
+      ]
     } catch {
       throw .root("\(root)/.uploads: \(error.words)")
     }
     var trees: [CredentialID: PublishedTree] = [:]
     for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state, beforeSync) }
-    self.trees = trees
+    self.trees = Mutex(trees)
   }
 
   /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
@@ -133,16 +143,29 @@ public final class FileStore: UploadStore {
   ) throws(StoreOpeningError) -> PublishedTree {
     do throws(StoreFailure) {
       let root = try makeDirectories(path)
-      let (rootStatus, stateStatus) = (try root.status(), try state.status())
-      guard rootStatus.st_dev == stateStatus.st_dev else {
-        throw StoreFailure.io(
-          "is on another filesystem than the receiver's root; files could not be published atomically")
-      }
-      try checkSeparate(root, from: state)
-      return PublishedTree(root: root, beforeSync: beforeSync)
+      try checkUsable(root, beside: state)
+      return PublishedTree(ConfiguredFolder(path: path, descriptor: root), beforeSync: beforeSync)
     } catch {
       throw .credentialRoot("\(path): \(error.words)")
     }
+  }
+
+  private static func checkUsable(_ root: FileDescriptor, beside state: FileDescriptor) throws(StoreFailure) {
+    let (rootStatus, stateStatus) = (try root.status(), try state.status())
+    guard rootStatus.st_dev == stateStatus.st_dev else {
+      throw StoreFailure.io(
+        "is on another filesystem than the receiver's root; files could not be published atomically")
+    }
+    try checkSeparate(root, from: state)
+  }
+
+  /// The folder that stands in the place of one that was moved away or removed. Nothing is made: an empty place may be that of a
+  /// filesystem that is to be mounted there.
+  func renewed(_ tree: PublishedTree) throws(StoreFailure) -> PublishedTree {
+    try requireState()
+    let root = try FileDescriptor.open(tree.folder.path, O_RDONLY | O_DIRECTORY)
+    try FileStore.checkUsable(root, beside: state)
+    return PublishedTree(ConfiguredFolder(path: tree.folder.path, descriptor: root), beforeSync: beforeSync)
   }
 
   /// Climbs from the state folder up, and from the credential's root up: neither may meet the other.
@@ -215,6 +238,7 @@ public final class FileStore: UploadStore {
 
   /// Makes the session's files; a session that a crash leaves without its first record is removed at the next start.
   public func create(_ facts: SessionFacts) throws(StoreFailure) -> SpaceReservation {
+    try requireState()
     guard mkdirat(sessions.raw, facts.id, 0o700) == 0 else { throw .last("mkdir") }
     let directory = try FileDescriptor.open(facts.id, in: sessions, O_RDONLY | O_DIRECTORY)
     let data = try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
@@ -262,6 +286,7 @@ public final class FileStore: UploadStore {
   public func write(
     _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
   ) throws(StoreFailure) {
+    try requireState()
     let files = try files(of: session)
     try FileStore.write(body, to: files.data, at: offset)
     try files.journal.append(JournalRecord.chunk(index: index, facts).bytes)
@@ -371,6 +396,7 @@ public final class FileStore: UploadStore {
 
   /// Whatever ``syncWritten()`` is doing meanwhile, this returns only when the disk has it.
   public func secure(_ session: SessionID) throws(StoreFailure) {
+    try requireState()
     try sync(try files(of: session), session)
     if openFiles.withLock({ $0.failed.contains(session) }) { throw .io("an earlier write did not reach the disk") }
   }
@@ -407,17 +433,13 @@ public final class FileStore: UploadStore {
 
   // MARK: Publication
 
-  func tree(of credential: CredentialID) throws(StoreFailure) -> PublishedTree {
-    guard let tree = trees[credential] else { throw .io("the credential has no folder") }
-    return tree
-  }
-
   /// Publishes a session's data; what lies beyond the receipt's size is cut off. Once the file has its name there is only
   /// forward: the session's descriptors, which are the published file's now, are dropped, and where the disk fails after
   /// that, the same call again goes on from there.
   public func publish(
     _ session: SessionID, _ publication: Publication
   ) throws(StoreFailure) -> PublicationResult {
+    try requireState()
     let tree = try tree(of: publication.credential)
     let earlier = openFiles.withLock { $0.renamed[session] }
     let renamed: Renamed
@@ -433,6 +455,8 @@ public final class FileStore: UploadStore {
       try beforeSync(.sessionFolder)
       try directory.sync()
       try reach(.renamed)
+      // Moved away since, the file is not where its receipt would say.
+      try tree.folder.requireInPlace()
       let file = try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND)
       do throws(StoreFailure) {
         _ = try Journal(appendingTo: file).append(JournalRecord.published.bytes)

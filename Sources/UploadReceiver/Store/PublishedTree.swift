@@ -6,12 +6,14 @@ import Glibc
 /// The tree below a credential's root. Reaches files only through directories that it opened itself, one component
 /// after the other and never through a symbolic link, so that no name leads out of the root.
 struct PublishedTree: Sendable {
-  let root: FileDescriptor
+  let folder: ConfiguredFolder
   let beforeSync: BeforeSync
   private let syncedFolders = SyncedFolders()
 
-  init(root: FileDescriptor, beforeSync: @escaping BeforeSync) {
-    self.root = root
+  var root: FileDescriptor { folder.descriptor }
+
+  init(_ folder: ConfiguredFolder, beforeSync: @escaping BeforeSync) {
+    self.folder = folder
     self.beforeSync = beforeSync
   }
 

@@ -29,6 +29,8 @@ struct WholeFileBatch {
 
   private let store: FileStore
   private var items: [Item]
+  /// The trees that the places are in.
+  private var trees: [CredentialID: PublishedTree] = [:]
   private var folders: [FolderKey: PublishedTree.Folder] = [:]
 
   init(_ files: [WholeFilePublication], in store: FileStore) {
@@ -38,6 +40,7 @@ struct WholeFileBatch {
 
   /// Publishes them; what came of each.
   mutating func publish() -> [Result<PublicationResult, StoreFailure>] {
+    together { (batch) throws(StoreFailure) in try batch.store.requireState() }
     forEach { (item, batch) throws(StoreFailure) in try batch.write(&item) }
     forEach { (item, batch) throws(StoreFailure) in try batch.syncData(&item) }
     together { (batch) throws(StoreFailure) in
@@ -47,6 +50,11 @@ struct WholeFileBatch {
     }
     forEach { (item, batch) throws(StoreFailure) in try batch.rename(&item) }
     syncFolders()
+    // Moved away since, a file is not where its receipt would say.
+    forEach { (item, batch) throws(StoreFailure) in
+      try batch.store.requireState()
+      try batch.tree(of: item)?.folder.requireInPlace()
+    }
     together { (batch) throws(StoreFailure) in
       try batch.store.syncIncoming()
       try batch.store.reach(.renamed)
@@ -107,6 +115,8 @@ struct WholeFileBatch {
 
   private mutating func place(of publication: Publication) throws(StoreFailure) -> PublishedTree.Place {
     let tree = try store.tree(of: publication.credential)
+    // Another one than a moment before: what was found in that is of no use.
+    if let known = trees.updateValue(tree, forKey: publication.credential), known.root !== tree.root { folders = [:] }
     let name = try PublishedTree.split(publication.receipt.name)
     let key = FolderKey(credential: publication.credential, path: Array(name.folder.utf8))
     let folder: PublishedTree.Folder
@@ -118,6 +128,8 @@ struct WholeFileBatch {
     }
     return try tree.place(name.lastComponent, in: folder, publication.ifExists)
   }
+
+  private func tree(of item: Item) -> PublishedTree? { trees[item.file.publication.credential] }
 
   private func syncData(_ item: inout Item) throws(StoreFailure) {
     guard let data = item.data else { throw .io("the file is gone") }
@@ -156,7 +168,7 @@ struct WholeFileBatch {
     forEach { (item, batch) throws(StoreFailure) in
       guard let folder = item.place?.folder else { return }
       let key = ObjectIdentifier(folder.directory)
-      let tree = try batch.store.tree(of: item.file.publication.credential)
+      guard let tree = batch.tree(of: item) else { return }
       let result = synced[key] ?? Result { () throws(StoreFailure) in try tree.sync(folder) }
       synced[key] = result
       try result.get()

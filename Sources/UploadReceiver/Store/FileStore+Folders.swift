@@ -1,0 +1,69 @@
+public import ReceiverCore
+import Glibc
+import Synchronization
+
+/// Whether the store's folders are where the configuration says. A receipt is given for what lies under the configured path, and
+/// for nothing else: a folder that was moved away, or over which another filesystem was mounted, takes no more files.
+extension FileStore {
+  /// A folder's place as it was said last.
+  struct KnownPlaces: Sendable {
+    var places: [String: ConfiguredFolder.Place] = [:]
+    /// Paths at which another folder has been taken into use, until that is said.
+    var renewed: [String] = []
+  }
+
+  /// Fails unless the state is where it was.
+  func requireState() throws(StoreFailure) {
+    for folder in stateFolders { try folder.requireInPlace() }
+  }
+
+  /// The credential's folder, in its place. One that was made there anew is used from now on, if it could be used at a start: the
+  /// state does not depend on it.
+  func tree(of credential: CredentialID) throws(StoreFailure) -> PublishedTree {
+    guard let known = trees.withLock({ $0[credential] }) else { throw .io("the credential has no folder") }
+    let place = known.folder.place
+    if place == .inPlace { return known }
+    guard place == .taken else { throw .misplaced(known.folder.words(for: place)) }
+    let fresh: PublishedTree
+    do throws(StoreFailure) {
+      fresh = try renewed(known)
+    } catch {
+      throw .misplaced("\(known.folder.words(for: place)); what stands there now \(error.words)")
+    }
+    trees.withLock { $0[credential] = fresh }
+    knownPlaces.withLock { $0.renewed.append(known.folder.path) }
+    return fresh
+  }
+
+  /// Looks at every folder; what has changed since the last look, for the log. Called about once a second.
+  public func lookAtFolders() -> [FolderNotice] {
+    var notices: [FolderNotice] = []
+    var places: [String: (place: ConfiguredFolder.Place, words: String)] = [:]
+    for folder in stateFolders { places[folder.path] = (folder.place, folder.words(for: folder.place)) }
+    for credential in trees.withLock({ Array($0.keys) }) {
+      do throws(StoreFailure) {
+        let folder = try tree(of: credential).folder
+        places[folder.path] = (.inPlace, folder.words(for: .inPlace))
+      } catch {
+        guard let folder = trees.withLock({ $0[credential]?.folder }) else { continue }
+        places[folder.path] = (folder.place, error.words)
+      }
+    }
+    knownPlaces.withLock { known in
+      for path in known.renewed {
+        notices.append(
+          FolderNotice(words: "\(path) was made anew; files are published there from now on", isTrouble: true))
+      }
+      known.renewed = []
+      for (path, look) in places.sorted(by: { $0.key < $1.key })
+      where known.places[path, default: .inPlace] != look.place {
+        notices.append(FolderNotice(words: look.words, isTrouble: look.place != .inPlace))
+      }
+      known.places = places.mapValues(\.place)
+    }
+    return notices
+  }
+
+  /// Folders that were not in their place at the last look.
+  public var foldersAway: Int { knownPlaces.withLock { $0.places.values.count { $0 != .inPlace } } }
+}
