@@ -6,6 +6,14 @@ public enum Invariant: String, CaseIterable, Sendable {
   case receipt
   /// Nothing is complete before its receipt is on the disk.
   case durability
+  /// What is read of a capture, and what an fsync has confirmed, is what was written to it, whatever its disk has refused.
+  case writeBack = "write-back"
+  /// A receipt is for bytes that the receiver's disk has, and is on the disk itself.
+  case stableStorage = "stable-storage"
+  /// Nothing is forgotten, ended or deleted because it could not be read.
+  case retention
+  /// What waits or is held says why.
+  case explanation
   /// What was acknowledged can be read.
   case acknowledgement
   /// What was acknowledged is not sent again.

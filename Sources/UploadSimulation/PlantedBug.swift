@@ -113,6 +113,17 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case keepConnections = "keep-connections"
   /// A session has a name that no resume record can hold.
   case endlessSessionName = "endless-session-name"
+  /// What the spool's disk has refused is known to nobody: an error of its sync is the end of it.
+  case swallowWriteBackErrors = "swallow-write-back-errors"
+  /// Where the spool cannot say what a file is like, what was known last is announced.
+  case announceLastKnown = "announce-last-known"
+  /// The scan of the spool has ended although not everything could be read.
+  case endFailedScan = "end-failed-scan"
+  /// Nobody hears that the scan of the spool cannot go on.
+  case hideScanFailure = "hide-scan-failure"
+  /// The receiver deletes the sessions that it cannot read at its start.
+  case deleteUnreadSessions = "delete-unread-sessions"
+
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
@@ -144,14 +155,16 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .overbook:
       .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
+    case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure: .spoolDisk
+    case .deleteUnreadSessions: .receiverDisk
     }
   }
 
   /// What has to find it.
   public var invariant: Invariant {
     switch self {
-    case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .skipDataSync,
-      .believeChunkJournal, .forgetDeadWriters, .readHoles:
+    case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .believeChunkJournal,
+      .forgetDeadWriters, .readHoles, .announceLastKnown:
       .publication
     case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
     case .completeBeforeDurable: .durability
@@ -184,6 +197,10 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dawdle: .tail
     case .keepExpired: .expiry
     case .spin: .events
+    case .swallowWriteBackErrors: .writeBack
+    case .skipDataSync: .stableStorage
+    case .endFailedScan, .deleteUnreadSessions: .retention
+    case .hideScanFailure: .explanation
     }
   }
 

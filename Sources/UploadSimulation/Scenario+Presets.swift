@@ -68,6 +68,33 @@ extension Scenario {
     $0.unreadable = 0.03
   }
 
+  /// The spool's disk fails for a while: it refuses what was written, takes no marks and records, and cannot say what is there.
+  static let spoolDisk = Scenario("spool-disk") {
+    $0.failSpool()
+    $0.crash(perMinute: 2)
+    $0.words = 2
+    $0.kills = 0.05
+    $0.evictions = 1
+    $0.handEdits = 0.1
+  }
+
+  /// The receiver's disk does.
+  static let receiverDisk = Scenario("receiver-disk") {
+    $0.failingDisks = 4
+    $0.failingSides = [.receiver]
+    $0.memoryPressure = 20
+    $0.rottenRecords = 1
+    $0.syncsWhatIsWritten = true
+    $0.seconds = 20...180
+    $0.fileBytesMax = 1_500
+    $0.latency = .milliseconds(1)...(.milliseconds(500))
+    $0.receiverCrashes = 3
+    $0.clientCrashes = 0.5
+    $0.crashesInEffects = 0.001
+    $0.lostAnswers = 0.02
+    $0.powerCuts = 0.5
+  }
+
   static let clock = Scenario("clock") {
     $0.clockJumps = 6
     $0.clientCrashes = 6
@@ -262,6 +289,11 @@ extension Scenario {
     $0.powerCuts = 0.5
     $0.brokenEffects = 0.005
     $0.fullDisks = 0.3
+    $0.failingDisks = 0.5
+    $0.failingSides = [.client, .receiver]
+    $0.memoryPressure = 2
+    $0.synchronizations = 0.02
+    $0.rottenRecords = 0.1
     $0.unreadable = 0.01
     $0.clockJumps = 1
     $0.hangs = 0.005
@@ -284,6 +316,7 @@ extension Scenario {
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
+      spoolDisk, receiverDisk,
     ] + servers
 
   /// The one with this name.
@@ -302,6 +335,17 @@ extension Scenario {
     duplicates = share
     stalls = 0.4 * share
     lateAnswers = 0.4 * share
+    partitions = 1
+  }
+
+  private mutating func failSpool() {
+    failingDisks = 4
+    failingSides = [.client]
+    memoryPressure = 20
+    synchronizations = 0.05
+    seconds = 20...180
+    latency = .milliseconds(1)...(.seconds(2))
+    pauses = .milliseconds(1)...(.seconds(8))
     partitions = 1
   }
 

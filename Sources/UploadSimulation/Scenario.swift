@@ -109,6 +109,15 @@ public struct Scenario: Hashable, Sendable {
   var brokenEffects = 0.0
   var fullDisks = 0.0
   var unreadable = 0.0
+  /// Times in which the disk of one of these fails, for each virtual minute.
+  var failingDisks = 0.0
+  var failingSides: [Side] = []
+  /// Times in which the kernel lets go of pages, on both machines, for each virtual minute.
+  var memoryPressure = 0.0
+  /// Writes that are followed by an fsync.
+  var synchronizations = 0.0
+  /// Records of the receiver's journals that rot, for each virtual minute.
+  var rottenRecords = 0.0
   var clockJumps = 0.0
   /// How far a clock is set wrong.
   var clockJump: [Duration] = [.zero, .seconds(3600), .seconds(-3600)]

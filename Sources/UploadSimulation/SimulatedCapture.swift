@@ -7,26 +7,43 @@ import UploadEngine
 final class SimulatedCapture {
   final class File {
     let inode: UInt64
-    fileprivate(set) var id: FileID
-    fileprivate(set) var bytes: [UInt8] = []
-    fileprivate(set) var activity: WriterActivity
-    /// What became of the content in its writers' hands; a mark in the spool says it to the next run.
-    fileprivate(set) var fate = ContentFate()
+    var id: FileID
+    /// What its writers have written, whatever became of it on the disk.
+    var bytes: [UInt8] = []
+    var activity: WriterActivity
+    /// What became of the content in its writers' hands, now and when it was last settled.
+    var fate = ContentFate()
+    var settledFate = ContentFate()
     /// What of it somebody wants published as it is, however it is called later.
-    fileprivate var wanted: [UInt8]?
-    fileprivate(set) var names: [RelativePath] = []
-    fileprivate(set) var modifiedNanoseconds: Int64 = 0
-    fileprivate(set) var mode: UInt32 = 0o644
+    var wanted: [UInt8]?
+    var names: [RelativePath] = []
+    var modifiedNanoseconds: Int64 = 0
+    var mode: UInt32 = 0o644
     /// When its last writer was done with it, or its names changed after that.
-    fileprivate(set) var settledAt: Int64 = 0
+    var settledAt: Int64 = 0
     fileprivate var chunks: ChunkActivity?
     /// What the spool no longer has.
-    fileprivate(set) var released: ReleasedChunks?
+    var released: ReleasedChunks?
     fileprivate(set) var isPartlyDelivered = false
     /// Epochs of mutations that the planted mistake of `hideRewrites` has kept from ``chunks``.
     fileprivate var hiddenEpochs: LookupSet<UInt64> = []
     fileprivate var isFoundAnnounced = false
     fileprivate var isCreatedHere = true
+
+    // What the daemon knows of the file's disk, as `CapturedFile.State` has it.
+    var pages = SimulatedPages()
+    var isWriteBackDue = false
+    /// What lies on the spool file for the next run, and whether this one has read it.
+    var mark = Mark.none
+    var isMarkKnown = true
+    /// The spool could not say what the file is like when the client was last told of it.
+    var isDoubtful = false
+    var lastKnown = KnownAttributes()
+    var refusal: Refusal?
+    var isSynchronized = false
+    /// The open file that its writers share, and that which is kept until the disk has what they wrote.
+    var descriptor: SimulatedPages.Description?
+    var kept: SimulatedPages.Description?
 
     fileprivate init(inode: UInt64, id: FileID, activity: WriterActivity) {
       self.inode = inode
@@ -37,24 +54,38 @@ final class SimulatedCapture {
     /// As `Filesystem.quietEpoch`.
     func quietEpoch(at offset: UInt64) -> UInt64? { chunks?.quietEpoch(at: offset) }
 
+    var attributes: KnownAttributes {
+      KnownAttributes(sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds, mode: mode)
+    }
+
+    /// As `Filesystem.snapshotLocked`.
     var snapshot: FileSnapshot {
-      FileSnapshot(
-        id: id, epoch: activity.epoch, sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds,
-        mode: mode, inode: inode, names: names, writableOpens: activity.writableOpens,
-        mutationsInFlight: activity.mutationsInFlight, interruption: fate.interruption,
-        isPartlyReleased: released != nil)
+      let facts = isDoubtful ? lastKnown : attributes
+      let doubt: Interruption? = isDoubtful ? .spoolUnreadable(errno: Refusal.errno) : nil
+      let refused: Interruption? = refusal?.holdsFile == true ? .spoolFailing(errno: Refusal.errno) : nil
+      return FileSnapshot(
+        id: id, epoch: activity.epoch, sizeBytes: facts.sizeBytes, modifiedNanoseconds: facts.modifiedNanoseconds,
+        mode: facts.mode, inode: inode, names: names, writableOpens: activity.writableOpens,
+        mutationsInFlight: activity.mutationsInFlight,
+        interruption: refused ?? doubt ?? (isMarkKnown ? fate.interruption : nil),
+        isPartlyReleased: released != nil || !isMarkKnown, diskErrno: refusal.map { _ in Refusal.errno })
     }
   }
 
-  private unowned let world: World
+  unowned let world: World
   private var byName: LookupTable<RelativePath, File> = [:]
   private var byID: LookupTable<FileID, File> = [:]
-  private var byInode: LookupTable<UInt64, File> = [:]
+  private(set) var byInode: LookupTable<UInt64, File> = [:]
+  /// Files that the flush looks at next, by their inodes.
+  var flushes: LookupSet<UInt64> = []
+  var isFlushDue = false
   /// The daemon; nil while nothing is mounted.
   weak var sink: (any CaptureSink)?
   /// Counts mounts: what a writer held through an earlier one is gone.
   private(set) var mount = 0
   private(set) var isScanned = false
+  /// Something could not be read, and is to be read again.
+  private(set) var isScanFailing = false
 
   init(_ world: World) { self.world = world }
 
@@ -72,13 +103,14 @@ final class SimulatedCapture {
     sink = nil
     mount += 1
     isScanned = false
+    isScanFailing = false
+    flushes = []
+    isFlushDue = false
     for file in byInode.sorted().map(\.value) {
       if file.names.isEmpty {
         byInode[file.inode] = nil
       } else {
-        if file.activity.writableOpens > 0, file.activity.hasOpenRevision {
-          file.fate = ContentFate(found: file.fate.interruption ?? .mountDied)
-        }
+        forgetDisk(of: file)
         file.activity = .found
         file.chunks = nil
         file.isCreatedHere = false
@@ -104,6 +136,7 @@ final class SimulatedCapture {
         file.released = nil
       }
       if file.bytes != before {
+        file.pages.begin(with: file.bytes)
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
       }
       noteSettled(file)
@@ -151,6 +184,10 @@ final class SimulatedCapture {
       guard isStill, released.chunkBytes == candidate.chunkBytes, released.insert(chunk.index) else { continue }
       world.trace("gives up chunk \(chunk.index) of \(file.snapshot.brief)")
       file.released = released
+      let start = min(file.bytes.count, Int(clamping: offset))
+      let range = start..<min(file.bytes.count, start + candidate.chunkBytes)
+      file.bytes.replaceSubrange(range, with: file.shown[range])
+      file.pages.punch(range, of: file.bytes)
     }
   }
 
@@ -170,32 +207,53 @@ final class SimulatedCapture {
   /// A daemon has mounted; `identities` are those that it remembers.
   func mounted(_ daemon: any CaptureSink, identities: LookupTable<UInt64, FileID>, hiding hidden: LookupSet<FileID>) {
     sink = daemon
+    // What the disk has refused while nothing was mounted nobody knows of.
+    for file in byInode.sorted().map(\.value) where world.mayRefuse {
+      forgetRefused(of: file)
+      noteSettled(file)
+    }
     for file in byInode.sorted().map(\.value) {
       file.id = identities[file.inode] ?? FileID.random(using: &world.random)
       byID[file.id] = file
     }
+    scan(byInode.sorted().map(\.value).filter { !hidden.contains($0.id) }, thenAfter: .seconds(1))
+  }
+
+  /// As `Filesystem.scanSpool`: what could not be read is read again, and until then the scan has not ended.
+  private func scan(_ files: [File], thenAfter pause: Duration) {
     let mount = mount
     var delay = Duration.zero
-    for file in byInode.sorted().map(\.value) {
+    var unread: [File] = []
+    for file in files {
       delay += world.random.duration(.microseconds(10)...(.milliseconds(20)))
       if world.bug == .forgetFileAtRestart, world.random.happens(0.5) { continue }
-      if hidden.contains(file.id) { continue }
       world.time.after(delay) { [self] in
         guard self.mount == mount, isMounted else { return }
-        announceFound(file)
+        if fails(.look) { unread.append(file) } else { announceFound(file) }
       }
     }
     world.time.after(delay) { [self] in
       guard self.mount == mount, isMounted else { return }
-      isScanned = true
-      sink?.handle(.scanEnded)
+      guard let first = unread.first, world.bug != .endFailedScan else {
+        isScanned = true
+        isScanFailing = false
+        sink?.handle(.scanEnded)
+        return
+      }
+      isScanFailing = true
+      if world.bug != .hideScanFailure {
+        sink?.handle(.scanFailing(first.names.first?.parent ?? .root, errno: Refusal.errno))
+      }
+      world.time.after(pause) { [self] in
+        if self.mount == mount, isMounted { scan(unread, thenAfter: min(pause * 2, .seconds(30))) }
+      }
     }
   }
 
   private func announceFound(_ file: File) {
     guard !file.isFoundAnnounced, !file.isCreatedHere, !file.activity.isGone, file.activity.isQuiet else { return }
     file.isFoundAnnounced = true
-    var snapshot = file.snapshot
+    var snapshot = facts(of: file, isAnswer: true)
     if world.bug == .forgetDeadWriters { snapshot.interruption = nil }
     sink?.handle(.found(snapshot))
   }
@@ -205,6 +263,7 @@ final class SimulatedCapture {
   /// Opens for writing, making the file if there is none.
   func open(_ name: RelativePath) -> File {
     let file = byName[name] ?? create(name)
+    file.descriptor = file.descriptor ?? file.pages.open()
     tell(file, file.activity.openedForWriting())
     return file
   }
@@ -216,9 +275,11 @@ final class SimulatedCapture {
     let file = File(inode: inode, id: FileID.random(using: &world.random), activity: .created)
     file.names = [name]
     touch(file)
+    file.mark = .writing
     byName[name] = file
     byID[file.id] = file
     byInode[inode] = file
+    awaitFlush(file)
     return file
   }
 
@@ -227,7 +288,13 @@ final class SimulatedCapture {
     if file.activity.isQuiet, !file.activity.isGone { sink?.wait(for: file) }
   }
 
-  func close(_ file: File) { tell(file, file.activity.closedForWriting()) }
+  func close(_ file: File) {
+    let hasRevision = file.activity.hasOpenRevision
+    let announcement = file.activity.closedForWriting()
+    if announcement == .settled { noteSettled(file, hasRevision: hasRevision) }
+    if file.activity.writableOpens == 0 { keepDescriptor(of: file) }
+    tell(file, announcement)
+  }
 
   /// The program that had it open is killed.
   func kill(_ file: File) {
@@ -239,22 +306,35 @@ final class SimulatedCapture {
   /// Somebody wants a file as it is: from now on its content may be published. One that is open is settled first.
   func want(_ id: FileID) {
     guard let file = byID[id], file.activity.isQuiet else { return }
-    file.wanted = file.bytes
-    for oracle in world.oracles { oracle.wanted(file.bytes, names: file.names) }
+    // Of what an fsync was told of nobody keeps the pages.
+    if file.refusal == nil, file.pages.isRefused { loseRefused(file) }
+    file.wanted = file.shown
+    for oracle in world.oracles { oracle.wanted(file.shown, names: file.names) }
   }
 
   /// As `Filesystem.accept`.
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
     guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet else { return }
     file.fate.accepted()
+    file.settledFate = file.fate
+    file.bytes = file.shown
+    file.pages.accept()
+    keepMark(of: file)
     noteSettled(file)
   }
 
-  /// Announces a change; the content changes until ``endMutation(_:of:writtenBytes:)``.
-  func beginMutation(of file: File, _ extent: ContentExtent) -> ContentMutation {
-    if file.activity.needsNewRevision, world.bug != .dropContentWillChange { _ = sink?.contentWillChange(file.id) }
-    guard isMounted else { return ContentMutation(extent, epoch: 0) }
-    if file.activity.needsNewRevision { file.fate.revisionBegan() }
+  /// Announces a change; the content changes until ``endMutation(_:of:writtenBytes:)``. Nil when nothing may change, or the daemon
+  /// has died over it.
+  func beginMutation(of file: File, _ extent: ContentExtent) -> ContentMutation? {
+    let isFirst = file.activity.needsNewRevision
+    if isFirst { readMark(of: file) }
+    guard !isFirst || file.isMarkKnown, markWriting(file) else { return refuse(extent, of: file) }
+    if isFirst, world.bug != .dropContentWillChange, sink?.contentWillChange(file.id) == false {
+      return refuse(extent, of: file)
+    }
+    guard isMounted else { return nil }
+    if isFirst { file.fate.revisionBegan() }
+    awaitFlush(file)
     let announcement = file.activity.beginMutation()
     let mutation = ContentMutation(extent, epoch: file.activity.epoch)
     if world.bug == .hideRewrites, case .bytes(let range) = extent, range.lowerBound < UInt64(file.bytes.count) {
@@ -271,6 +351,7 @@ final class SimulatedCapture {
       file.bytes += [UInt8](repeating: 0, count: offset + bytes.count - file.bytes.count)
     }
     file.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+    noteWritten(file, offset..<offset + bytes.count)
     touch(file)
   }
 
@@ -278,6 +359,7 @@ final class SimulatedCapture {
     file.bytes =
       count <= file.bytes.count
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
+    file.pages.cut(to: count)
     file.fate.truncated(to: UInt64(count))
     file.released?.cut(at: UInt64(count))
     if file.released?.isEmpty == true {
@@ -291,7 +373,11 @@ final class SimulatedCapture {
     if file.hiddenEpochs.remove(mutation.epoch) == nil {
       file.chunks?.end(mutation, writtenBytes: UInt64(writtenBytes))
     }
-    tell(file, file.activity.endMutation())
+    if writtenBytes > 0 { file.fate.ended(mutation, writtenBytes: UInt64(writtenBytes)) }
+    let hasRevision = file.activity.hasOpenRevision
+    let announcement = file.activity.endMutation()
+    if announcement == .settled { noteSettled(file, hasRevision: hasRevision) }
+    tell(file, announcement)
   }
 
   // MARK: What an uploader asks
@@ -310,7 +396,7 @@ final class SimulatedCapture {
   func setAttributes(of name: RelativePath, mode: UInt32) {
     guard let file = byName[name] else { return }
     file.mode = mode
-    if !file.activity.isGone { sink?.handle(.attributesChanged(file.snapshot)) }
+    if !file.activity.isGone { sink?.handle(.attributesChanged(facts(of: file, isAnswer: false))) }
   }
 
   func link(_ name: RelativePath, as other: RelativePath) {
@@ -348,23 +434,25 @@ final class SimulatedCapture {
     guard !file.activity.isGone else { return }
     if file.names.isEmpty {
       file.activity.lostLastName()
+      file.refusal = nil
+      file.kept = nil
       byID[file.id] = nil
       if file.activity.isQuiet { byInode[file.inode] = nil }
       sink?.handle(.removed(file.id))
     } else {
       noteSettled(file)
-      sink?.handle(.namesChanged(file.snapshot))
+      sink?.handle(.namesChanged(facts(of: file, isAnswer: false)))
     }
   }
 
-  private func tell(_ file: File, _ announcement: WriterActivity.Announcement?) {
+  func tell(_ file: File, _ announcement: WriterActivity.Announcement?) {
     if file.activity.isGone, file.activity.isQuiet { byInode[file.inode] = nil }
     noteSettled(file)
     guard let announcement, !file.names.isEmpty else {
       if announcement == .settled { file.chunks = nil }
       return
     }
-    let snapshot = file.snapshot
+    let snapshot = facts(of: file, isAnswer: announcement == .settled)
     switch announcement {
     case .opened: sink?.handle(.opened(snapshot))
     case .changed: sink?.handle(.changed(snapshot))
@@ -378,7 +466,7 @@ final class SimulatedCapture {
     }
   }
 
-  private func noteSettled(_ file: File) {
+  func noteSettled(_ file: File) {
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty else { return }

@@ -20,6 +20,10 @@ extension SimulatedClient {
     guard let file = capture.file(order.file) else {
       return readEnded(order, .failed(.gone), after: .microseconds(10))
     }
+    // As `ChunkReader`: the disk is asked before and after.
+    if case .spoolFailing(let errno)? = capture.look(at: file).interruption {
+      return readEnded(order, .failed(.system(errno: errno)), after: .microseconds(10))
+    }
     let isTrusting = world.bug == .skipEpochCheck
     let isCurrent = order.isCurrent(file)
     guard isCurrent || isTrusting else { return readEnded(order, .changed, after: .microseconds(10)) }
@@ -30,6 +34,9 @@ extension SimulatedClient {
     world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(20)))) { [self] in
       guard self.life == life else { return }
       let bytes = first + file.piece(middle..<Int(order.offset) + order.byteCount)
+      if case .spoolFailing(let errno)? = capture.look(at: file).interruption {
+        return readEnded(order, .failed(.system(errno: errno)))
+      }
       let isStill = order.isCurrent(file)
       let range = order.offset..<order.offset + UInt64(order.byteCount)
       if file.released?.intersects(range) == true {
@@ -39,6 +46,9 @@ extension SimulatedClient {
         return readEnded(order, .success(digest(zeros, order)))
       }
       guard isStill || isTrusting, bytes.count == order.byteCount else { return readEnded(order, .changed) }
+      if !file.isAsMeant(in: Int(order.offset)..<Int(order.offset) + order.byteCount) {
+        world.fail(.writeBack, "what the disk has in place of what was written to \(file.snapshot.brief) is read")
+      }
       let mayCompress = order.mayCompress || world.bug == .compressUnasked
       buffers[order.id] = SimulatedBuffer(bytes, mayCompress: mayCompress)
       readEnded(order, .success(digest(bytes, order)))
@@ -99,6 +109,7 @@ extension SimulatedClient {
       return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
     }
     names.used(by: order.order)
+    checkRetention(order.order)
     checks.sent(order, attempts: { [self] in attempts(of: $0) })
     if world.bug == .dawdle, case .commit = order.order {
       let life = life
@@ -112,6 +123,23 @@ extension SimulatedClient {
     }
     if world.bug == .doubleChunk, case .chunk = order.order { start(extra(order), step) }
     if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read, _) = order.order { buffers[read]?.wipe() }
+  }
+
+  /// What is in a session alone is not given up for it.
+  private func checkRetention(_ order: SendOrder) {
+    switch order {
+    case .openSession(let opening):
+      guard let file = capture.file(opening.fileID), file.holdsPartsElsewhere, storage.hasRecord(of: file.id) else {
+        return
+      }
+      world.fail(.retention, "\(opening.path.displayText) is sent anew, and the record of its parts is on the disk")
+    case .abort(let session):
+      for id in capture.ids where capture.file(id)?.holdsPartsElsewhere == true && storage.session(of: id) == session.id
+      {
+        world.fail(.retention, "session \(session.id.prefix(6)) is ended, which alone has parts of \(id)")
+      }
+    case .prewarm, .querySession, .secureSession, .chunk, .commit, .wholeFile, .bundle: break
+    }
   }
 
   private func extra(_ order: RequestOrder) -> RequestOrder {
@@ -296,7 +324,9 @@ extension SimulatedCapture.File {
   /// The bytes in this range, as far as there are any.
   fileprivate func piece(_ range: Range<Int>) -> [UInt8] {
     let end = min(range.upperBound, bytes.count)
-    return range.lowerBound < end ? Array(bytes[range.lowerBound..<end]) : []
+    guard range.lowerBound < end else { return [] }
+    pages.read(range.lowerBound..<end)
+    return Array(shown[range.lowerBound..<end])
   }
 }
 

@@ -85,7 +85,7 @@ final class SimulatedClient: CopyHolder {
     }
     var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
-    let records = storage.records()
+    let (records, lacksRecords) = storage.load(world)
     world.trace("client: starts with \(entries.count) entries and \(records.count) records")
     for record in records {
       recordedDigests[record.fileID] = LookupTable(record.acknowledged.map { ($0.index, $0.digest) })
@@ -97,13 +97,13 @@ final class SimulatedClient: CopyHolder {
     limits.rules.defaults.name = names.start(recalling: entries)
     if world.oracles.count > 1 { limits.rules.asker = site.name }
     schedule = UploadSchedule(
-      limits: limits, abilities: destination.abilities, catalog: entries, records: records,
-      endpointCount: destination.endpointCount,
+      limits: limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
       publishedName: { [destination, names = names.known] in
         guard let names else { return destination.publishedName(for: $1) }
         return names.name(of: $0, at: $1).map { destination.publishedName(for: $0) }
       },
       random: SeededGenerator(seed: world.random.next()))
+    schedule?.inherit(Inheritance(catalog: entries, records: records, lacksRecords: lacksRecords))
     journal = SimulatedJournal(world, self, storage)
     inherited = entries
   }
@@ -160,7 +160,7 @@ final class SimulatedClient: CopyHolder {
   @discardableResult
   func obey(_ word: FileWord, on id: FileID) -> Bool {
     world.trace("\(word.rawValue) \(id)")
-    if word == .publish, isHeldBack(id) { capture.want(id) }
+    if word == .publish, isHeldBack(id), capture.file(id)?.snapshot.interruption?.isOfSpool != true { capture.want(id) }
     var outcome = FileWordOutcome.unknownFile
     apply { outcome = $0.obey(word, id, at: $1) }
     guard outcome == .obeyed else { return false }
@@ -191,9 +191,9 @@ final class SimulatedClient: CopyHolder {
   }
 
   func contentWillChange(_ id: FileID) -> Bool {
-    guard schedule?.contentWillChange(id) == true else { return true }
-    journal?.markChanged(id)
-    return true
+    guard schedule?.contentWillChange(id) == true, let journal, !journal.markChanged(id), isUp else { return true }
+    apply { $0.contentStays(id, at: $1) }
+    return false
   }
 
   // MARK: What the journal asks
@@ -209,7 +209,8 @@ final class SimulatedClient: CopyHolder {
   }
 
   func measure(_ id: FileID) {
-    guard let snapshot = capture.file(id)?.snapshot else { return }
+    guard let file = capture.file(id) else { return }
+    let snapshot = capture.look(at: file)
     world.trace("measured \(snapshot.brief)")
     apply { $0.measured(snapshot, at: $1) }
   }
@@ -323,6 +324,10 @@ final class SimulatedClient: CopyHolder {
       world.time.after(.milliseconds(10)) { [self] in if self.life == life { apply { $0.retry(id, at: $1) } } }
     case .notSent(_, let path): world.fail(.standstill, "a chunk of \(path.displayText) was chosen and not sent")
     case .destinationUnavailable: checks.destinationIsUnavailable()
+    case .missingFromSpool(let id, let path):
+      if capture.file(id)?.names.isEmpty == false {
+        world.fail(.retention, "\(path.displayText) is in the spool, and forgotten as if it were not")
+      }
     default: break
     }
     guard case .delivered(let id, let path, let receipt) = report else { return }
@@ -369,7 +374,23 @@ extension SimulatedClient {
       obeySpoolOrders()
       guard self.life == life else { return }
       checks.checkDeadlines()
+      if world.mayRefuse { checkExplanations() }
       tick()
+    }
+  }
+
+  /// What waits says why.
+  private func checkExplanations() {
+    if capture.isScanFailing, schedule?.summary(at: world.time.moment).lastFailure == nil {
+      world.fail(.explanation, "the scan waits for what cannot be read, and nothing says so")
+    }
+    for id in capture.ids {
+      let (state, code) = explanation(of: id)
+      switch state {
+      case .interrupted, .waiting, .failed:
+        if code == nil { world.fail(.explanation, "\(id) is \(state?.word ?? "unknown") for no reason that is said") }
+      case .writing, .held, .ignored, .queued, .uploading, .complete, .cancelled, nil: break
+      }
     }
   }
 

@@ -11,6 +11,9 @@ enum DiskFailure: Error, Hashable {
 
 /// A disk with a page cache: what was not synced may be lost, in part and in any order, when the power goes. Names are kept
 /// in the order in which they were made, as a journaling filesystem does.
+///
+/// What the disk refuses the kernel keeps in memory as if it had been written, until it needs the room. It tells of that once, to
+/// whoever syncs the file next: each file is open once between two starts of its machine's process.
 final class SimulatedDisk {
   /// One file, whatever it is called.
   final class Node {
@@ -18,7 +21,15 @@ final class SimulatedDisk {
     fileprivate(set) var bytes: [UInt8] = []
     /// When it was last written to, by the clock of its machine.
     fileprivate(set) var modifiedMilliseconds: Int64 = 0
-    fileprivate var durable: [UInt8] = []
+    /// What the disk has.
+    fileprivate(set) var durable: [UInt8] = []
+    fileprivate var dirty: LookupSet<Int> = []
+    fileprivate var refused: LookupSet<Int> = []
+    /// Nobody was told that something is refused.
+    fileprivate var hasError = false
+
+    /// Something of it is in memory alone, and may be lost without a crash.
+    var isInDoubt: Bool { !refused.isEmpty || hasError }
 
     fileprivate init(number: UInt64) { self.number = number }
   }
@@ -59,6 +70,7 @@ final class SimulatedDisk {
       node.bytes += [UInt8](repeating: 0, count: offset + bytes.count - node.bytes.count)
     }
     node.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+    node.becomesDirty(offset..<offset + bytes.count)
     node.modifiedMilliseconds = clock()
   }
 
@@ -71,30 +83,62 @@ final class SimulatedDisk {
     try admit(.write)
     guard let node = names[path] else { throw .broken }
     if count < node.bytes.count {
-      node.bytes.removeLast(node.bytes.count - count)
+      cut(path, to: count)
     } else {
       node.bytes += [UInt8](repeating: 0, count: count - node.bytes.count)
     }
   }
 
   /// A bit falls over.
-  func damage(_ path: String, using random: inout SeededGenerator) {
-    guard let node = names[path], let index = node.bytes.indices.randomElement(using: &random) else { return }
+  func damage(_ path: String, from first: Int = 0, using random: inout SeededGenerator) {
+    guard let node = names[path], first < node.bytes.count,
+      let index = node.bytes.indices.dropFirst(first).randomElement(using: &random)
+    else { return }
     node.bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
-    node.durable = node.bytes
+    node.writeBack(refuses: { false })
   }
 
   /// Takes away a torn end, which cannot fail.
   func cut(_ path: String, to count: Int) {
     guard let node = names[path], count < node.bytes.count else { return }
     node.bytes.removeLast(node.bytes.count - count)
+    node.dirty = node.dirty.filter { $0 * Self.sectorBytes < count }
+    node.refused = node.refused.filter { $0 * Self.sectorBytes < count }
   }
 
   func sync(_ path: String) throws(DiskFailure) {
-    try admit(.sync)
     guard let node = names[path] else { throw .broken }
-    node.durable = node.bytes
+    do throws(DiskFailure) {
+      try admit(.sync)
+    } catch {
+      // Who has synced is told, and nobody after that.
+      if error != .crashed { node.writeBack(refuses: { true }) }
+      node.hasError = false
+      throw error
+    }
+    node.writeBack(refuses: { false })
+    guard !node.hasError else {
+      node.hasError = false
+      throw .broken
+    }
   }
+
+  /// The kernel writes back by itself.
+  func writeBack(_ path: String, refuses: () -> Bool) {
+    if let node = names[path], !node.dirty.isEmpty { node.writeBack(refuses: refuses) }
+  }
+
+  /// Of what need not be written some goes out of memory: what the disk has in its place is read from then on.
+  func drop(_ path: String, drops: () -> Bool = { true }) {
+    guard let node = names[path] else { return }
+    for sector in node.refused.sorted() where drops() {
+      node.refused.remove(sector)
+      node.bytes = node.durable(in: sector, of: node.bytes)
+    }
+  }
+
+  /// Everything that lies there.
+  var paths: [String] { names.keys.sorted() }
 
   func rename(_ from: String, to: String) throws(DiskFailure) {
     try admit(.rename)
@@ -145,25 +189,65 @@ final class SimulatedDisk {
 }
 
 extension SimulatedDisk.Node {
-  /// The kernel writes a file back when it likes: all of it may have been on the disk before the power went, or nothing, or
-  /// some sectors. So a journal may tell of data that is lost.
-  fileprivate func tear(using random: inout SeededGenerator) {
-    guard bytes != durable else { return }
-    switch Int.random(in: 0..<3, using: &random) {
-    case 0: bytes = durable
-    case 1: durable = bytes
-    default: tearSectors(using: &random)
+  private static let sectorBytes = SimulatedDisk.sectorBytes
+
+  fileprivate func becomesDirty(_ range: Range<Int>) {
+    guard !range.isEmpty else { return }
+    for sector in range.lowerBound / Self.sectorBytes...(range.upperBound - 1) / Self.sectorBytes {
+      dirty.insert(sector)
+      refused.remove(sector)
     }
   }
 
+  fileprivate func writeBack(refuses: () -> Bool) {
+    for sector in dirty.sorted() where refuses() {
+      refused.insert(sector)
+      hasError = true
+    }
+    dirty = []
+    durable = onDisk
+  }
+
+  /// As long as the file is, with what the disk had in the place of what it has refused.
+  private var onDisk: [UInt8] { refused.sorted().reduce(bytes) { durable(in: $1, of: $0) } }
+
+  /// These bytes, with what the disk has in a sector.
+  fileprivate func durable(in sector: Int, of bytes: [UInt8]) -> [UInt8] {
+    var bytes = bytes
+    for place in sector
+      * Self.sectorBytes..<max(
+        sector * Self.sectorBytes, min(bytes.count, (sector + 1) * Self.sectorBytes))
+    {
+      bytes[place] = place < durable.count ? durable[place] : 0
+    }
+    return bytes
+  }
+
+  /// The kernel writes a file back when it likes: all of it may have been on the disk before the power went, or nothing, or
+  /// some sectors. So a journal may tell of data that is lost.
+  fileprivate func tear(using random: inout SeededGenerator) {
+    defer {
+      dirty = []
+      refused = []
+      hasError = false
+    }
+    guard bytes != durable else { return }
+    switch Int.random(in: 0..<3, using: &random) {
+    case 0: bytes = durable
+    case 1: durable = onDisk
+    default: tearSectors(using: &random)
+    }
+    bytes = durable
+  }
+
   private func tearSectors(using random: inout SeededGenerator) {
+    let onDisk = onDisk
     var result = [UInt8](repeating: 0, count: random.happens(0.5) ? bytes.count : durable.count)
-    for start in stride(from: 0, to: result.count, by: SimulatedDisk.sectorBytes) {
-      let source = random.happens(0.5) ? bytes : durable
-      let end = min(start + SimulatedDisk.sectorBytes, result.count, source.count)
+    for start in stride(from: 0, to: result.count, by: Self.sectorBytes) {
+      let source = random.happens(0.5) ? onDisk : durable
+      let end = min(start + Self.sectorBytes, result.count, source.count)
       if start < end { result.replaceSubrange(start..<end, with: source[start..<end]) }
     }
-    bytes = result
     durable = result
   }
 }

@@ -28,6 +28,28 @@ final class SimulatedJournal {
       }
     }
 
+    /// As the engine reads them at a start: what the disk cannot say is asked for again a few times, and then there may be more.
+    func load(_ world: World) -> (records: [ResumeRecord], isIncomplete: Bool) {
+      let all = records()
+      guard world.mayRefuse else { return (all, false) }
+      for _ in 0..<3 {
+        let readable = all.filter { _ in !world.fails(.look, of: .client) }
+        if readable.count == all.count { return (all, false) }
+        world.trace("client: \(all.count - readable.count) records cannot be read")
+        if world.random.happens(0.5) { return (readable, true) }
+      }
+      return ([], true)
+    }
+
+    func hasRecord(of id: FileID) -> Bool { session(of: id) != nil }
+
+    /// The session that a file's record names.
+    func session(of id: FileID) -> String? {
+      disk.bytes(SimulatedJournal.path(id)).flatMap {
+        (try? ResumeRecordCoding.decode($0, masterKey: masterKey).record)?.sessionID
+      }
+    }
+
     /// The files whose records cannot be read.
     func unreadableRecords() -> LookupSet<FileID> {
       let readable = LookupSet(records().map(\.fileID))
@@ -88,13 +110,15 @@ final class SimulatedJournal {
   }
 
   /// Durable on return. A batch that has been read is written first, or it would bring the receipt back.
-  func markChanged(_ id: FileID) {
+  /// False when it cannot be written.
+  func markChanged(_ id: FileID) -> Bool {
     if window != nil { commitWindow() }
-    guard !isDead, client.admits(.catalog) else { return }
-    guard var entry = storage.catalog[id] else { return }
+    guard !isDead, client.admits(.catalog) else { return isDead }
+    guard var entry = storage.catalog[id] else { return true }
     entry.state = .pending
     entry.receipt = nil
     storage.catalog[id] = entry
+    return true
   }
 
   /// Durable on return: the entry as it is now. False when it is not.
@@ -147,7 +171,7 @@ final class SimulatedJournal {
 
   // MARK: Resume records
 
-  private static func path(_ id: FileID) -> String { "resume/\(id)" }
+  fileprivate static func path(_ id: FileID) -> String { "resume/\(id)" }
 
   /// What this process has written of a file's record, so that the next save can append to it.
   private struct Log {

@@ -53,6 +53,8 @@ final class SimulatedReceiver {
   private var nextRequest: UInt64 = 1
   private var life = 0
   private(set) var jobCount = 0
+  /// Sessions that the last start could not read.
+  private var setAsideCount = 0
 
   init(_ world: World) {
     self.world = world
@@ -70,10 +72,24 @@ final class SimulatedReceiver {
   var isUp: Bool { core != nil }
   var isQuiet: Bool { waiting.isEmpty && jobCount == 0 }
 
+  /// An error of the disk ends the process before the first request, and it is started anew.
   func start() {
     life += 1
+    let before = store.openSessions
+    let found: RecoveredState
+    do throws(DiskFailure) {
+      found = try store.recover()
+    } catch {
+      world.trace("receiver: cannot start")
+      return startLater()
+    }
+    setAsideCount = found.setAside.count
+    let after = LookupSet(store.openSessions)
+    if let lost = before.first(where: { !after.contains($0) }) {
+      world.fail(.retention, "session \(lost.text) was there, and is deleted at the start")
+    }
     var core = ReceiverCore(limits: limits, credentials: [credential.core])
-    core.recover(store.recover())
+    core.recover(found)
     self.core = core
     if world.bug != .forgetUsage { measureUsage() }
     world.trace("receiver: starts")
@@ -89,6 +105,7 @@ final class SimulatedReceiver {
     core = nil
     life += 1
     jobCount = 0
+    store.forgetMemory()
     if takesPower {
       store.disk.losePower(using: &world.random)
       store.checkPublished()
@@ -97,9 +114,20 @@ final class SimulatedReceiver {
     waiting = [:]
     // The caller may be in the middle of a request.
     world.time.after(.microseconds(10)) { for exchange in lost { exchange.finish(nil) } }
+    startLater()
+  }
+
+  private func startLater() {
     world.time.after(world.random.duration(.milliseconds(50)...(.seconds(20)))) { [self] in
       if !isUp { start() }
     }
+  }
+
+  /// What could not be read at the last start is read at the next one.
+  func retrySetAside() {
+    guard isUp, setAsideCount > 0 else { return }
+    world.trace("receiver: is started anew for what it could not read")
+    crash()
   }
 
   /// The operator gives the credential all the room there is, and starts the receiver anew.
@@ -117,8 +145,7 @@ final class SimulatedReceiver {
     let life = life
     world.time.after(.seconds(1)) { [self] in
       guard self.life == life else { return }
-      let steps = store.syncWritten()
-      if !steps.isEmpty { perform(steps) { _ in } }
+      for steps in store.syncWritten() { perform(steps) { _ in } }
       syncWritten()
     }
   }
@@ -261,6 +288,7 @@ final class SimulatedReceiver {
       bodyArrived(exchange)
     case .answer(let answer):
       if case .chunkStored = reply { checkReadable(question) }
+      if case .receipt(let receipt) = reply { store.checkReceipt(receipt.id) }
       waiting[id] = nil
       world.trace("receiver: \(exchange.request.method) \(exchange.request.target) → \(answer.status)")
       exchange.finish(answer)
@@ -294,9 +322,17 @@ extension SimulatedReceiver {
       }
       perform(store.write(body, session, index, Int(offset), facts)) { [self] in handle(.chunkWritten(id, $0)) }
     case .secureSession(let id, let session):
-      perform(store.secure(session)) { [self] in handle(.sessionSecured(id, session, $0)) }
+      let chunks = store.recordedChunks(of: session)
+      perform(store.secure(session)) { [self] in
+        if $0 == nil { store.checkSecured(chunks, of: session) }
+        handle(.sessionSecured(id, session, $0))
+      }
     case .verifySession(let session):
-      perform([]) { [self] _ in handle(.sessionVerified(session, .success(store.verify(session)))) }
+      perform([]) { [self] _ in
+        let result = Result { () throws(DiskFailure) in try store.verify(session) }
+        if case .failure(.crashed) = result { return }
+        handle(.sessionVerified(session, result.mapError { _ in .io("the simulated disk fails") }))
+      }
     case .checkCommit(let check):
       perform([]) { [self] _ in
         handle(.commitChecked(check.session, generation: check.generation, check.verdict))
@@ -334,6 +370,7 @@ extension SimulatedReceiver {
         do {
           try step()
         } catch {
+          if error is SimulatedStore.Waits { return perform(steps, life, done) }
           switch error as? DiskFailure {
           case .crashed: return
           case .full: failure = .full

@@ -6,8 +6,11 @@ import ReceiverCore
 /// The receiver's files on a simulated disk, step by step as `FileStore` makes them: data, then the record; data on the disk,
 /// then the intent, then the rename, then the names on the disk, then “published”.
 final class SimulatedStore {
-  /// Throws a ``DiskFailure``.
+  /// Throws a ``DiskFailure``, or ``Waits``: then it is tried again.
   typealias Step = () throws -> Void
+
+  /// Another sync of the same session is under way.
+  struct Waits: Error {}
 
   private enum Record: Codable {
     case session(SessionFacts)
@@ -25,6 +28,15 @@ final class SimulatedStore {
 
   /// Sessions with chunks that are not on the disk yet.
   private var written: LookupSet<SessionID> = []
+  /// A sync has failed: what memory shows of them the disk may not have.
+  private var failed: LookupSet<SessionID> = []
+  /// Of which a sync is under way. One at a time, because a failure is told once.
+  private var syncing: LookupSet<SessionID> = []
+  /// Up to where syncs of the receipts have failed, and how many there are.
+  private var lostReceipts = 0
+  private var receiptCount = 0
+  /// What was published for each receipt, and where the intent is.
+  private var publications: LookupTable<String, (node: SimulatedDisk.Node, journal: SimulatedDisk.Node?)> = [:]
 
   init(_ world: World) {
     self.world = world
@@ -39,6 +51,51 @@ final class SimulatedStore {
 
   /// What belongs to no published file.
   var leftovers: [String] { disk.paths(below: "sessions/") + disk.paths(below: "incoming/") }
+
+  /// The process is gone, and with it what it knew.
+  func forgetMemory() {
+    written = []
+    failed = []
+    syncing = []
+    lostReceipts = 0
+    receiptCount = 0
+  }
+
+  /// What the kernel does meanwhile: it writes back, and lets go of what it need not keep.
+  func letKernelWork(isPressed: Bool) {
+    for path in disk.paths where world.random.happens(0.3) {
+      let fails = world.fails(.writeBack, of: .receiver)
+      disk.writeBack(path) { fails && world.random.happens(0.7) }
+    }
+    guard isPressed else { return }
+    for path in disk.paths { disk.drop(path) { world.random.happens(0.5) } }
+  }
+
+  /// One record of a journal can be read no longer. The first says what the session is, and is left alone.
+  func rot() {
+    guard
+      let path = disk.paths(below: "sessions/").filter({ $0.hasSuffix("/journal") }).randomElement(using: &world.random)
+    else { return }
+    let first = JournalFraming.read(disk.bytes(path) ?? []).payloads.first?.endIndex ?? .max
+    world.trace("receiver: a record of \(path) rots")
+    disk.damage(path, from: first, using: &world.random)
+  }
+
+  /// A receipt is about to be given: what it is for is on the disk, and so is the record of it.
+  func checkReceipt(_ id: String) {
+    guard let (node, journal) = publications[id], let bytes = world.oracle.bytes(ofReceipt: id) else { return }
+    if node.durable != bytes {
+      world.fail(.stableStorage, "receipt \(id) is given for what the disk does not have")
+    }
+    guard let journal else { return }
+    let isRecorded = JournalFraming.read(journal.durable).payloads.contains { payload in
+      switch try? WireJSON.decode(Record.self, from: Array(payload)) {
+      case .committing(let receipt, _), .wholeFile(_, let receipt, _): receipt.id == id
+      default: false
+      }
+    }
+    if !isRecorded { world.fail(.stableStorage, "receipt \(id) is given, and its record is not on the disk") }
+  }
 
   // MARK: Sessions
 
@@ -71,25 +128,98 @@ final class SimulatedStore {
     ]
   }
 
-  /// Brings what was written to the disk, the data before what tells of it. Chunks go on being written meanwhile.
-  func syncWritten() -> [Step] {
+  /// Brings what was written to the disk, the data before what tells of it: the steps of each session. Chunks go on being written
+  /// meanwhile.
+  func syncWritten() -> [[Step]] {
     let sessions = written.sorted()
     written = []
-    let files = sessions.flatMap { [Self.paths($0).data, Self.paths($0).journal] }
-    var steps: [Step] = files.map { path in { if self.disk.node(path) != nil { try self.disk.sync(path) } } }
-    if !steps.isEmpty { steps.append { try self.disk.syncNames() } }
-    return steps
+    return sessions.map(secure)
   }
 
   func secure(_ session: SessionID) -> [Step] {
-    [Self.paths(session).data, Self.paths(session).journal].map { path in { try self.disk.sync(path) } }
-      + [{ try self.disk.syncNames() }]
+    let (data, journal) = Self.paths(session)
+    return synced(session) { if self.disk.node(data) != nil { try self.disk.sync(data) } }
+      + synced(session) { if self.disk.node(journal) != nil { try self.disk.sync(journal) } }
+      + [
+        {
+          do {
+            try self.disk.syncNames()
+          } catch {
+            if error as? DiskFailure == .broken { self.failed.insert(session) }
+            throw error
+          }
+          if self.failed.contains(session) { throw DiskFailure.broken }
+        }
+      ]
   }
 
-  /// The recorded chunks whose bytes are really there.
-  func verify(_ session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
+  /// Chunks that are recorded.
+  func recordedChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
+    LookupTable(
+      records(in: Self.paths(session).journal).compactMap { record in
+        guard case .chunk(let index, let sha256, let crc32c, let size) = record, let digest = Digest32(sha256) else {
+          return nil
+        }
+        return (index, ChunkFacts(sha256: digest, crc32c: crc32c, sizeBytes: size))
+      })
+  }
+
+  /// The client is told that these chunks outlive everything. What another write takes the place of meanwhile does not.
+  func checkSecured(_ chunks: LookupTable<UInt32, ChunkFacts>, of session: SessionID) {
     let (data, journal) = Self.paths(session)
+    guard let data = disk.node(data), let journal = disk.node(journal), let facts = facts(of: session) else { return }
+    let now = recordedChunks(of: session)
+    let durable = LookupSet(
+      JournalFraming.read(journal.durable).payloads.compactMap { payload -> [UInt8]? in
+        guard case .chunk(_, let sha256, _, _) = try? WireJSON.decode(Record.self, from: Array(payload)) else {
+          return nil
+        }
+        return sha256
+      })
+    func holds(_ bytes: [UInt8], _ chunk: ChunkFacts, at index: UInt32) -> Bool {
+      Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
+        == chunk.sha256.bytes
+    }
+    for (index, chunk) in chunks.sorted() where now[index] == chunk && holds(data.bytes, chunk, at: index) {
+      if !durable.contains(chunk.sha256.bytes) || !holds(data.durable, chunk, at: index) {
+        world.fail(.stableStorage, "chunk \(index) of \(session.text) is said to be on the disk, and is not")
+      }
+    }
+  }
+
+  /// A sync, and a moment later what came of it. Until then no other one of the session begins.
+  private func synced(_ session: SessionID, _ sync: @escaping Step) -> [Step] {
+    var failure: DiskFailure?
+    return [
+      {
+        if self.syncing.contains(session) { throw Waits() }
+        do {
+          try sync()
+        } catch let error as DiskFailure {
+          if error == .crashed { throw error }
+          failure = error
+        }
+        self.syncing.insert(session)
+      },
+      {
+        self.syncing.remove(session)
+        guard let failure else { return }
+        if failure == .broken { self.failed.insert(session) }
+        throw failure
+      },
+    ]
+  }
+
+  /// The recorded chunks whose bytes are really there. Only what the disk has counts, as in `FileStore`.
+  func verify(_ session: SessionID) throws(DiskFailure) -> LookupTable<UInt32, ChunkFacts> {
+    let (data, journal) = Self.paths(session)
+    for path in [data, journal] where disk.node(path) != nil {
+      try disk.sync(path)
+      disk.drop(path)
+    }
+    failed.remove(session)
     guard let bytes = disk.bytes(data), let facts = facts(of: session) else { return [:] }
+    try look()
     var chunks: LookupTable<UInt32, ChunkFacts> = [:]
     for record in records(in: journal) {
       guard case .chunk(let index, let sha256, let crc32c, let size) = record, let digest = Digest32(sha256)
@@ -103,8 +233,15 @@ final class SimulatedStore {
     }
   }
 
+  private func look() throws(DiskFailure) {
+    if world.mayRefuse, world.fails(.look, of: .receiver) { throw .broken }
+  }
+
   func holds(_ chunk: ChunkFacts, at index: UInt32, of session: SessionID) -> Bool {
-    guard let bytes = disk.bytes(Self.paths(session).data), let facts = facts(of: session),
+    // What the disk has refused is asked for again before it is published.
+    if failed.contains(session) || disk.node(Self.paths(session).data)?.isInDoubt == true { return true }
+    guard let facts = facts(of: session) else { return true }
+    guard let bytes = disk.bytes(Self.paths(session).data),
       let piece = Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)
     else { return false }
     return sha256(piece) == chunk.sha256.bytes
@@ -112,6 +249,7 @@ final class SimulatedStore {
 
   func remove(_ session: SessionID) {
     let (data, journal) = Self.paths(session)
+    failed.remove(session)
     disk.unlink(journal)
     disk.unlink(data)
   }
@@ -128,18 +266,29 @@ final class SimulatedStore {
     if isRenamed(session, receipt) { return names }
     // It had the name before this was known to be on the disk, and another file has taken it: what is read again is not there.
     if isRenamed(session, receipt, orWasOnce: true) { return [{ throw DiskFailure.broken }] }
-    return [
-      {
+    return
+      (synced(session) {
+        guard !self.failed.contains(session) else { throw DiskFailure.broken }
         if self.disk.node(data) == nil { try self.disk.create(data) }
         try self.disk.truncate(data, to: Int(clamping: receipt.sizeBytes))
-      },
-      { if self.world.bug != .skipDataSync { try self.disk.sync(data) } },
-      {
-        try self.append(.committing(receipt, node: self.disk.node(data)?.number ?? 0), to: journal)
-      },
-      { try self.disk.sync(journal) },
-      { try self.take(data, receipt) },
-    ] + names
+        if self.world.bug != .skipDataSync { try self.disk.sync(data) }
+      } + [
+        { try self.append(.committing(receipt, node: self.disk.node(data)?.number ?? 0), to: journal) }
+      ]
+      + synced(session) {
+        try self.disk.sync(journal)
+        if self.failed.contains(session) { throw DiskFailure.broken }
+      }
+      + [{ try self.take(data, receipt, intent: journal) }]).map { step in
+        {
+          do {
+            try step()
+          } catch {
+            if error as? DiskFailure == .broken { self.failed.insert(session) }
+            throw error
+          }
+        }
+      } + names
   }
 
   /// The session's data has this receipt's name, as far as memory knows, or had it before another file took it.
@@ -155,6 +304,7 @@ final class SimulatedStore {
   func publish(_ body: [UInt8], _ record: WholeFileRecord, _ publication: Publication) -> [Step] {
     let receipt = publication.receipt
     let data = "incoming/\(receipt.id)"
+    var position = 0
     let steps: [Step] = [
       {
         try self.disk.create(data)
@@ -167,9 +317,11 @@ final class SimulatedStore {
           try self.disk.syncNames()
         }
         try self.append(.wholeFile(record, receipt, node: self.disk.node(data)?.number ?? 0), to: Self.receipts)
+        self.receiptCount += 1
+        position = self.receiptCount
       },
-      { try self.disk.sync(Self.receipts) },
-      { try self.take(data, receipt) },
+      { try self.syncReceipts(to: position) },
+      { try self.take(data, receipt, intent: Self.receipts) },
       { if self.world.bug != .skipNameSync { try self.disk.syncNames() } },
       {
         try self.appendIfPossible(.wholeFilePublished(receiptID: receipt.id), to: Self.receipts)
@@ -187,9 +339,21 @@ final class SimulatedStore {
     }
   }
 
-  private func take(_ data: String, _ receipt: ReceiptFacts) throws(DiskFailure) {
+  /// A sync that fails is the failure of all whose records it was to bring to the disk.
+  private func syncReceipts(to position: Int) throws(DiskFailure) {
+    do throws(DiskFailure) {
+      guard position > lostReceipts else { throw .broken }
+      try disk.sync(Self.receipts)
+    } catch {
+      if error == .broken { lostReceipts = receiptCount }
+      throw error
+    }
+  }
+
+  private func take(_ data: String, _ receipt: ReceiptFacts, intent: String) throws(DiskFailure) {
     let target = Self.target(receipt.name)
     try disk.rename(data, to: target)
+    if let node = disk.node(target) { publications[receipt.id] = (node, disk.node(intent)) }
     world.trace("receiver: publishes \(receipt.name), \(receipt.sizeBytes) bytes, receipt \(receipt.id)")
     world.oracle.published(disk.bytes(target) ?? [], name: receipt.name, receipt: receipt.id)
     if let quota = world.scenario.quotaBytes, !world.isHealed, publishedBytes > quota {
@@ -230,17 +394,46 @@ final class SimulatedStore {
 // MARK: After a start
 
 extension SimulatedStore {
-  /// Finds everything again, as `FileStore.recover` does.
-  func recover() -> RecoveredState {
+  /// Finds everything again, as `FileStore.recover` does. What could not be read is neither there nor gone.
+  func recover() throws(DiskFailure) -> RecoveredState {
+    try look()
     var state = RecoveredState()
-    let sessions = LookupSet(disk.paths(below: "sessions/").compactMap { $0.split(separator: "/").dropFirst().first })
-    for name in sessions.sorted() { recover(SessionID(String(name)), into: &state) }
-    recoverWholeFiles(into: &state)
+    for session in sessions {
+      do throws(DiskFailure) {
+        try recover(session, into: &state)
+      } catch {
+        guard world.bug != .deleteUnreadSessions else {
+          remove(session)
+          continue
+        }
+        world.trace("receiver: \(session.text) cannot be read")
+        state.setAside.append((session, "the simulated disk fails"))
+      }
+    }
+    try recoverWholeFiles(into: &state)
     return state
   }
 
-  private func recover(_ session: SessionID, into state: inout RecoveredState) {
+  /// Those of which something lies there.
+  private var sessions: [SessionID] {
+    LookupSet(disk.paths(below: "sessions/").compactMap { $0.split(separator: "/").dropFirst().first }).sorted().map {
+      SessionID(String($0))
+    }
+  }
+
+  /// Sessions that can be gone on with, whatever can be read at present.
+  var openSessions: [SessionID] {
+    sessions.filter { session in
+      let (data, journal) = Self.paths(session)
+      return facts(of: session) != nil && disk.node(data) != nil
+        && !records(in: journal).contains { if case .published = $0 { true } else { false } }
+    }
+  }
+
+  private func recover(_ session: SessionID, into state: inout RecoveredState) throws(DiskFailure) {
     let (data, journal) = Self.paths(session)
+    // Its kind, its journal and its data.
+    for _ in 0..<3 { try look() }
     guard let facts = facts(of: session) else { return remove(session) }
     let records = records(in: journal)
     var committing: (ReceiptFacts, UInt64)?
@@ -258,7 +451,7 @@ extension SimulatedStore {
       state.published.append((facts, committing.0))
     } else if disk.node(data) != nil {
       state.open.append((facts, disk.node(journal)?.modifiedMilliseconds ?? 0, chunks))
-    } else if let committing, isShown(committing.0, node: committing.1) {
+    } else if let committing, try isShown(committing.0, node: committing.1) {
       try? append(.published, to: journal)
       state.published.append((facts, committing.0))
     } else {
@@ -266,7 +459,8 @@ extension SimulatedStore {
     }
   }
 
-  private func recoverWholeFiles(into state: inout RecoveredState) {
+  private func recoverWholeFiles(into state: inout RecoveredState) throws(DiskFailure) {
+    try look()
     var intents: [(record: WholeFileRecord, receipt: ReceiptFacts, node: UInt64)] = []
     for record in records(in: Self.receipts) {
       switch record {
@@ -280,7 +474,7 @@ extension SimulatedStore {
     }
     let unfinished = disk.paths(below: "incoming/")
     for intent in intents where !unfinished.contains("incoming/\(intent.receipt.id)") {
-      guard isShown(intent.receipt, node: intent.node) else { continue }
+      guard try isShown(intent.receipt, node: intent.node) else { continue }
       try? append(.wholeFilePublished(receiptID: intent.receipt.id), to: Self.receipts)
       state.wholeFiles.append((intent.record, intent.receipt))
     }
@@ -289,11 +483,13 @@ extension SimulatedStore {
   }
 
   /// If so, the name is on the disk afterwards.
-  private func isShown(_ receipt: ReceiptFacts, node: UInt64) -> Bool {
+  private func isShown(_ receipt: ReceiptFacts, node: UInt64) throws(DiskFailure) -> Bool {
+    try look()
     guard let found = disk.node(Self.target(receipt.name)), found.number == node,
       found.bytes.count == Int(clamping: receipt.sizeBytes)
     else { return false }
-    return world.bug == .skipNameSync || (try? disk.syncNames()) != nil
+    if world.bug != .skipNameSync { try disk.syncNames() }
+    return true
   }
 
   private func facts(of session: SessionID) -> SessionFacts? {
@@ -304,31 +500,14 @@ extension SimulatedStore {
   // MARK: Journals
 
   private func append(_ record: Record, to path: String) throws(DiskFailure) {
-    let payload = WireJSON.encode(record)
-    let checksum = payload.withUnsafeBytes { CRC32C.checksum($0) }
-    var bytes: [UInt8] = []
-    withUnsafeBytes(of: UInt32(payload.count).littleEndian) { bytes.append(contentsOf: $0) }
-    withUnsafeBytes(of: checksum.littleEndian) { bytes.append(contentsOf: $0) }
-    try disk.append(path, bytes + payload)
+    try disk.append(path, JournalFraming.bytes(of: [WireJSON.encode(record)]))
   }
 
-  /// The complete records; a torn tail is cut off.
+  /// The records that are whole; a torn tail is cut off.
   private func records(in path: String) -> [Record] {
     let all = disk.bytes(path) ?? []
-    var rest = all[...]
-    var records: [Record] = []
-    func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reversed().reduce(0) { $0 << 8 | UInt32($1) } }
-    while rest.count >= 8 {
-      let count = Int(number(rest.prefix(4)))
-      let checksum = number(rest.dropFirst(4).prefix(4))
-      let payload = Array(rest.dropFirst(8).prefix(count))
-      guard payload.count == count, payload.withUnsafeBytes({ CRC32C.checksum($0) }) == checksum,
-        let record = try? WireJSON.decode(Record.self, from: payload)
-      else { break }
-      records.append(record)
-      rest = rest.dropFirst(8 + count)
-    }
-    if !rest.isEmpty { disk.cut(path, to: all.count - rest.count) }
-    return records
+    let contents = JournalFraming.read(all)
+    if contents.validBytes < all.count, contents.validBytes > 0 { disk.cut(path, to: contents.validBytes) }
+    return contents.payloads.compactMap { try? WireJSON.decode(Record.self, from: Array($0)) }
   }
 }

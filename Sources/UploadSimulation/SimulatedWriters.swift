@@ -179,9 +179,10 @@ final class SimulatedWriters {
   /// One change in no time.
   private func change(_ file: SimulatedCapture.File, _ extent: ContentExtent, _ body: () -> Void) {
     let mount = capture.mount
-    let mutation = capture.beginMutation(of: file, extent)
-    // The daemon may have crashed over it.
-    guard capture.mount == mount, capture.isMounted else { return }
+    // The disk may have refused it, or the daemon have crashed over it.
+    guard let mutation = capture.beginMutation(of: file, extent), capture.mount == mount, capture.isMounted else {
+      return
+    }
     guard !capture.refuses(extent, of: file) else { return capture.endMutation(mutation, of: file) }
     body()
     if case .bytes(let range) = extent {
@@ -206,8 +207,9 @@ final class SimulatedWriters {
     let bytes = content(Int.random(in: 0...room, using: &world.random))
     let mount = capture.mount
     let extent = ContentExtent.bytes(at: offset, bytes.count)
-    let mutation = capture.beginMutation(of: file, extent)
-    guard capture.mount == mount, capture.isMounted else { return }
+    guard let mutation = capture.beginMutation(of: file, extent), capture.mount == mount, capture.isMounted else {
+      return
+    }
     guard !capture.refuses(extent, of: file) else { return capture.endMutation(mutation, of: file) }
     // A write is not one moment: half of it can be seen before the other.
     capture.write(file, Array(bytes[..<(bytes.count / 2)]), at: offset)
@@ -215,6 +217,9 @@ final class SimulatedWriters {
       guard capture.mount == mount, capture.isMounted else { return }
       capture.write(file, Array(bytes[(bytes.count / 2)...]), at: offset + bytes.count / 2)
       capture.endMutation(mutation, of: file, writtenBytes: bytes.count)
+      if world.strikes(world.scenario.synchronizations), file.activity.writableOpens > 0 {
+        world.trace("an fsync of \(file.snapshot.brief) \(capture.synchronize(file) ? "succeeds" : "fails")")
+      }
     }
   }
 }

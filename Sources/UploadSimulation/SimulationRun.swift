@@ -125,7 +125,10 @@ final class SimulationRun {
       route.network.heal()
       route.peer.liftQuota()
       if !route.peer.isUp { route.peer.start() }
+      route.peer.retrySetAside()
     }
+    // What could not be read at its start is read at the next one.
+    if world.scenario.failingDisks > 0 { daemon.stop() }
     if !daemon.isUp { daemon.start() }
     writers.end()
     // Somebody tries what has failed again, or nobody does.
@@ -288,6 +291,13 @@ extension SimulationRun {
       world.availableMemory = UInt64.random(in: 10...260, using: &world.random) * 1_000_000
       world.trace("\(world.availableMemory) bytes of memory are available")
     }
+    if world.strikes(scenario.failingDisks / 60), let side = scenario.failingSides.randomElement(using: &world.random) {
+      world.letDiskFail(side)
+    }
+    let isPressed = world.strikes(scenario.memoryPressure / 60)
+    if isPressed { capture.dropPages() }
+    if scenario.failingSides.contains(.receiver) { troubled.peer.letKernelWork(isPressed: isPressed) }
+    if world.strikes(scenario.rottenRecords / 60) { troubled.peer.rot() }
     if world.strikes(scenario.words / 60) { sayAWord() }
     if world.strikes(scenario.waits / 4) { waitForOne() }
     if world.strikes(scenario.waits / 8) { client.waits?.interruptOne() }

@@ -224,6 +224,8 @@ extension EffectKind: TraceWord {
     case .read: "read"
     case .send: "send"
     case .catalog: "catalog"
+    case .look: "look"
+    case .writeBack: "write-back"
     }
   }
 }

@@ -3,6 +3,10 @@ import Lookup
 /// Something that can fail, or during which a machine can crash.
 enum EffectKind: Hashable, Sendable {
   case write, sync, rename, read, send, catalog
+  /// A question to a disk: what a file is like, what lies in a folder, what a mark or a record says.
+  case look
+  /// The kernel gives to the disk what was written some time before.
+  case writeBack
 }
 
 /// Whose effect it is.
@@ -18,6 +22,19 @@ public enum PlannedFault: Hashable, Sendable {
   case failFrom(Int)
   /// Its side crashes just before it.
   case crash(at: Int)
+}
+
+/// How a disk fails for a while.
+struct DiskTrouble {
+  /// What fails together: everything, what is written, what is asked, or what is read.
+  static let kinds: [[EffectKind]] = [
+    [.write, .sync, .rename, .read, .catalog, .look, .writeBack], [.sync, .writeBack], [.sync, .writeBack], [.look],
+    [.look, .read], [.write, .rename, .catalog],
+  ]
+
+  var kinds: LookupSet<EffectKind>
+  /// How likely each effect fails.
+  var share: Double
 }
 
 /// What all parts of one run share: time, chance, trouble, and the record of what happened.
@@ -46,6 +63,8 @@ final class World {
   private var failing: (side: Side, kind: EffectKind)?
   /// Disks that have no room at present.
   var fullDisks: LookupSet<Side> = []
+  /// Disks that fail at present, for some kinds of effects and so often.
+  private(set) var failingDisks: LookupTable<Side, DiskTrouble> = [:]
   /// On the capturing machine.
   var availableMemory: UInt64 = 1_000_000_000
   private var log: Trace
@@ -70,6 +89,7 @@ final class World {
   func heal() {
     isHealed = true
     fullDisks = []
+    failingDisks = [:]
     availableMemory = 1_000_000_000
     trace("everything is healed")
   }
@@ -110,10 +130,52 @@ final class World {
       }
     case nil:
       if strikes(scenario.crashesInEffects) { return .crash }
-      let probability = kind == .read ? scenario.unreadable : kind == .send ? 0 : scenario.brokenEffects
-      if strikes(probability) { return failed(kind, side) }
+      let probability =
+        kind == .read || kind == .look ? scenario.unreadable : kind == .send ? 0 : scenario.brokenEffects
+      if strikes(probability) || isFailing(kind, side) { return failed(kind, side) }
     }
     return .done
+  }
+
+  /// Whether an effect fails that nobody dies over: it is the kernel's, or a question.
+  func fails(_ kind: EffectKind, of side: Side) -> Bool {
+    effectCount += 1
+    guard !isHealed else { return false }
+    let fails: Bool
+    switch plan {
+    case .failOnce(let number): fails = effectCount == number
+    case .failFrom(let number):
+      if effectCount == number { failing = (side, kind) }
+      fails = failing.map { $0 == (side, kind) } ?? false
+    case .crash: fails = false
+    case nil:
+      let probability = kind == .writeBack ? scenario.brokenEffects : scenario.unreadable
+      fails = strikes(probability) || isFailing(kind, side)
+    }
+    if fails { trace("\(side): \(kind) fails, effect \(effectCount)") }
+    return fails
+  }
+
+  private func isFailing(_ kind: EffectKind, _ side: Side) -> Bool {
+    guard let trouble = failingDisks[side], trouble.kinds.contains(kind) else { return false }
+    return strikes(trouble.share)
+  }
+
+  /// A disk fails for a while.
+  func letDiskFail(_ side: Side) {
+    guard failingDisks[side] == nil, let kinds = DiskTrouble.kinds.randomElement(using: &random) else { return }
+    let share = random.happens(0.5) ? 1 : Double.random(in: 0.05...0.9, using: &random)
+    failingDisks[side] = DiskTrouble(kinds: LookupSet(kinds), share: share)
+    trace("the disk of the \(side) fails at \(list: kinds.lazy.map { "\($0)" })")
+    time.after(random.duration(.milliseconds(500)...(.seconds(60)))) { [self] in
+      failingDisks[side] = nil
+      trace("the disk of the \(side) is well")
+    }
+  }
+
+  /// Whether the spool's disk can refuse anything in this run, so that it matters what the kernel keeps in memory.
+  var mayRefuse: Bool {
+    scenario.failingDisks > 0 || scenario.brokenEffects > 0 || scenario.unreadable > 0 || plan != nil
   }
 
   private func failed(_ kind: EffectKind, _ side: Side) -> Verdict {

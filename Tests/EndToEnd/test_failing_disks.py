@@ -45,6 +45,22 @@ def test_a_close_at_which_the_spool_cannot_be_read_publishes_no_part(new_mount, 
 
 
 @pytest.mark.promises("S40h")
+def test_a_file_that_is_renamed_while_it_cannot_be_read_is_delivered(new_mount, receiver, faults):
+    """Regression: after a rename nobody asked the spool again, and the file was held for good."""
+    mount = new_mount(receiver, environment=faults.environment)
+    content = os.urandom(30_000)
+    with open(mount.root / "take.tmp", "wb", buffering=0) as file:
+        file.write(content)
+        faults.set(("fstat", EIO, "/captures/take.tmp"))
+    # Within the second after which the spool is asked again.
+    mount.wait_for("take.tmp", "interrupted")
+    (mount.root / "take.tmp").rename(mount.root / "take.mov")
+    faults.clear()
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S40h")
 @pytest.mark.parametrize("error", [EIO, ENOMEM], ids=["EIO", "ENOMEM"])
 def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, error):
     """Regression (ST4): the half-written file of a killed mount was published, for one attribute that could not be read."""
@@ -655,6 +671,16 @@ def test_a_copy_of_the_state_can_be_put_in_its_place(new_mount, receiver):
     assert receiver.published() == {"take-2.mov": 5}
 
 
+@pytest.mark.promises("S45e")
+@pytest.mark.parametrize("error", [EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_an_attribute_that_fails_once_at_the_start_hides_no_mark(new_mount, receiver, faults, error):
+    """Regression: the spool counted as one without attributes, and the half-written file of a killed mount was published."""
+    mount = new_mount(receiver, environment=faults.environment)
+    written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"half")
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(written)
     faults.set(("fsetxattr", error, "/captures", 1))
     mount.start()
     status = mount.wait_for("half", "interrupted")

@@ -46,7 +46,7 @@ def test_a_receiver_whose_folder_is_moved_takes_nothing_until_it_is_back(new_rec
             assert not (elsewhere / name).exists()
         elsewhere.rename(place)
         mount.wait_all()
-    assert folders_away(receiver) == 0
+    wait_until(lambda: folders_away(receiver) == 0, "every folder is in its place")
     assert receiver.published().keys() == {"first", "large.mov", "small"}
     assert sha256(receiver.files / "large.mov") == sha256(mount.root / "large.mov")
     assert "is in its place" in receiver.program.log

@@ -512,6 +512,37 @@ import Testing
     #expect(recorder.take().filter { $0 == .data }.count == 256)
   }
 
+  /// Regression (ST2): of two that wait for the same sync one is told that it has failed; the record of the other one was lost with it.
+  @Test(.promises("P25")) func failedSyncOfAJournal_isTheFailureOfAllWhoseRecordsItWasFor() throws {
+    let file = try FileDescriptor.open("\(folder.path)/journal", O_RDWR | O_APPEND | O_CREAT, mode: 0o600)
+    let other = Mutex<(journal: Journal?, position: UInt64)>((nil, 0))
+    let journal = Journal(
+      appendingTo: file,
+      beforeSync: { () throws(StoreFailure) in
+        guard let journal = other.withLock({ $0.journal.take() }) else { return }
+        let position = try journal.append(JournalRecord.published.bytes)
+        other.withLock { $0.position = position }
+        throw .io("fdatasync: Input/output error")
+      })
+    other.withLock { $0.journal = journal }
+    let first = try journal.append(JournalRecord.published.bytes)
+    #expect(throws: StoreFailure.self) { try journal.sync(to: first) }
+    #expect(throws: StoreFailure.self) { try journal.sync(to: other.withLock { $0.position }) }
+    try journal.sync(to: journal.append(JournalRecord.published.bytes))
+    try journal.rereadFromDisk()
+    try journal.sync(to: first)
+  }
+
+  /// Regression: nothing was synced of what an earlier process had appended.
+  @Test(.promises("P25")) func journalOfAnEarlierProcess_isSynced() throws {
+    let syncs = Mutex(0)
+    let file = try FileDescriptor.open("\(folder.path)/journal", O_RDWR | O_APPEND | O_CREAT, mode: 0o600)
+    let journal = Journal(appendingTo: file, beforeSync: { () throws(StoreFailure) in syncs.withLock { $0 += 1 } })
+    try journal.sync()
+    try journal.sync()
+    #expect(syncs.withLock { $0 } == 1)
+  }
+
   @Test func failedSync_isNotPublishedBeforeTheDataWasReadAgain() throws {
     let recorder = SyncRecorder()
     let store = try makeStore(beforeSync: recorder.beforeSync)

@@ -58,6 +58,17 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 243, story: "a renamed file was delivered under a name that nobody recorded"),
     FoundSeed(
+      scenario: "disk", seed: 108,
+      story: "nobody asked again what a file is like that was renamed while it could not be read"),
+    FoundSeed(
+      scenario: "spool-disk", seed: 58, story: "what was left of a delivered file was published under its next name"),
+    FoundSeed(
+      scenario: "spool-disk", seed: 5409, story: "what was made good by one change stayed interrupted"),
+    FoundSeed(
+      scenario: "spool-disk", seed: 8469, story: "a change that came to nothing delivered a cancelled file"),
+    FoundSeed(
+      scenario: "spool-disk", seed: 7913, story: "a cancelled file that could not be looked at was delivered"),
+    FoundSeed(
       scenario: "lying-draft", seed: 96, story: "a success without a word of the draft was taken for all bytes"),
     FoundSeed(scenario: "lying-draft", seed: 79, story: "a success without a word of the draft was a delivery"),
   ]
@@ -79,7 +90,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipDataSync, .publishUnderOldName,
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
-    .retrySetbacks, .forgetNames, .answerEarly, .answerLate, .evictForOne,
+    .retrySetbacks, .forgetNames, .answerEarly, .answerLate, .evictForOne, .swallowWriteBackErrors, .announceLastKnown,
+    .endFailedScan, .hideScanFailure,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))

@@ -6,7 +6,7 @@ struct KnownContent: Sendable {
   var phase: FileUpload.Phase?
   var receipt: Receipt?
   var publishedPaths: [RelativePath] = []
-  /// Of a file of an earlier run that the scan has not come to.
+  /// Of a file of an earlier run that the scan has not come to, or that the spool cannot say yet what it is like.
   var entry: CatalogEntry?
 }
 
@@ -19,6 +19,12 @@ extension UploadSchedule {
       contentsToChange[id] = KnownContent(entry: entry)
       inherited[id]?.state = .pending
       inherited[id]?.receipt = nil
+      return true
+    }
+    if let entry = unconfirmed[id], entry.state == .complete || entry.state == .failed {
+      contentsToChange[id] = KnownContent(phase: files[id]?.phase, entry: entry)
+      unconfirmed[id] = nil
+      files[id]?.phase = .writing
       return true
     }
     guard var file = files[id] else { return false }
@@ -40,6 +46,13 @@ extension UploadSchedule {
   public mutating func contentStays(_ id: FileID, at now: Moment) {
     defer { pump(at: now) }
     guard let known = contentsToChange[id] else { return }
+    if let entry = known.entry, let phase = known.phase {
+      contentsToChange[id] = nil
+      unconfirmed[id] = entry
+      files[id]?.phase = phase
+      actions.append(.record(id))
+      return
+    }
     if let entry = known.entry {
       // Known until the scan comes to it, and is recorded then.
       if inherited[id] != nil { inherited[id] = entry }

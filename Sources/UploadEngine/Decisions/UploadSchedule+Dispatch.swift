@@ -16,8 +16,7 @@ extension UploadSchedule {
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
-    // Another session would take the place of the one that holds them.
-    if lacksRecords, file.lacksParts, file.session == nil, file.receipt == nil {
+    if mayHaveUnreadRecord(file) {
       files[id] = file
       return failForGood(id, recordUnreadable(at: now), at: now)
     }

@@ -74,6 +74,8 @@ extension UploadSchedule {
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     cancelStream(of: file)
     file.snapshot = snapshot
+    // What was wrong with the content may be made good by this very change.
+    file.snapshot.interruption = nil
     leaveTransfer(&file)
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
@@ -107,7 +109,7 @@ extension UploadSchedule {
   private mutating func settled(_ snapshot: FileSnapshot, at now: Moment) {
     openFiles.takeOut(snapshot.id)
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
-    guard var file = files[snapshot.id] else { return }
+    guard !confirm(snapshot, at: now), var file = files[snapshot.id] else { return }
     file.isOpen = false
     file.closedAt = now.wallMilliseconds
     let before = file.snapshot
@@ -156,12 +158,14 @@ extension UploadSchedule {
 
   /// The spool's disk did not take what was settled: what is read of it from now on may be anything. What was delivered is.
   private mutating func unsettled(_ snapshot: FileSnapshot, at now: Moment) {
-    guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch, !file.isOpen, file.receipt == nil else {
-      return
-    }
+    guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch, !file.isOpen else { return }
     switch file.phase {
     case .ready, .waiting, .held, .interrupted, .failed: break
-    case .writing, .ignored, .elsewhere, .finishing, .complete, .cancelled, .removed: return
+    case .finishing, .complete:
+      // It is delivered; under another name it would be what is left of it.
+      files[snapshot.id]?.snapshot.interruption = snapshot.interruption
+      return
+    case .writing, .ignored, .elsewhere, .cancelled, .removed: return
     }
     // Without the bytes that are still to be read its commit waits in vain.
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
@@ -210,7 +214,8 @@ extension UploadSchedule {
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
     case .interrupted:
-      if isLeftAlone(file) || interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
+      let isDelivered = file.receipt != nil && file.nextPath(limits) == nil
+      if isDelivered || isLeftAlone(file) || interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
     case .writing, .ignored, .elsewhere: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
       if let path = file.publishing?.path, !names.contains(path) {
@@ -233,7 +238,8 @@ extension UploadSchedule {
         if file.phase == .ready { makeReady(snapshot.id, at: now) }
       }
     case .complete:
-      if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) }
+      files[snapshot.id]?.snapshot.interruption = snapshot.interruption
+      publishFurther(snapshot.id, at: now)
       actions.append(.record(snapshot.id))
     case .failed where isLeftAlone(file):
       files[snapshot.id]?.lastFailure = nil
@@ -311,6 +317,7 @@ extension UploadSchedule {
     openFiles.takeOut(id)
     inherited[id] = nil
     contentsToChange[id] = nil
+    unconfirmed[id] = nil
     guard var file = files[id] else {
       if !isScanned {
         goneUnfound.insert(id)
@@ -364,6 +371,7 @@ extension UploadSchedule {
 
   private mutating func evicted(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
+    unconfirmed[id] = nil
     guard file.phase != .interrupted else { return discarded(id, at: now) }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
     switch file.phase {
@@ -407,8 +415,12 @@ extension UploadSchedule {
   }
 
   /// A file from an earlier run, or one that was put into the spool by hand.
-  private mutating func adopt(_ snapshot: FileSnapshot, at now: Moment) {
-    let entry = inherited.removeValue(forKey: snapshot.id)
+  private mutating func adopt(_ snapshot: FileSnapshot, goingOnWith session: UploadSession? = nil, at now: Moment) {
+    var entry = inherited.removeValue(forKey: snapshot.id)
+    if case .spoolUnreadable? = snapshot.interruption {
+      unconfirmed[snapshot.id] = entry
+      entry = nil
+    }
     var file = FileUpload(
       snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: snapshot.writableOpens > 0,
       changeSequence: makeChangeSequence())
@@ -445,10 +457,15 @@ extension UploadSchedule {
     }
     // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
     // the server alone.
-    if file.receipt == nil, file.lacksParts || file.phase != .cancelled && file.phase != .failed,
-      let record = inheritedRecords.removeValue(forKey: snapshot.id)
-    {
+    let goesOn = file.receipt == nil && (file.lacksParts || file.phase != .cancelled && file.phase != .failed)
+    if goesOn, let session {
+      file.session = session
+    } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
       file.session = resumedSession(record, of: file)
+    } else if let session {
+      actions.append(.removeResume(snapshot.id))
+      // That of a delivered one is published.
+      if file.receipt == nil, let identity = session.identity { discard(identity, at: now) }
     }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
@@ -457,10 +474,24 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
     case .complete:
-      if file.nextPath(limits) != nil { makeReady(snapshot.id, at: now) } else { dropDeliveredParts(snapshot.id) }
+      if !publishFurther(snapshot.id, at: now) { dropDeliveredParts(snapshot.id) }
     case .cancelled, .failed: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }
+  }
+
+  /// The spool can say by now what a file is like that was found: it is what its entry describes, or another content. True when that
+  /// was so, and all that there is to decide is decided.
+  private mutating func confirm(_ snapshot: FileSnapshot, at now: Moment) -> Bool {
+    if case .spoolUnreadable? = snapshot.interruption { return false }
+    guard let entry = unconfirmed.removeValue(forKey: snapshot.id), var file = files[snapshot.id],
+      file.snapshot.epoch == snapshot.epoch
+    else { return false }
+    leaveTransfer(&file)
+    files[snapshot.id] = nil
+    inherited[snapshot.id] = entry
+    adopt(snapshot, goingOnWith: file.session, at: now)
+    return true
   }
 
   /// The session that a record names. Whether it lives, the server says when it is asked.
@@ -529,13 +560,24 @@ extension UploadSchedule {
     remember(entry.id)
   }
 
+  /// A delivered file goes out under the next of its names; false when it has no other. What was in memory alone when it was delivered
+  /// may be lost here by now: then it is held like every other one that is not whole.
+  @discardableResult
+  mutating func publishFurther(_ id: FileID, at now: Moment) -> Bool {
+    guard let file = files[id], file.nextPath(limits) != nil else { return false }
+    if file.snapshot.interruption == nil { makeReady(id, at: now) } else { settleName(id, at: now) }
+    return true
+  }
+
   /// A settled file goes to work, or is kept back when all its names are temporary.
   mutating func settleName(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
-    } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish {
+    } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish,
+      file.receipt == nil || file.nextPath(limits) != nil
+    {
       interrupted(id, interruption, at: now)
     } else if file.nextPath(limits) == nil, file.receipt == nil, file.publishedPaths.isEmpty {
       file.phase = .held

@@ -20,7 +20,7 @@ extension UploadSchedule {
 
   private func wantsSessionWhileOpen(_ id: FileID) -> Bool {
     guard let file = files.entry(id)?.file else { return false }
-    guard file.phase == .writing, file.isOpen else { return false }
+    guard file.phase == .writing, file.isOpen, !mayHaveUnreadRecord(file) else { return false }
     if abilities.bindsNameAtOpening {
       // Such a session is of no use to a file that will go in one request, nor to one whose name is not known yet.
       guard file.snapshot.sizeBytes > UInt64(max(0, wholeFileBytesMax)), openingPath(of: file) != nil else {

@@ -146,7 +146,13 @@ extension UploadSchedule {
     return FileStatus.Failure(code: "released-part-away", message: "\(began); \(place) \(kept)", at: now)
   }
 
-  /// Parts of the file are at the server alone, and the record that names its upload could not be read at the start.
+  /// Parts of the file are at the server alone, and the record that names its upload could not be read at the start: another session
+  /// would take the place of the one that holds them.
+  func mayHaveUnreadRecord(_ file: FileUpload) -> Bool {
+    lacksRecords && file.lacksParts && file.session == nil && file.receipt == nil
+  }
+
+  /// What is said of such a file.
   func recordUnreadable(at now: Moment) -> FileStatus.Failure {
     FileStatus.Failure(
       code: "record-unreadable",

@@ -160,7 +160,7 @@ extension UploadSchedule {
     files[id] = file
     actions.append(.showStatus(id))
     actions.append(.report(.delivered(id, file.path, receipt)))
-    if file.nextPath(limits) != nil { makeReady(id, at: now) } else { dropDeliveredParts(id) }
+    if !publishFurther(id, at: now) { dropDeliveredParts(id) }
   }
 
   // MARK: - Budgets

@@ -91,6 +91,7 @@ extension UploadSchedule {
   /// What the catalog is to hold of a file; nil when it is to hold nothing.
   public func catalogEntry(of id: FileID) -> CatalogEntry? {
     guard let file = files[id], file.phase != .removed, file.phase != .elsewhere else { return nil }
+    if let entry = unconfirmed[id] { return entry }
     let state: CatalogState
     switch file.phase {
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
@@ -109,7 +110,11 @@ extension UploadSchedule {
 
   /// Says after a restart what is wanted of the file.
   private func codeOfWish(_ file: FileUpload) -> String? {
-    if file.phase == .cancelled { return file.isOpen ? FileUpload.cancelledOpenCode : FileUpload.cancelledCode }
+    if file.phase == .cancelled {
+      // How long it is, and when it was changed, may not be known.
+      let isKnown = !file.isOpen && file.snapshot.interruption?.isOfSpool != true
+      return isKnown ? FileUpload.cancelledCode : FileUpload.cancelledOpenCode
+    }
     guard let wish = file.progress.wish, file.lastFailure?.code != FileUpload.unclearAfterCrash.code else { return nil }
     switch file.phase {
     case .writing, .ready, .waiting, .failed:

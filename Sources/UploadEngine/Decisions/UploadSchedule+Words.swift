@@ -1,4 +1,5 @@
 public import FileModel
+import Lookup
 
 /// One file at a time (spec E6): what its user wants of it.
 extension UploadSchedule {
@@ -26,6 +27,7 @@ extension UploadSchedule {
     case .removed: return .unknownFile
     }
     giveUp(&file, keepsParts: true, at: now)
+    unconfirmed[id] = nil
     file.phase = .cancelled
     let message =
       "The upload was cancelled. The file is kept in the spool; `uploadfs-mount retry` delivers it after all."

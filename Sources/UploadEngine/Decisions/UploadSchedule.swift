@@ -169,6 +169,8 @@ public struct UploadSchedule: Sendable {
   var goneUnfound: LookupSet<FileID> = []
   /// Between ``contentWillChange(_:)`` and the change, or its refusal.
   var contentsToChange: LookupTable<FileID, KnownContent> = [:]
+  /// Entries of files that were found, and of which the spool cannot say yet whether they are what their entries describe.
+  var unconfirmed: LookupTable<FileID, CatalogEntry> = [:]
   /// Small files to be read.
   var smallQueue = FileQueue()
   /// Small files whose bytes are in a buffer.

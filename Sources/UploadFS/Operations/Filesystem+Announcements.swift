@@ -53,8 +53,6 @@ extension Filesystem {
   ) throws(Failure) {
     let events = try namespaceLock.shared { () throws(Failure) -> Events in
       try file.state.withLock { (state) throws(Failure) -> Events in
-        // Whatever is said first of a file of an earlier run says whether it is whole: it may be renamed before the scan
-        // comes to it.
         let earlierDoubt = state.doubt
         state.doubt = nil
         readMark(of: file, &state)
@@ -126,15 +124,18 @@ extension Filesystem {
     } catch {
       state.doubt = error
     }
+    // Before everything else: nothing is to be read or decided meanwhile, whatever else is known of the file.
     let refusal = state.refusal.flatMap { $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil }
-    let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) } ?? refusal
+    let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) }
     return FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: names,
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
-      mutationsInFlight: state.activity.mutationsInFlight, interruption: state.fate.interruption ?? doubt,
-      isPartlyReleased: state.released != nil, user: state.lastKnown.user, group: state.lastKnown.group,
+      mutationsInFlight: state.activity.mutationsInFlight, interruption: refusal ?? doubt ?? state.fate.interruption,
+      // What could not be read may say that it is.
+      isPartlyReleased: state.released != nil || state.mark == nil, user: state.lastKnown.user,
+      group: state.lastKnown.group,
       diskErrno: state.refusal?.error.code,
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled)
   }
@@ -192,6 +193,13 @@ extension Filesystem {
     }
     if let begun { return begun }
     return try file.order.withLock { (_) throws(SystemError) in
+      // The mark first: where it cannot be put nothing changes, and what is known of the content stays so.
+      try announceInOrder(file) { (state) throws(SystemError) in
+        // What an earlier run has left on the file is not known, and would be written over.
+        guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+        try markWriting(file, &state, through: descriptor)
+        return nil
+      }
       // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
       let isFirst = file.state.withLock { $0.activity.needsNewRevision }
       if isFirst, !sink.contentWillChange(file.id) { throw .inputOutput }

@@ -307,13 +307,13 @@ public final class FileStore: UploadStore {
   /// missing; only what matches counts.
   public func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts> {
     let files = try files(of: session)
-    if openFiles.withLock({ $0.failed.contains(session) }) {
-      try syncLock(of: session).withLock { () throws(StoreFailure) in
-        // What memory holds may be lost on the disk: only what is read from there counts. What is not written back stays there.
-        try files.data.syncData()
-        files.data.dropCache()
-        openFiles.withLock { _ = $0.failed.remove(session) }
-      }
+    try syncLock(of: session).withLock { () throws(StoreFailure) in
+      // What memory holds may be lost on the disk, and who was told of it may have been an earlier process: only what is read from
+      // the disk counts. What is not written back stays in memory.
+      try files.data.syncData()
+      files.data.dropCache()
+      try files.journal.rereadFromDisk()
+      openFiles.withLock { _ = $0.failed.remove(session) }
     }
     var chunks: LookupTable<UInt32, ChunkFacts> = [:]
     var chunkBytes: UInt64 = 0
@@ -518,7 +518,12 @@ public final class FileStore: UploadStore {
       }
       try root(files)
       let position = try files.journal.append(JournalRecord.committing(.init(receipt: receipt, inode: inode)).bytes)
-      try files.journal.sync(to: position)
+      try syncLock(of: session).withLock { () throws(StoreFailure) in
+        try files.journal.sync(to: position)
+        guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+          throw .io("fdatasync: failed meanwhile, the data must be read again")
+        }
+      }
       try reach(.intentRecorded)
       let replacedBytes = try PublishedTree.move(
         "data", from: files.directory, to: place, ifExists: publication.ifExists)

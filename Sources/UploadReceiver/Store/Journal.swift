@@ -6,8 +6,11 @@ import Synchronization
 /// An append-only file of records (``JournalFraming``). What a crash tore in mid-write is cut off when it is read.
 final class Journal: Sendable {
   private struct State {
-    var appended: UInt64 = 0
+    /// What an earlier process has appended counts as one record that is not on the disk yet.
+    var appended: UInt64 = 1
     var synced: UInt64 = 0
+    /// A sync up to here has failed. The kernel tells that once, and whoever waited for the same records has to hear it.
+    var lost: UInt64 = 0
   }
 
   /// Journals of a session are bounded by the writes that it may make.
@@ -66,11 +69,29 @@ final class Journal: Sendable {
   /// Returns when everything up to the position is on the disk; one sync serves all who wait for it.
   func sync(to position: UInt64) throws(StoreFailure) {
     try syncing.withLock { (_) throws(StoreFailure) in
-      let target = state.withLock { $0.synced >= position ? nil : $0.appended }
+      let target = try state.withLock { (state) throws(StoreFailure) -> UInt64? in
+        guard position > state.lost else { throw .io("fdatasync: failed before, and these records may be lost") }
+        return state.synced >= position ? nil : state.appended
+      }
       guard let target else { return }
-      try beforeSync()
-      try file.syncData()
+      do throws(StoreFailure) {
+        try beforeSync()
+        try file.syncData()
+      } catch {
+        // What was appended since it began may have been part of it.
+        state.withLock { $0.lost = $0.appended }
+        throw error
+      }
       state.withLock { $0.synced = max($0.synced, target) }
+    }
+  }
+
+  /// What is read of it afterwards is what the disk has: memory may hold records that the disk has refused.
+  func rereadFromDisk() throws(StoreFailure) {
+    try syncing.withLock { (_) throws(StoreFailure) in
+      try file.syncData()
+      file.dropCache()
+      state.withLock { $0.lost = 0 }
     }
   }
 

@@ -12,6 +12,12 @@ protocol SimulatedPeer: AnyObject {
   func crash()
   /// The operator gives it all the room there is.
   func liftQuota()
+  /// The operator starts it anew where something could not be read.
+  func retrySetAside()
+  /// What its kernel does once a second.
+  func letKernelWork(isPressed: Bool)
+  /// A record of its own can be read no longer.
+  func rot()
   /// A request's header has arrived; nil when nobody listens. `content` is what its body will be. The answer is nil when the
   /// connection is lost.
   func begin(
@@ -21,6 +27,12 @@ protocol SimulatedPeer: AnyObject {
   func shown(_ name: String) -> [UInt8]?
   /// Everything that is published is what it should be.
   func checkPublished()
+}
+
+extension SimulatedPeer {
+  func retrySetAside() {}
+  func letKernelWork(isPressed: Bool) {}
+  func rot() {}
 }
 
 /// One request as the machine sees it.
@@ -35,6 +47,8 @@ extension SimulatedReceiver.Exchange: PeerExchange {}
 
 extension SimulatedReceiver: SimulatedPeer {
   var leftovers: [String] { store.leftovers }
+  func letKernelWork(isPressed: Bool) { store.letKernelWork(isPressed: isPressed) }
+  func rot() { store.rot() }
 
   func begin(
     _ request: WireRequest, content: @escaping () -> [UInt8], answer: @escaping (HTTPResponse?) -> Void

@@ -1,0 +1,356 @@
+import FileModel
+import Lookup
+import UploadEngine
+
+// What the spool's disk does not take or cannot say, and what the daemon makes of it, as `Filesystem` does: questions that fail, marks,
+// and writes that the disk refuses after they have returned.
+extension SimulatedCapture {
+  /// What an extended attribute of a spool file says to the next run (`SpoolMark`).
+  enum Mark: Hashable {
+    case none, writing, closed
+    case interrupted(Interruption)
+
+    var interruption: Interruption? {
+      switch self {
+      case .none, .closed: nil
+      case .writing: .mountDied
+      case .interrupted(let interruption): interruption
+      }
+    }
+  }
+
+  /// What the spool said last of a file.
+  struct KnownAttributes {
+    var sizeBytes: UInt64 = 0
+    var modifiedNanoseconds: Int64 = 0
+    var mode: UInt32 = 0o644
+  }
+
+  /// The disk has refused something of a file (`DiskRefusal`).
+  struct Refusal {
+    /// EIO.
+    static let errno: Int32 = 5
+
+    private var tries = 0
+    fileprivate var due: Int64 = 0
+    /// All of the content is in memory, and stays there.
+    fileprivate var isPinned = false
+    fileprivate var lost: Range<UInt64>?
+
+    var holdsFile: Bool { !isPinned && lost == nil }
+
+    fileprivate mutating func refused(at now: Int64) {
+      tries += 1
+      due = now + min(1 << Int64(min(tries - 1, 5)), 30) * 1_000_000_000
+    }
+  }
+
+  // MARK: Questions
+
+  func fails(_ kind: EffectKind) -> Bool { world.mayRefuse && world.fails(kind, of: .client) }
+
+  /// The facts for an event, as far as the spool says them. Only some events tell the client what the content is.
+  func facts(of file: File, isAnswer: Bool) -> FileSnapshot {
+    let wasDoubtful = file.isDoubtful
+    file.isDoubtful = false
+    readMark(of: file)
+    let snapshot = look(at: file)
+    if file.isDoubtful { awaitFlush(file) }
+    if !isAnswer, wasDoubtful { file.isDoubtful = true }
+    return snapshot
+  }
+
+  /// As `Filesystem.snapshot(of:)`.
+  func look(at file: File) -> FileSnapshot {
+    noteWriteBack(of: file)
+    if fails(.look) {
+      file.isDoubtful = true
+    } else {
+      file.lastKnown = file.attributes
+    }
+    var snapshot = file.snapshot
+    if world.bug == .announceLastKnown, snapshot.interruption?.isOfSpool == true { snapshot.interruption = nil }
+    return snapshot
+  }
+
+  func readMark(of file: File) {
+    guard !file.isMarkKnown else { return }
+    guard !fails(.look) else {
+      file.isDoubtful = true
+      return
+    }
+    file.isMarkKnown = true
+    file.settledFate = file.fate
+    if file.mark == .closed { awaitFlush(file) }
+  }
+
+  // MARK: Marks
+
+  /// Without the mark nothing may change. What nobody has open needs none.
+  func markWriting(_ file: File) -> Bool {
+    file.isSynchronized = false
+    let wanted: Mark = file.activity.writableOpens > 0 ? .writing : file.mark == .closed ? .none : file.mark
+    guard file.mark != wanted else { return true }
+    guard !fails(.write) else { return false }
+    file.mark = wanted
+    return true
+  }
+
+  /// The mark becomes what is known of the content; where the disk does not take it, the earlier one stays.
+  func keepMark(of file: File) {
+    let wanted: Mark = file.fate.interruption.map { .interrupted($0) } ?? (file.isSynchronized ? .none : .closed)
+    put(wanted, on: file)
+    if wanted == .closed { awaitFlush(file) }
+  }
+
+  private func put(_ mark: Mark, on file: File) {
+    if file.mark != mark, !fails(.write) { file.mark = mark }
+  }
+
+  /// A change does not come about: its writer is told so.
+  func refuse(_ extent: ContentExtent, of file: File) -> ContentMutation? {
+    guard isMounted else { return nil }
+    world.trace("a change of \(file.snapshot.brief) fails")
+    guard case .bytes(let range) = extent else { return nil }
+    let known = file.fate.interruption
+    file.fate.writeFailed(range, .writeFailed(errno: Refusal.errno))
+    if let cause = file.fate.interruption, cause != known { sink?.handle(.writeFailed(file.id, cause)) }
+    return nil
+  }
+
+  // MARK: What the kernel keeps
+
+  func noteWritten(_ file: File, _ range: Range<Int>) {
+    guard world.mayRefuse else { return }
+    file.pages.wrote(range)
+    guard !file.isWriteBackDue else { return }
+    file.isWriteBackDue = true
+    // The kernel writes back without the daemon, too.
+    world.time.after(world.random.duration(.milliseconds(200)...(.seconds(30)))) { [self] in
+      file.isWriteBackDue = false
+      writeBack(file)
+    }
+  }
+
+  private func writeBack(_ file: File) {
+    guard file.pages.isDirty else { return }
+    let fails = fails(.writeBack)
+    file.pages.writeBack(file.bytes) { _ in fails && world.random.happens(0.7) }
+  }
+
+  /// Memory is short: of what need not be written some goes.
+  func dropPages() {
+    let share = world.random.happens(0.5) ? 1 : 0.3
+    for file in byInode.sorted().map(\.value) where file.refusal?.isPinned != true {
+      let wasWrong = file.pages.isWrong
+      file.pages.drop(file.bytes) { world.random.happens(share) }
+      if file.pages.isWrong, !wasWrong { world.trace("the kernel drops what it has of \(file.snapshot.brief)") }
+    }
+  }
+
+  /// The daemon is gone, and knows by marks alone what it knew. What the disk refuses and nobody was told of by then is not known
+  /// (docs/semantics.md, S41).
+  func forgetDisk(of file: File) {
+    file.fate = ContentFate(found: file.mark.interruption)
+    file.settledFate = file.fate
+    file.isMarkKnown = false
+    (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
+    (file.isSynchronized, file.isDoubtful) = (false, false)
+    file.lastKnown = KnownAttributes()
+    forgetRefused(of: file)
+  }
+
+  /// What no daemon knows of is as it is.
+  func forgetRefused(of file: File) {
+    writeBack(file)
+    guard file.pages.isRefused || file.pages.isWrong else { return }
+    if world.oracles.allSatisfy({ !$0.haveReceipt(file.bytes) }) { loseRefused(file) }
+    file.pages.begin(with: file.bytes)
+  }
+
+  /// Whatever the disk has counts as what was meant.
+  func loseRefused(_ file: File) {
+    file.pages.drop(file.bytes) { true }
+    file.bytes = file.shown
+    file.pages.accept()
+  }
+
+  // MARK: What the disk has refused
+
+  /// As `Filesystem.noteWriteBack`.
+  func noteWriteBack(of file: File) {
+    guard world.mayRefuse, takeError(of: file), world.bug != .swallowWriteBackErrors else { return }
+    noteRefusal(of: file)
+  }
+
+  private func takeError(of file: File) -> Bool {
+    if var descriptor = file.descriptor {
+      defer { file.descriptor = descriptor }
+      return file.pages.takeError(&descriptor)
+    }
+    guard var kept = file.kept else { return false }
+    defer { file.kept = kept }
+    return file.pages.takeError(&kept)
+  }
+
+  private func noteRefusal(of file: File) {
+    file.isSynchronized = false
+    if file.refusal == nil {
+      world.trace("the disk has refused some of \(file.snapshot.brief)")
+      file.refusal = Refusal()
+    }
+    awaitFlush(file)
+  }
+
+  /// As `Filesystem.noteSettled`.
+  func noteSettled(_ file: File, hasRevision: Bool) {
+    noteWriteBack(of: file)
+    if hasRevision { file.refusal?.isPinned = false }
+    if file.refusal != nil { awaitFlush(file) }
+    if hasRevision { file.settledFate = file.fate } else { file.fate = file.settledFate }
+    if file.isMarkKnown, hasRevision || file.mark != .none { keepMark(of: file) }
+  }
+
+  /// The last writer has closed its file.
+  func keepDescriptor(of file: File) {
+    guard file.descriptor != nil else { return }
+    defer { file.descriptor = nil }
+    guard !file.isSynchronized, !file.activity.isGone, file.kept == nil else { return }
+    file.kept = file.pages.open()
+  }
+
+  /// An fsync of a writer. True when it is told that the disk has everything.
+  func synchronize(_ file: File) -> Bool {
+    guard file.refusal == nil, file.fate.lossErrno == nil else { return false }
+    writeBack(file)
+    guard !takeError(of: file) || world.bug == .swallowWriteBackErrors else {
+      file.fate.lostContent(.writeFailed(errno: Refusal.errno))
+      return false
+    }
+    file.isSynchronized = file.activity.mutationsInFlight == 0
+    if !file.pages.isOnDisk {
+      world.fail(.writeBack, "an fsync of \(file.snapshot.brief) has confirmed what the disk does not have")
+    }
+    return true
+  }
+
+  // MARK: The flush
+
+  func awaitFlush(_ file: File) {
+    guard world.mayRefuse, isMounted else { return }
+    flushes.insert(file.inode)
+    guard !isFlushDue else { return }
+    isFlushDue = true
+    let mount = mount
+    world.time.after(.seconds(1)) { [self] in if self.mount == mount { flush() } }
+  }
+
+  /// As `Filesystem.flush`.
+  private func flush() {
+    isFlushDue = false
+    let files = flushes.sorted().compactMap { byInode[$0] }
+    flushes = []
+    let mount = mount
+    for step in [askAgain, watch, flushClosed] {
+      for file in files where self.mount == mount { step(file) }
+    }
+  }
+
+  private func askAgain(_ file: File) {
+    guard file.isDoubtful, !file.activity.isGone, file.activity.isQuiet else { return }
+    guard !fails(.look) else { return awaitFlush(file) }
+    tell(file, .settled)
+  }
+
+  private func watch(_ file: File) {
+    if file.activity.writableOpens > 0 {
+      noteWriteBack(of: file)
+      awaitFlush(file)
+    }
+    if file.refusal != nil { saveAgain(file) }
+  }
+
+  private func flushClosed(_ file: File) {
+    guard file.isMarkKnown, file.mark == .closed, !file.isSynchronized, file.refusal == nil, !file.activity.isGone
+    else { return }
+    var descriptor = file.pages.open()
+    if let kept = file.kept {
+      descriptor = kept
+    } else if fails(.look) {
+      return awaitFlush(file)
+    }
+    writeBack(file)
+    let isRefused = file.pages.takeError(&descriptor)
+    if file.kept != nil { file.kept = descriptor }
+    guard !isRefused || world.bug == .swallowWriteBackErrors else {
+      noteRefusal(of: file)
+      return saveAgain(file)
+    }
+    file.isSynchronized = true
+    file.kept = nil
+    put(.none, on: file)
+  }
+
+  /// As `Filesystem.saveAgain`: what is in memory of a refused file is given to its disk again.
+  private func saveAgain(_ file: File) {
+    guard var refusal = file.refusal else { return }
+    let now = world.time.nanoseconds
+    guard refusal.due <= now else { return awaitFlush(file) }
+    guard !fails(.look) else {
+      file.refusal?.refused(at: now)
+      return awaitFlush(file)
+    }
+    guard file.activity.mutationsInFlight == 0 else { return awaitFlush(file) }
+    var descriptor = file.pages.open()
+    let lost = file.pages.rewrite(file.bytes) { file.released?.intersects($0) == true }
+    writeBack(file)
+    let isRefused = file.pages.takeError(&descriptor)
+    let heldFile = refusal.holdsFile
+    if isRefused {
+      refusal.refused(at: now)
+      awaitFlush(file)
+    }
+    let isNewlyLost = lost != nil && refusal.lost == nil
+    if let lost, isNewlyLost {
+      refusal.lost = lost
+      file.fate.lostContent(.lostInWriteBack(errno: Refusal.errno, lost))
+    } else if lost == nil, isRefused, file.activity.isSettled {
+      refusal.isPinned = world.random.happens(0.7)
+    }
+    file.refusal = isRefused ? refusal : nil
+    world.trace(
+      "\(file.snapshot.brief) is \(isRefused ? "refused again" : "taken")\(isNewlyLost ? ", parts are lost" : "")")
+    guard file.activity.isSettled else { return }
+    if isNewlyLost { file.settledFate = file.fate }
+    noteSaved(file)
+    if isNewlyLost { return announceUnsettled(file) }
+    guard heldFile || file.refusal == nil else { return }
+    if file.refusal?.holdsFile == true { announceUnsettled(file) } else { tell(file, .settled) }
+  }
+
+  private func noteSaved(_ file: File) {
+    let known = file.fate.interruption.map { Mark.interrupted($0) }
+    put(known ?? (file.refusal == nil ? .none : .interrupted(.notOnDisk)), on: file)
+    guard file.refusal == nil else { return }
+    file.isSynchronized = true
+    file.kept = nil
+  }
+
+  private func announceUnsettled(_ file: File) {
+    noteSettled(file)
+    if !file.names.isEmpty { sink?.handle(.unsettled(facts(of: file, isAnswer: false))) }
+  }
+}
+
+extension SimulatedCapture.File {
+  /// A session has what is here no longer, and nothing of it is published.
+  var holdsPartsElsewhere: Bool { released != nil && !isPartlyDelivered && !names.isEmpty }
+
+  /// What is read of it.
+  var shown: [UInt8] { pages.shown(bytes) }
+
+  /// What is read there is what was written, or is not going to be published, or somebody wants it as it is.
+  func isAsMeant(in range: Range<Int>) -> Bool {
+    !pages.isWrong(in: range) || fate.interruption != nil || wanted == shown
+  }
+}

@@ -1,0 +1,157 @@
+import Lookup
+
+/// What the kernel does with what is written to one file: which pages the disk is still to take, which ones it has refused, and which are
+/// in memory no longer. A refusal is told once to each description that was open by then, or to the first that is opened after.
+struct SimulatedPages {
+  /// An open file: how many refusals it has been told of.
+  struct Description {
+    fileprivate var told: Int
+  }
+
+  private static let pageBytes = 32
+
+  /// What the disk has.
+  private var disk: [UInt8] = []
+  private var dirty: LookupSet<Int> = []
+  /// Still in memory, and for the kernel as good as written.
+  private var refused: LookupSet<Int> = []
+  /// On the disk alone.
+  private var absent: LookupSet<Int> = []
+  /// What is read at these places instead of what was written there.
+  private var wrong: LookupTable<Int, UInt8> = [:]
+  private var refusalCount = 0
+  private var isTold = true
+
+  var isDirty: Bool { !dirty.isEmpty }
+  var isRefused: Bool { !refused.isEmpty }
+  /// Nobody can read any more what was written to it.
+  var isWrong: Bool { !wrong.isEmpty }
+  func isWrong(in range: Range<Int>) -> Bool { !wrong.isEmpty && range.contains { wrong[$0] != nil } }
+  /// The disk has all of it, as it was written.
+  var isOnDisk: Bool { dirty.isEmpty && refused.isEmpty && wrong.isEmpty }
+
+  /// A file that was on the disk as a whole when the machine came up.
+  mutating func begin(with bytes: [UInt8]) {
+    let (count, isTold) = (refusalCount, isTold)
+    self = SimulatedPages()
+    (refusalCount, self.isTold) = (count, isTold)
+    disk = bytes
+  }
+
+  // MARK: What programs do
+
+  /// A page of which a part is written is read before.
+  mutating func wrote(_ range: Range<Int>) {
+    for page in Self.pages(of: range) {
+      dirty.insert(page)
+      refused.remove(page)
+      absent.remove(page)
+    }
+    wrong = wrong.filter { place, _ in !range.contains(place) }
+  }
+
+  mutating func cut(to count: Int) {
+    let end = (count + Self.pageBytes - 1) / Self.pageBytes
+    if count < disk.count { disk.removeLast(disk.count - count) }
+    dirty = dirty.filter { $0 < end }
+    refused = refused.filter { $0 < end }
+    absent = absent.filter { $0 < end }
+    wrong = wrong.filter { place, _ in place < count }
+  }
+
+  /// What is read of a file that holds `bytes`.
+  func shown(_ bytes: [UInt8]) -> [UInt8] {
+    guard !wrong.isEmpty else { return bytes }
+    var shown = bytes
+    for (place, byte) in wrong.sorted() where place < shown.count { shown[place] = byte }
+    return shown
+  }
+
+  /// A hole takes the place of what is there; nobody reads it.
+  mutating func punch(_ range: Range<Int>, of bytes: [UInt8]) {
+    for page in Self.pages(of: range) {
+      dirty.remove(page)
+      refused.remove(page)
+      store(page, of: bytes)
+    }
+    wrong = wrong.filter { place, _ in !range.contains(place) }
+  }
+
+  /// Reading brings pages into memory, right ones and wrong ones.
+  mutating func read(_ range: Range<Int>) {
+    for page in Self.pages(of: range) { absent.remove(page) }
+  }
+
+  /// What is read is what was meant from now on.
+  mutating func accept() { wrong = [:] }
+
+  // MARK: What the kernel does
+
+  /// What is dirty goes to the disk, or is refused.
+  mutating func writeBack(_ bytes: [UInt8], refuses: (_ page: Int) -> Bool) {
+    let shown = shown(bytes)
+    var isRefused = false
+    for page in dirty.sorted() {
+      if refuses(page) {
+        refused.insert(page)
+        isRefused = true
+      } else {
+        store(page, of: shown)
+      }
+    }
+    dirty = []
+    guard isRefused else { return }
+    refusalCount += 1
+    isTold = false
+  }
+
+  private mutating func store(_ page: Int, of shown: [UInt8]) {
+    let range = page * Self.pageBytes..<min(shown.count, (page + 1) * Self.pageBytes)
+    guard !range.isEmpty else { return }
+    if disk.count < range.upperBound { disk += [UInt8](repeating: 0, count: range.upperBound - disk.count) }
+    disk.replaceSubrange(range, with: shown[range])
+  }
+
+  /// Pages that need not be written go out of memory; what the disk has in the place of a refused one is read from then on.
+  mutating func drop(_ bytes: [UInt8], drops: () -> Bool) {
+    let pageCount = (bytes.count + Self.pageBytes - 1) / Self.pageBytes
+    for page in 0..<pageCount where !dirty.contains(page) && !absent.contains(page) && drops() {
+      absent.insert(page)
+      guard refused.remove(page) != nil else { continue }
+      for place in page * Self.pageBytes..<min(bytes.count, (page + 1) * Self.pageBytes) {
+        let byte = place < disk.count ? disk[place] : 0
+        wrong[place] = byte == bytes[place] ? nil : byte
+      }
+    }
+  }
+
+  func open() -> Description { Description(told: isTold ? refusalCount : refusalCount - 1) }
+
+  /// Whether the disk has refused something of which this one was not told.
+  mutating func takeError(_ description: inout Description) -> Bool {
+    guard description.told != refusalCount else { return false }
+    description.told = refusalCount
+    isTold = true
+    return true
+  }
+
+  /// All that is in memory is written once more; returns from the first byte that is not to the last.
+  mutating func rewrite(_ bytes: [UInt8], leavingOut isReleased: (Range<UInt64>) -> Bool) -> Range<UInt64>? {
+    var lost: Range<UInt64>?
+    let pageCount = (bytes.count + Self.pageBytes - 1) / Self.pageBytes
+    for page in 0..<pageCount {
+      let range = UInt64(page * Self.pageBytes)..<UInt64(min(bytes.count, (page + 1) * Self.pageBytes))
+      if !absent.contains(page) {
+        dirty.insert(page)
+        refused.remove(page)
+      } else if !isReleased(range) {
+        lost = (lost?.lowerBound ?? range.lowerBound)..<range.upperBound
+      }
+    }
+    return lost
+  }
+
+  private static func pages(of range: Range<Int>) -> Range<Int> {
+    range.isEmpty ? 0..<0 : range.lowerBound / pageBytes..<(range.upperBound - 1) / pageBytes + 1
+  }
+}

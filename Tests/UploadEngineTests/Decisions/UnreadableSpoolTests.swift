@@ -1,0 +1,133 @@
+import FileModel
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// Files of which the spool's disk cannot say what they are like, or has not kept what they held (spec D9, D11).
+@Suite struct UnreadableSpoolTests {
+  private static let unreadable = Interruption.spoolUnreadable(errno: 5)
+  private static let lost = Interruption.lostInWriteBack(errno: 5, 0..<10)
+
+  private static func file(_ interruption: Interruption?, epoch: UInt64 = 1, name: String = "a.mov") -> ImaginaryFile {
+    var file = ImaginaryFile(1, name, size: 3500, epoch: epoch)
+    file.snapshot.interruption = interruption
+    return file
+  }
+
+  /// What the spool says of a file whose attributes it could not read.
+  private static func doubtful(_ name: String = "a.mov") -> ImaginaryFile {
+    var file = file(unreadable, epoch: 0, name: name)
+    (file.snapshot.sizeBytes, file.snapshot.modifiedNanoseconds) = (0, 0)
+    return file
+  }
+
+  private static func entry(_ prepare: (inout ScheduleHarness) -> Void) throws -> CatalogEntry {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(file(nil))
+    prepare(&harness)
+    return try #require(harness.schedule.catalogEntry(of: file(nil).id))
+  }
+
+  /// Regression: `changed` says what is known before the change, and that stood for what was written by it.
+  @Test(.promises("S41c")) func whatOneChangeMakesGood_isDelivered() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(.writeFailed(errno: 5)))
+    let rewritten = Self.file(.writeFailed(errno: 5), epoch: 2)
+    harness.handle(rewritten.opened)
+    harness.handle(rewritten.changed)
+    harness.handle(Self.file(nil, epoch: 2).settled)
+    harness.succeed()
+    #expect(harness.state(rewritten.id) == .complete)
+  }
+
+  /// Regression: a file that was delivered from memory, and of which the disk has kept a part, was published under its next name
+  /// as that part.
+  @Test(.promises("S41f"), arguments: [false, true]) func deliveredFile_thatIsLostHere_isNotPublishedUnderAnotherName(
+    isFoundAgain: Bool
+  ) throws {
+    let delivered = try Self.entry { $0.succeed() }
+    var harness = ScheduleHarness(catalog: [delivered])
+    var linked = Self.file(isFoundAgain ? .notOnDisk : Self.lost, epoch: 0)
+    linked.snapshot.names.append(RelativePath("b.mov"))
+    if isFoundAgain {
+      harness.handle(linked.found)
+      harness.handle(.scanEnded)
+    } else {
+      harness.handle(Self.file(nil, epoch: 0).found)
+      harness.handle(.scanEnded)
+      harness.handle(.unsettled(Self.file(Self.lost, epoch: 0).snapshot))
+      #expect(harness.state(delivered.id) == .complete)
+      harness.handle(.namesChanged(linked.snapshot))
+    }
+    #expect(harness.state(delivered.id) == .interrupted && harness.sent.isEmpty && harness.reads.isEmpty)
+    #expect(harness.status(delivered.id)?.lastFailure?.code == "not-on-disk")
+    harness.handle(.namesChanged(Self.file(Self.lost, epoch: 0).snapshot))
+    harness.record()
+    #expect(harness.state(delivered.id) == .complete, "under its old name it is delivered")
+  }
+
+  /// Regression: its entry was taken for that of another content: what was delivered went out again, and what nobody wanted
+  /// delivered did.
+  @Test(.promises("S40h"), arguments: [FileStatus.State.complete, .cancelled])
+  func fileThatCannotBeReadAtTheStart_staysWhatItWas(_ state: FileStatus.State) throws {
+    let entry = try Self.entry { harness in
+      if state == .complete { harness.succeed() } else { harness.apply { $0.cancel(Self.file(nil).id, at: $1) } }
+    }
+    var harness = ScheduleHarness(catalog: [entry])
+    harness.handle(Self.doubtful().found)
+    harness.handle(.scanEnded)
+    #expect(harness.status(entry.id)?.lastFailure?.code == "spool-unreadable")
+    #expect(harness.schedule.catalogEntry(of: entry.id) == entry, "for the next start")
+    harness.handle(Self.file(nil, epoch: 0).settled)
+    #expect(harness.state(entry.id) == state && harness.sent.isEmpty && harness.reads.isEmpty)
+    // Another content is another matter.
+    var changed = ScheduleHarness(catalog: [entry])
+    changed.handle(Self.doubtful().found)
+    changed.handle(.scanEnded)
+    var other = Self.file(nil, epoch: 0)
+    other.snapshot.sizeBytes = 100
+    changed.handle(other.settled)
+    changed.succeed()
+    #expect(changed.state(entry.id) == .complete && changed.schedule.catalogEntry(of: entry.id) != entry)
+  }
+
+  /// Regression: the catalog went on with the receipt of what was changed.
+  @Test(.promises("S34a")) func changeOfAFileThatCannotBeReadAtTheStart_isRecorded() throws {
+    let entry = try Self.entry { $0.succeed() }
+    var harness = ScheduleHarness(catalog: [entry])
+    harness.handle(Self.doubtful().found)
+    var isToldFirst = false
+    harness.apply { schedule, _ in isToldFirst = schedule.contentWillChange(entry.id) }
+    #expect(isToldFirst && harness.schedule.catalogEntry(of: entry.id)?.receipt == nil)
+  }
+
+  /// Regression (ST11): a writer opened the file again, and a session was opened for it in the place of the one that had its parts.
+  @Test(.promises("S71e")) func openFile_thatLacksParts_opensNoSessionWithoutItsRecord() {
+    var harness = ScheduleHarness()
+    harness.apply { schedule, _ in schedule.inherit(Inheritance(catalog: [], records: [], lacksRecords: true)) }
+    harness.handle(.scanEnded)
+    var file = Self.file(nil, epoch: 0)
+    file.snapshot.isPartlyReleased = true
+    harness.handle(file.opened)
+    harness.advance(by: .seconds(5))
+    harness.handle(file.settled)
+    #expect(harness.status(file.id)?.lastFailure?.code == "record-unreadable")
+    #expect(!harness.sent.contains { if case .openSession = $0.order { true } else { false } })
+  }
+
+  /// Regression: a file that was cancelled while nobody knew its size was delivered after a restart.
+  @Test(.promises("S40h")) func cancelledFile_whoseSizeIsNotKnown_staysCancelledOverARestart() throws {
+    var harness = ScheduleHarness()
+    harness.handle(Self.doubtful().found)
+    harness.handle(.scanEnded)
+    harness.apply { $0.cancel(Self.doubtful().id, at: $1) }
+    let entry = try #require(harness.schedule.catalogEntry(of: Self.doubtful().id))
+    var restarted = ScheduleHarness(catalog: [entry])
+    restarted.handle(Self.file(nil, epoch: 0).found)
+    restarted.handle(.scanEnded)
+    #expect(restarted.state(entry.id) == .cancelled && restarted.sent.isEmpty)
+  }
+}
