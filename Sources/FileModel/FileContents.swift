@@ -56,7 +56,7 @@ extension FileContents {
   /// Everything is there.
   public func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
 
-  /// Nobody but the writers gets at it.
+  /// Only its writers reach it.
   public func isChangedByHand(_ id: FileID) -> Bool { false }
 }
 

@@ -43,7 +43,7 @@ public struct WholeFilePublication: Sendable {
 public struct FolderNotice: Hashable, Sendable {
   /// What has happened, for the log.
   public var words: String
-  /// Somebody has to see to it, or to know of it.
+  /// The operator has to see to it, or to know of it.
   public var isTrouble: Bool
 
   /// A line for the log.
@@ -88,7 +88,7 @@ public protocol UploadStore: Sendable {
 }
 
 extension UploadStore {
-  /// Nobody moves anything.
+  /// No folder is moved.
   public func lookAtFolders() -> [FolderNotice] { [] }
 
   /// None.

@@ -38,7 +38,7 @@ package final class DeliveryWaiters: Sendable {
     }
   }
 
-  /// For which somebody waits, in an order.
+  /// Files for which a call waits, in an order.
   package var awaitedFiles: [FileID] { state.withLock { $0.waiters.sorted().map(\.key) } }
 
   package func isAwaited(_ id: FileID) -> Bool { state.withLock { $0.waiters[id] != nil } }

@@ -398,7 +398,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
       tellWaiters(of: id)
     case .showSummary:
       statusTree.mountChanged()
-      // Of what the scan has not found nobody will hear anything else.
+      // Nothing else will be said of what the scan has not found.
       for id in waiters.awaitedFiles { tellWaiters(of: id) }
     case .hide(let id): statusTree.removeIfUnknown(id: id)
     case .askForLimits(let request): askForLimits(request)

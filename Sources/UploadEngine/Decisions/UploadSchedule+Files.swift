@@ -344,7 +344,7 @@ extension UploadSchedule {
   private mutating func vanished(_ id: FileID, at now: Moment) {
     let file = files[id]
     let isLost = file.map { $0.receipt == nil && $0.phase != .elsewhere && $0.phase != .ignored } ?? false
-    // Of parts that are at the server alone nobody else knows; it may have got another name there.
+    // Parts that are at the server alone are known here only; the file may have got another name there.
     if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
     removed(id, at: now)
     guard isLost, let file else { return }

@@ -133,7 +133,7 @@ extension UploadSchedule {
   /// What whoever waits for a delivery is told, and for which epoch; nil as long as it may still come by itself.
   public func deliveryOutcome(of id: FileID) -> (epoch: UInt64, outcome: DeliveryOutcome)? {
     guard let file = files.entry(id)?.file else {
-      // Nobody knows the file, so nobody will deliver it; where there are other destinations, it may have been for them.
+      // The file is unknown and will not be delivered; where there are other destinations, it may have been for them.
       if isScanned { return (.max, limits.rules.asker == nil ? .failed : .notToBeDelivered) }
       // The search of the spool may still come to it.
       return scanFailure?.isLasting == true || goneUnfound.contains(id) ? (.max, .failed) : nil

@@ -165,7 +165,7 @@ public struct UploadSchedule: Sendable {
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: LookupTable<FileID, CatalogEntry> = [:]
   var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]
-  /// Files that were removed before the scan came to them, until it ends: somebody may wait for their delivery.
+  /// Files that were removed before the scan came to them, until it ends: a call may wait for their delivery.
   var goneUnfound: LookupSet<FileID> = []
   /// Between ``contentWillChange(_:)`` and the change, or its refusal.
   var contentsToChange: LookupTable<FileID, KnownContent> = [:]

@@ -56,7 +56,7 @@ enum AtomicFile {
     try syncFolder(of: path, effects)
   }
 
-  /// The same for a temporary file that somebody else has written: makes it durable, renames it, and makes the folder durable.
+  /// The same for a temporary file that another writer has made: makes it durable, renames it, and makes the folder durable.
   static func adopt(_ temporary: String, as path: String, effects: FileEffects) throws(StorageError) {
     let descriptor = open(temporary, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
     guard descriptor >= 0 else { throw .system(errno, cannot: "open \(quoted(temporary))") }

@@ -8,7 +8,7 @@ protocol CopiedDatabase: Sendable {
   var path: String { get }
   /// Rises with each change of its content.
   var changeCount: UInt64 { get }
-  /// Writes a consistent copy to a path where there is nothing, not durable yet. Whoever uses the database waits meanwhile: about
+  /// Writes a consistent copy to a path where there is nothing, not durable yet. Users of the database wait meanwhile: about
   /// two milliseconds for each megabyte.
   func copy(to path: String) throws(StorageError)
 }

@@ -65,7 +65,7 @@ enum StateDatabase {
     try copy.close()
   }
 
-  /// What a copy fails with is no failure of the original, which nobody has to open anew or make room for.
+  /// What a copy fails with is no failure of the original, which need not be opened anew nor be given room.
   static func failure(_ body: () throws -> Void) -> (any Error)? {
     do {
       try body()

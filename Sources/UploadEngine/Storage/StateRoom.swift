@@ -11,7 +11,7 @@ public final class StateRoom: Sendable {
   private struct State {
     /// What the file takes on the disk.
     var heldBytes: Int
-    /// Somebody makes it again.
+    /// A thread is making it again.
     var isWanted = false
     /// It is less than it is to be, which has been said.
     var isShort = false
