@@ -76,6 +76,26 @@ import Testing
     #expect(try Self.opened(folder).mark(of: 8) == .writing, "it goes on in the new file")
   }
 
+  /// Regression: the disk says once that a sync has failed, and the second change of the file went on without a mark.
+  @Test(.promises("S40i")) func afterAFailedSync_theRecordIsWrittenAnew() throws {
+    let folder = try TemporaryFolder()
+    let record = try Self.opened(folder)
+    let path = folder.path + "/marks"
+    // A pipe takes lines, and cannot be synced.
+    #expect(mkfifo(path, 0o600) == 0)
+    let reader = try check(open(path, O_RDONLY | O_NONBLOCK))
+    defer { close(reader) }
+    #expect(failure { try record.keep(.writing, of: 1, durably: true) } == EINVAL)
+    #expect(mkdir(folder.path + "/marks.new", 0o700) == 0)
+    #expect(failure { try record.keep(.writing, of: 1, durably: true) } == EISDIR, "as long as it is not durable")
+    #expect(failure { try record.synchronize() } == EISDIR)
+    #expect(rmdir(folder.path + "/marks.new") == 0)
+    try record.keep(.writing, of: 1, durably: true)
+    #expect(try Self.opened(folder).mark(of: 1) == .writing)
+    try record.keep(.writing, of: 2, durably: true)
+    #expect(try Self.opened(folder).mark(of: 2) == .writing)
+  }
+
   @Test func recordThatIsNoFile_isRefused() throws {
     let folder = try TemporaryFolder()
     try #require(mkdir(folder.path + "/marks", 0o700) == 0)

@@ -20,6 +20,8 @@ final class MarkRecord: Sendable {
     var endsInPart = false
     /// Lines were appended and not synced.
     var isUnsynced = false
+    /// A sync has failed, which the disk says once: what was appended may not be there, and a later sync would not say so.
+    var isDoubtful = false
     /// The record was made or replaced, and its folder not synced.
     var isNameUnsynced = false
     /// When more lines than that are there, the record is written anew.
@@ -58,10 +60,11 @@ final class MarkRecord: Sendable {
   /// what was recorded before stands.
   func keep(_ mark: SpoolMark, of inode: UInt64, durably: Bool) throws(SystemError) {
     try state.withLock { (state) throws(SystemError) in
-      guard state.recorded.marks[inode] != mark else { return }
-      try append(mark, of: inode, &state)
+      let isKnown = state.recorded.marks[inode] == mark
+      if !isKnown { try append(mark, of: inode, &state) }
+      // Also where it was recorded before and that failed to become durable.
       if durably { try synchronize(&state) }
-      replaceIfLong(&state)
+      if !isKnown { replaceIfLong(&state) }
     }
   }
 
@@ -88,8 +91,15 @@ final class MarkRecord: Sendable {
   }
 
   private func synchronize(_ state: inout State) throws(SystemError) {
-    if state.isUnsynced, let file = state.file {
-      try check(fdatasync(file.number))
+    if state.isDoubtful {
+      try replace(&state)
+    } else if state.isUnsynced, let file = state.file {
+      do throws(SystemError) {
+        try check(fdatasync(file.number))
+      } catch {
+        state.isDoubtful = true
+        throw error
+      }
       state.isUnsynced = false
     }
     if state.isNameUnsynced {
@@ -129,19 +139,25 @@ final class MarkRecord: Sendable {
   /// when it has become twice as long.
   private func replaceIfLong(_ state: inout State) {
     guard state.recorded.lineCount > max(state.lineCountMax, 4 * state.recorded.marks.count) else { return }
-    let text = state.recorded.text
     do throws(SystemError) {
-      let file = try replace(by: Array(text.utf8))
-      state.recorded = RecordedMarks(text)
-      state.byteCount = text.utf8.count
-      state.endsInPart = false
-      state.isUnsynced = false
-      state.isNameUnsynced = true
-      state.lineCountMax = Self.linesMin
-      state.file = file
+      try replace(&state)
     } catch {
       state.lineCountMax = 2 * state.recorded.lineCount
     }
+  }
+
+  /// A new file takes the record's place, and is durable but for its name.
+  private func replace(_ state: inout State) throws(SystemError) {
+    let text = state.recorded.text
+    let file = try replace(by: Array(text.utf8))
+    state.recorded = RecordedMarks(text)
+    state.byteCount = text.utf8.count
+    state.endsInPart = false
+    state.isUnsynced = false
+    state.isDoubtful = false
+    state.isNameUnsynced = true
+    state.lineCountMax = Self.linesMin
+    state.file = file
   }
 
   private func replace(by bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
