@@ -131,9 +131,7 @@ struct ReleaseTests {
       recorded.mounted.filesystem.release(recorded.handle)
     }
     // Somebody puts one of the chunks back by hand.
-    let number = Glibc.open(folder.path + "/spool/captures/a.mov", O_WRONLY)
-    #expect(pwrite(number, [UInt8]([1, 2, 3]), 3, off_t(4 * Self.chunk)) == 3)
-    close(number)
+    try Self.fill(folder, 4 * Self.chunk, count: Self.chunk)
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()
     let snapshot = try #require(mounted.sink.lastSnapshot)
@@ -142,8 +140,53 @@ struct ReleaseTests {
     let handle = try mounted.open("a.mov", flags: O_RDONLY)
     #expect(failure { _ = try mounted.read(handle, at: Int64(5 * Self.chunk), count: 1) } == EIO)
     let there = try mounted.read(handle, at: Int64(4 * Self.chunk), count: 4)
-    #expect(there == [1, 2, 3, 0])
+    #expect(there == [7, 7, 7, 7])
     mounted.filesystem.release(handle)
+  }
+
+  private static func fill(_ folder: TemporaryFolder, _ offset: Int, count: Int) throws {
+    let number = try check(Glibc.open(folder.path + "/spool/captures/a.mov", O_WRONLY))
+    defer { close(number) }
+    #expect(pwrite(number, [UInt8](repeating: 7, count: count), count, off_t(offset)) == count)
+  }
+
+  /// Regression: a power cut in the middle of the giving back had left a half, and the zeros of the other were published.
+  @Test(.promises("S72a"), arguments: [false, true])
+  func aPartOfWhichOnlyAHalfIsThere_isMissing(isFilledWithZeros: Bool) throws {
+    let folder = try TemporaryFolder()
+    do {
+      let recorded = try Recorded(folder: folder)
+      try recorded.release([4])
+      recorded.mounted.filesystem.release(recorded.handle)
+    }
+    try Self.fill(folder, 4 * Self.chunk + Self.chunk / 2, count: Self.chunk / 2)
+    if isFilledWithZeros {
+      // As filesystems do that have no holes.
+      let number = try check(Glibc.open(folder.path + "/spool/captures/a.mov", O_WRONLY))
+      defer { close(number) }
+      let zeros = [UInt8](repeating: 0, count: Self.chunk / 2)
+      #expect(pwrite(number, zeros, zeros.count, off_t(4 * Self.chunk)) == zeros.count)
+    }
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    let snapshot = try #require(mounted.sink.lastSnapshot)
+    #expect(mounted.filesystem.isReleased(snapshot.id, UInt64(4 * Self.chunk)..<UInt64(5 * Self.chunk)))
+  }
+
+  /// Regression: the file counted as whole, and its holes were published as zeros.
+  @Test(.promises("S40h")) func whatIsNotUnderstoodOfWhatIsMissing_isNotNothing() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let recorded = try Recorded(folder: folder)
+      try recorded.release([4])
+      recorded.mounted.filesystem.release(recorded.handle)
+    }
+    let number = try check(Glibc.open(folder.path + "/spool/captures/a.mov", O_RDONLY))
+    #expect(uploadfs_set_attribute(number, "user.uploadfs.released", "version 9", 9) == 0)
+    close(number)
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    #expect(mounted.sink.lastSnapshot?.interruption == .spoolUnreadable(errno: EBADMSG))
   }
 
   @Test(.promises("S70a")) func withoutARuleTheSinkIsNotAsked() throws {

@@ -33,8 +33,8 @@ extension Filesystem {
     }
   }
 
-  /// A file of an earlier run is met: which parts of it are not there. Where somebody has put bytes by hand they are. The file's
-  /// lock and the namespace lock are held.
+  /// A file of an earlier run is met: which parts of it are not there. Where somebody has put bytes by hand they are, if that was done
+  /// to all of a part: giving one back may have been cut off in the middle. The file's lock and the namespace lock are held.
   func readReleaseMark(
     of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
   ) throws(SystemError) {
@@ -55,18 +55,24 @@ extension Filesystem {
     file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
   }
 
-  /// A hole that the filesystem has filled with zeros holds none.
+  /// Each of its blocks does. One that the filesystem has filled with zeros instead of a hole holds none.
   private static func holdsBytes(
     _ reader: FileDescriptor, chunk index: UInt64, of chunkBytes: Int
   ) throws(SystemError) -> Bool {
     let start = Int64(index) * Int64(chunkBytes)
-    let data = lseek(reader.number, off_t(start), uploadfs_seek_data)
-    guard data >= 0, data < start + Int64(chunkBytes) else { return false }
+    let hole = lseek(reader.number, off_t(start), uploadfs_seek_hole)
+    let end = min(start + Int64(chunkBytes), Int64(try reader.status().st_size))
+    guard hole < 0 || Int64(hole) >= end else { return false }
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: chunkBytes, alignment: 16)
     defer { buffer.deallocate() }
     let count = try readFully(reader, at: start, into: buffer)
-    return buffer.prefix(count).contains { $0 != 0 }
+    guard count > 0 else { return false }
+    return stride(from: 0, to: count, by: blockBytes).allSatisfy { block in
+      buffer[block..<min(block + blockBytes, count)].contains { $0 != 0 }
+    }
   }
+
+  private static let blockBytes = 4096
 
   /// One chunk that nobody is writing to, and nobody can begin to as long as the file's lock is held.
   private func release(

@@ -1,5 +1,6 @@
 import CLinux
 import FileModel
+import Glibc
 
 /// An extended attribute of a spool file that says which parts of it are no longer there. It is put before the hole is made:
 /// filesystems with a journal keep that order over a power cut, so that no hole is ever taken for zeros that somebody wrote.
@@ -7,13 +8,15 @@ enum ReleaseMark {
   private static let name = "user.uploadfs.released"
   private static let bytesMax = 4096
 
-  /// What a file at a place lacks; nil when it is whole.
+  /// What a file at a place lacks; nil when it is whole. Fails where nobody can tell: also by what is not understood, as of a later
+  /// version.
   static func read(at place: borrowing SpoolLocation) throws(SystemError) -> ReleasedChunks? {
     var buffer = [CChar](repeating: 0, count: bytesMax)
     let count = uploadfs_attribute_at(place.directory, place.path, name, &buffer, buffer.count)
     guard try SystemError.isPresent(attributeOf: count) else { return nil }
     let text = String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    return ReleasedChunks(text).flatMap { $0.isEmpty ? nil : $0 }
+    guard let released = ReleasedChunks(text) else { throw SystemError(code: EBADMSG) }
+    return released.isEmpty ? nil : released
   }
 
   /// False when the spool cannot keep it: then nothing may be released.
