@@ -171,11 +171,13 @@ extension Filesystem {
     doubtWrites(of: unseen.open.keys.compactMap { file(of: $0) } + unseen.left.map(\.file))
     if unseenWriters.withLock({ !$0.open.isEmpty }) { makeRoom(for: Self.unseenSpareBytesMin) }
     let gone = unseenWriters.withLock { unseen in
-      let gone = unseen.left.filter { !isWrittenByOthers($0.file, $0.descriptor) }
+      let gone = unseen.left.filter { isWrittenByOthers($0.file, $0.descriptor) != true }
       unseen.left.removeAll { left in gone.contains { $0.descriptor === left.descriptor } }
       return gone
     }
     for left in gone {
+      // A mapping that cannot be asked for cannot be waited for.
+      if isWrittenByOthers(left.file, left.descriptor) == nil { doubtContent(of: left.file, .inputOutput) }
       left.file.state.withLock { $0.caching.mappingIsGone() }
       finishUnseenWriting(of: left.file, through: left.descriptor)
       notices.attributesChanged(of: left.file.node)
@@ -186,9 +188,13 @@ extension Filesystem {
   /// Whether somebody else may write to the spool's file: by a mapping whose descriptors are closed, or by a descriptor that
   /// was opened through a mount whose daemon has died, and which the kernel goes on serving.
   ///
-  /// Can be told only while no handle is open; as long as one is, somebody may.
-  private func isWrittenByOthers(_ file: CapturedFile, _ reader: FileDescriptor) -> Bool {
-    file.state.withLock { state in state.handles > 0 || uploadfs_is_open_for_writing(reader.number) == 1 }
+  /// Can be told only while no handle is open; as long as one is, somebody may. Nil where the system does not say it.
+  private func isWrittenByOthers(_ file: CapturedFile, _ reader: FileDescriptor) -> Bool? {
+    file.state.withLock { state in
+      guard state.handles == 0 else { return true }
+      let answer = uploadfs_is_open_for_writing(reader.number)
+      return answer < 0 ? nil : answer == 1
+    }
   }
 
   /// At the start: a file that somebody still writes through a mount whose daemon has died is open for writing until it is
@@ -203,18 +209,16 @@ extension Filesystem {
     do throws(SystemError) {
       reader = try namespaceLock.shared { () throws(SystemError) in try openByName(file) }
     } catch {
-      guard !error.isAbsence else { return false }
-      namespaceLock.shared {
-        file.state.withLock { state in
-          readMark(of: file, &state)
-          // Nobody can say whether it is being written.
-          state.fate.lostContent(.mountDied)
-          state.settledFate = state.fate
-        }
-      }
+      if !error.isAbsence { doubtSurvivingWriter(of: file) }
       return false
     }
-    guard isWrittenByOthers(file, reader) else { return false }
+    switch isWrittenByOthers(file, reader) {
+    case true?: break
+    case false?: return false
+    case nil:
+      doubtSurvivingWriter(of: file)
+      return false
+    }
     namespaceLock.shared {
       file.state.withLock { state in
         readMark(of: file, &state)
@@ -237,6 +241,19 @@ extension Filesystem {
     unseenWriters.withLock { $0.left.append(UnseenWriters.Left(file: file, descriptor: reader)) }
     notices.lookEverySecond(true)
     return true
+  }
+}
+
+extension Filesystem {
+  /// Nobody can say whether it is being written.
+  private func doubtSurvivingWriter(of file: CapturedFile) {
+    namespaceLock.shared {
+      file.state.withLock { state in
+        readMark(of: file, &state)
+        state.fate.lostContent(.mountDied)
+        state.settledFate = state.fate
+      }
+    }
   }
 }
 
