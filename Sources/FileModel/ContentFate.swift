@@ -2,7 +2,8 @@
 /// filesystem keeps under the file's lock beside ``WriterActivity``.
 ///
 /// What failed is made good by writing to its place, by cutting it off, or by writing the file anew. A writer that died is
-/// made good by a later one that changes the file and finishes: it is the one to know.
+/// made good by a later one that changes the file and finishes: it is the one to know. What an earlier run has found missing is
+/// missing still, wherever it was: it is made good by writing the file anew alone.
 package struct ContentFate: Hashable, Sendable {
   private struct Failed: Hashable, Sendable {
     var range: Range<UInt64>
@@ -18,6 +19,8 @@ package struct ContentFate: Hashable, Sendable {
   private var failed: [Failed] = []
   /// Of this revision, or of an earlier run.
   private var death: Interruption?
+  /// An earlier run knew that something is missing.
+  private var foundLack: Interruption?
 
   /// More places than this are taken together: a writer that goes on and on after its writes fail.
   private static let placesMax = 16
@@ -27,11 +30,14 @@ package struct ContentFate: Hashable, Sendable {
 
   /// A file of which an earlier run knew this.
   package init(found interruption: Interruption?) {
-    death = interruption
+    if interruption?.isLack == true { foundLack = interruption } else { death = interruption }
   }
 
   /// Why the present content is not whole; nil when it is.
-  package var interruption: Interruption? { failed.first?.cause ?? death }
+  package var interruption: Interruption? { lack ?? death }
+
+  /// What is missing of it, which no later writer makes good by going on.
+  package var lack: Interruption? { failed.first?.cause ?? foundLack }
 
   /// A writer begins to change a file that was settled: what becomes of it is in its hand now.
   package mutating func revisionBegan() { death = nil }
@@ -39,6 +45,7 @@ package struct ContentFate: Hashable, Sendable {
   /// Somebody wants the content as it is.
   package mutating func accepted() {
     failed = []
+    foundLack = nil
     death = nil
   }
 
@@ -65,12 +72,14 @@ package struct ContentFate: Hashable, Sendable {
 
   /// What the disk said when it lost what was written, as long as that is not made good; nil when it lost nothing.
   package var lossErrno: Int32? {
-    failed.lazy.filter(\.isAnywhere).compactMap {
+    let lost = failed.lazy.filter(\.isAnywhere).compactMap {
       switch $0.cause {
       case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
       default: nil
       }
     }.first
+    if lost == nil, case .lostInWriteBack(let errno, _)? = foundLack { return errno }
+    return lost
   }
 
   /// Whether ``wrote(_:)`` and ``truncated(to:)`` could change anything.
@@ -106,6 +115,16 @@ package struct ContentFate: Hashable, Sendable {
       return place.isAnywhere
         ? place : Failed(range: place.range.lowerBound..<min(place.range.upperBound, sizeBytes), cause: place.cause)
     }
-    if sizeBytes == 0 { death = nil }
+    if sizeBytes == 0 { (death, foundLack) = (nil, nil) }
+  }
+}
+
+extension Interruption {
+  /// Bytes of the content are missing, as opposed to nobody having said that it is finished.
+  fileprivate var isLack: Bool {
+    switch self {
+    case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack: true
+    case .writerKilled, .mountDied, .changedInSpool, .spoolUnreadable, .spoolFailing: false
+    }
   }
 }

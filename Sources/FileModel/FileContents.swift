@@ -71,6 +71,20 @@ public protocol ReadableFile: AnyObject, Sendable {
 
   /// Fills `buffer` from `offset`; returns the bytes read, fewer only at the end of the file.
   func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int
+
+  /// Reads by a mapping of ``descriptor``: the bytes come past ``read(at:into:)``.
+  func readMapped<Result>(_ read: () -> Result) -> Result
+
+  /// Whether the kernel may let go of what it has of the file in memory, because the disk has not refused any of it.
+  func mayForgetPages() -> Bool
+}
+
+extension ReadableFile {
+  /// Nobody minds.
+  public func readMapped<Result>(_ read: () -> Result) -> Result { read() }
+
+  /// They are on no disk that could refuse them.
+  public func mayForgetPages() -> Bool { true }
 }
 
 /// What tells that a file in the spool was replaced or changed behind the filesystem's back (spec C1).

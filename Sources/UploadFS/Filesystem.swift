@@ -43,6 +43,10 @@ public final class Filesystem: Sendable, FileContents {
   let notices = NoticeQueue()
   let flushes = FlushQueue()
   let keptDescriptors = KeptDescriptors()
+  /// What the disk has refused of an open file since this was last asked through it.
+  let writeBackErrors: WriteBackErrors
+  /// The spool's filesystem says what it has in memory.
+  let knowsMemory = Atomic<Bool>(true)
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)
   let pauseTurns: PauseTurns
@@ -84,15 +88,19 @@ public final class Filesystem: Sendable, FileContents {
       configuration: configuration, sink: sink, virtualTree: virtualTree, spaceSource: nil, instance: nil)
   }
 
-  /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, and `pause` for the
-  /// pauses of writers that find no space.
+  typealias WriteBackErrors = @Sendable (FileDescriptor) -> SystemError?
+
+  /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, `pause` for the pauses of
+  /// writers that find no space, and `writeBackErrors` for the kernel's memory of them.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
-    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil
+    spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,
+    writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() }
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
     self.sink = sink
+    self.writeBackErrors = writeBackErrors
     self.virtualTree = virtualTree
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals

@@ -89,7 +89,10 @@ extension SimulatedCapture {
   /// Without the mark nothing may change. What nobody has open needs none.
   func markWriting(_ file: File) -> Bool {
     file.isSynchronized = false
-    let wanted: Mark = file.activity.writableOpens > 0 ? .writing : file.mark == .closed ? .none : file.mark
+    // As `CapturedFile.State.markWhileWriting`.
+    let writing: Mark =
+      file.fate.lack.map { .interrupted($0) } ?? (file.refusal == nil ? .writing : .interrupted(.notOnDisk))
+    let wanted = file.activity.writableOpens > 0 ? writing : file.mark == .closed ? .none : file.mark
     guard file.mark != wanted else { return true }
     guard !fails(.write) else { return false }
     file.mark = wanted
@@ -98,7 +101,8 @@ extension SimulatedCapture {
 
   /// The mark becomes what is known of the content; where the disk does not take it, the earlier one stays.
   func keepMark(of file: File) {
-    let wanted: Mark = file.fate.interruption.map { .interrupted($0) } ?? (file.isSynchronized ? .none : .closed)
+    let unsaved: Mark = file.refusal != nil ? .interrupted(.notOnDisk) : file.isSynchronized ? .none : .closed
+    let wanted = file.fate.interruption.map { Mark.interrupted($0) } ?? unsaved
     put(wanted, on: file)
     if wanted == .closed { awaitFlush(file) }
   }

@@ -212,6 +212,8 @@ class Round:
         # Digests of what a file held at a moment when it was closed.
         self.known = set()
         self.recorded = {}
+        # Files whose pages may be gone, and those that this life of the mount has written.
+        self.forgotten, self.written_in_this_life = set(), set()
         self.did = []
         self.count = 0
         self.began = time.monotonic()
@@ -265,6 +267,13 @@ class Round:
 
     def kill(self, side):
         self.note("kill the", side)
+        if side == "mount" and self.disk:
+            # What a disk refuses of it later, and what is not in memory, no mount would know of.
+            for name in sorted(self.forgotten):
+                with contextlib.suppress(OSError), open(self.mount.root / name, "rb", buffering=0) as file:
+                    os.fsync(file.fileno())
+            self.forgotten.clear()
+            self.written_in_this_life.clear()
         self.sides.program(side).kill()
         if side == "mount":
             self.abandon()
@@ -337,14 +346,16 @@ class Round:
                         for at in range(0, len(content), BLOCK_BYTES))
 
     def forget_pages(self):
-        """As memory pressure does, when the mount has had its second to hear of what the disk has refused."""
+        """As memory pressure does, at any time. Of what an earlier life of the mount had written it may not have been told."""
         if not self.disk or self.side_of_faults == "receiver":
             return
-        if name := self.old_name():
-            with contextlib.suppress(OSError), self.watch.call(f"status of {name}"):
-                if (self.mount.status(name)["last_error"] or {}).get("code") == "spool-failing":
-                    self.note("forget the pages of", name)
-                    self.disk.forget_pages(self.mount.spool / "captures" / name)
+        names = [name for name in sorted(self.written_in_this_life) if self.names.get(name, [GONE]) != [GONE]]
+        if names:
+            name = self.draw.choice(names)
+            self.note("forget the pages of", name)
+            self.forgotten.add(name)
+            with contextlib.suppress(OSError):
+                self.disk.forget_pages(self.mount.spool / "captures" / name)
 
     def pieces(self, content):
         count = self.draw.choice([1, 2, 4])
@@ -390,6 +401,7 @@ class Round:
             descriptor = os.open(self.mount.root / name, os.O_WRONLY | flags, 0o644)
             writer = Writer(name, descriptor, before, self.pieces(content))
             self.names[name] = [ANYTHING]
+            self.written_in_this_life.add(name)
             self.writers.append(writer)
             return writer
         if errors and flags & (os.O_CREAT | os.O_TRUNC):
@@ -513,12 +525,19 @@ class Round:
                 return
             self.note("rename", name, new)
             moved, replaced = self.names[name], self.may_be(new)
+            self.renamed(name, new)
             with self.told(f"rename {name} {new}") as errors:
                 if not (self.mount.root / os.path.dirname(new)).exists():
                     os.mkdir(self.mount.root / os.path.dirname(new))
                 os.rename(self.mount.root / name, self.mount.root / new)
             self.names[name] = self.fold(moved, [GONE]) if errors else [GONE]
             self.names[new] = self.fold(moved, replaced) if errors else moved
+
+    def renamed(self, name, new):
+        """It may have failed, so that either may be the one."""
+        for names in (self.forgotten, self.written_in_this_life):
+            if name in names:
+                names.add(new)
 
     def save_like_an_editor(self):
         if name := self.old_name():
@@ -531,6 +550,7 @@ class Round:
             if writer.has_failed or writer.has_lost or self.names[temporary][0].is_told:
                 return
             moved, replaced = self.names[temporary], self.names[name]
+            self.renamed(temporary, name)
             with self.told(f"rename {temporary} {name}") as errors:
                 os.rename(self.mount.root / temporary, self.mount.root / name)
             self.names[temporary] = self.fold(moved, [GONE]) if errors else [GONE]
@@ -704,6 +724,12 @@ class Round:
         state, error = status["state"], status.get("last_error") or {}
         if self.disk and state == "interrupted" and error.get("code") in LOST_BY_DISKS:
             return []
+        if self.disk and state == "complete":
+            # What is here by now a real disk may have lost since.
+            published = self.receiver.files / status["receipt"]["name"]
+            known = [one.digest for one in may if isinstance(one, Content)] + (list(self.known) if ANYTHING in may else [])
+            is_whole = published.exists() and digest(published.read_bytes()) in known
+            return [] if is_whole else [f"{name} is complete, and {published.name} is none of {may} at the receiver"]
         with self.watch.call(f"read {name}"):
             found = (self.mount.root / name).read_bytes()
         matching = [one for one in may if isinstance(one, Content) and one.digest == digest(found)]

@@ -183,8 +183,8 @@ def test_what_was_refused_and_is_no_longer_in_memory_is_held(failing_disk, new_m
         for _ in range(2):
             with pytest.raises(OSError, match="Input/output error"):
                 os.fsync(file.fileno())
-    status = mount.wait_for("take.mov", "interrupted")
-    assert status["last_error"]["code"] in ("not-on-disk", "write-failed"), status
+    # Until it has looked at what is in memory, spool-failing.
+    mount.readings("take.mov", lambda status: (status["last_error"] or {}).get("code") in ("not-on-disk", "write-failed"))
     assert receiver.published() == {}
     failing_disk.accept()
     done = mount.tool("wait", "--timeout", 30)
@@ -194,6 +194,85 @@ def test_what_was_refused_and_is_no_longer_in_memory_is_held(failing_disk, new_m
     (mount.root / "take.mov").write_bytes(content)
     mount.wait_for("take.mov", "complete")
     assert (receiver.files / "take.mov").read_bytes() == content
+
+
+def forgotten_pages(disk, capture):
+    """The disk is told to keep what was written, refuses it, and the kernel lets go of it: as memory pressure does."""
+    with open(capture, "rb") as other:
+        with pytest.raises(OSError):
+            os.fsync(other.fileno())
+    disk.forget_pages(capture)
+
+
+@pytest.mark.promises("S41k")
+@pytest.mark.parametrize("who, size", [("reader", 2 << 20), ("append", 100)], ids=["reader", "append"])
+@pytest.mark.parametrize("failing_disk", ["ext4", "xfs"], indirect=True)
+def test_what_was_refused_and_is_read_from_the_disk_again_is_no_content(failing_disk, new_mount, receiver, who, size):
+    """Regression (sweep): within the second before the mount asks, zeros came back into memory, and were published."""
+    mount = new_mount(receiver, spool=failing_disk.place / "spool")
+    content = marked(size)
+    capture = mount.spool / "captures" / "take.mov"
+    failing_disk.refuse(EIO)
+    with open(mount.root / "take.mov", "wb", buffering=0) as file:
+        file.write(content)
+        forgotten_pages(failing_disk, capture)
+        if who == "reader":
+            (mount.root / "take.mov").read_bytes()
+        else:
+            # Of the page that it begins in the kernel reads the rest.
+            file.write(b"more")
+        failing_disk.accept()
+    # Until it has looked at what is in memory, spool-failing.
+    mount.readings("take.mov", lambda status: (status["last_error"] or {}).get("code") == "not-on-disk")
+    assert receiver.published() == {}
+    (mount.root / "take.mov").write_bytes(content)
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S41l")
+@pytest.mark.parametrize("failing_disk", ["ext4"], indirect=True)
+def test_what_is_missing_stays_missing_over_restarts_and_appends(failing_disk, new_mount, receiver):
+    """Regression (sweep): after a kill of the mount an append made a file look whole of which its disk had refused the beginning."""
+    mount = new_mount(receiver, spool=failing_disk.place / "spool")
+    content = marked(300_000)
+    failing_disk.refuse(EIO)
+    writer = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    os.write(writer, content)
+    forgotten_pages(failing_disk, mount.spool / "captures" / "take.mov")
+    with pytest.raises(OSError):
+        os.fsync(writer)
+    for _ in range(2):
+        mount.kill()
+        with pytest.raises(OSError):
+            os.close(writer)
+        failing_disk.accept()
+        mount.start()
+        mount.wait_for("take.mov", "interrupted")
+        writer = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_APPEND)
+        os.write(writer, b"more")
+    os.close(writer)
+    status = mount.wait_for("take.mov", "interrupted")
+    assert status["last_error"]["code"] in ("not-on-disk", "write-failed"), status
+    assert receiver.published() == {}
+    (mount.root / "take.mov").write_bytes(content)
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S41d")
+@pytest.mark.parametrize("error", [errno.ENODATA, EROFS, errno.EILSEQ, errno.EUCLEAN], ids=errno.errorcode.get)
+def test_whatever_a_disk_says_is_a_refusal(new_mount, receiver, faults, error):
+    """Regression: only EIO, ENOSPC and EDQUOT were; a disk behind a network or a mapper says others."""
+    mount = new_mount(receiver, environment=faults.environment)
+    receiver.kill()
+    faults.set(("sync_file_range", error, "/captures/take.mov", 1))
+    (mount.root / "take.mov").write_bytes(b"take")
+    wait_until(lambda: "uploadfs_files_refused_by_disk_total 1" in (mount.root / ".uploadfs" / "metrics").read_text(),
+               mount.program.describe)
+    receiver.start()
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == b"take"
 
 
 @pytest.mark.promises("S44e")

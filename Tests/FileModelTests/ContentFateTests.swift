@@ -66,6 +66,27 @@ import Testing
     #expect(ContentFate(found: .mountDied).interruption == .mountDied)
   }
 
+  /// Regression: a part that the disk had refused was made good by appending to the file after a restart.
+  @Test(
+    .promises("S41l"),
+    arguments: [
+      .notOnDisk, .lostInWriteBack(errno: 5, 7..<9), .writeFailed(errno: 5), .writeRefused(limitBytes: 7),
+      .changeRefused,
+    ] as [Interruption])
+  func whatAnEarlierRunHasFoundMissing_isMadeGoodByWritingAnewOnly(_ lack: Interruption) {
+    var fate = ContentFate(found: lack)
+    fate.revisionBegan()
+    fate.wrote(0..<1000)
+    fate.truncated(to: 10)
+    #expect(fate.interruption == lack && fate.lack == lack)
+    var accepted = fate
+    accepted.accepted()
+    #expect(accepted.interruption == nil && accepted.lack == nil)
+    fate.truncated(to: 0)
+    #expect(fate.interruption == nil && fate.lack == nil)
+    #expect(ContentFate(found: .mountDied).lack == nil)
+  }
+
   @Test func text_isReadAgain() {
     let all: [Interruption] = [
       .writeRefused(limitBytes: 7), .writeFailed(errno: 28), .writerKilled(signal: 9), .mountDied,

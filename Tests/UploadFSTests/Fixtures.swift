@@ -32,7 +32,8 @@ final class Mounted {
     folder: TemporaryFolder? = nil, known: [UInt64: FileID] = [:], source: SpoolSpace.Source? = nil,
     instance: SpoolInstance? = nil,
     _ change: (inout FilesystemConfiguration) -> Void = { _ in },
-    pause: @escaping PauseTurns.Pause = { _ in }
+    pause: @escaping PauseTurns.Pause = { _ in },
+    writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() }
   ) throws {
     self.folder = try folder ?? TemporaryFolder()
     var configuration = FilesystemConfiguration(
@@ -42,7 +43,7 @@ final class Mounted {
     change(&configuration)
     filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance,
-      pause: pause)
+      pause: pause, writeBackErrors: writeBackErrors)
   }
 
   var captures: String { folder.path + "/spool/captures" }

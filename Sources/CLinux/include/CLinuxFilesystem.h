@@ -55,8 +55,9 @@ int uploadfs_syncfs(int fd);
 /// Fails with what earlier writes of the file failed with when the kernel brought them to the disk; each open file description
 /// hears of a failure once. Nothing is written and nothing waited for: sync_file_range(2) of a range without pages.
 int uploadfs_take_write_back_error(int fd);
-/// pread(2) of what is in the page cache, and of nothing else: fails with EAGAIN where the first byte is not (preadv2(2) with
-/// RWF_NOWAIT, Linux 4.14).
+/// pread(2) of what is in the page cache, and of nothing else: fails with EAGAIN where the first byte is not, and with EOPNOTSUPP where
+/// that cannot be told. preadv2(2) with RWF_NOWAIT alone does not say it: from Linux 5.13 on it begins to read what is not there,
+/// and what the disk has never had is there as zeros at once. So the kernel is asked first (cachestat(2), Linux 6.5, or mincore(2)).
 ssize_t uploadfs_read_cached(int fd, void *bytes, size_t count, off_t offset);
 /// Runs a program (found through PATH, then /usr/bin and /bin) with up to three arguments, its output discarded, waits
 /// for it, and returns its exit status; 127 when it cannot be found or started, 128 + n when signal n ended it. posix_spawn(3) wants

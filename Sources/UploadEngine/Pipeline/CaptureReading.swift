@@ -48,7 +48,7 @@ final class CaptureReading: Sendable {
   /// Fills a block of at most ``UploadConstants/hashBlockBytes``; returns the bytes read, fewer only at the end of the file.
   func read(at offset: UInt64, into block: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
     if let window = window(at: offset, count: block.count) {
-      if window.copy(at: offset, into: block) {
+      if file.readMapped({ window.copy(at: offset, into: block) }) {
         counters.bytesFromMappings.add(UInt64(block.count), ordering: .relaxed)
         return block.count
       }

@@ -32,7 +32,7 @@ final class PageCacheRelease: Sendable {
     else { return }
     // Advice: where it is refused the pages stay, and an error of the disk is heard of by the file's own sync.
     _ = uploadfs_begin_writeback(descriptor, offset, length)
-    Self.drop(range, descriptor)
+    Self.drop([range], of: file)
     // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
     _ = pending.withLock { pending -> (any ReadableFile)? in
       guard pending[id] != nil || pending.count < Self.filesMax else { return nil }
@@ -53,10 +53,13 @@ final class PageCacheRelease: Sendable {
       }
       return due
     }
-    for (file, ranges) in due {
-      guard let descriptor = file.descriptor else { continue }
-      for range in ranges { Self.drop(range, descriptor) }
-    }
+    for (file, ranges) in due where !ranges.isEmpty { Self.drop(ranges, of: file) }
+  }
+
+  /// What the disk has refused is nowhere but in these pages, and what a server holds of it is a part.
+  private static func drop(_ ranges: [Range<UInt64>], of file: any ReadableFile) {
+    guard let descriptor = file.descriptor, file.mayForgetPages() else { return }
+    for range in ranges { drop(range, descriptor) }
   }
 
   /// A piece on the border of two chunks goes with the second of them: the first has been read by then.

@@ -18,6 +18,8 @@ final class CapturedFile: Sendable {
   let state: Mutex<State>
   /// ``State/released`` is not nil; asked by each read.
   let isPartlyReleased = Atomic<Bool>(false)
+  /// Its lock is the innermost one.
+  let diskReads = Mutex(DiskReads())
 
   struct State {
     var activity: WriterActivity
@@ -33,9 +35,12 @@ final class CapturedFile: Sendable {
     var doubt: SystemError?
     /// What the disk has refused of it; nil when everything that it was asked to keep is there, as far as is known.
     var refusal: DiskRefusal?
-    /// The open file that its writers shared, kept until the disk has what they wrote: the kernel tells of a failure only to those
-    /// who had the file open by then.
-    var unsynchronized: KeptDescriptor?
+    /// Counts what was noticed of that.
+    var refusals: UInt64 = 0
+    /// Another opening of the file, from its first change until the disk has all of it. The kernel tells of a failure those who had the
+    /// file open by then, and each of them once: so nothing is synced through this one, and only ``Filesystem/noteWriteBack(of:_:)``
+    /// asks it. Nil where no more can be kept.
+    var asking: KeptDescriptor?
     /// Writable handles of which a descriptor was closed and through which nothing was written since.
     var restingWriters = 0
     /// The disk has everything that was written.
@@ -102,8 +107,15 @@ extension CapturedFile.State {
   /// Nobody keeps what has no name any more.
   mutating func lostLastName() {
     activity.lostLastName()
-    unsynchronized = nil
+    asking = nil
     refusal = nil
+  }
+
+  /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
+  /// explain, and a later writer who goes on does not make it good.
+  var markWhileWriting: SpoolMark {
+    if let lack = fate.lack { return .interrupted(lack) }
+    return refusal == nil ? .writing : .interrupted(.notOnDisk)
   }
 
   /// The epoch of a content that its writers have closed; nil where somebody may be changing it.

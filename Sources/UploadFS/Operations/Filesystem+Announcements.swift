@@ -123,6 +123,7 @@ extension Filesystem {
       if !names.isEmpty { noteMissing(file, &state) }
     } catch {
       state.doubt = error
+      flushes.add(file)
     }
     // Before everything else: nothing is to be read or decided meanwhile, whatever else is known of the file.
     let refusal = state.refusal.flatMap { $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil }

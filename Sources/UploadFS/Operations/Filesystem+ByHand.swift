@@ -34,13 +34,14 @@ extension Filesystem {
     state.seen = content
   }
 
-  /// Whether another program has changed the file, or taken it away, which is about to be said.
+  /// Whether another program has changed the file, or taken it away, which is about to be said. So it may have where the disk does not
+  /// say what the file is like.
   public func isChangedByHand(_ id: FileID) -> Bool {
     guard let file = file(of: id) else { return false }
     return namespaceLock.shared {
       file.state.withLock { state in
         _ = snapshotLocked(of: file, &state)
-        return state.isChangedByHand || state.missedSinceSeconds != nil
+        return state.isChangedByHand || state.missedSinceSeconds != nil || state.doubt != nil
       }
     }
   }

@@ -83,7 +83,7 @@ extension Filesystem {
   public func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     guard let file = file(of: id) else { throw .gone }
     do throws(SystemError) {
-      return try descriptorForReading(file)
+      return SpoolReader(try descriptorForReading(file), of: file, in: self)
     } catch {
       throw FileContentsError(error)
     }
@@ -196,9 +196,7 @@ extension Filesystem {
   }
 }
 
-extension FileDescriptor: ReadableFile {
-  var descriptor: Int32? { number }
-
+extension FileDescriptor {
   func identity() throws(FileContentsError) -> FileIdentity {
     do throws(SystemError) {
       let status = try status()
@@ -209,19 +207,10 @@ extension FileDescriptor: ReadableFile {
       throw FileContentsError(error)
     }
   }
-
-  func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
-    guard let start = Int64(exactly: offset) else { return 0 }
-    do throws(SystemError) {
-      return try Filesystem.readFully(self, at: start, into: buffer)
-    } catch {
-      throw FileContentsError(error)
-    }
-  }
 }
 
 extension FileContentsError {
-  fileprivate init(_ error: SystemError) {
+  init(_ error: SystemError) {
     self = error == .stale || error == .notFound ? .gone : .system(errno: error.code)
   }
 }

@@ -236,16 +236,16 @@ extension Filesystem {
       state.handles -= 1
       if handle.choice.route.passes { passingOpens.subtract(1, ordering: .relaxed) }
       if state.caching.passingHandles == 0 { returnBacking(&state) }
+      // What the kernel has read for it was seen by nobody.
+      if handle.choice.route.passes { file.diskReads.withLock { $0.mayHaveReadAll() } }
       guard state.handles == 0 else { return nil }
       defer { state.descriptor = nil }
-      if handle.writes, !state.isSynchronized, !state.activity.isGone, state.unsynchronized == nil {
-        state.unsynchronized = state.descriptor.flatMap { keptDescriptors.keep($0) }
-        mustSynchronize = state.unsynchronized == nil
-      }
+      let isChanged = handle.writes || state.activity.epoch > 0
+      mustSynchronize = isChanged && !state.isSynchronized && !state.activity.isGone && state.asking == nil
       return state.descriptor
     }
-    // Closed here, without the lock, unless a system call of another thread still uses it. With too many that are kept open it
-    // is asked first whether the disk has everything.
+    // Closed here, without the lock, unless a system call of another thread still uses it. Where the kernel could not be asked
+    // afterwards it is asked first whether the disk has everything.
     if mustSynchronize, let last { synchronizeBeforeClosing(file, last) }
     if handle.choice.writesUnseen { endUnseenWriting(handle) }
   }
@@ -255,7 +255,7 @@ extension Filesystem {
   func read(_ number: UInt64, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
     switch try handle(number) {
     case .file(let handle):
-      let count = try Self.readFully(handle.descriptor, at: offset, into: buffer)
+      let count = try readNoting(handle.file, handle.descriptor, at: offset, into: buffer)
       let start = UInt64(clamping: offset)
       try requirePresent(start..<(start + UInt64(count)), of: handle.file)
       return count
@@ -320,8 +320,9 @@ extension Filesystem {
     }
     do throws(SystemError) {
       try requirePresent(mutation.extent, of: file)
-      let taken = try Self.writeFully(
-        handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
+      let taken = try changing(file, handle.descriptor, edges: [start, start + count]) { () throws(SystemError) in
+        try Self.writeFully(handle.descriptor, at: offset, UnsafeRawBufferPointer(start: base, count: Int(count)))
+      }
       written = taken
       // Kernels from 6.6 drop the pages themselves.
       if handle.writesBehindPages.load(ordering: .relaxed) { notices.pagesBecameStale(of: file.node) }
@@ -460,8 +461,11 @@ extension Filesystem {
     let mutation = try beginMutation(of: handle.file, extent, through: handle.descriptor)
     defer { endMutation(mutation, of: handle.file, through: handle.descriptor, writtenBytes: nil) }
     try requirePresent(extent, of: handle.file)
-    while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
-      if errno != EINTR { throw .last }
+    let edges = [UInt64(offset), UInt64(offset + length)]
+    try changing(handle.file, handle.descriptor, edges: edges) { () throws(SystemError) in
+      while uploadfs_fallocate(handle.descriptor.number, mode, off_t(offset), off_t(length)) != 0 {
+        if errno != EINTR { throw .last }
+      }
     }
   }
 
@@ -502,8 +506,11 @@ extension Filesystem {
     var isDone = false
     defer { endMutation(mutation, of: file, through: descriptor, writtenBytes: isDone ? 0 : nil) }
     try requirePresent(mutation.extent, of: file)
-    while ftruncate(descriptor.number, off_t(size)) != 0 {
-      if errno != EINTR { throw .last }
+    let edges = [UInt64(size), size == 0 ? 0 : UInt64(clamping: try descriptor.status().st_size)]
+    try changing(file, descriptor, edges: edges) { () throws(SystemError) in
+      while ftruncate(descriptor.number, off_t(size)) != 0 {
+        if errno != EINTR { throw .last }
+      }
     }
     isDone = true
   }

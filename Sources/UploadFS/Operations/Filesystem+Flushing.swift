@@ -30,11 +30,11 @@ extension Filesystem {
     // What is forgotten below may come back after a power cut, which is the careful answer, but not for long.
     defer { synchronizeRecord(of: files) }
     let closed = files.compactMap { file in closedContent(of: file).map { (file: file, content: $0) } }
-    // When that fails, each file is asked: the kernel says of which it is the truth to those who have it open.
-    if closed.count > Self.filesFlushedAloneMax, synchronizeAll() {
-      for (file, content) in closed { noteOnDisk(file, content) }
-    } else {
-      for (file, content) in closed { flush(file, content) }
+    // A failure may have been told to the one before, or to another program. So each file is asked after it, and one that cannot be
+    // asked is synced by itself.
+    let areTogether = closed.count > Self.filesFlushedAloneMax && synchronizeAll()
+    for (file, content) in closed {
+      if areTogether, content.canBeAsked { noteOnDisk(file, content) } else { flush(file, content) }
     }
   }
 
@@ -53,9 +53,7 @@ extension Filesystem {
 
   private func flush(_ file: CapturedFile, _ content: ClosedContent) {
     do throws(SystemError) {
-      let kept = file.state.withLock { $0.unsynchronized?.descriptor }
-      try synchronize(
-        file, try namespaceLock.shared { () throws(SystemError) in if let kept { kept } else { try openByName(file) } })
+      try synchronize(file, try namespaceLock.shared { () throws(SystemError) in try openForSync(file) })
     } catch {
       // Taken away meanwhile, or refused; a folder that cannot be read is asked for again.
       let isRefused = file.state.withLock { $0.refusal != nil }
@@ -63,6 +61,13 @@ extension Filesystem {
       return
     }
     noteOnDisk(file, content)
+  }
+
+  /// Never the one that is asked: what it is told, nobody else would be. The namespace lock is held.
+  private func openForSync(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
+    let asking = file.state.withLock { $0.asking?.descriptor }
+    guard let asking, !asking.isWritable else { return try openByName(file) }
+    return try asking.reopenedForReading()
   }
 
   /// The content, and the names under which it is found.
@@ -130,6 +135,8 @@ extension Filesystem {
   private struct ClosedContent {
     var epoch: UInt64
     var nameChanges: UInt64
+    /// The kernel says of this file whether its disk has refused any of it, or there is nothing to ask for.
+    var canBeAsked: Bool
   }
 
   /// Of a file that was closed and that the disk may not have as a whole; nil for all others.
@@ -140,7 +147,10 @@ extension Filesystem {
       guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isNameless) else {
         return nil
       }
-      return ClosedContent(epoch: state.activity.epoch, nameChanges: state.nameChanges)
+      let isEmpty = state.wasCreatedHere && state.activity.epoch <= 1
+      return ClosedContent(
+        epoch: state.activity.epoch, nameChanges: state.nameChanges,
+        canBeAsked: state.asking != nil || state.isSynchronized || isEmpty)
     }
   }
 
@@ -163,9 +173,10 @@ extension Filesystem {
   /// What is on the disk needs no mark. That it is gone need not be durable: it says what is true.
   private func noteOnDisk(_ file: CapturedFile, _ content: ClosedContent) {
     announce(file) { state in
+      noteWriteBack(of: file, &state)
       guard state.activity.epoch == content.epoch, state.refusal == nil else { return nil }
       state.isSynchronized = true
-      state.unsynchronized = nil
+      state.asking = nil
       removeMark(of: file, &state)
       guard state.activity.isSettled, !state.isOnDisk else { return nil }
       guard state.nameChanges == content.nameChanges else {
@@ -177,12 +188,19 @@ extension Filesystem {
     }
   }
 
-  /// The file's lock and the namespace lock are held.
+  /// Of a file that was found cut short the disk has what is there, and the mark says from now on that something is missing. The
+  /// file's lock and the namespace lock are held.
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard case .closed? = state.mark else { return }
+    let wanted = state.fate.interruption.map { SpoolMark.interrupted($0) } ?? .none
+    switch state.mark {
+    case .closed?: break
+    // It was in memory alone for a while.
+    case .interrupted(.notOnDisk)? where wanted == .none && state.activity.isSettled: break
+    default: return
+    }
     do throws(SystemError) {
-      try keep(.none, of: file, on: try openForMarks(file, state))
-      state.mark = SpoolMark.none
+      try keep(wanted, of: file, on: try openForMarks(file, state))
+      state.mark = wanted
     } catch {
       // The mark that stays states the size that the file has.
     }

@@ -39,10 +39,10 @@ extension Filesystem {
       state.settledFate = state.fate
       // Without a mark an earlier run has brought it to the disk.
       state.isOnDisk = mark == .none
+      state.isSynchronized = mark == .none
       if !state.isOnDisk { flushes.add(file) }
-    } catch  where error.isAbsence {
-      state.mark = SpoolMark.none
     } catch {
+      // It may not stand there now, and be back in a moment with whatever mark it has.
       state.doubt = error
     }
   }
@@ -54,14 +54,31 @@ extension Filesystem {
   ) throws(SystemError) {
     state.isSynchronized = false
     state.isOnDisk = false
-    guard state.mark != .writing else { return }
+    beginAsking(&state, of: descriptor)
+    let writing = state.markWhileWriting
+    guard state.mark != writing else { return }
     if state.activity.writableOpens > 0 {
-      try keep(.writing, of: file, on: descriptor)
-      state.mark = .writing
+      try keep(writing, of: file, on: descriptor)
+      state.mark = writing
     } else if case .closed? = state.mark {
       // It is about to have another size.
-      try keep(.none, of: file, on: descriptor)
-      state.mark = SpoolMark.none
+      let mark = writing == .writing ? SpoolMark.none : writing
+      try keep(mark, of: file, on: descriptor)
+      state.mark = mark
+    }
+  }
+
+  /// Something of the content is missing, or in memory alone: should the mount die, neither is it whole, nor does a later writer who
+  /// goes on make that good. Where it cannot be put, the mark that was there stands. The file's lock is held.
+  func markLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard let known = state.mark, let descriptor = state.descriptor ?? state.asking?.descriptor else { return }
+    let wanted = state.markWhileWriting
+    guard wanted.isDoubt, wanted != .writing, wanted != known else { return }
+    do throws(SystemError) {
+      try keep(wanted, of: file, on: descriptor)
+      state.mark = wanted
+    } catch {
+      // It is tried again with the next change, at the close, and each time that the content is given to the disk again.
     }
   }
 
@@ -118,6 +135,7 @@ extension Filesystem {
     _ state: CapturedFile.State, _ descriptor: FileDescriptor
   ) throws(SystemError) -> SpoolMark {
     if let interruption = state.fate.interruption { return .interrupted(interruption) }
+    if state.refusal != nil { return .interrupted(.notOnDisk) }
     guard !state.isSynchronized else { return .none }
     return .closed(sizeBytes: UInt64(clamping: try descriptor.status().st_size), in: instance)
   }

@@ -9,15 +9,18 @@ import Synchronization
 /// as if they had been written, lets go of them under memory pressure, and reads zeros in their place from then on. It tells of
 /// the failure once, to each file description that was open by then. So it is asked before anything of a file counts: each
 /// second while the file is open, before and after each chunk that is read, at the last close, and by the flush after that.
-/// Until the disk has taken the pages that are still there, nothing is read of the file.
+/// Until the disk has taken the pages that are still there, nothing is read of the file. What was read from the disk before the
+/// kernel was asked is no longer what was written, as far as anybody can tell (``DiskReads``).
 extension Filesystem {
   /// Asks whether the disk has refused anything of the file since this was last asked. The file's lock is held.
   func noteWriteBack(of file: CapturedFile, _ state: inout CapturedFile.State) {
-    guard let descriptor = state.descriptor ?? state.unsynchronized?.descriptor,
-      let error = descriptor.takeWriteBackError()
-    else {
-      return
-    }
+    guard let descriptor = state.asking?.descriptor ?? state.descriptor else { return }
+    let read = file.diskReads.withLock { $0.takeEnded() }
+    let error = writeBackErrors(descriptor)
+    if error != nil || state.refusal != nil { file.diskReads.withLock { $0.putBack(read) } }
+    guard let error else { return }
+    // Known from here on, the handles' own description need not tell of it once more when the disk has taken everything.
+    if let shared = state.descriptor, shared !== descriptor { _ = writeBackErrors(shared) }
     noteRefusal(of: file, &state, error)
   }
 
@@ -27,44 +30,61 @@ extension Filesystem {
     state.isOnDisk = false
     if state.refusal == nil { state.refusal = DiskRefusal(error) }
     state.refusal?.error = error
+    state.refusals += 1
+    // What the kernel reads for those who pass the daemon is not seen.
+    if state.caching.passingHandles > 0 { file.diskReads.withLock { $0.mayHaveReadAll() } }
+    markLack(of: file, &state)
     flushes.add(file)
+  }
+
+  /// Before the first change that the disk does not have: from now on the kernel tells of failures. The file's lock is held.
+  func beginAsking(_ state: inout CapturedFile.State, of descriptor: FileDescriptor) {
+    guard state.asking == nil else { return }
+    state.asking = keptDescriptors.keep(descriptor)
   }
 
   /// Gives what is in memory of a refused file to its disk again, if that is due.
   func saveAgain(_ file: CapturedFile) {
     guard let saving = beginSaving(file) else { return }
     let content = Content(descriptor: saving.descriptor, released: saving.released)
-    let failure: SystemError?
+    var failure: SystemError?
     do throws(SystemError) {
       try rewrite(file, content)
       try check(fsync(content.descriptor.number))
-      failure = nil
     } catch .wouldBlock {
       // Its writers are at it.
       return flushes.add(file)
     } catch {
       failure = error
     }
-    announce(file) { state in
+    let pages = failure == nil ? nil : pinnedPages(content, saving)
+    announce(file) { [failure] state in
+      // Another thread's fsync(2) may have been told instead of this one.
+      noteWriteBack(of: file, &state)
       guard var refusal = state.refusal, !state.activity.isGone else { return nil }
+      let failed = failure ?? (state.refusals == saving.refusals ? nil : refusal.error)
       let heldFile = refusal.holdsFile
       // What was written meanwhile is on its way to the disk, and the kernel will tell of it.
       let isSame = state.activity.epoch == saving.epoch
-      if let failure {
-        refusal.refused(failure, atSeconds: Self.monotonicSeconds())
+      if let failed {
+        refusal.refused(failed, atSeconds: Self.monotonicSeconds())
         flushes.add(file)
       }
-      let lost = content.lost.withLock { $0 }
+      let lost = lostBytes(of: file, content, saving, isPinned: refusal.pages != nil)
       // Somebody may want it as it is after the first time.
       let isNewlyLost = lost != nil && refusal.lost == nil
       if let lost, isNewlyLost {
         refusal.lost = lost
         state.fate.lostContent(.lostInWriteBack(errno: refusal.error.code, lost))
-      } else if lost == nil, failure != nil, refusal.pages == nil, state.activity.isSettled, isSame {
-        refusal.pages = PinnedPages(of: content.descriptor, byteCount: Int(clamping: saving.sizeBytes))
+        markLack(of: file, &state)
+      } else if lost == nil, failed != nil, refusal.pages == nil, state.activity.isSettled, isSame {
+        refusal.pages = pages
       }
-      state.refusal = failure == nil ? nil : refusal
-      if state.refusal == nil, !isSame { flushes.add(file) }
+      state.refusal = failed == nil ? nil : refusal
+      if state.refusal == nil {
+        _ = file.diskReads.withLock { $0.takeEnded() }
+        if !isSame { flushes.add(file) }
+      }
       guard state.activity.isSettled else { return nil }
       if isNewlyLost { state.settledFate = state.fate }
       if isSame { noteSaved(of: file, &state, through: content.descriptor) }
@@ -72,6 +92,46 @@ extension Filesystem {
       guard heldFile || state.refusal == nil else { return nil }
       return state.refusal?.holdsFile == true ? .unsettled : .settled
     }
+  }
+
+  /// What was in memory no longer, or may have been read from the disk again before it was looked at. What is pinned was whole.
+  private func lostBytes(
+    of file: CapturedFile, _ content: Content, _ saving: Saving, isPinned: Bool
+  ) -> Range<UInt64>? {
+    let lost = content.lost.withLock { $0 }
+    guard !isPinned, let read = file.diskReads.withLock({ $0.range })?.clamped(to: 0..<saving.sizeBytes), !read.isEmpty
+    else { return lost }
+    return DiskReads.joined(lost, read)
+  }
+
+  /// Its pages, when they are the ones that were just given to the disk: one that was dropped since is read from the disk by pinning it.
+  private func pinnedPages(_ content: Content, _ saving: Saving) -> PinnedPages? {
+    guard saving.isSettled, !saving.isPinned, content.lost.withLock({ $0 == nil }),
+      let pages = PinnedPages(of: content.descriptor, byteCount: Int(clamping: saving.sizeBytes))
+    else { return nil }
+    let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceBytes, alignment: Int(getpagesize()))
+    defer { piece.deallocate() }
+    for (range, digest) in content.pieces.withLock({ $0 }) {
+      let bytes = UnsafeMutableRawBufferPointer(rebasing: piece[..<Int(range.upperBound - range.lowerBound)])
+      do throws(SystemError) {
+        let count = try Self.readFully(content.descriptor, at: Int64(range.lowerBound), into: bytes)
+        guard count == bytes.count, Self.digest(of: UnsafeRawBufferPointer(bytes)) == digest else {
+          content.lose(range)
+          return nil
+        }
+      } catch {
+        // Not there as a whole: tried again with the next writing.
+        return nil
+      }
+    }
+    return pages
+  }
+
+  /// For comparing within this process.
+  private static func digest(of bytes: UnsafeRawBufferPointer) -> Int {
+    var hasher = Hasher()
+    hasher.combine(bytes: bytes)
+    return hasher.finalize()
   }
 
   /// A settled file was given to its disk again. Should the machine stop while the disk refuses it, the mark says so.
@@ -90,7 +150,7 @@ extension Filesystem {
     }
     guard state.refusal == nil else { return }
     state.isSynchronized = true
-    state.unsynchronized = nil
+    state.asking = nil
   }
 
   /// The file as it was when that began.
@@ -98,6 +158,9 @@ extension Filesystem {
     var descriptor: FileDescriptor
     var released: ReleasedChunks?
     var epoch: UInt64
+    var refusals: UInt64
+    var isSettled: Bool
+    var isPinned: Bool
     var sizeBytes: UInt64
   }
 
@@ -107,6 +170,8 @@ extension Filesystem {
     let released: ReleasedChunks?
     /// From the first byte that was in memory no longer to the last.
     let lost = Mutex<Range<UInt64>?>(nil)
+    /// What was in memory.
+    let pieces = Mutex<[(range: Range<UInt64>, digest: Int)]>([])
 
     init(descriptor: FileDescriptor, released: ReleasedChunks?) {
       self.descriptor = descriptor
@@ -115,10 +180,7 @@ extension Filesystem {
 
     func lose(_ bytes: Range<UInt64>) {
       guard released?.intersects(bytes) != true else { return }
-      lost.withLock { lost in
-        lost =
-          min(lost?.lowerBound ?? bytes.lowerBound, bytes.lowerBound)..<max(lost?.upperBound ?? 0, bytes.upperBound)
-      }
+      lost.withLock { $0 = DiskReads.joined($0, bytes) }
     }
   }
 
@@ -126,6 +188,8 @@ extension Filesystem {
   private func beginSaving(_ file: CapturedFile) -> Saving? {
     namespaceLock.shared {
       file.state.withLock { state in
+        // What it has refused by now is what is to be saved.
+        noteWriteBack(of: file, &state)
         guard let refusal = state.refusal else { return nil }
         guard !state.activity.isGone else {
           state.refusal = nil
@@ -138,8 +202,10 @@ extension Filesystem {
             return nil
           }
           let descriptor = try descriptorForSaving(file, state)
+          _ = writeBackErrors(descriptor)
           return Saving(
             descriptor: descriptor, released: state.released, epoch: state.activity.epoch,
+            refusals: state.refusals, isSettled: state.activity.isSettled, isPinned: refusal.pages != nil,
             sizeBytes: UInt64(clamping: try descriptor.status().st_size))
         } catch {
           state.refusal?.refused(error, atSeconds: Self.monotonicSeconds())
@@ -153,9 +219,7 @@ extension Filesystem {
   private func descriptorForSaving(
     _ file: CapturedFile, _ state: CapturedFile.State
   ) throws(SystemError) -> FileDescriptor {
-    if let known = state.descriptor ?? state.unsynchronized?.descriptor, known.isReadable, known.isWritable {
-      return known
-    }
+    if let known = state.descriptor, known.isReadable, known.isWritable { return known }
     return FileDescriptor(
       owning: try openSpoolFile(file, current: state.descriptor, O_RDWR), isReadable: true, isWritable: true)
   }
@@ -195,7 +259,10 @@ extension Filesystem {
     try Self.writeAll(content.descriptor, at: position, UnsafeRawBufferPointer(start: base, count: count))
     let times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), before.st_mtim]
     try check(futimens(content.descriptor.number, times))
-    return offset + UInt64(count)
+    let next = offset + UInt64(count)
+    let digest = Self.digest(of: UnsafeRawBufferPointer(start: base, count: count))
+    content.pieces.withLock { $0.append((offset..<next, digest)) }
+    return next
   }
 
   private static func writeAll(
@@ -221,7 +288,8 @@ extension FileDescriptor {
   func takeWriteBackError() -> SystemError? {
     guard uploadfs_take_write_back_error(number) != 0 else { return nil }
     let error = SystemError.last
-    // Not of a file, or of a filesystem that does not know the call.
-    return [EIO, ENOSPC, EDQUOT].contains(error.code) ? error : nil
+    // The call itself, on a filesystem that does not know it or in a container that does not let it through. Everything else is what
+    // a disk has said: there are more such errors than one knows.
+    return [EBADF, EINVAL, ESPIPE, ENOSYS, EPERM].contains(error.code) ? nil : error
   }
 }

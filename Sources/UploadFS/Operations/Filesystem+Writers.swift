@@ -182,11 +182,17 @@ extension Filesystem {
     }
     do throws(SystemError) {
       try check(dataOnly ? fdatasync(handle.descriptor.number) : fsync(handle.descriptor.number))
+      // All handles share the description, and another thread's call may have been told instead of this one.
+      try file.state.withLock { (state) throws(SystemError) in
+        noteWriteBack(of: file, &state)
+        if let refusal = state.refusal { throw refusal.error }
+      }
     } catch {
       noteFailedSync(of: file, error)
       throw error
     }
     file.state.withLock { state in
+      guard state.refusal == nil else { return }
       state.isSynchronized = state.activity.epoch == epoch && state.activity.mutationsInFlight == 0
     }
   }
@@ -197,6 +203,7 @@ extension Filesystem {
     announce(file) { state in
       guard !state.activity.hasOpenRevision, !state.activity.isGone else {
         state.fate.lostContent(.writeFailed(errno: error.code))
+        markLack(of: file, &state)
         return nil
       }
       noteRefusal(of: file, &state, error)

@@ -3,8 +3,8 @@ import Glibc
 
 /// Files that were closed without an fsync(2), until the one thread that makes them durable takes them.
 ///
-/// Each is there once, however often it is closed. When the queue is full a file is not taken: it keeps its mark, so that
-/// it is looked at after the next start.
+/// Each is there once, however often it is closed, so that no more are there than the mount knows files. When the queue is full they
+/// are taken at once, without waiting for the second to pass; none is left out.
 final class FlushQueue: @unchecked Sendable {
   // Sound because everything below the lock is touched only while it is held, and the three C objects stay at one address
   // until nobody can reach this object any more.
@@ -19,8 +19,10 @@ final class FlushQueue: @unchecked Sendable {
   /// synced.
   static let delaySeconds = 1
   static let capacity = 65_536
+  private let capacity: Int
 
-  init() {
+  init(capacity: Int = FlushQueue.capacity) {
+    self.capacity = capacity
     lock = .allocate(capacity: 1)
     arrival = .allocate(capacity: 1)
     closing = .allocate(capacity: 1)
@@ -46,8 +48,12 @@ final class FlushQueue: @unchecked Sendable {
   func add(_ file: CapturedFile) {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
-    guard files.count < Self.capacity, !isClosed else { return }
+    guard !isClosed else { return }
     files[ObjectIdentifier(file)] = file
+    if files.count == capacity {
+      due = timespec()
+      pthread_cond_signal(arrival)
+    }
     guard due == nil else { return }
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)

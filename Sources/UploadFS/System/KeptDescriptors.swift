@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// How many open files are kept although nobody uses them: a part of what the process may have open.
+/// How many open files are kept only to be asked what the disk has refused: a part of what the process may have open.
 final class KeptDescriptors: Sendable {
   private let count = Atomic<Int>(0)
   private let countMax: Int
@@ -14,17 +14,21 @@ final class KeptDescriptors: Sendable {
   }
 
   /// Opens the file once more, for reading alone, so that it does not count as one that somebody writes. What was not told of
-  /// its failures so far is told to who opens it next. Nil where there are too many.
+  /// its failures so far is told to who opens it next. Nil where there are too many, or the system opens no more: then the disk is
+  /// to have everything before the last one is closed.
   func keep(_ descriptor: FileDescriptor) -> KeptDescriptor? {
     guard count.add(1, ordering: .relaxed).newValue <= countMax else {
-      count.subtract(1, ordering: .relaxed)
+      giveBack()
       return nil
     }
     do throws(SystemError) {
       return KeptDescriptor(try descriptor.reopenedForReading(), of: self)
-    } catch {
+    } catch  where error == .accessDenied || error == .notPermitted {
       // A file whose mode denies its owner to read.
       return KeptDescriptor(descriptor, of: self)
+    } catch {
+      giveBack()
+      return nil
     }
   }
 

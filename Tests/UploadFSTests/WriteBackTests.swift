@@ -1,0 +1,216 @@
+import CLinux
+import FileModel
+import FilesystemFixtures
+import Glibc
+import Promises
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+/// What becomes of files that the disk has refused, as the kernel tells of it.
+@Suite struct WriteBackTests {
+  /// The kernel's memory of failures, by script: what is answered to those who ask through a description of their own.
+  private final class Kernel: Sendable {
+    private struct State {
+      var answers: [Int32] = []
+      var inode: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// The next questions about this file are answered so, and 0 is no failure; after them there is none.
+    func answer(_ file: CapturedFile, _ answers: [Int32]) {
+      state.withLock { $0 = State(answers: answers, inode: file.key.inode) }
+    }
+
+    var errors: Filesystem.WriteBackErrors {
+      { descriptor in
+        var status = stat()
+        guard !descriptor.isWritable, fstat(descriptor.number, &status) == 0 else { return nil }
+        return self.state.withLock { state in
+          guard UInt64(status.st_ino) == state.inode, !state.answers.isEmpty else { return nil }
+          let answer = state.answers.removeFirst()
+          return answer == 0 ? nil : SystemError(code: answer)
+        }
+      }
+    }
+  }
+
+  private let kernel = Kernel()
+  private let mounted: Mounted
+
+  init() throws {
+    mounted = try Mounted(writeBackErrors: kernel.errors)
+  }
+
+  private func file(_ name: String) throws -> CapturedFile {
+    try #require(mounted.filesystem.file(of: mounted.node(name)))
+  }
+
+  private func flush() { mounted.filesystem.flush(mounted.filesystem.flushes.takeAll()) }
+
+  private func snapshot(_ name: String) throws -> FileSnapshot {
+    try #require(mounted.filesystem.snapshot(of: file(name).id))
+  }
+
+  private func mark(_ name: String) -> String? {
+    var buffer = [CChar](repeating: 0, count: 64)
+    let count = uploadfs_attribute_at(
+      mounted.filesystem.root.number, name, "user.uploadfs.writing", &buffer, buffer.count)
+    return count > 0 ? String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+  }
+
+  /// Regression: all who asked shared one description, so that each failure was told to one of them, and a rewriting whose own fsync
+  /// was told nothing took the refusal back.
+  @Test(.promises("S41d")) func aFailureThatAnotherThreadIsToldOf_doesNotCountAsSaved() throws {
+    try mounted.make("a")
+    kernel.answer(try file("a"), [EIO])
+    flush()
+    #expect(try snapshot("a").interruption == .spoolFailing(errno: EIO))
+    #expect(mark("a") == "not-on-disk", "the mount may die")
+    // Asked before the content is given to the disk again, and after it.
+    kernel.answer(try file("a"), [0, EIO])
+    flush()
+    #expect(try snapshot("a").interruption == .spoolFailing(errno: EIO) && mark("a") == "not-on-disk")
+  }
+
+  /// Regression: fsync(2) succeeded when another thread's had been told of the failure.
+  @Test(.promises("S41g")) func aFailureThatAnotherThreadIsToldOf_failsTheSyncOfTheFile() throws {
+    let handle = try mounted.create("a", flags: O_RDWR)
+    try mounted.write(handle, [1])
+    kernel.answer(try file("a"), [EIO])
+    #expect(failure { _ = try mounted.filesystem.synchronize(handle, dataOnly: false) } == EIO)
+    #expect(failure { _ = try mounted.filesystem.synchronize(handle, dataOnly: false) } == EIO)
+    mounted.filesystem.release(handle)
+  }
+
+  @Test(.promises("S41d", "S44e")) func whatIsSavedIsOnTheDisk() throws {
+    try mounted.make("a")
+    kernel.answer(try file("a"), [EIO])
+    flush()
+    flush()
+    flush()
+    #expect(try snapshot("a").interruption == nil && snapshot("a").isOnDisk && mark("a") == nil)
+  }
+
+  /// Regression: an error of a syncfs(2) is told once. A batch that came after it counted as on the disk with a file in it of which the
+  /// disk had refused some.
+  @Test(.promises("S44a", "S41d")) func eachFileIsAskedAfterASyncOfAll() throws {
+    let names = (0...Filesystem.filesFlushedAloneMax).map { "a\($0)" }
+    for name in names { try mounted.make(name) }
+    kernel.answer(try file("a7"), [EIO])
+    flush()
+    for name in names {
+      let snapshot = try snapshot(name)
+      #expect(snapshot.isOnDisk == (name != "a7") && snapshot.diskErrno == (name == "a7" ? EIO : nil), "\(name)")
+    }
+  }
+
+  /// Regression: a description was kept for asking when a writer closed the file last, and none when a reader did.
+  @Test(.promises("S41d")) func aReaderThatClosesLast_endsNoAsking() throws {
+    let writer = try mounted.create("a")
+    try mounted.write(writer, [1])
+    let reader = try mounted.open("a", flags: O_RDONLY)
+    mounted.filesystem.release(writer)
+    mounted.filesystem.release(reader)
+    kernel.answer(try file("a"), [EIO])
+    #expect(try snapshot("a").interruption == .spoolFailing(errno: EIO))
+  }
+
+  /// Regression: the mark was put for a file that was being changed, or that nobody had open.
+  @Test(.promises("S41l")) func aFileThatIsOpenAndUnchanged_isMarked() throws {
+    try mounted.make("a")
+    let handle = try mounted.open("a", flags: O_RDWR)
+    kernel.answer(try file("a"), [EIO])
+    #expect(try snapshot("a").diskErrno == EIO)
+    #expect(mark("a") == "not-on-disk")
+    mounted.filesystem.release(handle)
+    #expect(mark("a") == "not-on-disk", "until the disk has it")
+    flush()
+    flush()
+    #expect(try mark("a") == nil && snapshot("a").isOnDisk)
+  }
+
+  /// Regression: what was read from the disk after that had refused it, and before the kernel was asked, counted as what was written.
+  @Test(
+    .promises("S41k"), .enabled(if: WriteBackTests.canForgetPages, "/tmp is on a filesystem that keeps all in memory"),
+    arguments: ["a reader", "the uploader", "a change beside it"])
+  func whatWasReadFromTheDiskMeanwhile_isNoContent(_ who: String) throws {
+    let bytes = [UInt8](repeating: 7, count: 3 * 4096 + 100)
+    let handle = try mounted.create("a", flags: O_RDWR)
+    try mounted.write(handle, bytes)
+    let path = mounted.captures + "/a"
+    Self.forgetPages(path)
+    switch who {
+    case "a reader": #expect(try mounted.read(handle) == bytes)
+    case "the uploader": #expect(try mounted.contents(of: file("a").id) == bytes)
+    default: try mounted.write(handle, at: 3 * 4096 + 100, [8])
+    }
+    kernel.answer(try file("a"), [EIO])
+    flush()
+    mounted.filesystem.release(handle)
+    guard case .lostInWriteBack(errno: EIO, _)? = mounted.sink.lastSnapshot?.interruption else {
+      Issue.record("\(String(describing: mounted.sink.lastSnapshot?.interruption))")
+      return
+    }
+  }
+
+  /// What was read and asked about is as good as what is in memory.
+  @Test(
+    .promises("S41d"), .enabled(if: WriteBackTests.canForgetPages, "/tmp is on a filesystem that keeps all in memory"))
+  func whatWasReadBeforeTheLastQuestion_isContent() throws {
+    let handle = try mounted.create("a", flags: O_RDWR)
+    try mounted.write(handle, [UInt8](repeating: 7, count: 3 * 4096))
+    Self.forgetPages(mounted.captures + "/a")
+    _ = try mounted.read(handle)
+    kernel.answer(try file("a"), [0, EIO])
+    #expect(try snapshot("a").diskErrno == nil)
+    flush()
+    mounted.filesystem.release(handle)
+    flush()
+    #expect(try snapshot("a").interruption == nil)
+  }
+
+  private static let canForgetPages: Bool = {
+    do { return try pagesGo() } catch { return false }
+  }()
+
+  private static func pagesGo() throws -> Bool {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/a"
+    let number = try check(open(path, O_RDWR | O_CREAT, 0o600))
+    defer { close(number) }
+    var byte: UInt8 = 1
+    guard pwrite(number, &byte, 1, 0) == 1 else { return false }
+    forgetPages(path)
+    return uploadfs_read_cached(number, &byte, 1, 0) < 0 && errno == EAGAIN
+  }
+
+  /// As memory pressure does.
+  private static func forgetPages(_ path: String) {
+    let number = open(path, O_RDWR)
+    defer { close(number) }
+    #expect(fsync(number) == 0)
+    #expect(posix_fadvise(number, 0, 0, POSIX_FADV_DONTNEED) == 0)
+  }
+
+  @Test func whatCannotBeKeptOpen_isSyncedFirst() throws {
+    // As when the process may open no more: what is there cannot be opened once more.
+    let gone = FileDescriptor(owning: -1, isReadable: true, isWritable: true)
+    let kept = KeptDescriptors(countMax: 1)
+    #expect(kept.keep(gone) == nil)
+    let known = FileDescriptor(owning: dup(mounted.filesystem.root.number), isReadable: true, isWritable: false)
+    let first = kept.keep(known)
+    #expect(first != nil && kept.keep(known) == nil)
+  }
+
+  /// Regression: beyond its capacity files were left out, and so never flushed nor asked for.
+  @Test(.promises("S44a")) func aFullQueueLeavesNothingOut_andIsTakenAtOnce() throws {
+    let queue = FlushQueue(capacity: 2)
+    let names = ["a", "b", "c"]
+    for name in names { try mounted.make(name) }
+    for name in names { queue.add(try file(name)) }
+    #expect(queue.next()?.count == 3)
+  }
+}
