@@ -122,7 +122,7 @@ final class CurlTransfer {
       }
       return .failure(CurlFailure.error(for: code, text: handle.failureText, host: target.host))
     }
-    if let error = errorOfEarlySuccess { return .failure(error) }
+    if let error = brokenHead ?? errorOfEarlySuccess { return .failure(error) }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
     let facts = HTTPConnectionFacts(
       protocolName: protocolName, isNewConnection: handle.fact(CURLINFO_NUM_CONNECTS) > 0,
@@ -151,6 +151,14 @@ final class CurlTransfer {
   private func isAnswered(despite code: CURLcode) -> Bool {
     guard head.isComplete, CurlFailure.kind(of: code) == .connectionLost else { return false }
     return head.status >= 400 || head.contentLength == responseBody.count
+  }
+
+  /// A head counts once its last line is there: libcurl takes a connection that ends in the middle of it for the end of an answer
+  /// without a body.
+  private var brokenHead: TransportError? {
+    guard !head.isComplete else { return nil }
+    return TransportError(
+      .connectionLost, "\(target.host) ended the connection in the middle of the header fields of its answer")
   }
 
   /// No success counts before the last byte of the body was handed to the connection: what a server has not been given, it

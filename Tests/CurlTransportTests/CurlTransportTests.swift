@@ -319,6 +319,17 @@ struct CurlTransportTests {
     }
   }
 
+  /// Regression (DS19): libcurl calls it an answer without a body, and its status counted with the fields that had come so far.
+  @Test("An answer that ends in the middle of its head is none", arguments: [200, 201, 204, 404])
+  func brokenHead(_ status: Int) async throws {
+    try await withServer { server, transport in
+      let url = try server.url("/closes-in-mid-head?\(status)")
+      let result = await transport.send(HTTPRequest(.put, url, body: .pinned(TestBody(count: 1000))))
+      #expect(result.failureKind == .connectionLost, "\(result)")
+      #expect(result.failureMessage.contains("127.0.0.1"))
+    }
+  }
+
   @Test("A server that refuses before it has read the body is heard")
   func earlyRefusal() async throws {
     try await withServer { server, transport in

@@ -93,6 +93,10 @@ let httpsTestServerProgram = #"""
               self.read_body()
               self.stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this")
               return False
+          elif path.startswith("/closes-in-mid-head"):
+              self.read_body()
+              self.stream.sendall(b"HTTP/1.1 " + (query or "200").encode() + b" OK\r\nETag: \"0\"\r\nLocation: /a\r\nContent-")
+              return False
           elif path == "/closes-reused":
               digest = self.read_body()
               if self.requests > 1:

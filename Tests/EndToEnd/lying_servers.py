@@ -59,6 +59,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do
 
     def send(self, status, fields=(), content=b""):
+        if status is None:
+            # As it is, and then the end.
+            self.wfile.write(content)
+            self.close_connection = True
+            return
         fields = dict(fields)
         self.send_response_only(status)
         if status != 204 and "Content-Length" not in fields:

@@ -42,6 +42,11 @@ def no_part_is_known(handler, body):
     return None
 
 
+HALF_A_HEAD = (
+    b'HTTP/1.1 201 Created\r\nTus-Resumable: 1.0.0\r\nETag: "x"\r\nLocation: /files/9\r\nUpload-Offset: 700000\r\n'
+    b"Upload-Complete: ?1\r\nContent-")
+
+
 CHUNKS = {"s3": ("--chunk-size", "5MiB", "--max-file-size", "1GB"), "draft": ("--chunk-size", "2MiB")}
 SIZES = {offset_falls: {"draft": 3 << 20}, no_part_is_known: {"s3": 6 << 20}}
 COMMON = {
