@@ -387,6 +387,52 @@ private typealias Draft = ResumableFixture
     guard case .published = outcome else { return #expect(Bool(false), "\(outcome)") }
   }
 
+  /// Regression (DS19): `Upload-Complete: ?1` alone was the delivery, whatever the same answer said of the length.
+  @Test(
+    .promises("DE134"),
+    arguments: [
+      [HTTPHeader("upload-offset", "18")], [HTTPHeader("upload-offset", "28")], [HTTPHeader("upload-length", "28")],
+      [HTTPHeader("upload-length", "27"), HTTPHeader("upload-offset", "0")],
+    ])
+  func anAnswerThatContradictsItself_isNoDelivery(fields: [HTTPHeader]) throws {
+    let answer = Fixture.answer(200, headers: [HTTPHeader("upload-complete", "?1")] + fields)
+    let destination = try Draft.destination()
+    let step = Draft.commit(Draft.session(destination), size: 27)
+    let (requests, again) = Draft.run(step, destination, [answer, answer])
+    #expect(
+      requests.map(\.method) == [.patch, .head] && [.sessionGone, .unexpectedAnswer].contains(again.failure?.kind))
+    let (_, found) = Draft.run(step, destination, [answer, Draft.at(27, isComplete: true)])
+    guard case .published = found else { return #expect(Bool(false), "\(found)") }
+    let (_, small) = Draft.run(
+      .sendWholeFile(Fixture.wholeFile()), try Draft.destination(), [Draft.discovery(), answer])
+    #expect(small.failure?.kind == .unexpectedAnswer, "\(small)")
+  }
+
+  @Test(.promises("DE134")) func aChunkAfterWhichAnUploadIsCalledComplete_isAskedAbout() throws {
+    let destination = try Draft.destination()
+    let id = Draft.session(destination)
+    let step = Draft.chunk(0, of: id, end: 27)
+    let (requests, stored) = Draft.run(step, destination, [Draft.at(9, isComplete: true), Draft.at(9)])
+    #expect(requests.map(\.method) == [.patch, .head] && stored == .chunkStoredAs(token: "9"))
+    let other = try Draft.destination()
+    let second = Draft.chunk(0, of: Draft.session(other), end: 27)
+    let (_, outcome) = Draft.run(second, other, [Draft.done(), Draft.at(9, isComplete: true)])
+    #expect(outcome.failure?.kind == .unexpectedAnswer)
+  }
+
+  /// It says that more is to come, and that all is there; or where it is and nothing else.
+  @Test(.promises("DE134")) func aSmallFileThatWasTakenInPart_isNoDelivery() throws {
+    for fields in [
+      [HTTPHeader("upload-complete", "?0"), HTTPHeader("upload-offset", "9")],
+      [HTTPHeader("location", "/files/u1"), HTTPHeader("upload-offset", "4")],
+    ] {
+      let (_, outcome) = Draft.run(
+        .sendWholeFile(Fixture.wholeFile()), try Draft.destination(),
+        [Draft.discovery(), Fixture.answer(201, headers: fields)])
+      #expect(outcome.failure?.kind == .unexpectedAnswer, "\(fields)")
+    }
+  }
+
   @Test func aCommitOfWhatIsNotThere_beginsAnew() throws {
     let answers: [[HTTPResponse]] = [
       [Fixture.answer(404)], [Fixture.answer(410)], [Draft.conflict(at: 18), Draft.at(18)],
@@ -440,7 +486,7 @@ private typealias Draft = ResumableFixture
     let destination = try Draft.destination()
     let id = Draft.session(destination, limits: "min-append-size=5")
     let (requests, outcome) = Draft.run(
-      Draft.chunk(1, of: id, Array("abc".utf8)), destination, [Draft.done(201)])
+      Draft.chunk(1, of: id, Array("abc".utf8), end: 12), destination, [Draft.done(201)])
     #expect(requests[0].header("upload-complete") == "?1" && requests[0].isSentOnce)
     #expect(outcome == .chunkStoredAs(token: "12"))
     // The server has forgotten it, as it may.

@@ -18,6 +18,13 @@ struct ResumableAnswer {
   var offset: UInt64? { response.structuredNumber("upload-offset") }
   /// Whether the upload is complete; nil when it does not say.
   var isComplete: Bool? { response.structuredFlag("upload-complete") }
+  /// It says that the upload is complete, and that it is not as long as it is to be: nothing is known then. Where it does not say how
+  /// far the upload goes, that is `end`.
+  func contradictsItself(lengthBytes: UInt64, end: UInt64? = nil) -> Bool {
+    guard isComplete == true else { return false }
+    if let length = response.structuredNumber("upload-length"), length != lengthBytes { return true }
+    return (offset ?? end).map { $0 != lengthBytes } ?? false
+  }
   var limits: ResumableLimits? { ResumableLimits(response) }
   var isGone: Bool { [404, 410].contains(response.status) }
 

@@ -102,6 +102,7 @@ extension ResumableDestination {
     guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
     guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
     guard offset <= options.fileBytesMax else { return .ended(gone()) }
+    if let length = session.lengthBytes, answer.contradictsItself(lengthBytes: length) { return .ended(gone()) }
     let chunkBytes = UInt64(session.chunkBytes)
     let whole = Int(clamping: offset / chunkBytes)
     if offset.isMultiple(of: chunkBytes) { memory.uploads.ends(session.upload, at: offset) }
@@ -143,7 +144,9 @@ extension ResumableDestination {
       ? memory.uploads.beginsAttempt(at: session.upload, offset: base) : memory.uploads.asksFirst(session.upload)
     let appending = UploadAppending(
       upload: session.upload, body: body, base: base, asksFirst: asksFirst, memory: memory.uploads, server: server)
-    let reply: (HTTPResponse) -> UploadAppending.Reply = { self.reply($0, to: body.count) }
+    let reply: (HTTPResponse) -> UploadAppending.Reply = {
+      self.reply($0, to: body.count, of: sending.place.rowBytes, end: base + UInt64(body.count))
+    }
     if let last = responses.indices.last, case .lost = appending.next(from: nil, responses[..<last], reply: reply) {
       return .ended(gone())
     }
@@ -169,7 +172,9 @@ extension ResumableDestination {
   }
 
   /// What an answer says of an upload that is appended to. It need not say how far the upload goes when all was taken.
-  private func reply(_ response: HTTPResponse, to byteCount: Int) -> UploadAppending.Reply {
+  private func reply(
+    _ response: HTTPResponse, to byteCount: Int, of lengthBytes: UInt64, end: UInt64? = nil
+  ) -> UploadAppending.Reply {
     let answer = answer(response)
     if answer.isOfAnotherState { return .conflict(answer.failure()) }
     if answer.isGone { return .gone }
@@ -179,6 +184,7 @@ extension ResumableDestination {
       return .gone
     }
     guard answer.isSuccess else { return .refused(answer.failure(limitBytes: abilities.fileBytesMax)) }
+    if answer.contradictsItself(lengthBytes: lengthBytes, end: end) { return .unsaid }
     if let offset = answer.offset { return .reached(offset) }
     // Only an answer to a look has to have an offset. A success without a word of the draft may be anybody's.
     return answer.isComplete == nil ? .unsaid : .tookAll
@@ -211,7 +217,9 @@ extension ResumableDestination {
       return .send(completionRequest(upload, lengthBytes: lengthBytes))
     }
     let answer = answer(response)
-    if answer.isSuccess, answer.isComplete == true { return published(upload, receipt(response)) }
+    if answer.isSuccess, answer.isComplete == true, !answer.contradictsItself(lengthBytes: lengthBytes) {
+      return published(upload, receipt(response))
+    }
     if answer.refusesContent {
       // What it holds would look like a file that it has taken.
       memory.ends(.refused, of: upload)
@@ -229,7 +237,7 @@ extension ResumableDestination {
     if look.isGone { return vanished(upload, receipt(response)) }
     guard look.isSuccess else { return .ended(.refused(look.failure())) }
     guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
-    guard offset == lengthBytes else { return .ended(gone()) }
+    guard offset == lengthBytes, !look.contradictsItself(lengthBytes: lengthBytes) else { return .ended(gone()) }
     if look.isComplete == true { return published(upload, receipt(look.response)) }
     return .ended(unexpected("does not complete an upload that has all of its bytes"))
   }
@@ -307,6 +315,9 @@ extension ResumableDestination {
     }
     // It says that there is more to come, which is not so; or nothing that a server of the draft says.
     guard answer.isComplete != false else { return .ended(unexpected("has not taken all of a file")) }
+    guard answer.offset ?? size == size, !answer.contradictsItself(lengthBytes: size) else {
+      return .ended(.refused(unclear(failure(Self.contradicts))))
+    }
     guard
       answer.isComplete == true || answer.offset == size || response.header("location") != nil
         || answer.limits != nil || ResumableFeatures.version(in: response) != nil
@@ -335,10 +346,12 @@ extension ResumableDestination {
       return ended(vanished(upload, receipt(address.url(of: upload).url, sending, look.response)), sending)
     }
     guard look.isSuccess else { return .ended(.refused(look.failure())) }
-    if look.isComplete == true, look.offset == size {
+    if look.contradictsItself(lengthBytes: size) { return .ended(contradiction()) }
+    guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+    if look.isComplete == true {
       return ended(published(upload, receipt(address.url(of: upload).url, sending, look.response)), sending)
     }
-    return append(sending, to: upload, from: look.offset ?? 0, features, responses.dropFirst())
+    return append(sending, to: upload, from: offset, features, responses.dropFirst())
   }
 
   /// What is missing of a small file, and its completion.
@@ -355,7 +368,7 @@ extension ResumableDestination {
     // Where the bytes are all there, what is left of the answers is about the completion.
     for count in 0...responses.count {
       let (sent, rest) = (responses.prefix(count), responses.dropFirst(count))
-      switch appending.next(from: offset, sent, reply: { reply($0, to: Int(clamping: size)) }) {
+      switch appending.next(from: offset, sent, reply: { reply($0, to: Int(clamping: size), of: size) }) {
       case .ask where rest.isEmpty: return .send(headRequest(upload))
       case .send(let piece, let start) where rest.isEmpty:
         appending.isBegun()
@@ -460,7 +473,12 @@ extension ResumableDestination {
         "\(server) no longer has the upload, or holds a part of it that nobody can vouch for; it begins anew."))
   }
 
-  func unexpected(_ what: String) -> StepOutcome {
-    .refused(StepFailure(.unexpectedAnswer, "\(server) \(what)."))
-  }
+  private static let contradicts = "calls an upload complete, and says that it is shorter or longer than the file"
+
+  /// Nothing is known by such an answer.
+  private func contradiction() -> StepOutcome { unexpected(Self.contradicts) }
+
+  private func failure(_ what: String) -> StepFailure { StepFailure(.unexpectedAnswer, "\(server) \(what).") }
+
+  func unexpected(_ what: String) -> StepOutcome { .refused(failure(what)) }
 }
