@@ -586,6 +586,42 @@ enum TusFixture {
     #expect(gone == .incomplete(missing: [1, 2]))
   }
 
+  /// Regression (DS26): a server that lost the parts of each file was given parts for ever.
+  @Test(.promises("DE133")) func partsThatAreGoneTwice_areFollowedBySingleUploads() throws {
+    let destination = try joining()
+    let answers = [Fixture.answer(400), TusFixture.refusal(404), TusFixture.refusal(410)]
+    let first = TusFixture.commit(["/files/a#9", "/files/b#9"], size: 18)
+    let (_, once) = TusFixture.run(first, destination, answers)
+    #expect(once == .incomplete(missing: [0, 1]))
+    // The answers of one attempt may be looked at again.
+    _ = destination.outcome(of: first, responses: answers)
+    #expect(destination.offers(in: TusFixture.discovery()).abilities?.rows == .growing, "once may be an accident")
+    let elsewhere = TusFixture.commit(["/files/x#9", "/files/y#9"], session: "rows 01", size: 18)
+    _ = TusFixture.run(elsewhere, destination, answers)
+    #expect(destination.offers(in: TusFixture.discovery()).abilities?.rows == .growing, "of another file")
+    let second = TusFixture.commit(["/files/c#9", "/files/d#9"], size: 18)
+    let (_, twice) = TusFixture.run(second, destination, answers)
+    #expect(twice.failure?.kind == .sessionGone || twice == .incomplete(missing: [0, 1]))
+    let abilities = try #require(destination.offers(in: TusFixture.refusal(404)).abilities)
+    #expect(abilities.rows == .one && !abilities.commitListsChunks)
+    let chunk = TusFixture.chunk(0, of: "rows 00", ChunkPlace(rowBytes: 9))
+    #expect(destination.outcome(of: chunk, responses: []).failure?.kind == .sessionGone)
+    let (requests, _) = TusFixture.run(
+      .openSession(Fixture.opening()), destination, [TusFixture.discovery(), TusFixture.created()])
+    #expect(requests.last?.header("upload-concat") == nil && requests.last?.header("upload-length") != nil)
+  }
+
+  /// Regression (DS26): such a server published one part, repeated.
+  @Test(.promises("DE133")) func partsOfOneAddress_areNeverJoined() throws {
+    for other in ["/files/a#9", "https://up.example.org:8443/files/a#9"] {
+      let destination = try joining()
+      let step = TusFixture.commit(["/files/a#9", other, "/files/c#2"], size: 20)
+      #expect(destination.request(for: step).header("upload-concat") == nil)
+      #expect(destination.outcome(of: step, responses: []).failure?.kind == .sessionGone)
+      #expect(destination.offers(in: TusFixture.discovery()).abilities?.rows == .one)
+    }
+  }
+
   @Test func refusedCommit_ofWhatIsAllThereIsRefused() throws {
     let step = TusFixture.commit(["/files/a#9", "/files/b#9"], size: 18)
     let (_, refused) = TusFixture.run(

@@ -16,10 +16,12 @@ class LyingServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     PATHS = {"tus": "/files/", "draft": "/files/", "s3": "/bucket", "form": "/upload"}
 
-    def __init__(self, protocol, lie):
+    def __init__(self, protocol, lie, parts=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.protocol = protocol
         self.lie = lie
+        # tus joins parts, and they have one address ("shared"), or are gone when they are to be joined ("lost").
+        self.parts = parts
         self.lock = threading.Lock()
         self.published = {}
         self.received = {}
@@ -105,12 +107,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         sign = {"Tus-Resumable": "1.0.0"}
         uploads = self.server.uploads
         if self.command == "OPTIONS":
-            return 204, sign | {"Tus-Version": "1.0.0", "Tus-Extension": "creation,termination"}
+            more = ",concatenation,creation-with-upload" if self.server.parts else ""
+            return 204, sign | {"Tus-Version": "1.0.0", "Tus-Extension": "creation,termination" + more}
+        if self.command == "POST" and "Upload-Concat" in self.headers:
+            return self.tus_part(body, sign)
         if self.command == "POST":
             place = f"/files/{self.server.fresh()}"
-            uploads[place] = {"name": name, "bytes": b"", "length": int(self.headers["Upload-Length"])}
+            uploads[place] = {"name": name, "bytes": body, "length": int(self.headers["Upload-Length"])}
             self.tus_end(place)
-            return 201, sign | {"Location": place}
+            return 201, sign | {"Location": place, "Upload-Offset": len(body)}
         upload = uploads.get(self.place)
         if not upload:
             return 404, sign
@@ -125,9 +130,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 204, sign
         return 200, sign | {"Upload-Offset": len(upload["bytes"]), "Upload-Length": upload["length"]}
 
+    def tus_part(self, body, sign):
+        server, wanted = self.server, self.headers["Upload-Concat"]
+        server.received["parts"] = server.received.get("parts", 0) + len(body)
+        if wanted == "partial":
+            place = "/files/part" if server.parts == "shared" else f"/files/{server.fresh()}"
+            server.uploads[place] = {"name": None, "bytes": body, "length": int(self.headers["Upload-Length"])}
+            return 201, sign | {"Location": place, "Upload-Offset": len(body)}
+        server.lies += 1
+        parts = wanted.removeprefix("final;").split()
+        if server.parts == "lost":
+            for place in parts:
+                server.uploads.pop(place, None)
+            return 400, sign
+        server.published[self.tus_name(body)] = b"".join(server.uploads[place]["bytes"] for place in parts)
+        return 201, sign | {"Location": f"/files/{server.fresh()}"}
+
     def tus_end(self, place):
         upload = self.server.uploads[place]
-        if len(upload["bytes"]) == upload["length"]:
+        if upload["name"] and len(upload["bytes"]) == upload["length"]:
             self.server.published[upload["name"]] = upload["bytes"]
 
     # The IETF's draft, interop version 8.

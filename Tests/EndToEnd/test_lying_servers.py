@@ -65,8 +65,8 @@ LIES += [
 def new_liar():
     made = []
 
-    def make(protocol, lie):
-        made.append(LyingServer(protocol, lie))
+    def make(protocol, lie, **more):
+        made.append(LyingServer(protocol, lie, **more))
         return made[-1]
 
     yield make
@@ -112,3 +112,19 @@ def test_a_finished_upload_that_is_not_there_any_more_is_delivered(new_liar, new
     mount.wait_for("good.mov", "complete")
     assert server.published["victim.mov"] == (mount.root / "victim.mov").read_bytes()
     assert server.received["victim.mov"] == SIZE and mount.status("victim.mov")["attempts"] == 0
+
+
+@pytest.mark.parametrize("parts", ["shared", "lost"])
+@pytest.mark.promises("DE133")
+def test_parts_that_are_lost_or_confused_are_followed_by_one_upload(new_liar, new_mount, parts):
+    """Regression (DS26): a server that gave all parts one Location published one of them, repeated; one that lost them all got them
+    again and again, twelve at once."""
+    server = new_liar("tus", None, parts=parts)
+    to, options = server.options
+    mount = new_mount(None, *options, "--chunk-size", "2MiB", to=to)
+    content = write_random(mount.root / "victim.mov", 7 << 20).read_bytes()
+    wait_until(lambda: mount.status("victim.mov")["state"] in ("complete", "failed"), "its end")
+    assert server.published == {"victim.mov": content}
+    assert mount.status("victim.mov")["state"] == "complete"
+    assert server.received["parts"] <= 2 * len(content)
+    assert server.lies == (0 if parts == "shared" else 2), "how often it was asked to join parts"

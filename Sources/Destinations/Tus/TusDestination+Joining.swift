@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import UploadEngine
 
 /// An upload that was joined from others, as long as it is not known to be complete.
@@ -29,6 +30,11 @@ extension TusDestination {
   ) -> NextRequest {
     let (parts, outdated) = parts(of: commit)
     guard outdated.isEmpty, !parts.isEmpty else { return .ended(.incomplete(missing: outdated)) }
+    guard LookupSet(parts.map { address.url(of: $0.upload).url }).count == parts.count else {
+      // One of them is there, and joined with itself it would be a file. Single uploads have no such trouble.
+      memory.confusesParts()
+      return .ended(gone())
+    }
     let request = TusJoined.Request(
       parts: parts.map(\.upload),
       metadata: TusMetadata.field(commit.path, modifiedNanoseconds: commit.modifiedNanoseconds, options.metadata))
@@ -58,7 +64,7 @@ extension TusDestination {
     var rest = responses
     guard let response = rest.popFirst() else { return .send(joinRequest(request, behind: latch)) }
     if [400, 501].contains(response.status) { return joinAtOnce(request, parts, commit, rest) }
-    guard response.status == 201 else { return refused(parts, response, rest) }
+    guard response.status == 201 else { return refused(commit, parts, response, rest) }
     switch created(response) {
     case .failure(let failure): return .ended(.refused(failure))
     case .success(let upload):
@@ -128,7 +134,7 @@ extension TusDestination {
     if (500..<600).contains(response.status), ![501, 503, 507].contains(response.status) {
       return .ended(.refused(unclear(answer(response).failure(limitBytes: abilities.fileBytesMax))))
     }
-    return refused(parts, response, rest)
+    return refused(commit, parts, response, rest)
   }
 
   /// The step's last request may have made a file of what was sent.
@@ -163,7 +169,9 @@ extension TusDestination {
   private static let joinTimeout: Duration = .seconds(600)
 
   /// Parts that are gone are sent again, and nothing else: they expire one by one, and a server that was set up anew has none.
-  private func refused(_ parts: [Part], _ response: HTTPResponse, _ looks: ArraySlice<HTTPResponse>) -> NextRequest {
+  private func refused(
+    _ commit: SessionCommit, _ parts: [Part], _ response: HTTPResponse, _ looks: ArraySlice<HTTPResponse>
+  ) -> NextRequest {
     let failure = answer(response).failure(limitBytes: abilities.fileBytesMax)
     guard [400, 403, 404, 409, 410].contains(response.status) else { return .ended(.refused(failure)) }
     var missing: [Int] = []
@@ -175,7 +183,10 @@ extension TusDestination {
       }
     }
     if looks.count < parts.count { return .send(headRequest(parts[looks.count].upload)) }
-    guard missing.isEmpty else { return .ended(.incomplete(missing: missing)) }
+    guard missing.isEmpty else {
+      memory.lostParts(of: commit.session.id)
+      return .ended(.incomplete(missing: missing))
+    }
     return .ended(.refused(StepFailure(.badRequest, failure.message, retryAfter: failure.retryAfter)))
   }
 

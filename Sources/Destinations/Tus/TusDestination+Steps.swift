@@ -322,8 +322,6 @@ extension TusDestination {
 
   func answer(_ response: HTTPResponse) -> TusAnswer { TusAnswer(response: response, address: address.text) }
 
-  private func concatenates(_ features: TusFeatures) -> Bool { options.concatenates && features.concatenates }
-
   func created(_ response: HTTPResponse, limitBytes: UInt64? = nil) -> Result<String, StepFailure> {
     let answer = answer(response)
     guard response.status == 201 else {

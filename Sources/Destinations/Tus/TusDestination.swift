@@ -56,7 +56,7 @@ public struct TusDestination: Destination {
     self.credential = credential
     self.options = options
     self.secondsSince1970 = secondsSince1970
-    abilities = Self.abilities(options, TusFeatures(), defersLength: false)
+    abilities = Self.abilities(options, concatenates: false, TusFeatures(), defersLength: false)
   }
 
   /// The path; a server puts files away as it likes, and learns it from their metadata.
@@ -65,10 +65,13 @@ public struct TusDestination: Destination {
   /// What a server's answer to OPTIONS makes possible.
   public func offers(in response: HTTPResponse) -> DestinationOffers {
     // That it does not do what it announces is learned from another answer.
-    guard let features = TusFeatures(response) ?? (memory.refusesDeferredLength ? memory.features : nil) else {
+    let isLearned = memory.refusesDeferredLength || memory.losesParts
+    guard let features = TusFeatures(response) ?? (isLearned ? memory.features : nil) else {
       return DestinationOffers()
     }
-    return DestinationOffers(abilities: Self.abilities(options, features, defersLength: defersLength(features)))
+    return DestinationOffers(
+      abilities: Self.abilities(
+        options, concatenates: concatenates(features), features, defersLength: defersLength(features)))
   }
 
   /// The same question as that of each prewarming.
@@ -82,10 +85,14 @@ public struct TusDestination: Destination {
   /// An upload can be begun, and be given bytes, before its length is known.
   func defersLength(_ features: TusFeatures) -> Bool { features.defersLength && !memory.refusesDeferredLength }
 
+  /// A file goes in parts that are joined.
+  func concatenates(_ features: TusFeatures) -> Bool {
+    options.concatenates && features.concatenates && !memory.losesParts
+  }
+
   private static func abilities(
-    _ options: TusOptions, _ features: TusFeatures, defersLength: Bool
+    _ options: TusOptions, concatenates: Bool, _ features: TusFeatures, defersLength: Bool
   ) -> DestinationAbilities {
-    let concatenates = options.concatenates && features.concatenates
     var abilities = DestinationAbilities(
       parallelChunks: options.parallelChunks, replaceableChunks: concatenates,
       unknownLength: concatenates || defersLength,

@@ -7,6 +7,9 @@ final class TusMemory: Sendable {
     var features: TusFeatures?
     var refusesDeferredLength = false
     var commits: LookupTable<String, Commit> = [:]
+    /// How often the parts of a session were gone when they were to be joined.
+    var losses: LookupTable<String, Int> = [:]
+    var losesParts = false
   }
 
   /// What is known of the last commit of a session.
@@ -17,6 +20,8 @@ final class TusMemory: Sendable {
     var joined: TusJoined?
     /// Parts are being joined, and with the answer they are a file.
     var isJoining = false
+    /// Parts of it are gone.
+    var hasLost = false
   }
 
   /// Beyond it all is forgotten.
@@ -38,7 +43,26 @@ final class TusMemory: Sendable {
     set { state.withLock { $0.refusesDeferredLength = newValue } }
   }
 
+  /// The server does not keep the parts of one file until they are joined, whatever it announces.
+  var losesParts: Bool { state.withLock { $0.losesParts } }
+
   // MARK: - Commits
+
+  /// Parts of a session were gone when they were to be joined. Once that may be an accident, or their age. The answers of one
+  /// attempt may be looked at more than once.
+  func lostParts(of session: String) {
+    state.withLock {
+      guard $0.commits[session]?.hasLost == false else { return }
+      $0.commits[session]?.hasLost = true
+      if $0.losses.count >= Self.commitsMax { $0.losses = [:] }
+      let losses = ($0.losses[session] ?? 0) + 1
+      $0.losses[session] = losses
+      if losses > 1 { $0.losesParts = true }
+    }
+  }
+
+  /// The server has given several parts one address.
+  func confusesParts() { state.withLock { $0.losesParts = true } }
 
   /// A commit begins, or is tried again. What was joined for another content or another name is not its business.
   func beginsCommit(of session: String, _ request: TusJoined.Request) {
