@@ -1,9 +1,22 @@
-/// The known name that a misspelt one most likely means; nil when none is near.
-func nearestName(to text: String, among known: [String]) -> String? {
-  let nearest = known.map { (name: $0, distance: editDistance(text.lowercased(), $0.lowercased())) }
+/// The known name that a misspelt one most likely means; nil when none is near. Of a name of several words the first ones may stand
+/// for all.
+public func nearestName(to text: String, among known: [String]) -> String? {
+  let text = text.lowercased()
+  let nearest = known.map { (name: $0, distance: distance(from: text, to: $0.lowercased())) }
     .min { $0.distance < $1.distance }
-  guard let nearest, nearest.distance <= max(2, text.count / 3) else { return nil }
+  guard let nearest, nearest.distance <= 2 * max(2, text.count / 3), nearest.distance < 2 * text.count else {
+    return nil
+  }
   return nearest.name
+}
+
+/// Twice as many as there are changes between two names, and one where only the first words of the known one are meant.
+private func distance(from text: String, to name: String) -> Int {
+  var least = 2 * editDistance(text, name)
+  for end in name.indices where name[end] == "-" {
+    least = min(least, 2 * editDistance(text, String(name[..<end])) + 1)
+  }
+  return least
 }
 
 /// Insertions, deletions and substitutions between two texts (Levenshtein).

@@ -31,6 +31,29 @@ struct UploadFSMount: ParsableCommand {
       StandardError.write("uploadfs-mount: \(Misspelling(word, of: known).sentence)\n")
       exit(withError: ExitCode(ExitStatus.usage.rawValue))
     }
-    main(words)
+    do {
+      var command = try parseAsRoot(words)
+      try command.run()
+    } catch {
+      guard let text = explanation(of: error, in: words.first) else { exit(withError: error) }
+      StandardError.write(text)
+      exit(withError: ExitCode(ExitStatus.usage.rawValue))
+    }
+  }
+
+  /// What the argument parser says of an option that there is not, with the one that was meant: that one compares whole names, and
+  /// calls “--to” the nearest to each short one. Nil for any other error.
+  private static func explanation(of error: any Error, in command: String?) -> String? {
+    let text = fullMessage(for: error)
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    let quoted = lines.first?.split(separator: "'") ?? []
+    guard quoted.count > 1, quoted[0] == "Error: Unknown option ", quoted[1].hasPrefix("--"),
+      let type = configuration.subcommands.first(where: { $0._commandName == command })
+    else { return nil }
+    let words = helpMessage(for: type).split { $0.isWhitespace || "[](),/=".contains($0) }
+    let options = words.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }
+    let hint = nearestName(to: String(quoted[1].dropFirst(2)), among: options).map { " Did you mean '--\($0)'?" } ?? ""
+    let first = "Error: Unknown option '\(quoted[1])'.\(hint)"
+    return ([first] + lines.dropFirst().map(String.init)).joined(separator: "\n") + "\n"
   }
 }

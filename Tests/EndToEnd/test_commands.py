@@ -74,6 +74,17 @@ def test_a_misspelt_command(arguments, words):
     assert done.returncode == 64 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+@pytest.mark.parametrize("arguments, words", [
+    (("mount", "/m", "--nme", "x"), "Unknown option '--nme'. Did you mean '--name-template'?"),
+    (("mount", "/m", "--chunksize=1MiB"), "Did you mean '--chunk-size'?"), (("mount", "/m", "--token", "x"), "'--token-file'?"),
+    (("wait", "/m", "--timout", "3"), "Did you mean '--timeout'?"), (("mount", "/m", "--xqzwvk"), "'--xqzwvk'.\nUsage:"),
+])
+def test_a_misspelt_option(arguments, words):
+    """Regression (NU10): for any short word that there is not, “--to” was advised."""
+    done = run(*arguments)
+    assert done.returncode == 64 and words in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("text, words", [
     ("to: [https://x\nspool: /a\n", "line 2"), ("to: https://x\n  spool: /a\n", "line 2, column 8"),
     ("to: 'https://x\n", "line 2"),
