@@ -13,6 +13,7 @@ public enum ExitStatus: Int32, CaseIterable, Sendable {
   case filesFailed = 18
   case leftWithPending = 19
   case refused = 20
+  case daemonDied = 21
   case usage = 64
 
   /// What the number means, for `--help` and docs/configuration.md.
@@ -31,6 +32,8 @@ public enum ExitStatus: Int32, CaseIterable, Sendable {
     case .filesFailed: "some files failed or are held back; they are kept in the spool and can be retried or published"
     case .leftWithPending: "left at once by a second signal with files pending; all are kept in the spool"
     case .refused: "a file could not be retried, cancelled or published; stderr says why"
+    case .daemonDied:
+      "the daemon was killed or crashed while `unmount` waited for its end; what was pending is kept in the spool"
     case .usage: "wrong usage"
     }
   }

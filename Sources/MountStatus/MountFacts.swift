@@ -21,6 +21,8 @@ public struct ProcessFacts: Sendable, Hashable {
 
 /// Facts of the spool.
 public struct SpoolFacts: Sendable, Hashable {
+  /// Where it is.
+  public var path: String
   /// Captures whose bytes lie in the spool.
   public var captures: Int
   /// Bytes that can still be written.
@@ -31,7 +33,10 @@ public struct SpoolFacts: Sendable, Hashable {
   public var trouble: FileStatus.Failure?
 
   /// Facts of a spool.
-  public init(captures: Int, freeBytes: UInt64, reserveBytes: UInt64, trouble: FileStatus.Failure? = nil) {
+  public init(
+    path: String, captures: Int, freeBytes: UInt64, reserveBytes: UInt64, trouble: FileStatus.Failure? = nil
+  ) {
+    self.path = path
     self.trouble = trouble
     self.captures = captures
     self.freeBytes = freeBytes

@@ -44,6 +44,7 @@ enum SummaryDocument {
       }
       json.field("telemetry", facts.telemetry)
       json.field("spool") {
+        $0.field("path", facts.spool.path)
         $0.field("captures", facts.spool.captures)
         $0.field("free_bytes", facts.spool.freeBytes)
         $0.field("reserve_bytes", facts.spool.reserveBytes)

@@ -12,6 +12,7 @@ final class Drain: Sendable {
   private let engines: EngineGroup
   private let mount: FuseMount
   private let timeout: Duration?
+  private let spool: String
   private let asked = DispatchSemaphore(value: 0)
   private let unmounted = DispatchSemaphore(value: 0)
   /// A writer or a delivery was the last one for the moment.
@@ -24,11 +25,12 @@ final class Drain: Sendable {
     var isMounted = true
   }
 
-  init(filesystem: Filesystem, engines: EngineGroup, mount: FuseMount, timeout: Duration?) {
+  init(filesystem: Filesystem, engines: EngineGroup, mount: FuseMount, timeout: Duration?, spool: String) {
     self.filesystem = filesystem
     self.engines = engines
     self.mount = mount
     self.timeout = timeout
+    self.spool = spool
   }
 
   /// Asks for the end. Once is enough.
@@ -67,11 +69,12 @@ final class Drain: Sendable {
   /// The way out for whoever cannot wait: nothing stays mounted, and everything pending lies in the spool with its resume
   /// records, which are durable before they count.
   func leaveAtOnce() {
-    let isDelivered = isDelivered
-    StandardError.write("\nuploadfs-mount: left at once; what is pending is kept in the spool\n")
+    let status = isDelivered ? ExitStatus.success : .leftWithPending
+    StandardError.write("\n")
+    note(status, "left at once; what is pending is kept in the spool")
     mount.endWaitingCalls()
     if isMounted { mount.unmountLazily() }
-    _exit(isDelivered ? ExitStatus.success.rawValue : ExitStatus.leftWithPending.rawValue)
+    _exit(status.rawValue)
   }
 
   private var isMounted: Bool { progress.withLock { $0.isMounted } }
@@ -121,15 +124,24 @@ final class Drain: Sendable {
   private func outcome(_ isDelivered: Bool) -> ExitStatus {
     let summary = engines.summary()
     let failed = summary.undeliveredCount
+    var status = ExitStatus.success
+    var messages: [String] = []
     if failed > 0 {
       let names = summary.failedPaths.prefix(10).map { Readable.line($0.displayText) }.joined(separator: ", ")
-      let files = Readable.count(failed, "file")
-      StandardError.write("uploadfs-mount: \(files) failed or held back, kept in the spool: \(names)\n")
+      messages.append("\(Readable.count(failed, "file")) failed or held back, kept in the spool: \(names)")
+      status = .filesFailed
     }
-    guard isDelivered else {
-      StandardError.write("uploadfs-mount: timed out with \(remainder); all kept in the spool\n")
-      return .timedOut
+    if !isDelivered {
+      messages.append("timed out with \(remainder); all kept in the spool")
+      status = .timedOut
     }
-    return failed > 0 ? .filesFailed : .success
+    note(status, messages.isEmpty ? nil : messages.joined(separator: "; "))
+    return status
+  }
+
+  /// Says how the daemon ends: here, and to `unmount`.
+  private func note(_ status: ExitStatus, _ message: String?) {
+    if let message { StandardError.write("uploadfs-mount: \(message)\n") }
+    LastEnd(pid: getpid(), exitStatus: status.rawValue, message: message).write(in: spool)
   }
 }

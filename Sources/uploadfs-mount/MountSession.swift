@@ -71,7 +71,10 @@ final class MountSession: Sendable {
         "the spool's filesystem has no user extended attributes: what is being written stands in .state/marks, and parts of captures cannot be given back to the disk (when-full=release)",
         metadata: ["spool": "\(configuration.spool)"])
     }
-    drain = Drain(filesystem: filesystem, engines: engines, mount: mount, timeout: configuration.drainTimeout)
+    LastEnd.forget(in: configuration.spool)
+    drain = Drain(
+      filesystem: filesystem, engines: engines, mount: mount, timeout: configuration.drainTimeout,
+      spool: configuration.spool)
   }
 
   /// Mounts, serves until told to stop, delivers what is left and unmounts.

@@ -9,13 +9,14 @@ enum Spool {
   static func facts(
     of path: String, reserveBytes: UInt64, captures: Int, trouble: FileStatus.Failure?
   ) -> SpoolFacts {
+    let shown = RealPath.of(path) ?? path
     var numbers = statvfs()
     guard statvfs(path, &numbers) == 0 else {
-      return SpoolFacts(captures: captures, freeBytes: 0, reserveBytes: reserveBytes, trouble: trouble)
+      return SpoolFacts(path: shown, captures: captures, freeBytes: 0, reserveBytes: reserveBytes, trouble: trouble)
     }
     let free = UInt64(numbers.f_bavail).multipliedReportingOverflow(by: UInt64(numbers.f_frsize)).partialValue
     return SpoolFacts(
-      captures: captures, freeBytes: free > reserveBytes ? free - reserveBytes : 0, reserveBytes: reserveBytes,
-      trouble: trouble)
+      path: shown, captures: captures, freeBytes: free > reserveBytes ? free - reserveBytes : 0,
+      reserveBytes: reserveBytes, trouble: trouble)
   }
 }

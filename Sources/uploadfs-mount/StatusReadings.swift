@@ -9,6 +9,10 @@ struct SummaryReading: Decodable {
   struct Bytes: Decodable {
     var pending: UInt64
   }
+  struct Spool: Decodable {
+    /// Unknown to daemons of earlier versions.
+    var path: String?
+  }
 
   var process: Process
   var destination: String
@@ -22,6 +26,7 @@ struct SummaryReading: Decodable {
   /// Unknown to daemons of earlier versions.
   var undeliveredFiles: Int?
   var failedPaths: [String]
+  var spool: Spool?
   var destinations: [Destination]?
 
   /// One of several. Each counts changes for itself.

@@ -7,7 +7,11 @@ import UploadEngine
 /// Asks the daemon to deliver what is left and to unmount, and waits for it.
 struct UnmountCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "unmount", abstract: "Deliver what is left, then unmount.")
+    commandName: "unmount", abstract: "Deliver what is left, then unmount.",
+    discussion: """
+      Ends as the daemon does: with \(ExitStatus.filesFailed.rawValue) if files have failed or are held back, and with \
+      \(ExitStatus.daemonDied.rawValue) if the daemon was killed or crashed before it was done.
+      """)
 
   @Argument(help: "A mounted uploadfs.")
   var mountPoint: String
@@ -62,8 +66,24 @@ struct UnmountCommand: ParsableCommand {
     if let mount = try? MountView(mountPoint), (try? mount.summary().process.pid) == summary.process.pid {
       throw ToolFailure(.internalError, "the daemon has ended, but \(mountPoint) is still mounted")
     }
-    guard summary.failedCount == 0 else { throw ToolFailure(.filesFailed, summary.failureSentence) }
-    return .success
+    guard let spool = summary.spool?.path, access("\(spool)/.state", R_OK | X_OK) == 0 else {
+      // The daemon is of an earlier version, or its spool is not ours to read.
+      guard summary.failedCount == 0 else { throw ToolFailure(.filesFailed, summary.failureSentence) }
+      return .success
+    }
+    guard let end = LastEnd.read(in: spool, of: summary.process.pid) else {
+      throw ToolFailure(
+        .daemonDied,
+        "the daemon of \(mountPoint) has ended without a word: it was killed, or it crashed. What was pending is kept in the spool; "
+          + "start it again to deliver it, or release the mount point with: fusermount3 -u \(mountPoint)")
+    }
+    guard let status = ExitStatus(rawValue: end.exitStatus) else {
+      throw ToolFailure(.internalError, "the daemon has ended with \(end.exitStatus)")
+    }
+    guard status != .success else { return .success }
+    // Its status has gone with the mount.
+    let next = status == .filesFailed ? "; a mount with the same spool tries again what has failed, and says why" : ""
+    throw ToolFailure(status, (end.message ?? "the daemon has ended with \(status.rawValue)") + next)
   }
 }
 

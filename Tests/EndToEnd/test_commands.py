@@ -174,6 +174,38 @@ def test_unmount_times_out_while_the_daemon_goes_on(new_mount, receiver):
     assert (receiver.files / "a.bin").read_bytes() == b"x"
 
 
+def test_unmount_ends_as_the_daemon_does(new_mount, receiver):
+    """Regression: it said that all was done, although the daemon had given up waiting."""
+    receiver.stop()
+    mount = new_mount(receiver, "--drain-timeout", "1s")
+    (mount.root / "a.bin").write_bytes(b"x")
+    done = mount.tool("unmount")
+    assert done.returncode == 17 and "timed out with 1 file" in done.stderr, done.stderr
+    assert mount.program.wait() == 17
+    # What an earlier daemon has said counts no more.
+    receiver.start()
+    mount.start()
+    mount.wait_all()
+    assert mount.tool("unmount").returncode == 0 == mount.program.wait()
+
+
+@pytest.mark.parametrize("number, code, words", [
+    (signal.SIGTERM, 19, "left at once"), (signal.SIGKILL, 21, "fusermount3 -u"),
+])
+def test_unmount_says_when_the_daemon_leaves_or_dies(new_mount, receiver, number, code, words):
+    """Regression: it ended with 0."""
+    receiver.stop()
+    mount = new_mount(receiver)
+    (mount.root / "a.bin").write_bytes(b"x")
+    with subprocess.Popen(
+            [str(MOUNT_TOOL), "unmount", str(mount.root)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=clean_environment()) as tool:
+        wait_until(lambda: mount.is_draining, "draining shows")
+        mount.program.signal(number)
+        _, errors = tool.communicate(timeout=60)
+    assert tool.returncode == code and words in errors and "kept in the spool" in errors, errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.promises("S36a")
 def test_new_writers_are_refused_while_draining(new_mount, receiver, number):

@@ -10,7 +10,7 @@ import Testing
   private let nothing = MountFacts(
     summary: MountSummary(), pipeline: PipelineStatistics(),
     process: ProcessFacts(pid: 12, version: "0.1.0", startedAtMilliseconds: 1_700_000_000_000),
-    spool: SpoolFacts(captures: 4, freeBytes: 5, reserveBytes: 6),
+    spool: SpoolFacts(path: "/spool", captures: 4, freeBytes: 5, reserveBytes: 6),
     passthrough: PassthroughFacts(mode: .read, handles: 2), telemetry: TelemetryReading())
 
   private var full: MountFacts {
