@@ -31,6 +31,10 @@ public final class RenewingTransport: HTTPTransport {
     /// Counts the credentials.
     var generation = 0
     var wasAccepted = false
+    /// One of them was accepted.
+    var wasAnyAccepted = false
+    /// What requests are made with, by the signer.
+    var signing: Credential
     var obtainedAt: Int64
     var isRenewing = false
     var waiting: [Waiting] = []
@@ -40,23 +44,27 @@ public final class RenewingTransport: HTTPTransport {
   private let restSeconds: Int64
   private let seconds: @Sendable () -> Int64
   private let renew: @Sendable (RenewingTransport) -> Void
+  private let signer: ChunkSigner?
   private let state: Mutex<State>
 
   /// - Parameters:
   ///   - credential: The first one.
   ///   - restSeconds: After so long one that was never accepted may have ended unused.
   ///   - seconds: A clock that never goes back.
+  ///   - signer: What requests say follows from the first credential that is accepted, and not their `Authorization` alone: those
+  ///     that were made with one that never was are to be made anew.
   ///   - renew: Begins to fetch another one, and returns at once; ``renewed(_:)`` says how it ended.
   public init(
     _ transport: any HTTPTransport, credential: Credential, restSeconds: Int64 = 60,
-    seconds: @escaping @Sendable () -> Int64,
+    seconds: @escaping @Sendable () -> Int64, signer: ChunkSigner? = nil,
     renew: @escaping @Sendable (RenewingTransport) -> Void
   ) {
     self.transport = transport
     self.restSeconds = restSeconds
     self.seconds = seconds
     self.renew = renew
-    state = Mutex(State(credential: credential, obtainedAt: seconds()))
+    self.signer = signer
+    state = Mutex(State(credential: credential, signing: credential, obtainedAt: seconds()))
   }
 
   /// Queues requests; see ``HTTPTransport/start(_:)``.
@@ -90,6 +98,10 @@ public final class RenewingTransport: HTTPTransport {
       case .success(let credential):
         isSame = credential == state.credential
         state.credential = credential
+        if !state.wasAnyAccepted, let signer {
+          signer.replace(by: credential)
+          state.signing = credential
+        }
         state.generation += 1
         state.wasAccepted = false
         state.obtainedAt = seconds()
@@ -107,14 +119,19 @@ public final class RenewingTransport: HTTPTransport {
   }
 
   private func begin(_ requests: [Waiting]) {
-    let (authorization, generation) = state.withLock { state -> (String?, Int) in
-      guard state.isRenewing else { return (state.credential.authorization, state.generation) }
+    let (authorization, generation, signing) = state.withLock { state -> (String?, Int, String) in
+      let signing = state.signing.authorization
+      guard state.isRenewing else { return (state.credential.authorization, state.generation, signing) }
       state.waiting += requests
-      return (nil, 0)
+      return (nil, 0, signing)
     }
     guard let authorization, !requests.isEmpty else { return }
+    let outdated = signer == nil ? [] : requests.filter { $0.request.request.authorization != signing }
+    fail(outdated, TransportError(.connectionLost, "the credential was put right; the request is made anew with it"))
+    let current = signer == nil ? requests : requests.filter { $0.request.request.authorization == signing }
+    guard !current.isEmpty else { return }
     transport.start(
-      requests.map { waiting in
+      current.map { waiting in
         var sent = waiting.request
         if let index = sent.request.authorizationIndex { sent.request.headers[index].value = authorization }
         sent.onCompletion = { [self] result in answered(waiting, generation, result) }
@@ -127,9 +144,14 @@ public final class RenewingTransport: HTTPTransport {
   private func answered(_ waiting: Waiting, _ generation: Int, _ result: Result<HTTPResponse, TransportError>) {
     let reaction = state.withLock { state -> Reaction in
       guard case .success(let response) = result else { return .passOn }
-      guard response.status == 401 else {
+      // Some servers forbid what others call unauthorized. A file costs nothing to look at.
+      let isForbidden = response.status == 403 && restSeconds == 0
+      guard response.status == 401 || isForbidden else {
         // What only opens a connection may not have needed it.
-        if generation == state.generation, waiting.request.request.method != .head { state.wasAccepted = true }
+        if generation == state.generation, waiting.request.request.method != .head {
+          state.wasAccepted = true
+          state.wasAnyAccepted = true
+        }
         return .passOn
       }
       guard !waiting.isRepeated else { return .passOn }
@@ -160,5 +182,6 @@ public final class RenewingTransport: HTTPTransport {
 }
 
 extension HTTPRequest {
+  fileprivate var authorization: String? { authorizationIndex.map { headers[$0].value } }
   fileprivate var authorizationIndex: Int? { headers.firstIndex { $0.name.lowercased() == "authorization" } }
 }

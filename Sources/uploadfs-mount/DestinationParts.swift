@@ -39,7 +39,8 @@ struct DestinationParts: Sendable {
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
     return try UploadEngine(
       configuration: settings, destination: destination,
-      transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
+      transport: MountSession.timed(
+        renewedCredential?.transport(over: transport, to: destination) ?? transport, configuration),
       catalog: try state.catalog(of: name), resumeStore: try state.resumeStore(of: name), ledger: state.ledger,
       room: state.room, statusTree: statusTree, logger: logger)
   }

@@ -113,7 +113,8 @@ struct DoctorCommand: ParsableCommand {
       options.environment = environment
       DestinationExamination(
         destination: destination,
-        transport: MountSession.timed(renewedCredential?.transport(over: transport) ?? transport, configuration),
+        transport: MountSession.timed(
+          renewedCredential?.transport(over: transport, to: destination) ?? transport, configuration),
         connection: connection, options: options
       ).run(report)
     } catch {

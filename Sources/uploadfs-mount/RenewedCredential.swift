@@ -25,8 +25,7 @@ struct RenewedCredential: Sendable {
   /// Knows this one and those that follow.
   let mask = CredentialMask()
 
-  /// Fetches it for the first time. Nil where there is none, and for S3, which has keys of another kind. The tags of a
-  /// receiver's chunks stay those of the first one: it knows the tokens that a user had.
+  /// Fetches it for the first time. Nil where there is none, and for S3, which has keys of another kind.
   init?(_ configuration: MountConfiguration, logger: Logger) throws(ToolFailure) {
     guard configuration.s3 == nil else { return nil }
     if let command = configuration.tokenCommand {
@@ -44,9 +43,10 @@ struct RenewedCredential: Sendable {
   }
 
   /// Sends requests with it, and with the next one when the server refuses it.
-  func transport(over transport: any HTTPTransport) -> RenewingTransport {
+  func transport(over transport: any HTTPTransport, to destination: any Destination) -> RenewingTransport {
     RenewingTransport(
       transport, credential: first, restSeconds: origin.restSeconds, seconds: { Self.seconds },
+      signer: (destination as? ChunkProtocolDestination)?.signer,
       renew: { [self] transport in
         // Commands and disks take their time, and the transport's thread has none.
         let hasThread = DedicatedThread.start { renew(transport) }

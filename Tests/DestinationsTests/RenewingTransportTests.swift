@@ -35,6 +35,17 @@ private final class TokenServer: HTTPTransport {
   }
 }
 
+/// Hands on what it is given.
+private final class ForbiddingServer: HTTPTransport {
+  private let take: @Sendable (PendingHTTPRequest) -> Void
+
+  init(_ take: @escaping @Sendable (PendingHTTPRequest) -> Void) { self.take = take }
+
+  func start(_ requests: [PendingHTTPRequest]) { for request in requests { take(request) } }
+
+  func cancel(_ id: HTTPRequestID) {}
+}
+
 @Suite struct RenewingTransportTests {
   private let server = TokenServer()
   private final class Box: Sendable {
@@ -95,6 +106,69 @@ private final class TokenServer: HTTPTransport {
     server.answerAll()
     #expect((1...13).allSatisfy { answer($0) == "200" })
     #expect(renewalCount == 1 && server.seen.suffix(13).allSatisfy { $0 == "Bearer two" })
+  }
+
+  /// Regression: a token file that was put right helped only where the server had said 401.
+  @Test(.promises("DE90")) func aFileIsLookedAtAlsoWhenAccessIsForbidden() {
+    for (rest, renewals) in [(0, 1), (60, 0)] as [(Int64, Int)] {
+      let box = Box()
+      let held = Mutex<[PendingHTTPRequest]>([])
+      let server = ForbiddingServer { request in held.withLock { $0.append(request) } }
+      let transport = RenewingTransport(
+        server, credential: .bearer("one"), restSeconds: rest, seconds: { 0 },
+        renew: { _ in box.renewals.withLock { $0 += 1 } })
+      let answers = Mutex<[Int]>([])
+      transport.start([
+        PendingHTTPRequest(
+          id: HTTPRequestID(1),
+          request: HTTPRequest(.put, "https://x", headers: [HTTPHeader("Authorization", "Bearer one")])
+        ) { result in if case .success(let response) = result { answers.withLock { $0.append(response.status) } } }
+      ])
+      held.withLock { $0 }.last?.onCompletion(.success(HTTPResponse(status: 403)))
+      #expect(box.renewals.withLock { $0 } == renewals)
+      guard renewals > 0 else {
+        #expect(answers.withLock { $0 } == [403])
+        continue
+      }
+      transport.renewed(.success(.bearer("two")))
+      #expect(held.withLock { $0 }.last?.request.header("Authorization") == "Bearer two")
+      held.withLock { $0 }.last?.onCompletion(.success(HTTPResponse(status: 201)))
+      #expect(answers.withLock { $0 } == [201])
+    }
+  }
+
+  /// Regression: it was sent with the right token and the tags of the wrong one.
+  @Test(.promises("DE136")) func whatWasMadeWithACredentialThatWasNeverAccepted_isMadeAnew() {
+    let signer = ChunkSigner(.bearer("former"))
+    let box = box
+    let transport = RenewingTransport(
+      server, credential: .bearer("former"), restSeconds: 0, seconds: { 0 }, signer: signer,
+      renew: { _ in box.renewals.withLock { $0 += 1 } })
+    let before = signer.present
+    server.accept("two")
+    send(1...2, over: transport)
+    server.answerAll()
+    transport.renewed(.success(.bearer("two")))
+    // Made before, and sent only now.
+    send(3...3, over: transport)
+    #expect((1...3).allSatisfy { answer($0) == "connectionLost" }, "\(box.answers.withLock { $0 })")
+    #expect(signer.present.authorization == "Bearer two" && signer.present.masterKey != before.masterKey)
+    #expect(server.seen.count == 2)
+  }
+
+  @Test(.promises("DE89")) func tagsStayThoseOfTheCredentialThatWasAcceptedFirst() {
+    let signer = ChunkSigner(.bearer("former"))
+    let transport = RenewingTransport(
+      server, credential: .bearer("former"), restSeconds: 0, seconds: { 0 }, signer: signer, renew: { _ in })
+    server.accept("former")
+    send(1...1, over: transport)
+    server.answerAll()
+    server.accept("two")
+    send(2...2, over: transport)
+    server.answerAll()
+    transport.renewed(.success(.bearer("two")))
+    server.answerAll()
+    #expect(answer(2) == "200" && signer.present.authorization == "Bearer former")
   }
 
   /// Regression (DS10): a wrong password cost the whole file twice.

@@ -325,6 +325,35 @@ def test_a_receiver_that_never_accepted_the_commands_token_is_not_shown_another_
     assert (folder / "runs").read_text() == "run\n"
 
 
+@pytest.mark.promises("DE136")
+def test_a_token_file_that_is_put_right_works_without_a_restart(new_receiver, new_mount, folder, authority):
+    """Regression: what was sent with the right token still had the tags of the wrong one, and failed for that."""
+    receiver = new_receiver(name="receiver", certificate=authority.issue("receiver"), ca=authority.certificate)
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text("0123456789abcdef-of-somebody-else-0123456789abcdef\n")
+    mount = new_mount(None, "--chunk-size", "256KiB", token_file=token, to=receiver.url, ca=receiver.ca)
+    (mount.root / "a").write_bytes(b"x")
+    error = mount.wait_for("a", "failed")["last_error"]
+    assert error["code"] == "unauthorized" and "uploadfs-mount retry" in error["message"]
+    token.write_text(receiver.token + "\n")
+    (mount.root / "b").write_bytes(b"y")
+    write_random(mount.root / "c.mov", 2 * MIB)
+    mount.wait_for("b", "complete")
+    mount.wait_for("c.mov", "complete")
+    mount.say("retry", "a")
+    mount.wait_for("a", "complete")
+    assert sha256(receiver.files / "c.mov") == sha256(mount.root / "c.mov")
+    # The file is looked at as it was at the start.
+    token.write_text("0123456789abcdef-of-somebody-else-0123456789abcdef\n")
+    token.chmod(0o644)
+    receiver.stop()
+    receiver.new_tokens = f"files {'n' * 32}\n"
+    receiver.start()
+    (mount.root / "d").write_bytes(b"z")
+    mount.readings("d", lambda status: "chmod 600" in ((status.get("last_error") or {}).get("message") or ""))
+
+
 @pytest.mark.promises("DE90")
 def test_a_token_file_that_somebody_replaces_is_read_again(token_form, new_mount, folder):
     token = folder / "token"

@@ -37,8 +37,8 @@ struct ChunkProtocolAnswer {
     case .unauthorized:
       StepFailure(
         .unauthorized,
-        "The receiver at \(endpoint.text) refused the token. Check --token-file or --token-command; a mount looks at it "
-          + "when it starts.")
+        "The receiver at \(endpoint.text) refused the token. Check --token-file or --token-command. A file that was put right is "
+          + "read again with the next request; what has failed goes on with “uploadfs-mount retry”.")
     case .forbidden:
       StepFailure(
         .forbidden, "The receiver at \(endpoint.text) does not allow this token to do this\(because). Ask its operator."

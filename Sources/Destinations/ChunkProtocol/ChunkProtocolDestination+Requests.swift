@@ -6,14 +6,14 @@ public import UploadEngine
 extension ChunkProtocolDestination {
   /// The request that carries out a step over one of the addresses; over the first for one that there is not.
   public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
-    var request = request(for: step)
+    var request = withPresentCredential().request(for: step)
     request.url = url(of: endpoint).text + request.url
     return request
   }
 
   /// Asks for the receiver's capabilities.
   public func limitsRequest(at endpoint: EndpointID) -> HTTPRequest? {
-    var request = request(.get, .capabilities)
+    var request = withPresentCredential().request(.get, .capabilities)
     request.url = url(of: endpoint).text + request.url
     return request
   }

@@ -45,8 +45,18 @@ public struct ChunkProtocolDestination: Destination {
 
   func url(of id: EndpointID) -> EndpointURL { endpoints.indices.contains(id.index) ? endpoints[id.index] : endpoint }
   let options: ChunkProtocolOptions
-  let authorization: String?
-  let masterKey: [UInt8]
+  /// What requests are made with.
+  public let signer: ChunkSigner
+  /// Those of the signer when a request was begun: a tag and the token beside it belong together.
+  private(set) var authorization: String?
+  private(set) var masterKey: [UInt8]
+
+  /// The same with the credential of this moment.
+  func withPresentCredential() -> Self {
+    var present = self
+    (present.authorization, present.masterKey) = signer.present
+    return present
+  }
 
   /// A destination at `baseURL`, which stands in front of `/v1/`; `alternatives` are further addresses of the same
   /// receiver. Without credential only receivers that ask for none will answer.
@@ -65,8 +75,8 @@ public struct ChunkProtocolDestination: Destination {
         .invalidOption, "Parallel chunks and chunk size must be at least 1, the whole-file limit at least 0.")
     }
     self.options = options
-    authorization = credential?.authorization
-    masterKey = ChunkTag.masterKey(credentialSecret: credential?.secret ?? [])
+    signer = ChunkSigner(credential)
+    (authorization, masterKey) = signer.present
     var abilities = DestinationAbilities(
       parallelChunks: options.parallelChunks, replaceableChunks: true, unknownLength: true,
       wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax,

@@ -1,0 +1,28 @@
+import Integrity
+import Synchronization
+
+/// The credential that the requests of a receiver's client are made with: their tokens are exchanged on the way where it is renewed,
+/// and the tags of their chunks stay those of this one, because a receiver knows the tokens that a user had. One that it never
+/// accepted it does not know.
+public final class ChunkSigner: Sendable {
+  private struct State {
+    var authorization: String?
+    var masterKey: [UInt8]
+
+    init(_ credential: Credential?) {
+      authorization = credential?.authorization
+      masterKey = ChunkTag.masterKey(credentialSecret: credential?.secret ?? [])
+    }
+  }
+
+  private let state: Mutex<State>
+
+  init(_ credential: Credential?) { state = Mutex(State(credential)) }
+
+  var present: (authorization: String?, masterKey: [UInt8]) {
+    state.withLock { ($0.authorization, $0.masterKey) }
+  }
+
+  /// Requests are made with this one from now on.
+  public func replace(by credential: Credential) { state.withLock { $0 = State(credential) } }
+}
