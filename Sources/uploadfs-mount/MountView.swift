@@ -87,7 +87,7 @@ struct MountView {
       } else {
         ToolFailure(
           .notAMount,
-          "\(mountPoint) is not a mounted uploadfs; mount it with: uploadfs-mount mount \(mountPoint) --to …")
+          "\(mountPoint) is not a mounted uploadfs; mount it with: uploadfs-mount mount \(mountPoint) --to … --spool …")
       }
     default:
       ToolFailure(.notAMount, "\(mountPoint) cannot be read: \(systemMessage(code))")
