@@ -59,6 +59,7 @@ final class ClientChecks {
     if let wrong = addresses.sent(order.endpoint, of: world.scenario.addresses) { world.fail(.address, wrong) }
     deadlines.sent(order, attempts: attempts)
     costs.sent(order.order)
+    costs.sent(order.id, order.order)
     inFlight[order.id] = order.order
     checkCount(order.order)
     guard case .chunk(let session, let index, let digest, _, _) = order.order else { return }
@@ -101,6 +102,7 @@ final class ClientChecks {
 
   func ended(_ order: RequestOrder, _ outcome: StepOutcome) {
     inFlight[order.id] = nil
+    costs.ended(order.id)
     deadlines.ended(order, outcome)
     addresses.ended(order.endpoint, outcome)
     switch outcome {
@@ -111,6 +113,7 @@ final class ClientChecks {
     switch (order.order, outcome) {
     case (.chunk(let session, let index, let digest, _, _), .chunkStored):
       acknowledged[ChunkPlace(session: session.id, index: index)] = digest
+    case (.commit(let commit), .published): costs.published(commit.session)
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
     case (.querySession(let session), .held(let digests, _, _, _, _, _)):
@@ -136,6 +139,13 @@ final class ClientChecks {
   func compressed(_ request: HTTPRequestID) {
     if !takesLZ4 { world.fail(.encoding, "request \(request.value) is compressed, and the server did not offer that") }
   }
+
+  func setBack(_ file: FileID, _ failure: FileStatus.Failure, count: Int) {
+    costs.setBack(file, failure, count: count)
+  }
+
+  /// A file has another content, or a user wants it: setbacks count from the beginning.
+  func beginsAnew(_ file: FileID?) { if let file { costs.beginsAnew(file) } else { costs.beginAnew() } }
 
   func know(_ record: ResumeRecord) {
     deadlines.know(nonce: record.nonce, of: record.fileID)

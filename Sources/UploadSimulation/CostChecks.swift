@@ -20,6 +20,13 @@ struct CostChecks {
   private unowned let world: World
   private var files: LookupTable<[UInt8], FileID> = [:]
   private var tries: LookupTable<Piece, (count: Int, since: Int64)> = [:]
+  /// Setbacks of each file's present content, and those by which something was lost that a server had acknowledged.
+  private var setbacks: LookupTable<FileID, (count: Int, losses: Int)> = [:]
+  /// Chunks of files that have lost repeatedly, sent since then.
+  private var afterLosses: [(request: HTTPRequestID, file: FileID)] = []
+
+  /// What a report of a setback says where something acknowledged is gone.
+  private static let lossCodes = ["session-gone", "row-lost", "incomplete"]
 
   init(_ world: World) { self.world = world }
 
@@ -28,6 +35,40 @@ struct CostChecks {
   mutating func forget() {
     files = [:]
     tries = [:]
+    setbacks = [:]
+    afterLosses = []
+  }
+
+  mutating func setBack(_ file: FileID, _ failure: FileStatus.Failure, count: Int) {
+    // It counts from the beginning again where the content is another, or somebody asked for it.
+    let known = setbacks[file].flatMap { $0.count < count ? $0 : nil }
+    setbacks[file] = (count, (known?.losses ?? 0) + (Self.lossCodes.contains(failure.code) ? 1 : 0))
+  }
+
+  /// What was counted of a file counts no more.
+  mutating func beginsAnew(_ file: FileID) { setbacks[file] = nil }
+
+  mutating func beginAnew() { setbacks = [:] }
+
+  /// A session is published, also while answers to its last chunks are still on their way.
+  mutating func published(_ session: SessionIdentity) {
+    if let file = files[session.nonce] { beginsAnew(file) }
+  }
+
+  /// Of what was lost twice, over all files, one chunk is under way.
+  mutating func sent(_ request: HTTPRequestID, _ order: SendOrder) {
+    guard case .chunk(let session, let index, _, _, _) = order, let file = files[session.nonce],
+      setbacks[file]?.losses ?? 0 > 1
+    else { return }
+    afterLosses.removeAll { setbacks[$0.file]?.losses ?? 0 < 2 }
+    if let other = afterLosses.first?.file {
+      world.fail(.cost, "chunk \(index) of \(file) goes out beside one of \(other), and both have lost repeatedly")
+    }
+    afterLosses.append((request, file))
+  }
+
+  mutating func ended(_ request: HTTPRequestID) {
+    afterLosses.removeAll { $0.request == request }
   }
 
   mutating func sent(_ order: SendOrder) {

@@ -162,6 +162,7 @@ final class SimulatedClient: CopyHolder {
     world.trace("\(word.rawValue) \(id)")
     if word == .publish, isHeldBack(id), capture.file(id)?.snapshot.interruption?.isOfSpool != true { capture.want(id) }
     var outcome = FileWordOutcome.unknownFile
+    checks.beginsAnew(id)
     apply { outcome = $0.obey(word, id, at: $1) }
     guard outcome == .obeyed else { return false }
     return journal?.recordNow(id) ?? false
@@ -187,6 +188,7 @@ final class SimulatedClient: CopyHolder {
 
   func handle(_ event: FileEvent) {
     world.trace("event: \(event.brief)")
+    if case .changed(let snapshot) = event { checks.beginsAnew(snapshot.id) }
     apply { $0.handle(event, at: $1) }
   }
 
@@ -319,7 +321,9 @@ final class SimulatedClient: CopyHolder {
     world.trace("report: \(report.brief)")
     switch report {
     case .stuck(let id, _): checks.stuck(id)
-    case .setBack(let id, _, _, _) where world.bug == .retrySetbacks:
+    case .setBack(let id, _, let failure, let count) where world.bug != .retrySetbacks:
+      checks.setBack(id, failure, count: count)
+    case .setBack(let id, _, _, _):
       let life = life
       world.time.after(.milliseconds(10)) { [self] in if self.life == life { apply { $0.retry(id, at: $1) } } }
     case .notSent(_, let path): world.fail(.standstill, "a chunk of \(path.displayText) was chosen and not sent")
@@ -333,6 +337,7 @@ final class SimulatedClient: CopyHolder {
     guard case .delivered(let id, let path, let receipt) = report else { return }
     site.oracle.delivered(path, at: world.time.nanoseconds)
     capture.delivered(id)
+    checks.beginsAnew(id)
     if storage.catalog[id]?.receipt != receipt {
       world.fail(.durability, "\(path.displayText) is complete before its receipt is in the catalog")
     }

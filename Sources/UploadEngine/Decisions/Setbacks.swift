@@ -8,12 +8,19 @@ struct Setbacks: Hashable, Sendable {
   /// Those that the destination is to blame for. They are not counted by their reasons: two that take turns are no better
   /// than one.
   private(set) var tries = 0
+  /// Those by which something was lost that the destination had acknowledged.
+  private(set) var losses = 0
   /// The pause that followed the latest one.
   var previousDelay: Duration?
 
+  /// The destination has lost more than once what it had acknowledged. Once may be an accident; from now on little goes out before
+  /// it is seen whether that lasts.
+  var areRepeated: Bool { losses > 1 }
+
   /// One more. `tries` is how often it was met before it was given up; 0 when nobody is to blame.
-  mutating func note(tries: Int) {
+  mutating func note(tries: Int, isLoss: Bool = false) {
     count += 1
     self.tries += tries
+    if isLoss { losses += 1 }
   }
 }

@@ -26,7 +26,7 @@ extension UploadSchedule {
           mayPublish(path, of: file)
         else { continue }
       } else {
-        guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream, allowsChunk(of: file) else {
+        guard file.session?.isOpen == true, !file.isPublishingOlderContent, hasStream, mayGoOut(ofFile: file) else {
           continue
         }
       }
@@ -75,7 +75,8 @@ extension UploadSchedule {
         case .unconfirmed, .querying, nil: continue
         }
       }
-      guard nextPending(of: entry.file, transfer) != nil else { continue }
+      guard nextPending(of: entry.file, transfer) != nil, entry.file.isWholeFile || mayReadAhead(ofFile: entry.file)
+      else { continue }
       best = (id, entry.file.virtualTime)
     }
     return best?.id

@@ -68,7 +68,7 @@ extension UploadSchedule {
       forgetRow(of: index, in: file, transfer)
       transfer.set(.pending, at: index)
       let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
-      return setBack(id, by: shown, isAtOnce: true, retryAfter: failure.retryAfter, at: now)
+      return setBack(id, by: shown, isAtOnce: true, isLoss: true, retryAfter: failure.retryAfter, at: now)
     }
     var retry = transfer.retries[index] ?? ChunkTransfer.Retry()
     guard case .retryStep = policy.verdict(on: failure.kind, attempts: retry.attempts + 1) else {

@@ -174,7 +174,7 @@ extension UploadSchedule {
       guard let file = files.entry(id)?.file, file.isEarly, file.session?.isOpen == true, isRested(id, at: now) else {
         return false
       }
-      return file.transfer.flatMap { nextPending(of: file, $0) } != nil
+      return file.transfer.flatMap { nextPending(of: file, $0) } != nil && mayReadAhead(ofFile: file)
     }
     guard let place else { return nil }
     let id = earlyFiles.remove(at: place)
@@ -187,7 +187,7 @@ extension UploadSchedule {
     guard buffersInUse > 0, sessionChunks < streamPlan.streams else { return nil }
     for id in earlyFiles where !passedOver.contains(id) {
       guard let file = files.entry(id)?.file, file.isEarly, let transfer = file.transfer, let session = file.session,
-        session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), allowsChunk(of: file),
+        session.isOpen, !file.isPublishingOlderContent, isRested(id, at: now), mayGoOut(ofFile: file),
         let index = nextToSend(of: file, transfer)
       else { continue }
       return (id, index)

@@ -33,7 +33,7 @@ extension UploadSchedule {
       // The one that is left is known to the server still, with all that was sent.
       if failure.kind == .notReplaceable { abortSession(&file, at: now) }
       files[id] = file
-      restartSession(id, by: shown, at: now)
+      restartSession(id, by: shown, isLoss: failure.kind != .notReplaceable, at: now)
     case .fail:
       failForGood(id, shown, at: now)
     }
@@ -124,9 +124,10 @@ extension FileUpload {
 extension UploadSchedule {
   /// What was sent of a file is of no use, and goes out again, for this reason: said each time, after pauses that grow, and not
   /// for ever where the destination itself says so of this file (`canEnd`). `isAtOnce`: the first time is not waited for.
+  /// `isLoss`: it had been acknowledged. `mayLeaveCopies`: a try costs more than its bytes, however few these are.
   mutating func setBack(
     _ id: FileID, by failure: FileStatus.Failure, tries: Int = 1, canEnd: Bool = true, isAtOnce: Bool = false,
-    retryAfter: Duration? = nil, at now: Moment
+    isLoss: Bool = false, mayLeaveCopies: Bool = false, retryAfter: Duration? = nil, at now: Moment
   ) {
     guard var file = files[id] else { return }
     // Requests that break together are one setback.
@@ -134,7 +135,7 @@ extension UploadSchedule {
       files[id]?.lastFailure = failure
       return
     }
-    file.progress.setbacks.note(tries: canEnd ? tries : 0)
+    file.progress.setbacks.note(tries: canEnd ? tries : 0, isLoss: isLoss)
     let setbacks = file.progress.setbacks
     files[id] = file
     if canEnd, setbacks.tries >= policy.fileTriesMax, file.phase == .ready {
@@ -146,7 +147,8 @@ extension UploadSchedule {
       return actions.append(.showStatus(id))
     }
     let delay = policy.delay(
-      after: setbacks, ofFileOf: file.snapshot.sizeBytes, retryAfter: retryAfter, using: &random)
+      after: setbacks, ofFileOf: mayLeaveCopies ? .max : file.snapshot.sizeBytes, retryAfter: retryAfter, using: &random
+    )
     files[id]?.progress.setbacks.previousDelay = delay
     pauseFile(id, failure: failure, for: delay, at: now)
   }

@@ -64,10 +64,29 @@ extension UploadSchedule {
 
   func trialOrder(of id: FileID) -> UInt64 { files.entry(id).map { trialOrder(of: $0.file) } ?? 0 }
 
-  /// As many chunks of a file may be under way together: after a refusal one, then twice as many for each that is taken.
-  func allowsChunk(of file: FileUpload) -> Bool {
+  /// One more chunk of a file may go out now. After a refusal one may be under way, then twice as many for each that is taken; of
+  /// all files together of which the destination has lost repeatedly what it had acknowledged, one.
+  func mayGoOut(ofFile file: FileUpload) -> Bool {
+    if file.progress.setbacks.areRepeated, isChunkUnderWayAfterLosses { return false }
     let allowed = file.progress.chunksAllowed
     return allowed == 0 || file.session.map { $0.chunksInFlight.count < allowed } ?? true
+  }
+
+  /// Few requests are under way, and few files are such: they are looked through only for one of these.
+  private var isChunkUnderWayAfterLosses: Bool {
+    requests.values.contains {
+      guard case .chunk(let id, _, _, _, _) = $0.purpose else { return false }
+      return files.entry(id)?.file.progress.setbacks.areRepeated == true
+    }
+  }
+
+  /// No more of a file is read ahead than goes out next, where the destination has lost repeatedly what it had acknowledged.
+  func mayReadAhead(ofFile file: FileUpload) -> Bool {
+    guard file.progress.setbacks.areRepeated else { return true }
+    return !(activeLarge + earlyFiles).contains { id in
+      guard let other = files.entry(id)?.file, other.progress.setbacks.areRepeated else { return false }
+      return other.transfer.map { $0.readingCount > 0 || !$0.readIndices.isEmpty } ?? false
+    }
   }
 
   /// A chunk of the file was taken.

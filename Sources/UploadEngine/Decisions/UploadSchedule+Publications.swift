@@ -62,7 +62,8 @@ extension UploadSchedule {
     guard denied > 0 || transfer.isDone else { return }
     let message = "The receiver lacks \(denied) chunks that it had acknowledged; they are sent again."
     setBack(
-      file.id, by: FileStatus.Failure(code: "incomplete", message: message, at: now), isAtOnce: true, at: now)
+      file.id, by: FileStatus.Failure(code: "incomplete", message: message, at: now), isAtOnce: true, isLoss: true,
+      at: now)
   }
 
   /// A publication of the present content counts; one of an earlier content is a consistent older revision at the

@@ -130,10 +130,12 @@ extension UploadSchedule {
 
   /// The server has forgotten the session, or what it has is of no use: another one, and every chunk again. The first time at
   /// once: a session that nothing was sent into for long is gone at many servers.
-  mutating func restartSession(_ id: FileID, by failure: FileStatus.Failure, at now: Moment) {
+  mutating func restartSession(
+    _ id: FileID, by failure: FileStatus.Failure, isLoss: Bool = true, at now: Moment
+  ) {
     restartSession(id, at: now)
     guard files[id]?.phase != .failed else { return }
-    setBack(id, by: failure, isAtOnce: true, at: now)
+    setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, at: now)
     if files[id]?.phase == .writing, (files[id]?.progress.setbacks.tries ?? 0) >= policy.fileTriesMax {
       files[id]?.progress.isLeftForTheEnd = true
     }

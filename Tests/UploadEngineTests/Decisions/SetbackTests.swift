@@ -1,4 +1,5 @@
 import FileModel
+import OrderedCollections
 import Testing
 
 @testable import UploadEngine
@@ -99,6 +100,46 @@ import Testing
       order.isQuery ? .refused(StepFailure(.sessionGone, "gone")) : ScheduleHarness.success(of: order)
     }
     #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Regression (DS26): what was acknowledged and not there went out again in twelve requests at once, as often as before.
+  @Test(arguments: [Lie.missingAtCommit, .sessionGoneAtCommit, .sessionGoneInBetween])
+  func whatWasOfNoUseTwice_goesOneChunkAfterAnother_overAllSuchFiles(_ lie: Lie) throws {
+    var limits = UploadLimits()
+    (limits.chunkBytes, limits.bufferBytes) = (1000, 1000)
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 0) { $0.parallelChunks = 12 }
+    harness.handle(.scanEnded)
+    let files = (1...3).map { ImaginaryFile(UInt64($0), "\($0).mov", size: Self.size) }
+    for file in files { harness.write(file) }
+    // What was under way at the second loss comes to its end.
+    var firstAfterLosses: [FileID: UInt64] = [:]
+    var most = (before: 0, after: 0)
+    var answers: UInt64 = 0
+    while answers < 400, !files.allSatisfy({ [.failed, .complete].contains(harness.state($0.id)) }) {
+      harness.answerReads()
+      harness.record()
+      let chunks = harness.sent.filter { if case .chunk = $0.order { true } else { false } }
+      let careful = chunks.filter { sent in
+        let file = harness.schedule.requests[sent.id]?.purpose.file
+        return file.flatMap { firstAfterLosses[$0] }.map { sent.id.value >= $0 } ?? false
+      }
+      most.before = max(most.before, chunks.count - careful.count)
+      most.after = max(most.after, careful.count)
+      if let sent = harness.sent.first {
+        answers += 1
+        harness.answer(answer(lie, to: sent.order, number: Int(answers * 7 % 5))) { _ in true }
+        harness.endCancelled()
+        for file in files where harness.schedule.files.entry(file.id)?.file.progress.setbacks.areRepeated == true {
+          if firstAfterLosses[file.id] == nil { firstAfterLosses[file.id] = harness.schedule.nextRequest }
+        }
+      } else if let next = harness.schedule.nextDeadline {
+        harness.advance(by: max(.milliseconds(1), next - harness.now.monotonic))
+      } else {
+        break
+      }
+    }
+    #expect(firstAfterLosses.count > 1, "several files have lost what was acknowledged")
+    #expect(most.before > 2 && most.after == 1, "\(most)")
   }
 
   /// Where each try costs the file, pauses grow beyond those of a chunk, and what the network does never ends it.
