@@ -27,7 +27,7 @@ struct AddressChecks {
     }
     switch failure.kind {
     case .transport(.cancelled): if latest[endpoint] != nil { latest[endpoint] = .unclear }
-    case .transport, .serverError, .unexpectedAnswer: latest[endpoint] = .failed
+    case .transport, .serverError, .misdirected, .unexpectedAnswer: latest[endpoint] = .failed
     default: latest[endpoint] = .good
     }
   }

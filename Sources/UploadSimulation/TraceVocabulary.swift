@@ -137,6 +137,7 @@ extension StepFailure.Kind: TraceWord {
     case .nameRefused: "name refused"
     case .badRequest: "bad request"
     case .addressRefused: "address refused"
+    case .misdirected: "misdirected"
     case .tooEarly: "too early"
     case .busy: "busy"
     case .insufficientStorage: "insufficient storage"

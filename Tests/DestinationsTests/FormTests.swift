@@ -245,11 +245,21 @@ private final class TestStream: StreamedFile {
     ] as [(Int, String?, String)])
   func whatMayBeSaidBySomethingElse_isNoSuccess_andEndsNoFile(status: Int, type: String?, text: String) throws {
     let headers = type.map { [HTTPHeader("content-type", $0)] } ?? []
-    #expect(try outcome(status, text, headers: headers).failure?.kind == .unexpectedAnswer)
+    #expect(
+      try outcome(status, text, headers: headers).failure?.kind == (status < 300 ? .unexpectedAnswer : .misdirected))
     guard status < 300 else { return }
     let held = try form { $0.unclear = .hold }.outcome(
       of: .sendWholeFile(sending()), response: Fixture.answer(status, text: text, headers: headers))
     #expect(held.failure?.kind == .unclearEnd)
+  }
+
+  /// Many forms lead on once they have the file, and nothing tells these from a login.
+  @Test(.promises("DE135")) func aRedirect_isUnclear_whereNothingMayBeThereTwice() throws {
+    let answer = Fixture.answer(303, headers: [HTTPHeader("location", "/login")])
+    let held = try form { $0.unclear = .hold }.outcome(of: .sendWholeFile(sending()), response: answer)
+    #expect(held.failure?.kind == .unclearEnd)
+    let failure = try #require(try outcome(303, headers: [HTTPHeader("location", "/login")]).failure)
+    #expect(failure.message.contains("/login") && failure.message.contains("uploadfs-mount retry"))
   }
 
   @Test func anEncodedAnswer_isNotRead() throws {
@@ -264,7 +274,9 @@ private final class TestStream: StreamedFile {
     }
     #expect(answer("<html>Thank you</html>").failure == nil)
     #expect(answer("{\"ok\":true}").failure?.kind == .unexpectedAnswer)
-    #expect(answer("").failure?.message.contains("--form-success") == true)
+    for empty in ["", "{}", "[]", "null", " "] {
+      #expect(answer(empty).failure?.message.contains("--form-success") == true, "\(empty)")
+    }
   }
 
   @Test func answerBeforeTheFile_isNoReceipt() throws {
@@ -274,7 +286,8 @@ private final class TestStream: StreamedFile {
   @Test(
     .promises("DE78"),
     arguments: [
-      (302, StepFailure.Kind.badRequest), (400, .badRequest), (401, .unauthorized), (403, .forbidden),
+      (301, StepFailure.Kind.misdirected), (302, .misdirected), (303, .misdirected), (307, .misdirected),
+      (400, .badRequest), (401, .unauthorized), (403, .forbidden),
       (404, .badRequest),
       (409, .nameRefused), (422, .badRequest), (429, .busy), (500, .unexpectedAnswer), (502, .unexpectedAnswer),
       (503, .busy), (507, .insufficientStorage), (999, .unexpectedAnswer),

@@ -234,7 +234,7 @@ import UploadEngine
   @Test(
     .promises("P95"),
     arguments: [
-      (301, StepFailure.Kind.unexpectedAnswer), (304, .unexpectedAnswer), (400, .badRequest), (401, .unauthorized),
+      (301, StepFailure.Kind.misdirected), (304, .misdirected), (400, .badRequest), (401, .unauthorized),
       (403, .forbidden), (404, .unexpectedAnswer), (405, .badRequest), (407, .unauthorized),
       (408, .transport(.timedOut)),
       (409, .conflict), (410, .unexpectedAnswer), (411, .badRequest), (413, .requestTooLarge),

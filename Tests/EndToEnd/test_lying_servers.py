@@ -52,12 +52,13 @@ SIZES = {offset_falls: {"draft": 3 << 20}, no_part_is_known: {"s3": 6 << 20}}
 COMMON = {
     "page": bodies(*PAGE), "nonsense": bodies(202, {}, b'{"status":[[['), "500": bodies(500), "503": bodies(503),
     "503 at once": bodies(503, {"Retry-After": "0"}), "404": bodies(404), "423": bodies(423), "429": bodies(429),
+    "redirect": bodies(302, {"Location": "/login"}), "half a head": bodies(None, {}, HALF_A_HEAD),
 }
 LIES = [(protocol, name, lie) for protocol in ("tus", "draft", "s3", "form") for name, lie in COMMON.items()]
 LIES += [
     ("tus", "offset falls", offset_falls), ("draft", "offset falls", offset_falls),
     ("tus", "410 to everything", everything(410)), ("draft", "410 to everything", everything(410)),
-    ("s3", "no part is known", no_part_is_known),
+    ("s3", "no part is known", no_part_is_known), ("s3", "403 without a word", bodies(403)), ("s3", "405", bodies(405)),
 ]
 
 
@@ -74,6 +75,7 @@ def new_liar():
         server.close()
 
 
+@pytest.mark.promises("DE131", "DE132")
 @pytest.mark.parametrize("protocol, name, lie", LIES, ids=[f"{protocol}-{name.replace(' ', '-')}" for protocol, name, _ in LIES])
 def test_a_lie_costs_little_has_a_reason_and_holds_up_no_other(new_liar, new_mount, protocol, name, lie):
     server = new_liar(protocol, lie)

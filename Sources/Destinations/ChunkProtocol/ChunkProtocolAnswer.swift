@@ -93,7 +93,9 @@ struct ChunkProtocolAnswer {
       switch status {
       case 300..<400:
         StepFailure(
-          .unexpectedAnswer, "The server at \(endpoint.text) redirects elsewhere (\(status)). Use the new address.")
+          .misdirected,
+          "The server at \(endpoint.text) redirects elsewhere (\(status)): a login page, or it has moved. Check --to, and what "
+            + "lies between.")
       case 401: self.failure(.unauthorized, step)
       case 403: self.failure(.forbidden, step)
       case 404, 410: notThere(step)

@@ -63,8 +63,10 @@ struct FormAnswer {
     case 300..<400:
       let place = response.header("location").map { " to \(PrintableText.beginning(of: $0))" } ?? ""
       return StepFailure(
-        .badRequest,
-        "\(said), which leads\(place): a login page, or the form has moved. Check --to and the credentials.")
+        .misdirected,
+        "\(said), which leads\(place): a login page, or the form has moved. Whether it has the file is not known; it is tried again "
+          + "after long pauses, and at once by “uploadfs-mount retry”. Check --to and the credentials.",
+        retryAfter: retryAfter)
     case 401: return StepFailure(.unauthorized, "\(said). Check --basic-auth-file, --token-file or --token-command.")
     case 403:
       return StepFailure(

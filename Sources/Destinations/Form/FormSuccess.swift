@@ -12,9 +12,16 @@ struct FormSuccess {
   var failure: StepFailure? {
     switch response.status {
     case 200..<300: failureOfSuccess
+    // Many forms lead on to another page once they have the file.
+    case 300..<400 where options.unclear == .hold:
+      unclear("The server at \(address) answered \(response.status), which leads elsewhere")
     default:
       // A form has no mark of its own: it may be its page.
-      response.isForeignPage ? unexpected("\(StepFailure.whatAnswered(response, at: address))") : nil
+      response.isForeignPage
+        ? StepFailure(
+          .misdirected,
+          "\(StepFailure.whatAnswered(response, at: address)). It is tried again; check --to and what lies between.",
+          retryAfter: RetryAfter.duration(of: response)) : nil
     }
   }
 

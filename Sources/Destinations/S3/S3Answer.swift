@@ -122,14 +122,15 @@ struct S3Answer {
   private func statusFailure(_ said: String) -> StepFailure {
     let retryAfter = RetryAfter.duration(of: response)
     switch status {
+    case 300..<400 where code == nil, 400 where root == nil, 403 where root == nil, 404 where root == nil,
+      405 where root == nil, 410 where root == nil:
+      // S3 names what is wrong; this is something in between.
+      return StepFailure(
+        .misdirected,
+        "\(said), without an error of S3; it is asked again. Check --to, the credentials, and what lies between.",
+        retryAfter: retryAfter)
     case 401: return StepFailure(.unauthorized, "\(said).")
     case 403: return StepFailure(.forbidden, "\(said).")
-    case 404 where root == nil, 410 where root == nil:
-      // S3 names what is missing; this is something in between.
-      return StepFailure(
-        .unexpectedAnswer,
-        "\(said), without saying what is missing; it is asked again. Check --to and what lies between.",
-        retryAfter: retryAfter)
     case 404: return StepFailure(.badRequest, "\(said): nothing answers there.")
     case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
     case 409: return StepFailure(.conflict, "\(said).", retryAfter: retryAfter)
@@ -149,13 +150,16 @@ struct S3Answer {
   /// A refusal without a name, as HEAD gives.
   private var codeOfStatus: String {
     switch status {
-    case 301: "PermanentRedirect"
-    case 307: "TemporaryRedirect"
+    case 301 where namesRegion: "PermanentRedirect"
+    case 307 where namesRegion: "TemporaryRedirect"
     case 412: "PreconditionFailed"
     case 507: "InsufficientStorage"
     default: "HTTP status \(status)"
     }
   }
+
+  /// Of the bucket, which only S3 knows.
+  private var namesRegion: Bool { response.header("x-amz-bucket-region") != nil }
 
   private var maximumBytes: UInt64? { root?.child("MaxSizeAllowed").flatMap { UInt64($0.text) } }
 

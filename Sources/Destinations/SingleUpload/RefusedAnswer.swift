@@ -14,6 +14,10 @@ struct RefusedAnswer {
   var failure: StepFailure {
     if let page = StepFailure.page(response, at: server) { return page }
     switch response.status {
+    case 300..<400:
+      let place = response.header("location").map { " to \(PrintableText.beginning(of: $0))" } ?? ""
+      return StepFailure(
+        .misdirected, "\(said), which leads\(place): check --to, and what lies between.", retryAfter: retryAfter)
     case 401: return StepFailure(.unauthorized, "\(said): check the token.")
     case 403: return StepFailure(.forbidden, "\(said): the token may not do this.")
     case 404, 410, 405:

@@ -58,7 +58,7 @@ struct RetryPolicy: Sendable {
       return .retryStep
     case .insufficientStorage:
       return .pauseFile
-    case .busy, .serverError:
+    case .busy, .serverError, .misdirected:
       return .waitOut
     case .transport(let kind):
       switch kind {
@@ -95,13 +95,14 @@ struct RetryPolicy: Sendable {
     return policy.delay(after: setbacks.previousDelay, retryAfter: retryAfter, using: &generator)
   }
 
-  /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the
+  /// Where a try may leave something at the destination, pauses grow as those of large files do. Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the
   /// first of a row of failures is answered at the base.
   func delay(
-    after previous: Duration?, retryAfter: Duration?, using generator: inout any RandomNumberGenerator & Sendable
+    after previous: Duration?, retryAfter: Duration?, mayLeaveCopies: Bool = false,
+    using generator: inout any RandomNumberGenerator & Sendable
   ) -> Duration {
     let base = baseDelay.wholeNanoseconds
-    let ceiling = maxDelay.wholeNanoseconds
+    let ceiling = (mayLeaveCopies ? max(maxDelay, fileDelayMax) : maxDelay).wholeNanoseconds
     let upper = min(ceiling, max(base, (previous ?? .zero).wholeNanoseconds &* 3))
     let drawn = base < upper ? Int64.random(in: base...upper, using: &generator) : min(base, ceiling)
     // A server that asks for more than an hour is asked again after an hour: a wrong header must not park a capture.
@@ -119,7 +120,7 @@ extension StepFailure.Kind {
       .transport(.protocolViolation), .transport(.answeredEarly):
       true
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
-      .addressRefused, .unclearEnd, .tooEarly, .busy, .insufficientStorage, .serverError, .transport:
+      .addressRefused, .misdirected, .unclearEnd, .tooEarly, .busy, .insufficientStorage, .serverError, .transport:
       false
     }
   }
@@ -138,6 +139,7 @@ extension StepFailure.Kind {
     case .tagMismatch: "tag-mismatch"
     case .nameRefused: "name-refused"
     case .badRequest, .addressRefused: "bad-request"
+    case .misdirected: "misdirected"
     case .tooEarly: "too-early"
     case .busy: "busy"
     case .insufficientStorage: "insufficient-storage"

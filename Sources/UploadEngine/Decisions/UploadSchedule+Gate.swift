@@ -53,7 +53,11 @@ extension UploadSchedule {
     guard !answered.hasMoved else { return }
     let pause = leastPause(isFirst: file.attempts == 0, retryAfter: failure.retryAfter)
     files[id]?.progress.chunksAllowed = 1
-    pauseFile(id, failure: shown, retryAfter: pause, at: now)
+    if failure.kind == .misdirected {
+      setBack(id, by: shown, canEnd: false, mayLeaveCopies: true, retryAfter: pause, at: now)
+    } else {
+      pauseFile(id, failure: shown, retryAfter: pause, at: now)
+    }
     // While it is written nothing is lost, and it has no turn that could come again: its session is planned anew.
     guard file.phase == .writing, file.session == nil else { return }
     planSession(id, after: files[id]?.progress.previousDelay ?? .zero, at: now)
@@ -214,7 +218,8 @@ extension UploadSchedule {
 
   private mutating func closeGate(_ failure: StepFailure, by proof: Proof, at now: Moment) {
     let least = leastPause(isFirst: gateDelay == nil, retryAfter: failure.retryAfter)
-    let delay = policy.delay(after: gateDelay, retryAfter: least, using: &random)
+    let delay = policy.delay(
+      after: gateDelay, retryAfter: least, mayLeaveCopies: failure.kind == .misdirected, using: &random)
     gateDelay = delay
     gateProof = max(gateProof, proof)
     gateAttempts += 1

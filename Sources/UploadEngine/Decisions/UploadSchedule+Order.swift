@@ -78,7 +78,7 @@ extension StepFailure.Kind {
   /// The server may have all of the request, and may be at it still.
   fileprivate var leavesOpenWhatBecameOfIt: Bool {
     switch self {
-    case .serverError, .unexpectedAnswer, .unclearEnd: true
+    case .serverError, .misdirected, .unexpectedAnswer, .unclearEnd: true
     case .transport(let kind):
       switch kind {
       case .timedOut, .stalled, .connectionLost, .protocolViolation, .other: true

@@ -184,7 +184,7 @@ extension UploadSchedule {
     guard case .refused(let failure) = outcome else { return endpoints.succeeded(endpoint, at: now.monotonic) }
     switch failure.kind {
     case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): break
-    case .transport, .serverError, .unexpectedAnswer: endpoints.failed(endpoint, at: now.monotonic)
+    case .transport, .serverError, .misdirected, .unexpectedAnswer: endpoints.failed(endpoint, at: now.monotonic)
     default: endpoints.succeeded(endpoint, at: now.monotonic)
     }
   }

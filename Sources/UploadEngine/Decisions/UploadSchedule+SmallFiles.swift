@@ -206,7 +206,8 @@ extension StepOutcome {
       .tagMismatch,
       .unexpectedAnswer, .unclearEnd, .forbidden:
       return true
-    case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .transport: return false
+    case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .misdirected, .transport:
+      return false
     }
   }
 

@@ -30,6 +30,9 @@ public struct StepFailure: Error, Hashable, Sendable {
     /// 404, 405 or 410 for the address itself, before what answers there has said in this run that it takes uploads: the
     /// address is wrong, or something in between answers for a moment.
     case addressRefused
+    /// It leads elsewhere (3xx), or refuses without the protocol's own words: the address or something on the way is not as it
+    /// should be, and nobody knows what became of the bytes.
+    case misdirected
     /// 425: sent too early; send again.
     case tooEarly
     /// 429 or 503.

@@ -142,6 +142,25 @@ import Testing
     #expect(most.before > 2 && most.after == 1, "\(most)")
   }
 
+  /// The destination leads elsewhere: each try may leave a copy, and says nothing of the file.
+  @Test func whatLeadsElsewhere_endsNoFile_andIsTriedSeldom() throws {
+    var harness = harness(.failsWholeFile)
+    harness.write(ImaginaryFile(1, "a.mov", size: 900))
+    harness.write(ImaginaryFile(2, "b.mov", size: 900))
+    harness.write(ImaginaryFile(3, "c.mov", size: 900))
+    harness.write(ImaginaryFile(4, "d.mov", size: 900))
+    let bodies = play(&harness, until: .seconds(86_400)) { order, _ in
+      if case .wholeFile = order { return .refused(StepFailure(.misdirected, "leads to a login")) }
+      return ScheduleHarness.success(of: order)
+    }
+    #expect(bodies.count < 200, "\(bodies.count) tries")
+    for number in 1...4 as ClosedRange<UInt64> {
+      #expect(harness.state(ImaginaryFile(number, "", size: 0).id) != .failed)
+    }
+    let failure = harness.status(file.id)?.lastFailure ?? harness.schedule.gateFailure
+    #expect(failure?.code == "misdirected")
+  }
+
   /// Where each try costs the file, pauses grow beyond those of a chunk, and what the network does never ends it.
   @Test func aConnectionThatBreaksForADay_neverEndsAFile_andIsTriedMoreAndMoreSeldom() throws {
     var harness = harness(.failsWholeFile)
