@@ -13,7 +13,7 @@ struct CostChecks {
   }
 
   /// A few tries break together, or follow at once.
-  private static let triesAtOnceMax = 16
+  private static let triesAtOnceMax = 10
   /// From then on pauses are longer than this on average.
   private static let pauseMin: Int64 = 2_000_000_000
 
