@@ -128,7 +128,15 @@ class Store:
         with self.lock:
             shutil.copyfile(upload.path, self.folder / "copying")
             os.replace(self.folder / "copying", target)
+        upload.note(published=True)
         self.line("completions", name)
+
+    def publish_what_is_complete(self):
+        """The server was killed between the two."""
+        for path in sorted((self.folder / "uploads").glob("*.json")):
+            upload = Upload(self.folder, path.stem)
+            if upload.facts["complete"] and not upload.facts.get("published") and not upload.facts.get("refused"):
+                self.publish(upload)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -391,6 +399,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         upload.note(complete=True, length=upload.offset)
         if status := self.options.get("process"):
             self.options["process"] = None
+            upload.note(refused=True)
             self.answer(status, {"Upload-Complete": "?1"}, b"no room on the shelf", "text/plain")
             return
         self.store.publish(upload)
@@ -409,6 +418,7 @@ class Uploads(socketserver.ThreadingMixIn, http.server.HTTPServer):
 if __name__ == "__main__":
     port, folder, options = int(sys.argv[1]), pathlib.Path(sys.argv[2]), json.loads(sys.argv[3])
     Handler.store = Store(folder, options)
+    Handler.store.publish_what_is_complete()
     server = Uploads(("127.0.0.1", port), Handler)
     print(f"listening {server.server_address[1]}", flush=True)
     server.serve_forever()
