@@ -68,6 +68,8 @@ class DestinationUnderTest:
     breaks_cleanly = True
     # Whether the server itself refuses who shows wrong credentials; else the front does.
     checks_credentials = True
+    # What the front answers in place of one that does not check.
+    refusal = b""
     # The same for a server whose uploads under way cannot be seen from outside.
     shows_unfinished = True
     server_ca = None
@@ -158,7 +160,7 @@ class DestinationUnderTest:
     def guard(self):
         """Makes the front refuse whom the server would let in with whatever credentials."""
         if not self.checks_credentials:
-            self.front.refuse(lambda method, target, fields: None if self.knows(fields) else (403, {}))
+            self.front.refuse(lambda method, target, fields: None if self.knows(fields) else (403, {}, self.refusal))
 
     def digest(self, status):
         return sha256(self.file(status))
@@ -232,6 +234,8 @@ class S3OnRclone(S3):
 
 class S3OnMoto(S3):
     name, server_class = "s3-moto", Moto
+    # Without its name a refusal would be that of something in between.
+    refusal = b"<Error><Code>InvalidAccessKeyId</Code></Error>"
     keeps_uploads = keeps_files = checks_credentials = False
 
     def knows(self, fields):

@@ -56,7 +56,7 @@ class Front(ThrottlingProxy):
         self._call(keep)
 
     def refuse(self, answer):
-        """`answer(method, target, fields)` gives a status and fields for a request that is not forwarded, or None."""
+        """`answer(method, target, fields)` gives a status and fields, and perhaps a body, for a request that is not forwarded, or None."""
         self._refuse = answer
 
     def client_ports(self):
@@ -157,10 +157,10 @@ class Front(ThrottlingProxy):
             # As above.
             pass
 
-    async def _answer(self, reader, writer, status, fields):
-        head = [f"HTTP/1.1 {status} Refused", "Connection: close", "Content-Length: 0"]
+    async def _answer(self, reader, writer, status, fields, body=b""):
+        head = [f"HTTP/1.1 {status} Refused", "Connection: close", f"Content-Length: {len(body)}"]
         head += [f"{name}: {value}" for name, value in fields.items()]
-        writer.write(("\r\n".join(head) + "\r\n\r\n").encode("latin-1"))
+        writer.write(("\r\n".join(head) + "\r\n\r\n").encode("latin-1") + body)
         await writer.drain()
         # An end with bytes unread would take the answer with it.
         while await reader.read(_PIECE_BYTES):
