@@ -37,6 +37,10 @@ extension Logger {
       notice(
         "the disk is full: parts of a file that the server holds are given up here",
         metadata: ["path": "\(path.displayText)"])
+    case .notReleasing(_, let path, let failure):
+      warning(
+        "the server does not keep more of a file on its disk, so nothing more of it is given up here",
+        metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
     case .scanFailing(let path, let failure):
       error(
         "a folder of the spool cannot be read; what lies in it may be missing from status",

@@ -207,6 +207,7 @@ extension UploadReport {
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
     case .releasing(let id, let path): "releasing \(id) \(path.displayText)"
+    case .notReleasing(let id, let path, _): "not releasing \(id) \(path.displayText)"
     case .stuck(let id, let path): "stuck \(id) \(path.displayText)"
     case .publishing(let id, _, let time): "\(id) is being published for \(time.components.seconds) s"
     case .requestsShortened(let bytes, let failure): "requests of at most \(bytes), \(failure.code)"

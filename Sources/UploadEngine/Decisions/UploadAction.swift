@@ -189,6 +189,8 @@ public enum UploadReport: Hashable, Sendable {
   case stuck(FileID, RelativePath)
   /// The disk is full: parts of a file that the server holds are given up in the spool, by rule.
   case releasing(FileID, RelativePath)
+  /// The server refuses to bring more of it to its disk: nothing more is given up.
+  case notReleasing(FileID, RelativePath, FileStatus.Failure)
   /// The destination as a whole is not to be had; everything waits.
   case destinationUnavailable(FileStatus.Failure)
   /// The destination does not take the credentials, as was found out before there was a file.

@@ -13,6 +13,8 @@ extension UploadSchedule {
   /// The server is asked again when fewer chunks than this could be given back.
   private static let securedMin = 8
   private static let securingRest: Duration = .seconds(1)
+  /// Where it has refused, it is asked after twice as long each time, up to this.
+  private static let securingRestMax: Duration = .seconds(60)
 
   /// No space is left for a writer: what may be given back, and from now on it is seen to that there will be more.
   public mutating func releaseCandidates(bytesMax: UInt64, at now: Moment) -> [ReleaseCandidate] {
@@ -95,6 +97,12 @@ extension UploadSchedule {
     files[id]?.session?.isSecuring = false
     switch outcome {
     case .held(let digests, _, _, _, _, isDurable: true):
+      if let failure = session.securingFailure {
+        files[id]?.session?.securingFailure = nil
+        files[id]?.session?.securingPause = nil
+        if files[id]?.lastFailure == failure { files[id]?.lastFailure = nil }
+        actions.append(.showStatus(id))
+      }
       guard let transfer = files[id]?.transfer else { return }
       transfer.secure(digests, knownAt: session.held.changeCount)
       // What the record lacks is as good as not sent.
@@ -105,9 +113,29 @@ extension UploadSchedule {
     case .refused(let failure) where failure.kind == .sessionGone:
       restartSession(
         id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
+    case .refused(let failure): securingRefused(id, session, failure, at: now)
     default:
       files[id]?.session?.securingRest = now.monotonic + Self.securingRest
     }
+  }
+
+  /// Nothing more of the file is given up meanwhile, which its writer will notice: that is said, and why.
+  private mutating func securingRefused(_ id: FileID, _ session: UploadSession, _ failure: StepFailure, at now: Moment)
+  {
+    let pause = max(
+      session.securingPause.map { min($0 * 2, Self.securingRestMax) } ?? Self.securingRest, failure.retryAfter ?? .zero)
+    files[id]?.session?.securingPause = pause
+    files[id]?.session?.securingRest = now.monotonic + pause
+    let shown = FileStatus.Failure(
+      code: failure.kind.code,
+      message:
+        "The server does not keep more of this file on its disk, so nothing more is given up here: \(failure.message)",
+      at: now)
+    guard session.securingFailure?.message != shown.message else { return }
+    files[id]?.session?.securingFailure = shown
+    files[id]?.lastFailure = shown
+    actions.append(.report(.notReleasing(id, files[id]?.path ?? .root, shown)))
+    actions.append(.showStatus(id))
   }
 
   // MARK: - Reading

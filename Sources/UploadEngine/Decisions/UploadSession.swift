@@ -45,6 +45,9 @@ struct UploadSession: Sendable {
   var isSecuring = false
   /// It could not, and is asked again at this time.
   var securingRest: MonotonicTime?
+  /// It has refused; after which pause it is asked again, and what is said of it.
+  var securingPause: Duration?
+  var securingFailure: FileStatus.Failure?
 
   var identity: SessionIdentity? { id.map { SessionIdentity(id: $0, nonce: nonce) } }
 

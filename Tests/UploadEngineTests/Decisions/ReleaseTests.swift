@@ -44,6 +44,31 @@ import Testing
     #expect(recording.harness.sent.contains { $0.order.isSecuring })
   }
 
+  @Test("Regression: a server that refused was asked each second, and nothing said why", .promises("S70b"))
+  func aServerThatRefusesIsAskedAfterGrowingPauses_andThatIsSaid() {
+    var recording = recorded()
+    let refusal = StepFailure(.insufficientStorage, "The quota is used up.")
+    _ = recording.candidates()
+    var pauses: [Int] = []
+    for _ in 0..<8 {
+      recording.harness.answer(.refused(refusal)) { $0.isSecuring }
+      let status = recording.harness.status(recording.file.id)
+      #expect(status?.lastFailure?.message.contains("The quota is used up.") == true)
+      var seconds = 0
+      while !recording.harness.sent.contains(where: { $0.order.isSecuring }), seconds < 100 {
+        recording.harness.advance(by: .seconds(1))
+        _ = recording.candidates()
+        seconds += 1
+      }
+      pauses.append(seconds)
+    }
+    #expect(pauses == [1, 2, 4, 8, 16, 32, 60, 60])
+    recording.secure([1, 2, 3])
+    #expect(recording.harness.status(recording.file.id)?.lastFailure == nil)
+    recording.saveRecord()
+    #expect(recording.candidates() == [1, 2, 3])
+  }
+
   @Test(.promises("S70b")) func whatWasWrittenAgainStays() {
     var recording = recorded()
     _ = recording.candidates()
