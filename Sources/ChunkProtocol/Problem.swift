@@ -9,6 +9,8 @@ public enum ProblemType: String, Hashable, Sendable, CaseIterable {
   case notFound = "urn:uploadfs:problem:not-found"
   /// The session existed and has ended.
   case sessionExpired = "urn:uploadfs:problem:session-expired"
+  /// What the session held cannot be told any more. The receiver keeps it, and never publishes it.
+  case sessionDamaged = "urn:uploadfs:problem:session-damaged"
   /// The method does not exist for this resource.
   case methodNotAllowed = "urn:uploadfs:problem:method-not-allowed"
   /// The body did not arrive in time.
@@ -56,7 +58,8 @@ public enum ProblemType: String, Hashable, Sendable, CaseIterable {
     case .tooLarge: 413
     case .idempotencyMismatch, .digestMismatch, .tagMismatch, .nameRefused: 422
     case .tooEarly: 425
-    case .internalError: 500
+    // A client that does not know the type tries again, and gives up nothing.
+    case .internalError, .sessionDamaged: 500
     case .busy: 503
     case .insufficientStorage, .quotaExceeded: 507
     }
@@ -69,6 +72,7 @@ public enum ProblemType: String, Hashable, Sendable, CaseIterable {
     case .forbidden: "The credential may not do this"
     case .notFound: "There is no such resource"
     case .sessionExpired: "The upload session has ended"
+    case .sessionDamaged: "The upload session is damaged"
     case .methodNotAllowed: "The method is not allowed here"
     case .timeout: "The request did not arrive in time"
     case .conflict: "The present state does not allow this"

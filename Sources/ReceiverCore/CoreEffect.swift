@@ -27,6 +27,46 @@ public enum CoreEffect: Sendable {
   case forgetReceipts(before: Milliseconds)
   /// Count what lies under a credential's root.
   case measureUsage(CredentialID)
+  /// Look again at sessions that are set aside.
+  case lookAgain([SessionID])
+  /// Something for the log.
+  case note(CoreNote)
+}
+
+/// What becomes of sessions without a request of their clients, for the log.
+public enum CoreNote: Sendable {
+  /// It cannot be read, or is damaged, and is kept as it is.
+  case setAside(SetAsideSession)
+  /// It can be read again.
+  case goesOn(SessionID)
+  /// Its folder is gone.
+  case gone(SessionID)
+  /// Nobody has touched it for so long.
+  case expired(SessionFacts)
+  /// It has made room for a new one.
+  case displaced(SessionFacts)
+  /// The operator has ended it.
+  case ended(SessionID)
+}
+
+/// An open session, for the operator.
+public struct SessionListing: Sendable {
+  /// The session's name.
+  public var id: SessionID
+  /// Whose it is; nil where that cannot be read.
+  public var credential: CredentialID?
+  /// The name of its file at its opening.
+  public var name: String?
+  /// The stated size.
+  public var sizeBytes: UInt64?
+  /// What it holds.
+  public var heldBytes: UInt64 = 0
+  /// Since its last change.
+  public var age: Milliseconds = 0
+  /// Its client may have given up its own copy.
+  public var isReliedUpon = false
+  /// Why it cannot be gone on with.
+  public var trouble: String?
 }
 
 /// Whether the disk space of a session's stated size is already its own.

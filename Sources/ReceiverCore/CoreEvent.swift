@@ -42,6 +42,10 @@ public enum CoreEvent: Sendable {
   case wholeFilePublished(RequestID, Result<PublicationResult, StoreFailure>)
   /// So much lies under a credential's root.
   case usageMeasured(CredentialID, bytes: UInt64)
+  /// What the store found of sessions that are set aside.
+  case lookedAgain([SessionID], Result<RecoveredState, StoreFailure>)
+  /// The receiver's operator ends a session.
+  case endByOperator(RequestID, SessionID)
   /// Time has passed.
   case tick
 }

@@ -26,6 +26,9 @@ public struct CoreLimits: Hashable, Sendable {
   public var openSessionsPerCredential = 1000
   /// Nobody's work is ended for a new session before it was left alone for so long.
   public var idleSessionAgeMin: Milliseconds = 600_000
+  /// Of one credential without a quota, what its sessions may hold that are kept until they are delivered. Beyond, no more is promised
+  /// to be kept, and so their clients give up nothing more.
+  public var durableBytesMax: UInt64 = 400_000_000_000
   /// Published sessions and whole-file receipts that can be asked for again; beyond, the oldest is forgotten.
   public var receiptsMax = 50_000
   /// Expired sessions that are told apart from those that never were; beyond, the oldest is forgotten.

@@ -96,6 +96,13 @@ extension ReceiverCore {
       return endChunk(request, head, gone(head.session, of: head.credential))
     }
     if failure == nil { sessions[head.session]?.hold(head.announced.facts, at: head.index) }
+    if let failure, ends(head.session, failure) {
+      for waiting in queue.waiting {
+        guard case .chunkToWrite(let head) = stages[waiting] else { continue }
+        endChunk(waiting, head, failure.refusal)
+      }
+      return endChunk(request, head, failure.refusal)
+    }
     // First, because the answer may set off the publication of what is held now.
     writeNext(queue.waiting, head)
     if let failure {

@@ -172,6 +172,7 @@ extension ReceiverCore {
       sessions[id]?.phase = .publishing(renamed, receipt)
       for waiter in pending.waiters { refuse(waiter, StoreFailure.unsynced(words).refusal) }
     case .failure(let failure):
+      if ends(id, failure) { return }
       giveUp(id, pending, failure.refusal)
       distrust(id, after: failure, chunkCount: pending.facts.chunkCount)
     case .success(let outcome):
@@ -181,6 +182,8 @@ extension ReceiverCore {
       sessions[id]?.phase = .published(receipt)
       openSessions[session.facts.credentialID]?.takeOut(id)
       sessions[id]?.held = [:]
+      sessions[id]?.heldBytes = 0
+      sessions[id]?.isReliedUpon = false
       sessions[id]?.heldBeyond = 0
       sessions[id]?.proof = nil
       sessions[id]?.lastChange = now
@@ -202,6 +205,7 @@ extension ReceiverCore {
     guard let session = sessions[id] else { return }
     if case .io = failure {
       sessions[id]?.unverifiedBeyond = session.heldBeyond
+      sessions[id]?.unverifiedBytes = session.heldBytes
       for index in session.held.keys.sorted() { sessions[id]?.release(index) }
       sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
     } else {

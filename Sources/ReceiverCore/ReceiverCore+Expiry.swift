@@ -5,7 +5,12 @@ extension ReceiverCore {
   /// How often old sessions are looked for.
   private static let expiryScanInterval: Milliseconds = 60_000
 
+  /// How soon the store looks again at what it could not read, and how late at most.
+  static let lookPauseMin: Milliseconds = 2000
+  private static let lookPauseMax: Milliseconds = 30_000
+
   mutating func tick() {
+    lookAgain()
     for id in waitingSessions {
       switch sessions[id]?.phase {
       case .committing: evaluateCommit(id)
@@ -15,9 +20,9 @@ extension ReceiverCore {
     }
     guard now >= nextExpiryScan else { return }
     nextExpiryScan = now + ReceiverCore.expiryScanInterval
-    for session in sessions.values where expiry(of: session) <= now { expire(session) }
+    for session in sessions.values where isOver(session) { expire(session) }
     forgetFinished(olderThan: now - limits.sessionMaxAge)
-    effects.append(.forgetReceipts(before: now - limits.sessionMaxAge))
+    effects.append(.forgetReceipts(before: now - limits.sessionMaxAge - earlierRun.pause))
   }
 
   /// Clients give up waiting before a large session is verified; they are told to come back.
@@ -34,6 +39,7 @@ extension ReceiverCore {
     case .recovered(_, true): return
     default:
       expired.remember(session.facts, atMost: limits.expiredSessionsMax)
+      if !session.isPublished { effects.append(.note(.expired(session.facts))) }
       remove(session, because: .sessionExpired)
     }
   }
@@ -59,6 +65,62 @@ extension ReceiverCore {
     case .session(let id): if let session = sessions[id], session.isPublished { expire(session) }
     case .wholeFile(_, .some): keys[key] = nil
     case .wholeFile(_, nil), nil: break
+    }
+  }
+}
+
+// MARK: What cannot be read
+
+extension ReceiverCore {
+  /// Sessions that are set aside.
+  public var setAsideCount: Int { setAside.count }
+
+  private mutating func lookAgain() {
+    guard !setAside.isEmpty, !isLooking else { return }
+    if nextLook == 0 { nextLook = now + lookPause }
+    guard now >= nextLook else { return }
+    isLooking = true
+    effects.append(.lookAgain(setAside.keys.sorted()))
+  }
+
+  /// What the store says by now of sessions that were set aside.
+  mutating func lookedAgain(_ ids: [SessionID], _ result: Result<RecoveredState, StoreFailure>) {
+    isLooking = false
+    lookPause = min(lookPause * 2, ReceiverCore.lookPauseMax)
+    nextLook = now + lookPause
+    guard case .success(let found) = result else { return }
+    let before = setAside
+    // What was ended meanwhile is not taken up again.
+    for id in ids { setAside[id] = nil }
+    var known = found
+    known.open.removeAll { before[$0.facts.sessionID] == nil }
+    known.published.removeAll { before[$0.facts.sessionID] == nil }
+    known.setAside.removeAll { before[$0.id] == nil }
+    recover(known)
+    for id in ids where before[id] != nil && setAside[id] == nil {
+      effects.append(.note(sessions[id] == nil ? .gone(id) : .goesOn(id)))
+    }
+    for session in known.setAside where before[session.id] != session { effects.append(.note(.setAside(session))) }
+    if setAside.isEmpty { (nextLook, lookPause) = (0, ReceiverCore.lookPauseMin) }
+  }
+
+  /// What the store has met in a session's folder ends it here. True when it does.
+  mutating func ends(_ id: SessionID, _ failure: StoreFailure?) -> Bool {
+    switch failure {
+    case .damaged(let why):
+      guard let session = sessions[id] else { return true }
+      end(session, because: .sessionDamaged)
+      let found = SetAsideSession(id: id, why: why, isDamaged: true)
+      setAside[id] = found
+      effects.append(.note(.setAside(found)))
+      return true
+    case .sessionGone:
+      if let session = sessions[id] {
+        remove(session, because: .sessionGone)
+        effects.append(.note(.gone(id)))
+      }
+      return true
+    case .full, .nameExists, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io, nil: return false
     }
   }
 }

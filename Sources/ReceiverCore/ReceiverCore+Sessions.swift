@@ -66,6 +66,7 @@ extension ReceiverCore {
       return false
     }
     remove(oldest, because: .sessionGone)
+    effects.append(.note(.displaced(oldest.facts)))
     return true
   }
 
@@ -125,6 +126,7 @@ extension ReceiverCore {
     guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
     guard !park(.secureSession(request, credential, id), request, session) else { return }
     if case .published = session.phase { return reply(request, .held(heldChunks(of: session))) }
+    if let refusal = relianceRefusal(session) { return refuse(request, refusal) }
     guard securing.count < limits.parkedRequestsMax else {
       return refuse(request, .busy, "other sessions are being brought to the disk; come back")
     }
@@ -139,6 +141,7 @@ extension ReceiverCore {
     sessions[id]?.securingCount -= 1
     storeWorkEnded(ofGone: id)
     guard let secured = securing.removeValue(forKey: request) else { return }
+    if ends(id, failure) { return refuse(request, failure?.refusal ?? .sessionGone) }
     if let failure {
       refuse(request, failure.refusal)
       // A commit finds it out for itself. Otherwise nothing would ever be on the disk for certain again.
@@ -169,6 +172,14 @@ extension ReceiverCore {
   /// Ends a session: whoever waits for it is told, its files are deleted.
   mutating func remove(_ session: UploadSession, because refusal: Refusal) {
     let id = session.facts.sessionID
+    end(session, because: refusal)
+    // A write that comes to the store after the removal would leave files of a session that nobody knows.
+    let work = session.storeWorkCount
+    if work > 0 { leaving[id] = work } else { effects.append(.removeSession(id)) }
+  }
+
+  /// Ends a session here and leaves its files as they are.
+  mutating func end(_ session: UploadSession, because refusal: Refusal) {
     switch session.phase {
     case .creating(let waiters): for waiter in waiters { refuse(waiter, refusal) }
     case .recovered(let parked, _): for event in parked { refuse(event.request, refusal) }
@@ -184,9 +195,6 @@ extension ReceiverCore {
       }
     }
     forget(session)
-    // A write that comes to the store after the removal would leave files of a session that nobody knows.
-    let work = session.storeWorkCount
-    if work > 0 { leaving[id] = work } else { effects.append(.removeSession(id)) }
   }
 
   /// The store has done something for a session that is gone.
@@ -208,25 +216,28 @@ extension ReceiverCore {
 extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
   public mutating func recover(
-    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32> = [:]
+    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32> = [:],
+    isReliedUpon: Bool = false
   ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
-    sessions[facts.sessionID]?.isReliedUpon = !recordedChunks.isEmpty
+    sessions[facts.sessionID]?.isReliedUpon = isReliedUpon
     guard let session = sessions[facts.sessionID] else { return }
+    sessions[facts.sessionID]?.unverifiedBytes = recordedChunks.sum { UInt64($1) }
     sessions[facts.sessionID]?.unverifiedBeyond = recordedChunks.sum { session.bytesBeyond($0, $1) }
   }
 
   /// Takes over a session that was published before the start.
   public mutating func recover(published facts: SessionFacts, receipt: ReceiptFacts) {
-    recover(facts, .published(receipt), lastChange: receipt.publishedAt)
-    finish(Key(credential: owner(facts.credentialID), text: facts.idempotencyKey), at: receipt.publishedAt)
+    let time = younger(receipt.publishedAt)
+    recover(facts, .published(receipt), lastChange: time)
+    finish(Key(credential: owner(facts.credentialID), text: facts.idempotencyKey), at: time)
   }
 
   /// Takes over a whole file that was published before the start.
   public mutating func recover(wholeFile record: WholeFileRecord, receipt: ReceiptFacts) {
     let key = Key(credential: owner(CredentialID(record.credential)), text: record.idempotencyKey)
     keys[key] = .wholeFile(fingerprint: Digest32(record.fingerprint), receipt: receipt)
-    finish(key, at: receipt.publishedAt)
+    finish(key, at: younger(receipt.publishedAt))
   }
 
   private mutating func recover(_ facts: SessionFacts, _ phase: UploadSession.Phase, lastChange: Milliseconds) {
@@ -237,9 +248,19 @@ extension ReceiverCore {
     sessions[facts.sessionID] = UploadSession(
       facts: facts, tagKeys: keys, phase: phase, writesLeft: writesMax(chunkBytes: facts.opening.chunkBytes),
       lastChange: lastChange)
-    self.keys[Key(credential: facts.credentialID, text: facts.idempotencyKey)] = .session(facts.sessionID)
+    let key = Key(credential: facts.credentialID, text: facts.idempotencyKey)
+    // Its client may have begun anew while it could not be read.
+    if case .session(let other)? = self.keys[key], sessions[other] != nil, case .recovered = phase {
+    } else {
+      self.keys[key] = .session(facts.sessionID)
+    }
     if case .published = phase { return }
     openSessions[facts.credentialID, default: []].append(facts.sessionID)
+  }
+
+  /// When a receipt was given, were there no time in which no receiver ran.
+  private func younger(_ time: Milliseconds) -> Milliseconds {
+    max(time, min(time, earlierRun.last) &+ earlierRun.pause)
   }
 
   /// Whose it is that a journal names so.
@@ -263,11 +284,14 @@ extension ReceiverCore {
   mutating func sessionVerified(_ id: SessionID, _ result: Result<LookupTable<UInt32, ChunkFacts>, StoreFailure>) {
     storeWorkEnded(ofGone: id)
     guard let session = sessions[id], case .recovered(let parked, _) = session.phase else { return }
+    sessions[id]?.phase = .recovered(parked: parked, isVerifying: false)
+    if case .failure(let failure) = result, ends(id, failure) { return }
     waitingSessions.takeOut(id)
     switch result {
     case .success(let chunks):
       sessions[id]?.phase = .open
       sessions[id]?.unverifiedBeyond = 0
+      sessions[id]?.unverifiedBytes = 0
       // What was being written when that began is known by its own end.
       for (index, chunk) in chunks.sorted() where session.held[index] == nil && session.writing[index] == nil {
         sessions[id]?.hold(chunk, at: index)

@@ -38,6 +38,23 @@ extension ReceiverCore {
     }
   }
 
+  /// Why a session is not kept beyond its age; nil when it is. What is kept for ever has a bound: a quota, or one for those without.
+  func relianceRefusal(_ session: UploadSession) -> Refusal? {
+    let credential = session.facts.credentialID
+    guard credentials[credential]?.quotaBytes == nil else { return nil }
+    let id = session.facts.sessionID
+    let others = (openSessions[credential] ?? []).reduce(UInt64(0)) { bytes, other in
+      guard other != id, let other = sessions[other], other.isReliedUpon else { return bytes }
+      return bytes &+ other.heldBytes &+ other.unverifiedBytes
+    }
+    let bytes = others &+ session.heldBytes
+    guard bytes > limits.durableBytesMax else { return nil }
+    return Refusal(
+      .quotaExceeded,
+      "uploads that are kept until they are delivered would take \(bytes) bytes; at most \(limits.durableBytesMax) are kept (--durable-max). The receiver's operator can end those of machines that are gone"
+    )
+  }
+
   /// Files may have been deleted behind the receiver's back, so a full quota is counted again, at most every 10 seconds.
   private mutating func remeasure(_ credential: CredentialID) {
     guard now >= nextMeasurement[credential] ?? 0 else { return }

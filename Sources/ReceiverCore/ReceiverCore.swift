@@ -55,13 +55,19 @@ public struct ReceiverCore: Sendable {
   var waitingSessions: OrderedSet<SessionID> = []
   /// What was held when somebody asked for it to be on the disk; as many as may be parked.
   var securing: LookupTable<RequestID, LookupTable<UInt32, ChunkFacts>> = [:]
-  /// Sessions of which the store could not say at the start what they hold. Whose they are is not known: their names are
-  /// secrets of their clients.
-  var setAside: LookupSet<SessionID> = []
+  /// Sessions of which the store cannot say what they hold. Whose they are may not be known: their names are secrets of their
+  /// clients.
+  var setAside: LookupTable<SessionID, SetAsideSession> = [:]
+  /// When the store looks at them again, and after which pause; whether it is at it.
+  var nextLook: Milliseconds = 0
+  var lookPause = ReceiverCore.lookPauseMin
+  var isLooking = false
   /// Sessions that are gone, with the number of things that the store is still doing for them. Their files go after that.
   var leaving: LookupTable<SessionID, Int> = [:]
   /// Names that the store is publishing, each with the publications that wait for it.
   var publishing: LookupTable<NameKey, [WaitingPublication]> = [:]
+  /// When an earlier receiver ran last, and how long none did then.
+  var earlierRun: (last: Milliseconds, pause: Milliseconds) = (.max, 0)
   var now: Milliseconds = 0
   var nextExpiryScan: Milliseconds = 0
   var nextMeasurement: LookupTable<CredentialID, Milliseconds> = [:]
@@ -112,6 +118,8 @@ public struct ReceiverCore: Sendable {
     case .wholeFileFailed(let request, let refusal): wholeFileFailed(request, refusal)
     case .wholeFilePublished(let request, let result): wholeFilePublished(request, result)
     case .usageMeasured(let credential, let bytes): usageMeasured(credential, bytes: bytes)
+    case .lookedAgain(let ids, let result): lookedAgain(ids, result)
+    case .endByOperator(let request, let id): endByOperator(request, id)
     case .tick: tick()
     }
   }
@@ -132,19 +140,21 @@ public struct ReceiverCore: Sendable {
   /// over ends here, if the next scan has not come to it.
   mutating func session(_ id: SessionID, of credential: CredentialID) -> UploadSession? {
     guard let session = sessions[id], session.facts.credentialID == credential else { return nil }
-    guard expiry(of: session) <= now else { return session }
+    guard isOver(session) else { return session }
     expire(session)
     return sessions[id]
   }
 
   /// What is said of a session that is not there.
   func gone(_ id: SessionID, of credential: CredentialID) -> Refusal {
-    if setAside.contains(id) { return .sessionSetAside }
+    if let session = setAside[id] { return session.isDamaged ? .sessionDamaged : .sessionSetAside }
     return expired.owner(of: id) == credential ? .sessionExpired : .sessionGone
   }
 
-  /// When the session ends by itself.
+  /// When the session ends by itself, as far as its client is told: one that is relied upon does not.
   func expiry(of session: UploadSession) -> Milliseconds {
-    session.lastChange &+ limits.sessionMaxAge
+    (session.isReliedUpon ? now : session.lastChange) &+ limits.sessionMaxAge
   }
+
+  func isOver(_ session: UploadSession) -> Bool { expiry(of: session) <= now }
 }

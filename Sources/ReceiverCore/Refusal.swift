@@ -8,6 +8,8 @@ public struct Refusal: Error, Hashable, Sendable {
     case sessionGone
     /// The session was this credential's and ended by itself.
     case sessionExpired
+    /// What the session held cannot be told any more; it is kept, and will not be published.
+    case sessionDamaged
     /// The state does not allow this.
     case conflict
     /// The state does not allow this yet; come back.
@@ -55,8 +57,11 @@ public struct Refusal: Error, Hashable, Sendable {
   static let sessionGone = Refusal(.sessionGone, "there is no such upload session; open a new one")
   static let sessionExpired = Refusal(.sessionExpired, "this upload session has expired; open a new one")
   static let sessionSetAside = Refusal(
-    .storeFailed,
-    "the receiver cannot read this upload session; its log says why. It is kept, and tried again at the next start")
+    .storeFailed, "the receiver cannot read this upload session; its log says why. It is kept, and read again")
+  static let sessionDamaged = Refusal(
+    .sessionDamaged,
+    "this upload session was damaged at the receiver, whose log says how; it is kept there. Open a new one")
+  static let sessionEnded = Refusal(.sessionGone, "the receiver's operator has ended this upload session")
   static let diskSilent = Refusal(
     .storeFailed, "the receiver's disk does not say how much is free; the receiver's log says why")
   static func fileTooLarge(_ limitBytes: UInt64) -> Refusal {
@@ -82,6 +87,10 @@ public enum StoreFailure: Error, Hashable, Sendable {
   /// The file has its name, and is not known to be on the disk. It is not taken back: the same publication is asked for
   /// again, and only goes on from there. The text names the call.
   case unsynced(String)
+  /// What lies in the place of the receiver's own files is something else; nothing was written or published through it.
+  case damaged(String)
+  /// The session's folder is not there.
+  case sessionGone(String)
   /// Anything else; the text names the call.
   case io(String)
 
@@ -96,6 +105,8 @@ public enum StoreFailure: Error, Hashable, Sendable {
       Refusal(
         .busy,
         "a folder of the receiver is not in its place, and nothing can be taken until it is back; its log says which")
+    case .damaged: .sessionDamaged
+    case .sessionGone: .sessionGone
     case .io, .unsynced: Refusal(.storeFailed, "the receiver could not store this; its log says why")
     }
   }

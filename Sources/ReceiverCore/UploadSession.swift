@@ -92,6 +92,9 @@ struct UploadSession: Sendable {
   var held: LookupTable<UInt32, ChunkFacts> = [:]
   /// Of what is held, the bytes that lie beyond the stated size.
   var heldBeyond: UInt64 = 0
+  /// Of what is held, and of what is on record and not believed yet.
+  var heldBytes: UInt64 = 0
+  var unverifiedBytes: UInt64 = 0
   /// Likewise of what is on record and not believed before it has been read: it takes its space all the same.
   var unverifiedBeyond: UInt64 = 0
   /// Of what is held; nil once a chunk was taken back, and after a restart.
@@ -172,6 +175,7 @@ struct UploadSession: Sendable {
   mutating func hold(_ chunk: ChunkFacts, at index: UInt32) {
     release(index)
     held[index] = chunk
+    heldBytes &+= UInt64(chunk.sizeBytes)
     heldBeyond &+= bytesBeyond(index, chunk.sizeBytes)
     proof?.insert(chunk.sha256, at: index)
     generation &+= 1
@@ -180,6 +184,7 @@ struct UploadSession: Sendable {
   /// What lies there is about to be overwritten and is believed no longer.
   mutating func release(_ index: UInt32) {
     guard let old = held.removeValue(forKey: index) else { return }
+    heldBytes -= min(heldBytes, UInt64(old.sizeBytes))
     heldBeyond -= min(heldBeyond, bytesBeyond(index, old.sizeBytes))
     proof = nil
     generation &+= 1

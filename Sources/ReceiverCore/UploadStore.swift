@@ -74,6 +74,8 @@ public protocol UploadStore: Sendable {
   func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
   /// Publishes verified whole files likewise; what they need of the disk they share. The names are different ones.
   func publish(_ files: [WholeFilePublication]) -> [Result<PublicationResult, StoreFailure>]
+  /// Looks again at sessions that were set aside; those of which nothing is left are in none of its lists.
+  func recover(_ ids: [SessionID]) throws(StoreFailure) -> RecoveredState
   /// Deletes all of a session but what it has published.
   func remove(_ session: SessionID)
   /// Forgets whole files that were published before.
@@ -85,6 +87,8 @@ public protocol UploadStore: Sendable {
   func lookAtFolders() -> [FolderNotice]
   /// Folders that were not in their place at the last look.
   var foldersAway: Int { get }
+  /// Leaves on the disk that a receiver runs. Called about once a second.
+  func signOfLife()
 }
 
 extension UploadStore {
@@ -93,12 +97,54 @@ extension UploadStore {
 
   /// None.
   public var foldersAway: Int { 0 }
+
+  /// Nothing is known of earlier ones.
+  public func signOfLife() {}
+}
+
+/// A session that is not published.
+public struct RecoveredSession: Sendable {
+  /// The session.
+  public var facts: SessionFacts
+  /// The time of its last change.
+  public var lastChange: Milliseconds
+  /// The sizes of the chunks on record.
+  public var recordedChunks: LookupTable<UInt32, UInt32>
+  /// Its client may have given up its own copy.
+  public var isReliedUpon: Bool
+
+  /// A session as it was found.
+  public init(
+    facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32>, isReliedUpon: Bool
+  ) {
+    self.facts = facts
+    self.lastChange = lastChange
+    self.recordedChunks = recordedChunks
+    self.isReliedUpon = isReliedUpon
+  }
+}
+
+/// A session of which the store cannot say what it holds.
+public struct SetAsideSession: Hashable, Sendable {
+  /// Its name.
+  public var id: SessionID
+  /// What is wrong, for the log.
+  public var why: String
+  /// It was read, and is not what the receiver has put there. Otherwise the disk may say more the next time.
+  public var isDamaged: Bool
+
+  /// A session that is set aside.
+  public init(id: SessionID, why: String, isDamaged: Bool) {
+    self.id = id
+    self.why = why
+    self.isDamaged = isDamaged
+  }
 }
 
 /// What a store found at the start.
 public struct RecoveredState: Sendable {
   /// Sessions that are not published, with the time of their last change and the sizes of the chunks on record.
-  public var open: [(facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32>)] = []
+  public var open: [RecoveredSession] = []
   /// Sessions that are published.
   public var published: [(facts: SessionFacts, receipt: ReceiptFacts)] = []
   /// Whole files that are published, oldest first.
@@ -106,8 +152,14 @@ public struct RecoveredState: Sendable {
 
   /// What lies among the sessions and is none, and was left alone.
   public var strays: [String] = []
-  /// Sessions that could not be read, and why. They are left as they are until the next start.
-  public var setAside: [(id: SessionID, why: String)] = []
+  /// How long no receiver has run since the last one, or the clock says so: nothing ages meanwhile.
+  public var pause: Milliseconds = 0
+  /// When that one ran last.
+  public var lastRun: Milliseconds = .max
+  /// What lies in the place of receipts' journals and is none.
+  public var strayReceipts: [String] = []
+  /// Sessions that could not be read, and why. They are left as they are, and looked at again.
+  public var setAside: [SetAsideSession] = []
 
   /// Nothing.
   public init() {}
@@ -116,10 +168,13 @@ public struct RecoveredState: Sendable {
 extension ReceiverCore {
   /// Takes over what the store found.
   public mutating func recover(_ state: RecoveredState) {
-    setAside = LookupSet(state.setAside.map(\.id))
+    for session in state.setAside { setAside[session.id] = session }
     for session in state.open {
-      recover(open: session.facts, lastChange: session.lastChange, recordedChunks: session.recordedChunks)
+      recover(
+        open: session.facts, lastChange: session.lastChange, recordedChunks: session.recordedChunks,
+        isReliedUpon: session.isReliedUpon)
     }
+    if state.pause > 0 { earlierRun = (state.lastRun, state.pause) }
     for session in state.published { recover(published: session.facts, receipt: session.receipt) }
     for file in state.wholeFiles { recover(wholeFile: file.record, receipt: file.receipt) }
     finished.sort { $0.at < $1.at }

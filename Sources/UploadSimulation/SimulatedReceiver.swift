@@ -350,7 +350,8 @@ extension SimulatedReceiver {
     case .removeSession(let session):
       if world.bug != .keepExpired { perform([]) { [self] _ in store.remove(session) } }
     case .measureUsage: perform([]) { [self] _ in measureUsage() }
-    case .forgetReceipts: break
+    case .lookAgain(let ids): perform([]) { [self] _ in handle(.lookedAgain(ids, .success(store.recover(ids)))) }
+    case .forgetReceipts, .note: break
     }
   }
 

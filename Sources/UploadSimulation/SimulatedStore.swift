@@ -15,6 +15,7 @@ final class SimulatedStore {
   private enum Record: Codable {
     case session(SessionFacts)
     case chunk(index: UInt32, sha256: [UInt8], crc32c: UInt32, sizeBytes: UInt32)
+    case reliedUpon
     case committing(ReceiptFacts, node: UInt64)
     case published
     case wholeFile(WholeFileRecord, ReceiptFacts, node: UInt64)
@@ -49,8 +50,20 @@ final class SimulatedStore {
     disk.paths(below: "published/").reduce(0) { $0 + UInt64(disk.bytes($1)?.count ?? 0) }
   }
 
-  /// What belongs to no published file.
-  var leftovers: [String] { disk.paths(below: "sessions/") + disk.paths(below: "incoming/") }
+  /// What belongs to no published file, and is not kept until it is delivered or the operator ends it.
+  var leftovers: [String] {
+    sessions.filter { !isKept($0) }.flatMap { disk.paths(below: "sessions/\($0.text)/") }
+      + disk.paths(below: "incoming/")
+  }
+
+  /// A client relies upon it, or what it holds cannot be told.
+  private func isKept(_ session: SessionID) -> Bool {
+    let (data, journal) = Self.paths(session)
+    let records = records(in: journal)
+    if facts(of: session) == nil { return disk.bytes(data)?.isEmpty == false }
+    return records.contains { if case .reliedUpon = $0 { true } else { false } }
+      && !records.contains { if case .published = $0 { true } else { false } }
+  }
 
   /// The process is gone, and with it what it knew.
   func forgetMemory() {
@@ -133,10 +146,22 @@ final class SimulatedStore {
   func syncWritten() -> [[Step]] {
     let sessions = written.sorted()
     written = []
-    return sessions.map(secure)
+    return sessions.map(synced)
   }
 
   func secure(_ session: SessionID) -> [Step] {
+    let journal = Self.paths(session).journal
+    return [{ try self.recordReliance(session, in: journal) }] + synced(session)
+  }
+
+  /// Before the sync that brings it to the disk.
+  private func recordReliance(_ session: SessionID, in journal: String) throws(DiskFailure) {
+    guard disk.node(journal) != nil else { throw .broken }
+    let isRecorded = records(in: journal).contains { if case .reliedUpon = $0 { true } else { false } }
+    if !isRecorded { try append(.reliedUpon, to: journal) }
+  }
+
+  private func synced(_ session: SessionID) -> [Step] {
     let (data, journal) = Self.paths(session)
     return synced(session) { if self.disk.node(data) != nil { try self.disk.sync(data) } }
       + synced(session) { if self.disk.node(journal) != nil { try self.disk.sync(journal) } }
@@ -250,8 +275,8 @@ final class SimulatedStore {
   func remove(_ session: SessionID) {
     let (data, journal) = Self.paths(session)
     failed.remove(session)
-    disk.unlink(journal)
     disk.unlink(data)
+    disk.unlink(journal)
   }
 
   // MARK: Publication
@@ -407,10 +432,23 @@ extension SimulatedStore {
           continue
         }
         world.trace("receiver: \(session.text) cannot be read")
-        state.setAside.append((session, "the simulated disk fails"))
+        state.setAside.append(.init(id: session, why: "the simulated disk fails", isDamaged: false))
       }
     }
     try recoverWholeFiles(into: &state)
+    return state
+  }
+
+  /// Looks again at what was set aside.
+  func recover(_ ids: [SessionID]) -> RecoveredState {
+    var state = RecoveredState()
+    for session in ids {
+      do throws(DiskFailure) {
+        try recover(session, into: &state)
+      } catch {
+        state.setAside.append(.init(id: session, why: "the simulated disk fails", isDamaged: false))
+      }
+    }
     return state
   }
 
@@ -434,15 +472,19 @@ extension SimulatedStore {
     let (data, journal) = Self.paths(session)
     // Its kind, its journal and its data.
     for _ in 0..<3 { try look() }
-    guard let facts = facts(of: session) else { return remove(session) }
+    guard let facts = facts(of: session) else {
+      if disk.bytes(data)?.isEmpty ?? true { return remove(session) }
+      return state.setAside.append(.init(id: session, why: "its journal is gone", isDamaged: true))
+    }
     let records = records(in: journal)
     var committing: (ReceiptFacts, UInt64)?
-    var isPublished = false
+    var (isPublished, isReliedUpon) = (false, false)
     var chunks: LookupTable<UInt32, UInt32> = [:]
     for record in records {
       switch record {
       case .committing(let receipt, let node): committing = (receipt, node)
       case .published: isPublished = true
+      case .reliedUpon: isReliedUpon = true
       case .chunk(let index, _, _, let size): chunks[index] = size
       default: break
       }
@@ -450,7 +492,10 @@ extension SimulatedStore {
     if isPublished, let committing {
       state.published.append((facts, committing.0))
     } else if disk.node(data) != nil {
-      state.open.append((facts, disk.node(journal)?.modifiedMilliseconds ?? 0, chunks))
+      state.open.append(
+        .init(
+          facts: facts, lastChange: disk.node(journal)?.modifiedMilliseconds ?? 0, recordedChunks: chunks,
+          isReliedUpon: isReliedUpon))
     } else if let committing, try isShown(committing.0, node: committing.1) {
       try? append(.published, to: journal)
       state.published.append((facts, committing.0))

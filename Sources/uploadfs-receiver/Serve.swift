@@ -14,7 +14,7 @@ struct Serve: AsyncParsableCommand {
     discussion: """
       Prints one line, "listening https://HOST:PORT", when it is ready.
       Exit codes: 0 ended in order, 1 anything else, 20 cannot listen, 21 certificate or key unusable, \
-      22 root unusable, 23 token file unusable, 64 usage.
+      22 root unusable, 23 token file unusable, 24 no receiver to ask, 64 usage.
       """)
 
   @Option(help: ArgumentHelp("The folder of the receiver's state.", valueName: "DIR"))
@@ -63,6 +63,12 @@ struct Serve: AsyncParsableCommand {
       "How long an upload that stands still can be resumed: a number, or one with a unit.", valueName: "SECONDS"),
     transform: seconds)
   var sessionMaxAge: Int64 = CoreLimits().sessionMaxAge / 1000
+
+  @Option(
+    help: ArgumentHelp(
+      "What uploads of a token without quota may hold that are kept until they are delivered, because their client may have given up its own copy.",
+      valueName: "BYTES"), transform: bytes)
+  var durableMax: UInt64 = CoreLimits().durableBytesMax
 
   @Option(
     help: ArgumentHelp(

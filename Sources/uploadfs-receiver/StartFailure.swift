@@ -10,6 +10,7 @@ struct StartFailure: Error {
     case certificateUnusable = 21
     case rootUnusable = 22
     case tokenFileUnusable = 23
+    case noReceiver = 24
   }
 
   var code: Code
@@ -30,6 +31,15 @@ struct StartFailure: Error {
       self.init(.rootUnusable, "the root cannot be used: \(words). Check --root: a folder that this user may write to.")
     case .credentialRoot(let words):
       self.init(.tokenFileUnusable, "a token's root cannot be used: \(words).")
+    }
+  }
+
+  init(_ error: OperatorError, root: String) {
+    switch error {
+    case .noReceiver:
+      self.init(.noReceiver, "no receiver runs on \(root). Check --root, or start one: uploadfs-receiver serve.")
+    case .failed(let words):
+      self.init(.noReceiver, "the receiver of \(root) cannot be asked: \(words). Be its user, or root.")
     }
   }
 

@@ -19,6 +19,7 @@ struct Startup {
     var key: [UInt8] = []
     if command.development {
       let setup = try development()
+      for words in setup.replaced { logger.warning("\(command.root)/.development: \(words)") }
       (chain, key) = (setup.certificateChainPEM, setup.privateKeyPEM)
       credentials.append(Credential(token: setup.token, root: filesRoot))
       let host = address.host.contains(":") ? "[\(address.host)]" : address.host
@@ -42,6 +43,7 @@ struct Startup {
     configuration.connectionsPerPeer = command.connectionsPerPeer
     configuration.limits.headroomBytes = command.headroom
     configuration.limits.fileBytesMax = command.maxFileSize
+    configuration.limits.durableBytesMax = command.durableMax
     configuration.limits.sessionMaxAge = command.sessionMaxAge * 1000
     return (configuration, hints)
   }
@@ -88,10 +90,16 @@ struct Startup {
   }
 
   private func read(_ path: String, _ code: StartFailure.Code, _ what: String) throws(StartFailure) -> [UInt8] {
-    guard let file = fopen(path, "r") else {
+    // A pipe would keep the receiver until something is written into it.
+    let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0, let file = fdopen(descriptor, "r") else {
       throw StartFailure(code, "the \(what) \(path) cannot be read: \(String(cString: strerror(errno))).")
     }
     defer { fclose(file) }
+    var kind = stat()
+    guard fstat(descriptor, &kind) == 0, kind.st_mode & S_IFMT == S_IFREG else {
+      throw StartFailure(code, "the \(what) \(path) is no file. Put it there, or name another one.")
+    }
     // One more than is taken, to see whether there is more.
     var bytes = [UInt8](repeating: 0, count: Startup.fileBytesMax + 1)
     let count = fread(&bytes, 1, bytes.count, file)

@@ -7,5 +7,5 @@ struct UploadFSReceiver: AsyncParsableCommand {
     commandName: "uploadfs-receiver",
     abstract: "Receives uploads of uploadfs-mount, verified and published atomically.",
     version: "0.1.0",
-    subcommands: [Serve.self])
+    subcommands: [Serve.self, Sessions.self, End.self])
 }

@@ -141,8 +141,9 @@ import Testing
   @Test(.promises("P92")) func problemTypes_areStable() {
     #expect(
       ProblemType.allCases.map { "\($0.rawValue.split(separator: ":").last ?? "") \($0.status)" } == [
-        "unauthorized 401", "forbidden 403", "not-found 404", "session-expired 410", "method-not-allowed 405",
-        "timeout 408", "conflict 409", "idempotency-mismatch 422", "incomplete 409", "exists 409", "too-large 413",
+        "unauthorized 401", "forbidden 403", "not-found 404", "session-expired 410", "session-damaged 500",
+        "method-not-allowed 405", "timeout 408", "conflict 409", "idempotency-mismatch 422", "incomplete 409",
+        "exists 409", "too-large 413",
         "digest-mismatch 422", "tag-mismatch 422", "name-refused 422", "bad-request 400", "too-early 425", "busy 503",
         "insufficient-storage 507", "quota-exceeded 507", "internal 500",
       ])

@@ -517,6 +517,25 @@ def test_a_disk_that_does_not_say_how_much_is_free_is_not_full(new_receiver, new
     mount.wait_for("take.mov", "complete")
 
 
+def test_a_receiver_starts_on_a_full_disk(new_receiver, new_mount, faults):
+    """Regression: it refused to start (22) on a full xfs, and where no file could be made, and so could free nothing."""
+    receiver = new_receiver(prefix=faults.prefix)
+    mount = new_mount(receiver)
+    (mount.root / "first").write_bytes(b"first")
+    mount.wait_all()
+    receiver.kill()
+    faults.set(("openat", errno.ENOSPC, "/.uploads/receipts/2.journal"))
+    receiver.start()
+    # The receipt of before is known, and the next one has its place.
+    faults.clear()
+    (mount.root / "second").write_bytes(b"second")
+    mount.wait_all()
+    receiver.kill()
+    receiver.start()
+    assert "2 receipts are kept" in receiver.program.log
+    assert receiver.published() == {"first": 5, "second": 6}
+
+
 @pytest.mark.promises("S45a")
 def test_the_state_is_not_mapped(new_mount, receiver):
     """Regression (ST6): the daemon died of SIGBUS in SQLite's mapped index, once that was cut or its disk had no place for it."""

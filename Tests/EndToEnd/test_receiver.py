@@ -1,5 +1,6 @@
 """Settings of the receiver: what its command line says of where files go, and for how long uploads are kept."""
 
+import json
 import subprocess
 import time
 
@@ -51,3 +52,71 @@ def test_an_upload_may_stand_still_for_a_week(receiver):
     begun = int(time.time())
     expires = Session(ProtocolClient(receiver)).opening.json["expires_at"]
     assert begun + 604_800 <= expires <= time.time() + 604_801
+
+
+def operator(receiver, *arguments):
+    command = [str(RECEIVER_TOOL), arguments[0], "--root", str(receiver.root), *map(str, arguments[1:])]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON, env=clean_environment())
+
+
+def held_session(client, name, durable=False):
+    session = Session(client, name, size=1 << 20)
+    assert session.put(0, b"x" * session.chunk_size).status == 201
+    if durable:
+        assert client.request("GET", f"/v1/uploads/{session.id}?durable=1").json["durable"] is True
+    return session
+
+
+def test_the_operator_sees_and_ends_what_machines_have_left(new_receiver):
+    """Regression (SV5): a quota was held by uploads of a machine that was gone, which nobody could see or end."""
+    receiver = new_receiver()
+    client = ProtocolClient(receiver)
+    kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")
+    seen = {session["id"]: session for session in json.loads(operator(receiver, "sessions", "--json").stdout)}
+    assert seen.keys() == {kept.id, other.id}
+    assert seen[kept.id] | {"idle_seconds": 0} == {
+        "id": kept.id, "root": str(receiver.files), "name": "kept.mov", "size": 1 << 20, "held_bytes": 256 << 10,
+        "idle_seconds": 0, "relied_upon": True}
+    assert seen[other.id]["relied_upon"] is False
+    text = operator(receiver, "sessions").stdout
+    assert len(text.splitlines()) == 2 and "kept" in text
+    done = operator(receiver, "end", kept.id, "0" * 32)
+    assert done.returncode == 1 and f"{kept.id}: ended" in done.stdout and "no such upload session" in done.stdout, done
+    assert client.request("GET", f"/v1/uploads/{kept.id}").problem == "not-found"
+    wait_until(lambda: not (receiver.root / ".uploads/sessions" / kept.id).exists(), "it is removed")
+    assert "ended by the operator" in receiver.program.log
+    # Nothing else reaches it: the folder of the state is its user's alone.
+    assert (receiver.root / ".uploads").stat().st_mode & 0o077 == 0
+    # What a kill leaves does not keep the next one from listening; where none runs, it says so.
+    receiver.kill()
+    done = operator(receiver, "sessions")
+    assert done.returncode == 24 and "no receiver runs" in done.stderr, done
+    receiver.start()
+    assert [session["id"] for session in json.loads(operator(receiver, "sessions", "--json").stdout)] == [other.id]
+
+
+@pytest.mark.promises("S72f")
+def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
+    """Regression (MC1): it was deleted with the only copy after --session-max-age, also over restarts."""
+    receiver = new_receiver("--session-max-age", "2s")
+    client = ProtocolClient(receiver)
+    kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")
+    for _ in range(2):
+        wait_until(
+            lambda: client.request("GET", f"/v1/uploads/{other.id}").status != 200, "the other one has ended")
+        answer = client.request("GET", f"/v1/uploads/{kept.id}")
+        assert answer.status == 200 and answer.json["held"] == [[0, 0]] and answer.json["expires_at"] > time.time()
+        receiver.stop()
+        receiver.start()
+        client = ProtocolClient(receiver)
+    assert client.request("GET", f"/v1/uploads/{kept.id}").status == 200
+
+
+def test_durable_max_bounds_what_is_kept(new_receiver):
+    receiver = new_receiver("--durable-max", "300kB")
+    client = ProtocolClient(receiver)
+    held_session(client, "kept.mov", durable=True)
+    other = held_session(client, "other.mov")
+    answer = client.request("GET", f"/v1/uploads/{other.id}?durable=1")
+    assert answer.status == 507 and answer.problem == "quota-exceeded" and "--durable-max" in answer.json["detail"], answer

@@ -70,7 +70,7 @@ final class CoreHarness {
     case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
     case .secureSession(let request, let id): send(.sessionSecured(request, id, nil))
     case .verifySession(let id): send(.sessionVerified(id, .success([:])))
-    case .reply, .removeSession, .forgetReceipts, .measureUsage: break
+    case .reply, .removeSession, .forgetReceipts, .measureUsage, .lookAgain, .note: break
     }
   }
 

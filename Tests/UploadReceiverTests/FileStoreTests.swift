@@ -104,7 +104,8 @@ import Testing
       try fill(store, facts)
     }
     let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
-    let headLength = 8 + JournalRecord.session(facts).bytes.count
+    let opening = 8 + JournalRecord.session(facts).bytes.count
+    let headLength = opening + 8 + JournalRecord.reliesWhenSaid.bytes.count
     let chunkLength = (journal.count - headLength) / 3
     for length in 0...journal.count {
       folder.makeFolder(".uploads/sessions/abc")
@@ -112,12 +113,15 @@ import Testing
       folder.write(file, to: ".uploads/sessions/abc/data")
       let store = try makeStore()
       let found = try store.recover()
-      guard length >= headLength else {
+      guard length >= opening else {
         #expect(found.open.isEmpty, "torn at \(length)")
-        #expect(!folder.exists(".uploads/sessions/abc"), "torn at \(length)")
+        // Whose they are nobody knows; that they are there, the data says.
+        #expect(found.setAside.map(\.id) == [facts.sessionID], "torn at \(length)")
+        #expect(folder.contents(".uploads/sessions/abc/data") == file, "torn at \(length)")
         continue
       }
-      #expect(try store.verify(facts.sessionID).count == (length - headLength) / chunkLength, "torn at \(length)")
+      #expect(
+        try store.verify(facts.sessionID).count == max(0, length - headLength) / chunkLength, "torn at \(length)")
       // What is appended after the cut is read again.
       try store.write([9], to: facts.sessionID, index: 9, offset: 36, facts: ChunkFacts(of: [9]))
       #expect(try store.verify(facts.sessionID)[9] != nil, "torn at \(length)")
@@ -132,7 +136,7 @@ import Testing
       try fill(store, facts)
     }
     let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
-    let headLength = 8 + JournalRecord.session(facts).bytes.count
+    let headLength = 16 + JournalRecord.session(facts).bytes.count + JournalRecord.reliesWhenSaid.bytes.count
     let chunkLength = (journal.count - headLength) / 3
     // In the second chunk's length, its checksum, and its payload.
     for place in [0, 1, 3, 4, 8, chunkLength - 1] {
@@ -167,7 +171,7 @@ import Testing
         Issue.record("no refusal")
         return
       }
-      #expect(refusal.kind == .storeFailed)
+      #expect(refusal.kind == .sessionDamaged)
     }
     #expect(folder.contents(".uploads/sessions/abc/journal") == journal && folder.exists(".uploads/sessions/abc/data"))
     // Once it can be read, it goes on.
@@ -184,6 +188,214 @@ import Testing
     store.remove(facts.sessionID)
     #expect(!folder.exists(".uploads/sessions/abc"))
     #expect(throws: StoreFailure.self) { try write(store, facts) }
+  }
+
+  @Test(
+    "Regression (R7): data without a journal counted as a session that was never begun, and was removed",
+    arguments: [true, false])
+  func dataWithoutItsJournal_isKept(isEmpty: Bool) throws {
+    try fill(try makeStore(), session())
+    unlink("\(folder.path)/.uploads/sessions/abc/journal")
+    if isEmpty { folder.write([], to: ".uploads/sessions/abc/journal") }
+    // One of which nothing is there was never begun.
+    for (name, data) in [("empty", [] as [UInt8]?), ("bare", nil)] {
+      folder.makeFolder(".uploads/sessions/\(name)")
+      if let data { folder.write(data, to: ".uploads/sessions/\(name)/data") }
+    }
+    for _ in 0..<2 {
+      let found = try makeStore().recover()
+      #expect(found.setAside.map(\.id.text) == ["abc"] && found.setAside.allSatisfy(\.isDamaged))
+      #expect(found.open.isEmpty && found.strays.isEmpty)
+    }
+    #expect(folder.contents(".uploads/sessions/abc/data") == file)
+    #expect(!folder.exists(".uploads/sessions/empty") && !folder.exists(".uploads/sessions/bare"))
+  }
+
+  @Test("Regression (R7): what cannot be removed keeps its journal")
+  func removalThatFails_leavesTheJournal() throws {
+    let facts = session()
+    let store = try makeStore()
+    try fill(store, facts)
+    unlink("\(folder.path)/.uploads/sessions/abc/data")
+    folder.makeFolder(".uploads/sessions/abc/data")
+    store.remove(facts.sessionID)
+    #expect(folder.exists(".uploads/sessions/abc/journal"))
+  }
+
+  // MARK: What other programs do to it
+
+  enum Meddling: CaseIterable {
+    case cut, flipped, replaced, deleted, link, hardLink, pipe, folder
+
+    /// Nothing of it is to be told from what the receiver had put there but by reading it.
+    var provesItself: Bool { [.cut, .flipped, .replaced, .deleted].contains(self) }
+    /// It may pass: a backup has linked it.
+    var mayPass: Bool { self == .hardLink }
+  }
+
+  /// Does it to the data of the session, whose last byte is another one afterwards, or not there.
+  private func meddle(_ meddling: Meddling) {
+    let path = "\(folder.path)/.uploads/sessions/abc/data"
+    let other: [UInt8] = Array("012345678X".utf8)
+    folder.write(other, to: "elsewhere")
+    switch meddling {
+    case .cut: truncate(path, 9)
+    case .flipped:
+      guard let file = fopen(path, "r+") else { return }
+      fseek(file, 9, SEEK_SET)
+      fputc(Int32(UInt8(ascii: "X")), file)
+      fclose(file)
+    case .replaced: rename("\(folder.path)/elsewhere", path)
+    case .deleted: unlink(path)
+    case .link:
+      unlink(path)
+      symlink("\(folder.path)/elsewhere", path)
+    case .hardLink:
+      unlink(path)
+      link("\(folder.path)/elsewhere", path)
+    case .pipe:
+      unlink(path)
+      mkfifo(path, 0o600)
+    case .folder:
+      unlink(path)
+      mkdir(path, 0o700)
+    }
+  }
+
+  @Test(
+    "Regression: cut, replaced, flipped and linked data of a session was published, and written through a link",
+    .timeLimit(.minutes(1)), arguments: Meddling.allCases, [false, true])
+  func dataThatIsMeddledWith_isNeitherPublishedNorWrittenThrough(meddling: Meddling, isRestarted: Bool) throws {
+    let facts = session()
+    var store = try makeStore()
+    try fill(store, facts)
+    if isRestarted {
+      // The lock is let go of before another one takes it.
+      store = try replaced(&store) { meddle(meddling) }
+    } else {
+      meddle(meddling)
+    }
+    let elsewhere = folder.contents("elsewhere")
+    let found = isRestarted ? try store.recover() : nil
+    if isRestarted, !meddling.provesItself { #expect(found?.setAside.first?.isDamaged == !meddling.mayPass) }
+    if isRestarted, meddling == .deleted {
+      // Nothing is there that anyone could rely upon.
+      #expect(found?.open.isEmpty == true)
+      return
+    }
+    if isRestarted, meddling.provesItself { #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1]) }
+    let chunk = Array("89".utf8)
+    for _ in 0..<2 where !meddling.provesItself {
+      #expect(throws: StoreFailure.self) {
+        try store.write(chunk, to: facts.sessionID, index: 2, offset: 8, facts: ChunkFacts(of: chunk))
+      }
+      #expect(throws: StoreFailure.self) { try store.secure(facts.sessionID) }
+    }
+    if !isRestarted || !meddling.provesItself {
+      #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
+    }
+    #expect(folder.files() == [] && folder.contents("elsewhere") == elsewhere)
+    guard meddling.provesItself else {
+      #expect {
+        _ = try store.verify(facts.sessionID)
+      } throws: { error in
+        if case .damaged? = error as? StoreFailure { !meddling.mayPass } else { meddling.mayPass }
+      }
+      return
+    }
+    // What is missing is known, and sent again.
+    #expect(try store.verify(facts.sessionID).keys.sorted() == (meddling == .deleted ? [] : [0, 1]))
+    try write(store, facts)
+    _ = try store.publish(facts.sessionID, publication())
+    #expect(folder.contents("files/folder/a.bin") == file)
+  }
+
+  /// Another store in its place, after something was done while none was open.
+  private func replaced(_ store: inout FileStore, _ work: () -> Void) throws -> FileStore {
+    store = try FileStore(root: "\(folder.path)/other", publishing: [:])
+    work()
+    return try makeStore()
+  }
+
+  @Test func dataThatWasFlipped_isNotSaidToBeOnTheDisk() throws {
+    let facts = session()
+    let store = try makeStore()
+    try fill(store, facts)
+    meddle(.flipped)
+    #expect(throws: StoreFailure.self) { try store.secure(facts.sessionID) }
+    #expect(try store.verify(facts.sessionID).keys.sorted() == [0, 1])
+    try store.secure(facts.sessionID)
+  }
+
+  @Test func dataThatWasOnlyTouched_isReadAgainAndPublished() throws {
+    let facts = session()
+    let store = try makeStore()
+    try fill(store, facts)
+    utimes("\(folder.path)/.uploads/sessions/abc/data", nil)
+    _ = try store.publish(facts.sessionID, publication())
+    #expect(folder.contents("files/folder/a.bin") == file)
+  }
+
+  @Test(
+    "Regression: a session whose folder or journal was removed stayed at 500 until the next start",
+    arguments: [false, true])
+  func sessionThatIsTakenAway_isKnownAfterOneLook(isFolder: Bool) throws {
+    let facts = session()
+    let store = try makeStore()
+    try fill(store, facts)
+    let path = "\(folder.path)/.uploads/sessions/abc"
+    unlink("\(path)/journal")
+    if isFolder {
+      unlink("\(path)/data")
+      rmdir(path)
+    }
+    #expect {
+      try store.secure(facts.sessionID)
+    } throws: { error in
+      switch error as? StoreFailure {
+      case .sessionGone?: isFolder
+      case .damaged?: !isFolder
+      default: false
+      }
+    }
+    #expect(folder.contents(".uploads/sessions/abc/data") == (isFolder ? nil : file))
+  }
+
+  // MARK: What is kept, and ages
+
+  @Test func relianceOutlivesARestart() throws {
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      try fill(store, session("relied"))
+      for _ in 0..<2 { try store.secure(SessionID("relied")) }
+    }
+    let found = try makeStore().recover().open
+    #expect(found.filter(\.isReliedUpon).map(\.facts.id) == ["relied"] && found.count == 2)
+  }
+
+  @Test("Regression (MC1): the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
+  func nothingAges_whileNoReceiverRuns() throws {
+    func age(_ path: String, days: Double) {
+      let then = Double(time(nil)) - days * 86_400
+      let times = [timeval(tv_sec: Int(then), tv_usec: 0), timeval(tv_sec: Int(then), tv_usec: 0)]
+      utimes("\(folder.path)/.uploads/\(path)", times)
+    }
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      _ = try store.publish(file, record, publication("b"))
+    }
+    // It was left alone for a day, and then no receiver ran for nine.
+    age("sessions/abc/journal", days: 10)
+    age("lock", days: 9)
+    for _ in 0..<2 {
+      let store = try makeStore()
+      let found = try store.recover()
+      let now = Milliseconds(time(nil)) * 1000
+      #expect(abs(now - (found.open.first?.lastChange ?? 0) - 86_400_000) < 10_000)
+      store.signOfLife()
+    }
   }
 
   // MARK: Publication

@@ -39,6 +39,7 @@ import Testing
     func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult {
       PublicationResult()
     }
+    func recover(_ ids: [SessionID]) throws(StoreFailure) -> RecoveredState { RecoveredState() }
     func remove(_ session: SessionID) {}
     func forgetReceipts(before: Milliseconds) {}
     func usedBytes(of credential: CredentialID) throws(StoreFailure) -> UInt64 { 0 }

@@ -44,6 +44,7 @@ struct ChunkProtocolAnswer {
         .forbidden, "The receiver at \(endpoint.text) does not allow this token to do this\(because). Ask its operator."
       )
     case .notFound, .sessionExpired: gone(step)
+    case .sessionDamaged: damaged(step)
     case .methodNotAllowed, .badRequest, .idempotencyMismatch:
       StepFailure(
         .badRequest,
@@ -52,7 +53,7 @@ struct ChunkProtocolAnswer {
     case .timeout:
       StepFailure(
         .transport(.timedOut), "The receiver at \(endpoint.text) waited in vain for the rest of the request.")
-    case .conflict: conflict
+    case .conflict: isStillRunning(step) ? busy : conflict
     case .incomplete: conflict
     case .exists:
       StepFailure(
@@ -123,6 +124,15 @@ struct ChunkProtocolAnswer {
       .conflict, "The receiver at \(endpoint.text) cannot do this at the moment\(because); it is tried again.")
   }
 
+  /// A file in one request that the receiver is still busy with, for a request whose answer did not come: it is told when to ask
+  /// again, which is no try that has failed.
+  private func isStillRunning(_ step: UploadStep) -> Bool {
+    switch step {
+    case .sendWholeFile, .sendBundle: retryAfter != nil
+    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .commit, .abort: false
+    }
+  }
+
   private var busy: StepFailure {
     StepFailure(.busy, "The receiver at \(endpoint.text) is busy (\(status)); it is asked again later.")
   }
@@ -141,6 +151,18 @@ struct ChunkProtocolAnswer {
     case .querySession, .secureSession, .sendChunk, .commit, .abort:
       StepFailure(
         .sessionGone, "The upload session at \(endpoint.text) has ended; the file is sent again in a new one.")
+    }
+  }
+
+  /// The receiver keeps what it has of it, and takes nothing more into it.
+  private func damaged(_ step: UploadStep) -> StepFailure {
+    switch step {
+    case .prewarm, .openSession, .sendWholeFile, .sendBundle: serverError
+    case .querySession, .secureSession, .sendChunk, .commit, .abort:
+      StepFailure(
+        .sessionGone,
+        "The upload session at \(endpoint.text) was damaged there; its log says how. The file is sent again in a new one."
+      )
     }
   }
 

@@ -16,6 +16,11 @@ package enum JournalRecord: Sendable {
   /// The whole file with this receipt is renamed.
   case wholeFilePublished(Finished)
 
+  /// A client was told that what it holds is on the disk, and may have given up its own copy.
+  case reliedUpon
+  /// The journal is of a receiver that records that.
+  case reliesWhenSaid
+
   /// Names the file that is about to be renamed, so that it is recognised under its new name.
   package struct Committing: Hashable, Sendable, Codable, JSONWritable {
     package var receipt: ReceiptFacts
@@ -77,6 +82,8 @@ package enum JournalRecord: Sendable {
     case .published: [4]
     case .wholeFile(let facts): [5] + WireJSON.encode(facts)
     case .wholeFilePublished(let facts): [6] + WireJSON.encode(facts)
+    case .reliedUpon: [7]
+    case .reliesWhenSaid: [8]
     }
   }
 
@@ -101,6 +108,8 @@ package enum JournalRecord: Sendable {
     case 6:
       guard let facts = try? WireJSON.decode(Finished.self, from: rest) else { return nil }
       self = .wholeFilePublished(facts)
+    case 7: self = .reliedUpon
+    case 8: self = .reliesWhenSaid
     default: return nil
     }
   }

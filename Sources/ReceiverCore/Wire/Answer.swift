@@ -104,6 +104,7 @@ extension Problem {
     case .badRequest(let field): self.init(.badRequest, detail: detail, field: field)
     case .sessionGone: self.init(.notFound, detail: detail)
     case .sessionExpired: self.init(.sessionExpired, detail: detail)
+    case .sessionDamaged: self.init(.sessionDamaged, detail: detail)
     case .conflict, .underWay: self.init(.conflict, detail: detail)
     case .incomplete(let missing):
       self.init(

@@ -15,6 +15,8 @@ public struct DevelopmentSetup: Sendable {
   public var privateKeyPEM: [UInt8]
   /// A secret.
   public var token: String
+  /// What was of no use and is made anew, for the log.
+  public var replaced: [String]
 
   private static let lifetimeSeconds = 397 * 86_400
 
@@ -26,20 +28,24 @@ public struct DevelopmentSetup: Sendable {
         if mkdir(path, 0o755) != 0, errno != EEXIST { throw .last("mkdir") }
       }
       let folder = try FileDescriptor.open(directory, O_RDONLY | O_DIRECTORY)
-      let token = try token(in: folder)
-      let (chain, key) = try certificate(in: folder)
+      var replaced: [String] = []
+      let token = try token(in: folder, &replaced)
+      let (chain, key) = try certificate(in: folder, &replaced)
       return DevelopmentSetup(
         authorityPath: "\(directory)/ca.pem", tokenPath: "\(directory)/token", certificateChainPEM: chain,
-        privateKeyPEM: key, token: token)
+        privateKeyPEM: key, token: token, replaced: replaced)
     } catch {
-      throw .root("\(directory): \(error.words)")
+      let advice = if case .damaged = error { "; take it away, and it is made anew" } else { "" }
+      throw .root("\(directory): \(error.words)\(advice)")
     }
   }
 
-  private static func token(in folder: FileDescriptor) throws(StoreFailure) -> String {
+  private static func token(in folder: FileDescriptor, _ replaced: inout [String]) throws(StoreFailure) -> String {
     if let bytes = try read("token", in: folder) {
       let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
-      if text.utf8.count >= 32 { return text }
+      if text.utf8.count >= 32, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) { return text }
+      replaced.append(
+        "token was damaged and is replaced; uploads of the old one wait for it, and clients need the new one")
     }
     let token: String
     do throws(IntegrityError) {
@@ -52,12 +58,16 @@ public struct DevelopmentSetup: Sendable {
   }
 
   private static func certificate(
-    in folder: FileDescriptor
+    in folder: FileDescriptor, _ replaced: inout [String]
   ) throws(StoreFailure) -> (chain: [UInt8], key: [UInt8]) {
-    if let chain = try read("chain.pem", in: folder), let key = try read("key.pem", in: folder),
-      try read("ca.pem", in: folder) != nil, isUsable(chain, key)
-    {
+    let found = (
+      chain: try read("chain.pem", in: folder), key: try read("key.pem", in: folder), ca: try read("ca.pem", in: folder)
+    )
+    if let chain = found.chain, let key = found.key, let authority = found.ca, isUsable(chain, key, authority) {
       return (chain, key)
+    }
+    if found.chain != nil || found.key != nil || found.ca != nil {
+      replaced.append("the certificate was about to expire, or damaged, and is replaced; clients need the new ca.pem")
     }
     let made: DevelopmentCertificate
     do throws(IntegrityError) {
@@ -74,15 +84,21 @@ public struct DevelopmentSetup: Sendable {
     return (Array(made.chainPEM.utf8), Array(made.keyPEM.utf8))
   }
 
-  private static func isUsable(_ chain: [UInt8], _ key: [UInt8]) -> Bool {
-    guard let certificate = try? NIOSSLCertificate.fromPEMBytes(chain).first,
-      (try? NIOSSLPrivateKey(bytes: key, format: .pem)) != nil
+  /// All three are what they were made as, and belong together.
+  private static func isUsable(_ chain: [UInt8], _ key: [UInt8], _ authority: [UInt8]) -> Bool {
+    guard let certificates = try? NIOSSLCertificate.fromPEMBytes(chain), let first = certificates.first,
+      let key = try? NIOSSLPrivateKey(bytes: key, format: .pem),
+      let trusted = try? NIOSSLCertificate.fromPEMBytes(authority), !trusted.isEmpty
     else { return false }
-    return certificate.notValidAfter > time(nil) + 86_400
+    let tls = TLSConfiguration.makeServerConfiguration(
+      certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(key))
+    guard (try? NIOSSLContext(configuration: tls)) != nil else { return false }
+    return first.notValidAfter > time(nil) + 86_400
   }
 
   private static func read(_ name: String, in folder: FileDescriptor) throws(StoreFailure) -> [UInt8]? {
-    try FileDescriptor.openIfPresent(name, in: folder, O_RDONLY)?.readAll(limit: 1 << 20)
+    guard try FileDescriptor.kind(of: name, in: folder) != nil else { return nil }
+    return try FileDescriptor.openOwn(name, in: folder, O_RDONLY).readAll(limit: 1 << 20)
   }
 
   /// Whole or not at all, and with its mode from the first byte on.

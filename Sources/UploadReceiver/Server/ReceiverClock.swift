@@ -1,4 +1,5 @@
 import ReceiverCore
+import CLinux
 import Glibc
 
 /// The time for the core: starts at the wall clock and then runs evenly, so that no deadline is hit by someone who sets

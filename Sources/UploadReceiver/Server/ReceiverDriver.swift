@@ -158,6 +158,7 @@ final class ReceiverDriver: Sendable {
     guard !isLooking.exchange(true, ordering: .acquiring) else { return }
     perform(on: publishers) { [self] in
       defer { isLooking.store(false, ordering: .releasing) }
+      store.signOfLife()
       for notice in store.lookAtFolders() {
         logger.log(level: notice.isTrouble ? .error : .notice, "\(notice.words)")
       }
@@ -166,6 +167,12 @@ final class ReceiverDriver: Sendable {
 
   /// Folders of the store that were not in their place at the last look.
   var foldersAway: Int { store.foldersAway }
+
+  /// Sessions that cannot be gone on with.
+  var setAsideCount: Int { state.withLock { $0.core.setAsideCount } }
+
+  /// The uploads that are not published.
+  var listing: [SessionListing] { state.withLock { $0.core.listing } }
 
   /// Has the allocator give back to the system what it keeps for later.
   func returnMemory() {
@@ -286,6 +293,11 @@ final class ReceiverDriver: Sendable {
       } then: {
         .published(session, $0)
       }
+    case .lookAgain(let ids):
+      perform(on: publishers) { [self] in
+        handle(.lookedAgain(ids, Result { () throws(StoreFailure) in try store.recover(ids) }))
+      }
+    case .note(let note): logger.log(level: note.level, "\(note.words)")
     case .removeSession(let session): perform(on: publishers) { store.remove(session) }
     case .forgetReceipts(let before): perform(on: publishers) { store.forgetReceipts(before: before) }
     case .measureUsage(let credential):
@@ -311,7 +323,7 @@ final class ReceiverDriver: Sendable {
         return handle(event(.failure(.shuttingDown)))
       }
       let result = Result { () throws(StoreFailure) in try work() }
-      if case .failure(let failure) = result, !failure.isSaidOnce {
+      if case .failure(let failure) = result, !failure.isSaidOnce, !failure.isNoted {
         logger.error("cannot \(what())", metadata: ["reason": "\(failure.words)"])
       }
       handle(event(result))
@@ -325,7 +337,40 @@ extension StoreFailure {
     if case .misplaced = self { true } else { false }
   }
 
+  /// The core has it said once.
+  fileprivate var isNoted: Bool {
+    switch self {
+    case .damaged, .sessionGone: true
+    case .full, .nameExists, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io: false
+    }
+  }
+
   static let shuttingDown = StoreFailure.io("the receiver is shutting down")
+}
+
+extension CoreNote {
+  /// For the log.
+  var words: String {
+    switch self {
+    case .setAside(let session):
+      "the upload session \(session.id.text) is \(session.isDamaged ? "damaged" : "not to be read") and set aside as it is: \(session.why). It is looked at again; uploadfs-receiver end removes it"
+    case .goesOn(let id): "the upload session \(id.text) can be read again, and goes on"
+    case .gone(let id): "the folder of the upload session \(id.text) is gone; its file is sent anew"
+    case .expired(let facts):
+      "the upload session \(facts.id) of \(facts.opening.name.debugDescription) was not touched for too long and is removed"
+    case .displaced(let facts):
+      "the upload session \(facts.id) of \(facts.opening.name.debugDescription) is removed for a new one"
+    case .ended(let id): "the upload session \(id.text) is ended by the operator"
+    }
+  }
+
+  var level: Logger.Level {
+    switch self {
+    case .setAside, .gone: .error
+    case .goesOn, .ended: .notice
+    case .expired, .displaced: .warning
+    }
+  }
 }
 
 extension Refusal {

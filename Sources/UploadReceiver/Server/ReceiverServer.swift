@@ -139,10 +139,12 @@ public final class ReceiverServer: Sendable {
         "\(configuration.root)/.uploads/sessions/\(name.debugDescription) is no upload session and is left alone; take it away"
       )
     }
-    for session in found.setAside {
+    for why in found.strayReceipts {
       logger.error(
-        "the upload session \(session.id.text) cannot be read and is set aside until the next start",
-        metadata: ["reason": "\(session.why)", "folder": "\(configuration.root)/.uploads/sessions"])
+        "\(configuration.root)/.uploads/receipts: \(why); the receipts that it held are forgotten. Take it away")
+    }
+    for session in found.setAside {
+      logger.log(level: CoreNote.setAside(session).level, "\(CoreNote.setAside(session).words)")
     }
     logger.info(
       "\(found.open.count) uploads go on, \(found.published.count + found.wholeFiles.count) receipts are kept")
@@ -190,10 +192,14 @@ public final class ReceiverServer: Sendable {
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
       if memory.isWorthwhile() { driver.returnMemory() }
     }
+    let roots = Dictionary(
+      configuration.credentials.map { ($0.id, $0.root) }, uniquingKeysWith: { first, _ in first })
+    let listener = await OperatorSocket.listen(in: store.state, driver, roots: roots, logger)
     let failure = await ReceiverServer.serve(server, until: stop, grace: configuration.connections.grace)
     ticks.cancel()
     syncs.cancel()
     returns.cancel()
+    listener?.close(promise: nil)
     await driver.shutDown()
     do throws(StoreFailure) {
       try store.syncWritten()

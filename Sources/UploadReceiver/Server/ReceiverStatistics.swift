@@ -217,7 +217,7 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// `GET /metrics`, in Prometheus' text format.
-  func metrics(freeBytes: UInt64?, foldersAway: Int, budgetFreeBytes: Int) -> String {
+  func metrics(freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, budgetFreeBytes: Int) -> String {
     let state = state.withLock { $0 }
     let total = state.total
     var values: [(String, String, String, UInt64)] = [
@@ -238,6 +238,10 @@ final class ReceiverStatistics: Sendable {
       ("concurrent_chunks", "gauge", "Chunk requests running.", UInt64(max(0, total.concurrentChunks))),
       ("concurrent_chunks_max", "gauge", "Most chunk requests at once.", UInt64(total.concurrentChunksMax)),
       ("folders_away", "gauge", "Folders that are not where the configuration says.", UInt64(foldersAway)),
+      (
+        "sessions_set_aside", "gauge", "Upload sessions that cannot be read, or are damaged, and are kept.",
+        UInt64(sessionsSetAside)
+      ),
       ("body_memory_free_bytes", "gauge", "Memory left for request bodies.", UInt64(max(0, budgetFreeBytes))),
     ]
     if let freeBytes { values.append(("disk_free_bytes", "gauge", "Free on the disk of the root.", freeBytes)) }

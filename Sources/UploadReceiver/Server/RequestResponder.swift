@@ -77,7 +77,8 @@ struct RequestResponder: Sendable {
       status: 200, contentType: "text/plain; version=0.0.4",
       body: Array(
         statistics.metrics(
-          freeBytes: driver.freeBytes, foldersAway: driver.foldersAway, budgetFreeBytes: budget.freeBytes
+          freeBytes: driver.freeBytes, foldersAway: driver.foldersAway,
+          sessionsSetAside: driver.setAsideCount, budgetFreeBytes: budget.freeBytes
         ).utf8))
   }
 

@@ -20,6 +20,13 @@ final class FileDescriptor: Sendable {
     return FileDescriptor(raw: raw)
   }
 
+  /// A stream of this machine, not connected yet.
+  static func socket() throws(StoreFailure) -> FileDescriptor {
+    let raw = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard raw >= 0 else { throw StoreFailure.last("socket") }
+    return FileDescriptor(raw: raw)
+  }
+
   /// Like ``open(_:in:_:mode:)``, but nil when there is no such file.
   static func openIfPresent(
     _ path: String, in directory: FileDescriptor, _ flags: CInt
@@ -28,6 +35,25 @@ final class FileDescriptor: Sendable {
     if raw < 0, errno == ENOENT { return nil }
     guard raw >= 0 else { throw StoreFailure.last("open") }
     return FileDescriptor(raw: raw)
+  }
+
+  /// Opens a file of the receiver's own state: no link, no pipe, no device. What another program has put in its place must not be read,
+  /// written through, or waited for.
+  static func openOwn(
+    _ name: String, in directory: FileDescriptor, _ flags: CInt, mode: mode_t = 0
+  ) throws(StoreFailure) -> FileDescriptor {
+    let raw = uploadfs_openat(directory.raw, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode)
+    guard raw >= 0 else {
+      switch errno {
+      case ELOOP: throw .damaged("\(name) is a symbolic link")
+      case EISDIR: throw .damaged("\(name) is a folder")
+      case ENXIO: throw .damaged("\(name) is a pipe or a socket")
+      default: throw StoreFailure.last("open \(name)")
+      }
+    }
+    let file = FileDescriptor(raw: raw)
+    if let kind = try file.status().kindOfNoFile { throw .damaged("\(name) is \(kind)") }
+    return file
   }
 
   /// lstat(2) of an entry; nil only where there is none. What could not be read is neither there nor gone.
@@ -174,6 +200,46 @@ final class FileDescriptor: Sendable {
 /// Macros of linux/stat.h and linux/falloc.h, which are part of the kernel's interface and never change.
 private let UTIME_OMIT_VALUE = (1 << 30) - 2
 private let FALLOC_FL_KEEP_SIZE_VALUE = 1
+
+extension stat {
+  /// The time of the last change, by the clock.
+  var modified: Milliseconds { Milliseconds(st_mtim.tv_sec) * 1000 + Milliseconds(st_mtim.tv_nsec) / 1_000_000 }
+
+  /// What it is, where it is no file; nil when it is one.
+  var kindOfNoFile: String? {
+    switch st_mode & S_IFMT {
+    case S_IFREG: nil
+    case S_IFLNK: "a symbolic link"
+    case S_IFDIR: "a folder"
+    case S_IFIFO: "a pipe"
+    default: "no file"
+    }
+  }
+
+  /// Who else can change the file, by what is known of it; nil where it is the receiver's alone. That may pass: a backup has linked it.
+  func othersWords(owner: uid_t) -> String? {
+    if st_nlink > 1 { return "has a second name, through which it can be changed" }
+    return st_uid == geteuid() || st_uid == owner ? nil : "belongs to another user"
+  }
+}
+
+/// What changes with every change of a file's content.
+struct DataStamp: Hashable, Sendable {
+  private var inode: UInt64
+  private var size: Int64
+  private var modified: [Int]
+  private var changed: [Int]
+
+  /// Nil where the disk does not say it: then it is not known what the file is, and it has to be read.
+  init?(_ file: FileDescriptor) {
+    var status = stat()
+    guard fstat(file.raw, &status) == 0 else { return nil }
+    inode = UInt64(status.st_ino)
+    size = Int64(status.st_size)
+    modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
+    changed = [status.st_ctim.tv_sec, status.st_ctim.tv_nsec]
+  }
+}
 
 extension StoreFailure {
   /// What the sync that just failed says: also where the disk is full, nobody knows what of the bytes is on it.

@@ -9,12 +9,29 @@ extension FileStore {
   /// first request.
   public func recover() throws(StoreFailure) -> RecoveredState {
     var state = RecoveredState()
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    let now = Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
+    (state.pause, state.lastRun) = (max(0, now - lastRun), lastRun)
+    pause.store(Int(state.pause), ordering: .relaxed)
     for name in try DirectoryListing.names(in: sessions) { recoverSession(name, into: &state) }
     try recoverWholeFiles(into: &state)
+    state.strayReceipts = receipts.strays.withLock { $0 }
     return state
   }
 
-  /// One that could not be read is neither there nor gone: it stays as it is until the next start.
+  /// Looks again at sessions that were set aside.
+  public func recover(_ ids: [SessionID]) throws(StoreFailure) -> RecoveredState {
+    try requireState()
+    var state = RecoveredState()
+    for id in ids {
+      close(id)
+      recoverSession(id.text, into: &state)
+    }
+    return state
+  }
+
+  /// One that could not be read is neither there nor gone: it stays as it is, and is looked at again.
   private func recoverSession(_ name: String, into state: inout RecoveredState) {
     do throws(StoreFailure) {
       switch try found(name) {
@@ -22,10 +39,12 @@ extension FileStore {
       case .neverBegun: remove(SessionID(name))
       case .open(let session): state.open.append(session)
       case .published(let facts, let receipt): state.published.append((facts, receipt))
-      case .unreadable(let why): state.setAside.append((SessionID(name), why))
+      case .damaged(let why): state.setAside.append(.init(id: SessionID(name), why: why, isDamaged: true))
+      case .gone: break
       }
     } catch {
-      state.setAside.append((SessionID(name), error.words))
+      let isDamaged = if case .damaged = error { true } else { false }
+      state.setAside.append(.init(id: SessionID(name), why: error.words, isDamaged: isDamaged))
     }
   }
 
@@ -35,52 +54,86 @@ extension FileStore {
     case stray
     /// A crash came before its first record, or what it had published was deleted or replaced: the client begins anew.
     case neverBegun
-    case open((facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32>))
+    case open(RecoveredSession)
     case published(SessionFacts, ReceiptFacts)
-    case unreadable(String)
+    /// What it holds nobody can say; it is never removed for that.
+    case damaged(String)
+    case gone
   }
 
   private func found(_ name: String) throws(StoreFailure) -> Found {
-    guard try FileDescriptor.kind(of: name, in: sessions) == S_IFDIR,
+    guard let kind = try FileDescriptor.kind(of: name, in: sessions) else { return .gone }
+    guard kind == S_IFDIR,
       let directory = try FileDescriptor.openIfPresent(name, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
     else { return .stray }
     switch try FileDescriptor.kind(of: "journal", in: directory) {
-    case nil: return try isOnlyOurs(directory) ? .neverBegun : .stray
+    case nil:
+      if try holdsData(directory) { return .damaged("its journal is gone, and its data is there") }
+      return try isOnlyOurs(directory) ? .neverBegun : .stray
     case S_IFREG: break
-    default: return .stray
+    default: return try holdsData(directory) ? .damaged("its journal is no file") : .stray
     }
-    let journal = try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND | O_NOFOLLOW)
+    let journal = try FileDescriptor.openOwn("journal", in: directory, O_RDWR | O_APPEND)
     let lastChange = try journal.status()
     var facts: SessionFacts?
     var committing: JournalRecord.Committing?
     var isPublished = false
     var chunks: LookupTable<UInt32, UInt32> = [:]
+    var (saysReliance, isReliedUpon) = (false, false)
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
       case .session(let found): facts = found
       case .committing(let found): committing = found
       case .published: isPublished = true
       case .chunk(let index, let chunk): chunks[index] = chunk.sizeBytes
+      case .reliesWhenSaid: saysReliance = true
+      case .reliedUpon: isReliedUpon = true
       default: break
       }
     }
     guard let facts, facts.id == name else {
+      if try holdsData(directory) { return .damaged("the record of its opening is missing or damaged") }
       // The first record is written before anything else; one that is torn was acknowledged to nobody.
       let isTorn = chunks.isEmpty && committing == nil && !isPublished && facts == nil
       let isWhole = try JournalFraming.isWhole(journal.readAll(limit: Journal.fileBytesMax))
-      return isTorn && !isWhole ? .neverBegun : .unreadable("the record of its opening is damaged")
+      return isTorn && !isWhole ? .neverBegun : .damaged("the record of its opening is damaged")
     }
     if isPublished, let committing { return .published(facts, committing.receipt) }
-    if try FileDescriptor.statusIfPresent("data", in: directory) != nil {
-      let milliseconds =
-        Milliseconds(lastChange.st_mtim.tv_sec) * 1000 + Milliseconds(lastChange.st_mtim.tv_nsec) / 1_000_000
-      return .open((facts, milliseconds, chunks))
+    if let data = try FileDescriptor.statusIfPresent("data", in: directory) {
+      if let kind = data.kindOfNoFile { return .damaged("its data is \(kind)") }
+      _ = try checkOwn(directory, facts.sessionID)
+      let milliseconds = younger(journal, lastChange.modified)
+      // Of one of an earlier version nobody knows.
+      return .open(
+        .init(
+          facts: facts, lastChange: milliseconds, recordedChunks: chunks,
+          isReliedUpon: isReliedUpon || (!saysReliance && !chunks.isEmpty)))
     }
     // Someone deleted or replaced what may have been published: the client has to send it again.
     guard let committing, try isTarget(committing, of: facts) else { return .neverBegun }
     // The crash came between the rename and the journal.
     try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
     return .published(facts, committing.receipt)
+  }
+
+  /// When a session was changed last, were there no time in which no receiver ran. It is left on the disk, for the next start.
+  private func younger(_ journal: FileDescriptor, _ time: Milliseconds) -> Milliseconds {
+    let pause = Milliseconds(pause.load(ordering: .relaxed))
+    // What was changed since the last sign of life is no older than that.
+    let shifted = max(time, min(time, lastRun) + pause)
+    guard shifted - time > 60_000 else { return time }
+    do throws(StoreFailure) {
+      try journal.setModified(nanoseconds: shifted * 1_000_000)
+    } catch {
+      // It looks older at the next start than it is, by one pause.
+    }
+    return shifted
+  }
+
+  /// Whether there are bytes that a client may have given up.
+  private func holdsData(_ directory: FileDescriptor) throws(StoreFailure) -> Bool {
+    guard let data = try FileDescriptor.statusIfPresent("data", in: directory) else { return false }
+    return data.st_mode & S_IFMT == S_IFREG && data.st_size > 0
   }
 
   /// Nothing lies in it but what a session has.

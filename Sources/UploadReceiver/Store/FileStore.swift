@@ -35,16 +35,29 @@ public final class FileStore: UploadStore {
     let directory: FileDescriptor
     let data: FileDescriptor
     let journal: Journal
+    let identity: Identity
     /// Whether the folder and its name are known to be on the disk.
     let isRooted = Atomic(false)
+    /// Whether the journal says that a client relies upon it.
+    let isReliance = Atomic(false)
+
+    /// Which files these are.
+    struct Identity {
+      var directory: UInt64
+      var data: UInt64
+      var journal: UInt64
+    }
 
     init(
       directory: FileDescriptor, data: FileDescriptor, journal: FileDescriptor, beforeSync: @escaping BeforeSync
-    ) {
+    ) throws(StoreFailure) {
       self.directory = directory
       self.data = data
       self.journal = Journal(
         appendingTo: journal, beforeSync: { () throws(StoreFailure) in try beforeSync(.sessionJournal) })
+      identity = Identity(
+        directory: UInt64(try directory.status().st_ino), data: UInt64(try data.status().st_ino),
+        journal: UInt64(try journal.status().st_ino))
     }
   }
 
@@ -57,6 +70,9 @@ public final class FileStore: UploadStore {
     var failed: Set<SessionID> = []
     /// Published under their names, which could not be brought to the disk.
     var renamed: [SessionID: Renamed] = [:]
+    /// What the data of those looked like that this process has written to, after its last write; and how many writes run.
+    var stamps: [SessionID: DataStamp] = [:]
+    var writing: [SessionID: Int] = [:]
   }
 
   /// Several sessions may share one; whoever holds it takes no other.
@@ -77,10 +93,17 @@ public final class FileStore: UploadStore {
 
   private static let openSessionsMax = 256
 
-  private let state: FileDescriptor
+  let state: FileDescriptor
   let sessions: FileDescriptor
   let incoming: FileDescriptor
   private let lock: FileDescriptor
+  /// Whose the sessions' folder is: an earlier receiver may have run as that user.
+  private let owner: uid_t
+  /// When a receiver ran here last, by the clock.
+  let lastRun: Milliseconds
+  /// How long no receiver ran before this one.
+  let pause = Atomic(0)
+  private let nextSign = Atomic(0)
   /// Reserving space in memory fills it, while the client waits.
   private let isInMemory: Bool
   let receipts: ReceiptJournal
@@ -111,14 +134,18 @@ public final class FileStore: UploadStore {
     do throws(StoreFailure) {
       let directory = try FileStore.makeDirectories(root)
       state = try FileStore.makeDirectory(".uploads", in: directory, mode: 0o700)
-      lock = try FileDescriptor.open("lock", in: state, O_RDWR | O_CREAT, mode: 0o600)
+      lock = try FileDescriptor.openOwn("lock", in: state, O_RDWR | O_CREAT, mode: 0o600)
+    } catch .damaged(let words) {
+      throw .root("\(root)/.uploads: \(words); take it away, nothing depends on it")
     } catch {
       throw .root("\(root): \(error.words)")
     }
     guard FileStore.take(lock) else { throw .locked(root) }
     do throws(StoreFailure) {
+      lastRun = try lock.status().modified
       isInMemory = try state.isInMemory()
       sessions = try FileStore.makeDirectory("sessions", in: state, mode: 0o700)
+      owner = try sessions.status().st_uid
       incoming = try FileStore.makeDirectory("incoming", in: state, mode: 0o700)
       let receiptFolder = try FileStore.makeDirectory("receipts", in: state, mode: 0o700)
       receipts = try ReceiptJournal(receiptFolder, beforeSync: beforeSync)
@@ -227,6 +254,16 @@ public final class FileStore: UploadStore {
 
   var isStopped: Bool { stopped.load(ordering: .relaxed) }
 
+  /// Leaves on the disk that a receiver runs, about once a minute: what has happened before ages from there on.
+  public func signOfLife() {
+    var time = timespec()
+    clock_gettime(CLOCK_BOOTTIME, &time)
+    guard time.tv_sec >= nextSign.load(ordering: .relaxed) else { return }
+    nextSign.store(time.tv_sec + 60, ordering: .relaxed)
+    // Where the disk refuses it, things look younger than they are.
+    futimens(lock.raw, nil)
+  }
+
   /// What is free for ordinary users of the disk.
   public func freeBytes() throws(StoreFailure) -> UInt64 {
     var status = statvfs()
@@ -245,8 +282,8 @@ public final class FileStore: UploadStore {
     let file = try FileDescriptor.open(
       "journal", in: directory, O_RDWR | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)
     let reservation = isInMemory ? .none : try data.preallocate(facts.opening.sizeBytes ?? 0)
-    let files = SessionFiles(directory: directory, data: data, journal: file, beforeSync: beforeSync)
-    try files.journal.append(JournalRecord.session(facts).bytes)
+    let files = try SessionFiles(directory: directory, data: data, journal: file, beforeSync: beforeSync)
+    _ = try files.journal.append([JournalRecord.session(facts).bytes, JournalRecord.reliesWhenSaid.bytes])
     keepOpen(files, for: facts.sessionID)
     try noteWritten(files, facts.sessionID)
     return reservation
@@ -260,7 +297,7 @@ public final class FileStore: UploadStore {
     }
   }
 
-  private func close(_ id: SessionID) {
+  func close(_ id: SessionID) {
     openFiles.withLock { open in
       open.sessions[id] = nil
       open.written[id] = nil
@@ -270,16 +307,76 @@ public final class FileStore: UploadStore {
 
   private func files(of id: SessionID) throws(StoreFailure) -> SessionFiles {
     if let files = openFiles.withLock({ $0.sessions[id] }) { return files }
-    let directory = try FileDescriptor.open(id.text, in: sessions, O_RDONLY | O_DIRECTORY)
-    // A publication that did not come to its end may have left the mode of the published file. Where that cannot be taken back the
-    // open below fails.
-    _ = fchmodat(directory.raw, "data", 0o600, 0)
-    let files = SessionFiles(
-      directory: directory,
-      data: try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT, mode: 0o600),
-      journal: try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND), beforeSync: beforeSync)
+    guard
+      let directory = try FileDescriptor.openIfPresent(id.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    else { throw try gone(id) }
+    if try checkOwn(directory, id) == nil {
+      // Taken away: nothing of what was there is held.
+      openFiles.withLock { _ = $0.failed.insert(id) }
+    } else if let data = try FileDescriptor.statusIfPresent("data", in: directory), data.st_mode & 0o7777 != 0o600 {
+      // A publication that did not come to its end may have left the mode of the published file. Where that cannot be taken back the
+      // open below fails.
+      _ = fchmodat(directory.raw, "data", 0o600, 0)
+    }
+    let files = try SessionFiles(
+      directory: directory, data: try FileDescriptor.openOwn("data", in: directory, O_RDWR | O_CREAT, mode: 0o600),
+      journal: try FileDescriptor.openOwn("journal", in: directory, O_RDWR | O_APPEND), beforeSync: beforeSync)
     keepOpen(files, for: id)
     return files
+  }
+
+  /// The session's folder is not there, and the folder of all sessions is.
+  private func gone(_ id: SessionID) throws(StoreFailure) -> StoreFailure {
+    try requireState()
+    return .sessionGone("the folder of the upload session \(id.text) is gone")
+  }
+
+  /// Fails where a session's folder holds something else than what the receiver has put there, through which it must neither write
+  /// nor publish; the inodes of its data and of its journal, nil where there is no data.
+  func checkOwn(
+    _ directory: FileDescriptor, _ id: SessionID
+  ) throws(StoreFailure) -> (data: UInt64, journal: UInt64)? {
+    guard let journal = try ownFile("journal", in: directory, id) else {
+      throw .damaged("the upload session \(id.text) has no journal")
+    }
+    return try ownFile("data", in: directory, id).map { ($0, journal) }
+  }
+
+  private func ownFile(
+    _ name: String, in directory: FileDescriptor, _ id: SessionID
+  ) throws(StoreFailure) -> UInt64? {
+    guard let found = try FileDescriptor.statusIfPresent(name, in: directory) else { return nil }
+    if let kind = found.kindOfNoFile { throw .damaged("\(name) of the upload session \(id.text) is \(kind)") }
+    if let words = found.othersWords(owner: owner) { throw .io("\(name) of the upload session \(id.text) \(words)") }
+    return UInt64(found.st_ino)
+  }
+
+  /// The session's files, which are still those that lie in its folder. Of data that was taken away or exchanged nothing is believed
+  /// before it has been read.
+  private func ownFiles(of id: SessionID) throws(StoreFailure) -> SessionFiles {
+    let files = try files(of: id)
+    guard let folder = try FileDescriptor.statusIfPresent(id.text, in: sessions) else {
+      close(id)
+      throw try gone(id)
+    }
+    guard UInt64(folder.st_ino) == files.identity.directory else {
+      close(id)
+      throw .damaged("another folder is in the place of that of the upload session \(id.text)")
+    }
+    let found: (data: UInt64, journal: UInt64)?
+    do throws(StoreFailure) {
+      found = try checkOwn(files.directory, id)
+    } catch {
+      close(id)
+      throw error
+    }
+    if let found, found.data == files.identity.data, found.journal == files.identity.journal { return files }
+    close(id)
+    openFiles.withLock { open in
+      open.failed.insert(id)
+      open.stamps[id] = nil
+    }
+    throw .io("another program has taken away or exchanged files of the upload session \(id.text)")
   }
 
   /// Data first, then the record: a record never tells of bytes that were not written.
@@ -287,10 +384,59 @@ public final class FileStore: UploadStore {
     _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
   ) throws(StoreFailure) {
     try requireState()
-    let files = try files(of: session)
-    try FileStore.write(body, to: files.data, at: offset)
+    let files = try ownFiles(of: session)
+    beginWriting(files, session)
+    let written = Result { () throws(StoreFailure) in try FileStore.write(body, to: files.data, at: offset) }
+    endWriting(files, session)
+    try written.get()
     try files.journal.append(JournalRecord.chunk(index: index, facts).bytes)
     try noteWritten(files, session)
+  }
+
+  /// Likewise, or those that are in their place by now.
+  private func presentFiles(of id: SessionID) throws(StoreFailure) -> SessionFiles {
+    do throws(StoreFailure) { return try ownFiles(of: id) } catch .io { return try ownFiles(of: id) }
+  }
+
+  /// Another program has changed the data since this one wrote to it last: it is read again before it is published.
+  private func beginWriting(_ files: SessionFiles, _ id: SessionID) {
+    openFiles.withLock { open in
+      FileStore.compare(files, id, &open)
+      open.writing[id, default: 0] += 1
+    }
+  }
+
+  /// While this process writes there is nothing to compare with.
+  private static func compare(_ files: SessionFiles, _ id: SessionID, _ open: inout OpenFiles) {
+    guard open.writing[id] == nil, let known = open.stamps[id] else { return }
+    if DataStamp(files.data) != known { open.failed.insert(id) }
+  }
+
+  /// While others write there is nothing to compare with. Under the lock, so that no stamp is older than the last write.
+  private func endWriting(_ files: SessionFiles, _ id: SessionID) {
+    openFiles.withLock { open in
+      let running = open.writing[id, default: 1] - 1
+      open.writing[id] = running > 0 ? running : nil
+      if running == 0 { open.stamps[id] = DataStamp(files.data) }
+    }
+  }
+
+  /// Reads the data again where another program has changed it, or may have.
+  private func requireOwnContent(
+    _ files: SessionFiles, _ id: SessionID, sizeBytes: UInt64
+  ) throws(StoreFailure) {
+    let isKnown = openFiles.withLock { open in open.stamps[id].map { $0 == DataStamp(files.data) } ?? false }
+    guard !isKnown else { return }
+    let (recorded, chunkBytes) = try recordedChunks(files)
+    let held = try verify(id)
+    let isPublished = { (index: UInt32) in
+      let start = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
+      return !start.overflow && start.partialValue < sizeBytes
+    }
+    guard !recorded.keys.contains(where: { held[$0] == nil && isPublished($0) }) else {
+      openFiles.withLock { _ = $0.failed.insert(id) }
+      throw .io("another program has changed the data of the upload session \(id.text)")
+    }
   }
 
   static func write(
@@ -306,7 +452,8 @@ public final class FileStore: UploadStore {
   /// Hashes what the journal tells of. The journal is not synced with the data, so after a power cut either may be
   /// missing; only what matches counts.
   public func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts> {
-    let files = try files(of: session)
+    let files = try presentFiles(of: session)
+    let stamp = DataStamp(files.data)
     try syncLock(of: session).withLock { () throws(StoreFailure) in
       // What memory holds may be lost on the disk, and who was told of it may have been an earlier process: only what is read from
       // the disk counts. What is not written back stays in memory.
@@ -315,16 +462,7 @@ public final class FileStore: UploadStore {
       try files.journal.rereadFromDisk()
       openFiles.withLock { _ = $0.failed.remove(session) }
     }
-    var chunks: LookupTable<UInt32, ChunkFacts> = [:]
-    var chunkBytes: UInt64 = 0
-    let journal = try FileDescriptor.open("journal", in: files.directory, O_RDWR)
-    for payload in try Journal.recover(journal) {
-      switch JournalRecord(payload) {
-      case .session(let facts): chunkBytes = UInt64(clamping: facts.opening.chunkBytes)
-      case .chunk(let index, let chunk): chunks[index] = chunk
-      default: break
-      }
-    }
+    let (chunks, chunkBytes) = try recordedChunks(files)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
     defer { buffer.deallocate() }
     var held: LookupTable<UInt32, ChunkFacts> = [:]
@@ -333,7 +471,26 @@ public final class FileStore: UploadStore {
       guard !start.overflow else { continue }
       if try FileStore.isPresent(chunk, at: start.partialValue, in: files.data, buffer) { held[index] = chunk }
     }
+    // As it was before the first byte was read: what changes it meanwhile shows.
+    openFiles.withLock { open in if open.writing[session] == nil { open.stamps[session] = stamp } }
     return held
+  }
+
+  /// What the journal tells of.
+  private func recordedChunks(
+    _ files: SessionFiles
+  ) throws(StoreFailure) -> (chunks: LookupTable<UInt32, ChunkFacts>, chunkBytes: UInt64) {
+    var chunks: LookupTable<UInt32, ChunkFacts> = [:]
+    var chunkBytes: UInt64 = 0
+    let journal = try FileDescriptor.openOwn("journal", in: files.directory, O_RDWR)
+    for payload in try Journal.recover(journal) {
+      switch JournalRecord(payload) {
+      case .session(let facts): chunkBytes = UInt64(clamping: facts.opening.chunkBytes)
+      case .chunk(let index, let chunk): chunks[index] = chunk
+      default: break
+      }
+    }
+    return (chunks, chunkBytes)
   }
 
   private static func isPresent(
@@ -352,16 +509,20 @@ public final class FileStore: UploadStore {
     return Digest32(digests.sha256) == chunk.sha256 && digests.crc32c == chunk.crc32c
   }
 
-  /// Deletes the journal first: without it the rest is swept away at the next start.
+  /// Deletes the data first: a journal without it is swept away at the next start, and data without a journal is kept.
   public func remove(_ session: SessionID) {
     close(session)
     openFiles.withLock { open in
       open.failed.remove(session)
       open.renamed[session] = nil
+      open.stamps[session] = nil
     }
     do throws(StoreFailure) {
       let directory = try FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-      for name in ["journal", "data"] { unlinkat(directory.raw, name, 0) }
+      // A journal without data is as good as none. The other way round it would be a damaged session.
+      guard unlinkat(directory.raw, "data", 0) == 0 || errno == ENOENT else { return }
+      // Where it stays, it is found at the next start, without data.
+      unlinkat(directory.raw, "journal", 0)
     } catch {
       // What is left of it is found again at the next start, and expires.
     }
@@ -397,7 +558,14 @@ public final class FileStore: UploadStore {
   /// Whatever ``syncWritten()`` is doing meanwhile, this returns only when the disk has it.
   public func secure(_ session: SessionID) throws(StoreFailure) {
     try requireState()
-    try sync(try files(of: session), session)
+    let files = try ownFiles(of: session)
+    openFiles.withLock { FileStore.compare(files, session, &$0) }
+    // Before the sync that brings it to the disk: from the answer on its client may give up its own copy.
+    if !files.isReliance.load(ordering: .acquiring) {
+      try files.journal.append(JournalRecord.reliedUpon.bytes)
+      files.isReliance.store(true, ordering: .releasing)
+    }
+    try sync(files, session)
     if openFiles.withLock({ $0.failed.contains(session) }) { throw .io("an earlier write did not reach the disk") }
   }
 
@@ -451,20 +619,23 @@ public final class FileStore: UploadStore {
     }
     do throws(StoreFailure) {
       if let folder { try tree.sync(folder) } else { try syncAgain(renamed, session, tree) }
-      let directory = try FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY)
+      let directory = try FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
       try beforeSync(.sessionFolder)
       try directory.sync()
       try reach(.renamed)
       // Moved away since, the file is not where its receipt would say.
       try tree.folder.requireInPlace()
-      let file = try FileDescriptor.open("journal", in: directory, O_RDWR | O_APPEND)
+      let file = try FileDescriptor.openOwn("journal", in: directory, O_RDWR | O_APPEND)
       do throws(StoreFailure) {
         _ = try Journal(appendingTo: file).append(JournalRecord.published.bytes)
       } catch {
         // Without this record the next start looks at the target; a full disk must not undo a publication.
       }
       try reach(.publishedRecorded)
-      openFiles.withLock { $0.renamed[session] = nil }
+      openFiles.withLock { open in
+        open.renamed[session] = nil
+        open.stamps[session] = nil
+      }
       return PublicationResult(
         replacedBytes: renamed.replacedBytes, publishedAs: renamed.receipt.publishedAs)
     } catch {
@@ -501,10 +672,14 @@ public final class FileStore: UploadStore {
   private func rename(
     _ session: SessionID, _ publication: Publication, to place: PublishedTree.Place
   ) throws(StoreFailure) -> Renamed {
-    let files = try files(of: session)
+    let files = try ownFiles(of: session)
     var receipt = publication.receipt
     receipt.publishedAs = place.publishedAs
     do throws(StoreFailure) {
+      guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+        throw .io("the data must be read again before it is published")
+      }
+      try requireOwnContent(files, session, sizeBytes: receipt.sizeBytes)
       let inode = try syncLock(of: session).withLock { () throws(StoreFailure) in
         guard !openFiles.withLock({ $0.failed.contains(session) }) else {
           throw .io("fdatasync: failed before, the data must be read again")
@@ -525,6 +700,8 @@ public final class FileStore: UploadStore {
         }
       }
       try reach(.intentRecorded)
+      // Another program may have put something else in its place meanwhile.
+      _ = try ownFiles(of: session)
       let replacedBytes = try PublishedTree.move(
         "data", from: files.directory, to: place, ifExists: publication.ifExists)
       let renamed = Renamed(receipt: receipt, inode: inode, replacedBytes: replacedBytes)
@@ -533,10 +710,15 @@ public final class FileStore: UploadStore {
       return renamed
     } catch {
       // The session goes on, and a receiver that is not root must be able to open the file again.
-      if !isStopped { fchmodat(files.directory.raw, "data", 0o600, 0) }
+      if !isStopped { goOn(with: files, session) }
       if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
       throw error
     }
+  }
+
+  private func goOn(with files: SessionFiles, _ id: SessionID) {
+    fchmod(files.data.raw, 0o600)
+    openFiles.withLock { $0.stamps[id] = DataStamp(files.data) }
   }
 
   private func finishData(_ file: FileDescriptor, _ publication: Publication) throws(StoreFailure) -> UInt64 {

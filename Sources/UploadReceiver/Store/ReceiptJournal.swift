@@ -21,18 +21,35 @@ final class ReceiptJournal: Sendable {
 
   private let directory: FileDescriptor
   private let beforeSync: BeforeSync
+  private let isGoneOnWith: Bool
   private let state: Mutex<State>
+  /// What lies in the place of journals and is none.
+  let strays = Mutex<[String]>([])
 
   /// Begins a new journal beside those that are there.
   init(_ directory: FileDescriptor, beforeSync: @escaping BeforeSync) throws(StoreFailure) {
     self.directory = directory
     self.beforeSync = beforeSync
     let numbers = try ReceiptJournal.numbers(in: directory)
-    let number = (numbers.last ?? 0) + 1
-    let journal = try ReceiptJournal.open(number, in: directory, beforeSync)
+    let (number, journal) = try ReceiptJournal.begin(after: numbers.last, in: directory, beforeSync)
     // The age of the older ones is learnt when they are read; until then they are not deleted.
-    let segments = (numbers + [number]).map { Segment(number: $0, newest: .max) }
+    let others = numbers.filter { $0 != number }
+    let segments = (others + [number]).map { Segment(number: $0, newest: .max) }
     state = Mutex(State(segments: segments, journal: journal))
+    isGoneOnWith = others.count < numbers.count
+  }
+
+  /// A new journal; on a full disk the last one is gone on with: a receiver that cannot start can free nothing either.
+  private static func begin(
+    after last: Int?, in directory: FileDescriptor, _ beforeSync: @escaping BeforeSync
+  ) throws(StoreFailure) -> (Int, Journal) {
+    do throws(StoreFailure) {
+      let number = (last ?? 0) + 1
+      return (number, try open(number, in: directory, beforeSync))
+    } catch .full {
+      guard let last else { throw .full }
+      return (last, try open(last, in: directory, beforeSync))
+    }
   }
 
   private static func numbers(in directory: FileDescriptor) throws(StoreFailure) -> [Int] {
@@ -45,7 +62,7 @@ final class ReceiptJournal: Sendable {
   private static func open(
     _ number: Int, in directory: FileDescriptor, _ beforeSync: @escaping BeforeSync
   ) throws(StoreFailure) -> Journal {
-    let file = try FileDescriptor.open(
+    let file = try FileDescriptor.openOwn(
       "\(number).journal", in: directory, O_RDWR | O_APPEND | O_CREAT, mode: 0o600)
     try beforeSync(.receiptsFolder)
     try directory.sync()
@@ -92,9 +109,9 @@ final class ReceiptJournal: Sendable {
   /// All records of the journals before this one, oldest first; called once, at the start.
   func readEarlier() throws(StoreFailure) -> [JournalRecord] {
     var records: [JournalRecord] = []
-    let numbers = state.withLock { $0.segments.dropLast().map(\.number) }
+    let numbers = state.withLock { $0.segments.dropLast(isGoneOnWith ? 0 : 1).map(\.number) }
     for number in numbers {
-      guard let file = try FileDescriptor.openIfPresent("\(number).journal", in: directory, O_RDWR) else { continue }
+      guard let file = try openEarlier("\(number).journal") else { continue }
       var newest: Milliseconds = .min
       for payload in try Journal.recover(file) {
         guard let record = JournalRecord(payload) else { continue }
@@ -109,6 +126,17 @@ final class ReceiptJournal: Sendable {
       }
     }
     return records
+  }
+
+  /// What cannot be one is left alone: its receipts are not known, and no new one is written into it.
+  private func openEarlier(_ name: String) throws(StoreFailure) -> FileDescriptor? {
+    do throws(StoreFailure) {
+      guard try FileDescriptor.kind(of: name, in: directory) != nil else { return nil }
+      return try FileDescriptor.openOwn(name, in: directory, O_RDWR)
+    } catch .damaged(let why) {
+      strays.withLock { $0.append(why) }
+      return nil
+    }
   }
 
   /// Deletes the journals that hold nothing newer.

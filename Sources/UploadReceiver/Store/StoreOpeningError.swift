@@ -25,7 +25,10 @@ extension StoreFailure {
     case .full: "the disk is full"
     case .nameExists: "a file of that name exists"
     case .folderGone: "the folder of the name was taken away while a file was published in it"
-    case .nameUnreachable(let reason), .misplaced(let reason), .io(let reason), .unsynced(let reason): reason
+    case .nameUnreachable(let reason), .misplaced(let reason), .io(let reason), .unsynced(let reason),
+      .damaged(let reason),
+      .sessionGone(let reason):
+      reason
     }
   }
 }
