@@ -631,6 +631,15 @@ enum TusFixture {
     #expect(busy.failure?.kind == .busy)
   }
 
+  @Test(arguments: [404, 410]) func refusedCommit_bySomethingInBetween_failsNoFile(status: Int) throws {
+    let step = TusFixture.commit(["/files/a#9", "/files/b#9"], size: 18)
+    let present = [TusFixture.at(9, status: 200), TusFixture.at(9, status: 200)]
+    let (_, unattested) = TusFixture.run(step, try joining(), [Fixture.answer(status)] + present)
+    #expect(unattested.failure?.kind == .unexpectedAnswer)
+    let (_, ownWord) = TusFixture.run(step, try joining(), [TusFixture.refusal(status)] + present)
+    #expect(ownWord.failure?.kind == .badRequest)
+  }
+
   // MARK: - Lost answers
 
   private static let unfinished = TusFixture.everything + ",creation-defer-length,concatenation-unfinished"

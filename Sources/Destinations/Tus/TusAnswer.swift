@@ -14,7 +14,8 @@ struct TusAnswer {
   /// not ours. Whoever answers without the protocol's own header is something in between, and may answer otherwise later.
   var isGone: Bool { saysNotThere && isOfServer }
   private var saysNotThere: Bool { [403, 404, 410].contains(response.status) }
-  private var isOfServer: Bool { response.header("tus-resumable") != nil }
+  /// It has the protocol's own header.
+  var isOfServer: Bool { response.header("tus-resumable") != nil }
   /// It says that an upload is not there, and not by whom that is said.
   var isUnattested: Bool { [404, 410].contains(response.status) && !isOfServer }
   /// The same as the server's own word.

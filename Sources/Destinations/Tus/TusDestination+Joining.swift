@@ -187,6 +187,8 @@ extension TusDestination {
       memory.lostParts(of: commit.session.id)
       return .ended(.incomplete(missing: missing))
     }
+    // The parts are all there: what something in between said is nothing against the file.
+    guard answer(response).isOfServer else { return .ended(.refused(answer(response).failureOfUpload())) }
     return .ended(.refused(StepFailure(.badRequest, failure.message, retryAfter: failure.retryAfter)))
   }
 
