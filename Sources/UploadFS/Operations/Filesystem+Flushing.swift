@@ -181,7 +181,7 @@ extension Filesystem {
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
     guard case .closed? = state.mark else { return }
     do throws(SystemError) {
-      try keep(.none, of: file, on: try openForMarks(file, state))
+      try keep(.none, of: file, state, on: try openForMarks(file, state))
       state.mark = SpoolMark.none
     } catch {
       // The mark that stays states the size that the file has.
