@@ -95,6 +95,53 @@ def test_s39_a_file_whose_writer_was_killed_is_not_published(mount, receiver):
     assert receiver.published() == {"take.mov": 9}
 
 
+# Opens with the flags that programs have for it, writes, and starts another program in the way that is named.
+STARTER = """
+    import os, subprocess, sys, threading
+    file = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    os.write(file, b"the whole of it")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    if sys.argv[1] == "threads":
+        threading.Thread(target=sys.stdin.read, daemon=True).start()
+        other = threading.Thread(target=os.execv, args=("/bin/true", ["true"]))
+        other.start()
+        other.join()
+    elif sys.argv[1] == "child":
+        subprocess.run(["true"], check=True)
+    elif sys.argv[1] == "fork":
+        if not os.fork():
+            os.execv("/bin/true", ["true"])
+        os.wait()
+    else:
+        os.execv("/bin/true", ["true"])
+"""
+
+
+@pytest.mark.promises("S39g")
+@pytest.mark.parametrize("way", ["itself", "threads", "child", "fork"])
+def test_a_program_that_has_a_capture_open_starts_another_one(mount, receiver, way):
+    """Regression (R1): the kernel holds a lock over the close, for which the daemon waited in /proc: the program, and each `ps`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(STARTER), way, mount.root / "take.mov"], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True, env=clean_environment())
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(10) == 0
+    finally:
+        # What hangs is let go of with its mount.
+        if process.poll() is None:
+            mount.kill()
+            process.kill()
+            process.wait()
+        process.stdin.close()
+        process.stdout.close()
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == b"the whole of it"
+
+
 @pytest.mark.promises("S39b")
 def test_s39_an_interrupted_file_is_kept_over_a_restart_and_delivered_on_request(mount, receiver):
     run_writer(RECORDER, mount.root / "take.mov", number=signal.SIGKILL)

@@ -588,6 +588,13 @@ import Testing
     #expect(ProcessFate(of: 0) == .alive && ProcessFate(of: -1) == .alive && ProcessFate(of: getpid()) == .alive)
   }
 
+  @Test func whoHasMemory_isNotEnding() {
+    #expect(ProcessFate.hasNoMemory(Array("0 0 0 0 0 0 0\n".utf8)))
+    for text in ["", "1 1 0 0 0 1 0\n", "2045 300 10 1 0 90 0\n"] {
+      #expect(!ProcessFate.hasNoMemory(Array(text.utf8)))
+    }
+  }
+
   @Test(.promises("S39a", "S42d")) func ownerOfADescriptor_isTheProcessThatOpenedIt_orTheOneThatOutlivesIt() {
     #expect(ProcessFate.isOwner(getpid(), ofDescriptorOpenedBy: getpid()))
     #expect(ProcessFate.isOwner(0, ofDescriptorOpenedBy: 7) && ProcessFate.isOwner(7, ofDescriptorOpenedBy: 0))

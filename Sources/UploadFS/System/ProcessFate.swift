@@ -17,9 +17,24 @@ struct ProcessFate: Hashable, Sendable {
   }
 
   /// Of a thread as the kernel numbers it for this daemon; 0 is one that cannot be seen from here.
+  ///
+  /// A thread that starts another program closes what is not passed on while the kernel holds its process's `exec_update_lock`, for
+  /// which a reader of `stat` waits (since Linux 6.18.40 or so), and so it would for the answer that the thread itself waits for.
+  /// `statm` takes no lock, and says first whether the thread ends: then it has given its memory back, and a process with an ending
+  /// thread starts no program before that one is gone.
   init(of thread: pid_t) {
     // The way through task/ spares the kernel a sum over all threads of the process.
-    self = thread > 0 ? ProcessFate(statusLine: Self.read("/proc/\(thread)/task/\(thread)/stat")) : .alive
+    let folder = "/proc/\(thread)/task/\(thread)"
+    guard thread > 0, Self.hasNoMemory(Self.read("\(folder)/statm")) else {
+      self = .alive
+      return
+    }
+    self.init(statusLine: Self.read("\(folder)/stat"))
+  }
+
+  /// From a line of proc(5)'s `statm`, which begins with the pages that the process has. One that cannot be read says nothing.
+  static func hasNoMemory(_ line: [UInt8]) -> Bool {
+    line.starts(with: Array("0 ".utf8))
   }
 
   /// From a line of proc(5)'s `stat`.
