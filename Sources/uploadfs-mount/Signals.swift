@@ -33,10 +33,12 @@ enum Signals {
   private static let watched: [Int32] = [SIGINT, SIGTERM, SIGHUP]
 
   /// Blocks the watched signals in this thread and in all that it starts from now on, and ignores SIGPIPE: a receiver
-  /// or terminal that goes away is an error of one call, not the end of the daemon. SIGUSR1, which tried files again in earlier
-  /// versions, is ignored: scripts that still send it must not end the mount. Must run before any thread starts.
+  /// or terminal that goes away is an error of one call, not the end of the daemon. So is SIGXFSZ: a write beyond the
+  /// daemon's own limit for files (RLIMIT_FSIZE) fails with EFBIG. SIGUSR1, which tried files again in earlier versions, is
+  /// ignored: scripts that still send it must not end the mount. Must run before any thread starts.
   static func block() {
     signal(SIGPIPE, SIG_IGN)
+    signal(SIGXFSZ, SIG_IGN)
     signal(SIGUSR1, SIG_IGN)
     var set = watchedSet()
     pthread_sigmask(SIG_BLOCK, &set, nil)

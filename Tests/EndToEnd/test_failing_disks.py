@@ -14,7 +14,7 @@ from failing_calls import EIO, ENOMEM, EROFS, ESTALE, Faults, Rule
 from failing_disk import FailingDisk, marked
 from filesystems import run
 from harness import sha256, unmount_lazily, wait_until
-from promises import require
+from promises import installed, require
 from test_little_disk import given_up, record
 
 
@@ -752,3 +752,22 @@ def test_what_a_readers_failed_fsync_says_holds_the_file_until_it_is_made_good(n
     assert (receiver.files / "take.mov").read_bytes() == content
     with open(mount.root / "take.mov", "rb") as file:
         os.fsync(file.fileno())
+
+
+@pytest.mark.promises("S41a")
+def test_a_limit_of_the_daemon_for_files_ends_no_mount(new_mount, receiver):
+    """Regression: SIGXFSZ ended the daemon at the first byte beyond RLIMIT_FSIZE."""
+    mount = new_mount(receiver, prefix=(installed("prlimit"), f"--fsize={16 << 20}"))
+    with open(mount.root / "large.mov", "wb", buffering=0) as file:
+        file.seek((16 << 20) - 1)
+        file.write(b"x")
+        with pytest.raises(OSError) as refused:
+            file.write(b"y")
+        assert refused.value.errno == errno.EFBIG
+        with pytest.raises(OSError) as refused:
+            file.truncate(17 << 20)
+        assert refused.value.errno == errno.EFBIG
+    status = mount.wait_for("large.mov", "interrupted")
+    assert status["last_error"]["code"] == "write-refused", status
+    (mount.root / "small.mov").write_bytes(b"goes on")
+    mount.wait_for("small.mov", "complete")
