@@ -179,12 +179,19 @@ public final class Filesystem: Sendable, FileContents {
 
   /// Learns what stands at a name. The namespace lock is held, and no file's lock.
   func adopt(_ status: stat, at entry: DirectoryEntry, isNew: Bool = false, counting: Bool = false) -> NodeID {
-    let known = knownFile(at: entry)
+    let displaced = nodes.withLock { namespace -> NodeID? in
+      guard let known = namespace.table.child(of: entry.directory, named: entry.name) else { return nil }
+      return isNew || !namespace.table.matches(known, status.key, status.kind) ? known : nil
+    }
+    if let displaced, !isNew, noteExchange(of: displaced, with: status, at: entry) {
+      return learn(status, at: entry, isNew: false, counting: counting)
+    }
     // Taken away by hand: the spool has given its number to another file.
     let former = isNew ? nodes.withLock { $0.table.file(of: status.key) } : nil
+    let gone = displaced.map { displaced in nodes.withLock { $0.table.files(below: displaced) } } ?? []
     let id = learn(status, at: entry, isNew: isNew, counting: counting)
-    if let known, isNew || known.key != status.key { noteReplaced(known, by: isNew ? nil : file(of: id)) }
-    if let former { noteReplaced(former, by: nil) }
+    if displaced != nil { noteReplaced(gone, by: isNew ? nil : id) }
+    if let former { noteReplaced([former], by: nil) }
     return id
   }
 
@@ -239,7 +246,7 @@ public final class Filesystem: Sendable, FileContents {
       // The kernel's name for it is out of date: it has to look again.
       throw error == .notFound ? .stale : error
     }
-    guard status.key == known.key else { throw .stale }
+    guard status.key == known.key, status.kind == known.kind else { throw .stale }
     return status
   }
 

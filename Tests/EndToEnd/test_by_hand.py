@@ -1,10 +1,13 @@
 """What other programs do to the spool while it is mounted: what they change is never mixed into an upload, and is said."""
 
 import os
+import socket
 
 import pytest
 
+from filesystems import RENAME_EXCHANGE, renameat2
 from harness import sha256, write_random
+from test_destinations import archive, further  # noqa: F401 — a fixture
 from test_form import new_form_mount, under_way  # noqa: F401 — a fixture and the slow line to a form
 from test_lost_folders import metric
 from throttle import ThrottlingProxy
@@ -100,6 +103,94 @@ def test_what_is_taken_out_of_the_spool_is_gone_and_said(new_mount, receiver):
     mount.wait_for("large.mov", "complete")
     assert mount.stop() == 0
     assert (receiver.files / "large.mov").read_bytes() == b"another one"
+
+
+@pytest.mark.promises("S78c")
+@pytest.mark.parametrize("places", [("one.mov", "other.mov"), ("one", "other")], ids=["captures", "folders"])
+def test_captures_that_are_exchanged_in_the_spool_are_held(new_mount, receiver, places):
+    """Regression: each was published under the other one's name."""
+    mount = new_mount(receiver)
+    receiver.kill()
+    names = [place if place.endswith(".mov") else f"{place}/take.mov" for place in places]
+    for place, name in zip(places, names):
+        if place != name:
+            (mount.root / place).mkdir()
+        (mount.root / name).write_bytes(place.encode() * 1000)
+    renameat2(*(mount.spool / "captures" / place for place in places), RENAME_EXCHANGE)
+    receiver.start()
+    for name in names:
+        held(mount, name)
+    assert mount.tool("wait", "--timeout", 30).returncode == 18
+    assert receiver.published() == {}
+    # As it is.
+    mount.say("publish", names[0])
+    mount.wait_for(names[0], "complete")
+    assert (receiver.files / names[0]).read_bytes() == (mount.spool / "captures" / names[0]).read_bytes()
+    # Still so after a restart.
+    assert mount.stop() == 18
+    mount.start()
+    held(mount, names[1])
+    assert receiver.published().keys() == {names[0]}
+
+
+def put_socket(path):
+    # Sockets have short paths.
+    here = os.open(path.parent, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"/proc/self/fd/{here}/{path.name}")
+    os.close(here)
+
+
+@pytest.mark.promises("S78g")
+def test_what_is_no_file_in_a_captures_place_holds_up_nothing(new_mount, receiver):
+    """Regression: the daemon waited for the other end of a pipe, and with it everybody."""
+    mount = new_mount(receiver)
+    receiver.kill()
+    puts = {
+        "pipe": os.mkfifo, "link": lambda path: path.symlink_to("/etc/passwd"), "folder": os.mkdir, "socket": put_socket}
+    for name in puts:
+        (mount.root / name).write_bytes(os.urandom(3 * MIB))
+    with open(mount.root / "pipe", "r+b", buffering=0) as writer:
+        for name, put in puts.items():
+            (mount.spool / "captures" / name).unlink()
+            put(mount.spool / "captures" / name)
+        writer.write(b"into what was there")
+        receiver.start()
+    for name in puts:
+        status = mount.readings(name, lambda status: status["state"] == "cancelled")[-1]
+        assert status["last_error"]["code"] == "removed-from-spool", status
+    (mount.root / "another.mov").write_bytes(b"goes on")
+    mount.wait_for("another.mov", "complete")
+    mount.wait_all()
+    assert receiver.published().keys() == {"another.mov"}
+
+
+@pytest.mark.promises("S78a", "S78b")
+def test_what_is_changed_is_held_at_several_destinations_as_well(new_mount, receiver, archive):  # noqa: F811
+    """Regression (R8): where there is more than one destination the spool was not asked before what was read was published."""
+    mount = new_mount(receiver, *further("archive", archive), "--rule", "** to=main,archive")
+    for place in (receiver, archive):
+        place.kill()
+    changes = {"flipped": flip, "cut": cut, "replaced": replace}
+    for name in changes:
+        (mount.root / f"{name}.mov").write_bytes(os.urandom(5 * MIB))
+        (mount.root / name).write_bytes(os.urandom(2000))
+    write_random(mount.root / "untouched", 5 * MIB)
+    for name, change in changes.items():
+        change(mount.spool / "captures" / name)
+        change(mount.spool / "captures" / f"{name}.mov")
+    for place in (receiver, archive):
+        place.start()
+    for name in changes:
+        held(mount, name)
+        held(mount, f"{name}.mov")
+    mount.wait_for("untouched", "complete")
+    assert mount.tool("wait", "--timeout", 30).returncode == 18
+    assert receiver.published().keys() == archive.published().keys() == {"untouched"}
+    mount.say("publish", "cut.mov")
+    mount.wait_for("cut.mov", "complete")
+    for place in (receiver, archive):
+        assert sha256(place.files / "cut.mov") == sha256(mount.spool / "captures" / "cut.mov")
 
 
 @pytest.mark.promises("S78a")

@@ -1,3 +1,4 @@
+import CLinux
 import FileModel
 import FilesystemFixtures
 import Glibc
@@ -108,6 +109,53 @@ import Testing
     mounted.filesystem.accept(found.id, ifUnchangedSince: found.epoch)
     #expect(mounted.filesystem.snapshot(of: found.id)?.interruption == nil)
     #expect(try mounted.contents(of: found.id) == Array("another one".utf8) && mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S78c"), arguments: [("a", "b", true), ("a", "b", false), ("d/a", "e/a", true), ("d/a", "e/b", false)])
+  func capturesThatAreExchangedByHand_areHeldUnderTheirNewNames(_ one: String, _ other: String, isLookedUp: Bool) throws {
+    let mounted = try Mounted()
+    for folder in ["d", "e"] { try mounted.makeDirectory(folder) }
+    let first = try Self.settled(mounted, one)
+    let second = try Self.settled(mounted, other)
+    let places = [one, other].map { path in "\(mounted.captures)/\(path.prefix { $0 != "/" })" }
+    #expect(uploadfs_renameat2(AT_FDCWD, places[0], AT_FDCWD, places[1], uploadfs_rename_exchange) == 0)
+    if isLookedUp {
+      _ = try mounted.node(String(one.prefix { $0 != "/" }))
+      #expect(mounted.filesystem.isChangedByHand(second.id), "nothing of it is published any more")
+    } else {
+      _ = mounted.filesystem.snapshot(of: first.id)
+    }
+    #expect(mounted.filesystem.isChangedByHand(first.id))
+    for _ in 0..<2 { mounted.filesystem.flush(mounted.filesystem.flushes.takeAll()) }
+    for (before, place) in [(first, places[1]), (second, places[0])] {
+      let after = try #require(mounted.filesystem.snapshot(of: before.id))
+      #expect(after.epoch > before.epoch && after.interruption == .changedInSpool)
+      #expect("\(mounted.captures)/\(after.names.first?.displayText ?? "")".hasPrefix(place) && after.names.count == 1)
+    }
+    #expect(!mounted.sink.records.contains(.event(.vanished(first.id))) && mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S78g"), arguments: ["FIFO", "socket", "folder", "link"])
+  func whatIsNoFile_isNotOpenedInACapturesPlace(_ kind: String) throws {
+    let mounted = try Mounted()
+    let before = try Self.settled(mounted)
+    let path = "\(mounted.captures)/a"
+    unlink(path)
+    switch kind {
+    case "folder": mkdir(path, 0o700)
+    case "link": symlink("/etc/passwd", path)
+    default: mknod(path, (kind == "FIFO" ? Glibc.S_IFIFO : Glibc.S_IFSOCK) | 0o600, 0)
+    }
+    #expect(throws: FileContentsError.gone) { _ = try mounted.filesystem.openForReading(before.id) }
+    for flags in [O_RDONLY, O_WRONLY, O_RDWR] {
+      let node = try #require(mounted.filesystem.file(of: before.id)).node
+      #expect(failure { _ = try mounted.filesystem.open(node, flags: flags) } == ESTALE)
+    }
+    for _ in 0..<2 {
+      Self.endPatience(mounted, before.id)
+      mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    }
+    #expect(mounted.sink.records.contains(.event(.vanished(before.id))) && mounted.sink.problems == [])
   }
 
   @Test(.promises("S78e"), arguments: [true, false])

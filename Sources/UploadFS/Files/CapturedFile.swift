@@ -69,7 +69,7 @@ final class CapturedFile: Sendable {
     var isChangedByHand = false
     /// It has not stood where it stood since then, on the monotonic clock.
     var missedSinceSeconds: Int?
-    /// Another program has put it in the place of a file that was known, which the sink is still to be told.
+    /// Another program has put it in the place of something that was known, which the sink is still to be told.
     var wasPutInPlace = false
     /// The facts of the last time that the spool could be asked.
     var lastKnown = KnownAttributes()
@@ -90,6 +90,11 @@ final class CapturedFile: Sendable {
     state = Mutex(
       State(activity: isNew ? .created : .found, mark: isNew ? SpoolMark.none : nil, wasCreatedHere: isNew))
   }
+}
+
+extension CapturedFile {
+  /// Whether what the spool says is of this file. Its inode number may be given to something else, which is no file, by now.
+  func matches(_ status: stat) -> Bool { status.key == key && status.kind == .regular }
 }
 
 extension CapturedFile.State {

@@ -66,6 +66,23 @@ struct NodeTable {
 
   func child(of directory: NodeID, named name: EntryName) -> NodeID? { nodes[directory]?.children[name] }
 
+  /// Whether a node is this inode. A number may be given to something of another kind.
+  func matches(_ id: NodeID, _ key: SpoolKey, _ kind: NodeKind) -> Bool {
+    nodes[id]?.key == key && nodes[id]?.kind == kind
+  }
+
+  /// The folders that lead to one, and that one, from the root down, as entries; empty where it stands nowhere.
+  func folders(to id: NodeID) -> [DirectoryEntry] {
+    var reversed: [DirectoryEntry] = []
+    var current = id
+    while current != .root {
+      guard let entry = nodes[current]?.names.first, reversed.count <= nodes.count else { return [] }
+      reversed.append(entry)
+      current = entry.directory
+    }
+    return reversed.reversed()
+  }
+
   /// Every known name of an inode of the spool.
   func names(of key: SpoolKey) -> [DirectoryEntry] { byKey[key].flatMap { nodes[$0]?.names } ?? [] }
 

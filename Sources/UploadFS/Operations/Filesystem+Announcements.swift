@@ -157,7 +157,7 @@ extension Filesystem {
   func statusLocked(of file: CapturedFile, _ state: CapturedFile.State) throws(SystemError) -> stat {
     if let descriptor = state.descriptor { return try descriptor.status() }
     let status = try location(of: file.node).status()
-    guard status.key == file.key else { throw .stale }
+    guard file.matches(status) else { throw .stale }
     return status
   }
 

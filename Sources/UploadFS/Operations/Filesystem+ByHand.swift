@@ -83,12 +83,54 @@ extension Filesystem {
     flushes.add(file)
   }
 
-  /// Another file has taken its place without the mount. The namespace lock is held, and no file's lock.
-  func noteReplaced(_ file: CapturedFile, by other: CapturedFile?) {
-    file.state.withLock { noteMissing(file, &$0) }
+  /// Something else has taken the place of these files, or of the folder that they lie in, without the mount. The namespace lock is
+  /// held, and no file's lock.
+  func noteReplaced(_ files: [CapturedFile], by other: NodeID?) {
+    for file in files { file.state.withLock { noteMissing(file, &$0) } }
     guard let other else { return }
-    other.state.withLock { $0.wasPutInPlace = true }
-    flushes.add(other)
+    for file in nodes.withLock({ $0.table.files(below: other) }) { notePutInPlace(file) }
+  }
+
+  /// Another program has given the file the place of another one, or has moved its folder to where another one was. The file's content
+  /// is not meant for that name, as far as anybody knows.
+  private func notePutInPlace(_ file: CapturedFile) {
+    file.state.withLock { state in
+      guard !state.activity.isGone else { return }
+      state.wasPutInPlace = true
+      // Until that is said nothing is published of one that is known.
+      if state.foundAnnounced || state.wasCreatedHere { state.isChangedByHand = true }
+    }
+    flushes.add(file)
+  }
+
+  /// Two captures or folders were exchanged without the mount: each stands where the other one stood. True where that is so; then each
+  /// is known under its new name, and the captures are held. The namespace lock is held, and no file's lock.
+  func noteExchange(of known: NodeID, with status: stat, at entry: DirectoryEntry) -> Bool {
+    let pair = nodes.withLock { namespace -> (NodeTable.Node, NodeID, names: [DirectoryEntry])? in
+      guard let former = namespace.table[known], let other = namespace.table.node(of: status.key),
+        let names = namespace.table[other]?.names, namespace.table[other]?.kind == status.kind
+      else { return nil }
+      return (former, other, names)
+    }
+    guard let (former, other, names) = pair,
+      let place = names.first(where: { $0 != entry && stands(former, at: $0) })
+    else { return false }
+    let files = withNodes { namespace in
+      namespace.table.exchange(entry, place)
+      return namespace.table.files(below: known) + namespace.table.files(below: other)
+    }
+    for file in files { notePutInPlace(file) }
+    return true
+  }
+
+  private func stands(_ node: NodeTable.Node, at entry: DirectoryEntry) -> Bool {
+    do throws(SystemError) {
+      let status = try location(of: entry).status()
+      return status.key == node.key && status.kind == node.kind
+    } catch {
+      // Then it was not exchanged, as far as is known, and is looked for like one that was replaced.
+      return false
+    }
   }
 
   // MARK: Said on the thread that flushes
@@ -101,11 +143,8 @@ extension Filesystem {
       if !isMissed || lookForMissing(file) { seen.append(file) }
     }
     for file in seen {
-      let (wasPutInPlace, isChanged) = file.state.withLock {
-        ($0.wasPutInPlace, $0.isChangedByHand && !$0.activity.isGone)
-      }
-      if wasPutInPlace { announcePutInPlace(file) }
-      if isChanged { announceChange(of: file) }
+      if file.state.withLock({ $0.wasPutInPlace }) { announcePutInPlace(file) }
+      if file.state.withLock({ $0.isChangedByHand && !$0.activity.isGone }) { announceChange(of: file) }
     }
   }
 
@@ -118,14 +157,19 @@ extension Filesystem {
     let isOver = Self.monotonicSeconds() - since >= Self.patienceSeconds
     let found = namespaceLock.shared { () -> Standing in
       var result = Standing.gone
-      for entry in nodes.withLock({ $0.table[file.node]?.names ?? [] }) {
+      let entries = nodes.withLock { $0.table[file.node]?.names ?? [] }
+      for entry in entries {
         switch standing(of: file, at: entry) {
         case .there: result = .there
         case .unknown: return .unknown
         case .gone:
           guard isOver else { return .unknown }
           withNodes { _ = $0.table.removeName(entry) }
-        case .replaced(let status): _ = adopt(status, at: entry)
+        case .replaced(let status):
+          _ = adopt(status, at: entry)
+          // Where the two were exchanged it has the other one's name by now.
+          let names = nodes.withLock { $0.table[file.node]?.names ?? [] }
+          if names.contains(where: { !entries.contains($0) }) { result = .there }
         }
       }
       return result
@@ -155,10 +199,14 @@ extension Filesystem {
   /// The namespace lock is held.
   private func standing(of file: CapturedFile, at entry: DirectoryEntry) -> Standing {
     do throws(SystemError) {
+      // Another folder may stand where its own stood.
+      for folder in nodes.withLock({ $0.table.folders(to: entry.directory) }) {
+        _ = adopt(try location(of: folder).status(), at: folder)
+      }
       let place = try location(of: entry)
       do throws(SystemError) {
         let status = try place.status()
-        return status.key == file.key ? .there : .replaced(by: status)
+        return file.matches(status) ? .there : .replaced(by: status)
       } catch .notFound {
         // Below another filesystem that was mounted over the folder nothing is gone, only hidden.
         var folder = stat()
@@ -180,8 +228,18 @@ extension Filesystem {
     }
   }
 
-  /// What stands in the place of a file that is gone is held as well, for nobody has written it through the mount.
+  /// What stands in the place of a file that is gone is held as well, for nobody has written it through the mount, or not under this
+  /// name. One that the sink knows counts as changed.
   private func announcePutInPlace(_ file: CapturedFile) {
+    let isKnown = file.state.withLock { state in
+      guard state.isChangedByHand else { return false }
+      state.wasPutInPlace = false
+      return true
+    }
+    if isKnown {
+      if nodes.withLock({ $0.table.isNamed(file.node) }) { announceNames(of: file) }
+      return
+    }
     announce(file) { state in
       state.wasPutInPlace = false
       guard !state.foundAnnounced, !state.wasCreatedHere, !state.activity.isGone, state.activity.isQuiet,

@@ -152,13 +152,11 @@ extension Filesystem {
     let place = try location(of: file.node)
     let number: Int32
     do throws(SystemError) {
-      number = try place.open(O_RDONLY | uploadfs_o_noatime)
+      number = try open(file, at: place, O_RDONLY | uploadfs_o_noatime)
     } catch .notPermitted {
-      number = try place.open(O_RDONLY)
+      number = try open(file, at: place, O_RDONLY)
     }
-    let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
-    guard try descriptor.status().key == file.key else { throw .stale }
-    return descriptor
+    return FileDescriptor(owning: number, isReadable: true, isWritable: false)
   }
 
   /// What an eviction took away, and the hold on the inode: its blocks are given back outside of the lock.

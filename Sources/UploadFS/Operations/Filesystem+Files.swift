@@ -138,10 +138,24 @@ extension Filesystem {
       return try check(uploadfs_openat(AT_FDCWD, holder.reopenPath, flags | O_CLOEXEC, 0))
     }
     do throws(SystemError) {
-      return try location(of: file.node).open(flags)
+      return try open(file, at: location(of: file.node), flags)
     } catch {
       throw error == .notFound ? .stale : error
     }
+  }
+
+  /// Opens what stands there if it is this file. What another program may have put there is not opened: a FIFO would wait for its other
+  /// end, with the locks that are held here, and some devices do something.
+  func open(_ file: CapturedFile, at place: borrowing SpoolLocation, _ flags: Int32) throws(SystemError) -> Int32 {
+    guard file.matches(try place.status()) else { throw .stale }
+    let number = try place.open(flags | O_NONBLOCK)
+    var status = stat()
+    var failure: SystemError?
+    // Exchanged a moment ago, or not to be told.
+    if fstat(number, &status) != 0 { failure = .last } else if !file.matches(status) { failure = .stale }
+    guard let failure else { return number }
+    close(number)
+    throw failure
   }
 
   /// Makes and opens a file; opens the one that is there when the caller did not ask for O_EXCL.

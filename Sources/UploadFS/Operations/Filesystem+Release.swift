@@ -112,9 +112,8 @@ extension Filesystem {
   private func writableDescriptor(of file: CapturedFile, _ state: CapturedFile.State) -> FileDescriptor? {
     if let shared = state.descriptor, shared.isWritable { return shared }
     do throws(SystemError) {
-      let number = try location(of: file.node).open(O_WRONLY)
-      let opened = FileDescriptor(owning: number, isReadable: false, isWritable: true)
-      return try opened.status().key == file.key ? opened : nil
+      let number = try open(file, at: location(of: file.node), O_WRONLY)
+      return FileDescriptor(owning: number, isReadable: false, isWritable: true)
     } catch {
       // Nothing is given up of what cannot be opened.
       return nil
