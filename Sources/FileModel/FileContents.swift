@@ -52,14 +52,6 @@ public protocol FileContents: Sendable {
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64)
 }
 
-extension FileContents {
-  /// Everything is there.
-  public func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
-
-  /// Only its writers reach it.
-  public func isChangedByHand(_ id: FileID) -> Bool { false }
-}
-
 /// A captured file that is open for reading, whatever happens to its names; closed when the last reference goes.
 public protocol ReadableFile: AnyObject, Sendable {
   /// A read-only descriptor of the file, for mappings, locks and advice; valid as long as this object lives. Nil when the

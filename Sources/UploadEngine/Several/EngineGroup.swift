@@ -234,6 +234,7 @@ private struct SharedContents: FileContents {
     contents.growth(of: id, chunkBytes: chunkBytes, anew: anew)
   }
   func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { contents.quietEpoch(of: id, at: offset) }
+  func isChangedByHand(_ id: FileID) -> Bool { contents.isChangedByHand(id) }
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { contents.isReleased(id, range) }
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     try contents.openForReading(id)

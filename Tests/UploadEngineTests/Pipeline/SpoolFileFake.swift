@@ -75,6 +75,8 @@ final class SpoolFileFake: FileContents {
 
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
   func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
+  func isChangedByHand(_ id: FileID) -> Bool { false }
+  func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
 
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     let number = id == Self.id ? open(path, O_RDONLY | O_CLOEXEC) : -1
