@@ -43,6 +43,9 @@ public final class Filesystem: Sendable, FileContents {
   let notices = NoticeQueue()
   let flushes = FlushQueue()
   let keptDescriptors = KeptDescriptors()
+  let inquiry = DiskInquiry()
+  /// Who may see what is about the folders of captures, as the disk has said last.
+  let folderAccess = Mutex<[RelativePath: FileOwnership]>([:])
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)
   let pauseTurns: PauseTurns

@@ -237,7 +237,6 @@ extension MountSession {
   static func controlFiles(_ configuration: MountConfiguration, _ source: AttachedStatus) -> [ControlFile] {
     let telemetry = TelemetryReader()
     let process = ProcessFacts.current
-    let spool = configuration.spool
     let reserveBytes = configuration.reserveBytes
     let passthrough = configuration.passthrough
     let expertSettings = configuration.timing.changedSettings
@@ -247,7 +246,9 @@ extension MountSession {
       let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
       return MountFacts(
         summary: summary, pipeline: source.pipelineStatistics, process: process,
-        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures, trouble: source.spoolTrouble),
+        spool: Spool.facts(
+          freeBytes: source.spoolFreeBytes, reserveBytes: reserveBytes, captures: captures, trouble: source.spoolTrouble
+        ),
         passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
         expertSettings: expertSettings, telemetry: telemetry.reading())
     }
