@@ -54,23 +54,22 @@ package struct ContentFate: Hashable, Sendable {
     wrote(range)
     failed.append(Failed(range: range, cause: cause))
     failed.sort { $0.range.lowerBound < $1.range.lowerBound }
-    guard failed.count > Self.placesMax, let first = failed.first, let last = failed.last else { return }
-    failed = [Failed(range: first.range.lowerBound..<last.range.upperBound, cause: first.cause)]
+    guard failed.count > Self.placesMax, let first = failed.first else { return }
+    let end = failed.reduce(0) { max($0, $1.range.upperBound) }
+    let cause = (failed.first(where: \.isAnywhere) ?? first).cause
+    failed = [Failed(range: first.range.lowerBound..<end, cause: cause)]
   }
 
   /// What was written earlier may not be on the disk, and nobody knows which part.
   package mutating func lostContent(_ cause: Interruption) {
+    // What the disk has lost is not made good by what goes wrong after it.
+    guard cause.lossErrno != nil || lossErrno == nil else { return }
     failed = [.anywhere(cause)]
   }
 
   /// What the disk said when it lost what was written, as long as that is not made good; nil when it lost nothing.
   package var lossErrno: Int32? {
-    failed.lazy.filter(\.isAnywhere).compactMap {
-      switch $0.cause {
-      case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
-      default: nil
-      }
-    }.first
+    failed.lazy.filter(\.isAnywhere).compactMap(\.cause.lossErrno).first
   }
 
   /// Whether ``wrote(_:)`` and ``truncated(to:)`` could change anything.
@@ -107,5 +106,17 @@ package struct ContentFate: Hashable, Sendable {
         ? place : Failed(range: place.range.lowerBound..<min(place.range.upperBound, sizeBytes), cause: place.cause)
     }
     if sizeBytes == 0 { death = nil }
+  }
+}
+
+extension Interruption {
+  /// Of a content that was written, and that its disk did not keep.
+  fileprivate var lossErrno: Int32? {
+    switch self {
+    case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
+    case .writeRefused, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool, .spoolUnreadable,
+      .spoolFailing:
+      nil
+    }
   }
 }

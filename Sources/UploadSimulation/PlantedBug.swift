@@ -123,6 +123,14 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case hideScanFailure = "hide-scan-failure"
   /// The receiver deletes the sessions that it cannot read at its start.
   case deleteUnreadSessions = "delete-unread-sessions"
+  /// Two syncs of a session share what the disk says of it: what one is told the other never hears of.
+  case shareSyncReports = "share-sync-reports"
+  /// After a restart the receiver takes what memory shows of a session for what its disk has.
+  case verifyInMemory = "verify-in-memory"
+  /// A mark that cannot be read counts as none.
+  case forgetUnreadMarks = "forget-unread-marks"
+  /// A resume record that cannot be read counts as none.
+  case forgetUnreadRecords = "forget-unread-records"
 
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
@@ -155,8 +163,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .overbook:
       .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
-    case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure: .spoolDisk
-    case .deleteUnreadSessions: .receiverDisk
+    case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure, .forgetUnreadMarks: .spoolDisk
+    case .forgetUnreadRecords: .unreadRecords
+    case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
     }
   }
 
@@ -164,7 +173,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   public var invariant: Invariant {
     switch self {
     case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .believeChunkJournal,
-      .forgetDeadWriters, .readHoles, .announceLastKnown:
+      .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks:
       .publication
     case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
     case .completeBeforeDurable: .durability
@@ -198,8 +207,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .keepExpired: .expiry
     case .spin: .events
     case .swallowWriteBackErrors: .writeBack
-    case .skipDataSync: .stableStorage
-    case .endFailedScan, .deleteUnreadSessions: .retention
+    case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
+    case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords: .retention
     case .hideScanFailure: .explanation
     }
   }

@@ -39,6 +39,12 @@ extension SimulatedCapture {
 
     var holdsFile: Bool { !isPinned && lost == nil }
 
+    /// As `forgetWhatWasSaved` of `CapturedFile.State`.
+    mutating func forgetWhatWasSaved(_ fate: ContentFate) {
+      isPinned = false
+      if fate.lossErrno == nil { lost = nil }
+    }
+
     fileprivate mutating func refused(at now: Int64) {
       tries += 1
       due = now + min(1 << Int64(min(tries - 1, 5)), 30) * 1_000_000_000
@@ -70,14 +76,18 @@ extension SimulatedCapture {
     }
     var snapshot = file.snapshot
     if world.bug == .announceLastKnown, snapshot.interruption?.isOfSpool == true { snapshot.interruption = nil }
+    if file.isMarkOverlooked, snapshot.interruption?.isOfSpool != true { snapshot.interruption = nil }
     return snapshot
   }
 
   func readMark(of file: File) {
     guard !file.isMarkKnown else { return }
-    guard !fails(.look) else {
-      file.isDoubtful = true
-      return
+    if fails(.recall) {
+      file.isMarkOverlooked = world.bug == .forgetUnreadMarks
+      guard file.isMarkOverlooked else {
+        file.isDoubtful = true
+        return
+      }
     }
     file.isMarkKnown = true
     file.settledFate = file.fate
@@ -153,7 +163,7 @@ extension SimulatedCapture {
   func forgetDisk(of file: File) {
     file.fate = ContentFate(found: file.mark.interruption)
     file.settledFate = file.fate
-    file.isMarkKnown = false
+    (file.isMarkKnown, file.isMarkOverlooked) = (false, false)
     (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
     (file.isSynchronized, file.isDoubtful) = (false, false)
     file.lastKnown = KnownAttributes()
@@ -205,7 +215,7 @@ extension SimulatedCapture {
   /// As `Filesystem.noteSettled`.
   func noteSettled(_ file: File, hasRevision: Bool) {
     noteWriteBack(of: file)
-    if hasRevision { file.refusal?.isPinned = false }
+    if hasRevision { file.refusal?.forgetWhatWasSaved(file.fate) }
     if file.refusal != nil { awaitFlush(file) }
     if hasRevision { file.settledFate = file.fate } else { file.fate = file.settledFate }
     if file.isMarkKnown, hasRevision || file.mark != .none { keepMark(of: file) }

@@ -36,6 +36,8 @@ final class SimulatedCapture {
     /// What lies on the spool file for the next run, and whether this one has read it.
     var mark = Mark.none
     var isMarkKnown = true
+    /// The planted mistake of `forgetUnreadMarks`.
+    var isMarkOverlooked = false
     /// The spool could not say what the file is like when the client was last told of it.
     var isDoubtful = false
     var lastKnown = KnownAttributes()
@@ -333,7 +335,11 @@ final class SimulatedCapture {
       return refuse(extent, of: file)
     }
     guard isMounted else { return nil }
-    if isFirst { file.fate.revisionBegan() }
+    if isFirst {
+      file.fate.revisionBegan()
+      file.isMarkOverlooked = false
+      file.refusal?.forgetWhatWasSaved(file.fate)
+    }
     awaitFlush(file)
     let announcement = file.activity.beginMutation()
     let mutation = ContentMutation(extent, epoch: file.activity.epoch)
@@ -361,6 +367,7 @@ final class SimulatedCapture {
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
     file.pages.cut(to: count)
     file.fate.truncated(to: UInt64(count))
+    file.refusal?.forgetWhatWasSaved(file.fate)
     file.released?.cut(at: UInt64(count))
     if file.released?.isEmpty == true {
       file.released = nil

@@ -143,7 +143,7 @@ final class SimulatedReceiver {
   private func syncWritten() {
     guard world.scenario.syncsWhatIsWritten else { return }
     let life = life
-    world.time.after(.seconds(1)) { [self] in
+    world.time.after(world.scenario.syncPause) { [self] in
       guard self.life == life else { return }
       for steps in store.syncWritten() { perform(steps) { _ in } }
       syncWritten()

@@ -225,6 +225,7 @@ extension EffectKind: TraceWord {
     case .send: "send"
     case .catalog: "catalog"
     case .look: "look"
+    case .recall: "recall"
     case .writeBack: "write-back"
     }
   }
