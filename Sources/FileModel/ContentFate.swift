@@ -120,7 +120,7 @@ package struct ContentFate: Hashable, Sendable {
 }
 
 extension Interruption {
-  /// Bytes of the content are missing, as opposed to nobody having said that it is finished.
+  /// Bytes of the content are missing, as opposed to a content whose end was not said.
   fileprivate var isLack: Bool {
     switch self {
     case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack: true

@@ -72,7 +72,7 @@ public protocol ReadableFile: AnyObject, Sendable {
 }
 
 extension ReadableFile {
-  /// Nobody minds.
+  /// Of a file whose reads are not recorded.
   public func readMapped<Result>(_ read: () -> Result) -> Result { read() }
 
   /// They are on no disk that could refuse them.

@@ -41,7 +41,7 @@ public enum CoreNote: Sendable {
   case goesOn(SessionID)
   /// Its folder is gone.
   case gone(SessionID)
-  /// Nobody has touched it for so long.
+  /// Its client has not touched it for so long.
   case expired(SessionFacts)
   /// It has made room for a new one.
   case displaced(SessionFacts)

@@ -15,7 +15,7 @@ extension ReceiverCore {
     return (open + others).sorted { ($1.age, $0.id) < ($0.age, $1.id) }
   }
 
-  /// Ends a session, whoever relies upon it.
+  /// Ends a session, also one that a client relies upon.
   mutating func endByOperator(_ request: RequestID, _ id: SessionID) {
     if setAside[id] != nil {
       setAside[id] = nil

@@ -173,7 +173,7 @@ extension ReceiverCore {
   mutating func remove(_ session: UploadSession, because refusal: Refusal) {
     let id = session.facts.sessionID
     end(session, because: refusal)
-    // A write that comes to the store after the removal would leave files of a session that nobody knows.
+    // A write that comes to the store after the removal would leave files of an unknown session.
     let work = session.storeWorkCount
     if work > 0 { leaving[id] = work } else { effects.append(.removeSession(id)) }
   }

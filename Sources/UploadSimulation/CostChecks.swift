@@ -40,7 +40,7 @@ struct CostChecks {
   }
 
   mutating func setBack(_ file: FileID, _ failure: FileStatus.Failure, count: Int) {
-    // It counts from the beginning again where the content is another, or somebody asked for it.
+    // It counts from the beginning again where the content is another, or a user has asked for it.
     let known = setbacks[file].flatMap { $0.count < count ? $0 : nil }
     setbacks[file] = (count, (known?.losses ?? 0) + (Self.lossCodes.contains(failure.code) ? 1 : 0))
   }

@@ -118,7 +118,7 @@ import Testing
     #expect(try snapshot("a").interruption == .spoolFailing(errno: EIO))
   }
 
-  /// Regression: the mark was put for a file that was being changed, or that nobody had open.
+  /// Regression: the mark was put for a file that was being changed, or that no program had open.
   @Test(.promises("S41l")) func aFileThatIsOpenAndUnchanged_isMarked() throws {
     try mounted.make("a")
     let handle = try mounted.open("a", flags: O_RDWR)

@@ -115,7 +115,7 @@ import Testing
       let found = try store.recover()
       guard length >= opening else {
         #expect(found.open.isEmpty, "torn at \(length)")
-        // Whose they are nobody knows; that they are there, the data says.
+        // Whose they are is not known; that they are there, the data says.
         #expect(found.setAside.map(\.id) == [facts.sessionID], "torn at \(length)")
         #expect(folder.contents(".uploads/sessions/abc/data") == file, "torn at \(length)")
         continue
@@ -279,7 +279,7 @@ import Testing
     let found = isRestarted ? try store.recover() : nil
     if isRestarted, !meddling.provesItself { #expect(found?.setAside.first?.isDamaged == !meddling.mayPass) }
     if isRestarted, meddling == .deleted {
-      // Nothing is there that anyone could rely upon.
+      // Nothing is there that a client could rely upon.
       #expect(found?.open.isEmpty == true)
       return
     }

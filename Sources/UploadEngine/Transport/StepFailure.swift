@@ -31,7 +31,7 @@ public struct StepFailure: Error, Hashable, Sendable {
     /// address is wrong, or something in between answers for a moment.
     case addressRefused
     /// It leads elsewhere (3xx), or refuses without the protocol's own words: the address or something on the way is not as it
-    /// should be, and nobody knows what became of the bytes.
+    /// should be, and what became of the bytes is not known.
     case misdirected
     /// 425: sent too early; send again.
     case tooEarly

@@ -93,7 +93,7 @@ extension Filesystem {
   }
 
   /// Another program has given the file the place of another one, or has moved its folder to where another one was. The file's content
-  /// is not meant for that name, as far as anybody knows.
+  /// is not meant for that name, as far as is known.
   private func notePutInPlace(_ file: CapturedFile) {
     file.state.withLock { state in
       guard !state.activity.isGone else { return }
@@ -229,7 +229,7 @@ extension Filesystem {
     }
   }
 
-  /// What stands in the place of a file that is gone is held as well, for nobody has written it through the mount, or not under this
+  /// What stands in the place of a file that is gone is held as well, for it was not written through the mount, or not under this
   /// name. One that the sink knows counts as changed.
   private func announcePutInPlace(_ file: CapturedFile) {
     let isKnown = file.state.withLock { state in

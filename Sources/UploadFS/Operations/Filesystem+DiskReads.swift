@@ -45,7 +45,7 @@ extension Filesystem {
     return (done, false)
   }
 
-  /// The kernel reads ahead, nobody knows how far.
+  /// The kernel reads ahead, and does not say how far.
   private func readFromDisk(
     _ file: CapturedFile, _ descriptor: FileDescriptor, at offset: Int64, _ done: Int,
     into buffer: UnsafeMutableRawBufferPointer
@@ -109,7 +109,7 @@ final class SpoolReader: ReadableFile {
     }
   }
 
-  /// A page that is not there is read by the kernel, which tells nobody.
+  /// A page that is not there is read by the kernel, which does not say so.
   func readMapped<Result>(_ read: () -> Result) -> Result {
     let all = 0..<UInt64.max
     file.diskReads.withLock { $0.began(all) }

@@ -250,7 +250,7 @@ extension Filesystem {
       state.handles -= 1
       if handle.choice.route.passes { passingOpens.subtract(1, ordering: .relaxed) }
       if state.caching.passingHandles == 0 { returnBacking(&state) }
-      // What the kernel has read for it was seen by nobody.
+      // The daemon has not seen what the kernel has read for it.
       if handle.choice.route.passes { file.diskReads.withLock { $0.mayHaveReadAll() } }
       guard state.handles == 0 else { return nil }
       defer { state.descriptor = nil }

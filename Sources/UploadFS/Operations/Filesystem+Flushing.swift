@@ -63,7 +63,7 @@ extension Filesystem {
     noteOnDisk(file, content)
   }
 
-  /// Never the one that is asked: what it is told, nobody else would be. The namespace lock is held.
+  /// Never the one that is asked: what it is told, no other opening would be. The namespace lock is held.
   private func openForSync(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
     let asking = file.state.withLock { $0.asking?.descriptor }
     guard let asking, !asking.isWritable else { return try openByName(file) }

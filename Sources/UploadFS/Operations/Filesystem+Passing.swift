@@ -188,7 +188,7 @@ extension Filesystem {
   /// Whether somebody else may write to the spool's file: by a mapping whose descriptors are closed, or by a descriptor that
   /// was opened through a mount whose daemon has died, and which the kernel goes on serving.
   ///
-  /// Can be told only while no handle is open; as long as one is, somebody may. Nil where the system does not say it.
+  /// Can be told only while no handle is open; as long as one is, its program may write. Nil where the system does not say it.
   private func isWrittenByOthers(_ file: CapturedFile, _ reader: FileDescriptor) -> Bool? {
     file.state.withLock { state in
       guard state.handles == 0 else { return true }
@@ -245,7 +245,7 @@ extension Filesystem {
 }
 
 extension Filesystem {
-  /// Nobody can say whether it is being written.
+  /// The system does not say whether it is being written.
   private func doubtSurvivingWriter(of file: CapturedFile) {
     namespaceLock.shared {
       file.state.withLock { state in

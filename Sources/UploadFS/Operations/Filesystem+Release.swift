@@ -33,7 +33,7 @@ extension Filesystem {
     }
   }
 
-  /// A file of an earlier run is met: which parts of it are not there. Where somebody has put bytes by hand they are, if that was done
+  /// A file of an earlier run is met: which parts of it are not there. Where a person has put bytes by hand they are, if that was done
   /// to all of a part: giving one back may have been cut off in the middle. The file's lock and the namespace lock are held.
   func readReleaseMark(
     of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64

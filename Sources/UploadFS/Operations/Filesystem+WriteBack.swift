@@ -10,7 +10,7 @@ import Synchronization
 /// the failure once, to each file description that was open by then. So it is asked before anything of a file counts: each
 /// second while the file is open, before and after each chunk that is read, at the last close, and by the flush after that.
 /// Until the disk has taken the pages that are still there, nothing is read of the file. What was read from the disk before the
-/// kernel was asked is no longer what was written, as far as anybody can tell (``DiskReads``).
+/// kernel was asked is no longer what was written, as far as can be told (``DiskReads``).
 extension Filesystem {
   /// Asks whether the disk has refused anything of the file since this was last asked. The file's lock is held.
   func noteWriteBack(of file: CapturedFile, _ state: inout CapturedFile.State) {

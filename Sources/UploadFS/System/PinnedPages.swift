@@ -3,8 +3,7 @@ import Glibc
 import Synchronization
 
 /// The pages of a file, kept in memory until this is let go of: what a disk has refused is nowhere else. One that was dropped a
-/// moment before is read from the disk, so that whoever
-/// pins them compares them with what they were.
+/// moment before is read from the disk, so that the caller compares them with what they were.
 final class PinnedPages: @unchecked Sendable {
   // Sound because nothing is read or written through the mapping, and its place and length never change.
   private let base: UnsafeMutableRawPointer

@@ -8,7 +8,7 @@ enum ReleaseMark {
   private static let name = "user.uploadfs.released"
   private static let bytesMax = 4096
 
-  /// What a file at a place lacks; nil when it is whole. Fails where nobody can tell: also by what is not understood, as of a later
+  /// What a file at a place lacks; nil when it is whole. Fails where that cannot be told: also by what is not understood, as of a later
   /// version.
   static func read(at place: borrowing SpoolLocation) throws(SystemError) -> ReleasedChunks? {
     var buffer = [CChar](repeating: 0, count: bytesMax)

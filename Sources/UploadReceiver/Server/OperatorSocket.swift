@@ -159,7 +159,7 @@ public struct OperatorClient: Sendable {
     String(decoding: WireJSON.encode(try sessions()), as: UTF8.self)
   }
 
-  /// Ends sessions, whoever relies upon them.
+  /// Ends sessions, also those that a client relies upon.
   public func end(_ ids: [String]) throws(OperatorError) -> [OperatorEnding] {
     try ask("end \(ids.joined(separator: " "))")
   }
@@ -206,7 +206,7 @@ public struct OperatorClient: Sendable {
 }
 
 extension FileDescriptor {
-  /// Connects to a socket of this machine; ``StoreFailure/sessionGone(_:)`` where nobody listens there.
+  /// Connects to a socket of this machine; ``StoreFailure/sessionGone(_:)`` where no receiver listens there.
   fileprivate static func connect(_ path: String) throws(StoreFailure) -> FileDescriptor {
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)

@@ -56,7 +56,7 @@ extension FileStore {
     case neverBegun
     case open(RecoveredSession)
     case published(SessionFacts, ReceiptFacts)
-    /// What it holds nobody can say; it is never removed for that.
+    /// What it holds cannot be told; it is never removed for that.
     case damaged(String)
     case gone
   }
@@ -103,7 +103,7 @@ extension FileStore {
       if let kind = data.kindOfNoFile { return .damaged("its data is \(kind)") }
       _ = try checkOwn(directory, facts.sessionID)
       let milliseconds = younger(journal, lastChange.modified)
-      // Of one of an earlier version nobody knows.
+      // The journal of an earlier version does not say it.
       return .open(
         .init(
           facts: facts, lastChange: milliseconds, recordedChunks: chunks,
