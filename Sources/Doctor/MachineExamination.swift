@@ -49,6 +49,20 @@ public struct MachineExamination: Sendable {
         .spool, .problem, "the spool \(spool.path) lies in another uploadfs mount, at \(mountPoint).",
         advice: "That mount would upload it: choose a folder on a disk.", status: .spoolUnusable)
     }
+    if let owner = spool.owner {
+      return Finding(
+        .spool, .problem, "\(spool.path) is a folder of the spool \(owner).",
+        advice: "Give that one: --spool \(owner).", status: .spoolUnusable)
+    }
+    if let folder = spool.missingFolder {
+      let lack =
+        folder == "captures"
+        ? "its captures were moved or removed, and what was not delivered counts as gone at the next start"
+        : "what was delivered, cancelled or sent in part is not known, and everything is delivered anew"
+      return Finding(
+        .spool, .problem, "the spool \(spool.path) lacks its folder \(folder): \(lack).",
+        advice: "Put it back before you mount: a mount makes a new one.", status: .spoolUnusable)
+    }
     if let refusal = spool.privacy?.refusal(of: spool.path) {
       return Finding(
         .spool, .problem, "\(refusal.reason).", advice: "A mount refuses it: \(refusal.advice).",

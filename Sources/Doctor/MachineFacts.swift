@@ -27,6 +27,10 @@ public struct MachineFacts: Hashable, Sendable {
     public var privacy: SpoolPrivacy?
     /// The mount point of the uploadfs mount in which it lies; nil when it lies in none.
     public var uploadMount: String?
+    /// What an earlier mount has made there and is not there any more, although the rest of it is: `captures` or `.state`.
+    public var missingFolder: String?
+    /// The spool that was meant, where this is a folder of it.
+    public var owner: String?
 
     /// Filesystems that are no ordinary disk.
     public enum Kind: Hashable, Sendable {
@@ -100,7 +104,41 @@ public struct MachineFacts: Hashable, Sendable {
       path: path, existing: existing, refusal: refusal, hasAttributes: hasAttributes, freeBytes: free,
       freeFiles: numbers.f_files > 0 ? UInt64(numbers.f_favail) : nil, kind: kind(of: existing),
       usedBy: owner(of: path + "/.state/lock"), privacy: existing == path ? SpoolPrivacy(of: path) : nil,
-      uploadMount: UploadMounts.current.holding(existing, path + "/captures", path + "/.state"))
+      uploadMount: UploadMounts.current.holding(existing, path + "/captures", path + "/.state"),
+      missingFolder: missingFolder(of: path), owner: spool(with: path))
+  }
+
+  private static func missingFolder(of spool: String) -> String? {
+    switch (isFolder(spool + "/captures"), isFolder(spool + "/.state")) {
+    case (false, true): "captures"
+    // One that holds nothing may have been made for the first mount.
+    case (true, false): holdsSomething(spool + "/captures") ? ".state" : nil
+    case (true, true), (false, false): nil
+    }
+  }
+
+  /// The folder above, where that is a spool and this is a part of it.
+  private static func spool(with folder: String) -> String? {
+    let above = folder + "/.."
+    guard isFolder(above + "/captures"), isFolder(above + "/.state"), let path = realpath(folder, nil) else {
+      return nil
+    }
+    defer { free(path) }
+    let parts = String(cString: path).split(separator: "/")
+    guard let name = parts.last, ["captures", ".state"].contains(name) else { return nil }
+    return "/" + parts.dropLast().joined(separator: "/")
+  }
+
+  private static func isFolder(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
+
+  private static func holdsSomething(_ path: String) -> Bool {
+    guard let stream = opendir(path) else { return false }
+    defer { closedir(stream) }
+    // Besides itself and the one above.
+    return (0..<3).allSatisfy { _ in readdir(stream) != nil }
   }
 
   private static func tryToWrite(in folder: String) -> (refusal: String?, hasAttributes: Bool?) {

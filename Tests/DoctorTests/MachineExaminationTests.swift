@@ -1,4 +1,5 @@
 import FileModel
+import Glibc
 import MountConfiguration
 import Testing
 import UploadEngine
@@ -40,6 +41,36 @@ import UploadFS
   @Test func aSpoolThatCannotBeWrittenIsAProblem() throws {
     let finding = try finding(.spool) { $0.spool?.refusal = "/spool: permission denied" }
     #expect(finding.level == .problem && finding.status == .spoolUnusable)
+  }
+
+  @Test func aSpoolThatLacksAFolder_orIsOne_isAProblem() throws {
+    for folder in ["captures", ".state"] {
+      let finding = try finding(.spool) { $0.spool?.missingFolder = folder }
+      #expect(finding.level == .problem && finding.message.contains("lacks its folder \(folder)"))
+    }
+    #expect(try finding(.spool) { $0.spool?.owner = "/disk/spool" }.advice == "Give that one: --spool /disk/spool.")
+  }
+
+  @Test func theFoldersOfASpoolAreLookedAt() throws {
+    var template = Array("/tmp/uploadfs-tests-XXXXXX".utf8CString)
+    let made = try #require(mkdtemp(&template))
+    let spool = String(cString: made)
+    defer {
+      for path in ["/captures/take", "/captures", "/.state", ""] where unlink(spool + path) != 0 { rmdir(spool + path) }
+    }
+    func missing() -> String? { MachineFacts.current(spool: spool).spool?.missingFolder }
+    #expect(missing() == nil)
+    mkdir(spool + "/captures", 0o700)
+    #expect(missing() == nil, "it may be the first mount's")
+    close(open(spool + "/captures/take", O_CREAT | O_WRONLY, 0o600))
+    #expect(missing() == ".state")
+    mkdir(spool + "/.state", 0o700)
+    #expect(missing() == nil)
+    #expect(MachineFacts.current(spool: spool + "/captures").spool?.owner == spool)
+    #expect(MachineFacts.current(spool: spool).spool?.owner == nil)
+    unlink(spool + "/captures/take")
+    rmdir(spool + "/captures")
+    #expect(missing() == "captures")
   }
 
   @Test func spoolsThatLoseCapturesAreWarnedOf() throws {
