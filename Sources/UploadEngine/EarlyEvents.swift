@@ -1,6 +1,9 @@
 import FileModel
+import Lookup
 
 /// What the filesystem reports while the catalog is still being read, in order.
+///
+/// Where the disk does not let it be read, only what is reported of files of earlier runs goes on waiting.
 struct EarlyEvents: Sendable {
   enum Event: Sendable {
     case reported(FileEvent)
@@ -11,12 +14,96 @@ struct EarlyEvents: Sendable {
   /// That is far more than anybody does within the second that reading takes.
   static let countMax = 4096
 
-  private(set) var events: [Event] = []
+  /// What became of an event.
+  enum Place: Hashable, Sendable {
+    case kept
+    /// It is not of an earlier run.
+    case notKept
+    /// There are too many.
+    case full
+  }
 
-  /// False when there are too many already.
-  mutating func keep(_ event: Event) -> Bool {
-    guard events.count < Self.countMax else { return false }
+  private(set) var events: [Event] = []
+  /// Of these alone events are kept; nil: of all.
+  private var waiting: LookupSet<FileID>?
+  private var countMax = EarlyEvents.countMax
+
+  /// What is new goes on without what earlier runs knew.
+  var isForEarlierRunsOnly: Bool { waiting != nil }
+
+  mutating func keep(_ event: Event) -> Place {
+    if let waiting, let id = event.file, !waiting.contains(id) { return .notKept }
+    if events.count >= countMax {
+      guard waiting != nil else { return .full }
+      forgetWhatWasOvertaken()
+    }
     events.append(event)
-    return true
+    return .kept
+  }
+
+  /// From now on only what is of these files waits; returns what was reported of others so far.
+  mutating func keepOnly(of files: LookupSet<FileID>) -> [Event] {
+    waiting = files
+    let others = events.filter { $0.file.map { !files.contains($0) } ?? false }
+    events = events.filter { $0.file.map { files.contains($0) } ?? true }
+    return others
+  }
+
+  /// Each event says what is so from then on, so that of several of a kind the last one is enough. What is left has a bound: the
+  /// files of earlier runs, all of which are known here, and the kinds.
+  private mutating func forgetWhatWasOvertaken() {
+    var seen: LookupSet<Kind> = []
+    events = Array(events.reversed().filter { seen.insert(Kind($0)).inserted }.reversed())
+    countMax = max(Self.countMax, 2 * events.count)
+  }
+
+  private struct Kind: Hashable {
+    var file: FileID?
+    var kind: Int
+
+    init(_ event: Event) {
+      file = event.file
+      kind =
+        switch event {
+        case .contentWillChange: 0
+        case .contentStays: 1
+        case .reported(let event):
+          switch event {
+          case .opened: 2
+          case .changed: 3
+          case .grown: 4
+          case .settled: 5
+          case .unsettled: 6
+          case .namesChanged: 7
+          case .attributesChanged: 8
+          case .onDisk: 9
+          case .removed: 10
+          case .vanished: 11
+          case .writeFailed: 12
+          case .evicted: 13
+          case .found: 14
+          case .scanFailing: 15
+          case .scanEnded: 16
+          }
+        }
+    }
+  }
+}
+
+extension EarlyEvents.Event {
+  /// The file that it is of; nil where it is of the spool.
+  var file: FileID? {
+    switch self {
+    case .contentWillChange(let id), .contentStays(let id): id
+    case .reported(let event):
+      switch event {
+      case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
+        .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):
+        snapshot.id
+      case .grown(let report): report.file
+      case .removed(let id), .vanished(let id), .writeFailed(let id, _), .evicted(let id): id
+      case .scanFailing, .scanEnded: nil
+      }
+    }
   }
 }

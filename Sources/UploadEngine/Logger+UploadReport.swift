@@ -43,7 +43,7 @@ extension Logger {
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
     case .scanFailing(let path, let failure):
       error(
-        "a folder of the spool cannot be read; what lies in it may be missing from status",
+        "the spool cannot be read as a whole; some of what lies in it may be missing from status, and waits",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
     case .refusedByDisk(_, let path, let failure):
       error(

@@ -1,27 +1,42 @@
+import FileModel
 import Logging
+import Lookup
 import Synchronization
 
 /// What earlier runs have left, and what is reported before that is known.
 extension UploadEngine {
+  /// How far the reading of what earlier runs left has come.
+  enum Loading: Hashable, Sendable {
+    case reading
+    /// The disk does not let the catalog be read: what is new goes on without it.
+    case failing
+    /// All is known, or nobody wants to know any more.
+    case over
+  }
+
   /// Returns once what earlier runs left is known: from then on files that they knew may be reported as found, however many
   /// there are.
-  public func waitUntilLoaded() { isLoaded.wait { $0 ? .done(()) : .again } }
+  public func waitUntilLoaded() { loading.wait { $0 == .over ? .done(()) : .again } }
 
-  func setLoaded() {
-    isLoaded.withLock { isLoaded, signal in
-      isLoaded = true
+  /// Returns once that is known, or is not to be known soon.
+  public func waitWhileLoading() { loading.wait { $0 == .reading ? .again : .done(()) } }
+
+  func set(_ new: Loading) {
+    loading.withLock { loading, signal in
+      guard loading != .over else { return }
+      loading = new
       signal.broadcast()
     }
   }
 
   /// True when an event is kept until earlier runs are known. Where too many are kept already, the caller waits.
   func waitsForEarlierRuns(_ event: EarlyEvents.Event) -> Bool {
-    switch state.withLock({ $0.isStopped ? nil : $0.early?.keep(event) }) {
-    case nil: return false
-    case true?: return true
-    case false?:
-      waitUntilLoaded()
-      return false
+    while true {
+      switch state.withLock({ $0.isStopped ? nil : $0.early?.keep(event) }) {
+      case nil, .notKept?: return false
+      case .kept?: return true
+      case .full?: waitWhileLoading()
+      }
     }
   }
 
@@ -37,43 +52,75 @@ extension UploadEngine {
         "not all upload records can be read: what they are of is sent from its beginning, and what lacks parts waits",
         metadata: ["error": "\(failure.message)"])
     }
-    let catalogReading = readRepeatedly("the catalog") { () throws(StorageError) in (try catalog.loadAll(), nil) }
-    if catalogReading == nil {
-      // Nothing is lost by it: what is not known to be delivered is delivered again.
-      logger.error("cannot read the catalog; what is in the spool is delivered again")
+    // Nothing is read before the buffers are as long as the chunks that are gone on with.
+    pool.enlarge(to: reading?.records.map(\.chunkBytes).max() ?? 0)
+    // Without it nobody knows what was delivered, and what is not to be.
+    let entries = readRepeatedly("the catalog", isEndless: true) { failure in
+      goOn(withoutEarlierRuns: reading?.records ?? [], failure)
+    } _: { () throws(StorageError) in
+      (try catalog.loadAll(), nil)
     }
-    let entries = catalogReading ?? []
+    guard let entries else { return }
     do throws(StorageError) {
       try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
     } catch {
       // Each name is asked for again before it is used.
       logger.error("\(error.message)")
     }
-    let inheritance = Inheritance(
-      catalog: entries, records: reading?.records ?? [], lacksRecords: reading?.failure != nil)
-    // Nothing is read before earlier runs are known.
-    pool.enlarge(to: inheritance.chunkBytesMax)
     change { state, now in
-      state.schedule.inherit(inheritance)
-      if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
-      state.schedule.askForLimits(at: now)
-      for event in state.early.take()?.events ?? [] {
-        switch event {
-        case .reported(let event): state.schedule.handle(event, at: now)
-        case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
-        case .contentStays(let id): state.schedule.contentStays(id, at: now)
-        }
-      }
+      let wentOn = state.early?.isForEarlierRunsOnly == true
+      // Of what this run has recorded meanwhile it knows more.
+      let catalog = wentOn ? entries.filter { state.schedule.files[$0.id] == nil } : entries
+      state.schedule.inherit(
+        Inheritance(catalog: catalog, records: reading?.records ?? [], lacksRecords: reading?.failure != nil))
+      if !wentOn { begin(&state, at: now) }
+      handle(state.early.take()?.events ?? [], &state, at: now)
     }
-    setLoaded()
+    set(.over)
   }
 
-  /// Reads until the disk has said everything, with growing pauses, for ten seconds at most: the spool's writers wait for what is
-  /// read here once they have changed very many files. What was read last; nil when that was nothing.
+  private func begin(_ state: inout State, at now: Moment) {
+    if configuration.triesCredentials { state.schedule.tryCredentials(at: now) }
+    state.schedule.askForLimits(at: now)
+  }
+
+  private func handle(_ events: [EarlyEvents.Event], _ state: inout State, at now: Moment) {
+    for event in events {
+      switch event {
+      case .reported(let event): state.schedule.handle(event, at: now)
+      case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
+      case .contentStays(let id): state.schedule.contentStays(id, at: now)
+      }
+    }
+  }
+
+  /// The catalog cannot be read, and is tried again. Nothing of earlier runs is delivered meanwhile, for nobody knows whether it was, or
+  /// was cancelled; what is captured from now on is.
+  private func goOn(withoutEarlierRuns records: [ResumeRecord], _ failure: StorageError) {
+    change { state, now in
+      guard state.early?.isForEarlierRunsOnly == false else { return }
+      let others = state.early?.keepOnly(of: LookupSet(knownIdentities.values)) ?? []
+      state.schedule.goOn(besideChunksOf: records.map(\.chunkBytes).max() ?? 0)
+      begin(&state, at: now)
+      handle(others, &state, at: now)
+    }
+    set(.failing)
+    whenCatalogFails.withLock { $0 }?(failure)
+  }
+
+  /// What lay in the spool at the start is not looked for as long as the catalog cannot be read: of this destination, or of another
+  /// one that the mount has.
+  func searchWaits(for failure: StorageError) {
+    apply { $0.searchWaits(reason: failure.message, at: $1) }
+  }
+
+  /// Reads until the disk has said everything, with growing pauses; where that has an end, for ten seconds. What was read last; nil
+  /// when that was nothing.
   private func readRepeatedly<Reading>(
-    _ what: String, _ read: () throws(StorageError) -> (Reading, failure: StorageError?)
+    _ what: String, isEndless: Bool = false, whenFailing: (StorageError) -> Void = { _ in },
+    _ read: () throws(StorageError) -> (Reading, failure: StorageError?)
   ) -> Reading? {
-    let end = monotonicNanoseconds() + 10_000_000_000
+    let end = isEndless ? Int64.max : monotonicNanoseconds() + 10_000_000_000
     var pauseNanoseconds: Int64 = 100_000_000
     while true {
       var last: Reading?
@@ -87,11 +134,12 @@ extension UploadEngine {
       let due = monotonicNanoseconds() + pauseNanoseconds
       guard due < end else { return last }
       logger.warning("cannot read \(what); it is tried again", metadata: ["error": "\(failure.message)"])
-      let isStopped = isLoaded.wait { isLoaded in
-        isLoaded ? .done(true) : monotonicNanoseconds() >= due ? .done(false) : .againBy(nanoseconds: due)
+      whenFailing(failure)
+      let isStopped = loading.wait { loading in
+        loading == .over ? .done(true) : monotonicNanoseconds() >= due ? .done(false) : .againBy(nanoseconds: due)
       }
       if isStopped { return last }
-      pauseNanoseconds *= 2
+      pauseNanoseconds = min(2 * pauseNanoseconds, 30_000_000_000)
     }
   }
 }

@@ -14,7 +14,7 @@ extension UploadEngine {
   /// What the schedule makes of it.
   func outcome(of word: FileWord, on id: FileID) -> FileWordOutcome? {
     // Before that an earlier run's file looks like a new one.
-    waitUntilLoaded()
+    waitWhileLoading()
     var outcome: FileWordOutcome?
     apply { outcome = $0.obey(word, id, at: $1) }
     return outcome

@@ -75,8 +75,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Files of which the catalog could not be told that they change.
   private let unrecorded = Mutex<LookupSet<FileID>>([])
   private let alarm = EngineAlarm()
-  /// Earlier runs are known, or nobody wants to know any more.
-  let isLoaded = Monitor(false)
+  let loading = Monitor(Loading.reading)
+  /// Who is told that the catalog cannot be read.
+  let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
 
@@ -208,7 +209,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     }
     for id in uploads { journal.saveResume(id) }
     waiters.endAll()
-    setLoaded()
+    set(.over)
     alarm.stop()
     let (workers, timer, loader) = parts.withLock { ($0.workers.take(), $0.timer.take(), $0.loader.take()) }
     loader?.join()
@@ -278,7 +279,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     of id: FileID, epoch: UInt64, whenKnown: @escaping @Sendable (DeliveryOutcome) -> Void
   ) -> DeliveryWait {
     // Who does not know the file yet must not say that nobody will deliver it.
-    waitUntilLoaded()
+    waitWhileLoading()
     let wait = waiters.add(id, epoch: epoch, whenKnown)
     // It may have been known before.
     tellWaiters(of: id)

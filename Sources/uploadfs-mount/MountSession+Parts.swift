@@ -301,8 +301,9 @@ final class AttachedStatus: StatusSource {
 
   func status(of id: FileID) -> FileStatus? { engines.withLock { $0 }?.status(of: id) }
   func summary() -> MountSummary { engines.withLock { $0 }?.summary() ?? MountSummary() }
-  func waitUntilLoaded() { engines.withLock { $0 }?.waitUntilLoaded() }
+  func waitWhileLoading() { engines.withLock { $0 }?.waitWhileLoading() }
   var spoolTrouble: FileStatus.Failure? { spoolTroubleSeen.withLock { $0 } }
+  var spoolFreeBytes: UInt64? { filesystem.withLock { $0.value }?.freeBytesSoon() }
   var passingHandles: Int { filesystem.withLock { $0.value }?.passingHandles ?? 0 }
   func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
     guard let engines = engines.withLock({ $0 }) else { throw .unknownFile }

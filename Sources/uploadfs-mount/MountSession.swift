@@ -37,8 +37,8 @@ final class MountSession: Sendable {
     self.source = source
     do throws(StorageError) {
       let state = try SpoolState(
-        spool: configuration.spool, rules: configuration.rules, reserveBytes: configuration.reserveBytes, logger: logger
-      )
+        spool: configuration.spool, rules: configuration.rules, reserveBytes: configuration.reserveBytes,
+        logger: logger, pause: Signals.pause)
       let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in

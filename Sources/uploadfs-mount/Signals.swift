@@ -44,6 +44,17 @@ enum Signals {
     pthread_sigmask(SIG_BLOCK, &set, nil)
   }
 
+  /// Waits that long; false at once when a stopping signal comes or has come, which ``watch(stop:)`` still hears of.
+  static func pause(_ duration: Duration) -> Bool {
+    var set = watchedSet()
+    let (seconds, attoseconds) = duration.components
+    var time = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+    let number = sigtimedwait(&set, nil, &time)
+    guard number > 0 else { return true }
+    kill(getpid(), number)
+    return false
+  }
+
   /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1.
   static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void) -> Bool {
     DedicatedThread.start {

@@ -6,14 +6,17 @@ import errno
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
+import subprocess
+import time
 
 import pytest
 
-from failing_calls import EIO, ENOMEM, EROFS, ESTALE, Faults, Rule
+from failing_calls import EIO, ENOMEM, ENOSPC, EROFS, ESTALE, Faults, Rule
 from failing_disk import FailingDisk, marked
 from filesystems import run
-from harness import sha256, unmount_lazily, wait_until
+from harness import Program, clean_environment, sha256, unmount_lazily, wait_until
 from promises import installed, require
 from test_little_disk import given_up, record
 
@@ -332,6 +335,79 @@ def test_a_mount_whose_scan_fails_ends_when_it_is_told(new_mount, receiver, faul
     faults.clear()
     mount.start()
     mount.wait_for("take.mov", "complete")
+
+
+def fill_catalog(spool):
+    """So that what it holds of captures is more than SQLite keeps in memory."""
+    with contextlib.closing(sqlite3.connect(spool / ".state" / "catalog.sqlite")) as catalog, catalog:
+        columns = "id, path, inode, size, modified_ns, revision, state, changed, failure_message"
+        for number in range(1000):
+            catalog.execute(
+                f"INSERT INTO file ({columns}) VALUES (?, 'gone', 0, 0, 0, 1, 'evicted', 0, ?)",
+                (b"\xff" * 12 + number.to_bytes(4, "big"), "x" * 4000))
+
+
+@pytest.fixture
+def large_catalog(new_mount, receiver, faults):
+    """A mount that was killed, and how often a start reads its catalog: with a file that was delivered, one that was cancelled and one
+    that is pending."""
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "delivered.mov").write_bytes(b"delivered")
+    receipt = mount.wait_for("delivered.mov", "complete")["receipt"]
+    receiver.kill()
+    for name in ("cancelled.mov", "pending.mov"):
+        (mount.root / name).write_bytes(name.encode())
+    mount.say("cancel", "cancelled.mov")
+    mount.wait_for("cancelled.mov", "cancelled")
+    mount.kill()
+    fill_catalog(mount.spool)
+    faults.set(("pread", 0, "/catalog.sqlite"))
+    mount.start()
+    wait_until(lambda: mount.summary()["scanned"], mount.program.describe)
+    reads = faults.seen.count("pread 0")
+    mount.kill()
+    yield mount, reads
+    mount.wait_for("pending.mov", "complete")
+    assert mount.status("delivered.mov")["receipt"] == receipt
+    mount.wait_all(interrupted=True)
+    assert list((mount.spool / ".state").glob("*damaged*")) == []
+
+
+@pytest.mark.promises("S35g")
+def test_nothing_of_earlier_runs_is_delivered_while_the_catalog_cannot_be_read(large_catalog, receiver, faults):
+    """Regression: after 10 s it counted as empty: what was cancelled was delivered, and what was delivered was sent anew."""
+    mount, reads = large_catalog
+    faults.set(Rule("pread", EIO, "/catalog.sqlite", reads - 100))
+    receiver.start()
+    mount.start()
+    wait_until(lambda: "cannot read the catalog; it is tried again" in mount.program.log, mount.program.describe)
+    summary = mount.summary()
+    assert summary["last_error"]["code"] == "spool-unreadable" and not summary["scanned"], summary
+    assert summary["failed_paths"] == ["."], summary
+    # What is captured goes on, and what was captured before does not, also where it is renamed.
+    (mount.root / "new.mov").write_bytes(b"new")
+    os.rename(mount.root / "cancelled.mov", mount.root / "renamed.mov")
+    wait_until(lambda: "new.mov" in receiver.published(), mount.program.describe)
+    assert receiver.published().keys() == {"delivered.mov", "new.mov"}
+    faults.clear()
+    mount.wait_for("pending.mov", "complete")
+    mount.wait_for("new.mov", "complete")
+    assert mount.status("renamed.mov")["state"] == "cancelled"
+    assert receiver.published().keys() == {"delivered.mov", "new.mov", "pending.mov"}
+
+
+@pytest.mark.promises("S45i")
+@pytest.mark.parametrize("before_the_end", [100, 2000])
+def test_an_error_of_the_disk_is_no_damage_of_the_catalog(large_catalog, receiver, faults, before_the_end):
+    """Regression: to SQLite what cannot be read is damaged: the catalog was moved aside for one error, and an empty one made."""
+    mount, reads = large_catalog
+    faults.set(Rule("pread", EIO, "/catalog.sqlite", max(2, reads - before_the_end), 1))
+    receiver.start()
+    mount.start()
+    assert mount.wait_for("cancelled.mov", "cancelled")
+    assert f"pread {EIO}" in faults.seen
+    mount.wait_for("pending.mov", "complete")
+    assert receiver.published().keys() == {"delivered.mov", "pending.mov"}
 
 
 @pytest.fixture

@@ -504,7 +504,16 @@ extension UploadSchedule {
 
   /// Nothing is forgotten and no session ended because of it: the scan goes on.
   private mutating func scanFailing(_ path: RelativePath, errno: Int32, at now: Moment) {
-    let failure = FileStatus.Failure(unreadableFolder: path, errno: errno, at: now)
+    scanFailing(path, FileStatus.Failure(unreadableFolder: path, errno: errno, at: now), at: now)
+  }
+
+  /// The search of the spool waits until it is known what earlier runs knew of the files that it will find.
+  mutating func searchWaits(reason: String, at now: Moment) {
+    scanFailing(.root, FileStatus.Failure(unreadableCatalog: reason, at: now), at: now)
+    pump(at: now)
+  }
+
+  private mutating func scanFailing(_ path: RelativePath, _ failure: FileStatus.Failure, at now: Moment) {
     if scanFailure == nil { deadlines.insert(.scan, at: now.monotonic + Self.scanPatience) }
     if scanFailure?.failure.message != failure.message { actions.append(.report(.scanFailing(path, failure))) }
     actions.append(.showSummary)

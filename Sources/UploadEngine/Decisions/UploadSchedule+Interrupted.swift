@@ -123,8 +123,19 @@ extension FileStatus.Failure {
         + "be missing here, and nothing of them is forgotten. Look after the spool's disk.", at: now)
   }
 
+  /// What people are told of a catalog that cannot be read.
+  init(unreadableCatalog reason: String, at now: Moment) {
+    self.init(
+      code: Interruption.spoolUnreadable(errno: 0).code,
+      message:
+        "What earlier runs have delivered, or were not to deliver, cannot be read: \(reason). It is tried again; until then nothing "
+        + "that lay in the spool at the start is delivered, and what is captured now is. Look after the spool's disk.",
+      at: now)
+  }
+
   private static func message(of interruption: Interruption) -> String {
-    let advice = "It is kept in the spool: write it again, or publish it as it is with `uploadfs-mount publish`."
+    let advice =
+      "It is kept in the spool: write it anew from its beginning, or publish it as it is with `uploadfs-mount publish`."
     switch interruption {
     case .writeRefused(let limitBytes):
       let limit = limitBytes > 0 ? " (\(limitBytes) bytes)" : ""

@@ -165,6 +165,8 @@ public struct UploadSchedule: Sendable {
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: LookupTable<FileID, CatalogEntry> = [:]
   var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]
+  /// Files were taken before earlier runs were known.
+  private var hasBegun = false
   /// Files that were removed before the scan came to them, until it ends: a call may wait for their delivery.
   var goneUnfound: LookupSet<FileID> = []
   /// Between ``contentWillChange(_:)`` and the change, or its refusal.
@@ -324,10 +326,18 @@ public struct UploadSchedule: Sendable {
   public mutating func inherit(_ inheritance: Inheritance) {
     inherited = inheritance.entries
     inheritedRecords = inheritance.records
-    policy.addressIsProven = inheritance.provesAddress
+    policy.addressIsProven = policy.addressIsProven || inheritance.provesAddress
     lacksRecords = inheritance.lacksRecords
-    estimate = SpeedEstimate(inheritance.estimator)
+    // What this run has measured is newer.
+    if !hasBegun { estimate = SpeedEstimate(inheritance.estimator) }
     bufferBytes = max(bufferBytes, inheritance.chunkBytesMax)
+  }
+
+  /// What earlier runs left cannot be read yet, and what is captured meanwhile is delivered. Sessions with chunks of that length may
+  /// have to be gone on with later.
+  mutating func goOn(besideChunksOf chunkBytes: Int) {
+    hasBegun = true
+    bufferBytes = max(bufferBytes, chunkBytes)
   }
 
   /// When ``woke(at:)`` is to be called; nil when nothing is waited for.

@@ -56,9 +56,14 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     }
   }
 
-  /// Starts every engine.
+  /// Starts every engine. As long as one of them cannot read its catalog, all of them wait for the search of the spool.
   public func start() {
-    for member in members { member.engine.start() }
+    for member in members {
+      member.engine.whenCatalogFails.withLock {
+        $0 = { [weak self] failure in self?.members.forEach { $0.engine.searchWaits(for: failure) } }
+      }
+      member.engine.start()
+    }
   }
 
   /// Ends every engine; what is pending is kept.
@@ -74,6 +79,11 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
   /// Returns once every engine knows what earlier runs left.
   public func waitUntilLoaded() {
     for member in members { member.engine.waitUntilLoaded() }
+  }
+
+  /// Returns once every engine knows that, or is not to know it soon.
+  public func waitWhileLoading() {
+    for member in members { member.engine.waitWhileLoading() }
   }
 
   /// From now on only what there is will be delivered; `whenDrained` is called whenever the last engine has become idle.

@@ -8,15 +8,16 @@ public protocol StatusSource: Sendable {
   func status(of id: FileID) -> FileStatus?
   /// The mount's summary.
   func summary() -> MountSummary
-  /// Returns once it is known which files earlier runs have left; may wait for the local disk, never for the network.
-  func waitUntilLoaded()
+  /// Returns once it is known which files earlier runs have left, or that this is not to be known soon; may wait for the local disk,
+  /// never for the network.
+  func waitWhileLoading()
   /// Obeys what somebody has written to a file's status; durable on return. May wait for the local disk.
   func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal)
 }
 
 extension StatusSource {
   /// Everything is known from the beginning.
-  public func waitUntilLoaded() {}
+  public func waitWhileLoading() {}
   /// Nothing can be wanted.
   public func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) { throw .unknownFile }
 }
@@ -261,7 +262,7 @@ public final class StatusTree: VirtualTree {
     var found = state.withLock { $0.index.find(components) }
     if found == nil {
       // It may be known once the catalog has been read: a file that was just created, or one of an earlier run.
-      source.waitUntilLoaded()
+      source.waitWhileLoading()
       found = state.withLock { $0.index.find(components) }
     }
     switch found {

@@ -27,7 +27,7 @@ public final class Catalog: Sendable {
   /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`. What may pass, as a disk that refuses
   /// something, is tried for so long before it is an error.
   /// Where the disk is full, the room is given to it.
-  public init(path: String, room: StateRoom? = nil, patience: Duration = .zero) throws(StorageError) {
+  public init(path: String, room: StateRoom? = nil, patience: StartPatience = .none) throws(StorageError) {
     self.path = path
     var state = State(connection: StateConnection(path: path, room: room) { try Self.prepare($0, $1, path) })
     try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }

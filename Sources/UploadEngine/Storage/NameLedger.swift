@@ -41,13 +41,13 @@ public final class NameLedger: Sendable {
   /// The ledger of a spool; nil where no rule has a template and none ever had. Once there is one, names are taken for good, also
   /// where templates are left out. What may pass, as a disk that refuses something, is tried for so long before it is an error.
   public static func open(
-    at path: String, for rules: FileRules, room: StateRoom? = nil, patience: Duration = .zero
+    at path: String, for rules: FileRules, room: StateRoom? = nil, patience: StartPatience = .none
   ) throws(StorageError) -> NameLedger? {
     rules.haveNames || isThere(path) ? try NameLedger(path: path, room: room, patience: patience) : nil
   }
 
   /// Opens the database or makes one.
-  init(path: String, room: StateRoom? = nil, patience: Duration = .zero) throws(StorageError) {
+  init(path: String, room: StateRoom? = nil, patience: StartPatience = .none) throws(StorageError) {
     self.path = path
     var connection = StateConnection(path: path, room: room) { database, _ in try Self.migrator.migrate(database) }
     do {

@@ -5,7 +5,7 @@ import Synchronization
 /// What the engines of a spool keep on its disk: opened together, and closed together once they have ended.
 public final class SpoolState: Sendable {
   /// How long a disk is asked again at the start before the mount is refused.
-  private static let patience = Duration.seconds(5)
+  private static let patienceLimit = Duration.seconds(5)
 
   /// Where it lies.
   public let directory: StateDirectory
@@ -13,14 +13,20 @@ public final class SpoolState: Sendable {
   public let room: StateRoom
   /// The names that templates give, the same for every destination; nil where there are none.
   public let ledger: NameLedger?
+  private let patience: StartPatience
   private let catalogs = Mutex<[Catalog]>([])
   private let copies: StateCopies
 
-  /// Opens what all engines share, and keeps another mount away. `reserveBytes` of the disk stay free of copies for backups.
-  public init(spool: String, rules: FileRules, reserveBytes: UInt64, logger: Logger) throws(StorageError) {
+  /// Opens what all engines share, and keeps another mount away. `reserveBytes` of the disk stay free of copies for backups. `pause`
+  /// waits between two tries to open something; false ends the start.
+  public init(
+    spool: String, rules: FileRules, reserveBytes: UInt64, logger: Logger,
+    pause: @escaping @Sendable (Duration) -> Bool
+  ) throws(StorageError) {
+    patience = StartPatience(limit: Self.patienceLimit, pause: pause)
     directory = try StateDirectory(spool: spool)
     room = StateRoom(in: directory.path, logger: logger)
-    ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: Self.patience)
+    ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: patience)
     copies = StateCopies(reserveBytes: reserveBytes, logger: logger)
     if let ledger { copy(ledger) }
   }
@@ -28,7 +34,7 @@ public final class SpoolState: Sendable {
   /// Opens the catalog of a destination; once for each.
   public func catalog(of destination: DestinationName) throws(StorageError) -> Catalog {
     let catalog = try Catalog(
-      path: directory.place(of: destination).catalogPath, room: room, patience: Self.patience)
+      path: directory.place(of: destination).catalogPath, room: room, patience: patience)
     catalogs.withLock { $0.append(catalog) }
     copy(catalog)
     return catalog

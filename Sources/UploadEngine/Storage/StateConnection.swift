@@ -1,6 +1,23 @@
 import GRDB
 import Glibc
 
+/// How long a start waits for a disk that refuses something, and how.
+public struct StartPatience: Sendable {
+  /// From the first try to the last one.
+  let limit: Duration
+  /// Waits so long; false when nothing more is to be tried, because the start is to end.
+  let pause: @Sendable (Duration) -> Bool
+
+  /// So long in all.
+  public init(limit: Duration, pause: @escaping @Sendable (Duration) -> Bool) {
+    self.limit = limit
+    self.pause = pause
+  }
+
+  /// One try.
+  public static let none = StartPatience(limit: .zero) { _ in false }
+}
+
 /// A connection to a database of the spool's state, which is opened anew once the disk has refused it something.
 ///
 /// SQLite keeps what it has opened: a file that could be opened for reading only stays so, and what a failing disk has left of the
@@ -29,14 +46,15 @@ struct StateConnection {
       do {
         return try body(try connection.opened())
       } catch {
-        guard StateDatabase.mayPass(error) else { throw error }
+        guard StateDatabase.mayPass(error) || StateDatabase.saysDamaged(error) else { throw error }
         connection.drop()
       }
       do {
         return try body(try connection.opened())
       } catch {
-        if StateDatabase.mayPass(error) { connection.drop() }
-        throw error
+        let cause = connection.cause(of: error)
+        if StateDatabase.mayPass(cause) { connection.drop() }
+        throw cause
       }
     }
   }
@@ -51,19 +69,32 @@ struct StateConnection {
     }
   }
 
-  /// Opens it; again and again for so long where what keeps it from that may pass.
-  mutating func open(patience: Duration) throws {
-    let end = ContinuousClock.now + patience
-    var pauseMicroseconds: UInt32 = 50_000
+  /// Opens it; again and again as long as that where what keeps it from that may pass.
+  mutating func open(patience: StartPatience) throws {
+    let end = ContinuousClock.now + patience.limit
+    var pause = Duration.milliseconds(50)
+    var wasDamaged = false
     while true {
       do {
         return try inRoom { _ = try $0.opened() }
       } catch {
-        guard StateDatabase.mayPass(error), ContinuousClock.now < end else { throw error }
-        usleep(pauseMicroseconds)
-        pauseMicroseconds = min(2 * pauseMicroseconds, 1_000_000)
+        let error = cause(of: error)
+        if StateDatabase.saysDamaged(error), !wasDamaged {
+          // An error of the disk may have looked so.
+          wasDamaged = true
+          continue
+        }
+        guard StateDatabase.mayPass(error), ContinuousClock.now < end, patience.pause(pause) else { throw error }
+        pause = min(pause * 2, .seconds(1))
       }
     }
+  }
+
+  /// To SQLite a page that the disk refuses to give is a damaged one (SQLITE_IOERR_CORRUPTFS, which statements turn into
+  /// SQLITE_CORRUPT). So a database counts as damaged only where the disk gives all of it.
+  private func cause(of error: any Error) -> any Error {
+    guard StateDatabase.saysDamaged(error), !StateDatabase.canBeRead(path) else { return error }
+    return DatabaseError(resultCode: .SQLITE_IOERR, message: "disk I/O error")
   }
 
   /// Lets go of the file. What can fail in that is tidying up, which the next opening does as well.

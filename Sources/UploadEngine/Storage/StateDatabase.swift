@@ -127,6 +127,37 @@ enum StateDatabase {
     }
   }
 
+  /// True where the content is said to be to blame.
+  static func saysDamaged(_ error: any Error) -> Bool {
+    switch error {
+    case let error as StorageError: error.kind == .damaged
+    case let error as DatabaseError: [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode)
+    default: false
+    }
+  }
+
+  /// Whether the disk gives every byte of a database and its log, whatever they say.
+  static func canBeRead(_ path: String) -> Bool {
+    guard path != inMemory else { return true }
+    return [path, path + "-wal"].allSatisfy { canBeReadAlone($0) }
+  }
+
+  private static func canBeReadAlone(_ path: String) -> Bool {
+    let descriptor = Glibc.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else { return errno == ENOENT || errno == ELOOP }
+    defer { close(descriptor) }
+    let block = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 1)
+    defer { block.deallocate() }
+    var offset: off_t = 0
+    while true {
+      let count = pread(descriptor, block.baseAddress, block.count, offset)
+      if count == 0 { return true }
+      // A folder in its place says nothing of the disk.
+      if count < 0, errno != EINTR { return errno == EISDIR }
+      offset += off_t(max(0, count))
+    }
+  }
+
   /// True for what the system has refused: another connection may get it, now or later.
   static func mayPass(_ error: any Error) -> Bool {
     guard let error = error as? DatabaseError else { return false }

@@ -44,4 +44,20 @@ import Testing
     #expect(harness.state(file.id) == .complete)
     #expect(!harness.schedule.summary(at: harness.now).isScanGivenUp)
   }
+
+  @Test(.promises("S35g")) func aSearchThatWaits_isWaitedForTenSeconds_andWhatIsNewGoesOn() {
+    var harness = ScheduleHarness()
+    harness.apply { $0.searchWaits(reason: "no", at: $1) }
+    let new = ImaginaryFile(1, "new.mov", size: 3500)
+    harness.handle(new.settled)
+    harness.succeed()
+    #expect(harness.state(new.id) == .complete)
+    #expect(!harness.schedule.isIdle && !harness.schedule.summary(at: harness.now).isScanGivenUp)
+    for _ in 0..<11 { harness.advance(by: .seconds(1)) }
+    let summary = harness.schedule.summary(at: harness.now)
+    #expect(harness.schedule.isIdle && summary.isScanGivenUp && summary.undeliveredCount == 1)
+    #expect(summary.failedPaths == [RelativePath(".")] && summary.lastFailure?.code == "spool-unreadable")
+    harness.handle(.scanEnded)
+    #expect(harness.schedule.summary(at: harness.now).undeliveredCount == 0)
+  }
 }

@@ -444,5 +444,5 @@ private final class FakeSource: StatusSource {
 
   /// What loading brings to light.
   let whenLoaded = Mutex<(@Sendable () -> Void)?>(nil)
-  func waitUntilLoaded() { whenLoaded.withLock { $0.take() }?() }
+  func waitWhileLoading() { whenLoaded.withLock { $0.take() }?() }
 }
