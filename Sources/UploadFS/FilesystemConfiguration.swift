@@ -17,6 +17,8 @@ public struct FilesystemConfiguration: Sendable {
   public var rules = FileRules()
   /// Which files the kernel may read and write past the daemon.
   public var passthrough = Passthrough.off
+  /// Gives back the room that is kept on a full disk for what has to be recorded, such as marks; false when there is none.
+  public var giveRoom: @Sendable () -> Bool = { false }
   /// Threads that answer the kernel.
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.

@@ -35,16 +35,20 @@ struct SpoolDirectory {
       errno = error.code
       throw place.unusable(captures, "cannot be read")
     }
-    return SpoolDirectory(captures: descriptor, status: status, marks: try markRecord(of: place))
+    return SpoolDirectory(
+      captures: descriptor, status: status, marks: try markRecord(of: place, configuration.giveRoom))
   }
 
-  private static func markRecord(of place: SpoolPlace) throws(MountError) -> MarkRecord {
+  private static func markRecord(
+    of place: SpoolPlace, _ giveRoom: @escaping @Sendable () -> Bool
+  ) throws(MountError) -> MarkRecord {
     let state = place.path + "/.state"
     if mkdir(state, 0o700) != 0, errno != EEXIST { throw place.unusable(state, "cannot be made") }
     let number = uploadfs_openat(AT_FDCWD, state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0)
     guard number >= 0 else { throw place.unusable(state, "cannot be opened") }
     do throws(SystemError) {
-      return try MarkRecord(in: FileDescriptor(owning: number, isReadable: true, isWritable: false))
+      return try MarkRecord(
+        in: FileDescriptor(owning: number, isReadable: true, isWritable: false), giveRoom: giveRoom)
     } catch {
       throw MountError(
         .spoolUnusable,

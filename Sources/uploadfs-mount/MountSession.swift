@@ -54,8 +54,9 @@ final class MountSession: Sendable {
     }
     source.attach(engines)
     do throws(MountError) {
-      let filesystemConfiguration = Self.filesystemConfiguration(
+      var filesystemConfiguration = Self.filesystemConfiguration(
         configuration, mountPoint: mountPoint, knownIdentities: engines.knownIdentities)
+      filesystemConfiguration.giveRoom = { [room = state.room] in room.giveBack() }
       let filesystem = try Filesystem(
         configuration: filesystemConfiguration, sink: engines, virtualTree: statusTree)
       self.filesystem = filesystem

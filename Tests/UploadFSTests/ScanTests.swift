@@ -60,6 +60,39 @@ struct ScanTests {
     #expect(Set(found(mounted).keys) == ["d/.uploadfs", "d/status/status", "d/status/.uploadfs/f"])
   }
 
+  /// Regression (R16): the names were taken before, and a file that was made in between lost its record.
+  @Test(.promises("S40i")) func whatIsMadeWhileTheScanEnds_keepsItsRecord() throws {
+    let mounted = try Mounted()
+    for number in 0..<1000 { try mounted.make("old \(number)", []) }
+    let caller = mounted.caller
+    let lost = Mutex<Int?>(nil)
+    Concurrently(mounted.filesystem).run(threads: 2) { filesystem, thread in
+      guard thread == 0 else {
+        while lost.withLock({ $0 == nil }) { filesystem.forgetRecordedMarksOfMissing() }
+        return
+      }
+      var lostCount = 0
+      for number in 0..<200 where !Self.keepsItsMark(filesystem, "new \(number)", caller) { lostCount += 1 }
+      lost.withLock { $0 = lostCount }
+    }
+    #expect(lost.withLock { $0 } == 0)
+  }
+
+  /// Makes a file and records that it is being written; whether the record still says so after the end of a scan or two.
+  private static func keepsItsMark(_ filesystem: Filesystem, _ name: String, _ caller: Caller) -> Bool {
+    do {
+      let entry = DirectoryEntry(directory: .root, name: EntryName(name))
+      let made = try filesystem.create(entry, mode: 0o600, flags: O_WRONLY, caller: caller)
+      let inode = UInt64(made.found.status.st_ino)
+      try filesystem.markRecord.keep(.writing, of: inode, durably: false)
+      for _ in 0..<20 where filesystem.markRecord.mark(of: inode) == .writing { sched_yield() }
+      defer { filesystem.release(made.opened.handle) }
+      return filesystem.markRecord.mark(of: inode) == .writing
+    } catch {
+      return false
+    }
+  }
+
   @Test func filesThatNobodyKnewGetNewIdentities() throws {
     let folder = try TemporaryFolder()
     let known = try earlierRun(folder)

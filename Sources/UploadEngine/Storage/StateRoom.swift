@@ -39,7 +39,7 @@ public final class StateRoom: Sendable {
   var isWhole: Bool { state.withLock { $0.heldBytes >= bytesMax } }
 
   /// Gives the room to whatever is written next. False when there is none to give.
-  func giveBack() -> Bool {
+  public func giveBack() -> Bool {
     let (given, isNew) = state.withLock { state in
       guard state.heldBytes > 0, unlink(path) == 0 else { return (0, false) }
       defer { (state.heldBytes, state.isShort) = (0, true) }

@@ -117,11 +117,14 @@ extension Filesystem {
 
   /// The scan has met every file.
   func forgetRecordedMarksOfMissing() {
-    let known = nodes.withLock { Set($0.table.allFiles.map(\.key.inode)) }
-    do throws(SystemError) {
-      try markRecord.retain { known.contains($0) }
-    } catch {
-      // What is left doubts a file that may get the number, until that is made.
+    // A file that is made in between has a mark and is not known: so none is.
+    namespaceLock.exclusive {
+      let known = nodes.withLock { Set($0.table.allFiles.map(\.key.inode)) }
+      do throws(SystemError) {
+        try markRecord.retain { known.contains($0) }
+      } catch {
+        // What is left doubts a file that may get the number, until that is made.
+      }
     }
   }
 

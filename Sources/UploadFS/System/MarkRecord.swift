@@ -36,11 +36,14 @@ final class MarkRecord: Sendable {
 
   /// `.state/` of the spool.
   private let directory: FileDescriptor
+  /// Gives back the room on a full disk that is kept for what has to be recorded; false when there is none.
+  private let giveRoom: @Sendable () -> Bool
   private let state: Mutex<State>
 
   /// Reads what earlier runs have recorded.
-  init(in directory: FileDescriptor) throws(SystemError) {
+  init(in directory: FileDescriptor, giveRoom: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
     self.directory = directory
+    self.giveRoom = giveRoom
     var state = State()
     if let bytes = try Self.read(in: directory) {
       state.recorded = RecordedMarks(String(decoding: bytes, as: UTF8.self))
@@ -109,6 +112,15 @@ final class MarkRecord: Sendable {
   }
 
   private func append(_ mark: SpoolMark?, of inode: UInt64, _ state: inout State) throws(SystemError) {
+    do throws(SystemError) {
+      try appendOnce(mark, of: inode, &state)
+    } catch {
+      guard error.isOfSpace, giveRoom() else { throw error }
+      try appendOnce(mark, of: inode, &state)
+    }
+  }
+
+  private func appendOnce(_ mark: SpoolMark?, of inode: UInt64, _ state: inout State) throws(SystemError) {
     let file = try opened(&state)
     var changed = state.recorded
     let line = Array(((state.endsInPart ? "\n" : "") + changed.set(mark, of: inode)).utf8)

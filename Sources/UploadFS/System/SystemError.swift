@@ -45,6 +45,9 @@ extension SystemError {
   /// Nothing stands there, or something else does; as opposed to a disk that cannot say.
   var isAbsence: Bool { [ENOENT, ENOTDIR, ELOOP].contains(code) || self == .stale }
 
+  /// The disk, or a quota, has no place left: neither bytes nor, perhaps, inodes.
+  var isOfSpace: Bool { [ENOSPC, EDQUOT].contains(code) }
+
   /// Whether an attribute was found, by what a call gave that reads one: an empty one and a filesystem without attributes have
   /// none.
   static func isPresent(attributeOf count: Int) throws(SystemError) -> Bool {
