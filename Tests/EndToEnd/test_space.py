@@ -52,6 +52,27 @@ def test_no_space_only_when_nothing_can_be_freed(new_mount, receiver, small_spoo
     assert mount.status("next.mov")["local"] is True
 
 
+@pytest.mark.promises("S28e")
+def test_delivered_files_go_where_the_disk_has_no_inodes(new_mount, receiver, tmpfs):
+    """Regression: creates failed with ENOSPC while delivered copies lay there."""
+    spool = tmpfs("few-inodes", f"{64 * MB},nr_inodes=60") / "spool"
+    mount = new_mount(receiver, "--reserve", "8MB", spool=spool)
+    for batch in range(4):
+        (mount.root / f"day {batch}").mkdir()
+        for number in range(20):
+            (mount.root / f"day {batch}" / f"{number}").write_bytes(b"x")
+        mount.wait_all()
+    assert len(receiver.published()) == 80
+    assert not (mount.root / "day 0" / "0").exists() and (mount.root / "day 3" / "19").exists()
+    # Only where nothing can go.
+    receiver.kill()
+    with pytest.raises(OSError) as raised:
+        for number in range(60):
+            (mount.root / f"new {number}").write_bytes(b"x")
+    assert raised.value.errno == errno.ENOSPC
+    receiver.start()
+
+
 @pytest.mark.promises("S27")
 def test_statfs_tells_what_can_be_written(new_mount, receiver, small_spool):
     mount = new_mount(receiver, "--reserve", "8MB", spool=small_spool)

@@ -165,7 +165,9 @@ extension Filesystem {
     try requireFree(entry)
     try requireAccepting()
     do throws(SystemError) {
-      return try createNew(entry, mode: mode, flags: flags, caller: caller)
+      return try withRoomForOne { () throws(SystemError) in
+        try createNew(entry, mode: mode, flags: flags, caller: caller)
+      }
     } catch  where error == .exists && flags & O_EXCL == 0 {
       guard let found = try lookup(entry) else { throw .stale }
       do throws(SystemError) {
@@ -422,6 +424,35 @@ extension Filesystem {
       if isEnough() { return }
     }
   }
+
+  /// Makes something in the spool. Where the disk has no place for it, which may be a matter of inodes, delivered files go, oldest
+  /// first, until it has, or enough have gone in vain. The caller holds none of the locks.
+  func withRoomForOne<Made>(_ make: () throws(SystemError) -> Made) throws(SystemError) -> Made {
+    var failure: SystemError
+    do throws(SystemError) {
+      return try make()
+    } catch {
+      guard error.isOfSpace else { throw error }
+      failure = error
+    }
+    var removedCount = 0
+    for candidate in sink.evictionCandidates() where evict(candidate) {
+      removedCount += 1
+      do throws(SystemError) {
+        return try make()
+      } catch {
+        guard error.isOfSpace else { throw error }
+        failure = error
+      }
+      if removedCount == Self.removedForOneMax { break }
+    }
+    guard removedCount > 0 else { throw failure }
+    // Some filesystems give back what removed files had only when their journal is written. What that fails with each file is asked for.
+    _ = uploadfs_syncfs(root.number)
+    return try make()
+  }
+
+  private static let removedForOneMax = 8
 
   /// Removes delivered files until so much may be written, or none is left.
   func makeRoom(for bytes: UInt64) {

@@ -13,7 +13,15 @@ extension Filesystem {
   {
     if directory.isVirtual { throw .notSupported }
     try requireAccepting()
-    return try namespaceLock.shared { () throws(SystemError) in
+    return try withRoomForOne { () throws(SystemError) in
+      try makeNameless(in: directory, mode: mode, flags: flags, caller: caller)
+    }
+  }
+
+  private func makeNameless(in directory: NodeID, mode: mode_t, flags: Int32, caller: Caller) throws(SystemError)
+    -> (found: FoundEntry, opened: Opened)
+  {
+    try namespaceLock.shared { () throws(SystemError) in
       let number = try location(of: directory).open(O_RDWR | uploadfs_o_tmpfile, mode: mode & 0o7777)
       let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: true)
       // It may be linked before anything else is known of it. Where the disk refuses, the first change tries it again.

@@ -67,15 +67,17 @@ extension Filesystem {
     _ makeIt: (borrowing SpoolLocation) throws(SystemError) -> Void
   ) throws(SystemError) -> FoundEntry {
     try requireFree(entry)
-    return try namespaceLock.exclusive { () throws(SystemError) in
-      let place = try location(of: entry)
-      try makeIt(place)
-      let status = try orUnmake(place, removal) { (place) throws(SystemError) in
-        try giveToCaller(place, in: entry.directory, caller)
-        return try place.status()
+    return try withRoomForOne { () throws(SystemError) in
+      try namespaceLock.exclusive { () throws(SystemError) in
+        let place = try location(of: entry)
+        try makeIt(place)
+        let status = try orUnmake(place, removal) { (place) throws(SystemError) in
+          try giveToCaller(place, in: entry.directory, caller)
+          return try place.status()
+        }
+        forgetRecordedMark(of: status.key)
+        return FoundEntry(node: adopt(status, at: entry, isNew: true, counting: true), status: status)
       }
-      forgetRecordedMark(of: status.key)
-      return FoundEntry(node: adopt(status, at: entry, isNew: true, counting: true), status: status)
     }
   }
 
