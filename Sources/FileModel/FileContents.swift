@@ -15,6 +15,9 @@ public protocol FileContents: Sendable {
   /// The file as it is now; nil when it no longer exists.
   func snapshot(of id: FileID) -> FileSnapshot?
 
+  /// How long the file is now, for those who have to be answered soon; nil where that cannot be said soon.
+  func sizeBytesSoon(of id: FileID) -> UInt64?
+
   /// What has happened to the chunks of a file that is open for writing since this was last asked; from the first time on
   /// they are followed. Nil when nobody has it open for writing, or it cannot be followed. `anew` forgets what was asked
   /// before: the answer then names every chunk.

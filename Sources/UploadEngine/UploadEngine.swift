@@ -308,9 +308,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
           of: id, publishedName: { destination.publishedName(for: names.shownName(of: id, at: $0)) }, at: now)
       })
     else { return nil }
-    if status.state == .writing, let snapshot = parts.withLock({ $0.contents })?.snapshot(of: id) {
-      status.writtenBytes = snapshot.sizeBytes
-      status.totalBytes = snapshot.sizeBytes
+    if status.state == .writing, let sizeBytes = parts.withLock({ $0.contents })?.sizeBytesSoon(of: id) {
+      status.writtenBytes = sizeBytes
+      status.totalBytes = sizeBytes
     }
     return status
   }

@@ -47,6 +47,9 @@ public final class Filesystem: Sendable, FileContents {
   let writeBackErrors: WriteBackErrors
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
+  let inquiry = DiskInquiry()
+  /// Who may see what is about the folders of captures, as the disk has said last.
+  let folderAccess = Mutex<[RelativePath: FileOwnership]>([:])
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)
   let pauseTurns: PauseTurns

@@ -242,8 +242,9 @@ extension MountSession {
   static func controlFiles(_ configuration: MountConfiguration, _ source: AttachedStatus) -> [ControlFile] {
     let telemetry = TelemetryReader()
     let process = ProcessFacts.current
-    let spool = configuration.spool
     let reserveBytes = configuration.reserveBytes
+    // Asked once: a reader of the summary does not wait for the disk.
+    let spool = RealPath.of(configuration.spool) ?? configuration.spool
     let passthrough = configuration.passthrough
     let expertSettings = configuration.timing.changedSettings
     return MountFacts.files {
@@ -252,7 +253,9 @@ extension MountSession {
       let captures = summary.filesByState.reduce(0) { $0 + ($1.key == .cancelled ? 0 : $1.value) }
       return MountFacts(
         summary: summary, pipeline: source.pipelineStatistics, process: process,
-        spool: Spool.facts(of: spool, reserveBytes: reserveBytes, captures: captures, trouble: source.spoolTrouble),
+        spool: Spool.facts(
+          at: spool, freeBytes: source.spoolFreeBytes, reserveBytes: reserveBytes, captures: captures,
+          trouble: source.spoolTrouble),
         passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
         expertSettings: expertSettings, telemetry: telemetry.reading())
     }

@@ -112,9 +112,9 @@ import Testing
   }
 
   @Test(
-    .promises("S78c"), arguments: [("a", "b", true), ("a", "b", false), ("d/a", "e/a", true), ("d/a", "e/b", false)])
-  func capturesThatAreExchangedByHand_areHeldUnderTheirNewNames(_ one: String, _ other: String, isLookedUp: Bool) throws
-  {
+    .promises("S78c"), arguments: [("a", "b", true), ("a", "b", false), ("d/a", "e/a", true), ("d/a", "e/b", false)]
+  )
+  func capturesThatAreExchangedByHand_areHeld(_ one: String, _ other: String, isLookedUp: Bool) throws {
     let mounted = try Mounted()
     for folder in ["d", "e"] { try mounted.makeDirectory(folder) }
     let first = try Self.settled(mounted, one)

@@ -240,6 +240,7 @@ private struct SharedContents: FileContents {
   let mayGo: @Sendable (EvictionCandidate) -> Bool
 
   func snapshot(of id: FileID) -> FileSnapshot? { contents.snapshot(of: id) }
+  func sizeBytesSoon(of id: FileID) -> UInt64? { contents.sizeBytesSoon(of: id) }
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
     contents.growth(of: id, chunkBytes: chunkBytes, anew: anew)
   }

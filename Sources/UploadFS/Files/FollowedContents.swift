@@ -7,6 +7,8 @@ struct FollowedContents: FileContents {
 
   func snapshot(of id: FileID) -> FileSnapshot? { filesystem.snapshot(of: id) }
 
+  func sizeBytesSoon(of id: FileID) -> UInt64? { filesystem.sizeBytesSoon(of: id) }
+
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
     filesystem.growth(of: id, chunkBytes: chunkBytes, anew: anew, for: follower)
   }

@@ -21,6 +21,20 @@ extension Filesystem {
     }
   }
 
+  /// How long the file is now; nil where the disk does not say it soon.
+  public func sizeBytesSoon(of id: FileID) -> UInt64? {
+    inquiry.ask { [weak self] in self?.snapshot(of: id)?.sizeBytes } ?? nil
+  }
+
+  /// What this user may still write on the spool's disk; nil where it does not say so soon.
+  public func freeBytesSoon() -> UInt64? {
+    inquiry.ask { [root] () -> UInt64? in
+      var numbers = statvfs()
+      guard fstatvfs(root.number, &numbers) == 0 else { return nil }
+      return UInt64(numbers.f_bavail).multipliedReportingOverflow(by: UInt64(numbers.f_frsize)).partialValue
+    } ?? nil
+  }
+
   /// What has happened to the chunks of a file that is open for writing since this was last asked.
   public func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? {
     growth(of: id, chunkBytes: chunkBytes, anew: anew, for: .only)

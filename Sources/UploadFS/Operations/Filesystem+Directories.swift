@@ -59,18 +59,30 @@ extension Filesystem {
     return listing
   }
 
+  /// Very many entries of a slow disk take that long.
+  private static let listingMilliseconds = 5000
+
   /// Where the spool's disk cannot say what lies there, the captures that are known stand in, of which there is a status.
   private func listRoot(_ descriptor: FileDescriptor) -> DirectoryListing {
     let root = nodes.withLock { $0.table[.root] }
     let own = root?.key.inode ?? 0
-    var listing = DirectoryListing()
-    do throws(SystemError) {
-      try Self.forEachEntry(of: descriptor) { name, inode, type in
-        if reservedNames.contains(name) { return }
-        listing.append(name: name, inode: name.isDot ? own : UInt64(inode), mode: mode_t(type) << 12)
+    let reserved = reservedNames
+    let read = inquiry.ask(within: Self.listingMilliseconds) { () -> DirectoryListing? in
+      var listing = DirectoryListing()
+      do throws(SystemError) {
+        try Self.forEachEntry(of: descriptor) { name, inode, type in
+          if reserved.contains(name) { return }
+          listing.append(name: name, inode: name.isDot ? own : UInt64(inode), mode: mode_t(type) << 12)
+        }
+        return listing
+      } catch {
+        return nil
       }
-    } catch {
-      listing = DirectoryListing()
+    }
+    var listing = DirectoryListing()
+    if let known = read ?? nil {
+      listing = known
+    } else {
       for name in [".", ".."] { listing.append(name: EntryName(name), inode: own, mode: S_IFDIR) }
       for (name, node) in root?.children ?? [:] {
         guard let known = nodes.withLock({ $0.table[node] }) else { continue }

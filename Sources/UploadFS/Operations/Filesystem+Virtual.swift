@@ -109,23 +109,55 @@ extension Filesystem {
   private func access(to path: RelativePath) -> FileOwnership? {
     guard let subject = virtualTree.subject(of: path) else { return nil }
     let daemonOnly = FileOwnership(user: geteuid(), group: getegid(), mode: 0o500)
-    return namespaceLock.shared {
-      switch subject {
-      case .file(let id, let last):
-        guard let file = file(of: id), let status = try? statusInSpool(of: file.node) else {
-          return last.map { FileOwnership(user: $0.user, group: $0.group, mode: $0.mode | 0o400) } ?? daemonOnly
-        }
-        return FileOwnership(status)
-      case .folder(.root): return FileOwnership(rootAttributes())
-      case .folder(let folder):
-        let names = folder.components.map { EntryName(bytes: Array($0)) }
-        guard let place = try? SpoolLocation(root: root.number, components: names), let status = try? place.status(),
-          status.kind == .directory
-        else {
+    switch subject {
+    case .file(let id, let last):
+      // The disk may hang, with the file's lock held.
+      let status = inquiry.ask { [weak self] in self?.status(ofFile: id) } ?? nil
+      return status.map { FileOwnership($0) }
+        ?? last.map { FileOwnership(user: $0.user, group: $0.group, mode: $0.mode | 0o400) } ?? daemonOnly
+    case .folder(.root): return FileOwnership(rootAttributes())
+    case .folder(let folder):
+      let answer = inquiry.ask { [weak self] in self?.status(ofFolder: folder).map { FileOwnership($0) } }
+      return folderAccess.withLock { known in
+        switch answer {
+        // The disk says nothing: what it has said.
+        case nil: return known[folder] ?? daemonOnly
+        case .some(let access?):
+          if known.count >= Self.knownFoldersMax { known = [:] }
+          known[folder] = access
+          return access
+        case .some(nil):
           // Of a folder that is gone names can be asked for, and not be listed.
+          known[folder] = nil
           return FileOwnership(user: daemonOnly.user, group: daemonOnly.group, mode: 0o511)
         }
-        return FileOwnership(status)
+      }
+    }
+  }
+
+  private static let knownFoldersMax = 1024
+
+  /// Nil where it is gone, or cannot be looked at.
+  private func status(ofFile id: FileID) -> stat? {
+    guard let file = file(of: id) else { return nil }
+    return namespaceLock.shared {
+      do throws(SystemError) {
+        return try statusInSpool(of: file.node)
+      } catch {
+        return nil
+      }
+    }
+  }
+
+  /// Nil where there is none, or none that can be looked at.
+  private func status(ofFolder folder: RelativePath) -> stat? {
+    let names = folder.components.map { EntryName(bytes: Array($0)) }
+    return namespaceLock.shared {
+      do throws(SystemError) {
+        let status = try SpoolLocation(root: root.number, components: names).status()
+        return status.kind == .directory ? status : nil
+      } catch {
+        return nil
       }
     }
   }

@@ -1,0 +1,28 @@
+import Glibc
+import Promises
+import Synchronization
+import Testing
+
+@testable import UploadFS
+
+/// Questions to a disk that may hang.
+@Suite struct DiskInquiryTests {
+  @Test(.promises("S41i")) func aDiskThatHangs_holdsUpNobodyForLong() {
+    let inquiry = DiskInquiry()
+    #expect(inquiry.ask { 1 } == 1)
+    let hangs = Mutex(true)
+    let isAsked = Mutex(false)
+    let first = inquiry.ask(within: 50) {
+      isAsked.withLock { $0 = true }
+      while hangs.withLock({ $0 }) { sched_yield() }
+      return 2
+    }
+    #expect(first == nil && isAsked.withLock { $0 })
+    // Nobody waits for it any more, however long he would.
+    #expect(inquiry.ask(within: 1_000_000) { 3 } == nil)
+    hangs.withLock { $0 = false }
+    var answer: Int?
+    while answer == nil { answer = inquiry.ask(within: 10_000) { 4 } }
+    #expect(answer == 4)
+  }
+}
