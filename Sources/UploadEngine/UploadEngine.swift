@@ -149,6 +149,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         resumeSaved: { [self] id, mark in
           apply { schedule, _ in schedule.resumeSaved(id, mark) }
         },
+        recordingFails: { [self] error in
+          apply { $0.recordingFails(error.message, at: $1) }
+        },
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
         },

@@ -928,6 +928,89 @@ def test_what_a_readers_failed_fsync_says_holds_the_file_until_it_is_made_good(n
         os.fsync(file.fileno())
 
 
+@pytest.mark.promises("S41i")
+@pytest.mark.parametrize("call", ["pwrite", "fsetxattr", "fsync", "fstat"])
+def test_status_is_read_while_the_disk_hangs(new_mount, receiver, faults, call):
+    """Regression: who may read it was asked of the disk, behind the lock that the writer held."""
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "day").mkdir()
+    for name in ("day/take.mov", "other.mov"):
+        (mount.root / name).write_bytes(b"content")
+        mount.wait_for(name, "complete")
+    mount.wait_for("day/take.mov", "complete")
+    faults.set(Rule(call, 0, "/captures/day/take.mov", milliseconds=6000))
+    writer = subprocess.Popen(
+        ["dd", "of=" + str(mount.root / "day" / "take.mov"), "conv=notrunc,fsync", "status=none"], stdin=subprocess.PIPE,
+        env=clean_environment())
+    try:
+        writer.stdin.write(b"changed")
+        writer.stdin.close()
+        wait_until(lambda: call in faults.seen, mount.program.describe)
+        began = time.monotonic()
+        for name in ("day/take.mov", "other.mov"):
+            assert mount.status(name)["path"] == name
+            assert os.stat(mount.root / "status" / f"{name}.json").st_size
+        assert mount.summary()["scanned"]
+        assert os.listdir(mount.root) and os.listdir(mount.root / "status" / "day") == ["take.mov.json"]
+        assert mount.tool("status").returncode == 0
+        assert time.monotonic() - began < 4
+    finally:
+        faults.clear()
+        writer.wait()
+
+
+@pytest.mark.promises("S45h")
+def test_a_spool_that_turns_read_only_keeps_no_mount_from_ending(new_mount, receiver, faults):
+    """Regression: what was delivered stayed `uploading` at 100 % for ever, nothing said why, and SIGTERM did not end the mount."""
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    receiver.kill()
+    (mount.root / "next.mov").write_bytes(b"next")
+    faults.set(*((call, EROFS, text) for call in ("pwrite", "write", "fsync", "fdatasync", "open", "openat") for text in (
+        "/.state/catalog", "/.state/marks", "/.state/resume")))
+    receiver.start()
+    wait_until(lambda: "next.mov" in receiver.published(), mount.program.describe)
+    assert mount.readings("next.mov", lambda status: (status["last_error"] or {}).get("code") == "not-recorded")
+    assert mount.stop(timeout=30) == 18
+    assert "next.mov" in mount.program.log
+    faults.clear()
+    mount.start()
+    mount.wait_for("next.mov", "complete")
+    assert receiver.published() == {"take.mov": 4, "next.mov": 4}
+
+
+@pytest.mark.promises("S45c")
+def test_a_mark_that_has_to_be_recorded_gets_the_room(new_mount, receiver, faults):
+    """Regression: on a full disk the room was kept for the databases alone, and the change was refused."""
+    mount = new_mount(receiver, environment=faults.environment)
+    (mount.root / "take.mov").write_bytes(b"first")
+    mount.wait_for("take.mov", "complete")
+    faults.set(("fsetxattr", ENOSPC, "/captures/take.mov"), ("write", ENOSPC, "/.state/marks", 1))
+    file = os.open(mount.root / "take.mov", os.O_WRONLY)
+    os.write(file, b"other")
+    assert "write 28" in faults.seen
+    mount.kill()
+    with pytest.raises(OSError):
+        os.close(file)
+    faults.clear()
+    assert "uses the room" in mount.program.log, mount.program.log
+    mount.start()
+    assert mount.wait_for("take.mov", "interrupted")["last_error"]["code"] == "mount-died"
+
+
+@pytest.mark.promises("S45g")
+def test_a_start_that_waits_for_its_disk_ends_when_told(new_mount, receiver, faults):
+    mount = new_mount(receiver, start=False, environment=faults.environment)
+    faults.set(("open", EIO, "/catalog.sqlite"))
+    program = Program(mount.arguments, mount.folder / "mount.log", mount.environment)
+    wait_until(lambda: "open" in faults.seen, program.describe)
+    began = time.monotonic()
+    program.signal(signal.SIGTERM)
+    assert program.wait() == 13 and time.monotonic() - began < 2
+    assert "catalog.sqlite" in program.log
+
+
 @pytest.mark.promises("S41a")
 def test_a_limit_of_the_daemon_for_files_ends_no_mount(new_mount, receiver):
     """Regression: SIGXFSZ ended the daemon at the first byte beyond RLIMIT_FSIZE."""

@@ -148,11 +148,18 @@ struct FileUpload: Sendable {
     message: "The mount or the machine ended while the file was sent, and the server may have it. Look there, and then "
       + "use `uploadfs-mount retry` or `uploadfs-mount cancel`."
   )
+  /// The `code` of a file that is delivered, which the catalog does not take.
+  static let notRecordedCode = "not-recorded"
+  /// It is delivered, and that cannot be recorded.
+  var isUnrecorded: Bool { phase == .failed && receipt != nil && lastFailure?.code == Self.notRecordedCode }
+
   /// The `code` of a cancelled file in the catalog.
   static let cancelledCode = "cancelled"
   /// The same of one that was being written at the time: what its writers add until their close belongs to it, and a later change
   /// is in the catalog before its first byte.
   static let cancelledOpenCode = "cancelled-while-written"
+  /// The `code` in the catalog of a file that is not delivered yet and of which parts are at the server alone.
+  static let partsAtServerCode = "parts-at-server"
   /// The `code` in the catalog of a file that is to be published as it is.
   static let publishedAsIsCode = "published-as-is"
   /// The same, under the temporary name that it has.

@@ -146,12 +146,48 @@ extension UploadSchedule {
 
   /// Several catalog entries are durable, of one transaction.
   public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt)], at now: Moment) {
+    if recordFailure != nil {
+      recordFailure = nil
+      actions.append(.showSummary)
+    }
     for entry in entries { believe(entry.receipt, of: entry.id, at: now) }
     pump(at: now)
   }
 
+  /// The disk does not take what is to be recorded, which is tried again. What was delivered meanwhile does not count until it is.
+  public mutating func recordingFails(_ reason: String, at now: Moment) {
+    // What nobody waits for is tried again without a word.
+    guard files.counts.finishing > 0 || recordFailure?.isLasting == true else { return recordFailure = nil }
+    if recordFailure == nil { deadlines.insert(.record, at: now.monotonic + Self.recordPatience) }
+    let failure = FileStatus.Failure(
+      code: FileUpload.notRecordedCode,
+      message:
+        "The destination has the file, and that cannot be recorded: \(reason). It is tried again every second, and delivered "
+        + "anew after the next start if it cannot be. Look after the spool's disk.", at: now)
+    recordFailure = RecordFailure(
+      failure: failure, since: recordFailure?.since ?? now.monotonic, isLasting: recordFailure?.isLasting ?? false)
+    if recordFailure?.isLasting == true { holdUnrecorded() }
+    actions.append(.showSummary)
+  }
+
+  /// Nobody waits longer than that for a disk that does not take what is to be recorded.
+  static let recordPatience: Duration = .seconds(10)
+
+  /// Nobody waits for these any more, and they are named; once they are recorded after all they are complete.
+  mutating func holdUnrecorded() {
+    guard let failure = recordFailure?.failure, files.counts.finishing > 0 else { return }
+    for id in files.values.filter({ $0.phase == .finishing }).map(\.id) {
+      files.update(id) { file in
+        file.phase = .failed
+        file.lastFailure = failure
+      }
+      actions.append(.showStatus(id))
+    }
+    actions.append(.showSummary)
+  }
+
   private mutating func believe(_ receipt: Receipt, of id: FileID, at now: Moment) {
-    guard var file = files[id], file.phase == .finishing, file.receipt == receipt else { return }
+    guard var file = files[id], file.phase == .finishing || file.isUnrecorded, file.receipt == receipt else { return }
     file.phase = .complete
     file.completedAt = file.completedAt ?? now.wallMilliseconds
     file.lastFailure = nil

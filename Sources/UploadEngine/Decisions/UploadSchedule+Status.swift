@@ -26,7 +26,7 @@ extension UploadSchedule {
     status.closedAtMilliseconds = file.closedAt
     status.startedAtMilliseconds = file.progress.startedAt
     status.completedAtMilliseconds = file.completedAt
-    status.receipt = file.phase == .finishing ? nil : file.receipt
+    status.receipt = file.phase == .finishing || file.isUnrecorded ? nil : file.receipt
     status.isLocal = file.isLocal
     status.isOnDisk = file.isLocal && file.snapshot.isOnDisk
     status.ownership = file.ownership
@@ -76,7 +76,7 @@ extension UploadSchedule {
       summary.failedPaths.insert(scanFailure.path == .root ? RelativePath(".") : scanFailure.path, at: 0)
     }
     summary.isDraining = isDraining
-    summary.lastFailure = scanFailure?.failure ?? gateFailure ?? credentialFailure
+    summary.lastFailure = scanFailure?.failure ?? recordFailure?.failure ?? gateFailure ?? credentialFailure
     summary.nextAttemptMilliseconds = gateReopens(at: now)
     summary.endpoints = (0..<endpoints.count).map { index in
       let id = EndpointID(index)
@@ -94,6 +94,7 @@ extension UploadSchedule {
     if let entry = unconfirmed[id] { return entry }
     let state: CatalogState
     switch file.phase {
+    case .failed where file.isUnrecorded: state = file.isLocal ? .complete : .evicted
     case .finishing, .complete: state = file.isLocal ? .complete : .evicted
     case .interrupted, .failed, .cancelled: state = .failed
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: state = .pending
@@ -103,8 +104,10 @@ extension UploadSchedule {
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision,
       state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
-      failureCode: unclear?.code ?? codeOfWish(file) ?? file.lastFailure?.code,
-      failureMessage: unclear?.message ?? file.lastFailure?.message, completedAtMilliseconds: file.completedAt,
+      failureCode: unclear?.code ?? codeOfWish(file) ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
+        ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
+      failureMessage: unclear?.message ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
+      completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
   }
 
@@ -148,7 +151,9 @@ extension UploadSchedule {
   }
 
   /// A delivery is only believed once the file's catalog entry is durable.
-  public func isAwaitingRecord(of id: FileID) -> Bool { files[id]?.phase == .finishing }
+  public func isAwaitingRecord(of id: FileID) -> Bool {
+    files[id].map { $0.phase == .finishing || $0.isUnrecorded } ?? false
+  }
 
   /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
   /// enough.
@@ -227,6 +232,8 @@ extension UploadSchedule {
         + "`uploadfs-mount publish`."
     case .ignored: "A rule says that the file is not uploaded; it is kept in the spool."
     case .elsewhere: "A rule says that the file goes to other destinations."
+    case .interrupted where file.snapshot.interruption?.isOfSpool == true:
+      "The spool's disk does not say, or has not taken, what the file holds; it is delivered once it does, without anybody's help."
     case .interrupted where file.snapshot.interruption == .changedInSpool:
       "Another program changed it in the spool, so it is not published. `uploadfs-mount publish` publishes it as it is."
     case .interrupted:
@@ -278,6 +285,7 @@ extension UploadSchedule {
       .removed:
       break
     }
+    if file.phase == .finishing { status.lastFailure = recordFailure?.failure ?? status.lastFailure }
     // Whatever else keeps it waiting is less.
     if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
   }

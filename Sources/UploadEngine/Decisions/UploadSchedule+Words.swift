@@ -20,6 +20,7 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard var file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
+    case .failed where file.isUnrecorded: return .doesNotApply
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
     case .cancelled: return .obeyed
     case .elsewhere: return .goesElsewhere
@@ -48,6 +49,15 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard let file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
+    case .failed where file.isUnrecorded:
+      // The destination has it.
+      files.update(id) { file in
+        file.phase = .finishing
+        file.lastFailure = nil
+      }
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
+      return .obeyed
     case .failed, .waiting, .cancelled: break
     case .ready:
       files.update(id) { file in

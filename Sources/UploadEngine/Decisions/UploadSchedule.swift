@@ -139,6 +139,7 @@ public struct UploadSchedule: Sendable {
     case measure
     case growth
     case scan
+    case record
   }
 
   /// What the scan cannot read at present.
@@ -147,6 +148,14 @@ public struct UploadSchedule: Sendable {
     var failure: FileStatus.Failure
     /// Since so long that nobody waits for it any more.
     var isLasting: Bool
+  }
+
+  /// What was delivered cannot be recorded at present.
+  struct RecordFailure: Sendable {
+    var failure: FileStatus.Failure
+    var since: MonotonicTime
+    /// Since so long that nobody waits for it any more.
+    var isLasting = false
   }
 
   let limits: UploadLimits
@@ -291,6 +300,8 @@ public struct UploadSchedule: Sendable {
   var limitsAskedAt: MonotonicTime?
   var rate = RateMeter()
   var isScanned = false
+  /// Nil as far as is known.
+  var recordFailure: RecordFailure?
   var scanFailure: ScanFailure?
   /// Records of earlier runs could not be read.
   var lacksRecords = false
@@ -363,6 +374,10 @@ public struct UploadSchedule: Sendable {
       case .scan:
         scanFailure?.isLasting = true
         actions.append(.showSummary)
+      case .record:
+        guard let since = recordFailure?.since, since + Self.recordPatience <= now.monotonic else { continue }
+        recordFailure?.isLasting = true
+        holdUnrecorded()
       case .ramp:
         isRamping = false
       case .gathered:

@@ -21,7 +21,9 @@ final class EngineJournal: Sendable {
     var resumeSnapshot: @Sendable (FileID, ResumeSnapshot.Mark?) -> ResumeSnapshot?
     /// A resume record is durable as it was at this mark, and so is the entry that says whose it is.
     var resumeSaved: @Sendable (FileID, ResumeSnapshot.Mark) -> Void
-    /// Receipts that are durable now.
+    /// The catalog does not take what it is to hold, for this reason; it is tried again.
+    var recordingFails: @Sendable (StorageError) -> Void = { _ in }
+    /// Receipts that are durable now, perhaps none; the catalog takes what it is to hold.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
@@ -47,6 +49,8 @@ final class EngineJournal: Sendable {
     var sessions: LookupTable<String, Int64?> = [:]
     /// When they should be written at last; nil when there is none.
     var sessionsDue: Int64?
+    /// Why the catalog did not take the last transaction; nil where it did.
+    var refusal: StorageError?
     var isStopping = false
     var isEmpty: Bool {
       awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty && sessions.isEmpty
@@ -232,10 +236,17 @@ final class EngineJournal: Sendable {
     guard let recorded else {
       // The disk refuses. Nothing is lost: the spool holds the captures, and delivery is only believed once it is
       // recorded. Try again with whatever is new by then.
+      if let refusal = work.withLock({ work, _ in work.refusal }) { source.recordingFails(refusal) }
       retry(batch.catalog, postponed)
       return
     }
-    if !recorded.isEmpty { source.recorded(recorded) }
+    let wasRefused =
+      !batch.catalog.isEmpty
+      && work.withLock { work, _ in
+        defer { work.refusal = nil }
+        return work.refusal != nil
+      }
+    if !recorded.isEmpty || wasRefused { source.recorded(recorded) }
   }
 
   private func writeSessions(_ sessions: LookupTable<String, Int64?>) {
@@ -288,6 +299,7 @@ final class EngineJournal: Sendable {
       return entries.compactMap { entry in entry.receipt.map { (entry.id, $0) } }
     } catch {
       logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])
+      work.withLock { work, _ in work.refusal = error }
       return nil
     }
   }
