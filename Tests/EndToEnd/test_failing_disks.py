@@ -458,6 +458,24 @@ def test_what_lacks_parts_waits_for_its_record(little_recording, receiver, fault
     assert sha256(receiver.files / "take.mov") == written
 
 
+@pytest.mark.promises("S70e")
+def test_the_session_of_a_recording_that_was_moved_aside_is_kept(little_recording, receiver):
+    """Regression (R5): a start that did not find it forgot it, and ended the session that alone had its parts."""
+    mount, written = little_recording
+    aside = mount.spool.parent / "aside.mov"
+    (mount.spool / "captures" / "take.mov").rename(aside)
+    mount.start()
+    wait_until(lambda: mount.summary()["scanned"], mount.program.describe)
+    assert mount.stop() == 0
+    assert "no longer in the spool" in mount.program.log, mount.program.log
+    aside.rename(mount.spool / "captures" / "take.mov")
+    mount.start()
+    mount.wait_for("take.mov", "interrupted")
+    mount.say("publish", "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert sha256(receiver.files / "take.mov") == written
+
+
 @pytest.mark.promises("S40i")
 def test_a_mark_that_cannot_be_put_at_once_is_put_later(new_mount, receiver, faults):
     """Regression (ST8): the disk was full for a moment at the open, and the part of a killed mount was published as whole."""

@@ -528,6 +528,7 @@ extension UploadSchedule {
     scanFailure = nil
     goneUnfound = []
     actions.append(.showSummary)
+    var kept: LookupTable<FileID, CatalogEntry> = [:]
     // In an order, so that a run can be played again.
     for (id, entry) in inherited.sorted() where files[id] == nil {
       switch entry.state {
@@ -536,20 +537,32 @@ extension UploadSchedule {
         adoptHistory(entry)
         if entry.state == .complete { actions.append(.forgetNames(id)) }
       case .pending, .failed:
+        if mayHavePartsElsewhere(entry) {
+          kept[id] = entry
+          actions.append(.report(.missingFromSpool(id, entry.path)))
+          continue
+        }
         actions.append(.report(.missingFromSpool(id, entry.path)))
         actions.append(.forget(id))
       case .removed:
         actions.append(.forget(id))
       }
     }
-    inherited = [:]
-    for (_, record) in inheritedRecords.sorted() {
+    inherited = kept
+    for (id, record) in inheritedRecords.sorted() where kept[id] == nil {
+      inheritedRecords[id] = nil
       actions.append(.removeResume(record.fileID))
       // Of a file that is gone: nobody else will end it. That of a delivered one is published.
       guard files[record.fileID]?.receipt == nil else { continue }
       discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
     }
-    inheritedRecords = [:]
+  }
+
+  /// Parts of a file that is not in the spool may be at the server alone, in the session that its record names: whoever moved the rest
+  /// away may put it back.
+  private func mayHavePartsElsewhere(_ entry: CatalogEntry) -> Bool {
+    guard let record = inheritedRecords[entry.id], !record.acknowledged.isEmpty else { return false }
+    return entry.failureCode == FileUpload.partsAtServerCode || limits.rules.haveReleases
   }
 
   private mutating func adoptHistory(_ entry: CatalogEntry) {

@@ -70,6 +70,7 @@ extension UploadSchedule {
     guard files[id]?.mayLackParts == false else { return }
     files[id]?.mayLackParts = true
     actions.append(.report(.releasing(id, files[id]?.path ?? .root)))
+    actions.append(.record(id))
     actions.append(.showStatus(id))
   }
 
