@@ -45,7 +45,7 @@ import Testing
     #expect(!harness.schedule.summary(at: harness.now).isScanGivenUp)
   }
 
-  @Test(.promises("S35g")) func aSearchThatWaits_isWaitedForTenSeconds_andWhatIsNewGoesOn() {
+  @Test(.promises("S35d")) func aSearchThatWaits_isWaitedForTenSeconds_andWhatIsNewGoesOn() {
     var harness = ScheduleHarness()
     harness.apply { $0.searchWaits(reason: "no", at: $1) }
     let new = ImaginaryFile(1, "new.mov", size: 3500)

@@ -16,7 +16,7 @@ import Testing
     #expect(events.keep(.contentStays(earlier)) == .full)
   }
 
-  @Test(.promises("S35g")) func whereTheCatalogCannotBeRead_onlyWhatIsOfEarlierRunsWaits() {
+  @Test(.promises("S35d")) func whereTheCatalogCannotBeRead_onlyWhatIsOfEarlierRunsWaits() {
     var events = EarlyEvents()
     _ = events.keep(.reported(.removed(earlier)))
     _ = events.keep(.reported(.removed(new)))
@@ -26,7 +26,7 @@ import Testing
     #expect(events.keep(.contentWillChange(new)) == .notKept && events.keep(.contentWillChange(earlier)) == .kept)
   }
 
-  @Test(.promises("S35g")) func whatWasOvertaken_goes_andNothingIsFull() {
+  @Test(.promises("S35d")) func whatWasOvertaken_goes_andNothingIsFull() {
     var events = EarlyEvents()
     _ = events.keepOnly(of: [earlier])
     for _ in 0..<EarlyEvents.countMax {
