@@ -47,7 +47,11 @@ extension UploadSchedule {
     }
     if var file = files[snapshot.id] {
       file.isOpen = true
+      let isSameContent = file.snapshot.epoch == snapshot.epoch
+      let known = isSameContent ? file.snapshot.interruption : nil
       file.snapshot = snapshot
+      // Who opens a file has not changed it: what holds it is over once it is settled again.
+      file.snapshot.interruption = snapshot.interruption ?? known
       files[snapshot.id] = file
     } else {
       var file = FileUpload(

@@ -94,6 +94,19 @@ import Testing
     #expect(changed.state(entry.id) == .complete && changed.schedule.catalogEntry(of: entry.id) != entry)
   }
 
+  /// Regression: the open said that the file can be read by now, and its close had nothing to end any more.
+  @Test(.promises("S40h"), arguments: [unreadable, .spoolFailing(errno: 5)])
+  func fileThatCouldNotBeRead_isDeliveredWhenItIsOpenedMeanwhile(_ interruption: Interruption) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(interruption))
+    #expect(harness.status(Self.file(nil).id)?.lastFailure?.code == interruption.code)
+    harness.handle(Self.file(nil).opened)
+    harness.handle(Self.file(nil).settled)
+    harness.succeed()
+    #expect(harness.state(Self.file(nil).id) == .complete)
+  }
+
   /// Regression: the catalog went on with the receipt of what was changed.
   @Test(.promises("S34a")) func changeOfAFileThatCannotBeReadAtTheStart_isRecorded() throws {
     let entry = try Self.entry { $0.succeed() }
