@@ -72,7 +72,9 @@ extension UploadSchedule {
       leaveTransfer(&file)
       if file.session?.state == .wanted { file.session = nil }
     }
-    guard maySendEarly(file), file.session != nil || !isSmall else { return leaveTransfer(&file) }
+    guard maySendEarly(file), file.session != nil || !isSmall, !mayHaveUnreadRecord(file) else {
+      return leaveTransfer(&file)
+    }
     let session = file.session ?? makeSession(for: file, at: now)
     file.session = session
     if file.transfer == nil {

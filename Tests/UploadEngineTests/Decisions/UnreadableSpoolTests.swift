@@ -131,6 +131,19 @@ import Testing
     #expect(!harness.sent.contains { if case .openSession = $0.order { true } else { false } })
   }
 
+  /// Regression: a session was opened for a file that is held back by its name, in the place of the one that had its parts.
+  @Test(.promises("S71e")) func heldFile_thatLacksParts_opensNoSessionWithoutItsRecord() {
+    var harness = ScheduleHarness()
+    harness.apply { schedule, _ in schedule.inherit(Inheritance(catalog: [], records: [], lacksRecords: true)) }
+    var file = Self.file(nil, epoch: 0, name: "a.mov.part")
+    file.snapshot.isPartlyReleased = true
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    harness.advance(by: .seconds(5))
+    #expect(harness.state(file.id) == .held)
+    #expect(!harness.sent.contains { if case .openSession = $0.order { true } else { false } })
+  }
+
   /// Regression: a file that was cancelled while nobody knew its size was delivered after a restart.
   @Test(.promises("S40h")) func cancelledFile_whoseSizeIsNotKnown_staysCancelledOverARestart() throws {
     var harness = ScheduleHarness()
