@@ -24,8 +24,10 @@ extension UploadSchedule {
     var candidates: [ReleaseCandidate] = []
     var leftBytes = bytesMax
     for id in earlyFiles + activeLarge where leftBytes > 0 {
-      guard let file = files.entry(id)?.file, releases(file), let transfer = file.transfer, let session = file.session,
-        session.isOpen, let known = session.recordedChange, known >= transfer.releasable.securedAt
+      // A session that is being published may be gone in a moment, with what a writer who goes on would need of it.
+      guard let file = files.entry(id)?.file, releases(file), file.publishing == nil, let transfer = file.transfer,
+        let session = file.session, session.isOpen, let known = session.recordedChange,
+        known >= transfer.releasable.securedAt
       else { continue }
       let chunks = transfer.takeSecured(bytesMax: leftBytes).compactMap { index in
         (file.growth.map { $0.epoch(of: index) } ?? file.snapshot.epoch).map {

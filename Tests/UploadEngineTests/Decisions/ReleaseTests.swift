@@ -79,6 +79,21 @@ import Testing
     #expect(recording.candidates() == [1, 3])
   }
 
+  /// Regression: what was given up meanwhile went with the session, and its writer went on with the rest.
+  @Test(.promises("S70b")) func whatIsBeingPublishedStays() {
+    var recording = recorded()
+    _ = recording.candidates()
+    recording.secure([1, 2, 3])
+    recording.saveRecord()
+    recording.harness.handle(recording.file.settled)
+    recording.answerReads(released: [])
+    while recording.harness.commits.isEmpty, let chunk = recording.harness.chunkRequests.first {
+      recording.harness.answerChunk(chunk.index, .chunkStored)
+      recording.answerReads(released: [])
+    }
+    #expect(!recording.harness.commits.isEmpty && recording.candidates() == [])
+  }
+
   @Test func asManyBytesAsAreWanted() {
     var recording = recorded()
     _ = recording.candidates()
