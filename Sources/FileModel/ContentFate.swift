@@ -61,25 +61,23 @@ package struct ContentFate: Hashable, Sendable {
     wrote(range)
     failed.append(Failed(range: range, cause: cause))
     failed.sort { $0.range.lowerBound < $1.range.lowerBound }
-    guard failed.count > Self.placesMax, let first = failed.first, let last = failed.last else { return }
-    failed = [Failed(range: first.range.lowerBound..<last.range.upperBound, cause: first.cause)]
+    guard failed.count > Self.placesMax, let first = failed.first else { return }
+    let end = failed.reduce(0) { max($0, $1.range.upperBound) }
+    let cause = (failed.first(where: \.isAnywhere) ?? first).cause
+    failed = [Failed(range: first.range.lowerBound..<end, cause: cause)]
   }
 
   /// What was written earlier may not be on the disk, and nobody knows which part.
   package mutating func lostContent(_ cause: Interruption) {
+    // What the disk has lost is not made good by what goes wrong after it.
+    guard cause.lossErrno != nil || lossErrno == nil else { return }
     failed = [.anywhere(cause)]
   }
 
   /// What the disk said when it lost what was written, as long as that is not made good; nil when it lost nothing.
   package var lossErrno: Int32? {
-    let lost = failed.lazy.filter(\.isAnywhere).compactMap {
-      switch $0.cause {
-      case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
-      default: nil
-      }
-    }.first
-    if lost == nil, case .lostInWriteBack(let errno, _)? = foundLack { return errno }
-    return lost
+    if let lost = failed.lazy.filter(\.isAnywhere).compactMap(\.cause.lossErrno).first { return lost }
+    return if case .lostInWriteBack(let errno, _)? = foundLack { errno } else { nil }
   }
 
   /// Whether ``wrote(_:)`` and ``truncated(to:)`` could change anything.
@@ -125,6 +123,16 @@ extension Interruption {
     switch self {
     case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack: true
     case .writerKilled, .mountDied, .changedInSpool, .spoolUnreadable, .spoolFailing: false
+    }
+  }
+
+  /// Of a content that was written, and that its disk did not keep.
+  fileprivate var lossErrno: Int32? {
+    switch self {
+    case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
+    case .writeRefused, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool, .spoolUnreadable,
+      .spoolFailing:
+      nil
     }
   }
 }

@@ -53,6 +53,25 @@ import Testing
     #expect(fate.interruption == nil)
   }
 
+  /// Regression: more failed writes than are told apart made of a loss at an unknown place one at theirs.
+  @Test(.promises("S41c")) func lostContent_staysLost_howeverManyWritesFail() {
+    var fate = ContentFate()
+    fate.lostContent(.writeFailed(errno: 5))
+    for index in 0..<100 { fate.writeFailed(UInt64(index * 10)..<UInt64(index * 10 + 5), Self.full) }
+    fate.wrote(0..<1000)
+    #expect(fate.interruption == .writeFailed(errno: 5) && fate.lossErrno == 5)
+  }
+
+  /// Regression: the next fsync succeeded.
+  @Test(.promises("S41g")) func lostContent_staysLost_whenAChangeIsRefusedAfterIt() {
+    var fate = ContentFate()
+    fate.lostContent(.writeFailed(errno: 5))
+    fate.lostContent(.changeRefused)
+    #expect(fate.interruption == .writeFailed(errno: 5) && fate.lossErrno == 5)
+    fate.lostContent(.lostInWriteBack(errno: 28, 0..<10))
+    #expect(fate.lossErrno == 28)
+  }
+
   @Test(.promises("S39f")) func deadWriter_isMadeGoodByALaterOne_orByWritingAnew() {
     var fate = ContentFate()
     fate.writerKilled(signal: 9)
