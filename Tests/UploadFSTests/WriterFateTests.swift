@@ -373,6 +373,26 @@ import Testing
     #expect(Self.mark(mounted, "a") == "write-failed \(isWrite ? ESPIPE : EINVAL)")
   }
 
+  /// Regression: the loss was made good, and what the disk went on refusing was read as if it had that; once memory was short, as
+  /// zeros.
+  @Test(.promises("S41d")) func fileWrittenAnew_whileItsDiskRefusesIt_isNotReadBeforeTheDiskHasIt() throws {
+    let mounted = try Mounted()
+    let number = try mounted.create("a")
+    try mounted.write(number, [1])
+    let file = try mounted.filesystem.fileHandle(number).file
+    mounted.filesystem.release(number)
+    file.state.withLock { state in
+      state.refusal = DiskRefusal(.inputOutput)
+      state.refusal?.lost = 0..<1
+      state.fate.lostContent(.lostInWriteBack(errno: EIO, 0..<1))
+      state.settledFate = state.fate
+    }
+    let writer = try mounted.open("a", flags: O_WRONLY | O_TRUNC)
+    try mounted.write(writer, [2])
+    mounted.filesystem.release(writer)
+    #expect(mounted.sink.lastSnapshot?.interruption == .spoolFailing(errno: EIO))
+  }
+
   @Test func fileThatWasMadeDurable_hasNoMark() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a")

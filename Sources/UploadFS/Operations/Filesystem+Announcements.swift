@@ -253,6 +253,7 @@ extension Filesystem {
     if state.activity.needsNewRevision {
       state.fate.revisionBegan()
       state.isChangedByHand = false
+      state.forgetWhatWasSaved()
     }
     // Its disk is asked each second from now on.
     flushes.add(file)
@@ -270,6 +271,7 @@ extension Filesystem {
       if let writtenBytes { state.fate.ended(mutation, writtenBytes: writtenBytes) }
       if writtenBytes != nil, case .size(let sizeBytes) = mutation.extent {
         cutReleased(of: file, &state, at: sizeBytes, through: descriptor)
+        state.forgetWhatWasSaved()
         // Nothing is left of what another program has put there.
         if sizeBytes == 0 { state.isChangedByHand = false }
       }

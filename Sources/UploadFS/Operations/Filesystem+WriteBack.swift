@@ -283,6 +283,15 @@ extension Filesystem {
   }
 }
 
+extension CapturedFile.State {
+  /// Another content takes the place of the one that the disk refuses. That all of that one is in memory, or that what is lost of it
+  /// is known, says nothing of this one: until the disk has taken it, nothing is read.
+  mutating func forgetWhatWasSaved() {
+    refusal?.pages = nil
+    if fate.lossErrno == nil { refusal?.lost = nil }
+  }
+}
+
 extension FileDescriptor {
   /// What earlier writes failed with on their way to the disk; each failure once. Waits for nothing.
   func takeWriteBackError() -> SystemError? {

@@ -99,8 +99,7 @@ extension Filesystem {
   ) {
     guard announcement == .settled else { return }
     noteWriteBack(of: file, &state)
-    // What is in memory of it is another content by now.
-    if hasRevision { state.refusal?.pages = nil }
+    if hasRevision { state.forgetWhatWasSaved() }
     if state.refusal != nil || !state.isOnDisk { flushes.add(file) }
     // Without a change, what failed has left the content as it was.
     if hasRevision { state.settledFate = state.fate } else { state.fate = state.settledFate }
