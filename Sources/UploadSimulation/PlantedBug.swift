@@ -123,6 +123,16 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case hideScanFailure = "hide-scan-failure"
   /// The receiver deletes the sessions that it cannot read at its start.
   case deleteUnreadSessions = "delete-unread-sessions"
+  /// Two syncs of a session share what the disk says of it: what one is told the other never hears of.
+  case shareSyncReports = "share-sync-reports"
+  /// After a restart the receiver takes what memory shows of a session for what its disk has.
+  case verifyInMemory = "verify-in-memory"
+  /// What is read from the spool's disk again after it has refused it counts as what was written.
+  case believePagesReadAgain = "believe-pages-read-again"
+  /// A mark that cannot be read counts as none.
+  case forgetUnreadMarks = "forget-unread-marks"
+  /// A resume record that cannot be read counts as none.
+  case forgetUnreadRecords = "forget-unread-records"
 
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
@@ -155,8 +165,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .overbook:
       .crashes
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
-    case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure: .spoolDisk
-    case .deleteUnreadSessions: .receiverDisk
+    case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure, .forgetUnreadMarks: .spoolDisk
+    case .forgetUnreadRecords, .believePagesReadAgain: .unreadRecords
+    case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
     }
   }
 
@@ -164,7 +175,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   public var invariant: Invariant {
     switch self {
     case .skipEpochCheck, .hideRewrites, .believeRecordedDigests, .publishUnderOldName, .believeChunkJournal,
-      .forgetDeadWriters, .readHoles, .announceLastKnown:
+      .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks:
       .publication
     case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
     case .completeBeforeDurable: .durability
@@ -197,9 +208,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .dawdle: .tail
     case .keepExpired: .expiry
     case .spin: .events
-    case .swallowWriteBackErrors: .writeBack
-    case .skipDataSync: .stableStorage
-    case .endFailedScan, .deleteUnreadSessions: .retention
+    case .swallowWriteBackErrors, .believePagesReadAgain: .writeBack
+    case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
+    case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords: .retention
     case .hideScanFailure: .explanation
     }
   }

@@ -78,14 +78,33 @@ extension Scenario {
     $0.handEdits = 0.1
   }
 
+  /// It does while recordings that are larger than it go on, and what tells of their parts cannot be read at every start.
+  static let unreadRecords = Scenario("unread-records") {
+    $0.failSpool()
+    $0.fileBytesMax = 1_500
+    $0.pieces = 1...40
+    $0.largePieceBytes = 90
+    $0.clientCrashes = 6
+    $0.receiverCrashes = 1
+    $0.shortages = 20
+    $0.syncsWhatIsWritten = true
+  }
+
   /// The receiver's disk does.
   static let receiverDisk = Scenario("receiver-disk") {
-    $0.failingDisks = 4
+    $0.failingDisks = 20
     $0.failingSides = [.receiver]
     $0.memoryPressure = 20
     $0.rottenRecords = 1
     $0.syncsWhatIsWritten = true
-    $0.seconds = 20...180
+    // So that syncs of one session meet.
+    $0.syncPause = .milliseconds(200)
+    $0.diskTime = .milliseconds(10)...(.milliseconds(300))
+    $0.writers = 4...10
+    $0.rewrites = 0.9
+    $0.pauses = .milliseconds(1)...(.milliseconds(500))
+    $0.rests = .milliseconds(1)...(.seconds(5))
+    $0.seconds = 20...60
     $0.fileBytesMax = 1_500
     $0.latency = .milliseconds(1)...(.milliseconds(500))
     $0.receiverCrashes = 3
@@ -316,7 +335,7 @@ extension Scenario {
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
-      spoolDisk, receiverDisk,
+      spoolDisk, receiverDisk, unreadRecords,
     ] + servers
 
   /// The one with this name.

@@ -104,8 +104,12 @@ public struct Scenario: Hashable, Sendable {
   var crashesInEffects = 0.0
   /// A crash takes the power with it.
   var powerCuts = 0.0
-  /// The receiver syncs what is written once a second, and not only when it publishes.
+  /// The receiver syncs what is written, and not only when it publishes.
   var syncsWhatIsWritten = false
+  /// How often it does.
+  var syncPause = Duration.seconds(1)
+  /// How long each thing that it does to its disk takes.
+  var diskTime: ClosedRange<Duration> = .microseconds(5)...(.milliseconds(200))
   var brokenEffects = 0.0
   var fullDisks = 0.0
   var unreadable = 0.0

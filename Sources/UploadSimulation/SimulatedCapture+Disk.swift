@@ -39,6 +39,12 @@ extension SimulatedCapture {
 
     var holdsFile: Bool { !isPinned && lost == nil }
 
+    /// As `forgetWhatWasSaved` of `CapturedFile.State`.
+    mutating func forgetWhatWasSaved(_ fate: ContentFate) {
+      isPinned = false
+      if fate.lossErrno == nil { lost = nil }
+    }
+
     fileprivate mutating func refused(at now: Int64) {
       tries += 1
       due = now + min(1 << Int64(min(tries - 1, 5)), 30) * 1_000_000_000
@@ -70,14 +76,18 @@ extension SimulatedCapture {
     }
     var snapshot = file.snapshot
     if world.bug == .announceLastKnown, snapshot.interruption?.isOfSpool == true { snapshot.interruption = nil }
+    if file.isMarkOverlooked, snapshot.interruption?.isOfSpool != true { snapshot.interruption = nil }
     return snapshot
   }
 
   func readMark(of file: File) {
     guard !file.isMarkKnown else { return }
-    guard !fails(.look) else {
-      file.isDoubtful = true
-      return
+    if fails(.recall) {
+      file.isMarkOverlooked = world.bug == .forgetUnreadMarks
+      guard file.isMarkOverlooked else {
+        file.isDoubtful = true
+        return
+      }
     }
     file.isMarkKnown = true
     file.settledFate = file.fate
@@ -149,6 +159,8 @@ extension SimulatedCapture {
       let wasWrong = file.pages.isWrong
       file.pages.drop(file.bytes) { world.random.happens(share) }
       if file.pages.isWrong, !wasWrong { world.trace("the kernel drops what it has of \(file.snapshot.brief)") }
+      // A program reads it before the daemon asks.
+      if file.pages.isWrong, world.random.happens(0.3) { file.pages.read(0..<file.bytes.count) }
     }
   }
 
@@ -157,7 +169,7 @@ extension SimulatedCapture {
   func forgetDisk(of file: File) {
     file.fate = ContentFate(found: file.mark.interruption)
     file.settledFate = file.fate
-    file.isMarkKnown = false
+    (file.isMarkKnown, file.isMarkOverlooked) = (false, false)
     (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
     (file.isSynchronized, file.isDoubtful) = (false, false)
     file.lastKnown = KnownAttributes()
@@ -209,7 +221,7 @@ extension SimulatedCapture {
   /// As `Filesystem.noteSettled`.
   func noteSettled(_ file: File, hasRevision: Bool) {
     noteWriteBack(of: file)
-    if hasRevision { file.refusal?.isPinned = false }
+    if hasRevision { file.refusal?.forgetWhatWasSaved(file.fate) }
     if file.refusal != nil { awaitFlush(file) }
     if hasRevision { file.settledFate = file.fate } else { file.fate = file.settledFate }
     if file.isMarkKnown, hasRevision || file.mark != .none { keepMark(of: file) }
@@ -306,7 +318,9 @@ extension SimulatedCapture {
     }
     guard file.activity.mutationsInFlight == 0 else { return awaitFlush(file) }
     var descriptor = file.pages.open()
-    let lost = file.pages.rewrite(file.bytes) { file.released?.intersects($0) == true }
+    let lost = file.pages.rewrite(file.bytes, believesAll: world.bug == .believePagesReadAgain) {
+      file.released?.intersects($0) == true
+    }
     writeBack(file)
     let isRefused = file.pages.takeError(&descriptor)
     let heldFile = refusal.holdsFile

@@ -24,6 +24,8 @@ final class SimulatedCapture {
     fileprivate var chunks: ChunkActivity?
     /// What the spool no longer has.
     var released: ReleasedChunks?
+    /// What was read last, by where it begins.
+    var readPieces: LookupTable<Int, [UInt8]> = [:]
     fileprivate(set) var isPartlyDelivered = false
     /// Epochs of mutations that the planted mistake of `hideRewrites` has kept from ``chunks``.
     fileprivate var hiddenEpochs: LookupSet<UInt64> = []
@@ -36,6 +38,8 @@ final class SimulatedCapture {
     /// What lies on the spool file for the next run, and whether this one has read it.
     var mark = Mark.none
     var isMarkKnown = true
+    /// The planted mistake of `forgetUnreadMarks`.
+    var isMarkOverlooked = false
     /// The spool could not say what the file is like when the client was last told of it.
     var isDoubtful = false
     var lastKnown = KnownAttributes()
@@ -186,7 +190,10 @@ final class SimulatedCapture {
       file.released = released
       let start = min(file.bytes.count, Int(clamping: offset))
       let range = start..<min(file.bytes.count, start + candidate.chunkBytes)
-      file.bytes.replaceSubrange(range, with: file.shown[range])
+      // What was read and sent is what there is of it now, whatever the disk had in its place by then.
+      if let sent = file.readPieces[start], sent.count == range.count {
+        file.bytes.replaceSubrange(range, with: sent)
+      }
       file.pages.punch(range, of: file.bytes)
     }
   }
@@ -333,7 +340,11 @@ final class SimulatedCapture {
       return refuse(extent, of: file)
     }
     guard isMounted else { return nil }
-    if isFirst { file.fate.revisionBegan() }
+    if isFirst {
+      file.fate.revisionBegan()
+      file.isMarkOverlooked = false
+      file.refusal?.forgetWhatWasSaved(file.fate)
+    }
     awaitFlush(file)
     let announcement = file.activity.beginMutation()
     let mutation = ContentMutation(extent, epoch: file.activity.epoch)
@@ -361,6 +372,7 @@ final class SimulatedCapture {
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
     file.pages.cut(to: count)
     file.fate.truncated(to: UInt64(count))
+    file.refusal?.forgetWhatWasSaved(file.fate)
     file.released?.cut(at: UInt64(count))
     if file.released?.isEmpty == true {
       file.released = nil

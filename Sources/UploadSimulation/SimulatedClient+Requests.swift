@@ -49,6 +49,7 @@ extension SimulatedClient {
       if !file.isAsMeant(in: Int(order.offset)..<Int(order.offset) + order.byteCount) {
         world.fail(.writeBack, "what the disk has in place of what was written to \(file.snapshot.brief) is read")
       }
+      file.readPieces[Int(order.offset)] = bytes
       let mayCompress = order.mayCompress || world.bug == .compressUnasked
       buffers[order.id] = SimulatedBuffer(bytes, mayCompress: mayCompress)
       readEnded(order, .success(digest(bytes, order)))
@@ -200,7 +201,11 @@ extension SimulatedClient {
     }
     world.trace("request \(order.id.value): \(outcome.brief)")
     checks.ended(order, outcome)
-    if case .commit(let commit) = order.order { committed[commit.session.id] = commit.fileID }
+    if case .commit(let commit) = order.order {
+      committed[commit.session.id] = commit.fileID
+      // Also of a content that is not the file's any more.
+      if case .published = outcome, let id = commit.fileID { capture.delivered(id) }
+    }
     if case .querySession(let session) = order.order, case .published = outcome, let id = committed[session.id] {
       capture.delivered(id)
     }

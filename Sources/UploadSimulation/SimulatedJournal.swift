@@ -33,12 +33,12 @@ final class SimulatedJournal {
       let all = records()
       guard world.mayRefuse else { return (all, false) }
       for _ in 0..<3 {
-        let readable = all.filter { _ in !world.fails(.look, of: .client) }
+        let readable = all.filter { _ in !world.fails(.recall, of: .client) }
         if readable.count == all.count { return (all, false) }
         world.trace("client: \(all.count - readable.count) records cannot be read")
-        if world.random.happens(0.5) { return (readable, true) }
+        if world.random.happens(0.5) { return (readable, world.bug != .forgetUnreadRecords) }
       }
-      return ([], true)
+      return ([], world.bug != .forgetUnreadRecords)
     }
 
     func hasRecord(of id: FileID) -> Bool { session(of: id) != nil }

@@ -135,13 +135,17 @@ struct SimulatedPages {
     return true
   }
 
-  /// All that is in memory is written once more; returns from the first byte that is not to the last.
-  mutating func rewrite(_ bytes: [UInt8], leavingOut isReleased: (Range<UInt64>) -> Bool) -> Range<UInt64>? {
+  /// All that is in memory is written once more; returns from the first byte that is not to the last. What was read from the disk
+  /// again after it had been refused is in memory, and is not what was written (docs/semantics.md, S41).
+  mutating func rewrite(
+    _ bytes: [UInt8], believesAll: Bool, leavingOut isReleased: (Range<UInt64>) -> Bool
+  ) -> Range<UInt64>? {
     var lost: Range<UInt64>?
     let pageCount = (bytes.count + Self.pageBytes - 1) / Self.pageBytes
     for page in 0..<pageCount {
       let range = UInt64(page * Self.pageBytes)..<UInt64(min(bytes.count, (page + 1) * Self.pageBytes))
-      if !absent.contains(page) {
+      let isReadAgain = !believesAll && isWrong(in: Int(range.lowerBound)..<Int(range.upperBound))
+      if !absent.contains(page), !isReadAgain {
         dirty.insert(page)
         refused.remove(page)
       } else if !isReleased(range) {

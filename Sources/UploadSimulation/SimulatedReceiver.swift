@@ -143,7 +143,7 @@ final class SimulatedReceiver {
   private func syncWritten() {
     guard world.scenario.syncsWhatIsWritten else { return }
     let life = life
-    world.time.after(.seconds(1)) { [self] in
+    world.time.after(world.scenario.syncPause) { [self] in
       guard self.life == life else { return }
       for steps in store.syncWritten() { perform(steps) { _ in } }
       syncWritten()
@@ -363,8 +363,8 @@ extension SimulatedReceiver {
 
   private func perform(_ steps: ArraySlice<SimulatedStore.Step>, _ life: Int, _ done: @escaping (StoreFailure?) -> Void)
   {
-    let slowest: Duration = world.isGood ? .milliseconds(1) : .milliseconds(200)
-    world.time.after(world.random.duration(.microseconds(5)...slowest)) { [self] in
+    let time = world.isGood ? .microseconds(5)...(.milliseconds(1)) : world.scenario.diskTime
+    world.time.after(world.random.duration(time)) { [self] in
       guard self.life == life else { return }
       var failure: StoreFailure?
       if let step = steps.first {

@@ -217,7 +217,7 @@ final class SimulatedStore {
     var failure: DiskFailure?
     return [
       {
-        if self.syncing.contains(session) { throw Waits() }
+        if self.syncing.contains(session), self.world.bug != .shareSyncReports { throw Waits() }
         do {
           try sync()
         } catch let error as DiskFailure {
@@ -238,7 +238,7 @@ final class SimulatedStore {
   /// The recorded chunks whose bytes are really there. Only what the disk has counts, as in `FileStore`.
   func verify(_ session: SessionID) throws(DiskFailure) -> LookupTable<UInt32, ChunkFacts> {
     let (data, journal) = Self.paths(session)
-    for path in [data, journal] where disk.node(path) != nil {
+    for path in [data, journal] where disk.node(path) != nil && world.bug != .verifyInMemory {
       try disk.sync(path)
       disk.drop(path)
     }
@@ -302,7 +302,7 @@ final class SimulatedStore {
       ]
       + synced(session) {
         try self.disk.sync(journal)
-        if self.failed.contains(session) { throw DiskFailure.broken }
+        if self.failed.contains(session), self.world.bug != .shareSyncReports { throw DiskFailure.broken }
       }
       + [{ try self.take(data, receipt, intent: journal) }]).map { step in
         {

@@ -227,6 +227,7 @@ extension EffectKind: TraceWord {
     case .send: "send"
     case .catalog: "catalog"
     case .look: "look"
+    case .recall: "recall"
     case .writeBack: "write-back"
     }
   }

@@ -3,8 +3,10 @@ import Lookup
 /// Something that can fail, or during which a machine can crash.
 enum EffectKind: Hashable, Sendable {
   case write, sync, rename, read, send, catalog
-  /// A question to a disk: what a file is like, what lies in a folder, what a mark or a record says.
+  /// A question to a disk: what a file is like, what lies in a folder.
   case look
+  /// Another one: what the mark of a file says, or the record of its upload.
+  case recall
   /// The kernel gives to the disk what was written some time before.
   case writeBack
 }
@@ -26,10 +28,10 @@ public enum PlannedFault: Hashable, Sendable {
 
 /// How a disk fails for a while.
 struct DiskTrouble {
-  /// What fails together: everything, what is written, what is asked, or what is read.
+  /// What fails together: everything, what is written, what is asked or recalled, or what is read.
   static let kinds: [[EffectKind]] = [
-    [.write, .sync, .rename, .read, .catalog, .look, .writeBack], [.sync, .writeBack], [.sync, .writeBack], [.look],
-    [.look, .read], [.write, .rename, .catalog],
+    [.write, .sync, .rename, .read, .catalog, .look, .recall, .writeBack], [.sync, .writeBack], [.sync, .writeBack],
+    [.writeBack], [.look, .recall], [.recall], [.look, .recall, .read], [.write, .rename, .catalog],
   ]
 
   var kinds: LookupSet<EffectKind>
