@@ -118,7 +118,16 @@ extension SimulatedCapture {
   }
 
   private func put(_ mark: Mark, on file: File) {
-    if file.mark != mark, !fails(.write) { file.mark = mark }
+    guard file.mark != mark else { return }
+    file.isMarkOutdated = fails(.write)
+    if file.isMarkOutdated { awaitFlush(file) } else { file.mark = mark }
+  }
+
+  /// As `Filesystem.markAgain`.
+  private func markAgain(_ file: File) {
+    guard file.isMarkOutdated, file.isMarkKnown, !file.activity.isGone, file.activity.isQuiet else { return }
+    file.isMarkOutdated = false
+    keepMark(of: file)
   }
 
   /// A change does not come about: its writer is told so.
@@ -169,7 +178,7 @@ extension SimulatedCapture {
   func forgetDisk(of file: File) {
     file.fate = ContentFate(found: file.mark.interruption)
     file.settledFate = file.fate
-    (file.isMarkKnown, file.isMarkOverlooked) = (false, false)
+    (file.isMarkKnown, file.isMarkOverlooked, file.isMarkOutdated) = (false, false, false)
     (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
     (file.isSynchronized, file.isDoubtful) = (false, false)
     file.lastKnown = KnownAttributes()
@@ -223,6 +232,7 @@ extension SimulatedCapture {
     noteWriteBack(of: file)
     if hasRevision { file.refusal?.forgetWhatWasSaved(file.fate) }
     if file.refusal != nil { awaitFlush(file) }
+    if hasRevision, file.fate.interruption == nil { file.isLost = false }
     if hasRevision { file.settledFate = file.fate } else { file.fate = file.settledFate }
     if file.isMarkKnown, hasRevision || file.mark != .none { keepMark(of: file) }
   }
@@ -267,7 +277,7 @@ extension SimulatedCapture {
     let files = flushes.sorted().compactMap { byInode[$0] }
     flushes = []
     let mount = mount
-    for step in [askAgain, watch, flushClosed] {
+    for step in [askAgain, markAgain, watch, flushClosed] {
       for file in files where self.mount == mount { step(file) }
     }
   }
@@ -304,7 +314,8 @@ extension SimulatedCapture {
     }
     file.isSynchronized = true
     file.kept = nil
-    put(.none, on: file)
+    // One that stays says what is true.
+    if !fails(.write) { file.mark = .none }
   }
 
   /// As `Filesystem.saveAgain`: what is in memory of a refused file is given to its disk again.
@@ -332,6 +343,7 @@ extension SimulatedCapture {
     if let lost, isNewlyLost {
       refusal.lost = lost
       file.fate.lostContent(.lostInWriteBack(errno: Refusal.errno, lost))
+      file.isLost = true
     } else if lost == nil, isRefused, file.activity.isSettled {
       refusal.isPinned = world.random.happens(0.7)
     }

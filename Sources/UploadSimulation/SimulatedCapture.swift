@@ -38,6 +38,10 @@ final class SimulatedCapture {
     /// What lies on the spool file for the next run, and whether this one has read it.
     var mark = Mark.none
     var isMarkKnown = true
+    /// The disk did not take what it is to say; the client's catalog may say it.
+    var isMarkOutdated = false
+    /// Parts of it were known to be lost, whether or not a mark says so.
+    var isLost = false
     /// The planted mistake of `forgetUnreadMarks`.
     var isMarkOverlooked = false
     /// The spool could not say what the file is like when the client was last told of it.
@@ -324,6 +328,7 @@ final class SimulatedCapture {
     guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet else { return }
     file.fate.accepted()
     file.settledFate = file.fate
+    file.isLost = false
     file.bytes = file.shown
     file.pages.accept()
     keepMark(of: file)

@@ -322,7 +322,7 @@ extension SimulatedReceiver {
       }
       perform(store.write(body, session, index, Int(offset), facts)) { [self] in handle(.chunkWritten(id, $0)) }
     case .secureSession(let id, let session):
-      let chunks = store.recordedChunks(of: session)
+      let chunks = store.presentChunks(of: session)
       perform(store.secure(session)) { [self] in
         if $0 == nil { store.checkSecured(chunks, of: session) }
         handle(.sessionSecured(id, session, $0))

@@ -38,6 +38,8 @@ final class SimulatedStore {
   private var receiptCount = 0
   /// What was published for each receipt, and where the intent is.
   private var publications: LookupTable<String, (node: SimulatedDisk.Node, journal: SimulatedDisk.Node?)> = [:]
+  /// Journals of which a record was whole on the disk once, and is not any more.
+  private var rotten: LookupSet<UInt64> = []
 
   init(_ world: World) {
     self.world = world
@@ -92,6 +94,7 @@ final class SimulatedStore {
     let first = JournalFraming.read(disk.bytes(path) ?? []).payloads.first?.endIndex ?? .max
     world.trace("receiver: a record of \(path) rots")
     disk.damage(path, from: first, using: &world.random)
+    if let journal = disk.node(path) { rotten.insert(journal.number) }
   }
 
   /// A receipt is about to be given: what it is for is on the disk, and so is the record of it.
@@ -100,7 +103,7 @@ final class SimulatedStore {
     if node.durable != bytes {
       world.fail(.stableStorage, "receipt \(id) is given for what the disk does not have")
     }
-    guard let journal else { return }
+    guard let journal, !rotten.contains(journal.number) else { return }
     let isRecorded = JournalFraming.read(journal.durable).payloads.contains { payload in
       switch try? WireJSON.decode(Record.self, from: Array(payload)) {
       case .committing(let receipt, _), .wholeFile(_, let receipt, _): receipt.id == id
@@ -178,8 +181,16 @@ final class SimulatedStore {
       ]
   }
 
-  /// Chunks that are recorded.
-  func recordedChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
+  /// Chunks that are recorded, and that are there: a record may tell of data that a power cut took.
+  func presentChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
+    guard let data = disk.node(Self.paths(session).data), let facts = facts(of: session) else { return [:] }
+    return recordedChunks(of: session).filter { index, chunk in
+      Self.piece(of: data.bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
+        == chunk.sha256.bytes
+    }
+  }
+
+  private func recordedChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
     LookupTable(
       records(in: Self.paths(session).journal).compactMap { record in
         guard case .chunk(let index, let sha256, let crc32c, let size) = record, let digest = Digest32(sha256) else {

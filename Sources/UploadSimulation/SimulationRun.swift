@@ -183,7 +183,7 @@ final class SimulationRun {
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
       if state == .failed, code == "released-part-lost", file.isPartlyDelivered { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
-      if state == .interrupted, file.fate.interruption != nil { continue }
+      if state == .interrupted, file.fate.interruption != nil || file.isLost { continue }
       world.fail(
         .delivery,
         "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"

@@ -61,6 +61,14 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "disk", seed: 108,
       story: "nobody asked again what a file is like that was renamed while it could not be read"),
     FoundSeed(
+      scenario: "disk", seed: 770_323, story: "what was opened and closed while it could not be read stayed interrupted"),
+    FoundSeed(
+      scenario: "shortage", seed: 3_100_015_221,
+      story: "the invariant took the record of a chunk that a power cut had taken for the chunk"),
+    FoundSeed(
+      scenario: "shortage", seed: 3_100_033_351,
+      story: "the invariant wanted a session kept that was published before its file went on"),
+    FoundSeed(
       scenario: "spool-disk", seed: 58, story: "what was left of a delivered file was published under its next name"),
     FoundSeed(
       scenario: "spool-disk", seed: 5409, story: "what was made good by one change stayed interrupted"),
@@ -91,7 +99,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
     .retrySetbacks, .forgetNames, .answerEarly, .answerLate, .evictForOne, .swallowWriteBackErrors, .announceLastKnown,
-    .endFailedScan, .hideScanFailure,
+    .endFailedScan, .hideScanFailure, .verifyInMemory, .believePagesReadAgain,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))
