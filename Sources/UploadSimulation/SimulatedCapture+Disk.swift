@@ -218,6 +218,12 @@ extension SimulatedCapture {
     return file.pages.takeError(&kept)
   }
 
+  /// As `leaveToItsWriters` of `CapturedFile.State`.
+  func leaveToItsWriters(_ file: File) {
+    if file.refusal != nil { file.fate.lostContent(.writeFailed(errno: Refusal.errno)) }
+    file.refusal = nil
+  }
+
   private func noteRefusal(of file: File) {
     file.isSynchronized = false
     if file.refusal == nil {
@@ -320,6 +326,7 @@ extension SimulatedCapture {
 
   /// As `Filesystem.saveAgain`: what is in memory of a refused file is given to its disk again.
   private func saveAgain(_ file: File) {
+    guard !file.activity.isGone else { return leaveToItsWriters(file) }
     guard var refusal = file.refusal else { return }
     let now = world.time.nanoseconds
     guard refusal.due <= now else { return awaitFlush(file) }

@@ -451,7 +451,7 @@ final class SimulatedCapture {
     guard !file.activity.isGone else { return }
     if file.names.isEmpty {
       file.activity.lostLastName()
-      file.refusal = nil
+      leaveToItsWriters(file)
       file.kept = nil
       byID[file.id] = nil
       if file.activity.isQuiet { byInode[file.inode] = nil }

@@ -43,7 +43,15 @@ final class SimulatedDaemon: CaptureSink {
       client.start()
       let known = client.storage.entries.filter { !$0.state.isHistory }
       let others = identities
-      for entry in known { identities[entry.inode] = others[entry.inode] ?? entry.id }
+      for entry in known {
+        // Of several with one number the youngest has it, as in `CatalogRows.identities`.
+        let isYoungest = identities[entry.inode] == nil || capture.byInode[entry.inode]?.id == entry.id
+        if let other = others[entry.inode] {
+          identities[entry.inode] = other
+        } else if isYoungest {
+          identities[entry.inode] = entry.id
+        }
+      }
       if world.bug == .damagedRecordHidesFile { hidden = client.storage.unreadableRecords() }
     }
     capture.mounted(self, identities: identities, hiding: hidden)

@@ -393,6 +393,21 @@ import Testing
     #expect(mounted.sink.lastSnapshot?.interruption == .spoolFailing(errno: EIO))
   }
 
+  /// Regression: with its last name a file lost what its disk had refused.
+  @Test(.promises("S41g"), arguments: [true, false])
+  func fsyncOfAnUnlinkedFile_thatItsDiskRefuses_fails(isRefusedBefore: Bool) throws {
+    let mounted = try Mounted()
+    let number = try mounted.create("a")
+    try mounted.write(number, [1])
+    let handle = try mounted.filesystem.fileHandle(number)
+    if isRefusedBefore { handle.file.state.withLock { $0.refusal = DiskRefusal(.inputOutput) } }
+    try mounted.filesystem.unlink(mounted.entry("a"))
+    if !isRefusedBefore { handle.file.state.withLock { $0.refusal = DiskRefusal(.inputOutput) } }
+    mounted.filesystem.flush([handle.file])
+    for _ in 0..<2 { #expect(failure { _ = try mounted.filesystem.synchronize(handle, dataOnly: false) } == EIO) }
+    mounted.filesystem.release(number)
+  }
+
   @Test func fileThatWasMadeDurable_hasNoMark() throws {
     let mounted = try Mounted()
     let handle = try mounted.create("a")

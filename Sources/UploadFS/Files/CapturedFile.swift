@@ -113,6 +113,12 @@ extension CapturedFile.State {
   mutating func lostLastName() {
     activity.lostLastName()
     asking = nil
+    leaveToItsWriters()
+  }
+
+  /// What the disk has refused is not given to it again. Whoever has the file open still learns of it at each fsync.
+  mutating func leaveToItsWriters() {
+    if let refusal { fate.lostContent(.writeFailed(errno: refusal.error.code)) }
     refusal = nil
   }
 

@@ -192,7 +192,7 @@ extension Filesystem {
         noteWriteBack(of: file, &state)
         guard let refusal = state.refusal else { return nil }
         guard !state.activity.isGone else {
-          state.refusal = nil
+          state.leaveToItsWriters()
           return nil
         }
         do throws(SystemError) {
