@@ -61,7 +61,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "disk", seed: 108,
       story: "nobody asked again what a file is like that was renamed while it could not be read"),
     FoundSeed(
-      scenario: "disk", seed: 770_323, story: "what was opened and closed while it could not be read stayed interrupted"),
+      scenario: "disk", seed: 770_323, story: "what was opened and closed while it could not be read stayed interrupted"
+    ),
     FoundSeed(
       scenario: "shortage", seed: 3_100_015_221,
       story: "the invariant took the record of a chunk that a power cut had taken for the chunk"),
