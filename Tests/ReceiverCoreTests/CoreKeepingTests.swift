@@ -111,14 +111,12 @@ import Testing
 
   // MARK: Set aside
 
-  private func withUnread(_ isDamaged: Bool) -> (CoreHarness, SessionID, SessionFacts) {
+  private func withUnread(_ isDamaged: Bool) throws -> (CoreHarness, SessionID, SessionFacts) {
     let before = CoreHarness()
     let request = before.open()
     before.runEffects()
-    guard case .sessionOpened(let facts, _, _)? = before.replies[request]?.last else {
-      Issue.record("not opened")
-      return
-    }
+    let facts = try #require(
+      before.replies[request]?.compactMap { if case .sessionOpened(let facts, _, _) = $0 { facts } else { nil } }.last)
     let core = CoreHarness()
     var found = RecoveredState()
     found.setAside = [SetAsideSession(id: facts.sessionID, why: "EIO", isDamaged: isDamaged)]
@@ -131,8 +129,8 @@ import Testing
   }
 
   @Test("Regression: what could not be read at the start stayed so until the next one")
-  func unreadSession_isReadAgainWithGrowingPauses() {
-    let (core, id, facts) = withUnread(false)
+  func unreadSession_isReadAgainWithGrowingPauses() throws {
+    let (core, id, facts) = try withUnread(false)
     #expect(core.refusal(core.query(id)) == .storeFailed && core.core.setAsideCount == 1)
     var pauses: [Milliseconds] = []
     var last = core.now
@@ -157,8 +155,8 @@ import Testing
     #expect(core.refusal(query) == nil && core.core.listing.map(\.id) == [id])
   }
 
-  @Test func sessionThatVanishedMeanwhile_isGone() {
-    let (core, id, _) = withUnread(true)
+  @Test func sessionThatVanishedMeanwhile_isGone() throws {
+    let (core, id, _) = try withUnread(true)
     #expect(core.refusal(core.query(id)) == .sessionDamaged)
     core.tick(after: 1)
     core.tick(after: 40_000)
@@ -166,8 +164,8 @@ import Testing
     #expect(core.refusal(core.query(id)) == .sessionGone && core.core.setAsideCount == 0)
   }
 
-  @Test func unreadSession_canBeEndedByTheOperatorOnly() {
-    let (core, id, _) = withUnread(true)
+  @Test func unreadSession_canBeEndedByTheOperatorOnly() throws {
+    let (core, id, _) = try withUnread(true)
     let abort = core.makeRequest()
     core.send(.abort(abort, core.credential.id, id))
     #expect(core.refusal(abort) == .sessionDamaged && !core.removes(id))
