@@ -100,7 +100,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
     .retrySetbacks, .forgetNames, .answerEarly, .answerLate, .evictForOne, .swallowWriteBackErrors, .announceLastKnown,
-    .endFailedScan, .hideScanFailure, .verifyInMemory, .believePagesReadAgain,
+    .endFailedScan, .hideScanFailure, .verifyInMemory,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))
