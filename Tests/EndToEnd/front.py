@@ -11,7 +11,7 @@ import socket
 import ssl
 
 from certificates import tls_1_3
-from throttle import ThrottlingProxy
+from throttle import ThrottlingProxy, abort
 
 _PIECE_BYTES = 1 << 16
 # As /proc/net/tcp has it.
@@ -85,7 +85,7 @@ class Front(ThrottlingProxy):
             up_reader, up_writer = await asyncio.open_connection(
                 *self.target, ssl=self.target_tls, server_hostname="127.0.0.1" if self.target_tls else None)
         except OSError:
-            writer.transport.abort()
+            abort(writer)
             return
         self._writers |= {writer, up_writer}
         tasks = [
@@ -99,8 +99,8 @@ class Front(ThrottlingProxy):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._writers -= {writer, up_writer}
-            writer.transport.abort()
-            up_writer.transport.abort()
+            abort(writer)
+            abort(up_writer)
 
     async def _requests(self, reader, writer, up_writer):
         try:

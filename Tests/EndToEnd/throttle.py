@@ -9,6 +9,15 @@ import threading
 import time
 
 
+def abort(writer):
+    """Breaks a connection off, whatever state it is in."""
+    try:
+        writer.transport.abort()
+    except AttributeError:
+        # The TLS of asyncio lets go of its protocol when a connection is lost; abort() looks for it (Python up to 3.11.4).
+        assert writer.transport.is_closing()
+
+
 class ThrottlingProxy:
     """Listens on a free loopback port and forwards to `target`, at most `rate` bytes a second upstream in all."""
 
@@ -78,13 +87,14 @@ class ThrottlingProxy:
     # Inside.
 
     def _call(self, function):
-        done = threading.Event()
-        self._loop.call_soon_threadsafe(lambda: (function(), done.set()))
-        assert done.wait(10)
+        async def call():
+            function()
+
+        asyncio.run_coroutine_threadsafe(call(), self._loop).result(10)
 
     def _cut(self):
         for writer in list(self._writers):
-            writer.transport.abort()
+            abort(writer)
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
@@ -110,7 +120,7 @@ class ThrottlingProxy:
         try:
             up_reader, up_writer = await asyncio.open_connection(*self.target, limit=1 << 16)
         except OSError:
-            writer.transport.abort()
+            abort(writer)
             return
         self._writers |= {writer, up_writer}
         try:
@@ -118,8 +128,8 @@ class ThrottlingProxy:
                 self._copy(reader, up_writer, number, is_upstream=True), self._copy(up_reader, writer, number))
         finally:
             self._writers -= {writer, up_writer}
-            writer.transport.abort()
-            up_writer.transport.abort()
+            abort(writer)
+            abort(up_writer)
 
     async def _copy(self, reader, writer, number, is_upstream=False):
         try:
@@ -146,7 +156,7 @@ class ThrottlingProxy:
                 # ended as idle.
                 writer.close()
         except (ConnectionError, OSError):
-            writer.transport.abort()
+            abort(writer)
 
     async def _pace(self, count):
         """One budget for all connections: each piece waits for its turn in time."""
