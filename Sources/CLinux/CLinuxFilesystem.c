@@ -39,6 +39,12 @@ uint64_t uploadfs_unique_mount_id(int fd) {
   return status.stx_mnt_id;
 }
 
+int64_t uploadfs_birth_nanoseconds(int fd) {
+  struct statx status;
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0 || !(status.stx_mask & STATX_BTIME)) return 0;
+  return (int64_t)status.stx_btime.tv_sec * 1000000000 + status.stx_btime.tv_nsec;
+}
+
 int uploadfs_enter_folders_beneath(int directory, const char *path) {
   const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   int folder = openat(directory, ".", flags);

@@ -121,7 +121,8 @@ extension Interruption {
   /// Bytes of the content are missing, as opposed to a content whose end was not said.
   fileprivate var isLack: Bool {
     switch self {
-    case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack: true
+    // What nothing proves to be there counts as missing.
+    case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack, .unproven: true
     case .writerKilled, .mountDied, .changedInSpool, .spoolUnreadable, .spoolFailing: false
     }
   }
@@ -131,7 +132,7 @@ extension Interruption {
     switch self {
     case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
     case .writeRefused, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool, .spoolUnreadable,
-      .spoolFailing:
+      .spoolFailing, .unproven:
       nil
     }
   }

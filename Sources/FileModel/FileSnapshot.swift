@@ -27,6 +27,12 @@ public struct FileSnapshot: Hashable, Sendable {
   public var interruption: Interruption?
   /// Parts of it are no longer in the spool.
   public var isPartlyReleased: Bool
+  /// The upload that holds these parts, as far as the spool's file says it. In a box: few files have one.
+  public var pointer: SessionPointer? {
+    get { pointerBox.first }
+    set { pointerBox = newValue.map { [$0] } ?? [] }
+  }
+  private var pointerBox: [SessionPointer] = []
   /// What the spool's disk refuses the content with, which is in memory alone; nil when it takes it.
   public var diskErrno: Int32?
   /// The spool's disk has the content and the names: a power cut takes nothing of it.
@@ -36,8 +42,8 @@ public struct FileSnapshot: Hashable, Sendable {
   public init(
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
     names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil,
-    isPartlyReleased: Bool = false, user: UInt32 = 0, group: UInt32 = 0, diskErrno: Int32? = nil,
-    isOnDisk: Bool = false
+    isPartlyReleased: Bool = false, pointer: SessionPointer? = nil, user: UInt32 = 0, group: UInt32 = 0,
+    diskErrno: Int32? = nil, isOnDisk: Bool = false
   ) {
     self.isOnDisk = isOnDisk
     self.diskErrno = diskErrno
@@ -54,6 +60,7 @@ public struct FileSnapshot: Hashable, Sendable {
     self.mutationsInFlight = mutationsInFlight
     self.interruption = interruption
     self.isPartlyReleased = isPartlyReleased
+    self.pointer = pointer
   }
 
   /// No writer has it open, no mutation is under way and it has a name: the file can be read as one consistent whole.

@@ -14,6 +14,8 @@ public enum Interruption: Hashable, Sendable {
   case notOnDisk
   /// Another program changed or replaced the file in the spool, past the mount.
   case changedInSpool
+  /// The spool was copied without what it said of the file, or has lost it, and nothing proves that the file was finished.
+  case unproven
   /// The spool could not say with which size or mark the file lies there; it failed with this errno, and is asked again.
   case spoolUnreadable(errno: Int32)
   /// The spool's disk did not take what was written, and failed with this errno; it is written again.
@@ -32,6 +34,7 @@ public enum Interruption: Hashable, Sendable {
     case .mountDied: "mount-died"
     case .notOnDisk, .lostInWriteBack: "not-on-disk"
     case .changedInSpool: "changed-in-spool"
+    case .unproven: "unproven"
     case .spoolUnreadable: "spool-unreadable"
     case .spoolFailing: "spool-failing"
     }
@@ -42,7 +45,7 @@ public enum Interruption: Hashable, Sendable {
     switch self {
     case .spoolUnreadable, .spoolFailing: true
     case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool,
-      .lostInWriteBack:
+      .lostInWriteBack, .unproven:
       false
     }
   }
@@ -55,7 +58,7 @@ public enum Interruption: Hashable, Sendable {
     case .writerKilled(let signal): "\(code) \(signal)"
     case .spoolUnreadable(let errno), .spoolFailing(let errno): "\(code) \(errno)"
     case .lostInWriteBack(let errno, let bytes): "\(code) \(errno) \(bytes.lowerBound) \(bytes.upperBound)"
-    case .changeRefused, .mountDied, .notOnDisk, .changedInSpool: code
+    case .changeRefused, .mountDied, .notOnDisk, .changedInSpool, .unproven: code
     }
   }
 
@@ -70,6 +73,7 @@ public enum Interruption: Hashable, Sendable {
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
     case "changed-in-spool": self = .changedInSpool
+    case "unproven": self = .unproven
     case "not-on-disk":
       guard words.count == 4, let first = UInt64(words[2]), let end = UInt64(words[3]), first <= end else {
         self = .notOnDisk

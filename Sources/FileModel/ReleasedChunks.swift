@@ -108,6 +108,8 @@ public struct ReleaseCandidate: Hashable, Sendable {
   public var chunks: [Chunk]
   /// The file is being written.
   public var isGrowing: Bool
+  /// The upload that holds them, for the file's label.
+  public var pointer: SessionPointer?
 
   /// One chunk.
   public struct Chunk: Hashable, Sendable {
@@ -124,7 +126,8 @@ public struct ReleaseCandidate: Hashable, Sendable {
   }
 
   /// Names chunks of a file.
-  public init(id: FileID, chunkBytes: Int, chunks: [Chunk], isGrowing: Bool) {
+  public init(id: FileID, chunkBytes: Int, chunks: [Chunk], isGrowing: Bool, pointer: SessionPointer? = nil) {
+    self.pointer = pointer
     self.id = id
     self.chunkBytes = chunkBytes
     self.chunks = chunks

@@ -143,3 +143,26 @@ extension UploadEngine {
     }
   }
 }
+
+extension KnownCaptures {
+  /// Those that are doubtful at once, the others when they are asked for.
+  init(_ catalog: Catalog) throws(StorageError) {
+    self.init()
+    doubtful = try catalog.known(onlyDoubtful: true)
+    all = {
+      do throws(StorageError) {
+        return try catalog.known(onlyDoubtful: false)
+      } catch {
+        return nil
+      }
+    }
+    capture = { id in
+      do throws(StorageError) {
+        return try catalog.known(id)
+      } catch {
+        return nil
+      }
+    }
+    areLost = catalog.isAnew
+  }
+}

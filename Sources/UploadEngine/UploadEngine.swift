@@ -80,6 +80,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
   /// Inode numbers and identities that the catalog knows from earlier runs; for the filesystem.
   public let knownIdentities: [UInt64: FileID]
+  /// What the catalog knows of the files that may be in the spool; for the filesystem.
+  public let knownCaptures: KnownCaptures
 
   /// An engine over a catalog, the resume records of earlier runs and the ledger of names that templates give, which the engines
   /// of a spool share; nil: every file is published under its path. They share the room of their state as well. It does nothing before ``start()``; of the catalog only the
@@ -98,6 +100,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     self.resumeStore = resumeStore
     self.room = room
     knownIdentities = try catalog.identities()
+    knownCaptures = try KnownCaptures(catalog)
     if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
     sweep = SessionSweep(
       destination: destination, transport: transport, catalog: catalog, logger: logger,

@@ -29,6 +29,11 @@ public final class Filesystem: Sendable, FileContents {
   public let marksWriters: Bool
   /// The marks that stand on no file.
   let markRecord: MarkRecord
+  /// Where the spool lay before.
+  let stamp: SpoolStamp
+  let spoolFolder: FileDescriptor
+  /// Until a moved spool has been searched: what was known, by name; nil where that is over, or could not be said.
+  let knownByName: Mutex<[RelativePath: KnownCapture]?>
   let instance: SpoolInstance
   /// The times of a file that nobody changes stay as they are. Those of network filesystems are the server's, which may say them
   /// some time after the change.
@@ -75,11 +80,12 @@ public final class Filesystem: Sendable, FileContents {
     var knownIdentities: [UInt64: FileID]
     let device: UInt64
 
-    /// The identity that an earlier run gave to this inode, or a new one. Each is given out once: a file that later gets
+    /// The identity that an earlier run gave to this file, or a new one. Each is given out once: a file that later gets
     /// the same inode number is another file.
-    mutating func identity(of key: SpoolKey, isNew: Bool) -> FileID {
+    mutating func identity(of key: SpoolKey, _ claim: Filesystem.Claim) -> FileID {
       let known = key.device == device ? knownIdentities.removeValue(forKey: key.inode) : nil
-      return isNew ? .new() : known ?? .new()
+      guard let id = (claim.usesInode ? known : nil) ?? claim.id, table.node(of: id) == nil else { return .new() }
+      return id
     }
   }
 
@@ -114,7 +120,7 @@ public final class Filesystem: Sendable, FileContents {
     isPrivileged = geteuid() == 0
     pauseTurns = PauseTurns(atOnceMax: max(1, configuration.threadCount / 2), pause: pause)
     do {
-      marksWriters = try SpoolMark.areKept(in: spool.captures)
+      marksWriters = try SpoolLabel.areKept(in: spool.captures)
     } catch {
       throw MountError(
         .spoolUnusable,
@@ -122,6 +128,9 @@ public final class Filesystem: Sendable, FileContents {
           + "(\(String(cString: strerror(error.code)))): see what is wrong with its disk, or choose another --spool")
     }
     markRecord = spool.marks
+    stamp = spool.stamp
+    spoolFolder = spool.folder
+    knownByName = Mutex(spool.stamp.isMoved ? configuration.knownCaptures.all() : [:])
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)
     canRelease = Atomic(marksWriters && configuration.rules.haveReleases)
@@ -189,24 +198,31 @@ public final class Filesystem: Sendable, FileContents {
   }
 
   /// Learns what stands at a name. The namespace lock is held, and no file's lock.
-  func adopt(_ status: stat, at entry: DirectoryEntry, isNew: Bool = false, counting: Bool = false) -> NodeID {
+  func adopt(
+    _ status: stat, at entry: DirectoryEntry, isNew: Bool = false, as id: FileID? = nil, counting: Bool = false
+  ) -> NodeID {
     let displaced = nodes.withLock { namespace -> NodeID? in
       guard let known = namespace.table.child(of: entry.directory, named: entry.name) else { return nil }
       return isNew || !namespace.table.matches(known, status.key, status.kind) ? known : nil
     }
     if let displaced, !isNew, noteExchange(of: displaced, with: status, at: entry) {
-      return learn(status, at: entry, isNew: false, counting: counting)
+      // Both are known.
+      return learn(status, at: entry, isNew: false, Claim(), counting: counting)
     }
     // Taken away by hand: the spool has given its number to another file.
     let former = isNew ? nodes.withLock { $0.table.file(of: status.key) } : nil
     let gone = displaced.map { displaced in nodes.withLock { $0.table.files(below: displaced) } } ?? []
-    let id = learn(status, at: entry, isNew: isNew, counting: counting)
-    if displaced != nil { noteReplaced(gone, by: isNew ? nil : id) }
+    let isMet = !isNew && status.kind == .regular && nodes.withLock { $0.table.node(of: status.key) == nil }
+    let claim = isMet ? claim(of: status.key, at: entry) : Claim(id: isNew ? id ?? .new() : nil, usesInode: !isNew)
+    let node = learn(status, at: entry, isNew: isNew, claim, counting: counting)
+    if displaced != nil { noteReplaced(gone, by: isNew ? nil : node) }
     if let former { noteReplaced([former], by: nil) }
-    return id
+    return node
   }
 
-  private func learn(_ status: stat, at entry: DirectoryEntry, isNew: Bool, counting: Bool) -> NodeID {
+  private func learn(
+    _ status: stat, at entry: DirectoryEntry, isNew: Bool, _ claim: Claim, counting: Bool
+  ) -> NodeID {
     withNodes { namespace in
       let key = status.key
       if isNew {
@@ -215,10 +231,10 @@ public final class Filesystem: Sendable, FileContents {
       }
       var identity: FileID?
       if status.kind == .regular, namespace.table.node(of: key) == nil {
-        identity = namespace.identity(of: key, isNew: isNew)
+        identity = namespace.identity(of: key, claim)
       }
       let id = namespace.table.adopt(key, kind: status.kind, at: entry) { node in
-        CapturedFile(id: identity ?? .new(), node: node, key: key, isNew: isNew)
+        CapturedFile(id: identity ?? .new(), node: node, key: key, isNew: isNew, found: claim.found)
       }
       if counting { namespace.table.countLookup(id) }
       return id
@@ -304,7 +320,7 @@ struct FoundEntry {
 }
 
 extension FileID {
-  fileprivate static func new() -> FileID {
+  static func new() -> FileID {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     var generator = SystemRandomNumberGenerator()

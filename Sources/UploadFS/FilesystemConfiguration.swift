@@ -23,6 +23,8 @@ public struct FilesystemConfiguration: Sendable {
   public var threadCount = 6
   /// The identities of files that an earlier run knew, by the spool file's inode number.
   public var knownIdentities: [UInt64: FileID] = [:]
+  /// What an earlier run knew of the captures.
+  public var knownCaptures = KnownCaptures()
 
   /// A mount without limits: those of the product are its configuration's (MountConfiguration).
   public init(mountPoint: String, spoolDirectory: String) {

@@ -3,11 +3,14 @@ import Glibc
 
 /// The spool's folders on disk: made, checked and locked before anything is mounted.
 struct SpoolDirectory {
+  /// The spool's own folder.
+  let folder: FileDescriptor
   /// `captures/`, locked against a second mount.
   let captures: FileDescriptor
   let status: stat
   /// The marks that stand on no capture.
   let marks: MarkRecord
+  let stamp: SpoolStamp
 
   var key: SpoolKey { status.key }
 
@@ -35,8 +38,18 @@ struct SpoolDirectory {
       errno = error.code
       throw place.unusable(captures, "cannot be read")
     }
-    return SpoolDirectory(
-      captures: descriptor, status: status, marks: try markRecord(of: place, configuration.giveRoom))
+    let marks = try markRecord(of: place, configuration.giveRoom)
+    do throws(SystemError) {
+      let number = try check(uploadfs_openat(AT_FDCWD, place.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
+      let folder = FileDescriptor(owning: number, isReadable: true, isWritable: false)
+      let stamp = try SpoolStamp(in: folder, captures: descriptor)
+      // Elsewhere its inode numbers are those of other files.
+      if stamp.isMoved { try marks.retain { _ in false } }
+      return SpoolDirectory(folder: folder, captures: descriptor, status: status, marks: marks, stamp: stamp)
+    } catch {
+      errno = error.code
+      throw place.unusable(place.path, "cannot be looked at")
+    }
   }
 
   private static func markRecord(

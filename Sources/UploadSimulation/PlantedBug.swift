@@ -201,16 +201,15 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance: .standstill
     case .evictUndelivered, .evictForOne: .eviction
     case .forgetUsage: .quota
-    case .loseRecord: .progress
-    case .wrongChain, .forgetFileAtRestart, .damagedRecordHidesFile, .releaseBufferEarly, .releaseUnsecured,
-      .releaseUnrecorded, .skipNameSync, .wakeByWallClock:
+    case .loseRecord, .wakeByWallClock: .progress
+    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .releaseUnrecorded, .skipNameSync:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry
     case .spin: .events
     case .swallowWriteBackErrors, .believePagesReadAgain: .writeBack
     case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
-    case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords: .retention
+    case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile: .retention
     case .hideScanFailure: .explanation
     }
   }

@@ -223,7 +223,8 @@ extension MountSession {
   }
 
   static func filesystemConfiguration(
-    _ configuration: MountConfiguration, mountPoint: String, knownIdentities: [UInt64: FileID]
+    _ configuration: MountConfiguration, mountPoint: String, knownIdentities: [UInt64: FileID],
+    knownCaptures: KnownCaptures = KnownCaptures()
   ) -> FilesystemConfiguration {
     var settings = FilesystemConfiguration(mountPoint: mountPoint, spoolDirectory: configuration.spool)
     settings.allowOther = configuration.allowOther
@@ -233,6 +234,7 @@ extension MountSession {
     settings.threadCount = configuration.threadCount
     settings.passthrough = configuration.passthrough
     settings.knownIdentities = knownIdentities
+    settings.knownCaptures = knownCaptures
     return settings
   }
 }

@@ -55,7 +55,8 @@ final class MountSession: Sendable {
     source.attach(engines)
     do throws(MountError) {
       var filesystemConfiguration = Self.filesystemConfiguration(
-        configuration, mountPoint: mountPoint, knownIdentities: engines.knownIdentities)
+        configuration, mountPoint: mountPoint, knownIdentities: engines.knownIdentities,
+        knownCaptures: engines.knownCaptures)
       filesystemConfiguration.giveRoom = { [room = state.room] in room.giveBack() }
       let filesystem = try Filesystem(
         configuration: filesystemConfiguration, sink: engines, virtualTree: statusTree)
@@ -71,6 +72,9 @@ final class MountSession: Sendable {
       logger.notice(
         "the spool's filesystem has no user extended attributes: what is being written stands in .state/marks, and parts of captures cannot be given back to the disk (when-full=release)",
         metadata: ["spool": "\(configuration.spool)"])
+    }
+    if let history = filesystem.spoolHistory {
+      logger.warning("\(history)", metadata: ["spool": "\(configuration.spool)"])
     }
     LastEnd.forget(in: configuration.spool)
     drain = Drain(

@@ -67,6 +67,12 @@ def sha256(path):
     return digest.hexdigest()
 
 
+def mark(path):
+    """What a file of the spool says of its content; None where nothing speaks against it."""
+    label = os.getxattr(path, "user.uploadfs").decode() if "user.uploadfs" in os.listxattr(path) else ""
+    return next((member[1:] for member in label.split(";")[1:] if member.startswith("m")), None)
+
+
 def write_random(path, size, seed=1):
     """A file of `size` bytes that nothing can compress; the same seed gives the same bytes."""
     block = hashlib.shake_256(str(seed).encode()).digest(min(size, 4 << 20))

@@ -555,7 +555,8 @@ def test_a_change_that_is_refused_leaves_the_file_delivered(new_mount, receiver,
     """Regression (sweep): a truncate(2) that was refused because of a mark left a delivered file in nobody's hand, never sent again;
     `wait` and SIGTERM did not end."""
     mount = new_mount(receiver, environment=faults.environment)
-    faults.set(("fremovexattr", EROFS, "/captures/take"), ("*", EROFS, "/.state/marks"))
+    # After the mark of the open file and that of the closed one.
+    faults.set(Rule("fsetxattr", EROFS, "/captures/take", first=3), ("*", EROFS, "/.state/marks"))
     (mount.root / "take").write_bytes(b"take")
     mount.wait_for("take", "complete")
     with pytest.raises(OSError, match="Read-only"):

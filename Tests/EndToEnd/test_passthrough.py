@@ -15,7 +15,7 @@ import threading
 import pytest
 
 from filesystems import run
-from harness import sha256, unmount_lazily, wait_until, write_random
+from harness import mark, sha256, unmount_lazily, wait_until, write_random
 from promises import needs, require
 from torment import Disk, cut_power
 
@@ -163,11 +163,6 @@ def test_mapping_that_outlives_its_descriptor_keeps_the_file_open(mount, receive
     assert published(receiver, "scan.bin")[100:104] == b"late"
 
 
-def mark(mount, name):
-    """What the spool's file says of its writers."""
-    return os.getxattr(mount.spool / "captures" / name, "user.uploadfs.writing")
-
-
 @pytest.mark.promises("S50e", "S40a", "S40d")
 def test_writer_whose_first_descriptor_was_closed_dies_with_the_daemon(mount, receiver):
     """Regression (FS8): a shell's redirection closes one of two descriptors first, and the file counted as finished then."""
@@ -175,7 +170,7 @@ def test_writer_whose_first_descriptor_was_closed_dies_with_the_daemon(mount, re
     second = os.dup(first)
     os.close(first)
     os.write(second, b"the first half, ")
-    assert mark(mount, "scan.raw") == b"writing"
+    assert mark(mount.spool / "captures" / "scan.raw") == "writing"
     mount.kill()
     with contextlib.suppress(OSError):
         os.close(second)
@@ -313,17 +308,13 @@ def test_a_shells_redirection_is_whole_after_a_power_cut(new_mount, receiver, di
     receiver.stop()
     line = "(head -c 2000000 /dev/urandom; sleep 2.5; head -c 4000000 /dev/urandom) >"
     subprocess.run(["sh", "-c", f"{line}{mount.root}/scan.raw"], check=True)
-    wait_until(lambda: no_mark(mount, "scan.raw"), "it is flushed")
+    wait_until(lambda: mark(mount.spool / "captures" / "scan.raw") is None, "it is flushed")
     content = (mount.root / "scan.raw").read_bytes()
     cut_power(mount, disk)
     receiver.start()
     mount.start()
     mount.wait_for("scan.raw", "complete")
     assert len(content) == 6_000_000 and published(receiver, "scan.raw") == content
-
-
-def no_mark(mount, name):
-    return "user.uploadfs.writing" not in os.listxattr(mount.spool / "captures" / name)
 
 
 @pytest.mark.promises("S50e", "S15a")

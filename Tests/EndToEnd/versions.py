@@ -25,7 +25,7 @@ import tempfile
 import threading
 
 from certificates import Authority
-from harness import Mount, Receiver, wait_until
+from harness import Mount, Receiver, mark, wait_until
 from protocol_client import chain_tip
 from tamper import TamperingProxy
 
@@ -89,7 +89,7 @@ def record_state(folder, into):
     with contextlib.suppress(OSError), open(mount.root / CUT, "wb", buffering=0) as file:
         file.write(content(CUT, 2 * CHUNK))
         # What was closed is on the disk, and its records are.
-        wait_until(lambda: not marks(mount.spool / "captures" / "pending.mov"), "the mark of what was closed goes")
+        wait_until(lambda: mark(mount.spool / "captures" / "pending.mov") is None, "the mark of what was closed goes")
         mount.kill()
     subprocess.run(["umount", "-l", mount.root], check=True)
     for name, path in (("spool", mount.spool), ("root", receiver.root)):
@@ -97,10 +97,6 @@ def record_state(folder, into):
             ["tar", "--format=posix", "--xattrs", "--xattrs-include=user.*", "--exclude=./tokens", "--exclude=./.development",
              "-cJf", into / f"{name}.tar.xz", "-C", path, "."],
             check=True)
-
-
-def marks(path):
-    return [name for name in os.listxattr(path) if name.startswith("user.")]
 
 
 def record_exchanges(folder, into):

@@ -151,7 +151,7 @@ AT_THE_DISK = [path for folder in (
 # An error that becomes nil, and a call of the system of which nobody looks at the result.
 IGNORED = (
     r"\btry\?|^\s*(?:_ = )?(?:(?:Glibc\.)?(?:pwrite|fsync|fdatasync|rename|renameat|renameat2|unlink|unlinkat|ftruncate|fchmod|fchmodat"
-    r"|fchown|fchownat|futimens|mkdir|mkdirat|link|linkat|rmdir|posix_fadvise)|Glibc\.write|uploadfs_\w+|ReleaseMark\.put)\(")
+    r"|fchown|fchownat|futimens|mkdir|mkdirat|link|linkat|rmdir|posix_fadvise)|Glibc\.write|uploadfs_\w+|SpoolLabel\.put)\(")
 
 
 # Where an error may end, each with the reason: a file and what its line contains.

@@ -163,7 +163,7 @@ import Testing
 
   private static func mark(_ mounted: Mounted, _ name: String) throws -> SpoolMark {
     let place = try mounted.filesystem.location(of: mounted.node(name))
-    return try SpoolMark(at: place)
+    return try SpoolLabel.read(at: place).label.mark
   }
 
   /// Regression (FS8): a shell duplicates the descriptor and closes the first one, and the mark said that the file was finished.

@@ -174,7 +174,8 @@ struct ReleaseTests {
   }
 
   /// Regression: the file counted as whole, and its holes were published as zeros.
-  @Test(.promises("S40h")) func whatIsNotUnderstoodOfWhatIsMissing_isNotNothing() throws {
+  @Test(.promises("S40h"), arguments: [true, false])
+  func whatIsNotUnderstoodOfWhatIsMissing_isNotNothing(isOfEarlierVersion: Bool) throws {
     let folder = try TemporaryFolder()
     do {
       let recorded = try Recorded(folder: folder)
@@ -182,7 +183,10 @@ struct ReleaseTests {
       recorded.mounted.filesystem.release(recorded.handle)
     }
     let number = try check(Glibc.open(folder.path + "/spool/captures/a.mov", O_RDONLY))
-    #expect(uploadfs_set_attribute(number, "user.uploadfs.released", "version 9", 9) == 0)
+    let label = isOfEarlierVersion ? "version 9" : "1AAAAAAAAAAAAAAAAAAAAAA;rversion 9"
+    let name = isOfEarlierVersion ? "user.uploadfs.released" : "user.uploadfs"
+    if isOfEarlierVersion { #expect(uploadfs_remove_attribute(number, "user.uploadfs") == 0) }
+    #expect(uploadfs_set_attribute(number, name, label, label.utf8.count) == 0)
     close(number)
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()

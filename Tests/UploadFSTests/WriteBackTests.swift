@@ -55,10 +55,12 @@ import Testing
   }
 
   private func mark(_ name: String) -> String? {
-    var buffer = [CChar](repeating: 0, count: 64)
-    let count = uploadfs_attribute_at(
-      mounted.filesystem.root.number, name, "user.uploadfs.writing", &buffer, buffer.count)
-    return count > 0 ? String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+    do throws(SystemError) {
+      let place = try SpoolLocation(root: mounted.filesystem.root.number, components: [EntryName(name)])
+      return try SpoolLabel.read(at: place).label.mark.text
+    } catch {
+      return nil
+    }
   }
 
   /// Regression: all who asked shared one description, so that each failure was told to one of them, and a rewriting whose own fsync

@@ -14,11 +14,13 @@ import Testing
   private static func mark(_ mounted: Mounted, _ name: String) -> String? { mark(mounted.filesystem, name) }
 
   private static func mark(_ filesystem: Filesystem, _ name: String) -> String? {
-    var buffer = [CChar](repeating: 0, count: 64)
-    let count = uploadfs_attribute_at(filesystem.root.number, name, "user.uploadfs.writing", &buffer, buffer.count)
-    guard count > 0 else { return nil }
-    let text = String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    return text.split(separator: " ").prefix(2).joined(separator: " ")
+    do throws(SystemError) {
+      let place = try SpoolLocation(root: filesystem.root.number, components: [EntryName(name)])
+      let mark = try SpoolLabel.read(at: place).label.mark
+      return mark.text.map { $0.split(separator: " ").prefix(2).joined(separator: " ") }
+    } catch {
+      return nil
+    }
   }
 
   /// The snapshot of a file as a restarted daemon finds it; by default after the machine was started again.

@@ -38,6 +38,9 @@ ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name,
 /// which no other mount gets until the machine is started again; 0 where the kernel has none.
 uint64_t uploadfs_unique_mount_id(int fd);
 
+/// When an open file was made, in nanoseconds since 1970 (statx(2)); 0 where its filesystem does not say it.
+int64_t uploadfs_birth_nanoseconds(int fd);
+
 /// The kind of filesystem that a path lies on (statfs(2), whose header is in no module), a number of linux/magic.h; 0 when that
 /// cannot be told.
 uint32_t uploadfs_filesystem_kind(const char *path);

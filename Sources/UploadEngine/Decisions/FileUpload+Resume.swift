@@ -44,7 +44,27 @@ extension UploadSchedule {
   }
 }
 
+extension FileUpload {
+  /// Where the parts are that are given up in the spool, or may be; nil without a session that could hold them.
+  var pointer: SessionPointer? {
+    guard receipt == nil, hasResumableSession, let session, let sessionID = session.id else { return nil }
+    return SessionPointer(
+      chunkBytes: session.chunkBytes, sessionID: sessionID, nonce: session.nonce, address: session.owner?.address ?? "",
+      credentialMark: session.owner?.credentialMark)
+  }
+}
+
 extension UploadSession {
+  /// A session of which only the spool's file, or the catalog, still knows where it is.
+  init(_ pointer: SessionPointer, at now: Moment) {
+    self.init(
+      state: .unconfirmed, id: pointer.sessionID, nonce: pointer.nonce, chunkBytes: pointer.chunkBytes, epoch: 0,
+      openedAtSeconds: now.wallMilliseconds / 1000,
+      owner: pointer.address.isEmpty
+        ? nil : SessionOwner(address: pointer.address, credentialMark: pointer.credentialMark))
+    trustsServer = true
+  }
+
   /// A session of an earlier run: its chunks count only once the server has confirmed them and the spool's bytes have
   /// the same digests.
   init(_ record: ResumeRecord, bindsName: Bool) {

@@ -31,6 +31,8 @@ final class HeldChunks: @unchecked Sendable {
   private(set) var acknowledged: LookupTable<Int, ChunkDigest> = [:]
   /// SHA-256 by index of what the server said when it was asked; CRC32C is not part of that answer.
   private var reported: LookupTable<Int, [UInt8]> = [:]
+  /// Where the server said that it holds other bytes than it had acknowledged.
+  private var contradicted: LookupSet<Int> = []
   /// By what the server knows its chunks, where it gives them names.
   private var tokens: LookupTable<Int, String> = [:]
   /// Nil until it is asked for, and after a chunk was replaced or taken out: neither can be undone in a tree or a chain.
@@ -53,6 +55,13 @@ final class HeldChunks: @unchecked Sendable {
   func holds(_ digest: ChunkDigest, at index: Int) -> Bool {
     if let known = acknowledged[index] { return known == digest }
     return reported[index] == digest.sha256
+  }
+
+  /// What the server said when it was asked that it holds at a place. Its CRC32C is not known.
+  /// Nil where it contradicts what it had acknowledged.
+  func reportedDigest(of index: Int) -> ChunkDigest? {
+    guard !contradicted.contains(index) else { return nil }
+    return reported[index].map { ChunkDigest(sha256: $0, crc32c: 0) }
   }
 
   /// The name by which the server knows a chunk.
@@ -83,6 +92,9 @@ final class HeldChunks: @unchecked Sendable {
 
   /// The server's own word replaces whatever was believed. What it names by the token that it gave for it is what it took.
   func replace(with digests: LookupTable<Int, [UInt8]>, tokens: LookupTable<Int, String> = [:]) {
+    for (index, digest) in acknowledged.sorted() where digests[index].map({ $0 != digest.sha256 }) ?? false {
+      contradicted.insert(index)
+    }
     acknowledged = acknowledged.filter { index, digest in
       if let sha256 = digests[index] { return sha256 == digest.sha256 }
       return tokens[index].map { $0 == self.tokens[index] } ?? false

@@ -22,7 +22,7 @@ public struct Inheritance: Sendable {
     entries = LookupTable(catalog.map { ($0.id, $0) })
     self.records = LookupTable(records.map { ($0.fileID, $0) })
     provesAddress = !records.isEmpty || catalog.contains { $0.receipt != nil }
-    chunkBytesMax = records.map(\.chunkBytes).max() ?? 0
+    chunkBytesMax = (records.map(\.chunkBytes) + catalog.compactMap { $0.pointer?.chunkBytes }).max() ?? 0
     estimator = records.compactMap(\.estimator).max { $0.sampleCount < $1.sampleCount }
   }
 }

@@ -1,3 +1,4 @@
+import FileModel
 import Lookup
 import OrderedCollections
 
@@ -56,6 +57,7 @@ extension UploadSchedule {
   var sessionsInUse: LookupSet<String> {
     var sessions = LookupSet(files.values.compactMap { $0.session?.id })
     sessions.formUnion(inheritedRecords.values(\.sessionID))
+    sessions.formUnion(inherited.values { $0.pointer?.sessionID })
     sessions.formUnion(discarded.map(\.session.id))
     for underway in requests.values {
       if case .abort(let discarded) = underway.purpose { sessions.insert(discarded.session.id) }

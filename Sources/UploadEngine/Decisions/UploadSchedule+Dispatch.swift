@@ -18,7 +18,7 @@ extension UploadSchedule {
     file.isSmallAtWork = false
     if mayHaveUnreadRecord(file) {
       files[id] = file
-      return failForGood(id, recordUnreadable(at: now), at: now)
+      return failForGood(id, recordUnreadable(of: file, at: now), at: now)
     }
     if let failure = tooLarge(file, at: now) {
       files[id] = file

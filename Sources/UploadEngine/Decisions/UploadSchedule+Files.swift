@@ -19,7 +19,9 @@ extension UploadSchedule {
     case .vanished(let id): vanished(id, at: now)
     case .evicted(let id): evicted(id, at: now)
     case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
-    case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    case .found(let snapshot):
+      forgetHistory(of: snapshot.id)
+      if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
     }
@@ -42,6 +44,7 @@ extension UploadSchedule {
   private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.append(snapshot.id) }
+    forgetHistory(of: snapshot.id)
     if files[snapshot.id] == nil, inherited[snapshot.id] != nil {
       adopt(snapshot, at: now)
     }
@@ -62,9 +65,15 @@ extension UploadSchedule {
     }
     actions.append(.showStatus(snapshot.id))
     guard !isIgnored else { return }
+    noteOpenInCatalog(snapshot.id)
     noteSize(of: snapshot.id, at: now)
     planSession(snapshot.id, at: now)
     beginKeepingWarm(at: now)
+  }
+
+  /// Should the spool be copied without what its files say of themselves, the catalog says that this one is not finished.
+  private mutating func noteOpenInCatalog(_ id: FileID) {
+    if files.entry(id)?.file.phase == .writing { actions.append(.record(id)) }
   }
 
   private func phaseWhileOpen(_ snapshot: FileSnapshot) -> FileUpload.Phase {
@@ -105,6 +114,7 @@ extension UploadSchedule {
     files[snapshot.id] = file
     // It may have been settled while it was open.
     if file.isOpen, file.phase == .writing { openFiles.append(snapshot.id) }
+    noteOpenInCatalog(snapshot.id)
     noteSize(of: snapshot.id, at: now)
     planSession(snapshot.id, at: now)
     actions.append(.showStatus(snapshot.id))
@@ -317,8 +327,9 @@ extension UploadSchedule {
     }
   }
 
-  private mutating func removed(_ id: FileID, at now: Moment) {
+  private mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: Moment) {
     openFiles.takeOut(id)
+    if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
     inherited[id] = nil
     contentsToChange[id] = nil
     unconfirmed[id] = nil
@@ -344,13 +355,21 @@ extension UploadSchedule {
     remember(id)
   }
 
+  /// A file that the search had not come to was removed in the mount: its upload ends as that of every other one.
+  private mutating func endUnfound(_ id: FileID, at now: Moment) {
+    if inherited[id]?.pointer != nil { actions.append(.forget(id)) }
+    guard let record = inheritedRecords.removeValue(forKey: id) else { return }
+    actions.append(.removeResume(id))
+    discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
+  }
+
   /// What was delivered stays so, as after an unlink. What was not is said.
   private mutating func vanished(_ id: FileID, at now: Moment) {
     let file = files[id]
     let isLost = file.map { $0.receipt == nil && $0.phase != .elsewhere && $0.phase != .ignored } ?? false
     // Parts that are at the server alone are known here only; the file may have got another name there.
     if isLost, file?.lacksParts == true { return interrupted(id, .changedInSpool, at: now) }
-    removed(id, at: now)
+    removed(id, endsUnfound: false, at: now)
     guard isLost, let file else { return }
     filesChangedInSpool += 1
     files[id]?.lastFailure = FileStatus.Failure(
@@ -418,6 +437,11 @@ extension UploadSchedule {
     }
   }
 
+  /// A capture that was gone lies in the spool again, by hand, and says who it is: what it is now is to be found out.
+  private mutating func forgetHistory(of id: FileID) {
+    if files.entry(id)?.file.isLocal == false { files[id] = nil }
+  }
+
   /// A file from an earlier run, or one that was put into the spool by hand.
   private mutating func adopt(_ snapshot: FileSnapshot, goingOnWith session: UploadSession? = nil, at now: Moment) {
     var entry = inherited.removeValue(forKey: snapshot.id)
@@ -464,6 +488,9 @@ extension UploadSchedule {
     let goesOn = file.receipt == nil && (file.lacksParts || file.phase != .cancelled && file.phase != .failed)
     if goesOn, let session {
       file.session = session
+    } else if goesOn, let pointer = pointerToParts(of: file, entry) {
+      // Of two uploads this one has them, whatever a record of another time says.
+      file.session = UploadSession(pointer, at: now)
     } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
       file.session = resumedSession(record, of: file)
     } else if let session {
@@ -473,7 +500,9 @@ extension UploadSchedule {
     }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
-    if contentsToChange.removeValue(forKey: snapshot.id) != nil { actions.append(.record(snapshot.id)) }
+    let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil
+    // Elsewhere it has another inode.
+    if isToStay || entry.map({ $0.inode != snapshot.inode }) ?? false { actions.append(.record(snapshot.id)) }
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
@@ -498,11 +527,22 @@ extension UploadSchedule {
     return true
   }
 
+  /// Parts of the file are at a server alone, and the record that names the upload which has them is gone, or is of another one. Where
+  /// the disk may still say it later, nothing is decided.
+  private func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
+    guard file.snapshot.isPartlyReleased, !lacksRecords, let pointer = file.snapshot.pointer ?? entry?.pointer,
+      pointer.chunkBytes <= bufferBytes, inheritedRecords[file.id]?.sessionID != pointer.sessionID
+    else { return nil }
+    return pointer
+  }
+
   /// The session that a record names. Whether it lives, the server says when it is asked.
   private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
     var session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
     // Of another kind of server: it is kept for that one, and no name of this one belongs to it.
     if file.lacksParts { session.boundPath = nil }
+    // A record that was begun from the pointer alone may lack what was acknowledged before.
+    session.trustsServer = file.snapshot.isPartlyReleased && file.snapshot.pointer?.sessionID == record.sessionID
     return session
   }
 
@@ -552,19 +592,23 @@ extension UploadSchedule {
         actions.append(.forget(id))
       }
     }
-    inherited = kept
-    for (id, record) in inheritedRecords.sorted() where kept[id] == nil {
+    for (id, record) in inheritedRecords.sorted() {
+      // Without the file, or what the catalog knew of it, nobody can say that the server does not hold what is nowhere else.
+      guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
       inheritedRecords[id] = nil
-      actions.append(.removeResume(record.fileID))
+      guard files[id]?.session?.id != record.sessionID else { continue }
+      actions.append(.removeResume(id))
       // Of a file that is gone: nobody else will end it. That of a delivered one is published.
-      guard files[record.fileID]?.receipt == nil else { continue }
+      guard files[id]?.receipt == nil else { continue }
       discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
     }
+    inherited = kept
   }
 
-  /// Parts of a file that is not in the spool may be at the server alone, in the session that its record names: whoever moved the rest
-  /// away may put it back.
+  /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record names: whoever
+  /// moved the rest away may put it back, or its disk is not mounted.
   private func mayHavePartsElsewhere(_ entry: CatalogEntry) -> Bool {
+    if entry.pointer != nil { return true }
     guard let record = inheritedRecords[entry.id], !record.acknowledged.isEmpty else { return false }
     return entry.failureCode == FileUpload.partsAtServerCode || limits.rules.haveReleases
   }
@@ -630,8 +674,7 @@ extension CatalogEntry {
   /// This content was cancelled before the restart.
   fileprivate func saysCancelled(of snapshot: FileSnapshot) -> Bool {
     guard state == .failed else { return false }
-    return failureCode == FileUpload.cancelledCode && describes(snapshot)
-      || failureCode == FileUpload.cancelledOpenCode && inode == snapshot.inode
+    return failureCode == FileUpload.cancelledCode && describes(snapshot) || failureCode == FileUpload.cancelledOpenCode
   }
 
   /// What somebody wanted of this content before the restart.
@@ -644,9 +687,9 @@ extension CatalogEntry {
     }
   }
 
-  /// True when the file in the spool is the one that was delivered: same inode, size and time of change.
+  /// True when what lies in the spool is the content that was known of this file: same size and time of change. That it is the same
+  /// file its identity says, wherever the spool lies now.
   func describes(_ snapshot: FileSnapshot) -> Bool {
-    inode == snapshot.inode && sizeBytes == snapshot.sizeBytes
-      && modifiedNanoseconds == snapshot.modifiedNanoseconds
+    sizeBytes == snapshot.sizeBytes && modifiedNanoseconds == snapshot.modifiedNanoseconds
   }
 }

@@ -49,8 +49,10 @@ extension UploadSchedule {
 
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
     // By no rule anything becomes of a file of which nothing is known, or that others than its writers have changed.
-    if let interruption = file.snapshot.interruption, interruption.isOfSpool || interruption == .changedInSpool {
-      return .hold
+    switch file.snapshot.interruption {
+    case .changedInSpool, .unproven: return .hold
+    case let interruption? where interruption.isOfSpool: return .hold
+    default: break
     }
     return limits.rules.settings(for: file.snapshot.names.first ?? file.path).interrupted
   }
@@ -158,6 +160,10 @@ extension FileStatus.Failure {
       return
         "Another program changed the file in the spool, past the mount, after its writer had closed it or while it was "
         + "written. \(advice)"
+    case .unproven:
+      return
+        "The spool was copied without what it says of its files, or has lost it, and nothing proves that this one was finished "
+        + "and is whole. Look at it. \(advice)"
     case .spoolUnreadable(let errno):
       return "The spool could not say how long the file is, or whether it is whole\(name(ofErrno: errno)). It is asked "
         + "again every second, and nothing is delivered meanwhile. Look after the spool's disk."

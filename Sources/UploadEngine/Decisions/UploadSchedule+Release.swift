@@ -39,7 +39,8 @@ extension UploadSchedule {
       leftBytes -= min(leftBytes, bytes)
       candidates.append(
         ReleaseCandidate(
-          id: id, chunkBytes: transfer.plan.chunkBytes, chunks: chunks, isGrowing: file.growth != nil))
+          id: id, chunkBytes: transfer.plan.chunkBytes, chunks: chunks, isGrowing: file.growth != nil,
+          pointer: file.pointer))
       noteReleased(id)
     }
     return candidates
@@ -147,7 +148,13 @@ extension UploadSchedule {
   mutating func chunkIsReleased(_ id: FileID, _ index: Int, at now: Moment) {
     guard let file = files[id], let transfer = file.transfer else { return }
     files[id]?.mayLackParts = true
-    if let digest = file.session?.held.acknowledged[index] {
+    let held = file.session?.held
+    let told = file.session?.trustsServer == true ? held?.reportedDigest(of: index) : nil
+    if let digest = held?.acknowledged[index] ?? told {
+      if held?.acknowledged[index] == nil {
+        held?.acknowledge(digest, at: index)
+        files[id]?.session?.acknowledgedSinceRecord += 1
+      }
       transfer.set(.done(digest), at: index)
       transfer.noteReleased(index)
       files[id]?.progress.reusedChunks += 1
@@ -177,15 +184,31 @@ extension UploadSchedule {
     return FileStatus.Failure(code: "released-part-away", message: "\(began); \(place) \(kept)", at: now)
   }
 
-  /// Parts of the file are at the server alone, and the record that names its upload could not be read at the start: another session
+  /// Parts of the file are at the server alone, and what names its upload could not be read at the start, or is lost: another session
   /// would take the place of the one that holds them.
   func mayHaveUnreadRecord(_ file: FileUpload) -> Bool {
-    lacksRecords && file.lacksParts && file.session == nil && file.receipt == nil
+    file.lacksParts && file.session == nil && file.receipt == nil
   }
 
   /// What is said of such a file.
-  func recordUnreadable(at now: Moment) -> FileStatus.Failure {
-    FileStatus.Failure(
+  func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
+    if !lacksRecords, let pointer = file.snapshot.pointer {
+      return FileStatus.Failure(
+        code: "released-part-away",
+        message:
+          "The disk was full and parts of the file were given up here; they are in an upload in chunks of "
+          + "\(pointer.chunkBytes) bytes, for which there are no buffers. Mount with --chunk-size "
+          + "\(pointer.chunkBytes): the upload goes on by itself.", at: now)
+    }
+    guard lacksRecords else {
+      return FileStatus.Failure(
+        code: "released-part-lost",
+        message:
+          "The disk was full and parts of the file were given up here; which upload has them is not known any more, so that they "
+          + "cannot be asked for. The server may hold them still: look there. What is left of the file is kept in the spool.",
+        at: now)
+    }
+    return FileStatus.Failure(
       code: "record-unreadable",
       message:
         "The disk was full and parts of the file were given up here; the record of the upload that has them could not be "

@@ -108,7 +108,14 @@ extension UploadSchedule {
         ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
       failureMessage: unclear?.message ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
       completedAtMilliseconds: file.completedAt,
-      openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
+      openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt, doubt: doubt(of: file),
+      pointer: file.lacksParts || releases(file) ? file.pointer : nil)
+  }
+
+  /// Why a copy of the spool must not take the content for whole, should the file say nothing.
+  private func doubt(of file: FileUpload) -> Interruption? {
+    if file.isOpen || file.phase == .writing { return .mountDied }
+    return file.snapshot.interruption.map { $0.isOfSpool ? .unproven : $0 }
   }
 
   /// Says after a restart what is wanted of the file.
@@ -236,6 +243,8 @@ extension UploadSchedule {
       "The spool's disk does not say, or has not taken, what the file holds; it is delivered once it does, without anybody's help."
     case .interrupted where file.snapshot.interruption == .changedInSpool:
       "Another program changed it in the spool, so it is not published. `uploadfs-mount publish` publishes it as it is."
+    case .interrupted where file.snapshot.interruption == .unproven:
+      "Nothing proves that it was finished, so it is not published. `uploadfs-mount publish` publishes it as it is."
     case .interrupted:
       "Its writer did not finish it, so it is not published; it is kept in the spool. `uploadfs-mount publish` publishes "
         + "it as it is."

@@ -43,6 +43,8 @@ struct UploadSession: Sendable {
   var recordedChange: UInt64?
   /// The server was asked to bring what it holds to its disk.
   var isSecuring = false
+  /// Nothing of it is known here but where it is: what the server says that it holds is what was sent.
+  var trustsServer = false
   /// It could not, and is asked again at this time.
   var securingRest: MonotonicTime?
   /// It has refused; after which pause it is asked again, and what is said of it.

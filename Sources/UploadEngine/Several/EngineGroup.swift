@@ -105,6 +105,24 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     members.reduce(into: [:]) { known, member in known.merge(member.engine.knownIdentities) { first, _ in first } }
   }
 
+  /// What the catalogs of all engines know of captures: where they disagree, the doubt counts.
+  public var knownCaptures: KnownCaptures {
+    let known = members.map(\.engine.knownCaptures)
+    var result = KnownCaptures()
+    for one in known { result.doubtful.merge(one.doubtful) { first, second in first.doubt == nil ? second : first } }
+    result.all = {
+      var all: [RelativePath: KnownCapture] = [:]
+      for one in known {
+        guard let captures = one.all() else { return nil }
+        all.merge(captures) { first, second in first.isDoubtful ? first : second }
+      }
+      return all
+    }
+    result.capture = { id in known.lazy.compactMap { $0.capture(id) }.first }
+    result.areLost = known.allSatisfy(\.areLost)
+    return result
+  }
+
   // MARK: - FileEventSink
 
   /// Every engine hears it; what happened to the chunks of a file hears the one that asked for it.

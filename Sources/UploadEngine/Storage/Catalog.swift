@@ -23,12 +23,15 @@ public final class Catalog: Sendable {
   private let state: Mutex<State>
   private let changes = Atomic<UInt64>(0)
   let path: String
+  /// There was none at the start.
+  private let wasMissing: Bool
 
   /// Opens the database or makes one. A damaged one is moved aside, to `PATH.damaged-N`. What may pass, as a disk that refuses
   /// something, is tried for so long before it is an error.
   /// Where the disk is full, the room is given to it.
   public init(path: String, room: StateRoom? = nil, patience: StartPatience = .none) throws(StorageError) {
     self.path = path
+    wasMissing = access(path, F_OK) != 0 && errno == ENOENT
     var state = State(connection: StateConnection(path: path, room: room) { try Self.prepare($0, $1, path) })
     try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }
     self.state = Mutex(state)
@@ -54,6 +57,19 @@ public final class Catalog: Sendable {
   /// there.
   public func identities() throws(StorageError) -> [UInt64: FileID] {
     try use { try $0.read { try CatalogRows.identities($0) } }
+  }
+
+  /// What was known is lost, or never was.
+  public var isAnew: Bool { wasMissing || openedDamaged != nil }
+
+  /// What is known of files that may be in the spool, by their names: of all, or of those that were not whole.
+  public func known(onlyDoubtful: Bool) throws(StorageError) -> [RelativePath: KnownCapture] {
+    try use { try $0.read { try CatalogRows.known(onlyDoubtful: onlyDoubtful, $0) } }
+  }
+
+  /// What is known of one file that may be in the spool.
+  public func known(_ id: FileID) throws(StorageError) -> KnownCapture? {
+    try use { try $0.read { try CatalogRows.known(id, $0) } }
   }
 
   /// Inserts or replaces entries, all of them or none. The oldest history beyond 10,000 files is dropped.

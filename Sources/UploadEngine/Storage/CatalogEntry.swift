@@ -45,13 +45,20 @@ public struct CatalogEntry: Sendable, Hashable {
   /// When its last writer closed it.
   public var closedAtMilliseconds: Int64?
 
+  /// Why the content in the spool is not whole; nil when nothing speaks against it.
+  public var doubt: Interruption?
+  /// The upload that may hold parts of it which are nowhere else.
+  public var pointer: SessionPointer?
+
   /// A file of which the place in the spool is known.
   public init(
     id: FileID, path: RelativePath, inode: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, revision: UInt64,
     state: CatalogState, publishedPaths: [RelativePath] = [], receipt: Receipt? = nil, failureCode: String? = nil,
     failureMessage: String? = nil, completedAtMilliseconds: Int64? = nil, openedAtMilliseconds: Int64? = nil,
-    closedAtMilliseconds: Int64? = nil
+    closedAtMilliseconds: Int64? = nil, doubt: Interruption? = nil, pointer: SessionPointer? = nil
   ) {
+    self.doubt = doubt
+    self.pointer = pointer
     self.id = id
     self.path = path
     self.inode = inode

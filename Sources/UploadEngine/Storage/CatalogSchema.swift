@@ -79,6 +79,14 @@ enum CatalogSchema {
           ) WITHOUT ROWID;
           """)
     }
+    // What the spool's file says as well: a copy of the spool may come without it.
+    migrator.registerMigration("5") { database in
+      try database.execute(
+        sql: """
+          ALTER TABLE file ADD COLUMN doubt TEXT;
+          ALTER TABLE file ADD COLUMN pointer TEXT;
+          """)
+    }
     return migrator
   }
 
@@ -101,29 +109,38 @@ enum CatalogRows {
   private static let pageRowsMax = 2048
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
-    closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer
+    closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
+    doubt, pointer
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
   private static let selectIdentities = """
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
+  private static let selectKnown = """
+    SELECT id, path, size, modified_ns, doubt, pointer FROM file WHERE state NOT IN ('evicted', 'removed')
+    """
+  private static let selectKnownByID = "\(selectKnown) AND id = ?"
+  private static let selectDoubtful = "\(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id"
+  private static let selectAllKnown = "\(selectKnown) ORDER BY id"
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    receipt_answer, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
+    receipt_answer, doubt, pointer, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
     failure_code = excluded.failure_code, failure_message = excluded.failure_message,
     completed_ms = excluded.completed_ms, opened_ms = excluded.opened_ms, closed_ms = excluded.closed_ms,
     published = excluded.published, receipt_id = excluded.receipt_id, receipt_name = excluded.receipt_name,
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
-    published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, changed = excluded.changed
+    published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, doubt = excluded.doubt,
+    pointer = excluded.pointer, changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
-    receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL
+    receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
+    doubt = 'mount-died'
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL)
     """
 
@@ -148,7 +165,10 @@ enum CatalogRows {
 
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
-    for sql in [selectPage, selectIdentities, upsertFile, clearDelivery, selectSessions] {
+    for sql in [
+      selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
+      selectSessions,
+    ] {
       _ = try database.cachedStatement(sql: sql)
     }
   }
@@ -197,6 +217,38 @@ enum CatalogRows {
     return identities
   }
 
+  /// What is known of files that may be in the spool, by their names: of all, or of the doubtful ones. Of several under one name the
+  /// youngest counts, and a doubtful one before all others.
+  static func known(onlyDoubtful: Bool, _ database: Database) throws -> [RelativePath: KnownCapture] {
+    var known: [RelativePath: KnownCapture] = [:]
+    let rows = try Row.fetchCursor(
+      database.cachedStatement(sql: onlyDoubtful ? selectDoubtful : selectAllKnown))
+    while let row = try rows.next() {
+      guard let capture = capture(Columns(row)) else { continue }
+      if let other = known[capture.path], other.isDoubtful, !capture.isDoubtful { continue }
+      known[capture.path] = capture
+    }
+    return known
+  }
+
+  /// What is known of one file that may be in the spool.
+  static func known(_ file: FileID, _ database: Database) throws -> KnownCapture? {
+    try Row.fetchOne(database.cachedStatement(sql: selectKnownByID), arguments: [file.blob])
+      .flatMap { capture(Columns($0)) }
+  }
+
+  private static func capture(_ columns: Columns) -> KnownCapture? {
+    guard let id = columns.fileID(0), let path = columns.path(1), let size = columns.integer(2),
+      let modified = columns.integer(3)
+    else { return nil }
+    return KnownCapture(
+      id: id, path: path, sizeBytes: UInt64(bitPattern: size), modifiedNanoseconds: modified,
+      doubt: doubt(columns.text(4)), pointer: columns.text(5).flatMap { SessionPointer($0) })
+  }
+
+  /// What is not understood doubts all the same.
+  private static func doubt(_ text: String?) -> Interruption? { text.map { Interruption($0) ?? .unproven } }
+
   static func upsert(_ entry: CatalogEntry, _ database: Database) throws {
     let receipt = entry.receipt
     try database.cachedStatement(sql: upsertFile).execute(arguments: [
@@ -206,7 +258,7 @@ enum CatalogRows {
       // No path holds a zero byte.
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
-      receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer,
+      receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
     ])
   }
 
@@ -236,7 +288,8 @@ enum CatalogRows {
       id: id, path: path, inode: UInt64(bitPattern: inode), sizeBytes: UInt64(bitPattern: size),
       modifiedNanoseconds: modified, revision: UInt64(bitPattern: revision), state: state,
       failureCode: columns.text(7), failureMessage: columns.text(8), completedAtMilliseconds: columns.integer(9),
-      openedAtMilliseconds: columns.integer(10), closedAtMilliseconds: columns.integer(11))
+      openedAtMilliseconds: columns.integer(10), closedAtMilliseconds: columns.integer(11),
+      doubt: doubt(columns.text(20)), pointer: columns.text(21).flatMap { SessionPointer($0) })
   }
 
   private static func receipt(_ columns: Columns) -> Receipt? {

@@ -29,6 +29,10 @@ final class CapturedFile: Sendable {
     var settledFate = ContentFate()
     /// What the spool file is marked with; nil until somebody has looked.
     var mark: SpoolMark?
+    /// What it was found with, until somebody looks.
+    var found: SpoolLabel.Found?
+    /// What its label says beside its identity, its mark and what is missing; nil where that is nothing.
+    var rest: LabelRest?
     /// The disk did not take the mark of the content that was settled.
     var markIsOutdated = false
     /// What the spool said instead of the file's size or mark when the sink was last told of it.
@@ -88,12 +92,25 @@ final class CapturedFile: Sendable {
     var group: UInt32 = 0
   }
 
-  init(id: FileID, node: NodeID, key: SpoolKey, isNew: Bool) {
+  /// A class: one word in the many files that have nothing of it.
+  final class LabelRest: Sendable {
+    let pointer: SessionPointer?
+    let others: [String]
+
+    init?(pointer: SessionPointer?, others: [String]) {
+      guard pointer != nil || !others.isEmpty else { return nil }
+      self.pointer = pointer
+      self.others = others
+    }
+  }
+
+  init(id: FileID, node: NodeID, key: SpoolKey, isNew: Bool, found: SpoolLabel.Found? = nil) {
     self.id = id
     self.node = node
     self.key = key
     state = Mutex(
-      State(activity: isNew ? .created : .found, mark: isNew ? SpoolMark.none : nil, wasCreatedHere: isNew))
+      State(
+        activity: isNew ? .created : .found, mark: isNew ? SpoolMark.none : nil, found: found, wasCreatedHere: isNew))
   }
 }
 
@@ -103,6 +120,17 @@ extension CapturedFile {
 }
 
 extension CapturedFile.State {
+  /// The upload that holds what is missing here.
+  var pointer: SessionPointer? {
+    get { rest?.pointer }
+    set { rest = CapturedFile.LabelRest(pointer: newValue, others: rest?.others ?? []) }
+  }
+
+  /// What the spool's file is to say of itself.
+  func label(of id: FileID, _ mark: SpoolMark) -> FileLabel {
+    FileLabel(id: id, mark: mark, released: released, pointer: pointer, others: rest?.others ?? [])
+  }
+
   /// Nobody writes, and every writer has closed a descriptor since it last did.
   var areWritersResting: Bool {
     // A writer that passes the daemon is one mutation as long as it has the file open.

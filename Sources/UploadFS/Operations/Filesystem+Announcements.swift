@@ -135,8 +135,8 @@ extension Filesystem {
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
       mutationsInFlight: state.activity.mutationsInFlight, interruption: refusal ?? doubt ?? state.fate.interruption,
       // What could not be read may say that it is.
-      isPartlyReleased: state.released != nil || state.mark == nil, user: state.lastKnown.user,
-      group: state.lastKnown.group,
+      isPartlyReleased: state.released != nil || state.mark == nil, pointer: state.pointer,
+      user: state.lastKnown.user, group: state.lastKnown.group,
       diskErrno: state.refusal?.error.code,
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled)
   }
@@ -146,8 +146,7 @@ extension Filesystem {
     do throws(SystemError) {
       _ = try statusLocked(of: file, state)
       guard state.mark == nil else { return true }
-      _ = try mark(of: file, at: location(of: file.node))
-      if marksWriters { _ = try ReleaseMark.read(at: location(of: file.node)) }
+      if marksWriters { _ = try SpoolLabel.read(at: location(of: file.node)) }
       return true
     } catch {
       return error.isAbsence && state.descriptor == nil

@@ -212,13 +212,14 @@ extension Filesystem {
         owning: try place.open(O_RDWR | O_CREAT | O_EXCL, mode: mode & 0o7777), isReadable: true, isWritable: true)
       // Before anything else: making it was its first change, and the mount may die at any moment.
       // Where the disk refuses, the first change tries it again. Without attributes an empty file counts as whole.
-      let isMarked = writes && marksWriters && SpoolMark.writing.put(on: descriptor)
+      let id = FileID.new()
+      let isMarked = writes && marksWriters && SpoolLabel.put(FileLabel(id: id, mark: .writing), on: descriptor)
       let status = try orUnmake(place) { (place) throws(SystemError) in
         try giveToCaller(place, in: entry.directory, caller)
         return try descriptor.status()
       }
       forgetRecordedMark(of: status.key)
-      let node = adopt(status, at: entry, isNew: true, counting: true)
+      let node = adopt(status, at: entry, isNew: true, as: id, counting: true)
       guard let file = file(of: node) else { throw .inputOutput }
       let opened = file.state.withLock { state in
         state.descriptor = descriptor

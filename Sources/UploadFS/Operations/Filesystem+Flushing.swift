@@ -199,7 +199,7 @@ extension Filesystem {
     default: return
     }
     do throws(SystemError) {
-      try keep(wanted, of: file, on: try openForMarks(file, state))
+      try keep(wanted, of: file, state, on: try openForMarks(file, state))
       state.mark = wanted
     } catch {
       // The mark that stays states the size that the file has.

@@ -4,13 +4,17 @@ import Glibc
 import Synchronization
 
 /// What the next run has to know of a content: whether it was being written, how long it was when it was closed, why it is not
-/// whole. It stands on the spool's file (``SpoolMark``), or in the spool's record where the disk does not take that
+/// whole. It stands on the spool's file (``SpoolLabel``), or in the spool's record where the disk does not take that
 /// (``MarkRecord``).
 extension Filesystem {
   /// Keeps a mark where it can be kept; without it the caller changes nothing. A file that is being written, or is not whole, is
   /// durably so where the record says it.
-  func keep(_ mark: SpoolMark, of file: CapturedFile, on descriptor: FileDescriptor) throws(SystemError) {
-    if marksWriters, mark.put(on: descriptor) {
+  func keep(
+    _ mark: SpoolMark, of file: CapturedFile, _ state: CapturedFile.State, on descriptor: FileDescriptor
+  ) throws(SystemError) {
+    // What the label says is not known, and would be written over.
+    guard state.mark != nil else { throw state.doubt ?? .inputOutput }
+    if marksWriters, SpoolLabel.put(state.label(of: file.id, mark), on: descriptor) {
       // It would decide against the attribute.
       try markRecord.forget(file.key.inode)
     } else if mark == .none, !marksWriters {
@@ -20,10 +24,10 @@ extension Filesystem {
     }
   }
 
-  /// What is known of a file at a place from an earlier run. The namespace lock is held.
-  func mark(of file: CapturedFile, at place: borrowing SpoolLocation) throws(SystemError) -> SpoolMark {
-    if let recorded = markRecord.mark(of: file.key.inode) { return recorded }
-    return marksWriters ? try SpoolMark(at: place) : .none
+  /// What the file's label says becomes what is known of it now. False, with errno, where the disk does not take it.
+  func putLabel(of file: CapturedFile, _ state: CapturedFile.State, on descriptor: FileDescriptor) -> Bool {
+    guard let mark = state.mark else { return false }
+    return SpoolLabel.put(state.label(of: file.id, mark), on: descriptor)
   }
 
   /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
@@ -31,9 +35,10 @@ extension Filesystem {
     guard state.mark == nil else { return }
     do throws(SystemError) {
       let place = try location(of: file.node)
-      let mark = try mark(of: file, at: place)
+      let found = if let known = state.found { known } else { try label(at: place) }
       let sizeBytes = UInt64(clamping: try place.status().st_size)
-      if marksWriters { try readReleaseMark(of: file, &state, sizeBytes: sizeBytes) }
+      let mark = take(found, of: file, &state, sizeBytes: sizeBytes)
+      state.found = nil
       state.mark = mark
       state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))
       state.settledFate = state.fate
@@ -58,12 +63,12 @@ extension Filesystem {
     let writing = state.markWhileWriting
     guard state.mark != writing else { return }
     if state.activity.writableOpens > 0 {
-      try keep(writing, of: file, on: descriptor)
+      try keep(writing, of: file, state, on: descriptor)
       state.mark = writing
     } else if case .closed? = state.mark {
       // It is about to have another size.
       let mark = writing == .writing ? SpoolMark.none : writing
-      try keep(mark, of: file, on: descriptor)
+      try keep(mark, of: file, state, on: descriptor)
       state.mark = mark
     }
   }
@@ -75,7 +80,7 @@ extension Filesystem {
     let wanted = state.markWhileWriting
     guard wanted.isDoubt, wanted != .writing, wanted != known else { return }
     do throws(SystemError) {
-      try keep(wanted, of: file, on: descriptor)
+      try keep(wanted, of: file, state, on: descriptor)
       state.mark = wanted
     } catch {
       // It is tried again with the next change, at the close, and each time that the content is given to the disk again.
@@ -91,7 +96,7 @@ extension Filesystem {
       let wanted = try wantedMark(state, descriptor)
       if case .closed = wanted { flushes.add(file) }
       guard mark != wanted else { return true }
-      try keep(wanted, of: file, on: descriptor)
+      try keep(wanted, of: file, state, on: descriptor)
       state.mark = wanted
       state.markIsOutdated = false
       // What its writer has made durable must not be found interrupted after a power cut.

@@ -25,14 +25,15 @@ extension Filesystem {
       let number = try location(of: directory).open(O_RDWR | uploadfs_o_tmpfile, mode: mode & 0o7777)
       let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: true)
       // It may be linked before anything else is known of it. Where the disk refuses, the first change tries it again.
-      let isMarked = marksWriters && SpoolMark.writing.put(on: descriptor)
+      let id = FileID.new()
+      let isMarked = marksWriters && SpoolLabel.put(FileLabel(id: id, mark: .writing), on: descriptor)
       try giveToCaller(descriptor, in: directory, caller)
       let status = try descriptor.status()
       let pin = FileDescriptor(
         owning: try check(uploadfs_openat(AT_FDCWD, descriptor.reopenPath, uploadfs_o_path | O_CLOEXEC, 0)),
         isReadable: false, isWritable: false)
       forgetRecordedMark(of: status.key)
-      let file = adoptNameless(status, pin: pin)
+      let file = adoptNameless(status, as: id, pin: pin)
       let opened = file.state.withLock { state in
         state.descriptor = descriptor
         state.isNameless = true
@@ -47,11 +48,11 @@ extension Filesystem {
     }
   }
 
-  private func adoptNameless(_ status: stat, pin: FileDescriptor) -> CapturedFile {
+  private func adoptNameless(_ status: stat, as id: FileID, pin: FileDescriptor) -> CapturedFile {
     withNodes { namespace in
-      let identity = namespace.identity(of: status.key, isNew: true)
+      namespace.knownIdentities[status.key.inode] = nil
       return namespace.table.adoptNameless(status.key, pin: pin) { node in
-        CapturedFile(id: identity, node: node, key: status.key, isNew: true)
+        CapturedFile(id: id, node: node, key: status.key, isNew: true)
       }
     }
   }

@@ -226,7 +226,7 @@ extension Filesystem {
         state.unseenWriters += 1
         state.caching.leftMapping()
         do throws(SystemError) {
-          try keep(.writing, of: file, on: reader)
+          try keep(.writing, of: file, state, on: reader)
           state.mark = .writing
         } catch {
           // What it is now, an interrupted content, is known to this run; the flush tries it again.

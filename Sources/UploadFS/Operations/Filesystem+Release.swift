@@ -23,9 +23,13 @@ extension Filesystem {
     namespaceLock.shared {
       file.state.withLock { state in
         readMark(of: file, &state)
-        guard !state.activity.isGone, state.unseenWriters == 0, state.backing == nil,
+        // What the file's label says of it is known, or it would be written over.
+        guard state.mark != nil, !state.activity.isGone, state.unseenWriters == 0, state.backing == nil,
           let descriptor = writableDescriptor(of: file, state)
         else { return }
+        let known = state.pointer
+        if let pointer = candidate.pointer { state.pointer = pointer }
+        defer { if state.released == nil { state.pointer = known } }
         for chunk in candidate.chunks where state.isStill(chunk, of: candidate) {
           guard release(chunk.index, of: candidate.chunkBytes, file, &state, descriptor) else { return }
         }
@@ -35,10 +39,10 @@ extension Filesystem {
 
   /// A file of an earlier run is met: which parts of it are not there. Where a person has put bytes by hand they are, if that was done
   /// to all of a part: giving one back may have been cut off in the middle. The file's lock and the namespace lock are held.
-  func readReleaseMark(
-    of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
-  ) throws(SystemError) {
-    guard var released = try ReleaseMark.read(at: location(of: file.node)) else { return }
+  func noteReleased(
+    _ known: ReleasedChunks?, of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
+  ) {
+    guard var released = known else { return }
     released.cut(at: sizeBytes)
     do throws(SystemError) {
       let reader = try openByName(file)
@@ -55,18 +59,39 @@ extension Filesystem {
     file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
   }
 
-  /// Each of its blocks does. One that the filesystem has filled with zeros instead of a hole holds none.
+  /// Which parts of a file may be missing that has lost its label on the way here: those that hold nothing but zeros. Nil where they
+  /// are too many to be kept track of, or cannot be read.
+  func chunksWithoutBytes(
+    of file: CapturedFile, chunkBytes: Int, sizeBytes: UInt64
+  ) -> ReleasedChunks? {
+    guard chunkBytes <= ReleasedChunks.chunkBytesMax else { return nil }
+    var released = ReleasedChunks(chunkBytes: chunkBytes)
+    do throws(SystemError) {
+      let reader = try openByName(file)
+      // The first one and the last ones are never given up.
+      for index in 1..<max(1, sizeBytes / UInt64(chunkBytes)) {
+        guard try !Self.holdsBytes(reader, chunk: index, of: chunkBytes, inEachBlock: false) else { continue }
+        guard released.insert(Int(clamping: index)) else { return nil }
+      }
+      return released
+    } catch {
+      return nil
+    }
+  }
+
+  /// Each of its blocks does, or any. One that the filesystem has filled with zeros instead of a hole holds none.
   private static func holdsBytes(
-    _ reader: FileDescriptor, chunk index: UInt64, of chunkBytes: Int
+    _ reader: FileDescriptor, chunk index: UInt64, of chunkBytes: Int, inEachBlock: Bool = true
   ) throws(SystemError) -> Bool {
     let start = Int64(index) * Int64(chunkBytes)
     let hole = lseek(reader.number, off_t(start), uploadfs_seek_hole)
     let end = min(start + Int64(chunkBytes), Int64(try reader.status().st_size))
-    guard hole < 0 || Int64(hole) >= end else { return false }
+    guard !inEachBlock || hole < 0 || Int64(hole) >= end else { return false }
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: chunkBytes, alignment: 16)
     defer { buffer.deallocate() }
     let count = try readFully(reader, at: start, into: buffer)
     guard count > 0 else { return false }
+    guard inEachBlock else { return buffer[..<count].contains { $0 != 0 } }
     return stride(from: 0, to: count, by: blockBytes).allSatisfy { block in
       buffer[block..<min(block + blockBytes, count)].contains { $0 != 0 }
     }
@@ -91,11 +116,12 @@ extension Filesystem {
     let known = state.released
     var released = known ?? ReleasedChunks(chunkBytes: chunkBytes)
     guard released.chunkBytes == chunkBytes, released.insert(index) else { return false }
-    guard ReleaseMark.put(released, on: descriptor) else {
+    state.released = released
+    guard putLabel(of: file, state, on: descriptor) else {
+      state.released = known
       canRelease.store(false, ordering: .relaxed)
       return false
     }
-    state.released = released
     // Whoever has read zeros out of the hole looks at this afterwards.
     file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
     let mode = uploadfs_falloc_punch_hole | uploadfs_falloc_keep_size
@@ -103,7 +129,7 @@ extension Filesystem {
       let isPassing = errno == EINTR
       state.released = known
       // Where that fails it names a chunk that is there, which the next start finds out.
-      _ = ReleaseMark.put(known, on: descriptor)
+      _ = putLabel(of: file, state, on: descriptor)
       file.isPartlyReleased.store(known != nil, ordering: .sequentiallyConsistent)
       if !isPassing { canRelease.store(false, ordering: .relaxed) }
       return false
@@ -164,7 +190,7 @@ extension Filesystem {
     guard released != state.released else { return }
     state.released = released.isEmpty ? nil : released
     // Where that fails it names chunks behind the end, which the next start leaves out.
-    _ = ReleaseMark.put(state.released, on: descriptor)
+    _ = putLabel(of: file, state, on: descriptor)
     file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
   }
 }

@@ -38,6 +38,7 @@ extension Filesystem {
     // Every name is known now.
     for file in scan.linked { announceFound(file) }
     forgetRecordedMarksOfMissing()
+    leaveStamp()
     sink.handle(.scanEnded)
   }
 

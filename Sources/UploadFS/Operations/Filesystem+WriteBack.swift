@@ -141,7 +141,7 @@ extension Filesystem {
     let known = state.fate.interruption.map { SpoolMark.interrupted($0) }
     let mark = known ?? (state.refusal == nil ? .none : .interrupted(.notOnDisk))
     do throws(SystemError) {
-      try keep(mark, of: file, on: descriptor)
+      try keep(mark, of: file, state, on: descriptor)
       state.mark = mark
       state.markIsOutdated = false
     } catch {

@@ -1,8 +1,6 @@
-import CLinux
 import FileModel
-import Glibc
 
-/// What an extended attribute of a spool file says to the next run: that somebody was writing it when the mount ended, how
+/// What a spool file says of its content to the next run: that somebody was writing it when the mount ended, how
 /// long it was when its writers had finished, or why its content is not whole.
 enum SpoolMark: Hashable, Sendable {
   case none
@@ -12,7 +10,6 @@ enum SpoolMark: Hashable, Sendable {
   case closed(sizeBytes: UInt64, in: SpoolInstance)
   case interrupted(Interruption)
 
-  private static let name = "user.uploadfs.writing"
   private static let closedPrefix = "closed "
 
   /// What follows for whoever finds it on a file of this size.
@@ -37,7 +34,7 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  /// What the attribute holds; nil where there is none.
+  /// What a file's label or the record holds; nil for none.
   var text: String? {
     switch self {
     case .none: nil
@@ -48,49 +45,11 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  /// The mark of a file at a place. What could not be read is no mark and not none.
-  init(at place: borrowing SpoolLocation) throws(SystemError) {
-    var buffer = [CChar](repeating: 0, count: 64)
-    let count = uploadfs_attribute_at(place.directory, place.path, Self.name, &buffer, buffer.count)
-    guard try SystemError.isPresent(attributeOf: count) else {
-      self = .none
-      return
-    }
-    self.init(String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self))
-  }
-
-  /// Puts it on an open file. False, with errno, where the disk does not take it: it may be full or fail, or deny the user of the
-  /// daemon to write the file.
-  func put(on descriptor: FileDescriptor) -> Bool {
-    guard let text else {
-      return uploadfs_remove_attribute(descriptor.number, Self.name) == 0 || errno == ENODATA
-    }
-    return uploadfs_set_attribute(descriptor.number, Self.name, text, text.utf8.count) == 0
-  }
-
   /// The content is not known to be whole.
   var isDoubt: Bool {
     switch self {
     case .none, .closed: false
     case .writing, .interrupted: true
-    }
-  }
-
-  /// Whether a folder's filesystem keeps marks. Where a full disk does not take one now it keeps those that it has, and a change that
-  /// cannot be marked fails; only EOPNOTSUPP says that there are none.
-  static func areKept(in folder: FileDescriptor) throws(SystemError) -> Bool {
-    if SpoolMark.writing.put(on: folder) {
-      // On a folder it says nothing, should it stay.
-      _ = SpoolMark.none.put(on: folder)
-      return true
-    }
-    guard SystemError.last != .notSupported else { return false }
-    var buffer = [CChar](repeating: 0, count: 64)
-    if uploadfs_attribute_at(folder.number, ".", Self.name, &buffer, buffer.count) >= 0 { return true }
-    switch SystemError.last.code {
-    case ENODATA: return true
-    case EOPNOTSUPP: return false
-    default: throw .last
     }
   }
 }

@@ -22,6 +22,21 @@ let attributeParsers: [FuzzedParser] = [
     for size in [0, 5, UInt64.max] { _ = mark.interruption(sizeBytes: size, in: SpoolInstance(name: "0123abcd.1f")) }
   },
   FuzzedParser(
+    "FileLabel", bytesMax: 1024,
+    words: [";mwriting", ";mclosed 5", ";r4194304 1-57", ";s4096 id 00ff https://a b", ";x", "1AAAAAAAAAAAAAAAAAAAAAA", "%3b"],
+    texts: [
+      "1AAAAAAAAAAAAAAAAAAAAAA", "1D____________________w;mclosed 5 0123abcd.1f;r4194304 1-57 60-60;s4194304 a%20b - https://a",
+      "1AAAAAAAAAAAAAAAAAAAAAA;mwriting;mnot-on-disk;y;;z", "2AAAAAAAAAAAAAAAAAAAAAA;r1", "1", ";;;",
+    ]
+  ) { input in
+    let label = FileLabel(input.text)
+    guard label.id != nil, label.saysWhatIsMissing else { return }
+    let again = FileLabel(label.text)
+    require(again.id == label.id && again.mark == label.mark && again.released == label.released, "a label comes back")
+    require(again.others == label.others, "members of later versions stay")
+    require(label.released == nil || again.pointer == label.pointer, "and where the missing parts are")
+  },
+  FuzzedParser(
     "RecordedMarks", bytesMax: 512, words: ["writing", "closed ", "none", " - ", " .\n", "mount-died"],
     texts: [
       "1 writing .\n2 closed 5 0123abcd.1f .\n1 - .\n3 none .\n", "1 wri", "1 writing .", "no number .\n", "\n\n1  .\n",

@@ -212,6 +212,57 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression (ID11): with the record lost, another session was opened, and the server was said to have lost what it held.
+  @Test(.promises("S79d"), arguments: [true, false]) func withoutARecord_thePointerIsEnough(isOnFile: Bool) {
+    var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
+    file.snapshot.isPartlyReleased = true
+    let pointer = SessionPointer(
+      chunkBytes: 1000, sessionID: "s", nonce: [1, 2, 3], address: Self.here.address,
+      credentialMark: Self.here.credentialMark)
+    var entry = CatalogEntry(
+      id: file.id, path: file.snapshot.names[0], inode: 77, sizeBytes: 8000,
+      modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: 1, state: .pending)
+    if isOnFile { file.snapshot.pointer = pointer } else { entry.pointer = pointer }
+    var harness = ScheduleHarness(
+      limits: Self.limits, catalog: isOnFile ? [] : [entry], records: [], owner: Self.here)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    #expect(harness.reads.isEmpty, "the server is asked first")
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete && !harness.sent.contains { $0.order.isOpenSession })
+  }
+
+  /// Nothing says where the parts are: no other upload takes the place of the one that has them, and nobody says that they are gone.
+  @Test(.promises("S79d")) func withoutRecordAndPointer_nothingIsBegunInItsPlace() throws {
+    var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
+    file.snapshot.isPartlyReleased = true
+    var harness = ScheduleHarness(limits: Self.limits, owner: Self.here)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    let failure = try #require(harness.status(file.id)?.lastFailure)
+    #expect(failure.code == "released-part-lost" && failure.message.contains("may hold them still"))
+    #expect(harness.sent.isEmpty)
+  }
+
+  /// Regression (ID1): one start with an empty captures/, because its disk was not mounted, and the session was ended.
+  @Test(.promises("S79e"), arguments: [true, false]) func sessionOfAFileThatIsNotThere_isKept(isInCatalog: Bool) {
+    let file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
+    var entry = CatalogEntry(
+      id: file.id, path: file.snapshot.names[0], inode: file.snapshot.inode, sizeBytes: 8000, modifiedNanoseconds: 0,
+      revision: 1, state: .pending)
+    entry.pointer = SessionPointer(chunkBytes: 1000, sessionID: "s", nonce: [], address: "", credentialMark: nil)
+    let record = ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: [], chunkBytes: 1000, epochRevision: 1, path: file.snapshot.names[0],
+      sizeBytes: 8000, openedAtSeconds: 1, expiresAtSeconds: nil, acknowledged: [])
+    var harness = ScheduleHarness(
+      limits: Self.limits, catalog: isInCatalog ? [entry] : [], records: [record], owner: Self.here)
+    harness.handle(.scanEnded)
+    harness.advance(by: .seconds(60))
+    #expect(!harness.sent.contains { $0.order.isAbort })
+    #expect(!harness.others.contains(.removeResume(file.id)) && !harness.others.contains(.forget(file.id)))
+    #expect(harness.schedule.sessionsInUse.contains("s"), "nobody takes it for one that is left over")
+  }
+
   @Test(.promises("S72b")) func cancelledOverARestart_theSessionIsKept_andGoneOnWithWhenSomebodyAsks() {
     var (harness, file) = found(Self.here, by: Self.here)
     harness.apply { $0.cancel(file.id, at: $1) }

@@ -667,6 +667,17 @@ import Testing
     #expect(harness.sent.contains { $0.order.isAbort })
   }
 
+  /// A copy from a backup is put back by hand, and its label says who it is.
+  @Test(.promises("S79a")) func aCaptureThatWasGone_isLookedAtAnewWhenItLiesThereAgain() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
+    var harness = scanned()
+    harness.handle(file.found)
+    harness.handle(.removed(file.id))
+    #expect(harness.state(file.id) == .cancelled)
+    harness.handle(file.found)
+    #expect(harness.state(file.id) == .uploading)
+  }
+
   @Test func restart_goesOnWithTheSpeedOfTheRunBefore() {
     let file = ImaginaryFile(1, "a.mov", size: 5000, epoch: 0)
     var slow = record(of: file)

@@ -2,6 +2,7 @@ import FileModel
 import GRDB
 import Glibc
 import Lookup
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -41,6 +42,9 @@ import Testing
     extreme.failureMessage = "it's refused; \"DROP TABLE file\""
     extreme.openedAtMilliseconds = 1
     extreme.closedAtMilliseconds = -1
+    extreme.doubt = .lostInWriteBack(errno: 5, 10..<20)
+    extreme.pointer = SessionPointer(
+      chunkBytes: 1, sessionID: "a; b%", nonce: [0, 255], address: "https://vault/ä", credentialMark: "")
     var empty = entry(2, .evicted)
     empty.path = .root
     let catalog = try Catalog(path: path)
@@ -265,6 +269,36 @@ import Testing
     try catalog.upsert([delivered(1), entry(2, .failed), entry(3, .evicted), entry(4, .removed), older, entry(7)])
     let expected = Dictionary(uniqueKeysWithValues: [1, 2, 7].map { ($0, FileID(high: 7, low: $0)) })
     #expect(try catalog.identities() == expected)
+  }
+
+  @Test(.promises("S79c")) func whatIsDoubtfulIsKnownByItsName() throws {
+    let catalog = try Catalog(path: path)
+    #expect(catalog.isAnew)
+    var (doubtful, pointing) = (entry(2), entry(3))
+    doubtful.doubt = .mountDied
+    pointing.pointer = SessionPointer(chunkBytes: 1, sessionID: "s", nonce: [], address: "", credentialMark: nil)
+    // Of two that had a name, one of which is gone by now, the doubtful one counts.
+    var namesake = entry(4)
+    namesake.path = doubtful.path
+    try catalog.upsert([delivered(1), doubtful, pointing, namesake, entry(5, .removed)])
+    #expect(try Set(catalog.known(onlyDoubtful: true).keys) == [doubtful.path, pointing.path])
+    let all = try catalog.known(onlyDoubtful: false)
+    #expect(all.count == 3 && all[doubtful.path]?.doubt == .mountDied)
+    #expect(try catalog.known(pointing.id)?.pointer == pointing.pointer)
+    #expect(try catalog.known(FileID(high: 7, low: 5)) == nil, "it is gone")
+    catalog.close()
+    // What a later version doubts for another reason is doubtful.
+    try sql("UPDATE file SET doubt = 'for another reason' WHERE inode = 2")
+    let reopened = try Catalog(path: path)
+    #expect(try reopened.known(doubtful.id)?.doubt == .unproven && !reopened.isAnew)
+  }
+
+  /// From the moment before a delivered file changes.
+  @Test(.promises("S79c")) func aFileThatChangesIsDoubtful() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    try catalog.markChanged(delivered(1).id)
+    #expect(try catalog.known(delivered(1).id)?.doubt == .mountDied)
   }
 
   @Test func rowsThatMakeNoSenseAreSkipped() throws {

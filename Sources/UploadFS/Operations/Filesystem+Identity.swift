@@ -1,0 +1,164 @@
+import CLinux
+import FileModel
+import Glibc
+import Synchronization
+
+/// Which capture a file of the spool is that is met there, and what is known of it: what the file says of itself counts. Where it says
+/// nothing, because it comes from an earlier version, was put there by hand, or lost its attributes when the spool was copied, what
+/// the catalog knew counts, and where that is not there either, a spool that was one doubts what it cannot prove.
+extension Filesystem {
+  /// What speaks for an identity.
+  struct Claim {
+    /// What the file says of itself; nil where it could not be read.
+    var found: SpoolLabel.Found?
+    /// By its label or its name.
+    var id: FileID?
+    /// An earlier run knew it by its inode number.
+    var usesInode = true
+  }
+
+  /// What a file says of itself, where files can.
+  func label(at place: borrowing SpoolLocation) throws(SystemError) -> SpoolLabel.Found {
+    marksWriters ? try SpoolLabel.read(at: place) : SpoolLabel.nothing
+  }
+
+  /// Looks at a file that was not known. The namespace lock is held, and no file's lock.
+  func claim(of key: SpoolKey, at entry: DirectoryEntry) -> Claim {
+    var claim = Claim(usesInode: !stamp.isMoved)
+    do throws(SystemError) {
+      claim.found = try label(at: location(of: entry))
+    } catch {
+      // It is read again when more than the identity is asked for.
+      return claim
+    }
+    if let id = claim.found?.label.id {
+      claim.usesInode = false
+      claim.id = isCopy(id, of: key, at: entry) ? nil : id
+    } else {
+      claim.id = path(of: entry).flatMap { knownUnlabelled(at: $0, entry) }?.id
+    }
+    return claim
+  }
+
+  /// Somebody has copied a capture beside itself, with its label: the known one keeps the identity.
+  private func isCopy(_ id: FileID, of key: SpoolKey, at entry: DirectoryEntry) -> Bool {
+    if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == id { return false }
+    guard let known = configuration.knownCaptures.capture(id), let path = path(of: entry), known.path != path else {
+      return false
+    }
+    do throws(SystemError) {
+      let components = known.path.components.map { EntryName(bytes: Array($0)) }
+      let place = try SpoolLocation(root: root.number, components: components)
+      return try SpoolLabel.read(at: place).label.id == id
+    } catch {
+      // Nothing stands there that could be asked: it was renamed.
+      return false
+    }
+  }
+
+  /// A doubtful one is known by its name alone, every other one if it looks as it did.
+  private func knownUnlabelled(at path: RelativePath, _ entry: DirectoryEntry) -> KnownCapture? {
+    guard marksWriters || stamp.isMoved else { return nil }
+    if let known = configuration.knownCaptures.doubtful[path] { return known }
+    guard let known = knownByName.withLock({ $0?[path] }) else { return nil }
+    do throws(SystemError) {
+      let facts = CapturedFile.KnownAttributes(try location(of: entry).status())
+      let isSame =
+        known.sizeBytes == facts.sizeBytes && known.modifiedNanoseconds == facts.modifiedNanoseconds
+      return isSame ? known : nil
+    } catch {
+      return nil
+    }
+  }
+
+  private func path(of entry: DirectoryEntry) -> RelativePath? {
+    let folder = nodes.withLock { $0.table.components(of: entry.directory) }
+    return folder.map { components in
+      (components + [entry.name]).reduce(RelativePath.root) { $0.appending($1.bytes) }
+    }
+  }
+
+  // MARK: - What is known of it
+
+  /// Takes over what a file was found with, and sees to it that its label says so. The file's lock and the namespace lock are held.
+  func take(
+    _ found: SpoolLabel.Found, of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
+  ) -> SpoolMark {
+    let isCopy = found.label.id != nil && found.label.id != file.id
+    let recorded = markRecord.mark(of: file.key.inode)
+    var mark = recorded ?? found.label.mark
+    // What a copy lacks is held by the upload of another capture.
+    state.rest = CapturedFile.LabelRest(pointer: isCopy ? nil : found.label.pointer, others: found.label.others)
+    noteReleased(found.label.released, of: file, &state, sizeBytes: sizeBytes)
+    if found.origin == .nothing {
+      let (doubt, pointer) = knownOfUnlabelled(file, sizeBytes: sizeBytes)
+      if let pointer {
+        let missing = chunksWithoutBytes(of: file, chunkBytes: pointer.chunkBytes, sizeBytes: sizeBytes)
+        noteReleased(missing, of: file, &state, sizeBytes: sizeBytes)
+        state.pointer = pointer
+        if missing == nil, !mark.isDoubt { mark = .interrupted(.unproven) }
+      }
+      if let doubt, recorded == nil { mark = .interrupted(doubt) }
+    }
+    guard found.origin != .attribute || isCopy else { return mark }
+    do throws(SystemError) {
+      try putFirstLabel(mark, of: file, state, removesEarlier: found.origin == .earlierAttributes)
+    } catch {
+      // It is known by its inode or its name the next time as it was now, and labelled before its first change.
+    }
+    return mark
+  }
+
+  private func putFirstLabel(
+    _ mark: SpoolMark, of file: CapturedFile, _ state: CapturedFile.State, removesEarlier: Bool
+  ) throws(SystemError) {
+    if marksWriters {
+      let descriptor = try openForMarks(file, state)
+      if SpoolLabel.put(state.label(of: file.id, mark), on: descriptor) {
+        if removesEarlier { SpoolLabel.removeEarlier(from: descriptor) }
+        return
+      }
+    }
+    if mark.isDoubt { try markRecord.keep(mark, of: file.key.inode, durably: false) }
+  }
+
+  /// What earlier runs knew of a file that says nothing of itself.
+  private func knownOfUnlabelled(
+    _ file: CapturedFile, sizeBytes: UInt64
+  ) -> (doubt: Interruption?, pointer: SessionPointer?) {
+    guard marksWriters || stamp.isMoved, let path = nodes.withLock({ $0.table.paths(of: file.node).first }) else {
+      return (nil, nil)
+    }
+    let captures = configuration.knownCaptures
+    if let known = captures.doubtful[path] { return (known.doubt, known.pointer) }
+    guard stamp.isThere, stamp.hasLostAttributes || captures.areLost else { return (nil, nil) }
+    let isProven = knownByName.withLock { $0?[path]?.sizeBytes } == sizeBytes
+    return (isProven ? nil : .unproven, nil)
+  }
+
+  // MARK: - The spool
+
+  /// What people should know of where the spool comes from; nil where it is as it was.
+  public var spoolHistory: String? {
+    guard stamp.isThere else { return nil }
+    let held = "what nothing proves to have been finished is held (uploadfs-mount publish takes it as it is)"
+    if configuration.knownCaptures.areLost {
+      return "what was known of the spool's captures is gone: what is whole is delivered again, and \(held)"
+    }
+    guard stamp.isMoved else { return nil }
+    return stamp.hasLostAttributes
+      ? "the spool was copied without extended attributes: \(held)"
+      : "the spool, or its folder of captures, was moved: captures are known by what stands on their files"
+  }
+
+  /// Every file that lies here has been met, and says who it is.
+  func leaveStamp() {
+    knownByName.withLock { $0 = nil }
+    guard !stamp.isThere || stamp.isMoved else { return }
+    do throws(SystemError) {
+      try SpoolStamp.put(in: spoolFolder, captures: root)
+    } catch {
+      // The next start finds the spool as this one did.
+    }
+  }
+}

@@ -1,0 +1,162 @@
+"""A spool that is copied to another disk, or has lost what it knew (docs/semantics.md, “Moving, backing up, restoring”): nothing that
+is at the server alone is given up, and nothing that was not finished is published."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from harness import sha256
+from promises import installed, needs
+from test_interrupted import RECORDER, run_writer
+from test_little_disk import CHUNK, DISK, given_up, record
+
+pytestmark = needs("root")
+
+TAR = ("tar", "--xattrs", "--xattrs-include=user.*")
+# How people copy a spool, and whether extended attributes come along.
+WITH_ATTRIBUTES = ("cp -a", "rsync -aHAX", "tar --xattrs")
+WITHOUT = ("rsync -a", "cp -r")
+
+
+def copy(way, source, target):
+    target.mkdir()
+    match way:
+        case "tar --xattrs":
+            packed = subprocess.run([*TAR, "-cSf", "-", "-C", source, "."], check=True, stdout=subprocess.PIPE).stdout
+            subprocess.run([*TAR, "-xf", "-", "-C", target], check=True, input=packed)
+        case _:
+            program, options = way.split()
+            subprocess.run([installed(program), options, f"{source}/.", target], check=True)
+    target.chmod(0o700)
+
+
+class Moved:
+    """A spool with a capture in each state, whose mount was killed; the receiver runs again."""
+
+    def __init__(self, new_mount, receiver, folder, spool):
+        self.receiver, self.folder = receiver, folder
+        self.mount = mount = new_mount(
+            receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release", spool=spool)
+        run_writer(RECORDER, mount.root / "cut.raw", number=signal.SIGKILL)
+        mount.wait_for("cut.raw", "interrupted")
+        self.half = os.open(mount.root / "half.raw", os.O_WRONLY | os.O_CREAT)
+        os.write(self.half, b"half of it")
+        with open(mount.root / "take.mov", "wb", buffering=0) as file:
+            self.taken = record(file, 90)
+            assert given_up(spool, "take.mov") > 10 * CHUNK
+            (mount.root / "delivered.txt").write_bytes(b"delivered")
+            self.receipt = mount.wait_for("delivered.txt", "complete")["receipt"]
+            receiver.kill()
+        mount.wait_for("take.mov", "queued", "uploading", "retrying", "waiting")
+        (mount.root / "pending.txt").write_bytes(b"pending")
+        mount.kill()
+        with contextlib.suppress(OSError):
+            os.close(self.half)
+        receiver.start()
+        self.published = (receiver.files / "delivered.txt").stat().st_ino
+
+    def move(self, way):
+        target = self.folder / "moved"
+        copy(way, self.mount.spool, target)
+        self.mount.spool = target
+
+    def check(self, *, proves=True, knows=True):
+        """The mount has started. It `proves` what was finished, and `knows` what was delivered."""
+        mount, receiver = self.mount, self.receiver
+        for name in ("half.raw", "cut.raw"):
+            status = mount.wait_for(name, "interrupted", "complete")
+            assert status["state"] == "interrupted" and "uploadfs-mount publish" in status["last_error"]["message"]
+        for name in () if proves else ("take.mov", "pending.txt"):
+            # The mount may have died before its catalog said that they were closed.
+            if mount.wait_for(name, "interrupted", "complete")["state"] == "interrupted":
+                mount.say("publish", name)
+        for name in ("take.mov", "pending.txt", "delivered.txt"):
+            assert mount.wait_for(name, "complete")
+        assert sha256(receiver.files / "take.mov") == self.taken
+        assert receiver.published().keys() == {"take.mov", "pending.txt", "delivered.txt"}
+        if knows:
+            assert mount.status("delivered.txt")["receipt"] == self.receipt
+            assert (receiver.files / "delivered.txt").stat().st_ino == self.published, "it is not sent again"
+        for name in ("half.raw", "cut.raw"):
+            mount.say("publish", name)
+            mount.wait_for(name, "complete")
+            assert (receiver.files / name).read_bytes() == b"half of it"
+
+
+@pytest.fixture
+def moved(new_mount, receiver, folder, tmpfs):
+    return Moved(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+
+
+@pytest.mark.promises("S79a", "S79b", "S79e")
+@pytest.mark.parametrize("way", WITH_ATTRIBUTES)
+def test_a_spool_that_is_moved_goes_on(moved, way):
+    """Regression (ID1): the session was ended that alone had what was given up here, and the capture failed for good."""
+    moved.move(way)
+    moved.mount.start()
+    assert "was moved" in moved.mount.program.log
+    moved.check()
+    assert moved.mount.stop() == 0
+    moved.mount.start()
+    moved.mount.wait_for("take.mov", "complete")
+
+
+@pytest.mark.promises("S79c", "S79e")
+@pytest.mark.parametrize("way", WITHOUT)
+def test_a_copy_without_attributes_publishes_nothing_unfinished(moved, way):
+    """Regression (ID2, ID4): zeros were published in place of what was given up, and parts of what was not finished."""
+    moved.move(way)
+    moved.mount.start()
+    assert "without extended attributes" in moved.mount.program.log
+    moved.check(proves=False, knows=way == "rsync -a")
+
+
+@pytest.mark.promises("S79d", "S79e")
+@pytest.mark.parametrize("lost", ["state", "catalog", "records"])
+def test_what_is_at_the_server_alone_survives_the_loss_of_the_state(moved, lost):
+    """Regression (ID11): the server no longer held it, it was said, while it did."""
+    state = moved.mount.spool / ".state"
+    match lost:
+        case "state": shutil.rmtree(state)
+        case "catalog":
+            for file in state.glob("catalog*"):
+                file.unlink()
+        case "records":
+            (state / "master.key").unlink()
+    moved.mount.start()
+    moved.check(knows=lost == "records")
+
+
+@pytest.mark.promises("S79e")
+def test_a_start_without_the_disk_of_the_captures_ends_nothing(moved):
+    """Regression (ID1): a start with an empty captures/ ended the session."""
+    captures, aside = moved.mount.spool / "captures", moved.mount.spool / "aside"
+    captures.rename(aside)
+    moved.mount.start()
+    moved.mount.wait_all()
+    assert moved.mount.stop() == 0
+    captures.rmdir()
+    aside.rename(captures)
+    moved.mount.start()
+    moved.check(knows=False)
+
+
+@pytest.mark.promises("S79c")
+def test_a_spool_that_has_lost_everything_holds_what_it_cannot_prove(moved):
+    """The copy took neither the attributes nor the state along: nobody knows what was finished."""
+    moved.move("rsync -a")
+    shutil.rmtree(moved.mount.spool / ".state")
+    moved.mount.start()
+    for name in ("delivered.txt", "cut.raw", "half.raw", "take.mov", "pending.txt"):
+        assert moved.mount.wait_for(name, "interrupted")["last_error"]["code"] == "unproven"
+    assert moved.receiver.published().keys() == {"delivered.txt"}
+    moved.mount.say("publish", "pending.txt")
+    moved.mount.wait_for("pending.txt", "complete")
+    # What is held stays so.
+    assert moved.mount.stop() == 18
+    moved.mount.start()
+    assert moved.mount.wait_for("half.raw", "interrupted")["last_error"]["code"] == "unproven"

@@ -1,0 +1,257 @@
+import CLinux
+import FileModel
+import FilesystemFixtures
+import Glibc
+import Promises
+import Testing
+
+@testable import UploadFS
+
+/// What a spool's file says of itself.
+struct FileLabelTests {
+  private static let id = FileID(high: .max, low: 0x0123_4567_89ab_cdef)
+  private static let pointer = SessionPointer(
+    chunkBytes: 1 << 20, sessionID: "a;b c%", nonce: [0, 1, 255], address: "https://vault.example.org/ä",
+    credentialMark: "1f")
+
+  private static func released(_ indices: [Int]) -> ReleasedChunks {
+    var released = ReleasedChunks(chunkBytes: 1 << 20)
+    for index in indices {
+      let isTaken = released.insert(index)
+      #expect(isTaken)
+    }
+    return released
+  }
+
+  @Test(.promises("S40d")) func everythingComesBack() {
+    let marks: [SpoolMark] = [
+      .none, .writing, .closed(sizeBytes: .max, in: SpoolInstance(name: "1a2b3c4d.7")),
+      .interrupted(.lostInWriteBack(errno: 5, 1..<9)), .interrupted(.unproven),
+    ]
+    for mark in marks {
+      for released in [nil, Self.released([1, 2, 9])] {
+        for id in [Self.id, FileID(high: 0, low: 0), FileID(high: 1, low: .max)] {
+          let label = FileLabel(
+            id: id, mark: mark, released: released, pointer: released == nil ? nil : Self.pointer,
+            others: ["zlater version's"])
+          #expect(FileLabel(label.text) == label)
+        }
+      }
+    }
+  }
+
+  /// ext4 keeps so much beside an inode of 256 bytes; more costs a block of its own.
+  @Test func mostFitBesideAnInode() {
+    let mark = SpoolMark.closed(sizeBytes: 999_999_999_999, in: SpoolInstance(name: "1a2b3c4d.100000fff"))
+    #expect(FileLabel(id: Self.id, mark: mark).text.utf8.count <= 64)
+  }
+
+  @Test(.promises("S79f")) func membersOfLaterVersionsStay_andOtherVersionsDoubt() {
+    let text = FileLabel(id: Self.id, mark: .none).text
+    let later = FileLabel("\(text);xsomething;mwriting;y")
+    #expect(later.id == Self.id && later.mark == .writing && later.others == ["xsomething", "y"])
+    #expect(later.text == "\(text);mwriting;xsomething;y")
+    for unknown in ["", "2\(text.dropFirst())", "1", "1tooShort", text + "x", "1" + String(repeating: "_", count: 22)] {
+      #expect(FileLabel(unknown) == FileLabel(id: nil, mark: .writing), "\(unknown)")
+    }
+  }
+
+  @Test(.promises("S40h")) func partsThatCannotBeReadAreNotNothing() {
+    let text = FileLabel(id: Self.id, mark: .none).text
+    #expect(!FileLabel(text + ";rnonsense").saysWhatIsMissing && !FileLabel("2\(text);r7").saysWhatIsMissing)
+    #expect(FileLabel(text).saysWhatIsMissing && FileLabel("2\(text)").saysWhatIsMissing)
+  }
+
+  // MARK: - On files
+
+  private static func attribute(_ name: String, of file: String) -> String? {
+    let root = open("/", O_RDONLY | O_DIRECTORY)
+    defer { close(root) }
+    var buffer = [CChar](repeating: 0, count: 4096)
+    let count = uploadfs_attribute_at(root, file, name, &buffer, buffer.count)
+    return count < 0 ? nil : String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  private static func set(_ value: String, _ name: String, of file: String) throws {
+    let number = try check(open(file, O_RDONLY))
+    defer { close(number) }
+    try check(uploadfs_set_attribute(number, name, value, value.utf8.count))
+  }
+
+  private static func found(_ mounted: Mounted) -> [String: FileSnapshot] {
+    var found: [String: FileSnapshot] = [:]
+    for case .event(.found(let snapshot)) in mounted.sink.records {
+      for name in snapshot.names { found[name.displayText] = snapshot }
+    }
+    return found
+  }
+
+  /// A spool with two files, of which one was not finished, and what it knew of them.
+  private static func spool(_ folder: TemporaryFolder) throws -> [String: FileID] {
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    try mounted.make("whole")
+    let handle = try mounted.create("half")
+    try mounted.write(handle, [1])
+    return [
+      "whole": try #require(mounted.filesystem.file(of: mounted.node("whole"))).id,
+      "half": try #require(mounted.filesystem.file(of: mounted.node("half"))).id,
+    ]
+  }
+
+  /// Copies the spool to the place of another test's.
+  private static func copied(_ folder: TemporaryFolder, keepsAttributes: Bool) throws -> TemporaryFolder {
+    let target = try TemporaryFolder()
+    let options = keepsAttributes ? "-a" : "-rp"
+    #expect(uploadfs_run("cp", options, folder.path + "/spool", target.path + "/spool") == 0)
+    return target
+  }
+
+  @Test(.promises("S79a", "S79b")) func aMovedSpoolIsKnownByItsLabels() throws {
+    let folder = try TemporaryFolder()
+    let ids = try Self.spool(folder)
+    let mounted = try Mounted(folder: Self.copied(folder, keepsAttributes: true))
+    mounted.filesystem.scanSpool()
+    let found = Self.found(mounted)
+    #expect(found["whole"]?.id == ids["whole"] && found["whole"]?.interruption == nil)
+    #expect(found["half"]?.id == ids["half"] && found["half"]?.interruption == .mountDied)
+  }
+
+  /// Regression (ID6): an inode number of another disk gave a capture another one's identity.
+  @Test(.promises("S79a")) func inMovedSpools_inodeNumbersSayNothing() throws {
+    let folder = try TemporaryFolder()
+    _ = try Self.spool(folder)
+    let copy = try Self.copied(folder, keepsAttributes: false)
+    var status = stat()
+    try check(stat(copy.path + "/spool/captures/whole", &status))
+    let foreign = FileID(high: 1, low: 1)
+    let mounted = try Mounted(folder: copy, known: [UInt64(status.st_ino): foreign])
+    mounted.filesystem.scanSpool()
+    #expect(Self.found(mounted).values.allSatisfy { $0.id != foreign })
+  }
+
+  @Test(.promises("S79c")) func withoutLabels_theCatalogsDoubtCounts_andWhatNothingProvesIsHeld() throws {
+    let folder = try TemporaryFolder()
+    let ids = try Self.spool(folder)
+    let copy = try Self.copied(folder, keepsAttributes: false)
+    var status = stat()
+    try check(stat(copy.path + "/spool/captures/whole", &status))
+    let attributes = CapturedFile.KnownAttributes(status)
+    var known = KnownCaptures()
+    let whole = KnownCapture(
+      id: try #require(ids["whole"]), path: RelativePath("whole"), sizeBytes: attributes.sizeBytes,
+      modifiedNanoseconds: attributes.modifiedNanoseconds)
+    let half = KnownCapture(
+      id: try #require(ids["half"]), path: RelativePath("half"), sizeBytes: 99, modifiedNanoseconds: 0,
+      doubt: .writerKilled(signal: 9))
+    known.doubtful = [half.path: half]
+    known.all = { [whole.path: whole, half.path: half] }
+    let unproven = open(copy.path + "/spool/captures/unproven", O_WRONLY | O_CREAT, 0o600)
+    close(unproven)
+    for _ in 0..<2 {
+      let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures = known }
+      mounted.filesystem.scanSpool()
+      let found = Self.found(mounted)
+      #expect(found["whole"]?.id == ids["whole"] && found["whole"]?.interruption == nil)
+      #expect(found["half"]?.id == ids["half"] && found["half"]?.interruption == .writerKilled(signal: 9))
+      #expect(found["unproven"]?.interruption == .unproven)
+      // The second start finds labels.
+      known = KnownCaptures()
+    }
+  }
+
+  /// Regression (ID2): zeros were taken for content where parts had been given up.
+  @Test(.promises("S79c")) func withoutLabels_whatMayBeAtTheServerAloneIsNoZeros() throws {
+    let folder = try TemporaryFolder()
+    _ = try Self.spool(folder)
+    let copy = try Self.copied(folder, keepsAttributes: false)
+    let file = open(copy.path + "/spool/captures/take", O_WRONLY | O_CREAT, 0o600)
+    for (index, byte) in [UInt8]([1, 0, 2, 0, 0]).enumerated() {
+      pwrite(file, [UInt8](repeating: byte, count: 4096), 4096, off_t(4096 * index))
+    }
+    close(file)
+    var known = KnownCaptures()
+    let pointer = SessionPointer(chunkBytes: 4096, sessionID: "s", nonce: [1], address: "", credentialMark: nil)
+    let take = KnownCapture(
+      id: Self.id, path: RelativePath("take"), sizeBytes: 1, modifiedNanoseconds: 0, pointer: pointer)
+    known.doubtful = [take.path: take]
+    let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures = known }
+    mounted.filesystem.scanSpool()
+    let found = try #require(Self.found(mounted)["take"])
+    #expect(found.id == Self.id && found.isPartlyReleased && found.pointer == pointer && found.interruption == nil)
+    let missing = (0..<5).filter {
+      mounted.filesystem.isReleased(found.id, UInt64($0 * 4096)..<UInt64($0 * 4096 + 1))
+    }
+    #expect(missing == [1, 3, 4])
+    let label = try #require(Self.attribute("user.uploadfs", of: mounted.captures + "/take"))
+    #expect(FileLabel(label).pointer == pointer && FileLabel(label).released == Self.chunks([1, 3, 4]))
+  }
+
+  private static func chunks(_ indices: [Int]) -> ReleasedChunks {
+    var released = ReleasedChunks(chunkBytes: 4096)
+    for index in indices {
+      let isTaken = released.insert(index)
+      #expect(isTaken)
+    }
+    return released
+  }
+
+  @Test(.promises("S79c")) func aSpoolWithoutItsStateHoldsWhatSaysNothing() throws {
+    let folder = try TemporaryFolder()
+    _ = try Self.spool(folder)
+    let byHand = open(folder.path + "/spool/captures/by hand", O_WRONLY | O_CREAT, 0o600)
+    close(byHand)
+    let mounted = try Mounted(folder: folder, source: nil) { $0.knownCaptures.areLost = true }
+    mounted.filesystem.scanSpool()
+    #expect(Self.found(mounted)["whole"]?.interruption == nil)
+    #expect(Self.found(mounted)["by hand"]?.interruption == .unproven)
+  }
+
+  @Test(.promises("S79a")) func aCopyBesideACapture_getsAnIdentityOfItsOwn() throws {
+    let folder = try TemporaryFolder()
+    let ids = try Self.spool(folder)
+    let captures = folder.path + "/spool/captures"
+    #expect(uploadfs_run("cp", "-a", captures + "/whole", captures + "/copy") == 0)
+    let whole = KnownCapture(
+      id: try #require(ids["whole"]), path: RelativePath("whole"), sizeBytes: 7, modifiedNanoseconds: 0)
+    let mounted = try Mounted(folder: folder, source: nil) {
+      $0.knownCaptures.capture = { $0 == whole.id ? whole : nil }
+    }
+    _ = try mounted.node("copy")
+    mounted.filesystem.scanSpool()
+    let found = Self.found(mounted)
+    #expect(found["whole"]?.id == whole.id)
+    let copy = try #require(found["copy"]?.id)
+    #expect(copy != whole.id)
+    #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: captures + "/copy"))).id == copy)
+  }
+
+  @Test(.promises("S79f")) func attributesOfVersionsBefore_areTakenOver() throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      try mounted.make("half", [UInt8](repeating: 7, count: 3 * 4096))
+      try mounted.make("parts", [UInt8](repeating: 0, count: 3 * 4096))
+    }
+    let captures = folder.path + "/spool/captures"
+    for name in ["half", "parts"] {
+      let number = try check(open(captures + "/" + name, O_RDONLY))
+      try check(uploadfs_remove_attribute(number, "user.uploadfs"))
+      close(number)
+    }
+    try Self.set("writing", "user.uploadfs.writing", of: captures + "/half")
+    try Self.set("4096 1-1", "user.uploadfs.released", of: captures + "/parts")
+    for _ in 0..<2 {
+      let mounted = try Mounted(folder: folder)
+      mounted.filesystem.scanSpool()
+      let found = Self.found(mounted)
+      #expect(found["half"]?.interruption == .mountDied && found["parts"]?.isPartlyReleased == true)
+      let label = FileLabel(try #require(Self.attribute("user.uploadfs", of: captures + "/parts")))
+      #expect(label.id == found["parts"]?.id && label.released?.text == "4096 1-1")
+      for name in ["half", "parts"] {
+        #expect(Self.attribute("user.uploadfs.writing", of: "\(captures)/\(name)") == nil)
+        #expect(Self.attribute("user.uploadfs.released", of: "\(captures)/\(name)") == nil)
+      }
+    }
+  }
+}
