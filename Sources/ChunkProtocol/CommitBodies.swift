@@ -60,10 +60,13 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
   public var publishedAtMilliseconds: Int64
   /// The name under which the file lies at the receiver, where something was in the way of its own.
   public var publishedAs: String?
+  /// The client's identity of the file, where the client gave one.
+  public var fileID: String?
 
   enum CodingKeys: String, CodingKey {
     case id
     case name
+    case fileID = "file_id"
     case publishedAs = "published_as"
     case sizeBytes = "size"
     case merkleRoot = "merkle_root"
@@ -74,9 +77,10 @@ public struct ReceiptBody: Hashable, Sendable, Codable {
   /// A receipt for a publication.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
-    publishedAs: String? = nil
+    publishedAs: String? = nil, fileID: String? = nil
   ) {
     self.publishedAs = publishedAs
+    self.fileID = fileID
     self.id = id
     self.name = name
     self.sizeBytes = sizeBytes
@@ -91,6 +95,7 @@ extension ReceiptBody: JSONWritable {
   public func write(to json: inout JSONText) {
     json.object { json in
       json.member("chain_tip", chainTip)
+      if let fileID { json.member("file_id", fileID) }
       json.member("id", id)
       json.member("merkle_root", merkleRoot)
       json.member("name", name)
@@ -106,15 +111,21 @@ extension ReceiptBody {
   /// anything else, which may be a receipt all the same: a decoder knows.
   init?(plainlyWritten bytes: UnsafeRawBufferPointer) {
     var rest = PlainJSON(rest: bytes)
-    guard rest.take("{\"chain_tip\":\""), let chainTip = rest.takeText(), rest.take(",\"id\":\""),
-      let id = rest.takeText(), rest.take(",\"merkle_root\":\""), let merkleRoot = rest.takeText(),
+    guard rest.take("{\"chain_tip\":\""), let chainTip = rest.takeText() else { return nil }
+    var fileID: String?
+    if rest.take(",\"file_id\":\"") {
+      fileID = rest.takeText()
+      guard fileID != nil else { return nil }
+    }
+    guard rest.take(",\"id\":\""), let id = rest.takeText(), rest.take(",\"merkle_root\":\""),
+      let merkleRoot = rest.takeText(),
       rest.take(",\"name\":\""), let name = rest.takeText(), rest.take(",\"published_at_ms\":"),
       let publishedAt = rest.takeDigits().flatMap({ DecimalText.signed($0) }), rest.take(",\"size\":"),
       let size = rest.takeDigits().flatMap({ DecimalText.unsigned($0) }), rest.take("}"), rest.rest.isEmpty
     else { return nil }
     self.init(
       id: id, name: name, sizeBytes: size, merkleRoot: merkleRoot, chainTip: chainTip,
-      publishedAtMilliseconds: publishedAt)
+      publishedAtMilliseconds: publishedAt, fileID: fileID)
   }
 }
 

@@ -155,6 +155,8 @@ public struct WholeFileHead: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
+  /// The client's identity of the file.
+  public var fileID: String?
   /// What to do when something has the name already.
   public var ifExists: IfExists
   /// The receipt's name, if there will be one; random.
@@ -165,9 +167,11 @@ public struct WholeFileHead: Hashable, Sendable {
   /// Collects a header.
   public init(
     credential: CredentialID, idempotencyKey: String, name: String, announced: AnnouncedBytes, nonce: [UInt8],
-    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists, receiptID: String, freeBytes: UInt64?
+    modifiedNanoseconds: Int64, mode: UInt32, fileID: String? = nil, ifExists: IfExists, receiptID: String,
+    freeBytes: UInt64?
   ) {
     self.credential = credential
+    self.fileID = fileID
     self.idempotencyKey = idempotencyKey
     self.name = name
     self.announced = announced

@@ -151,9 +151,11 @@ extension ReceiverCore {
       return evaluateCommit(id)
     }
 
+    let fileID = session.facts.opening.fileID
     let receipt = ReceiptFacts(
       id: pending.receiptID, name: pending.facts.name, sizeBytes: pending.facts.sizeBytes,
-      merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now)
+      merkleRoot: pending.facts.merkleRoot, chainTip: pending.facts.chainTip, publishedAt: now,
+      fileID: fileID.isEmpty ? nil : fileID)
     waitingSessions.takeOut(id)
     startPublication(id, pending, receipt)
   }

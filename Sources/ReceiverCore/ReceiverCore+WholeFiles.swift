@@ -57,7 +57,7 @@ extension ReceiverCore {
     }
     let receipt = ReceiptFacts(
       id: head.receiptID, name: head.name, sizeBytes: UInt64(arrived.sizeBytes), merkleRoot: tree.root,
-      chainTip: chain.tip, publishedAt: now)
+      chainTip: chain.tip, publishedAt: now, fileID: head.fileID)
     stages[request] = .publishingWholeFile(head, fingerprint: fingerprint, receipt)
     let record = WholeFileRecord(
       credential: head.credential.text, idempotencyKey: head.idempotencyKey,

@@ -190,13 +190,16 @@ public struct ReceiptFacts: Hashable, Sendable, Codable {
   public var publishedAt: Milliseconds
   /// The name under which it lies, where a folder or a file was in the way of its own.
   public var publishedAs: String?
+  /// The client's identity of the file, where the client gave one.
+  public var fileID: String?
 
   /// A receipt of a file that lies under its own name, or under another one.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: [UInt8], chainTip: [UInt8], publishedAt: Milliseconds,
-    publishedAs: String? = nil
+    publishedAs: String? = nil, fileID: String? = nil
   ) {
     self.id = id
+    self.fileID = fileID
     self.name = name
     self.sizeBytes = sizeBytes
     _merkleRoot = HexText(wrappedValue: merkleRoot)
@@ -217,6 +220,7 @@ extension ReceiptFacts: JSONWritable {
   public func write(to json: inout JSONText) {
     json.object { json in
       json.member("chainTip", hex: chainTip)
+      if let fileID { json.member("fileID", fileID) }
       json.member("id", id)
       json.member("merkleRoot", hex: merkleRoot)
       json.member("name", name)

@@ -29,7 +29,7 @@ import Testing
       sizeBytes: [0, 9, 10, .max, UInt64.random(in: 0...(.max), using: &random)].randomElement(using: &random) ?? 0,
       merkleRoot: Self.text(&random), chainTip: Self.text(&random),
       publishedAtMilliseconds: [0, -1, .min, .max, Int64.random(in: .min...(.max), using: &random)].randomElement(
-        using: &random) ?? 0)
+        using: &random) ?? 0, fileID: Bool.random(using: &random) ? Self.text(&random) : nil)
     let written = WireJSON.encode(receipt)
     #expect(written == encoded(receipt), "seed \(seed): \(String(decoding: written, as: UTF8.self))")
     #expect(try WireJSON.decode(ReceiptBody.self, from: written) == receipt, "seed \(seed)")
@@ -42,7 +42,8 @@ import Testing
     let receipt = ReceiptBody(
       id: "0123", name: seed.isMultiple(of: 2) ? "a/b c" : "ü\"", sizeBytes: 40_960, merkleRoot: "00ff",
       chainTip: "ff00",
-      publishedAtMilliseconds: seed.isMultiple(of: 3) ? -1_700_000_000_000 : 1_700_000_000_000)
+      publishedAtMilliseconds: seed.isMultiple(of: 3) ? -1_700_000_000_000 : 1_700_000_000_000,
+      fileID: seed.isMultiple(of: 5) ? nil : "0f")
     var bytes = WireJSON.encode(receipt)
     let replacements = Array("\"\\{}[]:,-+.eE0019 \n\u{0}\u{7f}é".utf8) + [0xff, 0xc3]
     for _ in 0..<Int.random(in: 0...3, using: &random) {

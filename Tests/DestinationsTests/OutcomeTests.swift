@@ -122,6 +122,20 @@ import UploadEngine
     #expect(outcome == .published(receipt()))
   }
 
+  /// Older receivers do not say whose it is.
+  @Test(.promises("P45")) func receiptSaysWhichCaptureItIsOf() {
+    for said in [Fixture.fileID.description, nil, "another program's"] {
+      var body = Fixture.receipt()
+      body.fileID = said
+      let outcome = destination.outcome(of: .commit(Fixture.commit()), response: Fixture.answer(200, body))
+      guard case .published(let receipt) = outcome else {
+        Issue.record("\(outcome)")
+        continue
+      }
+      #expect(receipt.fileID == said.flatMap { FileID($0) })
+    }
+  }
+
   @Test(.promises("P97")) func receipt_forSomethingElse_isNotBelieved() {
     let changes: [(inout ReceiptBody) -> Void] = [
       { $0.sizeBytes += 1 }, { $0.name = "other" }, { $0.merkleRoot = Hex.encode(sha256([9])) },

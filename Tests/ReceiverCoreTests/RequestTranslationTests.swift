@@ -114,20 +114,23 @@ import Testing
       name: "scan.mov", ifExists: .replace, modifiedNanoseconds: 0, mode: 0o644)
     let answer = send(request("POST", "/v1/uploads/\(id)/commit"), body: WireJSON.encode(commit))
     #expect(answer?.status == 200)
-    #expect(try WireJSON.decode(ReceiptBody.self, from: answer?.body ?? []).sizeBytes == 6)
+    let receipt = try WireJSON.decode(ReceiptBody.self, from: answer?.body ?? [])
+    #expect(receipt.sizeBytes == 6 && receipt.fileID == "f")
     #expect(problem(send(request("DELETE", "/v1/uploads/\(id)"))) == .conflict)
   }
 
-  @Test(.promises("P56")) func wholeFile_goesAllTheWay() throws {
+  @Test(.promises("P45", "P56")) func wholeFile_goesAllTheWay() throws {
     let bytes: [UInt8] = [1, 2, 3]
     let headers = FileHeaders(
       idempotencyKey: try #require(IdempotencyKey(text: "k")), nonce: [UInt8](repeating: 7, count: 32),
-      modifiedNanoseconds: 0, mode: 0o644, fileID: nil, ifExists: .replace)
+      modifiedNanoseconds: 0, mode: 0o644, fileID: "the file", ifExists: .replace)
     let sent = request("PUT", "/v1/files/a%20b", fields(bytes, index: 0, session: "k") + headers.fields)
     #expect(problem(send(sent, body: [1, 2])) == .badRequest)
     #expect(problem(send(sent, body: [1, 2, 3, 4])) == .badRequest)
     #expect(problem(send(sent, body: [1, 2, 4])) == .digestMismatch)
-    #expect(send(sent, body: bytes)?.status == 201)
+    let answer = send(sent, body: bytes)
+    #expect(answer?.status == 201)
+    #expect(try WireJSON.decode(ReceiptBody.self, from: answer?.body ?? []).fileID == "the file")
   }
 
   @Test(.promises("P3", "P12")) func credential_isAskedForBeforeAnythingElse() {

@@ -1,5 +1,6 @@
 public import UploadEngine
 import ChunkProtocol
+import FileModel
 import Integrity
 import Lookup
 
@@ -207,7 +208,7 @@ extension ChunkProtocolDestination {
     }
     return Receipt(
       id: body.id, name: body.name, sizeBytes: body.sizeBytes, merkleRoot: Hex.encode(root), chainTip: Hex.encode(tip),
-      publishedAtMilliseconds: body.publishedAtMilliseconds, answer: answer)
+      publishedAtMilliseconds: body.publishedAtMilliseconds, answer: answer, fileID: body.fileID.flatMap { FileID($0) })
   }
 
   private func unexpected(_ what: String) -> StepOutcome {

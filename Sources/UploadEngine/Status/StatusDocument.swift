@@ -121,6 +121,7 @@ extension JSONWriter {
     guard let receipt else { return nullField(key) }
     field(key) {
       $0.field("id", ShownAddress.of(receipt.id))
+      if let id = receipt.fileID { $0.field("file_id", id.description) }
       $0.field("name", receipt.name)
       $0.field("size", receipt.sizeBytes)
       $0.field("merkle_root", receipt.merkleRoot)

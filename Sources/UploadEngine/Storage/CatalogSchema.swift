@@ -85,6 +85,7 @@ enum CatalogSchema {
         sql: """
           ALTER TABLE file ADD COLUMN doubt TEXT;
           ALTER TABLE file ADD COLUMN pointer TEXT;
+          ALTER TABLE file ADD COLUMN receipt_file BLOB;
           """)
     }
     return migrator
@@ -110,7 +111,7 @@ enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
-    doubt, pointer
+    doubt, pointer, receipt_file
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
@@ -126,8 +127,9 @@ enum CatalogRows {
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    receipt_answer, doubt, pointer, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
+    receipt_answer, doubt, pointer, receipt_file, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
     failure_code = excluded.failure_code, failure_message = excluded.failure_message,
@@ -135,12 +137,12 @@ enum CatalogRows {
     published = excluded.published, receipt_id = excluded.receipt_id, receipt_name = excluded.receipt_name,
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
     published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, doubt = excluded.doubt,
-    pointer = excluded.pointer, changed = excluded.changed
+    pointer = excluded.pointer, receipt_file = excluded.receipt_file, changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
     receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
-    doubt = 'mount-died'
+    receipt_file = NULL, doubt = 'mount-died'
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL)
     """
 
@@ -259,6 +261,7 @@ enum CatalogRows {
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
       receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
+      receipt?.fileID?.blob,
     ])
   }
 
@@ -298,7 +301,7 @@ enum CatalogRows {
     else { return nil }
     return Receipt(
       id: id, name: name, sizeBytes: UInt64(bitPattern: size), merkleRoot: merkleRoot, chainTip: chainTip,
-      publishedAtMilliseconds: published, answer: columns.text(19))
+      publishedAtMilliseconds: published, answer: columns.text(19), fileID: columns.fileID(22))
   }
 }
 

@@ -1,5 +1,7 @@
+public import FileModel
+
 /// Proof of delivery (spec D7).
-public struct Receipt: Hashable, Sendable, Codable {
+public struct Receipt: Hashable, Sendable {
   /// The server's id of this publication.
   public var id: String
   /// The name under which the file was published.
@@ -14,12 +16,15 @@ public struct Receipt: Hashable, Sendable, Codable {
   public var publishedAtMilliseconds: Int64
   /// What the server said, where that is not known beforehand: JSON.
   public var answer: String?
+  /// The capture that the server says it is for; nil where it does not say that.
+  public var fileID: FileID?
 
   /// A receipt as the server gave it.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
-    answer: String? = nil
+    answer: String? = nil, fileID: FileID? = nil
   ) {
+    self.fileID = fileID
     self.answer = answer
     self.id = id
     self.name = name
