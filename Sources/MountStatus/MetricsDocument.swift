@@ -66,6 +66,9 @@ enum MetricsDocument {
       "Files that other programs changed in the spool, or took out of it before they were delivered.",
       summary.filesChangedInSpool)
     text.family(
+      "uploadfs_files_unproven", .gauge, "Files that are held because nothing proves that they were finished.",
+      summary.unprovenCount)
+    text.family(
       "uploadfs_destination_available", .gauge, "0 while nothing can be sent because the destination is not available.",
       summary.lastFailure == nil)
     text.family(

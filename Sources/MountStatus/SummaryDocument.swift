@@ -35,6 +35,7 @@ enum SummaryDocument {
       json.field("last_error", failure: facts.spool.trouble ?? summary.lastFailure)
       json.field("next_attempt_at", millisecondsSince1970: summary.nextAttemptMilliseconds)
       json.field("undelivered_files", summary.undeliveredCount)
+      json.field("unproven_files", summary.unprovenCount)
       json.field("failed_paths", strings: summary.failedPaths.map(\.displayText))
       if !summary.failedPaths.allSatisfy(\.isUTF8) {
         json.field("failed_paths_bytes", strings: summary.failedPaths.map { Hex.encode($0.bytes) })

@@ -55,6 +55,10 @@ extension Logger {
       warning(
         "not finished by its writer; the file is kept in the spool and not published",
         metadata: ["path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .unproven(let count):
+      warning(
+        "nothing proves of files in the spool that they were finished; they are kept and not published (uploadfs-mount publish)",
+        metadata: ["files": "\(count)"])
     case .discarded(_, let path, let failure):
       warning(
         "not finished by its writer; the file was removed from the spool by rule",

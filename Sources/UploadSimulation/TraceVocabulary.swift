@@ -204,6 +204,7 @@ extension UploadReport {
     case .takenByDisk(let id, let path): "taken by disk \(id) \(path.displayText)"
     case .outgrown(let id, let path, _): "outgrown \(id) \(path.displayText)"
     case .interrupted(let id, _, let failure): "interrupted \(id) \(failure.code)"
+    case .unproven(let count): "unproven \(count)"
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
     case .releasing(let id, let path): "releasing \(id) \(path.displayText)"

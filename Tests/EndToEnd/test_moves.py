@@ -9,10 +9,11 @@ import subprocess
 
 import pytest
 
-from harness import sha256
+from harness import sha256, wait_until
 from promises import installed, needs
 from test_interrupted import RECORDER, run_writer
 from test_little_disk import CHUNK, DISK, given_up, record
+from test_lost_folders import metric
 
 pytestmark = needs("root")
 
@@ -154,6 +155,10 @@ def test_a_spool_that_has_lost_everything_holds_what_it_cannot_prove(moved):
     for name in ("delivered.txt", "cut.raw", "half.raw", "take.mov", "pending.txt"):
         assert moved.mount.wait_for(name, "interrupted")["last_error"]["code"] == "unproven"
     assert moved.receiver.published().keys() == {"delivered.txt"}
+    wait_until(lambda: moved.mount.summary()["scanned"], "the spool is searched")
+    assert moved.mount.summary()["unproven_files"] == metric(moved.mount, "uploadfs_files_unproven") == 5
+    said = [line for line in moved.mount.program.log.splitlines() if "nothing proves" in line and "files=5" in line]
+    assert len(said) == 1 and "code=unproven" not in moved.mount.program.log
     moved.mount.say("publish", "pending.txt")
     moved.mount.wait_for("pending.txt", "complete")
     # What is held stays so.

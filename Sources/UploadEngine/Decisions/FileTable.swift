@@ -46,6 +46,8 @@ struct FileTable: Sendable {
     var complete = 0
     var failed = 0
     var cancelled = 0
+    /// Of those that are interrupted.
+    var unproven = 0
     /// Of those that are ready.
     var smallAtWork = 0
 
@@ -124,6 +126,7 @@ struct FileTable: Sendable {
     let isWholeFile: Bool
     let isSmallAtWork: Bool
     let wasDelivered: Bool
+    let isUnproven: Bool
     let sizeBytes: UInt64
     let changeSequence: UInt64
     let deliveredAt: Int64?
@@ -133,6 +136,7 @@ struct FileTable: Sendable {
       isWholeFile = file.isWholeFile
       isSmallAtWork = file.isSmallAtWork
       wasDelivered = file.wasDelivered
+      isUnproven = file.snapshot.interruption == .unproven
       sizeBytes = file.snapshot.sizeBytes
       changeSequence = file.changeSequence
       deliveredAt = Self.deliveredAt(file)
@@ -168,6 +172,7 @@ struct FileTable: Sendable {
     case .elsewhere: break
     case .interrupted:
       counts.interrupted += step
+      if standing.isUnproven { counts.unproven += step }
       if step > 0 { failed.append(id) } else { failed.takeOut(id) }
     case .ready:
       counts.ready += step

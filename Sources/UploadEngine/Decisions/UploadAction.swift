@@ -183,6 +183,8 @@ public enum UploadReport: Hashable, Sendable {
   case takenByDisk(FileID, RelativePath)
   /// A file was not finished by its writer; it is kept.
   case interrupted(FileID, RelativePath, FileStatus.Failure)
+  /// So many files lay in the spool at the start of which nothing proves that they were finished; they are kept.
+  case unproven(Int)
   /// Such a file was removed from the spool, by rule.
   case discarded(FileID, RelativePath, FileStatus.Failure)
   /// A file made no progress for a minute; it connects anew and asks the server.

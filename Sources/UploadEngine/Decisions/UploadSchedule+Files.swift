@@ -572,6 +572,7 @@ extension UploadSchedule {
     scanFailure = nil
     goneUnfound = []
     actions.append(.showSummary)
+    if files.counts.unproven > 0 { actions.append(.report(.unproven(files.counts.unproven))) }
     var kept: LookupTable<FileID, CatalogEntry> = [:]
     // In an order, so that a run can be played again.
     for (id, entry) in inherited.sorted() where files[id] == nil {

@@ -72,7 +72,8 @@ extension UploadSchedule {
     if interruptedPolicy(for: file) == .discard {
       discarding.append(id)
       spoolOrders.append(.discard(EvictionCandidate(file.snapshot)))
-    } else {
+    } else if interruption != .unproven || isScanned {
+      // Of those that the search finds their number is said at its end.
       actions.append(.report(.interrupted(id, file.path, failure)))
     }
   }

@@ -66,6 +66,7 @@ extension UploadSchedule {
     summary.outgrownFiles = outgrownFiles
     summary.filesRefusedByDisk = filesRefusedByDisk
     summary.filesChangedInSpool = filesChangedInSpool
+    summary.unprovenCount = counts.unproven
     summary.bytesPerSecond = rate.rate(at: now.monotonic)
     summary.requestsInFlight = chunkRequests
     summary.changeSequence = changeSequence

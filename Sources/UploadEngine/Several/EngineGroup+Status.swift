@@ -73,6 +73,7 @@ extension MountSummary {
     // Each destination is told of the same ones.
     filesRefusedByDisk = max(filesRefusedByDisk, other.filesRefusedByDisk)
     filesChangedInSpool = max(filesChangedInSpool, other.filesChangedInSpool)
+    unprovenCount = max(unprovenCount, other.unprovenCount)
     isScanned = isScanned && other.isScanned
     isScanGivenUp = isScanGivenUp && other.isScanGivenUp
     isDraining = isDraining || other.isDraining

@@ -226,6 +226,8 @@ public struct MountSummary: Hashable, Sendable {
   public var failedPaths: [RelativePath] = []
   /// How many files are kept in the spool and will not be delivered by themselves: failed, interrupted, cancelled.
   public var undeliveredCount = 0
+  /// Those of them of which nothing proves that they were finished.
+  public var unprovenCount = 0
   /// Where there are several destinations: each by itself.
   public var destinations: [DestinationSummary] = []
 
