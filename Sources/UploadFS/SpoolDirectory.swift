@@ -43,8 +43,7 @@ struct SpoolDirectory {
       let number = try check(uploadfs_openat(AT_FDCWD, place.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
       let folder = FileDescriptor(owning: number, isReadable: true, isWritable: false)
       let stamp = try SpoolStamp(in: folder, captures: descriptor)
-      // Elsewhere its inode numbers are those of other files.
-      if stamp.isMoved { try marks.retain { _ in false } }
+      if stamp.isMoved { marks.wasMoved() }
       return SpoolDirectory(folder: folder, captures: descriptor, status: status, marks: marks, stamp: stamp)
     } catch {
       errno = error.code

@@ -130,6 +130,48 @@ struct FileLabelTests {
     #expect(Self.found(mounted).values.allSatisfy { $0.id != foreign })
   }
 
+  /// Of what the disk did not take on the file the record says whose it is, wherever that lies.
+  @Test(.promises("S79b", "S40i")) func theRecordOfAMovedSpoolIsByIdentity() throws {
+    let folder = try TemporaryFolder()
+    let ids = try Self.spool(folder)
+    let whole = try #require(ids["whole"])
+    let copy = try Self.copied(folder, keepsAttributes: true)
+    // The inode numbers are those of files elsewhere, and here of others.
+    var status = stat()
+    #expect(stat(copy.path + "/spool/captures/half", &status) == 0)
+    let lines = "7 writing @\(whole) .\n\(status.st_ino) none @\(FileID(high: 1, low: 1)) .\n"
+    try Self.write(lines, to: copy.path + "/spool/.state/marks")
+    for _ in 0..<2 {
+      let mounted = try Mounted(folder: copy)
+      mounted.filesystem.scanSpool()
+      let found = Self.found(mounted)
+      #expect(found["whole"]?.id == whole && found["whole"]?.interruption == .mountDied)
+      #expect(found["half"]?.interruption == .mountDied)
+    }
+    #expect(
+      FileLabel(try #require(Self.attribute("user.uploadfs", of: copy.path + "/spool/captures/whole"))).mark == .writing
+    )
+  }
+
+  /// A backup that was put back past the mount, and got the inode number of what was there.
+  @Test(.promises("S79a")) func theRecordOfAnotherCaptureIsNotBelieved() throws {
+    let folder = try TemporaryFolder()
+    _ = try Self.spool(folder)
+    var status = stat()
+    #expect(stat(folder.path + "/spool/captures/whole", &status) == 0)
+    try Self.write(
+      "\(status.st_ino) writing @\(FileID(high: 1, low: 1)) .\n", to: folder.path + "/spool/.state/marks")
+    let mounted = try Mounted(folder: folder)
+    mounted.filesystem.scanSpool()
+    #expect(Self.found(mounted)["whole"]?.interruption == nil)
+  }
+
+  private static func write(_ text: String, to path: String) throws {
+    let number = try check(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600))
+    defer { close(number) }
+    #expect(Glibc.write(number, text, text.utf8.count) == text.utf8.count)
+  }
+
   @Test(.promises("S79c")) func withoutLabels_theCatalogsDoubtCounts_andWhatNothingProvesIsHeld() throws {
     let folder = try TemporaryFolder()
     let ids = try Self.spool(folder)

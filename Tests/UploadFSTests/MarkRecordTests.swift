@@ -1,4 +1,5 @@
 import CLinux
+import FileModel
 import FilesystemFixtures
 import Glibc
 import Promises
@@ -13,6 +14,7 @@ import Testing
     return try MarkRecord(in: FileDescriptor(owning: number, isReadable: true, isWritable: false))
   }
 
+  private static let id = FileID(high: 1, low: 2)
   private static let closed = SpoolMark.closed(sizeBytes: 5, in: SpoolInstance(name: "0123abcd.1f"))
 
   @Test func lastLineOfAnInodeCounts() {
@@ -20,6 +22,27 @@ import Testing
     #expect(recorded.marks == [1: Self.closed, 3: .none])
     #expect(recorded.lineCount == 5 && recorded.unreadableLineCount == 0)
     #expect(RecordedMarks(recorded.text).marks == recorded.marks)
+  }
+
+  @Test(.promises("S79b")) func marksSayWhoseTheyAre() throws {
+    let folder = try TemporaryFolder()
+    let record = try Self.opened(folder)
+    try record.keep(.writing, of: 1, as: Self.id, durably: true)
+    try record.keep(Self.closed, of: 2, as: FileID(high: 3, low: 4), durably: true)
+    try record.keep(.writing, of: 3, durably: true)
+    let again = try Self.opened(folder)
+    #expect(again.mark(of: 1) == .writing && again.mark(of: 2) == Self.closed && again.mark(of: 3) == .writing)
+    #expect(again.mayBe(of: Self.id, 1) && !again.mayBe(of: Self.id, 2) && again.mayBe(of: Self.id, 3))
+    again.wasMoved()
+    #expect(again.mark(of: 1) == nil && again.formerMark(of: Self.id) == .writing)
+    try again.keep(.none, of: 1, as: FileID(high: 3, low: 4), durably: false)
+    #expect(again.formerMark(of: FileID(high: 3, low: 4)) == Self.closed)
+    // As long as not every file was met the next start needs them, too.
+    let third = try Self.opened(folder)
+    third.wasMoved()
+    #expect(third.formerMark(of: FileID(high: 3, low: 4)) == Self.closed && third.formerMark(of: Self.id) == .writing)
+    try again.forgetFormerPlace()
+    #expect(try Self.opened(folder).mark(of: 2) == nil)
   }
 
   @Test func lineWithoutItsEnd_wasNeverRecorded() {

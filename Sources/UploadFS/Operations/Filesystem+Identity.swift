@@ -85,7 +85,8 @@ extension Filesystem {
     _ found: SpoolLabel.Found, of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
   ) -> SpoolMark {
     let isCopy = found.label.id != nil && found.label.id != file.id
-    let recorded = markRecord.mark(of: file.key.inode)
+    let former = markRecord.formerMark(of: file.id)
+    let recorded = recordedMark(of: file, found) ?? former
     var mark = recorded ?? found.label.mark
     // What a copy lacks is held by the upload of another capture.
     state.rest = CapturedFile.LabelRest(pointer: isCopy ? nil : found.label.pointer, others: found.label.others)
@@ -100,13 +101,20 @@ extension Filesystem {
       }
       if let doubt, recorded == nil { mark = .interrupted(doubt) }
     }
-    guard found.origin != .attribute || isCopy else { return mark }
+    guard found.origin != .attribute || isCopy || former != nil else { return mark }
     do throws(SystemError) {
       try putFirstLabel(mark, of: file, state, removesEarlier: found.origin == .earlierAttributes)
     } catch {
       // It is known by its inode or its name the next time as it was now, and labelled before its first change.
     }
     return mark
+  }
+
+  /// A file that says who it is may have got the inode number of another one, past the mount.
+  private func recordedMark(of file: CapturedFile, _ found: SpoolLabel.Found) -> SpoolMark? {
+    guard let mark = markRecord.mark(of: file.key.inode) else { return nil }
+    let isKnown = found.label.id == file.id
+    return isKnown && !markRecord.mayBe(of: file.id, file.key.inode) ? nil : mark
   }
 
   private func putFirstLabel(
@@ -119,7 +127,7 @@ extension Filesystem {
         return
       }
     }
-    if mark.isDoubt { try markRecord.keep(mark, of: file.key.inode, durably: false) }
+    if mark.isDoubt { try markRecord.keep(mark, of: file.key.inode, as: file.id, durably: false) }
   }
 
   /// What earlier runs knew of a file that says nothing of itself.

@@ -20,7 +20,7 @@ extension Filesystem {
     } else if mark == .none, !marksWriters {
       try markRecord.forget(file.key.inode)
     } else {
-      try markRecord.keep(mark, of: file.key.inode, durably: mark.isDoubt)
+      try markRecord.keep(mark, of: file.key.inode, as: file.id, durably: mark.isDoubt)
     }
   }
 
@@ -127,6 +127,7 @@ extension Filesystem {
       let known = nodes.withLock { Set($0.table.allFiles.map(\.key.inode)) }
       do throws(SystemError) {
         try markRecord.retain { known.contains($0) }
+        if stamp.isMoved { try markRecord.forgetFormerPlace() }
       } catch {
         // What is left doubts a file that may get the number, until that is made.
       }

@@ -1,4 +1,5 @@
 import CLinux
+import FileModel
 import Glibc
 import Synchronization
 
@@ -6,13 +7,15 @@ import Synchronization
 /// the daemon's user may not change, and of all files where the spool's filesystem has no attributes. Where it names a file, it
 /// decides, because it is written after the attribute.
 ///
-/// Files are named by inode number. A number that is used again is forgotten when the new file is made, and one that the scan
-/// has not met when the scan ends.
+/// Files are named by inode number and by identity. A number that is used again is forgotten when the new file is made, and one that the
+/// scan has not met when the scan ends. In a spool that was moved the identities count.
 ///
 /// Its lock is the innermost one, and is held while the local disk is waited for.
 final class MarkRecord: Sendable {
   private struct State {
     var recorded = RecordedMarks()
+    /// From another place, until the scan has met every file.
+    var former: [FileID: SpoolMark] = [:]
     /// The record, opened for appending; nil until it is needed.
     var file: FileDescriptor?
     var byteCount = 0
@@ -59,12 +62,33 @@ final class MarkRecord: Sendable {
   /// What is recorded of a file; nil where its attribute decides.
   func mark(of inode: UInt64) -> SpoolMark? { state.withLock { $0.recorded.marks[inode] } }
 
+  /// Whether what is recorded of an inode number may be of a capture: false where it is of another one.
+  func mayBe(of id: FileID, _ inode: UInt64) -> Bool {
+    state.withLock { $0.recorded.ids[inode].map { $0 == id } ?? true }
+  }
+
+  /// What was recorded of a capture where the spool lay before.
+  func formerMark(of id: FileID) -> SpoolMark? { state.withLock { $0.former[id] } }
+
+  /// The spool lies elsewhere than it did when this was recorded.
+  func wasMoved() {
+    state.withLock { $0.former = $0.recorded.takeByIdentity() }
+  }
+
+  /// Every file of a spool that was moved says by now what was recorded of it.
+  func forgetFormerPlace() throws(SystemError) {
+    try state.withLock { (state) throws(SystemError) in
+      state.former = [:]
+      try replace(&state)
+    }
+  }
+
   /// Records a mark; durable on return if that is asked for, and otherwise after the next ``synchronize()``. When it fails,
   /// what was recorded before stands.
-  func keep(_ mark: SpoolMark, of inode: UInt64, durably: Bool) throws(SystemError) {
+  func keep(_ mark: SpoolMark, of inode: UInt64, as id: FileID? = nil, durably: Bool) throws(SystemError) {
     try state.withLock { (state) throws(SystemError) in
-      let isKnown = state.recorded.marks[inode] == mark
-      if !isKnown { try append(mark, of: inode, &state) }
+      let isKnown = state.recorded.marks[inode] == mark && state.recorded.ids[inode] == id
+      if !isKnown { try append(mark, of: inode, as: id, &state) }
       // Also where it was recorded before and that failed to become durable.
       if durably { try synchronize(&state) }
       if !isKnown { replaceIfLong(&state) }
@@ -111,19 +135,23 @@ final class MarkRecord: Sendable {
     }
   }
 
-  private func append(_ mark: SpoolMark?, of inode: UInt64, _ state: inout State) throws(SystemError) {
+  private func append(
+    _ mark: SpoolMark?, of inode: UInt64, as id: FileID? = nil, _ state: inout State
+  ) throws(SystemError) {
     do throws(SystemError) {
-      try appendOnce(mark, of: inode, &state)
+      try appendOnce(mark, of: inode, as: id, &state)
     } catch {
       guard error.isOfSpace, giveRoom() else { throw error }
-      try appendOnce(mark, of: inode, &state)
+      try appendOnce(mark, of: inode, as: id, &state)
     }
   }
 
-  private func appendOnce(_ mark: SpoolMark?, of inode: UInt64, _ state: inout State) throws(SystemError) {
+  private func appendOnce(
+    _ mark: SpoolMark?, of inode: UInt64, as id: FileID?, _ state: inout State
+  ) throws(SystemError) {
     let file = try opened(&state)
     var changed = state.recorded
-    let line = Array(((state.endsInPart ? "\n" : "") + changed.set(mark, of: inode)).utf8)
+    let line = Array(((state.endsInPart ? "\n" : "") + changed.set(mark, of: inode, as: id)).utf8)
     do throws(SystemError) {
       try Self.write(line, to: file)
     } catch {
@@ -150,7 +178,11 @@ final class MarkRecord: Sendable {
   /// A long record is replaced by the shortest one that says the same. When that fails the long one stays, and is tried again
   /// when it has become twice as long.
   private func replaceIfLong(_ state: inout State) {
-    guard state.recorded.lineCount > max(state.lineCountMax, 4 * state.recorded.marks.count) else { return }
+    // The lines of the former place are still needed.
+    guard state.former.isEmpty, state.recorded.lineCount > max(state.lineCountMax, 4 * state.recorded.marks.count)
+    else {
+      return
+    }
     do throws(SystemError) {
       try replace(&state)
     } catch {

@@ -23,9 +23,12 @@ let attributeParsers: [FuzzedParser] = [
   },
   FuzzedParser(
     "FileLabel", bytesMax: 1024,
-    words: [";mwriting", ";mclosed 5", ";r4194304 1-57", ";s4096 id 00ff https://a b", ";x", "1AAAAAAAAAAAAAAAAAAAAAA", "%3b"],
+    words: [
+      ";mwriting", ";mclosed 5", ";r4194304 1-57", ";s4096 id 00ff https://a b", ";x", "1AAAAAAAAAAAAAAAAAAAAAA", "%3b",
+    ],
     texts: [
-      "1AAAAAAAAAAAAAAAAAAAAAA", "1D____________________w;mclosed 5 0123abcd.1f;r4194304 1-57 60-60;s4194304 a%20b - https://a",
+      "1AAAAAAAAAAAAAAAAAAAAAA",
+      "1D____________________w;mclosed 5 0123abcd.1f;r4194304 1-57 60-60;s4194304 a%20b - https://a",
       "1AAAAAAAAAAAAAAAAAAAAAA;mwriting;mnot-on-disk;y;;z", "2AAAAAAAAAAAAAAAAAAAAAA;r1", "1", ";;;",
     ]
   ) { input in
@@ -43,7 +46,8 @@ let attributeParsers: [FuzzedParser] = [
     ]
   ) { input in
     var recorded = RecordedMarks(input.text)
-    require(RecordedMarks(recorded.text).marks == recorded.marks, "marks come back")
+    let again = RecordedMarks(recorded.text)
+    require(again.marks == recorded.marks && again.ids == recorded.ids, "marks come back")
     let line = recorded.set(.writing, of: 7)
     require(RecordedMarks(recorded.text + line).marks[7] == .writing, "the last line counts")
   },
