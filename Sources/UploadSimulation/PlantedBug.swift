@@ -131,7 +131,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case believePagesReadAgain = "believe-pages-read-again"
   /// A mark that cannot be read counts as none.
   case forgetUnreadMarks = "forget-unread-marks"
-  /// A resume record that cannot be read counts as none.
+  /// An upload of which the record cannot be read at a start is ended in place of being gone on with.
   case forgetUnreadRecords = "forget-unread-records"
 
   /// Something happens again and again, and time hardly passes.

@@ -118,6 +118,8 @@ extension SimulatedClient {
     }
     start(order, step)
     guard isUp else { return }
+    if case .querySession(let session) = order.order, unreadSessions.contains(session.id) { end(session, after: order) }
+    guard isUp else { return }
     if world.bug == .doubleCommit, case .commit = order.order { start(extra(order), step) }
     if world.bug == .overbook, case .querySession = order.order {
       for _ in 0..<world.scenario.limits.controlRequests { start(extra(order), step) }
@@ -141,6 +143,13 @@ extension SimulatedClient {
       }
     case .prewarm, .querySession, .secureSession, .chunk, .commit, .wholeFile, .bundle: break
     }
+  }
+
+  private func end(_ session: SessionIdentity, after order: RequestOrder) {
+    var ending = extra(order)
+    ending.order = .abort(session)
+    checkRetention(ending.order)
+    if let step = step(for: ending.order) { start(ending, step) }
   }
 
   private func extra(_ order: RequestOrder) -> RequestOrder {

@@ -39,6 +39,8 @@ final class SimulatedClient: CopyHolder {
   var committed: LookupTable<String, FileID> = [:]
   var firstPaths: LookupTable<[UInt8], RelativePath> = [:]
   var extraRequest: UInt64 = 1 << 60
+  /// Those of which the records could not be read at the start, for a planted mistake.
+  private(set) var unreadSessions: LookupSet<String> = []
   /// What captures are called there.
   private(set) var names: SimulatedNames
   /// Those who wait for deliveries; nil where nobody does.
@@ -86,6 +88,8 @@ final class SimulatedClient: CopyHolder {
     var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     let (records, lacksRecords) = storage.load(world)
+    unreadSessions =
+      world.bug == .forgetUnreadRecords ? storage.sessions.subtracting(LookupSet(records.map(\.sessionID))) : []
     world.trace("client: starts with \(entries.count) entries and \(records.count) records")
     for record in records {
       recordedDigests[record.fileID] = LookupTable(record.acknowledged.map { ($0.index, $0.digest) })

@@ -50,6 +50,9 @@ final class SimulatedJournal {
       }
     }
 
+    /// The sessions that records name.
+    var sessions: LookupSet<String> { LookupSet(records().map(\.sessionID)) }
+
     /// The files whose records cannot be read.
     func unreadableRecords() -> LookupSet<FileID> {
       let readable = LookupSet(records().map(\.fileID))

@@ -65,8 +65,10 @@ extension UploadSchedule {
     return sessions
   }
 
-  /// Ends sessions that nobody goes on with.
+  /// Ends sessions that nobody goes on with. None as long as it is not known of a file which upload has parts of it, or of an upload
+  /// whether it has parts of a file: one of them may have what is nowhere else, however old it is.
   mutating func endSessions(_ ids: [String], at now: Moment) {
+    guard !lacksRecords, !files.values.contains(where: { mayHaveUnreadRecord($0) }) else { return }
     for id in ids { discard(SessionIdentity(id: id, nonce: []), at: now) }
     pump(at: now)
   }

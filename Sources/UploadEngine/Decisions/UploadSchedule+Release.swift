@@ -73,6 +73,7 @@ extension UploadSchedule {
     guard files[id]?.mayLackParts == false else { return }
     files[id]?.mayLackParts = true
     actions.append(.report(.releasing(id, files[id]?.path ?? .root)))
+    // It may have come to this rule by a rename.
     actions.append(.record(id))
     actions.append(.showStatus(id))
   }

@@ -232,8 +232,8 @@ import Testing
     #expect(harness.state(file.id) == .complete && !harness.sent.contains { $0.order.isOpenSession })
   }
 
-  /// Nothing says where the parts are: no other upload takes the place of the one that has them, and nobody says that they are gone.
-  @Test(.promises("S79d")) func withoutRecordAndPointer_nothingIsBegunInItsPlace() throws {
+  /// Regression (ID11): after a week the one that has them was ended as left over. Nothing says where the parts are: no other upload takes the place of the one that has them, and nobody says that they are gone.
+  @Test(.promises("S79d", "S79e")) func withoutRecordAndPointer_nothingIsBegunInItsPlace() throws {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
     file.snapshot.isPartlyReleased = true
     var harness = ScheduleHarness(limits: Self.limits, owner: Self.here)
@@ -241,6 +241,8 @@ import Testing
     harness.handle(.scanEnded)
     let failure = try #require(harness.status(file.id)?.lastFailure)
     #expect(failure.code == "released-part-lost" && failure.message.contains("may hold them still"))
+    // Whatever else is left over after a week.
+    harness.apply { $0.endSessions(["s"], at: $1) }
     #expect(harness.sent.isEmpty)
   }
 
@@ -321,6 +323,16 @@ import Testing
     let status = try #require(recording.harness.status(recording.file.id))
     #expect(status.state == .failed && status.lastFailure?.code == "released-part-lost")
     #expect(recording.harness.commits.count == published, "nothing else is published")
+  }
+
+  /// Should the spool be copied without what stands on the file.
+  @Test(.promises("S79c", "S79e")) func theCatalogKnowsWhichUploadMayHoldParts_beforeItIsAllThatThereIs() throws {
+    var recording = recorded()
+    let entry = try #require(recording.harness.schedule.catalogEntry(of: recording.file.id))
+    #expect(entry.pointer?.chunkBytes == 1000 && entry.doubt == .mountDied && entry.state == .pending)
+    let recorded = recording.harness.others.count { $0 == .record(recording.file.id) }
+    recording.giveUp([1])
+    #expect(recording.harness.others.count { $0 == .record(recording.file.id) } == recorded + 1)
   }
 
   @Test func statusSaysWhereItIs() {
