@@ -117,7 +117,7 @@ private struct SpokenPage {
   private static let bytesMax = 16 << 10
 
   init(_ response: HTTPResponse) {
-    let page = String(decoding: response.body.prefix(Self.bytesMax), as: UTF8.self)
+    let page = PrintableText.text(response.body, bytesMax: Self.bytesMax)
     guard page.contains(where: { !$0.isWhitespace }) else { return }
     let plain = Self.withoutTags(page)
     if let complaint = Self.complaint(in: plain) {

@@ -1,6 +1,7 @@
 import Integrity
 import Promises
 import Testing
+import UploadEngine
 
 @testable import Destinations
 
@@ -16,6 +17,43 @@ import Testing
     let hidden = "[credential]"
     #expect(mask.hide(in: said) == "401: Bearer \(hidden), \(hidden), Basic \(hidden), \(hidden); camera")
     #expect(mask.hide(in: "nothing") == "nothing")
+  }
+
+  @Test("Regression: of many credentials a longer one was forgotten the moment it was learnt", .promises("SE14"))
+  func theOldestCredentialsAreForgotten_howeverLongTheyAre() {
+    let mask = CredentialMask()
+    for number in 0..<40 { mask.learn(.bearer("token-\(number)")) }
+    mask.learn(.bearer("a-much-longer-token"))
+    // Used again, it is no old one.
+    mask.learn(.bearer("token-9"))
+    for number in 40..<60 { mask.learn(.bearer("token-\(number)")) }
+    #expect(mask.hide(in: "a-much-longer-token, token-9, token-59") == "[credential], [credential], [credential]")
+    #expect(mask.hide(in: "token-8") == "token-8")
+  }
+
+  @Test("Regression: of a credential that a message was cut in all but the end was shown", .promises("SE14"))
+  func aCredentialThatAMessageIsCutIn_isHidden() throws {
+    let mask = CredentialMask()
+    let token = "0123456789-abcdefghij-0123456789"
+    mask.learn(.bearer(token))
+    let plain = [HTTPHeader("content-type", "text/plain")]
+    for before in 160...200 {
+      let text = String(repeating: ".", count: before) + token + " was refused"
+      let answers = [
+        RefusedAnswer(server: "It", response: Fixture.answer(500, text: text, headers: plain)).failure,
+        FormAnswer(Fixture.answer(500, text: text, headers: plain)).failure(at: "h", sizeBytes: 1, digestField: "sha"),
+      ]
+      for answer in answers {
+        let message = mask.hide(in: try #require(answer).message)
+        #expect(
+          !message.contains("0123") && (before > 196 || message.contains("[credential]")), "\(before): \(message)")
+      }
+    }
+    // Nor where a page was read only so far.
+    let page = String(repeating: "\n", count: (16 << 10) - 20) + token
+    let long = RefusedAnswer(server: "It", response: Fixture.answer(500, text: page, headers: plain)).failure
+    #expect(!mask.hide(in: long.message).contains("0123"))
+    #expect(mask.hide(in: "so… on…") == "so… on…")
   }
 
   @Test func whatIsTooShortToBeASecret_staysInTexts() {

@@ -8,6 +8,12 @@ import UploadEngine
   /// U+009B begins a terminal's commands as ESC [ does; one character can hold thousands of marks.
   private static let rude = "a\u{9b}2J\u{7f}b" + String(repeating: "\u{301}", count: 5000)
 
+  @Test func marksOfDirection_areNoPartOfAMessage() {
+    #expect(PrintableText.beginning(of: "a\u{202e}b\u{2066}c\u{2028}d\u{200d}e") == "a b c d\u{200d}e")
+    #expect(PrintableText.beginning(of: String(repeating: "x", count: 200)).hasSuffix("x"))
+    #expect(PrintableText.beginning(of: String(repeating: "x", count: 201)).hasSuffix("x…"))
+  }
+
   @Test func wordsOfAServer_moveNoCursorAndFillNoLog() throws {
     let plain = [HTTPHeader("content-type", "text/plain; charset=utf-8")]
     let s3 = "<Error><Code>\(Self.rude)</Code><Message>\(Self.rude)</Message></Error>"

@@ -45,7 +45,7 @@ struct FormSuccess {
       return unclear("\(said), but its JSON cannot be read")
     }
     guard json.saysNo() else { return nil }
-    let words = PrintableText.beginning(of: String(decoding: response.body.prefix(1024), as: UTF8.self))
+    let words = PrintableText.beginning(of: PrintableText.text(response.body, bytesMax: 1024))
     return StepFailure(.badRequest, "\(said) (“\(words)”), and its JSON says that this is no success.")
   }
 
