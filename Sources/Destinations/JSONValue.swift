@@ -53,13 +53,13 @@ enum JSONValue: Hashable, Codable {
   }
 
   /// The same without the members of these names, which are in lower case, at any depth.
-  func without(_ names: LookupSet<String>) -> JSONValue {
+  func without(_ names: SecretNames) -> JSONValue {
     switch self {
     case .null, .bool, .integer, .number, .string: return self
     case .array(let list): return .array(list.map { $0.without(names) })
     case .object(let members):
       var kept: LookupTable<String, JSONValue> = [:]
-      for name in members.keys.sorted() where !names.contains(name.lowercased()) {
+      for name in members.keys.sorted() where !names.contains(name) {
         kept[name] = members[name]?.without(names)
       }
       return .object(kept)

@@ -134,7 +134,7 @@ extension MountSession {
     options.fields = form.fields
     options.unclear = form.unclear
     options.digestField = form.digestField
-    options.omittedMembers.formUnion(form.omittedMembers)
+    options.omittedMembers.insert(form.omittedMembers)
     options.fileBytesMax = form.fileBytesMax
     options.parallelRequests = configuration.parallel
     options.bufferBytes = configuration.chunkBytes

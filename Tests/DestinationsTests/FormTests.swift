@@ -206,7 +206,7 @@ private final class TestStream: StreamedFile {
   /// Regression (DS13): whoever could read a status could delete what was delivered.
   @Test(.promises("DE113")) func whatGivesRights_isNotKept() throws {
     let json = "{\"id\":1,\"delete_token\":\"x\",\"links\":[{\"Delete_URL\":\"y\",\"view\":\"z\"}],\"mine\":2}"
-    let destination = try form { $0.omittedMembers.insert("mine") }
+    let destination = try form { $0.omittedMembers.insert(["mine"]) }
     guard
       case .published(let receipt) = destination.outcome(
         of: .sendWholeFile(sending()), response: Fixture.answer(201, text: json))
@@ -215,6 +215,26 @@ private final class TestStream: StreamedFile {
       return
     }
     #expect(receipt.answer == "{\"id\":1,\"links\":[{\"view\":\"z\"}]}")
+  }
+
+  @Test(
+    "Regression: the right to delete or change what was delivered stood in receipts", .promises("DE113"),
+    arguments: [
+      "deleteToken", "deleteUrl", "deleteURL", "delete-url", "deletionUrl", "accessToken", "apiKey", "apikey",
+      "authToken",
+      "auth", "editToken", "edit_key", "edit_url", "owner_token", "secret_key", "private_key", "removal_key",
+      "manage_url",
+      "admin_url", "revoke_url", "signed_url", "upload_url", "pwd", "passwd", "cookie", "session", "sessionid",
+      "delete",
+    ])
+  func whatGivesRights_isNotKeptHoweverItIsWritten(name: String) throws {
+    let outcome = try form().outcome(
+      of: .sendWholeFile(sending()), response: Fixture.answer(201, text: "{\"id\":1,\"\(name)\":\"x\",\"url\":\"y\"}"))
+    guard case .published(let receipt) = outcome else {
+      Issue.record("not published")
+      return
+    }
+    #expect(receipt.answer == "{\"id\":1,\"url\":\"y\"}")
   }
 
   /// Regression (DS2): a limit of PHP was shown as “Server Error”.

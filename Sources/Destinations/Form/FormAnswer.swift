@@ -22,7 +22,7 @@ struct FormAnswer {
   }
 
   /// The JSON as it is kept: what the server said, without the blanks between, and without members of these names.
-  func keptJSON(without names: LookupSet<String>) -> String? {
+  func keptJSON(without names: SecretNames) -> String? {
     json.map { String(decoding: WireJSON.encode($0.without(names)), as: UTF8.self) }
   }
 

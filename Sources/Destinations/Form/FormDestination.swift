@@ -1,7 +1,6 @@
 import ChunkProtocol
 public import FileModel
 import Integrity
-public import Lookup
 public import UploadEngine
 
 /// What can be chosen about a form.
@@ -20,17 +19,10 @@ public struct FormOptions: Hashable, Sendable {
   public var parallelRequests = UploadConstants.maxParallelChunkUploads
   /// Where a conflict's JSON says the SHA-256 of the content that the server has: names with dots between.
   public var digestField = "checksum_sha256"
-  /// Members of an answer that are not kept, because who reads a status could do something with them; in lower case.
-  public var omittedMembers = FormOptions.secretMembers
+  /// Members of an answer that are not kept, because who reads a status could do something with them.
+  public var omittedMembers = SecretNames.usual
   /// A larger file is read while it is sent.
   public var bufferBytes = UploadConstants.chunkBytesDefault
-
-  /// Names under which servers hand out the right to delete, change or read something.
-  public static let secretMembers: LookupSet<String> = [
-    "access_token", "api_key", "authorization", "delete_hash", "delete_key", "delete_token", "delete_url", "deletehash",
-    "deletion_token", "deletion_url", "edit_token", "password", "refresh_token", "secret", "session_token", "token",
-    "update_token",
-  ]
 
   /// The defaults.
   public init() {}
