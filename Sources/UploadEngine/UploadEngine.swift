@@ -229,6 +229,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// Takes one event of the filesystem.
   public func handle(_ event: FileEvent) {
+    switch event {
+    case .evicted(let id), .removed(let id): parts.withLock { $0.io }?.forget(id)
+    default: break
+    }
     if waitsForEarlierRuns(.reported(event)) { return }
     apply { $0.handle(event, at: $1) }
   }

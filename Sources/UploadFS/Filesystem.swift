@@ -55,6 +55,7 @@ public final class Filesystem: Sendable, FileContents {
   let inquiry = DiskInquiry()
   /// Who may see what is about the folders of captures, as the disk has said last.
   let folderAccess = Mutex<[RelativePath: FileOwnership]>([:])
+  let evictedFiles = EvictedFiles()
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)
   let pauseTurns: PauseTurns

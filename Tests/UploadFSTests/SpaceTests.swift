@@ -75,6 +75,45 @@ struct SpaceTests {
     #expect(mounted.sink.problems == [])
   }
 
+  @Test("Regression: a writer got ENOSPC although a file had just been removed for it", .promises("S28a", "S28c"))
+  func whatTheDaemonHasOpenOfARemovedFile_isWaitedFor() throws {
+    let folder = try TemporaryFolder()
+    let reader = Mutex<(any ReadableFile)?>(nil)
+    let mounted = try Mounted(
+      folder: folder,
+      source: { () throws(SystemError) in
+        var numbers = try CaptureDisk(blocks: 100).source(folder)()
+        // The test's disk counts names; an open file takes its 45 blocks without one.
+        let isNamed = access(folder.path + "/spool/captures/a", F_OK) == 0
+        if !isNamed, reader.withLock({ $0 != nil }) { numbers.f_bavail -= min(45, numbers.f_bavail) }
+        return numbers
+      },
+      { $0.reserveBytes = 10 * Self.block },
+      pause: { _ in reader.withLock { $0 = nil } })
+    for name in ["a", "b"] { try mounted.make(name, blocks(45)) }
+    let candidates = try ["a", "b"].map { try candidate(mounted, $0) }
+    mounted.sink.offer(candidates)
+    func read() throws {
+      let opened = try mounted.filesystem.openForReading(candidates[0].id)
+      reader.withLock { $0 = opened }
+    }
+    try read()
+    let handle = try mounted.create("d")
+    #expect(try mounted.write(handle, blocks(40)) == 40 * 4096)
+    mounted.filesystem.release(handle)
+    #expect(try mounted.listing("").contains("b"), "and nothing more than is needed is removed")
+    #expect(mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S28c")) func roomThatComesBackInAMomentIsRoom() {
+    let room = NeededRoom(bytes: 100)
+    #expect(room.isOnItsWay(spareBytes: 100, heldBytes: 0) && room.isOnItsWay(spareBytes: 40, heldBytes: 60))
+    #expect(!room.isOnItsWay(spareBytes: 40, heldBytes: 59) && room.isOnItsWay(spareBytes: 0, heldBytes: .max))
+    #expect(
+      NeededRoom.mayCome(isDelivering: true, heldBytes: 0) && NeededRoom.mayCome(isDelivering: false, heldBytes: 1))
+    #expect(!NeededRoom.mayCome(isDelivering: false, heldBytes: 0))
+  }
+
   @Test(.promises("S3a")) func replacedFilesThatTheKernelStillKnowsGoBeforeADeliveredOne() throws {
     let folder = try TemporaryFolder()
     let filesystem = Mutex<Filesystem?>(nil)

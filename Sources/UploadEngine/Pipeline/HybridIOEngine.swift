@@ -89,6 +89,13 @@ final class HybridIOEngine: Sendable {
     }
   }
 
+  /// The file has no name any more: its place on the disk is wanted by others, now and not at the next look.
+  func forget(_ id: FileID) {
+    // Closed at this function's end, not under the lock, unless a worker reads from it; it then closes it.
+    _ = kept.withLock { $0.removeValue(forKey: id)?.file }
+    pageCache.forget(id)
+  }
+
   // MARK: Page cache
 
   /// The receiver holds these bytes of a large file: they need not stay in the page cache. Called on a worker's thread.

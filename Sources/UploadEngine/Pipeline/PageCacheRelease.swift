@@ -45,6 +45,12 @@ final class PageCacheRelease: Sendable {
     }
   }
 
+  /// The file is gone, and its pages with it.
+  func forget(_ id: FileID) {
+    // Closed at this function's end, not under the lock.
+    _ = pending.withLock { $0.removeValue(forKey: id)?.file }
+  }
+
   func releaseAgain() {
     let due = pending.withLock { pending -> [(file: any ReadableFile, ranges: [Range<UInt64>])] in
       let due = pending.values.map { (file: $0.file, ranges: $0.aged) }

@@ -18,6 +18,8 @@ final class CapturedFile: Sendable {
   let state: Mutex<State>
   /// ``State/released`` is not nil; asked by each read.
   let isPartlyReleased = Atomic<Bool>(false)
+  /// How often the daemon has it open for itself. The handles of others are counted in ``State/handles``.
+  let openings = Atomic<Int>(0)
   /// Its lock is the innermost one.
   let diskReads = Mutex(DiskReads())
 

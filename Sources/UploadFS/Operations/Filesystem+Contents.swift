@@ -123,6 +123,7 @@ extension Filesystem {
       if hasOtherNames { announceInOrder(file) { state in state.activity.isGone ? nil : .namesChanged } }
       guard let removed else { return false }
       sink.handle(.evicted(candidate.id))
+      evictedFiles.add(file, bytes: removed.bytes)
       for entry in removed.entries { notices.entryRemoved(entry) }
       return true
     }
@@ -170,13 +171,17 @@ extension Filesystem {
     } catch .notPermitted {
       number = try open(file, at: place, O_RDONLY)
     }
-    return FileDescriptor(owning: number, isReadable: true, isWritable: false)
+    file.openings.add(1, ordering: .acquiringAndReleasing)
+    return FileDescriptor(owning: number, isReadable: true, isWritable: false) { [weak file] in
+      file?.openings.subtract(1, ordering: .acquiringAndReleasing)
+    }
   }
 
   /// What an eviction took away, and the hold on the inode: its blocks are given back outside of the lock.
   private struct Evicted: Sendable {
     var entries: [NoticeQueue.RemovedEntry]
     var pin: FileDescriptor
+    var bytes: UInt64
   }
 
   /// The namespace lock is held alone. Nil when the file has to stay: it has names that are not known yet, so that
@@ -184,8 +189,11 @@ extension Filesystem {
   private func removeEveryName(of file: CapturedFile) -> Evicted? {
     guard let node = nodes.withLock({ $0.table[file.node] }), !node.names.isEmpty else { return nil }
     let pin: FileDescriptor
+    let bytes: UInt64
     do throws(SystemError) {
-      guard Int(try statusInSpool(of: file.node).st_nlink) == node.names.count else { return nil }
+      let status = try statusInSpool(of: file.node)
+      guard Int(status.st_nlink) == node.names.count else { return nil }
+      bytes = UInt64(clamping: status.st_blocks) &* 512
       pin = try location(of: file.node).pin()
     } catch {
       // What cannot be looked at stays.
@@ -204,7 +212,7 @@ extension Filesystem {
     file.state.withLock { $0.lostLastName() }
     forgetRecordedMark(of: file.key)
     let entries = node.lookups == 0 ? [] : node.names.map { NoticeQueue.RemovedEntry(entry: $0, node: file.node) }
-    return Evicted(entries: entries, pin: pin)
+    return Evicted(entries: entries, pin: pin, bytes: bytes)
   }
 }
 

@@ -389,40 +389,59 @@ extension Filesystem {
   /// While deliveries are under way that may free some, a writer is slowed down before it is refused: by pauses that have an
   /// end, whatever the network does.
   private func admit(_ bytes: UInt64, at offset: Int64, through handle: FileHandle, isPartEnough: Bool) -> UInt64 {
-    var admitted = admitAtOnce(bytes, isPartEnough: isPartEnough)
+    var heldBytes: UInt64 = 0
+    var admitted = admitAtOnce(bytes, isPartEnough: isPartEnough, heldBytes: &heldBytes)
     if admitted == bytes || isAllocated(bytes, at: offset, of: handle.descriptor) { return bytes }
     let isReleasing = canRelease.load(ordering: .relaxed) && settings(of: handle.file)?.whenFull == .release
     var pauses = WriterPauses(
       turns: pauseTurns, countMax: isReleasing ? WriterPauses.countMaxWhileReleasing : WriterPauses.countMax)
-    while isPartEnough ? admitted == 0 : admitted < bytes, sink.mayFreeSpace, pauses.take() {
-      admitted = admitAtOnce(bytes, isPartEnough: isPartEnough)
+    while isPartEnough ? admitted == 0 : admitted < bytes,
+      NeededRoom.mayCome(isDelivering: sink.mayFreeSpace, heldBytes: heldBytes), pauses.take()
+    {
+      admitted = admitAtOnce(bytes, isPartEnough: isPartEnough, heldBytes: &heldBytes)
     }
     return admitted
   }
 
-  private func admitAtOnce(_ bytes: UInt64, isPartEnough: Bool) -> UInt64 {
-    space.admit(bytes) { spareBytes in
+  /// `heldBytes` says what had not come back of removed files when the last look was taken at it: who looks again may find it there.
+  private func admitAtOnce(_ bytes: UInt64, isPartEnough: Bool, heldBytes: inout UInt64) -> UInt64 {
+    heldBytes = 0
+    return space.admit(bytes) { spareBytes in
       // Replaced files that the kernel might still open are worth less than a write.
       withNodes { $0.table.unpinFiles() }
       let spare = spareBytes()
       if spare >= bytes { return }
       let candidates = sink.evictionCandidates()
+      let room = NeededRoom(bytes: bytes)
       if !isPartEnough {
-        let attainable = candidates.reduce(spare) { sum, candidate in
+        let (start, isOver) = spare.addingReportingOverflow(evictedFiles.heldBytes)
+        let attainable = candidates.reduce(isOver ? .max : start) { sum, candidate in
           let (larger, isOver) = sum.addingReportingOverflow(snapshot(of: candidate.id)?.sizeBytes ?? 0)
           return isOver ? .max : larger
         }
         guard attainable >= bytes else { return }
       }
-      evict(candidates) { spareBytes() >= bytes }
-      if spareBytes() < bytes { releaseChunks(for: bytes) }
+      evict(candidates, for: room, spareBytes)
+      let found = spareAndHeld(spareBytes)
+      heldBytes = found.heldBytes
+      if !room.isOnItsWay(spareBytes: found.spareBytes, heldBytes: heldBytes) { releaseChunks(for: bytes) }
     }
   }
 
-  private func evict(_ candidates: [EvictionCandidate], until isEnough: () -> Bool) {
+  /// Both at one moment: what comes back in between would count twice, or not at all.
+  private func spareAndHeld(_ spareBytes: () -> UInt64) -> (spareBytes: UInt64, heldBytes: UInt64) {
+    while true {
+      let heldBytes = evictedFiles.heldBytes
+      let spare = spareBytes()
+      if evictedFiles.heldBytes == heldBytes { return (spare, heldBytes) }
+    }
+  }
+
+  private func evict(_ candidates: [EvictionCandidate], for room: NeededRoom, _ spareBytes: () -> UInt64) {
     for candidate in candidates {
+      let found = spareAndHeld(spareBytes)
+      if room.isOnItsWay(spareBytes: found.spareBytes, heldBytes: found.heldBytes) { return }
       _ = evict(candidate)
-      if isEnough() { return }
     }
   }
 
@@ -458,7 +477,7 @@ extension Filesystem {
   /// Removes delivered files until so much may be written, or none is left.
   func makeRoom(for bytes: UInt64) {
     guard space.spareBytes(refreshing: true) < bytes else { return }
-    evict(sink.evictionCandidates()) { space.spareBytes(refreshing: true) >= bytes }
+    evict(sink.evictionCandidates(), for: NeededRoom(bytes: bytes)) { space.spareBytes(refreshing: true) }
   }
 
   /// Whether a range lies in a file without holes, so that writing it takes no space.

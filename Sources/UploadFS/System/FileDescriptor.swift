@@ -12,16 +12,19 @@ final class FileDescriptor: Sendable {
   let isWritable: Bool
   /// Whether it was opened so that it can be read.
   let isReadable: Bool
+  private let whenClosed: (@Sendable () -> Void)?
 
-  /// Takes ownership of an open descriptor.
-  init(owning number: Int32, isReadable: Bool, isWritable: Bool) {
+  /// Takes ownership of an open descriptor. `whenClosed` is called once the system has it back.
+  init(owning number: Int32, isReadable: Bool, isWritable: Bool, whenClosed: (@Sendable () -> Void)? = nil) {
     self.number = number
     self.isReadable = isReadable
     self.isWritable = isWritable
+    self.whenClosed = whenClosed
   }
 
   deinit {
     close(number)
+    whenClosed?()
   }
 
   /// What fstat(2) says of it.

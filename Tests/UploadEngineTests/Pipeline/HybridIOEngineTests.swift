@@ -2,6 +2,7 @@ import CLinux
 import FileModel
 import Glibc
 import Integrity
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -47,6 +48,23 @@ import Testing
     #expect(read.chunksRead == 6)
     #expect(method == .mapped ? read.bytesFromReads == 0 : read.bytesFromMappings == 0)
     #expect(spool.openings == 1, "the file stays open between its chunks")
+  }
+
+  @Test(
+    "Regression: a file that was removed to make room stayed open, and its place taken, for a second", .promises("S28c")
+  )
+  func aFileThatIsGone_isClosedAtOnce() throws {
+    let io = engine(.plain)
+    weak var opened: CaptureReading?
+    do {
+      let file = try io.begin(SpoolFileFake.id, isKept: true)
+      opened = file
+      io.acknowledged(SpoolFileFake.id, 0..<UInt64(Self.size))
+      io.end(file, isLastChunk: false)
+    }
+    #expect(io.openCount == 1 && opened != nil)
+    io.forget(SpoolFileFake.id)
+    #expect(io.openCount == 0 && opened == nil)
   }
 
   @Test func inAPair_theFailureOfOneIsNotTheOthers() throws {
