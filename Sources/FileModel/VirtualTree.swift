@@ -62,6 +62,8 @@ public protocol VirtualTree: Sendable {
   func node(at path: RelativePath) -> VirtualNode?
   /// The entries of a directory in a stable order; empty for anything else.
   func entries(of directory: RelativePath) -> [VirtualEntry]
+  /// Something is said of captures that are, or were, below a folder. Never waits.
+  func hasDocuments(below folder: RelativePath) -> Bool
   /// A consistent copy of a file's bytes; nil when there is no such file.
   func contents(of path: RelativePath) -> [UInt8]?
   /// A number that differs whenever ``contents(of:)`` may differ; for poll(2).
@@ -76,6 +78,8 @@ public protocol VirtualTree: Sendable {
 }
 
 extension VirtualTree {
+  /// Nothing is.
+  public func hasDocuments(below folder: RelativePath) -> Bool { false }
   /// Nothing can be written.
   public func isWritable(_ path: RelativePath) -> Bool { false }
   /// Nothing can be written.

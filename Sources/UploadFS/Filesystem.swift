@@ -53,8 +53,7 @@ public final class Filesystem: Sendable, FileContents {
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
-  /// Who may see what is about the folders of captures, as the disk has said last.
-  let folderAccess = Mutex<[RelativePath: FileOwnership]>([:])
+  let folderAccess = Mutex(FolderAccess())
   let evictedFiles = EvictedFiles()
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)

@@ -12,6 +12,8 @@ package final class SettableTree: VirtualTree {
   package let hasGuest = Atomic<Bool>(false)
   /// What paths are about.
   package let subjects = Mutex<[String: VirtualSubject]>([:])
+  /// Of every folder something is said.
+  package let saysSomething = Atomic<Bool>(false)
   /// Words can be written to the file.
   package let isWritable = Atomic<Bool>(false)
   /// What was written to it.
@@ -56,6 +58,8 @@ package final class SettableTree: VirtualTree {
   package var topLevelNames: [[UInt8]] { [Array("status".utf8), Array(".uploadfs".utf8)] }
 
   package func subject(of path: RelativePath) -> VirtualSubject? { subjects.withLock { $0[path.displayText] } }
+
+  package func hasDocuments(below folder: RelativePath) -> Bool { saysSomething.load(ordering: .relaxed) }
 
   package func node(at path: RelativePath) -> VirtualNode? {
     switch path.displayText {

@@ -243,6 +243,60 @@ struct NamesAndBytesTests {
     #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o511)
   }
 
+  @Test(
+    "Regression: what is said of captures in a private folder was open to all once the folder was gone",
+    .promises("SE5b"),
+    arguments: ["removed", "renamed", "replaced"])
+  func theStatusOfWhatWasInAPrivateFolder_staysPrivate(how: String) throws {
+    let mounted = try Mounted()
+    mounted.tree.saysSomething.store(true, ordering: .relaxed)
+    try mounted.makeDirectory("d")
+    let last = FileOwnership(user: 77, group: 78, mode: 0o644)
+    let id = FileID(high: 1, low: 2)
+    mounted.tree.subjects.withLock {
+      $0 = ["status/file.json": .file(id, last: last), "status": .folder(RelativePath("d"))]
+    }
+    switch how {
+    case "removed": try mounted.filesystem.removeDirectory(mounted.entry("d"))
+    case "renamed": try mounted.rename("d", "e")
+    default:
+      try mounted.makeDirectory("e")
+      try mounted.rename("e", "d")
+    }
+    #expect(try shown("status/file.json", in: mounted).st_mode == S_IFREG | 0o400)
+    #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o500)
+    if how != "replaced" { try mounted.makeDirectory("d") }
+    var changes = AttributeChanges()
+    changes.mode = 0o755
+    _ = try mounted.filesystem.setAttributes(of: mounted.node("d"), changes, handle: nil)
+    #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o555)
+    #expect(
+      try shown("status/file.json", in: mounted).st_mode == S_IFREG | 0o400, "also in a folder that was made anew")
+    #expect(try mounted.listing("status") == ["link"], "nor are names of what was in the former one")
+  }
+
+  @Test("Regression: in a folder that could be entered the status of what is gone stays readable", .promises("SE5b"))
+  func theStatusOfWhatWasInAnOpenFolder_staysReadable() {
+    var access = FolderAccess()
+    let folder = RelativePath("d/e")
+    let last = FileOwnership(user: 1, group: 2, mode: 0o444)
+    access.left(folder, FileOwnership(user: 1, group: 2, mode: 0o755)) { _ in true }
+    #expect(access.restrict(last, in: folder) == last && !access.hidesNames(in: folder))
+    access.left(RelativePath("d"), FileOwnership(user: 1, group: 2, mode: 0o750)) { _ in true }
+    #expect(access.restrict(last, in: folder).mode == 0o440, "its group could enter it")
+    #expect(access.restrict(FileOwnership(user: 1, group: 3, mode: 0o444), in: folder).mode == 0o400)
+    #expect(access.hidesNames(in: folder) && access.hidesNames(in: RelativePath("d")))
+    #expect(!access.hidesNames(in: RelativePath("other")))
+    // Of a folder of which nothing is said any more nothing is kept, and of too many the strictest holds for all.
+    var many = FolderAccess()
+    let open = FileOwnership(user: 1, group: 2, mode: 0o755)
+    for number in 0..<5000 { many.left(RelativePath("\(number)"), open) { $0 != RelativePath("1") } }
+    #expect(many.restrict(last, in: RelativePath("never")).mode == 0o400 && many.hidesNames(in: .root))
+    var few = FolderAccess()
+    for number in 0..<5000 { few.left(RelativePath("\(number)"), open) { $0 == RelativePath("\(number)") } }
+    #expect(few.restrict(last, in: RelativePath("never")) == last)
+  }
+
   @Test func aSpoolEntryWithAReservedNameStaysHidden() throws {
     let mounted = try Mounted()
     #expect(mkdir(mounted.captures + "/status", 0o700) == 0)

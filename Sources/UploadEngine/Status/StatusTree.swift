@@ -157,6 +157,11 @@ public final class StatusTree: VirtualTree {
     }
   }
 
+  /// A folder of documents stands for it.
+  public func hasDocuments(below folder: RelativePath) -> Bool {
+    state.withLock { $0.index.find(folder.components[...]) == .directory }
+  }
+
   /// What stands at a path, with the true size of a document.
   public func node(at path: RelativePath) -> VirtualNode? {
     switch place(of: path) {

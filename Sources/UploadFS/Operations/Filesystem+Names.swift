@@ -35,9 +35,11 @@ extension Filesystem {
   }
 
   func makeDirectory(_ entry: DirectoryEntry, mode: mode_t, caller: Caller) throws(SystemError) -> FoundEntry {
-    try make(entry, caller: caller, removal: AT_REMOVEDIR) { (place) throws(SystemError) in
+    let found = try make(entry, caller: caller, removal: AT_REMOVEDIR) { (place) throws(SystemError) in
       try check(mkdirat(place.directory, place.path, mode & 0o7777))
     }
+    if let path = path(of: entry) { noteCome(path) }
+    return found
   }
 
   func makeSymbolicLink(_ entry: DirectoryEntry, target: UnsafePointer<CChar>, caller: Caller) throws(SystemError)
@@ -151,11 +153,23 @@ extension Filesystem {
 
   func removeDirectory(_ entry: DirectoryEntry) throws(SystemError) {
     try requireRemovable(entry)
-    try namespaceLock.exclusive { () throws(SystemError) in
+    let path = path(of: entry)
+    let status = try namespaceLock.exclusive { () throws(SystemError) -> stat in
       let place = try location(of: entry)
       let removed = try prepareRemoval(of: entry, at: place)
+      let status = try removed.pin.status()
       try check(unlinkat(place.directory, place.path, AT_REMOVEDIR))
       finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
+      return status
+    }
+    if let path { noteGone(path, status) }
+  }
+
+  /// Below the mount's root; nil for what is not known.
+  private func path(of entry: DirectoryEntry) -> RelativePath? {
+    let folders = nodes.withLock { $0.table.components(of: entry.directory) }
+    return folders.map { names in
+      names.reduce(RelativePath.root) { $0.appending($1.bytes) }.appending(entry.name.bytes)
     }
   }
 
@@ -205,11 +219,16 @@ extension Filesystem {
     try requireRemovable(to)
     guard flags == 0 || flags == uploadfs_rename_noreplace || flags == uploadfs_rename_exchange else { throw .invalid }
     let isExchange = flags == uploadfs_rename_exchange
+    let paths = (old: path(of: from), new: path(of: to))
+    // What was at each of the two.
+    var before: (old: stat?, new: stat?) = (nil, nil)
     let (moved, replaced) = try namespaceLock.exclusive { () throws(SystemError) -> ([CapturedFile], Removed?) in
       let old = try location(of: from)
       let new = try location(of: to)
-      let source = adopt(try old.status(), at: from)
+      let status = try old.status()
+      let source = adopt(status, at: from)
       let target = try new.isTaken() ? try prepareRemoval(of: to, at: new) : nil
+      before = (status, try target?.pin.status())
       try check(uploadfs_renameat2(old.directory, old.path, new.directory, new.path, flags))
       // Two names of one inode: rename(2) leaves both.
       if target?.node == source { return ([], nil) }
@@ -230,6 +249,10 @@ extension Filesystem {
     }
     if let file = replaced?.file { announceNames(of: file) }
     for file in moved { announceNames(of: file) }
+    if let path = paths.old, let status = before.old { noteGone(path, status) }
+    if let path = paths.new {
+      if let status = before.new { noteGone(path, status) } else if before.old?.kind == .directory { noteCome(path) }
+    }
   }
 
   /// A scan that is walking the spool may already have passed the place that something moved to.

@@ -65,7 +65,7 @@ extension Filesystem {
     let own = VirtualNodeTable.inodeNumber(of: path)
     listing.append(name: EntryName("."), inode: own, mode: S_IFDIR)
     listing.append(name: EntryName(".."), inode: own, mode: S_IFDIR)
-    for entry in virtualTree.entries(of: path) { append(entry, in: path, to: &listing) }
+    for entry in listed(virtualTree.entries(of: path), in: path) { append(entry, in: path, to: &listing) }
     return listing
   }
 
@@ -113,29 +113,61 @@ extension Filesystem {
     case .file(let id, let last):
       // The disk may hang, with the file's lock held.
       let status = inquiry.ask { [weak self] in self?.status(ofFile: id) } ?? nil
-      return status.map { FileOwnership($0) }
-        ?? last.map { FileOwnership(user: $0.user, group: $0.group, mode: $0.mode | 0o400) } ?? daemonOnly
+      if let status { return FileOwnership(status) }
+      guard let last else { return daemonOnly }
+      let owned = FileOwnership(user: last.user, group: last.group, mode: last.mode | 0o400)
+      guard case .folder(let folder)? = virtualTree.subject(of: path.parent) else { return owned }
+      return folderAccess.withLock { $0.restrict(owned, in: folder) }
     case .folder(.root): return FileOwnership(rootAttributes())
     case .folder(let folder):
       let answer = inquiry.ask { [weak self] in self?.status(ofFolder: folder).map { FileOwnership($0) } }
       return folderAccess.withLock { known in
         switch answer {
         // The disk says nothing: what it has said.
-        case nil: return known[folder] ?? daemonOnly
+        case nil: return known.last(folder) ?? daemonOnly
         case .some(let access?):
-          if known.count >= Self.knownFoldersMax { known = [:] }
-          known[folder] = access
+          known.found(folder, access)
           return access
         case .some(nil):
-          // Of a folder that is gone names can be asked for, and not be listed.
-          known[folder] = nil
-          return FileOwnership(user: daemonOnly.user, group: daemonOnly.group, mode: 0o511)
+          // Of a folder that is gone names can be asked for by those who could enter it, and not be listed by them.
+          let last = known.last(folder) ?? daemonOnly
+          let access = FileOwnership(user: last.user, group: last.group, mode: 0o500 | last.mode & 0o011)
+          return known.restrict(access, in: folder)
         }
       }
     }
   }
 
-  private static let knownFoldersMax = 1024
+  /// A folder has gone from its path. The caller holds none of the locks.
+  func noteGone(_ folder: RelativePath, _ status: stat) {
+    guard status.kind == .directory else { return }
+    folderAccess.withLock { access in
+      access.left(folder, FileOwnership(status)) { virtualTree.hasDocuments(below: $0) }
+    }
+  }
+
+  /// A folder has come to a path. The caller holds none of the locks.
+  func noteCome(_ folder: RelativePath) {
+    guard virtualTree.hasDocuments(below: folder) else { return }
+    folderAccess.withLock { $0.came(folder, unknown: FileOwnership(user: geteuid(), group: getegid(), mode: 0o500)) }
+  }
+
+  /// What can be listed in a folder: where another one had its name before, not what was in that.
+  private func listed(_ entries: [VirtualEntry], in path: RelativePath) -> [VirtualEntry] {
+    guard case .folder(let folder)? = virtualTree.subject(of: path), folder != .root,
+      folderAccess.withLock({ $0.hidesNames(in: folder) })
+    else { return entries }
+    let isThere = inquiry.ask { [weak self] in self?.status(ofFolder: folder) != nil }
+    // A folder that is gone as well is listed by its owner alone.
+    guard isThere != false else { return entries }
+    return entries.filter { entry in
+      switch virtualTree.subject(of: path.appending(entry.name)) {
+      case .file(let id, _): file(of: id).map { !$0.state.withLock { $0.activity.isGone } } ?? false
+      case .folder(let folder): inquiry.ask { [weak self] in self?.status(ofFolder: folder) != nil } ?? false
+      case nil: true
+      }
+    }
+  }
 
   /// Nil where it is gone, or cannot be looked at.
   private func status(ofFile id: FileID) -> stat? {
@@ -195,8 +227,9 @@ extension Filesystem {
 }
 
 extension FileOwnership {
-  /// Its owner can always change the mode, and so may always read.
+  /// Its owner can always change the mode, and so may always read it, and enter what is a folder.
   fileprivate init(_ status: stat) {
-    self.init(user: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777 | 0o400)
+    let always: mode_t = status.kind == .directory ? 0o500 : 0o400
+    self.init(user: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777 | always)
   }
 }
