@@ -54,6 +54,7 @@ public final class Filesystem: Sendable, FileContents {
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
   let folderAccess = Mutex(FolderAccess())
+  let virtualCopies = VirtualCopies()
   let evictedFiles = EvictedFiles()
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)

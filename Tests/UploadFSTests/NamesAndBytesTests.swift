@@ -297,6 +297,34 @@ struct NamesAndBytesTests {
     #expect(few.restrict(last, in: RelativePath("never")) == last)
   }
 
+  @Test("Regression: each open of a virtual file was a copy of its own, without a bound", .promises("S31e"))
+  func copiesOfVirtualFiles_areSharedAndBounded() {
+    let copies = VirtualCopies(bytesMax: 100_000)
+    let page = [UInt8](repeating: 1, count: 10_000)
+    let shared = (0..<1000).map { _ in copies.add(page, of: [1]) }
+    #expect(Set(shared).count == 1 && copies.costBytes < 12_000)
+    var different: [VirtualCopies.ID] = []
+    for number in 0..<100 {
+      different.append(copies.add(page + [UInt8(number)], of: [2]))
+      #expect(copies.costBytes <= 100_000)
+    }
+    #expect(copies.bytes(different[0]) == nil && copies.bytes(different[99]) == page + [99])
+    for id in shared + different { copies.remove(id) }
+    #expect(copies.costBytes == 0)
+  }
+
+  @Test func aCopyThatWasLetGoOf_isReadAgainFromTheStart() throws {
+    let mounted = try Mounted()
+    let handle = try mounted.open("status/file.json", flags: O_RDONLY)
+    for number in 0..<70 {
+      _ = mounted.filesystem.virtualCopies.add([UInt8](repeating: UInt8(number), count: 1 << 20), of: [1])
+    }
+    #expect(failure { _ = try mounted.read(handle, at: 1) } == ESTALE)
+    #expect(try mounted.filesystem.attributes(of: mounted.node("status/file.json"), handle: handle).st_size == 3)
+    #expect(try mounted.read(handle) == Array("one".utf8) && mounted.read(handle, at: 2) == Array("e".utf8))
+    mounted.filesystem.release(handle)
+  }
+
   @Test func aSpoolEntryWithAReservedNameStaysHidden() throws {
     let mounted = try Mounted()
     #expect(mkdir(mounted.captures + "/status", 0o700) == 0)

@@ -57,15 +57,20 @@ final class DirectoryHandle: Sendable {
 /// One open of a virtual file: the bytes as they were at one moment.
 final class VirtualHandle: Sendable {
   struct Snapshot {
-    var bytes: [UInt8]
+    var copy: VirtualCopies.ID
+    var byteCount: Int
     var version: UInt64
   }
 
   let path: RelativePath
   let snapshot: Mutex<Snapshot>
+  private let copies: VirtualCopies
 
-  init(path: RelativePath, snapshot: Snapshot) {
+  init(path: RelativePath, snapshot: Snapshot, in copies: VirtualCopies) {
     self.path = path
+    self.copies = copies
     self.snapshot = Mutex(snapshot)
   }
+
+  deinit { copies.remove(snapshot.withLock { $0.copy }) }
 }

@@ -276,7 +276,7 @@ extension Filesystem {
       let start = UInt64(clamping: offset)
       try requirePresent(start..<(start + UInt64(count)), of: handle.file)
       return count
-    case .virtual(let handle): return readVirtual(handle, at: offset, into: buffer)
+    case .virtual(let handle): return try readVirtual(handle, at: offset, into: buffer)
     case .directory: throw .isDirectory
     }
   }
@@ -556,7 +556,7 @@ extension Filesystem {
       guard found >= 0 else { throw .last }
       return Int64(found)
     case .virtual(let handle):
-      let size = Int64(handle.snapshot.withLock { $0.bytes.count })
+      let size = Int64(handle.snapshot.withLock { $0.byteCount })
       guard offset >= 0, offset < size else { throw .outOfRange }
       return whence == uploadfs_seek_data ? offset : size
     case .directory: throw .invalid

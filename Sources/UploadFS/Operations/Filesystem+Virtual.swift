@@ -19,7 +19,7 @@ extension Filesystem {
     _ = virtualNode(at: known.path, shown, counting: false)
     var status = virtualStatus(of: node, known.path, shown)
     if let number, case .virtual(let handle)? = handles.withLock({ $0[number] }) {
-      status.st_size = off_t(handle.snapshot.withLock { $0.bytes.count })
+      status.st_size = off_t(handle.snapshot.withLock { $0.byteCount })
     }
     return status
   }
@@ -30,22 +30,31 @@ extension Filesystem {
     guard let snapshot = takeSnapshot(of: path) else {
       throw .stale
     }
-    let handle = VirtualHandle(path: path, snapshot: snapshot)
+    let handle = VirtualHandle(path: path, snapshot: snapshot, in: virtualCopies)
     return Opened(
       handle: handles.withLock { $0.insert(.virtual(handle)) }, isDirect: true, keepsCache: false, skipsFlush: true)
   }
 
-  /// Copies from the handle's snapshot. Reading at the start again, after a change, takes a new one.
-  func readVirtual(_ handle: VirtualHandle, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
-    if offset == 0, isReadable(handle), let fresh = takeSnapshot(of: handle.path) {
-      handle.snapshot.withLock { $0 = fresh }
+  /// Copies from the handle's snapshot. Reading at the start again, after a change, takes a new one; and has to be done where too much
+  /// was kept for all who have such files open.
+  func readVirtual(
+    _ handle: VirtualHandle, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(SystemError) -> Int {
+    if offset == 0, isReadable(handle) || virtualCopies.bytes(handle.snapshot.withLock { $0.copy }) == nil,
+      let fresh = takeSnapshot(of: handle.path)
+    {
+      let previous = handle.snapshot.withLock { snapshot in
+        defer { snapshot = fresh }
+        return snapshot.copy
+      }
+      virtualCopies.remove(previous)
     }
-    return handle.snapshot.withLock { snapshot in
-      guard offset >= 0, offset < snapshot.bytes.count else { return 0 }
-      let part = snapshot.bytes[Int(offset)...].prefix(buffer.count)
-      buffer.copyBytes(from: part)
-      return part.count
-    }
+    let snapshot = handle.snapshot.withLock { $0 }
+    guard offset >= 0, offset < snapshot.byteCount else { return 0 }
+    guard let bytes = virtualCopies.bytes(snapshot.copy) else { throw .stale }
+    let part = bytes[Int(offset)...].prefix(buffer.count)
+    buffer.copyBytes(from: part)
+    return part.count
   }
 
   /// For poll(2): the file may differ from what was last read through this handle.
@@ -101,7 +110,10 @@ extension Filesystem {
   /// The version is asked first: a change in between is then read twice rather than missed.
   private func takeSnapshot(of path: RelativePath) -> VirtualHandle.Snapshot? {
     let version = virtualTree.version(of: path)
-    return virtualTree.contents(of: path).map { VirtualHandle.Snapshot(bytes: $0, version: version) }
+    return virtualTree.contents(of: path).map { bytes in
+      VirtualHandle.Snapshot(
+        copy: virtualCopies.add(bytes, of: path.bytes), byteCount: bytes.count, version: version)
+    }
   }
 
   /// Who may see something of the virtual tree: who may reach what it is about. The kernel checks it, as for captures. Nil for what
