@@ -10,6 +10,7 @@ struct SpoolPlace {
     path = configuration.spoolDirectory
     guard !path.isEmpty else { throw MountError(.spoolUnusable, "no spool directory was given") }
     try requireApart(mountPoint: configuration.mountPoint)
+    try requireOutsideSpools(mountPoint: configuration.mountPoint)
     let existing = try nearestFolder()
     try requireOtherFilesystem(existing)
     guard existing == path else {
@@ -83,6 +84,32 @@ struct SpoolPlace {
         .spoolInsideMount,
         "the spool \(path) and the mount point \(mountPoint) lie inside each other; keep the spool elsewhere")
     }
+  }
+
+  /// What lies in the captures of a spool is uploaded from there: of a spool in it that would be its key and its records, and what
+  /// is mounted there hides captures.
+  private func requireOutsideSpools(mountPoint: String) throws(MountError) {
+    let places = [("spool", path), ("mount point", mountPoint)]
+    for (what, place) in places {
+      guard let outer = Self.spool(around: Self.resolved(place)) else { continue }
+      throw MountError(
+        .spoolInsideMount,
+        "the \(what) \(place) lies in the captures of the spool \(outer), which are uploaded; choose a place beside it")
+    }
+  }
+
+  /// The spool whose captures hold a path; nil when there is none.
+  static func spool(around path: String) -> String? {
+    var place = path
+    while let slash = place.lastIndex(of: "/") {
+      let parent = String(place[..<slash])
+      var status = stat()
+      if place[slash...] == "/captures", lstat(parent + "/.state", &status) == 0, status.kind == .directory {
+        return parent
+      }
+      place = parent
+    }
+    return nil
   }
 
   /// A mount publishes what is written into it: of another mount's spool that would be its key and its records. By the

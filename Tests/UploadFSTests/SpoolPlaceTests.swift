@@ -72,6 +72,29 @@ struct SpoolPlaceTests {
     let folder = try TemporaryFolder()
     let spool = folder.path + "/spool"
     #expect(mkdir(spool, 0o700) == 0 && mkdir(folder.path + "/elsewhere", 0o777) == 0)
+  @Test("Regression: a spool in the captures of another one had its key uploaded", .promises("SE3"))
+  func whatLiesInTheCapturesOfASpool_isNoPlaceForAnother() throws {
+    let folder = try TemporaryFolder()
+    _ = try Mounted(folder: folder)
+    let captures = folder.path + "/spool/captures"
+    #expect(mkdir(captures + "/day", 0o700) == 0)
+    func refusal(spool: String, mountPoint: String) -> MountError? {
+      self.refusal { () throws(MountError) in
+        _ = try Filesystem(
+          configuration: FilesystemConfiguration(mountPoint: mountPoint, spoolDirectory: spool), sink: RecordingSink(),
+          virtualTree: SettableTree())
+      }
+    }
+    for inner in ["/inner", "/day/inner", "/day/more/inner"] {
+      let spool = refusal(spool: captures + inner, mountPoint: folder.path + "/mount")
+      #expect(spool?.kind == .spoolInsideMount && spool?.message.contains(folder.path + "/spool,") == true)
+      #expect(access(captures + inner, F_OK) != 0, "nothing was made")
+    }
+    let mountPoint = refusal(spool: folder.path + "/other", mountPoint: captures + "/day")
+    #expect(mountPoint?.kind == .spoolInsideMount)
+    #expect(SpoolPlace.spool(around: folder.path + "/captures/x") == nil && SpoolPlace.spool(around: "/") == nil)
+  }
+
     #expect(symlink(folder.path + "/elsewhere", spool + "/captures") == 0)
     #expect(refusal { () throws(MountError) in try open(folder) }?.kind == .spoolUnusable)
   }
