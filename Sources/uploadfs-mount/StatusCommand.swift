@@ -36,13 +36,15 @@ struct StatusCommand: ParsableCommand {
   private func table(of mount: MountView) throws {
     let files = try mount.statusTexts().map { try FileReading($0) }
     // What still needs attention comes first; each part keeps the order of the names.
-    let rows = files.filter { $0.state != "complete" } + files.filter { $0.state == "complete" }
+    let isDone = { (file: FileReading) in ["complete", "removed"].contains(file.shownState) }
+    let rows = files.filter { !isDone($0) } + files.filter(isDone)
     print(line(["STATE", "SIZE", "DONE", "RATE", "NAME"]))
     for file in rows {
       let rate = file.rateBytesPerSecond > 0 ? Readable.rate(file.rateBytesPerSecond) : "-"
-      print(line([file.state, Readable.bytes(file.bytes.total), file.percentText, rate, Readable.line(file.path)]))
+      print(
+        line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, Readable.line(file.path)]))
       if let failure = file.lastError, file.state != "complete" {
-        print("           \(Readable.line(failure.message))")
+        print("            \(Readable.line(failure.message))")
       }
     }
     let summary = try mount.summary()
@@ -50,7 +52,7 @@ struct StatusCommand: ParsableCommand {
   }
 
   private func line(_ columns: [String]) -> String {
-    zip(columns, [10, 10, 6, 12, 0]).map { text, width in
+    zip(columns, [11, 10, 6, 12, 0]).map { text, width in
       text + String(repeating: " ", count: max(0, width - text.count))
     }.joined(separator: " ")
   }
@@ -63,6 +65,9 @@ struct StatusCommand: ParsableCommand {
 }
 
 extension FileReading {
+  /// What was removed before it was delivered is nothing that one could go on with.
+  var shownState: String { state == "cancelled" && !local ? "removed" : state }
+
   /// How much of the file is acknowledged. A file without bytes is done when it is complete.
   var percentText: String {
     guard state != "complete" else { return "100 %" }

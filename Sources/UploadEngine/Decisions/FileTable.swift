@@ -187,7 +187,8 @@ struct FileTable: Sendable {
       counts.cancelled += step
       if step > 0 { failed.append(id) } else { failed.takeOut(id) }
     case .removed:
-      if standing.wasDelivered { counts.complete += step } else { counts.cancelled += step }
+      // What was removed undelivered is nobody's any more.
+      if standing.wasDelivered { counts.complete += step }
     }
     guard standing.isPending else { return }
     pendingBytes = step > 0 ? pendingBytes &+ standing.sizeBytes : pendingBytes &- standing.sizeBytes

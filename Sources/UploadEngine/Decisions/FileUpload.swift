@@ -87,6 +87,8 @@ struct FileUpload: Sendable {
   var isLocal = true
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
+  /// For a removed file: a rule has removed it.
+  var wasDiscarded = false
 
   @Rare private var begun: Progress?
   /// What there is to say of a file that has come to work. Most of those that wait have not, and there can be many.

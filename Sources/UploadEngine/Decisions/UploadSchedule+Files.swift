@@ -344,6 +344,8 @@ extension UploadSchedule {
     giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
     file.phase = .removed
+    // What was wrong with it, and what could be done, is about a file that is there.
+    file.lastFailure = nil
     file.isOpen = false
     file.isLocal = false
     file.snapshot.names = []

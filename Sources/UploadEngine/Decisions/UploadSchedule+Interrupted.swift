@@ -106,7 +106,7 @@ extension UploadSchedule {
     guard let file = files[id], let failure = file.lastFailure else { return }
     actions.append(.report(.discarded(id, file.path, failure)))
     handle(.removed(id), at: now)
-    files[id]?.lastFailure = failure
+    files[id]?.wasDiscarded = true
   }
 }
 

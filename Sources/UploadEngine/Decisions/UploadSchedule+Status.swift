@@ -251,6 +251,7 @@ extension UploadSchedule {
         + "it as it is."
     case .cancelled:
       "The upload was cancelled; the file is kept in the spool. `uploadfs-mount retry` delivers it after all."
+    case .removed where file.wasDiscarded: "Its writer did not finish it, and a rule removes such files."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
     case .writing, .ready, .waiting, .finishing:
       file.lacksParts

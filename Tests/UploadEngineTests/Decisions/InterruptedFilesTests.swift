@@ -193,10 +193,27 @@ import Testing
     #expect(harness.schedule.takeSpoolOrders() == [.discard(candidate)], "somebody was reading it")
     harness.handle(.evicted(file.id))
     #expect(harness.state(file.id) == .cancelled && harness.status(file.id)?.isLocal == false)
-    #expect(harness.status(file.id)?.lastFailure?.code == "writer-killed")
+    // Regression: its status advised to write it anew, or to publish it.
+    let status = try #require(harness.status(file.id))
+    #expect(status.lastFailure == nil && status.reason?.contains("a rule removes") == true)
     #expect(harness.schedule.catalogEntry(of: file.id) == nil)
     harness.succeed()
     #expect(harness.state(whole.id) == .complete)
+  }
+
+  @Test("Regression: a removed file was said to be kept in the spool, and counted as cancelled", .promises("S39d"))
+  func aRemovedFile_isNoLongerInNeedOfAnything() throws {
+    var harness = try Self.harness([])
+    harness.handle(.scanEnded)
+    let file = Self.file(.writerKilled(signal: 9))
+    harness.write(file)
+    #expect(harness.status(file.id)?.lastFailure?.code == "writer-killed")
+    harness.handle(.removed(file.id))
+    let status = try #require(harness.status(file.id))
+    #expect(status.lastFailure == nil && status.reason == "The file was removed before it was delivered.")
+    var counts: [FileStatus.State: Int] = [:]
+    harness.apply { schedule, now in counts = schedule.summary(at: now).filesByState }
+    #expect(counts[.cancelled] == 0 && counts[.interrupted] == 0)
   }
 
   /// Regression (PR4): a file that was to be discarded under one name would have been under a name by which it is kept, and one
