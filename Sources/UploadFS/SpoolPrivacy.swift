@@ -49,6 +49,15 @@ public enum SpoolPrivacy: Hashable, Sendable {
     self.init(mode: status.st_mode, owner: status.st_uid, daemon: geteuid(), names: names)
   }
 
+  /// Others cannot do without it: the root, what stands there, and what anybody may write.
+  private static func isOfSystem(_ path: String) -> Bool {
+    let place = SpoolPlace.resolved(path)
+    var status = stat()
+    let isShared = stat(place, &status) == 0 && status.st_mode & S_ISVTX != 0
+    let names = place.split(separator: "/")
+    return isShared || names.count < 2 || names.count == 2 && names[0] == "var" || ["usr", "etc"].contains(names[0])
+  }
+
   /// Why a mount refuses the spool, and what to do; nil when it does not.
   public func refusal(of path: String) -> (reason: String, advice: String)? {
     switch self {
@@ -56,7 +65,9 @@ public enum SpoolPrivacy: Hashable, Sendable {
     case .holdsMore(let name):
       (
         "other users can enter the spool \(path), in which also “\(name)” lies",
-        "run `chmod 700 \(path)` if they need not, or choose a folder of its own for the spool"
+        Self.isOfSystem(path)
+          ? "choose a folder of its own for the spool"
+          : "run `chmod 700 \(path)` if they need not, or choose a folder of its own for the spool"
       )
     case .belongsToAnother(let user):
       (

@@ -82,7 +82,10 @@ struct UnmountCommand: ParsableCommand {
     }
     guard status != .success else { return .success }
     // Its status has gone with the mount.
-    let next = status == .filesFailed ? "; a mount with the same spool tries again what has failed, and says why" : ""
+    let next =
+      status == .filesFailed
+      ? "; a mount with the same spool tries again what has failed, and says why. What was not finished waits for `publish`"
+      : ""
     throw ToolFailure(status, (end.message ?? "the daemon has ended with \(status.rawValue)") + next)
   }
 }

@@ -24,7 +24,12 @@ struct SpoolPlaceTests {
   @Test func anotherUsersSpoolIsRefusedWhateverItsMode() {
     let refusal = privacy(mode: 0o700, owner: 8).refusal(of: "/spool")
     #expect(refusal?.reason.contains("belongs to user 8") == true && refusal?.advice.contains("chown") == true)
-    #expect(privacy(mode: 0o755, names: ["x"]).refusal(of: "/spool")?.advice.contains("chmod 700 /spool") == true)
+    let own = "/home/me/spool"
+    #expect(privacy(mode: 0o755, names: ["x"]).refusal(of: own)?.advice.contains("chmod 700 \(own)") == true)
+    // Regression: it was advised for the root and for /tmp as well.
+    for shared in ["/", "/tmp", "/home", "/var/lib", "/usr/share/x"] {
+      #expect(privacy(mode: 0o755, names: ["x"]).refusal(of: shared)?.advice.contains("chmod") == false, "\(shared)")
+    }
     #expect(privacy(mode: 0o755).refusal(of: "/spool") == nil && privacy(mode: 0o700).refusal(of: "/spool") == nil)
   }
 
@@ -67,11 +72,6 @@ struct SpoolPlaceTests {
     #expect(refusal { () throws(MountError) in try open(folder) } == nil)
   }
 
-  /// Regression (PR3): where it leads others may get at it, whatever the spool's mode.
-  @Test func capturesThatAreALinkAreRefused() throws {
-    let folder = try TemporaryFolder()
-    let spool = folder.path + "/spool"
-    #expect(mkdir(spool, 0o700) == 0 && mkdir(folder.path + "/elsewhere", 0o777) == 0)
   @Test("Regression: a spool in the captures of another one had its key uploaded", .promises("SE3"))
   func whatLiesInTheCapturesOfASpool_isNoPlaceForAnother() throws {
     let folder = try TemporaryFolder()
@@ -95,6 +95,11 @@ struct SpoolPlaceTests {
     #expect(SpoolPlace.spool(around: folder.path + "/captures/x") == nil && SpoolPlace.spool(around: "/") == nil)
   }
 
+  /// Regression (PR3): where it leads others may get at it, whatever the spool's mode.
+  @Test func capturesThatAreALinkAreRefused() throws {
+    let folder = try TemporaryFolder()
+    let spool = folder.path + "/spool"
+    #expect(mkdir(spool, 0o700) == 0 && mkdir(folder.path + "/elsewhere", 0o777) == 0)
     #expect(symlink(folder.path + "/elsewhere", spool + "/captures") == 0)
     #expect(refusal { () throws(MountError) in try open(folder) }?.kind == .spoolUnusable)
   }

@@ -299,6 +299,8 @@ extension FileContentsError {
     case .gone: "it is gone"
     case .released: "its bytes are only at the server"
     case .locked: "another program has locked it there"
+    case .system(errno: 13):
+      "the mode of a folder above it denies the daemon's user to enter it (EACCES); give that right back with `chmod u+rwx`"
     case .system(let errno): "errno \(errno), check the disk that holds the spool"
     }
   }
