@@ -462,6 +462,31 @@ enum TusFixture {
     #expect(short.failure?.kind == .sessionGone)
   }
 
+  /// Regression (DS40): the file was sent again and again, and failed (tussi-server 3.1).
+  @Test(.promises("DE137"), arguments: [403, 404, 410]) func anUploadThatIsTakenAwayOnceItIsComplete_isDelivered(
+    status: Int
+  ) throws {
+    let step = TusFixture.commit(["9", "18", "27"], session: declared, size: 27)
+    var answers = [TusFixture.refusal(status)]
+    if status != 403 { answers = [Fixture.answer(status), plain] }
+    for answers in [[TusFixture.refusal(status)], answers] {
+      guard case .published(let receipt) = TusFixture.run(step, try opened(), answers).outcome else {
+        Issue.record("not published")
+        return
+      }
+      #expect(receipt.sizeBytes == 27 && receipt.id.hasSuffix("/files/u1"))
+    }
+    // Of one that is to be told its length, or has another one, it is not known what became of it.
+    for (session, size) in [(one, 27), (declared, 18)] as [(String, UInt64)] {
+      let commit = TusFixture.commit(["9"], session: session, size: size)
+      let (_, gone) = TusFixture.run(commit, try opened(), [TusFixture.refusal(status)])
+      #expect(gone.failure?.kind == .sessionGone)
+    }
+    // What the server has less of than it acknowledged is not there.
+    let (_, short) = TusFixture.run(step, try opened(), [TusFixture.at(18, status: 200)])
+    #expect(short.failure?.kind == .sessionGone)
+  }
+
   @Test func lengthThatWasDeclared_isThatOfTheFileOrTheUploadBeginsAnew() throws {
     let destination = try opened()
     _ = TusFixture.run(.prewarm, destination, [plain])

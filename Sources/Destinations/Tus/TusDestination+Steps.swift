@@ -298,7 +298,13 @@ extension TusDestination {
     case .one(let upload, _, let lengthBytes) where !concatenates(features):
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let look = answer(response)
-      if look.isGone { return .ended(gone()) }
+      if look.isGone {
+        // Each of its bytes was acknowledged, and with the last of the length that was declared an upload is complete: the server has put
+        // the file away, as some do.
+        guard lengthBytes == commit.sizeBytes else { return .ended(gone()) }
+        memory.uploads.forget(upload)
+        return .ended(.published(receipt(upload, commit, response)))
+      }
       guard look.isSuccess else { return .ended(.refused(look.failureOfUpload())) }
       guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
       guard offset == commit.sizeBytes else { return .ended(gone()) }

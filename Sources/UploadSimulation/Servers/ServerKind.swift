@@ -16,8 +16,10 @@ enum ServerKind: Hashable, Sendable {
     case .receiver: return nil
     case .tus:
       let extensions = TusServer.extensions.filter { _ in world.random.happens(0.6) }
-      world.trace("server: tus with \(extensions.joined(separator: ","))")
-      return ForeignServer(world, site, TusServer(origin: origin, extensions: extensions))
+      let server = TusServer(origin: origin, extensions: extensions, forgetsComplete: world.random.happens(0.3))
+      world.trace(
+        "server: tus with \((extensions + (server.forgetsComplete ? ["forgets"] : [])).joined(separator: ","))")
+      return ForeignServer(world, site, server)
     case .draft:
       return ForeignServer(
         world, site, DraftServer(origin: origin, forgetsComplete: world.random.happens(0.3)))

@@ -27,13 +27,16 @@ struct TusServer: ForeignProtocol {
 
   let origin: String
   let extensions: [String]
+  /// A single upload is taken away as soon as it is complete.
+  let forgetsComplete: Bool
   var publications: [ForeignPublication] = []
   private var uploads: OrderedDictionary<String, Upload> = [:]
   private var count = 0
 
-  init(origin: String, extensions: [String]) {
+  init(origin: String, extensions: [String], forgetsComplete: Bool) {
     self.origin = origin
     self.extensions = extensions
+    self.forgetsComplete = forgetsComplete
   }
 
   var leftovers: [String] { [] }
@@ -159,6 +162,7 @@ struct TusServer: ForeignProtocol {
       upload.isPublished = true
       uploads[key] = upload
       publications.append(ForeignPublication(name: upload.name, bytes: upload.bytes, receipt: origin + key))
+      if forgetsComplete, upload.kind == .single { uploads.removeValue(forKey: key) }
     }
   }
 
