@@ -5,17 +5,18 @@ public import FileModel
 public struct TemporaryNameRule: Hashable, Sendable {
   /// Endings, compared without regard to ASCII case.
   public var suffixes: [String]
-  /// What mkstemp(3) and its like make: rsync's `.name.XXXXXX`, GNU patch's `name.oXXXXXX`, GLib's `name.XXXXXX`, and the whole
-  /// names of zip, perl -i and strip; and git's locks.
+  /// What mkstemp(3) and its like make: rsync's `.name.XXXXXX`, GNU patch's `name.oXXXXXX`, GLib's `name.XXXXXX`, rrdtool's
+  /// `name.rrdXXXXXX`, and the whole names of zip, perl -i, strip, gphoto2 and git's objects; and git's locks.
   public var recognisesDrawnNames: Bool
   /// Others, by the user's choice.
   public var patterns: [Glob] = []
 
-  /// The names of browsers, downloaders, editors, DuckDB, git, rsync, patch, GLib, zip, perl and strip.
+  /// The names of browsers, downloaders, editors, DuckDB, exiftool, metaflac, gphoto2, git, rsync, patch, GLib, rrdtool, zip, perl and
+  /// strip.
   public static let standard = TemporaryNameRule(
     suffixes: [
       ".part", ".partial", ".crdownload", ".download", ".tmp", ".temp", ".swp", ".swx", ".swpx", "~", ".aria2",
-      ".aria2__temp", ".wal",
+      ".aria2__temp", ".wal", "_exiftool_tmp", ".metadata_edit",
     ],
     recognisesDrawnNames: true)
 
@@ -65,13 +66,15 @@ public struct TemporaryNameRule: Hashable, Sendable {
   /// `.NAME.XXXXXX` is rsync's. A word such as `.bashrc.backup` has the same shape: only a mixture of cases, or of letters and
   /// digits, counts, which the draw is in 99 of 100 names. `NAME.oXXXXXX` is GNU patch's; nothing else sets it apart from
   /// names such as `a.oldFile`, so that it takes all three kinds, which is so in 6 of 10: what is taken for temporary by
-  /// mistake is never published.
+  /// mistake is never published. Likewise rrdtool's `NAME.rrdXXXXXX`, for `a.rrdBackup`.
   private static func drawnNameEnds(_ name: [UInt8]) -> (first: Int, last: Int)? {
     guard name.count > 8, let kinds = kindCount(name.suffix(6)) else { return nil }
     let before = name.dropLast(6)
     if kinds >= 2, name.first == UInt8(ascii: "."), before.last == UInt8(ascii: ".") { return (1, 7) }
     if before.last == UInt8(ascii: "."), isDrawnOfCapitals(name.suffix(6)) { return (0, 7) }
-    return kinds == 3 && before.suffix(2).elementsEqual(".o".utf8) ? (0, 8) : nil
+    guard kinds == 3 else { return nil }
+    if before.suffix(2).elementsEqual(".o".utf8) { return (0, 8) }
+    return before.count > 4 && before.suffix(4).elementsEqual(".rrd".utf8) ? (0, 6) : nil
   }
 
   /// `NAME.XXXXXX` with capitals and digits is GLib's. Cameras number their files with letters in front of digits, as in
@@ -84,8 +87,13 @@ public struct TemporaryNameRule: Hashable, Sendable {
   }
 
   /// The whole names of zip (`ziXXXXXX`), perl -i (`XXXXXXXX`, of which two letters stay) and strip (`stXXXXXX`). `st000001` and
-  /// `stations` are others': a capital is among the six, and something else.
+  /// `stations` are others': a capital is among the six, and something else. gphoto2's `tmpfileXXXXXX` and those of git's objects and
+  /// packs say what they are, but for the numbers and words that people put there.
   private static func isDrawn(_ name: [UInt8]) -> Bool {
+    let begins = { (prefix: String) in name.count == prefix.utf8.count + 6 && name.starts(with: prefix.utf8) }
+    if begins("tmpfile") || ["tmp_obj_", "tmp_pack_", "tmp_idx_"].contains(where: begins) {
+      return kindCount(name.suffix(6)) ?? 0 >= 2
+    }
     guard name.count == 8, ["zi", "XX", "st"].contains(where: { name.prefix(2).elementsEqual($0.utf8) }) else {
       return false
     }

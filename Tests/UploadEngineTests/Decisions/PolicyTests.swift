@@ -97,6 +97,9 @@ import Testing
     "a.part", "a.mov.crdownload", "x.tmp", "X.TMP", "notes.txt~", ".scan.mov.Ab3dEf", ".notes.swp", ".notes.swpx",
     ".a.b.c.x1y2z3", "a.c.oAb3dE9", "a.o9zZ9z9", "film.mkv.aria2", "film.aria2__temp", "table.duckdb.wal", "ziAb3dEf",
     "XXq9Zr1a", "stPk3mno", "settings.json.A1B2C3", "notes.7XK2PQ",
+    // Regression (FS41): what tools of photographs, music and measurements write for a moment was published, and stayed.
+    "IMG_0001.JPG_exiftool_tmp", "song.flac.metadata_edit", "power.rrdk3Zf9Q", "tmpfileAb3dEf", "tmp_obj_7nQ2xZ",
+    "tmp_pack_x1Y2z3", "tmp_idx_x1Y2z3",
   ])
   func recognised(_ name: String) { #expect(TemporaryNameRule.standard.matches(Array(name.utf8))) }
 
@@ -104,7 +107,9 @@ import Testing
     "a.mov", ".hidden", ".bashrc.backup", ".x.config", "part", ".part", "~", "a.parts", ".scan.mov.Ab3dE", ".Ab3dEf",
     "", "a.object1", "a.oldFile", "a.oTwenty", "a.o123456", "x.iPhone7", ".oAb3dE9", "a.oAb3dE9f",
     "zipper01", "stations", "st000001", "XX000001", "ziAb3dEf.mov", "zi", "roll.TAKE01", "roll.IMG001", "log.202401",
-    "a.BACKUP", "Cargo.lock", "film.a1b2c3",
+    "a.BACKUP", "Cargo.lock", "film.a1b2c3", "_exiftool_tmp", "power.rrd", "power.rrdBackup", "power.rrd202401",
+    "power.rrdk3Zf9Q1", ".rrdk3Zf9Q", "tmpfile", "tmpfile000001", "tmpfileAb3dEf.jpg", "tmp_object_list",
+    "tmp_obj_readme", "IMG_0001.t",
   ])
   func final(_ name: String) { #expect(!TemporaryNameRule.standard.matches(Array(name.utf8))) }
 
@@ -112,6 +117,8 @@ import Testing
     arguments: [
       ("a.part", "a"), (".scan.mov.Ab3dEf", "scan.mov"), ("a.c.oAb3dE9", "a.c"), ("a.mov", nil),
       ("settings.json.A1B2C3", "settings.json"), ("film.mkv.aria2", "film.mkv"), ("ziAb3dEf", nil),
+      ("a.jpg_exiftool_tmp", "a.jpg"), ("a.flac.metadata_edit", "a.flac"), ("power.rrdk3Zf9Q", "power.rrd"),
+      ("tmpfileAb3dEf", nil), ("tmp_obj_7nQ2xZ", nil),
     ] as [(String, String?)])
   func finalName(_ name: String, _ final: String?) {
     let found = TemporaryNameRule.standard.finalName(of: Array(name.utf8))
