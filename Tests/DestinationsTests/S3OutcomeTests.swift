@@ -193,7 +193,7 @@ import UploadEngine
     (400, "KeyTooLongError", .nameRefused), (400, "XAmzContentSHA256Mismatch", .digestMismatch),
     (400, "BadDigest", .digestMismatch), (507, "XMinioStorageFull", .insufficientStorage),
     (404, "NoSuchUpload", .sessionGone), (400, "InvalidPart", .conflict), (418, "Teapot", .badRequest),
-    (501, "NotImplemented", .notReplaceable), (302, "Odd", .unexpectedAnswer),
+    (501, "NotImplemented", .notReplaceable), (302, "Odd", .misdirected),
   ])
   func errors_haveTheirMeaning(status: Int, code: String, kind: StepFailure.Kind) {
     let failure = destination.outcome(

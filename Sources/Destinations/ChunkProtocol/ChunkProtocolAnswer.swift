@@ -9,19 +9,21 @@ struct ChunkProtocolAnswer {
   let status: Int
   let problem: Problem?
   private let endpoint: EndpointURL
-  private let retryAfter: Duration?
+  private let response: HTTPResponse
   /// What it means where it is a page in the receiver's place.
   private let page: StepFailure?
 
   init(_ response: HTTPResponse, endpoint: EndpointURL) {
     status = response.status
     self.endpoint = endpoint
-    retryAfter = RetryAfter.duration(of: response)
+    self.response = response
     page = .page(response, at: "the receiver at \(endpoint.text)")
     problem =
       response.body.count <= ProtocolLimits.jsonBodyBytesMax
       ? try? WireJSON.decode(Problem.self, from: response.body) : nil
   }
+
+  private var retryAfter: Duration? { RetryAfter.duration(of: response) }
 
   /// The type, as far as it belongs to a failure at all.
   var type: ProblemType? { (400..<600).contains(status) ? problem?.knownType : nil }
@@ -90,25 +92,16 @@ struct ChunkProtocolAnswer {
   }
 
   private func failureByStatus(_ step: UploadStep) -> StepFailure {
+    if let common = CommonStatus(status) {
+      return common.failure(
+        response, "The server at \(endpoint.text) answered \(status)", own: ownWords(for: common, step))
+    }
     let failure =
       switch status {
-      case 300..<400:
-        StepFailure(
-          .misdirected,
-          "The server at \(endpoint.text) redirects elsewhere (\(status)): a login page, or it has moved. Check --to, and what "
-            + "lies between.")
-      case 401: self.failure(.unauthorized, step)
-      case 403: self.failure(.forbidden, step)
       case 404, 410: notThere(step)
-      case 407:
-        StepFailure(.unauthorized, "A proxy on the way to \(endpoint.text) asks for a password (407).")
-      case 408: self.failure(.timeout, step)
       case 409: conflict
       case 413: tooLarge(step)
       case 400, 405, 411, 414, 415, 422, 431: self.failure(.badRequest, step)
-      case 425: self.failure(.tooEarly, step)
-      case 429, 503: busy
-      case 507: self.failure(.insufficientStorage, step)
       case 500..<600: serverError
       default:
         StepFailure(
@@ -117,6 +110,18 @@ struct ChunkProtocolAnswer {
             + " Check that an uploadfs receiver answers there.")
       }
     return StepFailure(failure.kind, failure.message, retryAfter: retryAfter)
+  }
+
+  private func ownWords(for common: CommonStatus, _ step: UploadStep) -> String? {
+    switch common {
+    case .unauthorized: failure(.unauthorized, step).message
+    case .forbidden: failure(.forbidden, step).message
+    case .leadsElsewhere, .proxyWantsPassword: nil
+    case .timedOut: failure(.timeout, step).message
+    case .tooEarly: failure(.tooEarly, step).message
+    case .busy: busy.message
+    case .full: failure(.insufficientStorage, step).message
+    }
   }
 
   private var conflict: StepFailure {

@@ -56,35 +56,32 @@ struct FormAnswer {
       return StepFailure(
         .tooLarge(limitBytes: words.limitOfPHP.bytes ?? limit), tooLarge("\(said), a limit of PHP", sizeBytes))
     }
+    if let common = CommonStatus(status) {
+      return common.failure(response, said, own: ownWords(for: common, said))
+    }
     switch status {
     case 200..<300:
       guard saysNo else { return nil }
       return StepFailure(.badRequest, "\(said), and its JSON says that this is no success.")
-    case 300..<400:
-      let place = response.header("location").map { " to \(PrintableText.beginning(of: $0))" } ?? ""
-      return StepFailure(
-        .misdirected,
-        "\(said), which leads\(place): a login page, or the form has moved. Whether it has the file is not known; it is tried again "
-          + "after long pauses, and at once by “uploadfs-mount retry”. Check --to and the credentials.",
-        retryAfter: retryAfter)
-    case 401: return StepFailure(.unauthorized, "\(said). Check --basic-auth-file, --token-file or --token-command.")
-    case 403:
-      return StepFailure(
-        .forbidden, "\(said). The credentials may not do this, or an application firewall refuses the file.")
-    case 407: return StepFailure(.unauthorized, "A proxy on the way to \(address) asks for a password (407).")
-    case 408: return StepFailure(.transport(.timedOut), "\(said): it waited in vain for the rest of the request.")
     case 409: return StepFailure(.nameRefused, "\(said). \(duplicate(digestField))")
     case 413: return StepFailure(.tooLarge(limitBytes: limit), tooLarge(said, sizeBytes))
-    case 425: return StepFailure(.tooEarly, "\(said).")
-    case 429, 503: return StepFailure(.busy, "\(said): it asks for a pause.", retryAfter: retryAfter)
-    case 507:
-      return StepFailure(.insufficientStorage, "\(said): its storage or the quota is full.", retryAfter: retryAfter)
     case 400..<500: return StepFailure(.badRequest, "\(said).")
     // One failing script says little about the next file.
     case 500..<600:
       return StepFailure(
         .unexpectedAnswer, "\(said). Its error log says more.\(Self.limitsOfPHP(sizeBytes))", retryAfter: retryAfter)
     default: return StepFailure(.unexpectedAnswer, "\(said), which is not expected.")
+    }
+  }
+
+  private func ownWords(for common: CommonStatus, _ said: String) -> String? {
+    switch common {
+    case .leadsElsewhere:
+      "\(said), which leads elsewhere\(CommonStatus.place(of: response)): a login page, or the form has moved. Whether it has the file is not "
+        + "known; it is tried again after long pauses, and at once by “uploadfs-mount retry”. Check --to and the credentials."
+    case .unauthorized: "\(said). Check --basic-auth-file, --token-file or --token-command."
+    case .forbidden: "\(said). The credentials may not do this, or an application firewall refuses the file."
+    case .proxyWantsPassword, .timedOut, .tooEarly, .busy, .full: nil
     }
   }
 

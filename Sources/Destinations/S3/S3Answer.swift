@@ -127,23 +127,33 @@ struct S3Answer {
       // S3 names what is wrong; this is something in between.
       return StepFailure(
         .misdirected,
-        "\(said), without an error of S3; it is asked again. Check --to, the credentials, and what lies between.",
+        "\(said), without an error of S3\(status < 400 ? ", and leads elsewhere\(CommonStatus.place(of: response))" : ""); it is asked again. Check --to, the credentials, and what lies between.",
         retryAfter: retryAfter)
-    case 401: return StepFailure(.unauthorized, "\(said).")
-    case 403: return StepFailure(.forbidden, "\(said).")
+    default: break
+    }
+    if let common = CommonStatus(status) {
+      return common.failure(response, said, own: ownWords(for: common, said))
+    }
+    switch status {
     case 404: return StepFailure(.badRequest, "\(said): nothing answers there.")
-    case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
     case 409: return StepFailure(.conflict, "\(said).", retryAfter: retryAfter)
     case 413:
       return StepFailure(
         root == nil ? .requestTooLarge : .tooLarge(limitBytes: nil),
         "\(said): a request is longer than it, or a proxy before it, takes. Raise the limit there; it is usually one of: "
           + "\(RequestLimitAdvice.settings).")
-    case 429, 503: return StepFailure(.busy, "\(said).", retryAfter: retryAfter)
     // S3 fails single requests in this way while it takes others: nothing else is to wait for this one.
     case 500...599: return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)
     case 400..<500: return StepFailure(.badRequest, "\(said).")
     default: return StepFailure(.unexpectedAnswer, "\(said), which is not expected.")
+    }
+  }
+
+  private func ownWords(for common: CommonStatus, _ said: String) -> String? {
+    switch common {
+    case .unauthorized: "\(said): check the access key and its secret."
+    case .forbidden: "\(said): the credentials may not do this."
+    case .leadsElsewhere, .proxyWantsPassword, .timedOut, .tooEarly, .busy, .full: nil
     }
   }
 

@@ -13,23 +13,14 @@ struct RefusedAnswer {
   /// What went wrong, for decisions and for people.
   var failure: StepFailure {
     if let page = StepFailure.page(response, at: server) { return page }
+    if let common = CommonStatus(response.status) { return common.failure(response, said) }
     switch response.status {
-    case 300..<400:
-      let place = response.header("location").map { " to \(PrintableText.beginning(of: $0))" } ?? ""
-      return StepFailure(
-        .misdirected, "\(said), which leads\(place): check --to, and what lies between.", retryAfter: retryAfter)
-    case 401: return StepFailure(.unauthorized, "\(said): check the token.")
-    case 403: return StepFailure(.forbidden, "\(said): the token may not do this.")
     case 404, 410, 405:
       return StepFailure(.badRequest, "\(said): no uploads are taken at this address; check --to, and its last slash.")
-    case 408: return StepFailure(.transport(.timedOut), "\(said).", retryAfter: retryAfter)
     case 409: return StepFailure(.conflict, "\(said): it holds another part of the file.", retryAfter: retryAfter)
     case 423: return StepFailure(.conflict, "\(said): another request holds the upload.", retryAfter: retryAfter)
-    case 425: return StepFailure(.tooEarly, "\(said).")
-    case 429, 503: return StepFailure(.busy, "\(said): it asks for a pause.", retryAfter: retryAfter)
     case 502, 504:
       return StepFailure(.serverError, "\(said): what is behind it does not answer.", retryAfter: retryAfter)
-    case 507: return StepFailure(.insufficientStorage, "\(said): its storage is full.", retryAfter: retryAfter)
     // Servers answer 500 for a lock that they did not get, and for a connection that broke: nothing else is to wait.
     case 500...599: return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)
     case 400..<500: return StepFailure(.badRequest, "\(said).")

@@ -25,6 +25,10 @@ struct TusAnswer {
     return response
   }
 
+  private var refused: RefusedAnswer {
+    RefusedAnswer(server: "The tus server at \(address)", response: response)
+  }
+
   /// What went wrong with a request for an upload that was there.
   func failureOfUpload(limitBytes: UInt64? = nil) -> StepFailure {
     guard isUnattested else { return failure(limitBytes: limitBytes) }
@@ -36,18 +40,16 @@ struct TusAnswer {
 
   /// What went wrong with the creation of an upload, which the server has said that it takes.
   func failureOfCreation(limitBytes: UInt64?) -> StepFailure {
-    RefusedAnswer(server: "The tus server at \(address)", response: response).failureOfCreation
-      ?? failure(limitBytes: limitBytes)
+    refused.failureOfCreation ?? failure(limitBytes: limitBytes)
   }
 
   /// What went wrong with the question for what the server can do, of which nothing is known yet.
   func failureOfDiscovery() -> StepFailure {
-    RefusedAnswer(server: "The tus server at \(address)", response: response).failureOfDiscovery ?? failure()
+    refused.failureOfDiscovery ?? failure()
   }
 
   /// What went wrong, for decisions and for people.
   func failure(limitBytes: UInt64? = nil) -> StepFailure {
-    let refused = RefusedAnswer(server: "The tus server at \(address)", response: response)
     switch response.status {
     case 412:
       return StepFailure(.badRequest, "\(refused.said): it does not speak tus \(TusDestination.version).")
