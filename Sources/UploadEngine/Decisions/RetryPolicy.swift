@@ -1,4 +1,5 @@
-/// What to do after a failure (spec E1). The only place where that is decided.
+/// What to do after a failure (spec E1). This, and what else follows from its kind (``StepFailure/Kind``, below), is decided in this
+/// file alone.
 struct RetryPolicy: Sendable {
   /// What to do about a failed request.
   enum Verdict: Hashable, Sendable {
@@ -95,8 +96,8 @@ struct RetryPolicy: Sendable {
     return policy.delay(after: setbacks.previousDelay, retryAfter: retryAfter, using: &generator)
   }
 
-  /// Where a try may leave something at the destination, pauses grow as those of large files do. Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the
-  /// first of a row of failures is answered at the base.
+  /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the first of a row of
+  /// failures is answered at the base. Where a try may leave something at the destination, pauses grow as those of large files do.
   func delay(
     after previous: Duration?, retryAfter: Duration?, mayLeaveCopies: Bool = false,
     using generator: inout any RandomNumberGenerator & Sendable
@@ -122,6 +123,54 @@ extension StepFailure.Kind {
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
       .addressRefused, .misdirected, .unclearEnd, .tooEarly, .busy, .insufficientStorage, .serverError, .transport:
       false
+    }
+  }
+
+  /// A request with several files that is refused so says nothing of each of them: whatever was wrong, it is not said whose fault
+  /// it was.
+  var refusesBundle: Bool {
+    switch self {
+    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict,
+      .nameRefused, .digestMismatch, .tagMismatch, .unexpectedAnswer, .unclearEnd, .forbidden:
+      true
+    case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .misdirected, .transport: false
+    }
+  }
+
+  /// The server may have all of the request, and may be at it still.
+  var leavesOpenWhatBecameOfIt: Bool {
+    switch self {
+    case .serverError, .misdirected, .unexpectedAnswer, .unclearEnd: true
+    case .transport(let kind):
+      switch kind {
+      case .timedOut, .stalled, .connectionLost, .protocolViolation, .other: true
+      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .answeredEarly, .cancelled,
+        .bodyUnavailable, .overloaded, .stopped:
+        false
+      }
+    case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
+      .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
+      false
+    }
+  }
+
+  /// What a failure says of the address that a request went to.
+  enum WordOfAddress {
+    /// It was not asked, or this side gave up.
+    case nothing
+    case failed
+    /// The receiver itself has spoken.
+    case answered
+  }
+
+  var wordOfAddress: WordOfAddress {
+    switch self {
+    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): .nothing
+    case .transport, .serverError, .misdirected, .unexpectedAnswer: .failed
+    case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
+      .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .unclearEnd, .tooEarly, .busy,
+      .insufficientStorage:
+      .answered
     }
   }
 

@@ -73,23 +73,3 @@ extension UploadSchedule {
     doubts = doubts.mapValues { $0.filter { $0.until > now.monotonic } }.filter { !$1.isEmpty }
   }
 }
-
-extension StepFailure.Kind {
-  /// The server may have all of the request, and may be at it still.
-  fileprivate var leavesOpenWhatBecameOfIt: Bool {
-    switch self {
-    case .serverError, .misdirected, .unexpectedAnswer, .unclearEnd: true
-    case .transport(let kind):
-      switch kind {
-      case .timedOut, .stalled, .connectionLost, .protocolViolation, .other: true
-      case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused, .answeredEarly, .cancelled,
-        .bodyUnavailable, .overloaded, .stopped:
-        false
-      }
-    case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
-      .digestMismatch,
-      .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
-      false
-    }
-  }
-}

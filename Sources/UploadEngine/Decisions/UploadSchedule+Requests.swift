@@ -218,10 +218,10 @@ extension UploadSchedule {
   /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
     guard case .refused(let failure) = outcome else { return endpoints.succeeded(endpoint, at: now.monotonic) }
-    switch failure.kind {
-    case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): break
-    case .transport, .serverError, .misdirected, .unexpectedAnswer: endpoints.failed(endpoint, at: now.monotonic)
-    default: endpoints.succeeded(endpoint, at: now.monotonic)
+    switch failure.kind.wordOfAddress {
+    case .nothing: break
+    case .failed: endpoints.failed(endpoint, at: now.monotonic)
+    case .answered: endpoints.succeeded(endpoint, at: now.monotonic)
     }
   }
 

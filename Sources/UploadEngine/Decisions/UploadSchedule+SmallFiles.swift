@@ -198,17 +198,7 @@ extension UploadSchedule {
 extension StepOutcome {
   /// A refusal of a request with several files that says nothing about each of them.
   fileprivate var refusesBundle: Bool {
-    guard case .refused(let failure) = self else { return false }
-    switch failure.kind {
-    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict,
-      .nameRefused,
-      .digestMismatch,
-      .tagMismatch,
-      .unexpectedAnswer, .unclearEnd, .forbidden:
-      return true
-    case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .misdirected, .transport:
-      return false
-    }
+    if case .refused(let failure) = self { failure.kind.refusesBundle } else { false }
   }
 
   /// What became of one file of a request with so many.
