@@ -139,7 +139,7 @@ extension UploadEngine {
         loading == .over ? .done(true) : monotonicNanoseconds() >= due ? .done(false) : .againBy(nanoseconds: due)
       }
       if isStopped { return last }
-      pauseNanoseconds = min(2 * pauseNanoseconds, 30_000_000_000)
+      pauseNanoseconds = min(2 * pauseNanoseconds, Int64(DiskPause.secondsMax) * 1_000_000_000)
     }
   }
 }

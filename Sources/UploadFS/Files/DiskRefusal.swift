@@ -17,9 +17,6 @@ struct DiskRefusal: Sendable {
   /// Nothing is to be read of the file: nobody knows whether it is what was written.
   var holdsFile: Bool { pages == nil && lost == nil }
 
-  /// As disks that are away come back at once or after a long time.
-  private static let pauseSecondsMax = 30
-
   init(_ error: SystemError) {
     self.error = error
   }
@@ -28,6 +25,6 @@ struct DiskRefusal: Sendable {
   mutating func refused(_ error: SystemError, atSeconds now: Int) {
     self.error = error
     tries += 1
-    dueSeconds = now + min(1 << min(tries - 1, 5), Self.pauseSecondsMax)
+    dueSeconds = now + min(1 << min(tries - 1, 5), DiskPause.secondsMax)
   }
 }

@@ -19,7 +19,7 @@ extension Filesystem {
       if !scan.unread.isEmpty {
         for (node, error) in scan.unread { sink.handle(.scanFailing(path(of: node), errno: error.code)) }
         guard flushes.waitUnlessClosed(seconds: pauseSeconds) else { return }
-        pauseSeconds = min(2 * pauseSeconds, Self.scanPauseSecondsMax)
+        pauseSeconds = min(2 * pauseSeconds, DiskPause.secondsMax)
         scan.pending = scan.unread.map(\.node)
         scan.unread = []
         continue
@@ -41,8 +41,6 @@ extension Filesystem {
     leaveStamp()
     sink.handle(.scanEnded)
   }
-
-  private static let scanPauseSecondsMax = 30
 
   /// How far the walk has come.
   private struct Scan {
