@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -31,6 +34,27 @@ const int uploadfs_falloc_keep_size = FALLOC_FL_KEEP_SIZE;
 const int uploadfs_falloc_punch_hole = FALLOC_FL_PUNCH_HOLE;
 const int uploadfs_seek_data = SEEK_DATA;
 const int uploadfs_seek_hole = SEEK_HOLE;
+
+int uploadfs_has_space_for(int fd, uint64_t start, uint64_t end) {
+  enum { extents_max = 32, requests_max = 64 };
+  _Alignas(struct fiemap) char memory[sizeof(struct fiemap) + extents_max * sizeof(struct fiemap_extent)];
+  struct fiemap *map = (struct fiemap *)memory;
+  for (int requests = 0; start < end && requests < requests_max; requests++) {
+    memset(map, 0, sizeof *map);
+    map->fm_start = start;
+    map->fm_length = end - start;
+    map->fm_extent_count = extents_max;
+    if (ioctl(fd, FS_IOC_FIEMAP, map) != 0) return -1;
+    if (map->fm_mapped_extents == 0) return 0;
+    for (uint32_t index = 0; index < map->fm_mapped_extents; index++) {
+      const struct fiemap_extent *extent = &map->fm_extents[index];
+      if (extent->fe_logical > start || extent->fe_flags & FIEMAP_EXTENT_SHARED) return 0;
+      const uint64_t extent_end = extent->fe_logical + extent->fe_length;
+      if (extent_end > start) start = extent_end;
+    }
+  }
+  return start >= end;
+}
 
 uint64_t uploadfs_unique_mount_id(int fd) {
   const unsigned int unique = 0x4000U;

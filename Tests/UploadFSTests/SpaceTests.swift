@@ -40,6 +40,53 @@ struct SpaceTests {
     #expect(mounted.sink.problems == [])
   }
 
+  /// What a file has before the disk is full, and what is written then.
+  enum Reserved: CaseIterable {
+    case behindTheEnd, toBeAppendedTo, inAHole, betweenHoles
+  }
+
+  @Test(
+    "Regression (ST40): space that a file had was refused on a full spool", .promises("S28d"),
+    arguments: Reserved.allCases)
+  func spaceThatAFileHas_isWrittenOnAFullSpool(reserved: Reserved) throws {
+    let mounted = try mounted(blocks: 100, reserveBlocks: 0)
+    let handle = try mounted.create("a")
+    func resize(to size: Int64) throws {
+      var changes = AttributeChanges()
+      changes.size = size
+      _ = try mounted.filesystem.setAttributes(of: mounted.node("a"), changes, handle: handle)
+    }
+    let keepsSize = uploadfs_falloc_keep_size
+    let start: Int64
+    switch reserved {
+    case .behindTheEnd:
+      start = 0
+      try mounted.filesystem.allocate(handle, mode: keepsSize, offset: 0, length: 20 * 4096)
+    case .toBeAppendedTo:
+      start = 5
+      #expect(try mounted.write(handle, [1, 2, 3, 4, 5]) == 5)
+      try mounted.filesystem.allocate(handle, mode: keepsSize, offset: 0, length: 20 * 4096)
+    case .inAHole:
+      start = 0
+      try resize(to: 60 * 4096)
+      try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 20 * 4096)
+    case .betweenHoles:
+      start = 30 * 4096
+      try resize(to: 60 * 4096)
+      #expect(try mounted.write(handle, at: start, blocks(20)) == 20 * 4096)
+    }
+    let filler = try mounted.create("fill")
+    let filled = try mounted.write(filler, blocks(100))
+    #expect(failure { try mounted.write(filler, at: Int64(filled), [1]) } == ENOSPC)
+    // What follows is a hole, or nothing.
+    let behind = start / 4096 * 4096 + 20 * 4096
+    #expect(failure { try mounted.write(handle, at: behind, [1]) } == ENOSPC)
+    #expect(try mounted.write(handle, at: start, blocks(10)) == 10 * 4096)
+    #expect(try mounted.write(handle, at: behind - 4096, blocks(1)) == 4096)
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.problems == [])
+  }
+
   @Test(.promises("S28a")) func deliveredFilesMakeRoomInTheOrderThatTheSinkGives() throws {
     let mounted = try mounted(blocks: 100)
     for name in ["a", "b", "c"] { try mounted.make(name, blocks(25)) }

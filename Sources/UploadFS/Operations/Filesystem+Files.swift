@@ -480,8 +480,12 @@ extension Filesystem {
     evict(sink.evictionCandidates(), for: NeededRoom(bytes: bytes)) { space.spareBytes(refreshing: true) }
   }
 
-  /// Whether a range lies in a file without holes, so that writing it takes no space.
+  /// Whether a file has the space of a range already, so that writing it takes none: it lies before the end of one without
+  /// holes, or the spool's filesystem says so of the range. Space that was reserved behind the end counts, and what lies between
+  /// holes.
   private func isAllocated(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor) -> Bool {
+    let (end, isOver) = offset.addingReportingOverflow(Int64(clamping: bytes))
+    guard offset >= 0, !isOver else { return false }
     let status: stat
     do throws(SystemError) {
       status = try descriptor.status()
@@ -489,8 +493,17 @@ extension Filesystem {
       // Then room is asked for.
       return false
     }
-    let (end, isOver) = offset.addingReportingOverflow(Int64(clamping: bytes))
-    return !isOver && end <= status.st_size && Int64(status.st_blocks) >= Int64(status.st_size) / 512
+    if end <= status.st_size, Int64(status.st_blocks) >= Int64(status.st_size) / 512 { return true }
+    switch uploadfs_has_space_for(descriptor.number, UInt64(offset), UInt64(end)) {
+    case 1: return true
+    case 0: return false
+    default:
+      // tmpfs has no such question. One that knows of no holes calls all of a file data, and this one has some.
+      guard end <= status.st_size, lseek(descriptor.number, 0, uploadfs_seek_hole) < status.st_size else {
+        return false
+      }
+      return lseek(descriptor.number, off_t(offset), uploadfs_seek_hole) >= end
+    }
   }
 
   /// fsync(2). What it gives is to be waited for.
