@@ -343,6 +343,16 @@ private typealias Draft = ResumableFixture
     #expect(destination.outcome(of: Draft.chunk(1, of: id, end: 28), responses: []).failure?.kind == .sessionGone)
   }
 
+  /// Regression, found by the simulation (draft, seed 3100168638): the file was cut to the chunks that the upload held, so that
+  /// nothing was left to send. The server refused to complete an upload of another length, and was asked to for ever.
+  @Test func aFileThatWasCutToWhatTheUploadHolds_needsAnotherUpload() throws {
+    let destination = try Draft.destination()
+    let id = Draft.session(destination, length: 27)
+    let (_, stored) = Draft.run(Draft.chunk(0, of: id, end: 27), destination, [Draft.took])
+    #expect(stored == .chunkStoredAs(token: "9"))
+    #expect(destination.outcome(of: Draft.commit(id, size: 9), responses: []).failure?.kind == .sessionGone)
+  }
+
   @Test(.promises("DE67")) func aLimitThatOnlyARefusalTells_holdsForTheNextUpload() throws {
     let destination = try Draft.destination()
     let (_, opened) = Draft.run(

@@ -197,6 +197,8 @@ extension ResumableDestination {
 
   private func publish(_ commit: SessionCommit, _ responses: [HTTPResponse]) -> NextRequest {
     guard let session = ResumableSession(commit.session.id) else { return .ended(gone()) }
+    // As for a chunk: the file may have been cut to what the upload holds, and have nothing more to send.
+    if let lengthBytes = session.lengthBytes, lengthBytes != commit.sizeBytes { return .ended(gone()) }
     return complete(session.upload, lengthBytes: commit.sizeBytes, responses[...]) {
       receipt(
         address.url(of: session.upload).url, commit.path, commit.sizeBytes, merkleRoot: commit.merkleRoot,
