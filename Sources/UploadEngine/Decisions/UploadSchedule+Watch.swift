@@ -84,6 +84,10 @@ extension UploadSchedule {
     case .chunk(let request):
       // Its end is a failure of that chunk, which has attempts and rests of its own.
       requests[request]?.isGivenUp = true
+      // Of several files none is watched by itself: what may have swallowed them does not get them again.
+      if case .wholeFiles(let turns)? = requests[request]?.purpose, turns.count > 1 {
+        for turn in turns { files.update(turn.id) { $0.needsNewConnection = true } }
+      }
       actions.append(.cancel(request))
     case .session(let id):
       guard let file = files.entry(id)?.file, file.phase == .ready || file.isEarly else { return }

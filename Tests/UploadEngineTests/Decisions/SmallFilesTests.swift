@@ -71,6 +71,22 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
+  /// Regression, found by the simulation (black-hole, seed 3100271108): a file that travels with others is watched by nobody. It went
+  /// over the connections that had swallowed it again and again, for minutes.
+  @Test func filesThatHangTogether_goOverNewConnections() {
+    var harness = harness()
+    close(files(1...3), &harness)
+    answerFirst(&harness)
+    #expect(carried(harness) == [2])
+    harness.advance(by: .seconds(31))
+    harness.endCancelled()
+    harness.advance(by: .seconds(1))
+    harness.answerReads()
+    let again = harness.sent.filter { $0.order.carriesChunk }
+    #expect(!again.isEmpty)
+    for request in again { #expect(harness.connectingAnew.contains(request.id)) }
+  }
+
   @Test func many_areWorthARequestBesideTheOnesUnderWay_upToABound() {
     var harness = harness()
     close(files(1...60), &harness)
