@@ -124,6 +124,8 @@ struct FileUpload: Sendable {
     var chunksAllowed = 0
     /// A user wants the present content published as it is.
     var wish: Wish?
+    /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.
+    var acceptedInterruption: Interruption?
   }
 
   /// What a user wants that the spool may not know after a restart.
@@ -181,6 +183,12 @@ struct FileUpload: Sendable {
     snapshot.names.first {
       !publishedPaths.contains($0) && (limits.publishes($0) || progress.wish == .named($0))
     }
+  }
+
+  /// Why the content that the spool describes is not whole; nil where that is what a user wants all the same.
+  func interruption(in snapshot: FileSnapshot) -> Interruption? {
+    guard let interruption = snapshot.interruption, !interruption.isOfSpool else { return snapshot.interruption }
+    return interruption == progress.acceptedInterruption ? nil : interruption
   }
 
   /// A commit of an earlier content is under way: the session belongs to that content until it is answered.

@@ -54,7 +54,7 @@ extension UploadSchedule {
       let known = isSameContent ? file.snapshot.interruption : nil
       file.snapshot = snapshot
       // Who opens a file has not changed it: what holds it is over once it is settled again.
-      file.snapshot.interruption = snapshot.interruption ?? known
+      file.snapshot.interruption = file.interruption(in: snapshot) ?? known
       files[snapshot.id] = file
     } else {
       var file = FileUpload(
@@ -107,6 +107,7 @@ extension UploadSchedule {
     file.progress.earlyRest = nil
     file.progress.isLeftForTheEnd = false
     file.progress.wish = nil
+    file.progress.acceptedInterruption = nil
     file.progress.rowsBegunAnew = 0
     file.progress.chunksAllowed = 0
     file.isLocal = true
@@ -134,7 +135,7 @@ extension UploadSchedule {
     if !isSameContent, file.phase == .writing { file.mayLackParts = snapshot.isPartlyReleased }
     defer { noteDisk(snapshot, before: before, at: now) }
     file.snapshot = snapshot
-    file.snapshot.interruption = snapshot.interruption ?? known
+    file.snapshot.interruption = file.interruption(in: snapshot) ?? known
     file.path = snapshot.names.first ?? file.path
     files[snapshot.id] = file
     switch file.phase {
@@ -252,7 +253,7 @@ extension UploadSchedule {
         if file.phase == .ready { makeReady(snapshot.id, at: now) }
       }
     case .complete:
-      files[snapshot.id]?.snapshot.interruption = snapshot.interruption
+      files[snapshot.id]?.snapshot.interruption = file.interruption(in: snapshot)
       publishFurther(snapshot.id, at: now)
       actions.append(.record(snapshot.id))
     case .failed where isLeftAlone(file):
@@ -482,6 +483,7 @@ extension UploadSchedule {
       if let wish = entry?.wish(for: snapshot) {
         file.progress.wish = wish
         file.snapshot.interruption = nil
+        file.progress.acceptedInterruption = snapshot.interruption
         if snapshot.interruption != nil { spoolOrders.append(.accept(EvictionCandidate(snapshot))) }
       }
     }

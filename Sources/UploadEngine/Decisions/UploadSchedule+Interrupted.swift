@@ -87,6 +87,7 @@ extension UploadSchedule {
   /// Somebody wants it as it is.
   mutating func accept(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
+    file.progress.acceptedInterruption = file.snapshot.interruption
     file.snapshot.interruption = nil
     file.progress.wish = file.progress.wish ?? .asIs
     file.lastFailure = nil

@@ -42,6 +42,28 @@ import Testing
     #expect(harness.schedule.takeSpoolOrders() == [accepted], "its mark in the spool has to go")
   }
 
+  /// Regression, found by the simulation (waiting, seed 3100288648): the spool hears within a second that somebody wants the file as it
+  /// is. What it said before that made the file an interrupted one again, and it stayed so.
+  @Test(arguments: all) func whatIsWantedAsItIs_staysSo_whateverTheSpoolSaysOfItMeanwhile(why: Interruption) throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    var file = Self.file(why)
+    harness.write(file)
+    harness.apply { $0.publish(file.id, at: $1) }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    harness.write(file)
+    file.snapshot.names = [RelativePath("b.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.path == RelativePath("b.mov"))
+    // What has happened to it since is another matter.
+    file.snapshot.interruption = .lostInWriteBack(errno: 5, 0..<10)
+    file.snapshot.names = [RelativePath("c.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.state(file.id) == .interrupted)
+  }
+
   @Test(.promises("S39b"), arguments: all) func interruptedFile_isKeptBackAfterARestart(why: Interruption) throws {
     var harness = try Self.harness()
     harness.handle(.scanEnded)
