@@ -215,6 +215,7 @@ extension UploadSchedule {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
     let isRenamed = file.snapshot.names != snapshot.names
+    loseNames(of: &file, keeping: snapshot.names)
     file.snapshot.names = snapshot.names
     file.snapshot.isOnDisk = snapshot.isOnDisk
     file.path = snapshot.names.first ?? file.path
@@ -482,8 +483,8 @@ extension UploadSchedule {
       }
       if let wish = entry?.wish(for: snapshot) {
         file.progress.wish = wish
-        file.snapshot.interruption = nil
         file.progress.acceptedInterruption = snapshot.interruption
+        file.snapshot.interruption = nil
         if snapshot.interruption != nil { spoolOrders.append(.accept(EvictionCandidate(snapshot))) }
       }
     }
@@ -543,6 +544,7 @@ extension UploadSchedule {
   /// The session that a record names. Whether it lives, the server says when it is asked.
   private func resumedSession(_ record: ResumeRecord, of file: FileUpload) -> UploadSession {
     var session = UploadSession(record, bindsName: abilities.bindsNameAtOpening)
+    session.triedPaths = file.snapshot.names
     // Of another kind of server: it is kept for that one, and no name of this one belongs to it.
     if file.lacksParts { session.boundPath = nil }
     // A record that was begun from the pointer alone may lack what was acknowledged before.

@@ -27,6 +27,9 @@ extension UploadSchedule {
     return doubts[path]?.allSatisfy { $0.file == file.id && $0.epoch == file.snapshot.epoch } ?? true
   }
 
+  /// A file has lost all of its names but these.
+  func loseNames(of file: inout FileUpload, keeping names: [RelativePath]) { file.session?.keeps(names) }
+
   func publications(of order: SendOrder, _ purpose: Purpose) -> [Publication] {
     switch order {
     case .commit(let commit):

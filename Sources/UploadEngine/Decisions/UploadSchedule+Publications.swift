@@ -110,7 +110,8 @@ extension UploadSchedule {
   /// a name that the file has, it is delivered; false otherwise.
   mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) -> Bool {
     guard receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
-      receipt.chainTip == file.progress.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name)
+      receipt.chainTip == file.progress.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name),
+      file.session?.lostPaths.contains(path) != true
     else { return false }
     let publishing = FileUpload.Publishing(
       request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])

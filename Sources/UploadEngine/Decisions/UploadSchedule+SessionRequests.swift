@@ -150,6 +150,11 @@ extension UploadSchedule {
       return acceptEarlierPublication(receipt, of: &file, at: now)
     }
     guard mayPublish(path, of: file) else { return true }
+    guard !session.lostPaths.contains(path) else {
+      // An answer that it is published would say nothing: it is asked first whether it is.
+      file.session?.state = .unconfirmed
+      return true
+    }
     guard let chunks = committedChunks(of: session, transfer) else {
       // The server is to say by which names it knows what it holds.
       file.session?.state = .unconfirmed
@@ -161,6 +166,7 @@ extension UploadSchedule {
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks,
       fileID: file.id)
     let request = send(.commit(commit), purpose: .commit(file.id), at: now)
+    file.session?.tries(path)
     file.publishing = FileUpload.Publishing(
       request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [],
       isOnce: abilities.publishesOnce == .everything)

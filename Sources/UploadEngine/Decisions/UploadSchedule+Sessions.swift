@@ -58,6 +58,7 @@ extension UploadSchedule {
       restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
     case .held(let digests, _, let expiresAt, _, let tokens, _):
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
+      file.session?.isUnpublished()
       file.session?.owner = owner
       file.session?.held.replace(with: digests, tokens: tokens)
       file.session?.state = .open
@@ -75,6 +76,7 @@ extension UploadSchedule {
         setBack(id, by: failure, canEnd: false, isAtOnce: true, at: now)
       }
     case .stillThere:
+      file.session?.isUnpublished()
       file.session?.state = .open
       checkpoint(&file)
       files[id] = file

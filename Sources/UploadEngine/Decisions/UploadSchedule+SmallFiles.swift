@@ -129,11 +129,13 @@ extension UploadSchedule {
     var byteCount: UInt64 = 0
     var opensConnection = false
     for turn in turns {
-      if files.entry(turn.id)?.file.session == nil, let file = files[turn.id] {
-        // The session is never opened: only its nonce is used, so that every try carries the same idempotency key.
+      if files.entry(turn.id)?.file.session?.lostPaths.contains(turn.path) ?? true, let file = files[turn.id] {
+        // The session is never opened: only its nonce is used, so that every try carries the same idempotency key. Where another
+        // file may have been published after an earlier try, the answer to that is of no use.
         let session = makeSession(for: file, at: now)
         files.update(turn.id) { $0.session = session }
       }
+      files.update(turn.id) { $0.session?.tries(turn.path) }
       guard let file = files.entry(turn.id)?.file else { continue }
       orders.append(
         WholeFileOrder(

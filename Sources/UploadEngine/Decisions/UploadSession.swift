@@ -27,6 +27,11 @@ struct UploadSession: Sendable {
   let epoch: UInt64
   /// The name under which it publishes, where that is fixed when it is opened.
   var boundPath: RelativePath?
+  /// Names under which a request may have published it.
+  var triedPaths: [RelativePath] = []
+  /// Of these, what its file was not called for a moment since. Another file may have been published there after it, so what the
+  /// server says of its publication does not say what the name shows.
+  private(set) var lostPaths: [RelativePath] = []
   var openedAtSeconds: Int64
   /// What the server has said of its end. A hint for people: whether it lives is the server's to say, whatever the clock here
   /// shows.
@@ -55,4 +60,18 @@ struct UploadSession: Sendable {
 
   /// Chunk requests may go out.
   var isOpen: Bool { state == .open }
+
+  /// A request goes out that publishes it.
+  mutating func tries(_ path: RelativePath) {
+    if !triedPaths.contains(path) { triedPaths.append(path) }
+  }
+
+  /// Its file has these names, and perhaps no longer others.
+  mutating func keeps(_ names: [RelativePath]) {
+    lostPaths += triedPaths.filter { !names.contains($0) && !lostPaths.contains($0) }
+    triedPaths.removeAll { !names.contains($0) }
+  }
+
+  /// The server says that it has not been published.
+  mutating func isUnpublished() { lostPaths = [] }
 }

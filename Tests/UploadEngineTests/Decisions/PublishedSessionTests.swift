@@ -1,4 +1,6 @@
 import FileModel
+import Integrity
+import Lookup
 import Testing
 
 @testable import UploadEngine
@@ -52,6 +54,65 @@ import Testing
     for index in 0..<3 {
       #expect(harness.sent.contains { $0.order.isChunk(index) && $0.order.session?.id == "next" }, "chunk \(index)")
     }
+  }
+
+  /// Regression, found by the simulation (hasty, seed 3100289789): a file was published, the answer was lost, and for a moment its
+  /// name was another file's, which was published there as well. Then it had its name again, and counted as delivered although the
+  /// name showed the other file.
+  @Test(arguments: [true, false]) func aPublicationUnderANameThatTheFileHasLost_countsNoMore(isPublished: Bool) throws {
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    let commit = try #require(harness.commits.first)
+    harness.answer(StepFailure.connection(.connectionLost)) { $0.isCommit }
+    for name in ["b.mov", "a.mov"] {
+      file.snapshot.names = [RelativePath(name)]
+      harness.handle(.namesChanged(file.snapshot))
+    }
+    harness.advance(by: .seconds(60))
+    harness.answerReads()
+    #expect(harness.commits.isEmpty && harness.sent.contains { $0.order.isQuery }, "it is asked first")
+    if isPublished {
+      let receipt = ScheduleHarness.receipt(
+        commit.path, 3000, root: Hex.encode(commit.merkleRoot), tip: Hex.encode(commit.chainTip))
+      harness.answer(.published(receipt)) { $0.isQuery }
+      harness.answerReads()
+      #expect(harness.state(file.id) != .complete && harness.sent.contains { $0.order.isOpenSession })
+    } else {
+      var digests: LookupTable<Int, [UInt8]> = [:]
+      for index in 0..<3 {
+        digests[index] = ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64(index) * 1000).sha256
+      }
+      harness.answer(.held(digests: digests)) { $0.isQuery }
+      #expect(harness.commits.count == 1)
+    }
+    harness.succeed()
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Likewise for one that goes in one request: with its earlier key the server would answer what it did before.
+  @Test(arguments: [true, false]) func aSmallFileThatHadAnotherName_isSentWithAnotherKey(isRenamed: Bool) throws {
+    var file = ImaginaryFile(1, "a.mov", size: 100)
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(file)
+    harness.answerReads()
+    let first = try #require(harness.answer(StepFailure.connection(.connectionLost)) { $0.isWholeFile })
+    if isRenamed {
+      for name in ["b.mov", "a.mov"] {
+        file.snapshot.names = [RelativePath(name)]
+        harness.handle(.namesChanged(file.snapshot))
+      }
+    }
+    harness.advance(by: .seconds(60))
+    harness.answerReads()
+    let next = try #require(harness.sent.first { $0.order.isWholeFile }?.order)
+    guard case (.wholeFile(let one), .wholeFile(let other)) = (first, next) else { return }
+    #expect((one.nonce == other.nonce) != isRenamed)
+    #expect(one.path == other.path)
   }
 
   @Test func deliveredFile_isComplete_whenItsSecondNameGoesAwayBeforeItIsPublished() {
