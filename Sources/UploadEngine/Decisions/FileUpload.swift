@@ -126,6 +126,8 @@ struct FileUpload: Sendable {
     var wish: Wish?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.
     var acceptedInterruption: Interruption?
+    /// Names that the file has lost while something was being published under them.
+    var formerPaths: [RelativePath] = []
   }
 
   /// What a user wants that the spool may not know after a restart.

@@ -23,12 +23,28 @@ extension UploadSchedule {
 
   /// Nothing else that is under way, or may be, comes to be published under the name after this file's content.
   func mayPublish(_ path: RelativePath, of file: FileUpload) -> Bool {
+    guard isFree(path, for: file) else { return false }
+    return file.progress.formerPaths.allSatisfy { isFree($0, for: file) || !areCalledAlike($0, path, file.id) }
+  }
+
+  private func isFree(_ path: RelativePath, for file: FileUpload) -> Bool {
     guard !namesUnderWay.contains(path) else { return false }
     return doubts[path]?.allSatisfy { $0.file == file.id && $0.epoch == file.snapshot.epoch } ?? true
   }
 
-  /// A file has lost all of its names but these.
-  func loseNames(of file: inout FileUpload, keeping names: [RelativePath]) { file.session?.keeps(names) }
+  /// A template may call a file by a new name what it was called by the former one. Where that is still to be decided, it may.
+  private func areCalledAlike(_ former: RelativePath, _ path: RelativePath, _ id: FileID) -> Bool {
+    guard let formerName = publishedName(id, former) else { return false }
+    return publishedName(id, path).map { $0 == formerName } ?? true
+  }
+
+  /// A file has lost all of its names but these. What was sent under the others may still come to be published.
+  func loseNames(of file: inout FileUpload, keeping names: [RelativePath]) {
+    file.session?.keeps(names)
+    let lost = file.snapshot.names.filter { !names.contains($0) }
+    let former = (file.progress.formerPaths + lost).filter { namesUnderWay.contains($0) || doubts[$0] != nil }
+    if former != file.progress.formerPaths { file.progress.formerPaths = former }
+  }
 
   func publications(of order: SendOrder, _ purpose: Purpose) -> [Publication] {
     switch order {

@@ -65,6 +65,33 @@ import Testing
     return next
   }
 
+  /// Regression, found by the simulation (templates, seed 3100090792): a file came in another one's place, got its name from the
+  /// template, and kept that when it was renamed. The first one's request, which was still under way, was the last one to publish.
+  @Test(arguments: [nil, "a", "b"], [true, false])
+  func whatATemplateCallsAlike_isWaitedForUnderAnotherNameAsWell(name: String?, isOrdered: Bool) {
+    var harness = Self.harness()
+    var abilities = harness.schedule.abilities
+    abilities.ordersPublications = isOrdered
+    let names = [RelativePath("x/a"): "a", RelativePath("y/a"): name]
+    harness.schedule = UploadSchedule(
+      limits: ScheduleHarness.standardLimits, abilities: abilities, publishedName: { names[$1] ?? nil },
+      random: SplitMix64(state: 7))
+    harness.handle(.scanEnded)
+    let old = ImaginaryFile(1, "x/a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    harness.handle(.removed(old.id))
+    var next = ImaginaryFile(2, "x/a", size: 600)
+    harness.write(next)
+    next.snapshot.names = [RelativePath("y/a")]
+    harness.handle(.namesChanged(next.snapshot))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == (name == "b" ? [old.id, next.id] : [old.id]))
+    harness.answer(Self.published) { $0.isWholeFile }
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
   @Test func whatIsNotOutYet_isTakenBack() {
     var harness = Self.harness()
     let old = ImaginaryFile(1, "a", size: 500)
