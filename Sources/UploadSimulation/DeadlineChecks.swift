@@ -62,11 +62,11 @@ struct DeadlineChecks {
   mutating func sent(_ order: RequestOrder, attempts: (FileID) -> Int) {
     if case .openSession(let opening) = order.order { files[opening.nonce] = opening.fileID }
     let places = places(of: order.order)
-    for place in places where order.opensConnection || !order.order.isBody { stillSince[place.file] = nil }
+    for place in places where order.opensConnection || !order.order.isWatched { stillSince[place.file] = nil }
     for place in places where mustReconnect.remove(place.file) != nil && !order.opensConnection {
       world.fail(.reconnection, "\(place.file) is stuck and goes on over the connections that it has")
     }
-    guard let first = places.first, order.order.isBody else { return }
+    guard let first = places.first, order.order.isWatched else { return }
     let now = world.time.nanoseconds
     acknowledgedAt = acknowledgedAt ?? now
     for place in places {
@@ -149,6 +149,16 @@ struct DeadlineChecks {
     case .wholeFile(let file): [Place(file: file.file, index: nil)]
     case .bundle(let files): files.map { Place(file: $0.file, index: nil) }
     case .prewarm, .openSession, .secureSession, .commit, .abort: []
+    }
+  }
+}
+
+extension SendOrder {
+  /// Its progress is that of its files. An empty file has no body, and can hang like any other: its first try begins their time.
+  fileprivate var isWatched: Bool {
+    switch self {
+    case .wholeFile, .bundle: true
+    default: isBody
     }
   }
 }
