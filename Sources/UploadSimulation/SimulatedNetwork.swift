@@ -60,6 +60,8 @@ final class SimulatedNetwork {
   private let isTroubled: Bool
   let addresses: SimulatedAddresses
   private var flights: OrderedDictionary<HTTPRequestID, Flight> = [:]
+  /// Under way when everything was healed.
+  private var troubledFlights: LookupSet<HTTPRequestID> = []
   private var isPartitioned = false
   /// What is sent, or only what is large, is lost without an error.
   private var isSwallowing = false
@@ -82,6 +84,8 @@ final class SimulatedNetwork {
   }
 
   var isQuiet: Bool { flights.isEmpty && stragglers == 0 }
+  /// Something that was sent while there was trouble has not been answered, and the answer may still be of that time.
+  var hasTroubledFlights: Bool { flights.keys.contains { troubledFlights.contains($0) } }
   /// Nothing gets through.
   var isAway: Bool { isPartitioned || isSwallowing }
 
@@ -112,6 +116,7 @@ final class SimulatedNetwork {
   }
 
   func heal() {
+    troubledFlights = LookupSet(flights.keys)
     isPartitioned = false
     isSlow = false
     isSwallowing = false
@@ -161,6 +166,7 @@ final class SimulatedNetwork {
       world.time.after(.microseconds(10)) { Self.breakOff(flight) }
     }
     flights = [:]
+    troubledFlights = []
   }
 
   /// Tells the counters of the requests how far they have come.

@@ -133,11 +133,17 @@ final class SimulationRun {
     writers.end()
     // Somebody tries what has failed again, or nobody does.
     let retries = world.random.happens(0.5)
-    world.time.after(.seconds(2)) { [self] in
-      if retries { for route in routes { route.client.retryAll() } }
-      isComplete = true
-    }
+    world.time.after(.seconds(2)) { [self] in endTrouble(retries: retries) }
     legitimateFailures = retries ? [] : world.scenario.legitimateFailures
+  }
+
+  /// An answer that is late may end a file for what there was before: who tries again does so once all of them are there.
+  private func endTrouble(retries: Bool) {
+    if retries, routes.contains(where: { $0.network.hasTroubledFlights }) {
+      return world.time.after(.seconds(1)) { [self] in endTrouble(retries: retries) }
+    }
+    if retries { for route in routes { route.client.retryAll() } }
+    isComplete = true
   }
 
   /// The delay from close to receipt does not grow with the file, and on a good link nothing rests.
