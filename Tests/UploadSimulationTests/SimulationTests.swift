@@ -80,6 +80,21 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "lying-draft", seed: 96, story: "a success without a word of the draft was taken for all bytes"),
     FoundSeed(scenario: "lying-draft", seed: 79, story: "a success without a word of the draft was a delivery"),
+    FoundSeed(
+      scenario: "draft", seed: 3_100_168_638,
+      story: "a file was cut to what its upload held, and was committed for ever"),
+    FoundSeed(
+      scenario: "waiting", seed: 3_100_288_648, story: "what was wanted as it is was held again when it was renamed"),
+    FoundSeed(
+      scenario: "hasty", seed: 3_100_289_789,
+      story: "a file that had lost its name for a moment counted as delivered under it"),
+    FoundSeed(
+      scenario: "templates", seed: 3_100_090_792, story: "a renamed file was replaced by the one that it had replaced"),
+    FoundSeed(scenario: "black-hole", seed: 3_100_271_108, story: "files that hung together never connected anew"),
+    FoundSeed(
+      scenario: "black-hole", seed: 3_100_064_958, story: "the invariant did not know of the tries of empty files"),
+    FoundSeed(
+      scenario: "lying-form", seed: 3_100_278_929, story: "a late answer of before ended a file that was tried again"),
   ]
 
   @Test(arguments: found)
