@@ -120,7 +120,11 @@ final class ClientChecks {
       acknowledged = acknowledged.filter { place, digest in
         place.session != session.id || digests[place.index] == digest.sha256
       }
-    case (_, .refused(let failure)): failed(failure)
+    case (_, .refused(let failure)):
+      if [.transport(.connectFailed), .transport(.unknownHost)].contains(failure.kind) {
+        costs.foundNobody(order.order)
+      }
+      failed(failure)
     default: break
     }
   }

@@ -84,6 +84,14 @@ struct CostChecks {
     }
   }
 
+  /// Nobody was there to whom bytes could have been sent.
+  mutating func foundNobody(_ order: SendOrder) {
+    for piece in pieces(of: order) {
+      guard let known = tries[piece] else { continue }
+      tries[piece] = (max(0, known.count - 1), known.since)
+    }
+  }
+
   private mutating func pieces(of order: SendOrder) -> [Piece] {
     switch order {
     case .openSession(let opening):

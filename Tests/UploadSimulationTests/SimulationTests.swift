@@ -93,6 +93,10 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "black-hole", seed: 3_100_271_108, story: "files that hung together never connected anew"),
     FoundSeed(
       scenario: "black-hole", seed: 3_100_064_958, story: "the invariant did not know of the tries of empty files"),
+    FoundSeed(scenario: "liar", seed: 3_200_041_748, story: "each change of a file began its pauses anew"),
+    FoundSeed(
+      scenario: "lying-draft", seed: 3_200_043_237,
+      story: "the invariant took bytes for sent for which nobody was found"),
     FoundSeed(
       scenario: "lying-form", seed: 3_100_278_929, story: "a late answer of before ended a file that was tried again"),
   ]

@@ -142,7 +142,7 @@ extension UploadSchedule {
       return failForGood(id, failure.afterTries(setbacks.tries), at: now)
     }
     actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count)))
-    guard !isAtOnce || setbacks.count > 1 else {
+    guard !isAtOnce || !setbacks.areFirst else {
       files[id]?.lastFailure = failure
       return actions.append(.showStatus(id))
     }

@@ -101,7 +101,7 @@ extension UploadSchedule {
     file.completedAt = nil
     file.lastFailure = nil
     file.attempts = 0
-    file.progress.setbacks = Setbacks()
+    file.progress.setbacks.contentChanged()
     file.progress.failedAt = nil
     file.goesAlone = false
     file.progress.earlyRest = nil

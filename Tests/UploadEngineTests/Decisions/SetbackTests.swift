@@ -102,6 +102,23 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression, found by the simulation (liar, seed 3200041748): with each change of a file its pauses began anew, and the bytes that
+  /// had not changed went out again and again.
+  @Test(arguments: [Lie.sessionGoneAtCommit, .missingAtCommit]) func aChange_beginsNoPausesAnew(_ lie: Lie) {
+    var harness = harness(lie)
+    harness.write(file)
+    _ = play(&harness, until: .seconds(3)) { answer(lie, to: $0, number: $1) }
+    for epoch in 2...6 as ClosedRange<UInt64> {
+      let next = ImaginaryFile(1, "a.mov", size: Self.size, epoch: epoch)
+      for event in [next.opened, next.changed, next.settled] { harness.handle(event) }
+      let bodies = play(&harness, until: .milliseconds(400)) { answer(lie, to: $0, number: $1) }
+      #expect(bodies.count == 8, "it is tried once")
+    }
+    harness.apply { $0.retry(file.id, at: $1) }
+    _ = play(&harness, until: .seconds(60)) { order, _ in ScheduleHarness.success(of: order) }
+    #expect(harness.state(file.id) == .complete)
+  }
+
   /// Regression (DS26): what was acknowledged and not there went out again in twelve requests at once, as often as before.
   @Test(arguments: [Lie.missingAtCommit, .sessionGoneAtCommit, .sessionGoneInBetween])
   func whatWasOfNoUseTwice_goesOneChunkAfterAnother_overAllSuchFiles(_ lie: Lie) throws {
