@@ -7,7 +7,8 @@ import UploadEngine
 final class SimulatedCapture {
   final class File {
     let inode: UInt64
-    var id: FileID
+    /// Stands on the file, from before its first change.
+    let id: FileID
     /// What its writers have written, whatever became of it on the disk.
     var bytes: [UInt8] = []
     var activity: WriterActivity
@@ -215,18 +216,15 @@ final class SimulatedCapture {
     return true
   }
 
-  /// A daemon has mounted; `identities` are those that it remembers.
-  func mounted(_ daemon: any CaptureSink, identities: LookupTable<UInt64, FileID>, hiding hidden: LookupSet<FileID>) {
+  /// A daemon has mounted. Each file says itself which one it is, and one that has got the inode number of another is not that.
+  func mounted(_ daemon: any CaptureSink, hiding hidden: LookupSet<FileID>) {
     sink = daemon
     // What the disk has refused while nothing was mounted nobody knows of.
     for file in byInode.sorted().map(\.value) where world.mayRefuse {
       forgetRefused(of: file)
       noteSettled(file)
     }
-    for file in byInode.sorted().map(\.value) {
-      file.id = identities[file.inode] ?? FileID.random(using: &world.random)
-      byID[file.id] = file
-    }
+    for file in byInode.sorted().map(\.value) { byID[file.id] = file }
     scan(byInode.sorted().map(\.value).filter { !hidden.contains($0.id) }, thenAfter: .seconds(1))
   }
 

@@ -37,24 +37,12 @@ final class SimulatedDaemon: CaptureSink {
 
   func start() {
     startedAt = world.time.nanoseconds
-    var identities: LookupTable<UInt64, FileID> = [:]
     var hidden: LookupSet<FileID> = []
     for client in clients {
       client.start()
-      let known = client.storage.entries.filter { !$0.state.isHistory }
-      let others = identities
-      for entry in known {
-        // Of several with one number the youngest has it, as in `CatalogRows.identities`.
-        let isYoungest = identities[entry.inode] == nil || capture.byInode[entry.inode]?.id == entry.id
-        if let other = others[entry.inode] {
-          identities[entry.inode] = other
-        } else if isYoungest {
-          identities[entry.inode] = entry.id
-        }
-      }
       if world.bug == .damagedRecordHidesFile { hidden = client.storage.unreadableRecords() }
     }
-    capture.mounted(self, identities: identities, hiding: hidden)
+    capture.mounted(self, hiding: hidden)
     for client in clients { client.mounted() }
     if clients.count > 1 { tick(clients[0].life) }
   }
