@@ -133,6 +133,8 @@ final class SimulatedWaits {
     for (number, wait) in open {
       switch client.explanation(of: wait.file).state {
       case .writing, .queued, .uploading, .waiting: continue
+      // Its disk is asked again, for ten seconds.
+      case .interrupted where client.schedule?.deliveryOutcome(of: wait.file) == nil: continue
       // The scan has not come to it.
       case nil where client.schedule?.deliveryOutcome(of: wait.file) == nil: continue
       case let state:

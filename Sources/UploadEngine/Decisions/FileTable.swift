@@ -40,6 +40,8 @@ struct FileTable: Sendable {
     var held = 0
     var ignored = 0
     var interrupted = 0
+    /// Of those that are interrupted.
+    var awaitingDisk = 0
     var ready = 0
     var waiting = 0
     var finishing = 0
@@ -51,7 +53,7 @@ struct FileTable: Sendable {
     /// Of those that are ready.
     var smallAtWork = 0
 
-    var pending: Int { writing + ready + waiting + finishing }
+    var pending: Int { writing + ready + waiting + finishing + awaitingDisk }
   }
 
   /// A copy of a file's facts, and the place to put changed ones.
@@ -125,6 +127,7 @@ struct FileTable: Sendable {
     let phase: FileUpload.Phase
     let isWholeFile: Bool
     let isSmallAtWork: Bool
+    let isPending: Bool
     let wasDelivered: Bool
     let isUnproven: Bool
     let sizeBytes: UInt64
@@ -135,6 +138,7 @@ struct FileTable: Sendable {
       phase = file.phase
       isWholeFile = file.isWholeFile
       isSmallAtWork = file.isSmallAtWork
+      isPending = file.isPending
       wasDelivered = file.wasDelivered
       isUnproven = file.snapshot.interruption == .unproven
       sizeBytes = file.snapshot.sizeBytes
@@ -146,8 +150,6 @@ struct FileTable: Sendable {
     static func deliveredAt(_ file: FileUpload) -> Int64? {
       file.phase == .complete && file.isLocal && file.receipt != nil ? file.completedAt ?? 0 : nil
     }
-
-    var isPending: Bool { FileUpload.isPending(phase) }
   }
 
   private mutating func note(_ id: FileID, _ before: Standing?, _ after: Standing?) {
@@ -173,7 +175,13 @@ struct FileTable: Sendable {
     case .interrupted:
       counts.interrupted += step
       if standing.isUnproven { counts.unproven += step }
-      if step > 0 { failed.append(id) } else { failed.takeOut(id) }
+      if standing.isPending {
+        counts.awaitingDisk += step
+      } else if step > 0 {
+        failed.append(id)
+      } else {
+        failed.takeOut(id)
+      }
     case .ready:
       counts.ready += step
       if standing.isSmallAtWork { counts.smallAtWork += step }

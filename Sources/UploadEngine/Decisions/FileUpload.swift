@@ -73,6 +73,8 @@ struct FileUpload: Sendable {
   @Rare var lastFailure: FileStatus.Failure?
   /// What the spool's disk refuses the content with; nil while it takes it.
   @Rare var diskFailure: FileStatus.Failure?
+  /// Until when it is waited for although its disk does not say, or has not taken, what it holds; nil once that is over.
+  @Rare var diskPatience: MonotonicTime?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   /// A small file that is read or sent; the others are in the schedule's lists.
@@ -216,13 +218,15 @@ struct FileUpload: Sendable {
     }
   }
 
-  /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
-  var isPending: Bool { Self.isPending(phase) }
+  /// Its disk is asked again what it holds, and is waited for.
+  var isAwaitingDisk: Bool { phase == .interrupted && diskPatience != nil }
 
-  static func isPending(_ phase: Phase) -> Bool {
+  /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
+  var isPending: Bool {
     switch phase {
     case .writing, .ready, .waiting, .finishing: true
-    case .held, .ignored, .elsewhere, .interrupted, .complete, .failed, .cancelled, .removed: false
+    case .interrupted: isAwaitingDisk
+    case .held, .ignored, .elsewhere, .complete, .failed, .cancelled, .removed: false
     }
   }
 }

@@ -63,6 +63,12 @@ extension UploadSchedule {
     leaveTransfer(&file)
     checkpoint(&file)
     if interruption == .changedInSpool, file.phase != .interrupted { filesChangedInSpool += 1 }
+    if file.phase != .interrupted, interruption.isOfSpool {
+      file.diskPatience = now.monotonic + Self.diskPatience
+      deadlines.insert(.disk(id), at: now.monotonic + Self.diskPatience)
+    } else if !interruption.isOfSpool {
+      file.diskPatience = nil
+    }
     file.phase = .interrupted
     let failure = FileStatus.Failure(interruption, at: now)
     file.lastFailure = failure
@@ -76,6 +82,18 @@ extension UploadSchedule {
       // Of those that the search finds their number is said at its end.
       actions.append(.report(.interrupted(id, file.path, failure)))
     }
+  }
+
+  /// Nobody waits for longer than that for a disk that does not say, or does not take, what a file holds.
+  static let diskPatience: Duration = .seconds(10)
+
+  /// The disk has had its time. It is asked on, and the file delivered when it says.
+  mutating func endDiskPatience(of id: FileID, at now: Moment) {
+    guard let file = files.entry(id)?.file, file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic
+    else { return }
+    files[id]?.diskPatience = nil
+    actions.append(.showStatus(id))
+    actions.append(.showSummary)
   }
 
   /// A write has failed; its writer may still make it good.

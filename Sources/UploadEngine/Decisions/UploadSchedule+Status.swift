@@ -151,6 +151,7 @@ extension UploadSchedule {
     }
     switch file.phase {
     case .writing, .ready, .waiting, .finishing: return nil
+    case .interrupted where file.isAwaitingDisk: return nil
     case .complete: return (file.snapshot.epoch, .delivered)
     case .held, .ignored, .elsewhere: return (file.snapshot.epoch, .notToBeDelivered)
     case .interrupted, .failed, .cancelled: return (file.snapshot.epoch, .failed)

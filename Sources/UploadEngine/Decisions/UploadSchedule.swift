@@ -140,6 +140,7 @@ public struct UploadSchedule: Sendable {
     case growth
     case scan
     case record
+    case disk(FileID)
   }
 
   /// What the scan cannot read at present.
@@ -374,6 +375,8 @@ public struct UploadSchedule: Sendable {
       case .scan:
         scanFailure?.isLasting = true
         actions.append(.showSummary)
+      case .disk(let id):
+        endDiskPatience(of: id, at: now)
       case .record:
         guard let since = recordFailure?.since, since + Self.recordPatience <= now.monotonic else { continue }
         recordFailure?.isLasting = true

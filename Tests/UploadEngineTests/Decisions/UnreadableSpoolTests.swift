@@ -144,6 +144,42 @@ import Testing
     #expect(!harness.sent.contains { if case .openSession = $0.order { true } else { false } })
   }
 
+  /// Regression (the sweep, 735921975): `wait` ended with exit code 18 for a file that was delivered a second later.
+  @Test(.promises("S41d", "S40h"), arguments: [unreadable, .spoolFailing(errno: 5)])
+  func fileWhoseDiskDoesNotSayWhatItHolds_isWaitedForForTenSeconds(_ interruption: Interruption) {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(interruption))
+    let id = Self.file(nil).id
+    func outcome() -> DeliveryOutcome? { harness.schedule.deliveryOutcome(of: id)?.outcome }
+    func undelivered() -> Int { harness.schedule.summary(at: harness.now).undeliveredCount }
+    #expect(harness.state(id) == .interrupted && outcome() == nil && undelivered() == 0 && !harness.schedule.isIdle)
+    harness.advance(by: .milliseconds(9_900))
+    #expect(outcome() == nil && undelivered() == 0)
+    harness.advance(by: .milliseconds(100))
+    #expect(outcome() == .failed && undelivered() == 1 && harness.schedule.isIdle)
+    // The same is said again, and is nothing new.
+    harness.handle(.unsettled(Self.file(interruption).snapshot))
+    #expect(outcome() == .failed)
+    harness.handle(Self.file(nil).settled)
+    #expect(outcome() == nil && undelivered() == 0)
+    // Once more, after it could be read.
+    harness.handle(.unsettled(Self.file(interruption).snapshot))
+    #expect(outcome() == nil)
+    harness.handle(Self.file(nil).settled)
+    harness.succeed()
+    #expect(outcome() == .delivered)
+  }
+
+  /// What is known to be missing nobody waits for.
+  @Test(.promises("S41f")) func fileThatIsLost_isNotWaitedFor() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(Self.file(.spoolFailing(errno: 5)))
+    harness.handle(.unsettled(Self.file(Self.lost).snapshot))
+    #expect(harness.schedule.deliveryOutcome(of: Self.file(nil).id)?.outcome == .failed && harness.schedule.isIdle)
+  }
+
   /// Regression: a file that was cancelled while nobody knew its size was delivered after a restart.
   @Test(.promises("S40h")) func cancelledFile_whoseSizeIsNotKnown_staysCancelledOverARestart() throws {
     var harness = ScheduleHarness()
