@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <fuse_log.h>
-#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 #include <linux/fuse.h>
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 #include <sys/ioctl.h>
 #endif
 #include <pthread.h>
@@ -98,14 +98,79 @@ int uploadfs_session_process_one(struct fuse_session *session) {
   return received > 0 ? 1 : received;
 }
 
-int uploadfs_session_loop(struct fuse_session *session, unsigned int threads) {
-  struct fuse_loop_config *configuration = fuse_loop_cfg_create();
-  if (configuration == NULL) return -ENOMEM;
-  fuse_loop_cfg_set_clone_fd(configuration, 0);
-  fuse_loop_cfg_set_max_threads(configuration, threads);
-  const int result = fuse_session_loop_mt(session, configuration);
-  fuse_loop_cfg_destroy(configuration);
-  return result;
+static enum uploadfs_request_kind kind_of(uint32_t opcode) {
+  switch (opcode) {
+  case FUSE_INIT:
+  case FUSE_DESTROY:
+  case FUSE_INTERRUPT:
+  case FUSE_NOTIFY_REPLY:
+  case FUSE_STATFS:
+  // To these libfuse says by itself that there is no such thing (makeFuseOperations).
+  case FUSE_SETXATTR:
+  case FUSE_GETXATTR:
+  case FUSE_LISTXATTR:
+  case FUSE_REMOVEXATTR:
+  case FUSE_GETLK:
+  case FUSE_SETLK:
+  case FUSE_SETLKW:
+  case FUSE_ACCESS:
+  case FUSE_BMAP:
+  case FUSE_IOCTL:
+  case FUSE_COPY_FILE_RANGE: return UPLOADFS_REQUEST_OF_THE_SESSION;
+  case FUSE_LOOKUP: return UPLOADFS_REQUEST_LOOKUP;
+  case FUSE_GETATTR:
+  case FUSE_OPENDIR:
+  case FUSE_READDIR:
+  case FUSE_RELEASEDIR: return UPLOADFS_REQUEST_LOOK;
+  case FUSE_READDIRPLUS: return UPLOADFS_REQUEST_LIST_AND_LOOK;
+  case FUSE_OPEN:
+  case FUSE_READ:
+  case FUSE_LSEEK:
+  case FUSE_POLL:
+  case FUSE_FLUSH:
+  case FUSE_FSYNC:
+  case FUSE_FSYNCDIR:
+  // A shell empties a status before it writes a word to it, which changes nothing.
+  case FUSE_SETATTR:
+  case FUSE_RELEASE: return UPLOADFS_REQUEST_READ;
+  // FORGET as well: the last one closes what was unlinked.
+  default: return UPLOADFS_REQUEST_CHANGE;
+  }
+}
+
+int uploadfs_session_receive(struct fuse_session *session, struct fuse_buf *buffer, struct uploadfs_request *request) {
+  int received;
+  do {
+    received = fuse_session_receive_buf(session, buffer);
+  } while (received == -EINTR);
+  if (received <= 0) return received;
+  memset(request, 0, sizeof *request);
+  request->kind = UPLOADFS_REQUEST_CHANGE;
+  request->bytes = (size_t)received;
+  const struct fuse_in_header *header = buffer->mem;
+  // Without splicing, which this filesystem turns off, every request is in memory.
+  if ((buffer->flags & FUSE_BUF_IS_FD) != 0 || header == NULL || (size_t)received < sizeof *header) return 1;
+  request->kind = kind_of(header->opcode);
+  request->node = header->nodeid;
+  const char *rest = (const char *)(header + 1);
+  if (header->opcode == FUSE_LOOKUP && memchr(rest, 0, (size_t)received - sizeof *header) != NULL) request->name = rest;
+  return 1;
+}
+
+// Copying a larger one costs more than a new buffer does.
+enum { COPIED_BYTES_MAX = 4096 };
+
+bool uploadfs_take_request(struct fuse_buf *received, struct fuse_buf *taken) {
+  if ((received->flags & FUSE_BUF_IS_FD) != 0) return false;
+  *taken = *received;
+  if (received->size > COPIED_BYTES_MAX) {
+    received->mem = NULL;
+    return true;
+  }
+  taken->mem = malloc(received->size);
+  if (taken->mem == NULL) return false;
+  memcpy(taken->mem, received->mem, received->size);
+  return true;
 }
 
 void uploadfs_answer_tmpfile(struct fuse_lowlevel_ops *operations,

@@ -81,7 +81,7 @@ public struct MountConfiguration: Hashable, Sendable {
   public let fileBytesMax: UInt64
   /// HTTP versions that may be used.
   public let httpVersion: HTTPVersion
-  /// Threads that answer the kernel.
+  /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public let threadCount: Int
   /// Which files the kernel may read and write past the daemon.
   public let passthrough: Passthrough

@@ -186,7 +186,7 @@ struct SettingOptions: ParsableArguments {
   @Option(help: ArgumentHelp("HTTP version: auto, 1.1 or 2 (default auto).", valueName: "version"))
   var http: String?
 
-  @Option(help: ArgumentHelp("Threads that answer the kernel, 1 to 64 (default 6).", valueName: "n"))
+  @Option(help: ArgumentHelp("Calls at the disk of the spool at once, 1 to 64 (default 6).", valueName: "n"))
   var threads: String?
 
   @Option(

@@ -978,6 +978,32 @@ def test_status_is_read_while_the_disk_hangs(new_mount, receiver, faults, call):
         writer.wait()
 
 
+@pytest.mark.promises("S41i")
+def test_status_is_read_while_more_calls_hang_than_may_be_at_the_disk(new_mount, receiver, faults):
+    """Regression: six calls that hung on the disk left no thread that could have answered."""
+    mount = new_mount(receiver, environment=faults.environment)
+    # The kernel looks up one name of a folder at a time.
+    folders = [mount.root / f"day{number}" for number in range(12)]
+    for folder in folders:
+        folder.mkdir()
+    (folders[0] / "take.mov").write_bytes(b"content")
+    mount.wait_for("day0/take.mov", "complete")
+    faults.set(Rule("fstatat", 0, "/other", milliseconds=60_000))
+    callers = [
+        subprocess.Popen(["stat", folder / "other"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for folder in folders]
+    try:
+        wait_until(lambda: faults.seen.count("fstatat 0") == 6, lambda: faults.seen)
+        for _ in range(3):
+            assert mount.status("day0/take.mov")["state"] == "complete" and mount.summary()["scanned"]
+        assert "day0" in os.listdir(mount.root) and os.listdir(mount.root / "status" / "day0") == ["take.mov.json"]
+        assert mount.tool("status").returncode == 0
+        assert faults.seen.count("fstatat 0") == 6, "the rest waits"
+    finally:
+        mount.kill()
+        for caller in callers:
+            caller.wait()
+
+
 @pytest.mark.promises("S45h")
 def test_a_spool_that_turns_read_only_keeps_no_mount_from_ending(new_mount, receiver, faults):
     """Regression: what was delivered stayed `uploading` at 100 % for ever, nothing said why, and SIGTERM did not end the mount."""

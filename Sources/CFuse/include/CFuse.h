@@ -55,9 +55,37 @@ struct fuse_session *uploadfs_session_new(const char *options, const struct fuse
 /// caller knows when the mount is usable. 1 when one was processed, 0 when the session has ended, −errno otherwise.
 int uploadfs_session_process_one(struct fuse_session *session);
 
-/// Runs the multi-threaded loop until the mount is gone; fuse_session_loop_mt is a macro in some versions.
-/// 0 at the end, −errno when the loop failed.
-int uploadfs_session_loop(struct fuse_session *session, unsigned int threads);
+/// What a request asks for, as far as it matters to what may hold it up.
+enum uploadfs_request_kind {
+  /// Nothing of a file: INTERRUPT, STATFS and the like.
+  UPLOADFS_REQUEST_OF_THE_SESSION,
+  UPLOADFS_REQUEST_LOOKUP,
+  /// What a folder or a file is like, and what lies in a folder.
+  UPLOADFS_REQUEST_LOOK,
+  /// The same, and what is like what lies there.
+  UPLOADFS_REQUEST_LIST_AND_LOOK,
+  /// Opening, reading and letting go.
+  UPLOADFS_REQUEST_READ,
+  /// Everything else.
+  UPLOADFS_REQUEST_CHANGE,
+};
+
+/// A request that was received and is not answered yet.
+struct uploadfs_request {
+  enum uploadfs_request_kind kind;
+  size_t bytes;
+  uint64_t node;
+  /// The name that LOOKUP is for, within the buffer; else NULL.
+  const char *name;
+};
+
+/// Receives one request into a buffer of the calling thread, which is {0} at first. 1 when there is one, 0 when the session has
+/// ended, −errno otherwise.
+int uploadfs_session_receive(struct fuse_session *session, struct fuse_buf *buffer, struct uploadfs_request *request);
+
+/// Takes what was received out of a thread's buffer, which can be received into again. False where there is no memory for that; then
+/// it is where it was.
+bool uploadfs_take_request(struct fuse_buf *received, struct fuse_buf *taken);
 
 /// Lets `create_nameless` make files without a name (O_TMPFILE), where this libfuse passes that on (3.17); elsewhere the kernel is
 /// told that there are none.

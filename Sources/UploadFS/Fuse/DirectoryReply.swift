@@ -60,12 +60,15 @@ extension Call {
   /// Answers readdir and readdirplus.
   consuming func sendListing(_ number: UInt64, _ size: Int, _ cookie: Int64, isPlus: Bool) {
     let filesystem = filesystem
+    // The root can be listed whatever becomes of the disk.
+    let isDiskHeldUp = mount.isHeldUpByDisk
     let buffers = mount.readBuffers
     let buffer = buffers.take(atLeast: size)
     defer { buffers.give(back: buffer) }
     var listed = DirectoryReply(rawRequest, UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(size)))
     answer { (filesystem) throws(SystemError) in
       let handle = try filesystem.directoryHandle(number)
+      let looksUp = !(isDiskHeldUp && handle.node == .root)
       try filesystem.withListing(of: handle, from: cookie) { listing, first in
         for index in stride(from: first, to: listing.count, by: 1) {
           let (inode, mode) = listing.facts(at: index)
@@ -73,7 +76,8 @@ extension Call {
             guard isPlus else { return listed.add(name, inode: inode, mode: mode, cookie: Int64(index) + 1) }
             return listed.addPlus(name, inode: inode, mode: mode, cookie: Int64(index) + 1) {
               let entry = DirectoryEntry(directory: handle.node, name: EntryName(cString: name))
-              return entry.name.isDot ? nil : (try? filesystem.lookup(entry)) ?? nil
+              guard !entry.name.isDot, looksUp || filesystem.isReserved(entry) else { return nil }
+              return (try? filesystem.lookup(entry)) ?? nil
             }
           }
           guard hasRoom == true else { return }

@@ -11,8 +11,9 @@ public final class FuseMount: Sendable {
   let readBuffers: ReadBuffers
   let waitingCalls: WaitingCalls
   private let mountPoint: MountPoint
-  private let threadCount: UInt32
+  private let threadCount: Int
   private let session = Mutex(Session())
+  private let loop = Mutex<RequestLoop?>(nil)
 
   // libfuse's session pointer. Its functions that are used from several threads (exit, fd, notify) are made for that, and
   // destroying it happens once, after its loop has ended.
@@ -23,7 +24,7 @@ public final class FuseMount: Sendable {
   /// Checks the mount point and mounts. From then on callers wait until ``run(onReady:)`` answers them.
   public init(filesystem: Filesystem, configuration: FilesystemConfiguration) throws(MountError) {
     self.filesystem = filesystem
-    threadCount = UInt32(clamping: min(max(configuration.threadCount, 1), 64))
+    threadCount = min(max(configuration.threadCount, 1), 64)
     waitingCalls = WaitingCalls(sink: filesystem.sink)
     readBuffers = ReadBuffers(idleMax: max(configuration.threadCount, 1))
     mountPoint = try MountPoint(checking: configuration.mountPoint)
@@ -66,7 +67,8 @@ public final class FuseMount: Sendable {
     }
   }
 
-  /// Answers the kernel on the calling thread and up to `threadCount` more, until the mount is gone.
+  /// Answers the kernel on the calling thread and others, until the mount is gone: on up to `threadCount` of them what a disk can hold
+  /// up, and on two more what none can.
   ///
   /// `onReady` is called once, when the kernel has got the answer to its first request and the mount can be used.
   public func run(onReady: @Sendable () -> Void) {
@@ -75,13 +77,18 @@ public final class FuseMount: Sendable {
     // The first request is INIT.
     if uploadfs_session_process_one(pointer) == 1 {
       onReady()
-      _ = uploadfs_session_loop(pointer, threadCount)
+      let requests = RequestLoop(session: pointer, filesystem: filesystem, diskThreadsMax: threadCount)
+      loop.withLock { $0 = requests }
+      requests.run()
     }
     waitingCalls.endAll()
     filesystem.releaseEverything()
     filesystem.notices.close()
     if let notifier { pthread_join(notifier, nil) }
   }
+
+  /// The spool's disk holds up all threads that it may.
+  var isHeldUpByDisk: Bool { loop.withLock { $0 }?.isHeldUp == true }
 
   /// Calls that wait for a delivery fail with EIO, now and from now on. The files are kept, and delivered later.
   public func endWaitingCalls() {
