@@ -191,13 +191,6 @@ public final class Filesystem: Sendable, FileContents {
     return result
   }
 
-  /// The regular file that is known to stand at a name.
-  func knownFile(at entry: DirectoryEntry) -> CapturedFile? {
-    nodes.withLock { namespace in
-      namespace.table.child(of: entry.directory, named: entry.name).flatMap { namespace.table[$0]?.file }
-    }
-  }
-
   /// Learns what stands at a name. The namespace lock is held, and no file's lock.
   func adopt(
     _ status: stat, at entry: DirectoryEntry, isNew: Bool = false, as id: FileID? = nil, counting: Bool = false
@@ -228,7 +221,7 @@ public final class Filesystem: Sendable, FileContents {
       let key = status.key
       if isNew {
         namespace.knownIdentities[key.inode] = nil
-        for stale in namespace.table.names(of: key) { namespace.table.removeName(stale) }
+        namespace.table.numberIsGivenAnew(key)
       }
       var identity: FileID?
       if status.kind == .regular, namespace.table.node(of: key) == nil {

@@ -194,6 +194,38 @@ import Testing
     #expect(after == before && mounted.sink.problems == [])
   }
 
+  /// Regression: its captures had a name in a folder that was nowhere, and another one in the one that was put back.
+  @Test(.promises("S78e"), arguments: ["d", "e"]) func capturesOfAFolderThatIsPutBack_areWhatTheyWere(_ place: String)
+    throws
+  {
+    let mounted = try Mounted()
+    try mounted.makeDirectory("d")
+    let before = try Self.settled(mounted, "d/a")
+    rename("\(mounted.captures)/d", "\(mounted.folder.path)/out")
+    #expect(failure { _ = try mounted.node("d") } == ENOENT)
+    #expect(mounted.filesystem.isChangedByHand(before.id), "nothing of it is published meanwhile")
+    rename("\(mounted.folder.path)/out", "\(mounted.captures)/\(place)")
+    let node = try mounted.node("\(place)/a")
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    #expect(mounted.filesystem.file(of: node)?.id == before.id)
+    #expect(mounted.filesystem.nodes.withLock { $0.table[node]?.names.count } == 1)
+    #expect(!mounted.filesystem.isChangedByHand(before.id))
+    let after = try #require(mounted.filesystem.snapshot(of: before.id))
+    #expect(after.names == [RelativePath("\(place)/a")] && after.epoch == before.epoch && after.interruption == nil)
+    #expect(try mounted.contents(of: before.id) == Array("content".utf8) && mounted.sink.problems == [])
+  }
+
+  @Test(.promises("S78e")) func capturesOfAFolderThatIsTakenAway_areGoneAfterAMoment() throws {
+    let mounted = try Mounted()
+    try mounted.makeDirectory("d")
+    let before = try Self.settled(mounted, "d/a")
+    rename("\(mounted.captures)/d", "\(mounted.folder.path)/out")
+    #expect(failure { _ = try mounted.node("d") } == ENOENT)
+    Self.endPatience(mounted, before.id)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    #expect(mounted.sink.records.last == .event(.vanished(before.id)) && mounted.sink.problems == [])
+  }
+
   @Test(.promises("S78f")) func timesThatAreSetInTheMount_areNoChangeByHand() throws {
     let mounted = try Mounted()
     let before = try Self.settled(mounted)

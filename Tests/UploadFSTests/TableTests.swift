@@ -183,6 +183,30 @@ struct NodeTableTests {
     #expect(table.child(of: .root, named: EntryName("a")) == directory)
   }
 
+  /// Regression: what lies in a folder that was taken away by hand and put back had a name in each of two nodes.
+  @Test mutating func aFolderThatLostItsName_isTheSameWhenItTurnsUp_asLongAsAnythingInItIsKnown() {
+    let folder = adopt(5, .directory, "d")
+    table.countLookup(folder)
+    let file = adopt(10, .regular, in: folder, "a")
+    table.removeName(entry("d"))
+    #expect(table.paths(of: file) == [])
+    #expect(adopt(5, .directory, "e") == folder)
+    #expect(adopt(10, .regular, in: folder, "a") == file)
+    #expect(table.paths(of: file) == [RelativePath("e/a")])
+    // Nothing in it is known any more: the spool may give its number to another one.
+    table.removeName(entry("e"))
+    table.removeName(entry("a", in: folder))
+    #expect(adopt(5, .directory, "f") != folder)
+  }
+
+  @Test mutating func aFolderThatIsNew_isNoneThatLostItsName() {
+    let folder = adopt(5, .directory, "d")
+    _ = adopt(10, .regular, in: folder, "a")
+    table.removeName(entry("d"))
+    table.numberIsGivenAnew(Self.key(5))
+    #expect(adopt(5, .directory, "d") != folder)
+  }
+
   @Test mutating func aFileWithUnknownNamesIsRecognisedWhenOneTurnsUp() {
     let file = adopt(10, .regular, "a")
     table.keepReachable(file)

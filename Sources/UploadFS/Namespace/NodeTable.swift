@@ -205,12 +205,26 @@ struct NodeTable {
   mutating func removeName(_ entry: DirectoryEntry) -> NodeID? {
     guard let id = nodes[entry.directory]?.children.removeValue(forKey: entry.name) else { return nil }
     nodes[id]?.names.removeAll { $0 == entry }
-    if let node = nodes[id], node.names.isEmpty, byKey[node.key] == id, !keepsKeyWithoutName.contains(id) {
-      byKey[node.key] = nil
-    }
+    freeNumber(of: id)
+    freeNumber(of: entry.directory)
     dropIfUnused(id)
     dropIfUnused(entry.directory)
     return id
+  }
+
+  /// The spool may give the number of what has no name to something else. A folder keeps it while anything below it is known: when
+  /// another program has only moved it, it has to become this node again, or what is below would have a name in each of two.
+  private mutating func freeNumber(of id: NodeID) {
+    guard id != .root, let node = nodes[id], node.names.isEmpty, node.children.isEmpty, byKey[node.key] == id,
+      !keepsKeyWithoutName.contains(id)
+    else { return }
+    byKey[node.key] = nil
+  }
+
+  /// The spool has given this number to something new: what had it before was taken away by hand.
+  mutating func numberIsGivenAnew(_ key: SpoolKey) {
+    for stale in names(of: key) { removeName(stale) }
+    if let id = byKey[key], nodes[id]?.kind == .directory { byKey[key] = nil }
   }
 
   /// The inode has further names that are not known yet: when one turns up it must become this node again.
@@ -294,6 +308,7 @@ struct NodeTable {
       if let file = node.file { byFile[file.id] = nil }
       for entry in node.names { nodes[entry.directory]?.children[entry.name] = nil }
       guard let parent = node.names.first?.directory else { return }
+      freeNumber(of: parent)
       id = parent
     }
   }

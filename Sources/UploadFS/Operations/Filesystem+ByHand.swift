@@ -84,6 +84,18 @@ extension Filesystem {
     flushes.add(file)
   }
 
+  /// Nothing stands here, whatever is known to. A file's name is known until it is looked for; a folder's is not, and what lies in it
+  /// is looked for wherever the folder turns up. The namespace lock is held, and no file's lock.
+  func noteTakenAway(_ entry: DirectoryEntry) {
+    let known = nodes.withLock { namespace -> (files: [CapturedFile], isFile: Bool)? in
+      guard let node = namespace.table.child(of: entry.directory, named: entry.name) else { return nil }
+      return (namespace.table.files(below: node), namespace.table[node]?.kind == .regular)
+    }
+    guard let known else { return }
+    noteReplaced(known.files, by: nil)
+    if !known.isFile { withNodes { _ = $0.table.removeName(entry) } }
+  }
+
   /// Something else has taken the place of these files, or of the folder that they lie in, without the mount. The namespace lock is
   /// held, and no file's lock.
   func noteReplaced(_ files: [CapturedFile], by other: NodeID?) {

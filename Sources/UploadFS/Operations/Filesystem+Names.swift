@@ -13,12 +13,7 @@ extension Filesystem {
       do throws(SystemError) {
         status = try location(of: entry).status()
       } catch .notFound {
-        // Known here, but somebody took it out of the spool by hand.
-        if let file = knownFile(at: entry) {
-          file.state.withLock { noteMissing(file, &$0) }
-        } else {
-          withNodes { _ = $0.table.removeName(entry) }
-        }
+        noteTakenAway(entry)
         return nil
       }
       return FoundEntry(node: adopt(status, at: entry, counting: true), status: status)
