@@ -101,7 +101,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     self.room = room
     knownIdentities = try catalog.identities()
     knownCaptures = try KnownCaptures(catalog)
-    if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
+    if let damage = catalog.takeDamage() { logger.warning("\(damage)") }
     sweep = SessionSweep(
       destination: destination, transport: transport, catalog: catalog, logger: logger,
       sessionAge: configuration.limits.timing.sessionAge)

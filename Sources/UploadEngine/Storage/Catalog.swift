@@ -22,6 +22,8 @@ public final class Catalog: Sendable {
 
   private let state: Mutex<State>
   private let changes = Atomic<UInt64>(0)
+  /// Damage that nobody has been told of. Behind a lock of its own: the other one is held while the disk is asked.
+  private let unsaidDamage: Mutex<String?>
   let path: String
   /// There was none at the start.
   private let wasMissing: Bool
@@ -34,12 +36,16 @@ public final class Catalog: Sendable {
     wasMissing = access(path, F_OK) != 0 && errno == ENOENT
     var state = State(connection: StateConnection(path: path, room: room) { try Self.prepare($0, $1, path) })
     try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }
+    unsaidDamage = Mutex(state.damage)
     self.state = Mutex(state)
   }
 
   /// A sentence for people when the database was damaged and a new one had to be made, at the start or since; nil when
   /// all is well.
   public var openedDamaged: String? { state.withLock { $0.damage } }
+
+  /// The same, to one who asks, once for each time that it was found. Waits for no disk.
+  func takeDamage() -> String? { unsaidDamage.withLock { $0.take() } }
 
   /// Every entry, in no order. Others may use the catalog meanwhile: it is read page by page.
   public func loadAll() throws(StorageError) -> [CatalogEntry] {
@@ -134,6 +140,8 @@ public final class Catalog: Sendable {
   private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
     try state.withLock { state throws(StorageError) in
       guard !state.isClosed else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
+      let known = state.damage
+      defer { if state.damage != known { unsaidDamage.withLock { $0 = state.damage } } }
       return try Self.withUsableFile(&state, path, isInUse: true) { try $0.use(body) }
     }
   }

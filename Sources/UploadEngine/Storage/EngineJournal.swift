@@ -211,6 +211,7 @@ final class EngineJournal: Sendable {
       }
       if isLast { return }
       write(batch, source)
+      if let damage = catalog.takeDamage() { logger.error("\(damage)") }
       if monotonicNanoseconds() >= nextTick {
         nextTick = monotonicNanoseconds() + Self.tickNanoseconds
         source.tick()

@@ -400,6 +400,7 @@ import Testing
     #expect(failed == [0, 4000, 8000, 12000, 16000])
     let warning = try #require(catalog.openedDamaged)
     #expect(warning.contains("damaged-1"))
+    #expect(catalog.takeDamage() == warning && catalog.takeDamage() == nil)
     catalog.close()
     let reopened = try Catalog(path: path)
     #expect(reopened.openedDamaged == nil)

@@ -1,6 +1,7 @@
 import FileModel
 import Glibc
 import Logging
+import Promises
 import Synchronization
 import Testing
 
@@ -89,6 +90,37 @@ import Testing
     #expect(record.acknowledged.map(\.index) == [0, 1])
   }
 
+  /// Regression: it was said at the start alone, so that files were uploaded again without a word after damage of a running mount.
+  @Test(.promises("S45i")) func damageThatIsFoundWhileItRuns_isLoggedOnce() throws {
+    // More than SQLite keeps in memory.
+    try catalog.upsert(
+      (0..<20_000).map {
+        CatalogEntry(
+          id: FileID(high: 0, low: $0), path: RelativePath(String(repeating: "a", count: 200)), inode: $0,
+          sizeBytes: 1, modifiedNanoseconds: 1, revision: 1, state: .pending)
+      })
+    for name in ["catalog.sqlite", "catalog.sqlite-wal"] {
+      try folder.write(Array(repeating: 0x55, count: try folder.read(name).count), to: name)
+    }
+    let log = KeptLines()
+    let journal = EngineJournal(
+      catalog: catalog, resumeStore: store, logger: Logger(label: "test") { _ in LineHandler(kept: log) })
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntries: { ids in
+          ids.map { id in
+            CatalogEntry(
+              id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
+              state: .pending)
+          }
+        },
+        resumeSnapshot: { _, _ in nil }, resumeSaved: { _, _ in }, recorded: { _ in }, measure: { _ in }, tick: {}))
+    for number in UInt64(0)..<5 { journal.record(FileID(high: 0, low: number * 4000), isAwaited: true) }
+    journal.stop()
+    let said = log.lines.withLock { $0.filter { $0.contains("damaged-1") } }
+    #expect(said.count == 1, "\(log.lines.withLock { $0 })")
+  }
+
   /// As the simulation's journal does: an order that came from hashing would differ from run to run.
   @Test func work_isDone_inTheOrderInWhichItWasAskedFor() {
     let ids = (1...64).map { FileID(high: $0 &* 0x9e37_79b9_7f4a_7c15, low: $0) }
@@ -119,4 +151,20 @@ import Testing
     let rest = ids.dropLast().filter { $0 != ids[9] }
     #expect(written.withLock { $0 } == [ids[9]] + rest.prefix(9) + [ids[63]] + rest.dropFirst(9))
   }
+}
+
+private final class KeptLines: Sendable {
+  let lines = Mutex<[String]>([])
+}
+
+private struct LineHandler: LogHandler {
+  let kept: KeptLines
+  var logLevel = Logger.Level.trace
+  var metadata: Logger.Metadata = [:]
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) { kept.lines.withLock { $0.append("\(event.message)") } }
 }
