@@ -50,6 +50,8 @@ public final class Filesystem: Sendable, FileContents {
   let keptDescriptors = KeptDescriptors()
   /// What the disk has refused of an open file since this was last asked through it.
   let writeBackErrors: WriteBackErrors
+  /// Whether any description of an open file can write to it.
+  let isOpenForWriting: OpenForWriting
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
@@ -99,18 +101,22 @@ public final class Filesystem: Sendable, FileContents {
   }
 
   typealias WriteBackErrors = @Sendable (FileDescriptor) -> SystemError?
+  /// Nil where the system does not say it.
+  typealias OpenForWriting = @Sendable (FileDescriptor) -> Bool?
 
   /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, `pause` for the pauses of
-  /// writers that find no space, and `writeBackErrors` for the kernel's memory of them.
+  /// writers that find no space, `writeBackErrors` for the kernel's memory of them, and `isOpenForWriting` for what a lease tells.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
     spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,
-    writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() }
+    writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() },
+    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() }
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
     self.sink = sink
     self.writeBackErrors = writeBackErrors
+    self.isOpenForWriting = isOpenForWriting
     self.virtualTree = virtualTree
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals

@@ -33,7 +33,8 @@ final class Mounted {
     instance: SpoolInstance? = nil,
     _ change: (inout FilesystemConfiguration) -> Void = { _ in },
     pause: @escaping PauseTurns.Pause = { _ in },
-    writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() }
+    writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() },
+    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() }
   ) throws {
     self.folder = try folder ?? TemporaryFolder()
     var configuration = FilesystemConfiguration(
@@ -43,7 +44,7 @@ final class Mounted {
     change(&configuration)
     filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance,
-      pause: pause, writeBackErrors: writeBackErrors)
+      pause: pause, writeBackErrors: writeBackErrors, isOpenForWriting: isOpenForWriting)
   }
 
   var captures: String { folder.path + "/spool/captures" }

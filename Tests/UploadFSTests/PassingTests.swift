@@ -39,7 +39,8 @@ import Testing
 
   private static func mounted(
     _ kernel: Kernel, folder: TemporaryFolder? = nil, spareBytes: UInt64 = 8 << 30,
-    disk: Disk? = nil, _ change: (inout FilesystemConfiguration) -> Void = { _ in }
+    disk: Disk? = nil, _ change: (inout FilesystemConfiguration) -> Void = { _ in },
+    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() }
   ) throws -> Mounted {
     let rules = try ["*.raw upload=on-close", "*.wait upload=on-close close=wait", "*.big when-full=release"]
       .map { text in try FileRule(text) }
@@ -50,11 +51,13 @@ import Testing
       numbers.f_bavail = UInt((disk?.freeBytes.withLock { $0 } ?? spareBytes) / 4096)
       return numbers
     }
-    let mounted = try Mounted(folder: folder, source: source) { configuration in
-      configuration.rules = FileRules(rules: rules)
-      configuration.passthrough = .on
-      change(&configuration)
-    }
+    let mounted = try Mounted(
+      folder: folder, source: source,
+      { configuration in
+        configuration.rules = FileRules(rules: rules)
+        configuration.passthrough = .on
+        change(&configuration)
+      }, isOpenForWriting: isOpenForWriting)
     mounted.filesystem.backingFiles.withLock { $0 = kernel }
     return mounted
   }
@@ -262,5 +265,31 @@ import Testing
     Self.lookUntilNothingIsLeft(mounted)
     #expect(mounted.sink.lastSnapshot?.interruption == .mountDied)
     #expect(mounted.sink.takeNames() == ["settled"] && mounted.sink.problems == [])
+  }
+
+  /// Regression: a lease that the system refused for another reason than a writer counted as there being none, and a part was published.
+  @Test(.promises("S51b")) func aFileOfWhichTheSystemDoesNotSayWhoWritesIt_isHeldAtTheStart() throws {
+    let folder = try TemporaryFolder()
+    try Mounted(folder: folder).make("f")
+    let mounted = try Self.mounted(Kernel(), folder: folder, isOpenForWriting: { _ in nil })
+    mounted.filesystem.mayHaveLentFiles.store(true, ordering: .relaxed)
+    mounted.filesystem.scanSpool()
+    #expect(mounted.sink.lastSnapshot?.interruption == .mountDied)
+    #expect(mounted.sink.takeNames() == ["found", "scanEnded"] && mounted.sink.problems == [])
+  }
+
+  /// Regression: likewise, of a mapping that may have outlived its handle.
+  @Test(.promises("S50e")) func aMappingThatCannotBeAskedFor_leavesAContentInDoubt() throws {
+    let mounted = try Self.mounted(Kernel(), isOpenForWriting: { _ in nil })
+    try mounted.make("f")
+    // A reader first: the writer then has to pass the daemon, too.
+    let reader = try Self.open(mounted, "f", O_RDONLY)
+    let writer = try Self.open(mounted, "f", O_RDWR)
+    try #require(writer.changesUnseen)
+    mounted.filesystem.release(writer.handle)
+    mounted.filesystem.release(reader.handle)
+    mounted.filesystem.lookAfterUnseenWriters()
+    #expect(mounted.filesystem.unseenWriters.withLock { $0.isEmpty })
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeFailed(errno: EIO) && mounted.sink.problems == [])
   }
 }

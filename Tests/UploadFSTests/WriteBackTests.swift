@@ -197,6 +197,51 @@ import Testing
     #expect(posix_fadvise(number, 0, 0, POSIX_FADV_DONTNEED) == 0)
   }
 
+  /// Regression: EIO, ENOSPC and EDQUOT alone counted, and what a disk said in other words was taken for written.
+  @Test(
+    .promises("S41d"),
+    arguments: [EIO, ENOSPC, EDQUOT, EROFS, ENXIO, ENODEV, EREMOTEIO, ETIMEDOUT, ENOLINK, ESTALE])
+  func whateverADiskSays_isARefusal(_ code: Int32) {
+    #expect(SystemError(code: code).asRefusal?.code == code)
+  }
+
+  @Test(arguments: [EBADF, EINVAL, ESPIPE, ENOSYS, EPERM]) func whatTheCallItselfSays_isNone(_ code: Int32) {
+    #expect(SystemError(code: code).asRefusal == nil)
+  }
+
+  /// Regression: acknowledged pages of a large recording were dropped although the disk had refused them, and were nowhere then.
+  @Test(.promises("S41d")) func pagesThatTheDiskHasRefused_areNotDropped() throws {
+    try mounted.make("a")
+    let file = try file("a")
+    let reading = try mounted.filesystem.openForReading(file.id)
+    #expect(reading.mayForgetPages())
+    kernel.answer(file, [EIO])
+    #expect(!reading.mayForgetPages() && !reading.mayForgetPages(), "told once, and known from then on")
+    flush()
+    flush()
+    #expect(reading.mayForgetPages())
+  }
+
+  /// Regression: pages that were dropped between their rewriting and their pinning were read from the disk by that, and sent.
+  @Test(.promises("S41e", "S41k")) func piecesThatWereReadFromTheDiskSince_areNotWhatWasRewritten() throws {
+    let bytes = [UInt8](repeating: 7, count: 3 * 4096)
+    try mounted.make("a", bytes)
+    let piece = bytes.withUnsafeBytes { all in
+      Filesystem.RewrittenPiece(at: 4096, UnsafeRawBufferPointer(rebasing: all[4096...]))
+    }
+    let number = try check(open(mounted.captures + "/a", O_RDWR))
+    let opened = FileDescriptor(owning: number, isReadable: true, isWritable: true)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
+    defer { buffer.deallocate() }
+    #expect(try piece.isStill(in: opened, through: buffer))
+    // What a disk has in the place of a page that it has refused.
+    let zeros = [UInt8](repeating: 0, count: 4096)
+    #expect(pwrite(number, zeros, zeros.count, 2 * 4096) == zeros.count)
+    #expect(try !piece.isStill(in: opened, through: buffer))
+    #expect(ftruncate(number, 2 * 4096) == 0)
+    #expect(try !piece.isStill(in: opened, through: buffer))
+  }
+
   @Test func whatCannotBeKeptOpen_isSyncedFirst() throws {
     // As when the process may open no more: what is there cannot be opened once more.
     let gone = FileDescriptor(owning: -1, isReadable: true, isWritable: true)

@@ -192,8 +192,7 @@ extension Filesystem {
   private func isWrittenByOthers(_ file: CapturedFile, _ reader: FileDescriptor) -> Bool? {
     file.state.withLock { state in
       guard state.handles == 0 else { return true }
-      let answer = uploadfs_is_open_for_writing(reader.number)
-      return answer < 0 ? nil : answer == 1
+      return isOpenForWriting(reader)
     }
   }
 
@@ -258,6 +257,13 @@ extension Filesystem {
 }
 
 extension FileDescriptor {
+  /// Whether any description of the file can write to it, by whether the system gives a lease for reading; nil where it does neither
+  /// that nor say so.
+  func isOpenForWriting() -> Bool? {
+    let answer = uploadfs_is_open_for_writing(number)
+    return answer < 0 ? nil : answer == 1
+  }
+
   /// Another description of the same file, which counts as no writer.
   func reopenedForReading() throws(SystemError) -> FileDescriptor {
     FileDescriptor(

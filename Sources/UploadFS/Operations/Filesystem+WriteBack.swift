@@ -111,24 +111,42 @@ extension Filesystem {
     else { return nil }
     let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceBytes, alignment: Int(getpagesize()))
     defer { piece.deallocate() }
-    for (range, digest) in content.pieces.withLock({ $0 }) {
-      let bytes = UnsafeMutableRawBufferPointer(rebasing: piece[..<Int(range.upperBound - range.lowerBound)])
-      do throws(SystemError) {
-        let count = try Self.readFully(content.descriptor, at: Int64(range.lowerBound), into: bytes)
-        guard count == bytes.count, Self.digest(of: UnsafeRawBufferPointer(bytes)) == digest else {
-          content.lose(range)
+    do throws(SystemError) {
+      for rewritten in content.pieces.withLock({ $0 }) {
+        guard try rewritten.isStill(in: content.descriptor, through: piece) else {
+          content.lose(rewritten.range)
           return nil
         }
-      } catch {
-        // Not there as a whole: tried again with the next writing.
-        return nil
       }
+    } catch {
+      // Not there as a whole: tried again with the next writing.
+      return nil
     }
     return pages
   }
 
+  /// Bytes that were in memory, and were given to the disk again.
+  struct RewrittenPiece: Sendable {
+    let range: Range<UInt64>
+    private let digest: Int
+
+    init(at offset: UInt64, _ bytes: UnsafeRawBufferPointer) {
+      range = offset..<offset + UInt64(bytes.count)
+      digest = Filesystem.digest(of: bytes)
+    }
+
+    /// Whether the file holds them, by what is read of it into a buffer that has room for them.
+    func isStill(
+      in file: FileDescriptor, through buffer: UnsafeMutableRawBufferPointer
+    ) throws(SystemError) -> Bool {
+      let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[..<range.count])
+      let count = try Filesystem.readFully(file, at: Int64(range.lowerBound), into: bytes)
+      return count == bytes.count && Filesystem.digest(of: UnsafeRawBufferPointer(bytes)) == digest
+    }
+  }
+
   /// For comparing within this process.
-  private static func digest(of bytes: UnsafeRawBufferPointer) -> Int {
+  fileprivate static func digest(of bytes: UnsafeRawBufferPointer) -> Int {
     var hasher = Hasher()
     hasher.combine(bytes: bytes)
     return hasher.finalize()
@@ -171,7 +189,7 @@ extension Filesystem {
     /// From the first byte that was in memory no longer to the last.
     let lost = Mutex<Range<UInt64>?>(nil)
     /// What was in memory.
-    let pieces = Mutex<[(range: Range<UInt64>, digest: Int)]>([])
+    let pieces = Mutex<[RewrittenPiece]>([])
 
     init(descriptor: FileDescriptor, released: ReleasedChunks?) {
       self.descriptor = descriptor
@@ -259,10 +277,9 @@ extension Filesystem {
     try Self.writeAll(content.descriptor, at: position, UnsafeRawBufferPointer(start: base, count: count))
     let times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), before.st_mtim]
     try check(futimens(content.descriptor.number, times))
-    let next = offset + UInt64(count)
-    let digest = Self.digest(of: UnsafeRawBufferPointer(start: base, count: count))
-    content.pieces.withLock { $0.append((offset..<next, digest)) }
-    return next
+    let rewritten = RewrittenPiece(at: offset, UnsafeRawBufferPointer(start: base, count: count))
+    content.pieces.withLock { $0.append(rewritten) }
+    return rewritten.range.upperBound
   }
 
   private static func writeAll(
@@ -296,9 +313,15 @@ extension FileDescriptor {
   /// What earlier writes failed with on their way to the disk; each failure once. Waits for nothing.
   func takeWriteBackError() -> SystemError? {
     guard uploadfs_take_write_back_error(number) != 0 else { return nil }
-    let error = SystemError.last
+    return SystemError.last.asRefusal
+  }
+}
+
+extension SystemError {
+  /// What was asked for refusals fails with this; nil where that says nothing of a disk.
+  var asRefusal: SystemError? {
     // The call itself, on a filesystem that does not know it or in a container that does not let it through. Everything else is what
     // a disk has said: there are more such errors than one knows.
-    return [EBADF, EINVAL, ESPIPE, ENOSYS, EPERM].contains(error.code) ? nil : error
+    [EBADF, EINVAL, ESPIPE, ENOSYS, EPERM].contains(code) ? nil : self
   }
 }

@@ -210,6 +210,22 @@ import Testing
     }
     #expect(file.residentPages(0..<Self.size) == 0)
   }
+
+  /// Regression: the pages of a file of which the disk had refused some were dropped once a server had its chunk.
+  @Test(
+    .promises("S41d"),
+    .enabled(if: SpoolFileFake.canLeaveThePageCache, "/tmp lies in memory, where the pages are the file"))
+  func whatItsDiskHasRefused_staysInThePageCache() throws {
+    let io = engine(.mapped)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    _ = reader.read(job(0, 1 << 20))
+    let file = try #require(MappedFile(spool))
+    spool.set { $0.keepsPages = true }
+    io.acknowledged(SpoolFileFake.id, 0..<UInt64(Self.size))
+    io.sweep()
+    io.sweep()
+    #expect(file.residentPages(0..<Self.size) == Self.size / 4096)
+  }
 }
 
 extension ReadResult {

@@ -16,6 +16,8 @@ final class SpoolFileFake: FileContents {
     var isOpen = 0
     var afterIdentity: (number: Int, change: @Sendable () -> Void)?
     var identities = 0
+    /// As where the disk has refused some of the file.
+    var keepsPages = false
   }
 
   let bytes: [UInt8]
@@ -51,6 +53,8 @@ final class SpoolFileFake: FileContents {
   func set(_ change: @Sendable (inout State) -> Void) { state.withLock { change(&$0) } }
   var openings: Int { state.withLock { $0.openings } }
   var isOpen: Int { state.withLock { $0.isOpen } }
+
+  fileprivate var keepsPages: Bool { state.withLock { $0.keepsPages } }
 
   fileprivate func lookedAt() {
     let change = state.withLock { state -> (@Sendable () -> Void)? in
@@ -116,6 +120,8 @@ private final class SpoolFileOpening: ReadableFile {
       inode: UInt64(status.st_ino), sizeBytes: UInt64(status.st_size),
       modifiedNanoseconds: Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec))
   }
+
+  func mayForgetPages() -> Bool { !owner.keepsPages }
 
   func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
     let count = pread(number, buffer.baseAddress, buffer.count, off_t(offset))
