@@ -23,6 +23,8 @@ from published import Published
 # How long a call on the mount may take. Those that wait for room do so for ten seconds.
 CALL_SECONDS = 60
 SETTLING_SECONDS = 150
+# So long a receiver may take from a failed call to the line in its log.
+SAYING_SECONDS = 1
 # For rounds with a recording that is larger than its disk.
 DISK_BYTES, RECORDING_BYTES = 40 << 20, 60 << 20
 
@@ -215,6 +217,8 @@ class Round:
         # Files whose pages may be gone, and those that this life of the mount has written.
         self.forgotten, self.written_in_this_life = set(), set()
         self.did = []
+        # Failed calls of the receiver, with when they were first seen; and those that it was killed over.
+        self.seen_at, self.unsaid = {}, set()
         self.count = 0
         self.began = time.monotonic()
 
@@ -277,6 +281,10 @@ class Round:
         self.sides.program(side).kill()
         if side == "mount":
             self.abandon()
+        else:
+            # What failed within a moment before that it may not have come to say.
+            self.look_at_failed_calls()
+            self.unsaid |= {line for line, seen in self.seen_at.items() if time.monotonic() - seen < SAYING_SECONDS}
 
     def revive(self, side):
         if not self.sides.start(side):
@@ -292,7 +300,12 @@ class Round:
             self.fault()
         self.revive(side)
 
+    def look_at_failed_calls(self):
+        for number, line in enumerate(self.sides.disks["receiver"].seen.splitlines()):
+            self.seen_at.setdefault((number, line), time.monotonic())
+
     def check_alive(self):
+        self.look_at_failed_calls()
         for side in ("mount", "receiver"):
             assert self.sides.is_running(side), f"the {side} died: {self.sides.program(side).program.describe()}"
 
@@ -780,7 +793,8 @@ class Round:
             log = self.sides.program(side).program.log
             problems += [f"{side}: {word}" for word in ("Fatal error", "*** Signal", "Assertion failed") if word in log]
         log = self.receiver.program.log
-        for call, error in {tuple(line.split(" ", 2)[:2]) for line in self.sides.disks["receiver"].seen.splitlines()}:
+        said = [line for number, line in enumerate(self.sides.disks["receiver"].seen.splitlines()) if (number, line) not in self.unsaid]
+        for call, error in {tuple(line.split(" ", 2)[:2]) for line in said}:
             if call in SAID_BY_RECEIVER and error != "0" and os.strerror(int(error)) not in log and "the disk is full" not in log:
                 problems.append(f"receiver: {call} failed with {os.strerror(int(error))}, and nobody says so")
         return problems
