@@ -496,6 +496,7 @@ extension UploadSchedule {
     } else if goesOn, let pointer = pointerToParts(of: file, entry) {
       // Of two uploads this one has them, whatever a record of another time says.
       file.session = UploadSession(pointer, at: now)
+      file.session?.triedPaths = snapshot.names
     } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
       file.session = resumedSession(record, of: file)
     } else if let session {
