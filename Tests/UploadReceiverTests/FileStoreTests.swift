@@ -274,7 +274,7 @@ import Testing
     try fill(try makeStore(), session())
     let path = "\(folder.path)/.uploads/sessions/abc"
     unlink("\(path)/data")
-    folder.makeFolder(".uploads/sessions/abc/data/below")
+    for name in ["data", "data/below"] { folder.makeFolder(".uploads/sessions/abc/\(name)") }
     folder.write([1], to: ".uploads/sessions/abc/data/below/file")
     symlink(outside, "\(path)/data/link")
     mkfifo("\(path)/pipe", 0o600)
