@@ -43,6 +43,13 @@ final class Oracle {
     for name in names { wanted.insert(PublishedName.encode(name.bytes)) }
   }
 
+  /// Nothing is to be published under any of these names.
+  func areHeldBack(_ names: [RelativePath]) -> Bool {
+    names.allSatisfy { name in
+      TemporaryNameRule.standard.matches(name.lastComponent) && !wanted.contains(PublishedName.encode(name.bytes))
+    }
+  }
+
   /// The receiver shows these bytes under this name.
   func shown(_ bytes: [UInt8], name: String) {
     let paths = (names?.paths(of: name) ?? [name]).filter {

@@ -72,6 +72,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case forgetUsage = "forget-usage"
   /// Local copies go although nothing has been delivered.
   case evictUndelivered = "evict-undelivered"
+  /// Local copies go of what was delivered under a name that it has no more.
+  case evictUnshown = "evict-unshown"
   /// A file whose resume record cannot be read is not found.
   case damagedRecordHidesFile = "damaged-record-hides-file"
   /// What was edited by hand between two starts counts as delivered.
@@ -159,7 +161,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
     case .releaseUnsecured, .releaseUnrecorded, .readHoles: .shortage
-    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
+    case .evictUndelivered, .evictUnshown, .damagedRecordHidesFile, .overlookHandEdits: .ages
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters,
       .overbook:
@@ -199,7 +201,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .hideProgress: .patience
     case .keepConnections: .reconnection
     case .pretendAdvance: .standstill
-    case .evictUndelivered, .evictForOne: .eviction
+    case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord: .progress
     case .wrongChain, .forgetFileAtRestart, .damagedRecordHidesFile, .releaseBufferEarly, .releaseUnsecured,

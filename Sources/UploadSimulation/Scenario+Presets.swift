@@ -217,6 +217,7 @@ extension Scenario {
     $0.lostKeys = 0.3
     $0.damagedRecords = 0.5
     $0.evictions = 10
+    $0.renamesAway = 0.1
   }
 
   /// There is not enough room at the receiver.
@@ -286,6 +287,7 @@ extension Scenario {
     $0.receiverCrashes = 3
     $0.handEdits = 0.3
     $0.evictions = 20
+    $0.renamesAway = 0.1
     $0.isLiar = true
     $0.seconds = 60...300
     $0.writers = 3...8

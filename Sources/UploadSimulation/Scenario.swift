@@ -44,6 +44,8 @@ public struct Scenario: Hashable, Sendable {
   var writeTime: ClosedRange<Duration> = .microseconds(5)...(.milliseconds(5))
   /// Writers that are killed instead of closing their file.
   var kills = 0.0
+  /// Captures that get a temporary name again.
+  var renamesAway = 0.0
   /// Files that somebody edits while nothing is mounted.
   var handEdits = 0.0
 

@@ -167,6 +167,9 @@ final class SimulatedCapture {
       file.names == candidate.names
     else { return false }
     world.trace("evicts \(file.snapshot.brief)")
+    if file.released == nil, world.oracles[0].areHeldBack(file.names) {
+      world.fail(.eviction, "\(id) is removed, and is published under no name that it has")
+    }
     for oracle in world.oracles {
       oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
     }

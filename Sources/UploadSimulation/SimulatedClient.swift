@@ -445,6 +445,14 @@ extension SimulatedClient {
     world.time.after(.nanoseconds(1)) { [self] in spin() }
   }
 
+  /// The planted mistake of `evictUnshown`.
+  private func firstUnshown() -> EvictionCandidate? {
+    let delivered = capture.ids.filter { explanation(of: $0).state == .complete }
+    return delivered.lazy.compactMap { self.capture.file($0)?.snapshot }
+      .first { $0.names.allSatisfy { TemporaryNameRule.standard.matches($0.lastComponent) } }.map(
+        EvictionCandidate.init)
+  }
+
   /// Removes the local copy that was delivered first. As in the filesystem time goes by between the choice and the deed.
   private func evict() {
     if world.bug == .evictUndelivered, let file = capture.names.lazy.compactMap({ self.capture.file(named: $0) }).first
@@ -452,7 +460,8 @@ extension SimulatedClient {
       _ = capture.evict(EvictionCandidate(file.snapshot))
       return
     }
-    guard let candidate = daemon?.evictionCandidates().first else { return }
+    let unshown = world.bug == .evictUnshown ? firstUnshown() : nil
+    guard let candidate = unshown ?? daemon?.evictionCandidates().first else { return }
     let life = life
     world.time.after(world.random.duration(.zero ... .seconds(1))) { [self] in
       if self.life == life { _ = capture.evict(candidate) }

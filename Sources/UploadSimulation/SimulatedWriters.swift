@@ -89,6 +89,8 @@ final class SimulatedWriters {
     case world.random.happens(scenario.attributes):
       capture.setAttributes(of: name, mode: UInt32.random(in: 0o400...0o777, using: &world.random))
     case world.random.happens(scenario.renames / 2): capture.rename(pick(finalNames), to: name)
+    case world.random.happens(scenario.renamesAway):
+      capture.rename(name, to: pick(Self.temporaryNames))
     case world.random.happens(0.03): capture.link(name, as: pick(finalNames))
     case world.random.happens(0.1): truncateByName(name)
     case world.random.happens(scenario.patches): patch(name)

@@ -138,9 +138,9 @@ struct FileTable: Sendable {
       deliveredAt = Self.deliveredAt(file)
     }
 
-    /// When the content that lies here was delivered; nil when it was not, or lies here no longer.
+    /// When the content that lies here was delivered; nil when it was not, lies here no longer, or may be nowhere else by now.
     static func deliveredAt(_ file: FileUpload) -> Int64? {
-      file.phase == .complete && file.isLocal && file.receipt != nil ? file.completedAt ?? 0 : nil
+      file.phase == .complete && file.isLocal && file.isShown ? file.completedAt ?? 0 : nil
     }
 
     var isPending: Bool { FileUpload.isPending(phase) }

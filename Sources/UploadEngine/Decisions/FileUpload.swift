@@ -181,6 +181,10 @@ struct FileUpload: Sendable {
     }
   }
 
+  /// The present content is published under a name that the file has. Under one that it has lost, to be called by a temporary one,
+  /// another file may be published by now.
+  var isShown: Bool { receipt != nil && publishedPaths.contains { snapshot.names.contains($0) } }
+
   /// A commit of an earlier content is under way: the session belongs to that content until it is answered.
   var isPublishingOlderContent: Bool { publishing.map { $0.epoch != snapshot.epoch } ?? false }
 

@@ -185,7 +185,7 @@ extension UploadSchedule {
   public func mayLose(_ candidate: EvictionCandidate) -> Bool {
     guard let file = files[candidate.id] else { return false }
     switch file.phase {
-    case .complete: return EvictionCandidate(file.snapshot) == candidate
+    case .complete: return file.isShown && EvictionCandidate(file.snapshot) == candidate
     case .ignored, .elsewhere: return true
     case .interrupted: return interruptedPolicy(for: file) == .discard
     case .writing, .held, .ready, .waiting, .finishing, .failed, .cancelled, .removed: return false

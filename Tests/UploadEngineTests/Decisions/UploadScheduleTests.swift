@@ -929,6 +929,46 @@ import Testing
     #expect(harness.schedule.isIdle)
   }
 
+  /// Regression: exchanged with a temporary one and removed to make room, a capture was nowhere once another one had its name.
+  @Test(.promises("S28f"), arguments: ["take.part", "take.log"])
+  func deliveredFileThatHasLostItsName_isNoCandidate(name: String) throws {
+    var limits = ScheduleHarness.standardLimits
+    limits.keepDelivered = .zero
+    limits.rules.rules = [try FileRule("*.log upload=never")]
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "take.mov", size: 10)
+    harness.write(file)
+    harness.succeed()
+    file.snapshot.names = [RelativePath(name)]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.write(ImaginaryFile(2, "take.mov", size: 20))
+    harness.succeed()
+    harness.advance(by: .seconds(1))
+    #expect(harness.state(file.id) == .complete && !harness.schedule.mayLose(EvictionCandidate(file.snapshot)))
+    let (candidates, expired) = Self.candidates(&harness)
+    #expect(candidates.map(\.id.low) == [2] && expired.map(\.id.low) == [2])
+    // After a restart it is known under which names it is published: none.
+    let entry = harness.schedule.catalogEntry(of: file.id)
+    var restarted = ScheduleHarness(limits: limits, catalog: entry.map { [$0] } ?? [])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    let (left, expiredLeft) = Self.candidates(&restarted)
+    #expect(restarted.state(file.id) == .complete && left.isEmpty && expiredLeft.isEmpty)
+    // Under a name that is to be published it is, and may go.
+    file.snapshot.names = [RelativePath("take 2.mov")]
+    restarted.handle(.namesChanged(file.snapshot))
+    restarted.succeed()
+    #expect(Self.candidates(&restarted).evictable == [EvictionCandidate(file.snapshot)])
+  }
+
+  private static func candidates(
+    _ harness: inout ScheduleHarness
+  ) -> (evictable: [EvictionCandidate], expired: [EvictionCandidate]) {
+    let evictable = harness.schedule.evictionCandidates(countMax: 10)
+    return (evictable, harness.schedule.expired(at: harness.now))
+  }
+
   @Test func expiredFiles_areThoseThatWereDeliveredLongAgo() {
     var limits = ScheduleHarness.standardLimits
     limits.keepDelivered = .seconds(60)
