@@ -32,6 +32,13 @@ final class NameChecks {
     if capture.file(file)?.names.isEmpty ?? true { names = names.filter { use, _ in use.file != file } }
   }
 
+  /// Nothing was recorded until now but what the catalog says: who was removed meanwhile, or was to be sent again, had no name.
+  func onlyCatalogKnows(_ entries: [CatalogEntry]) {
+    let known = LookupSet(entries.flatMap { entry in entry.publishedPaths.map { Use(file: entry.id, path: $0) } })
+    names = names.filter { use, _ in known.contains(use) }
+    latest = latest.filter { _, use in known.contains(use) }
+  }
+
   /// A request is about to publish a capture under a name.
   func used(_ name: RelativePath, for file: FileID, at path: RelativePath) {
     let use = Use(file: file, path: path)

@@ -88,6 +88,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What captures are called is forgotten at a restart.
   case forgetNames = "forget-names"
 
+  /// What was published before the first template counts as never called so.
+  case overlookPlainNames = "overlook-plain-names"
+
   /// Calls that wait for a delivery take the server's word for it.
   case answerEarly = "answer-early"
   /// Calls that wait for a delivery are not told of it.
@@ -153,7 +156,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .pressure
     case .wakeByWallClock: .weeks
     case .forgetWords: .words
-    case .forgetNames: .templates
+    case .forgetNames, .overlookPlainNames: .templates
     case .evictForOne, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
@@ -192,7 +195,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .retrySetbacks: .cost
     case .compressUnasked: .encoding
     case .forgetWords: .words
-    case .forgetNames: .names
+    case .forgetNames, .overlookPlainNames: .names
     case .holdUpOthers: .destinations
     case .answerEarly, .answerLate: .waits
     case .endlessSessionName: .resumeRecord

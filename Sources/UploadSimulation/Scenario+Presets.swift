@@ -242,12 +242,12 @@ extension Scenario {
     $0.bytesPerSecond = 60...2_000
   }
 
-  /// Captures of many folders that templates give the same names, over restarts with other templates.
+  /// Captures of many folders that templates give the same names, over restarts with other templates, or without.
   static let templates = Scenario("templates") {
     $0.crash(perMinute: 4)
     $0.powerCuts = 0.5
     $0.brokenEffects = 0.005
-    $0.nameTemplates = ["{name}", "all/{stem}.{ext}", "{stem}-{seq:2}.{ext}", "{dir}-{name}"]
+    $0.nameTemplates = ["", "", "{name}", "all/{stem}.{ext}", "{stem}-{seq:2}.{ext}", "{dir}-{name}"]
     $0.folders = 3
     $0.renames = 0.7
     $0.writers = 3...8

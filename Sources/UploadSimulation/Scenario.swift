@@ -52,7 +52,7 @@ public struct Scenario: Hashable, Sendable {
   /// Closes that wait for the delivery.
   var waits = 0.0
 
-  /// Templates of which each start of the client has another one; none for names that are paths.
+  /// Templates of which each start of the client has another one, an empty one for names that are paths; none where all are.
   var nameTemplates: [String] = []
   /// Folders that hold the same names, and all that there are.
   var folders = 0

@@ -28,13 +28,19 @@ final class SimulatedNames {
 
   var isQuiet: Bool { jobs.isEmpty && !isDeciding }
 
-  /// Another process, with another template; returns it.
+  /// Another process, with another template, or none; returns it.
   func start(recalling entries: [CatalogEntry]) -> NameTemplate? {
     guard let text = world.scenario.nameTemplates.randomElement(using: &world.random) else { return nil }
     do {
-      if ledger == nil || world.bug == .forgetNames { ledger = try NameLedger() }
       var rules = FileRules()
-      rules.defaults.name = try NameTemplate(text)
+      rules.defaults.name = text.isEmpty ? nil : try NameTemplate(text)
+      if world.bug == .forgetNames { ledger = nil }
+      guard ledger != nil || rules.haveNames else { return nil }
+      if ledger == nil {
+        let isBug = world.bug == .forgetNames || world.bug == .overlookPlainNames
+        if world.bug != .forgetNames { checks?.onlyCatalogKnows(entries) }
+        ledger = try NameLedger(after: isBug ? [] : entries)
+      }
       let names = PublishedNames(rules: rules, host: "camera", ledger: ledger)
       try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
       known = names

@@ -43,11 +43,27 @@ public final class Catalog: Sendable {
     var entries: [CatalogEntry] = []
     var next: CatalogRows.PageStart? = .first
     while let start = next {
-      let page = try use { try $0.read { try CatalogRows.page(from: start, $0) } }
+      let page = try page(from: start)
       entries += page.entries
       next = page.next
     }
     return entries
+  }
+
+  /// Likewise, without having all of them in memory.
+  func forEachPage(_ body: ([CatalogEntry]) throws -> Void) throws {
+    var next: CatalogRows.PageStart? = .first
+    while let start = next {
+      let page = try page(from: start)
+      try body(page.entries)
+      next = page.next
+    }
+  }
+
+  private func page(
+    from start: CatalogRows.PageStart
+  ) throws(StorageError) -> (entries: [CatalogEntry], next: CatalogRows.PageStart?) {
+    try use { try $0.read { try CatalogRows.page(from: start, $0) } }
   }
 
   /// Inode numbers and identities of the files that were in the spool: all that has to be known of them before the mount is

@@ -1,4 +1,4 @@
-public import FileModel
+package import FileModel
 import Foundation
 import GRDB
 import Glibc
@@ -38,18 +38,29 @@ public final class NameLedger: Sendable {
   private let changes = Atomic<UInt64>(0)
   let path: String
 
+  /// What was published before there was a ledger, a few at a time: as long as no rule had a template, nothing was recorded, and
+  /// everything was called as its path.
+  package typealias EarlierRuns = @Sendable (_ take: ([CatalogEntry]) throws -> Void) throws -> Void
+
   /// The ledger of a spool; nil where no rule has a template and none ever had. Once there is one, names are taken for good, also
   /// where templates are left out. What may pass, as a disk that refuses something, is tried for so long before it is an error.
-  public static func open(
-    at path: String, for rules: FileRules, room: StateRoom? = nil, patience: StartPatience = .none
+  package static func open(
+    at path: String, for rules: FileRules, room: StateRoom? = nil, patience: StartPatience = .none,
+    after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) -> NameLedger? {
-    rules.haveNames || isThere(path) ? try NameLedger(path: path, room: room, patience: patience) : nil
+    guard rules.haveNames || isThere(path) else { return nil }
+    return try NameLedger(path: path, room: room, patience: patience, after: earlier)
   }
 
   /// Opens the database or makes one.
-  init(path: String, room: StateRoom? = nil, patience: StartPatience = .none) throws(StorageError) {
+  package init(
+    path: String, room: StateRoom? = nil, patience: StartPatience = .none,
+    after earlier: @escaping EarlierRuns = { _ in }
+  ) throws(StorageError) {
     self.path = path
-    var connection = StateConnection(path: path, room: room) { database, _ in try Self.migrator.migrate(database) }
+    var connection = StateConnection(path: path, room: room) { database, _ in
+      try Self.migrator(after: earlier).migrate(database)
+    }
     do {
       try connection.open(patience: patience)
     } catch {
@@ -59,14 +70,14 @@ public final class NameLedger: Sendable {
   }
 
   /// A ledger in memory, for a simulation of disks.
-  package convenience init() throws(StorageError) {
-    try self.init(path: StateDatabase.inMemory)
+  package convenience init(after entries: [CatalogEntry] = []) throws(StorageError) {
+    try self.init(path: StateDatabase.inMemory) { take in try take(entries) }
   }
 
   /// An earlier run has recorded names here. What the disk cannot say shows when it is opened.
   private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 || errno != ENOENT }
 
-  private static var migrator: DatabaseMigrator {
+  private static func migrator(after earlier: @escaping EarlierRuns) -> DatabaseMigrator {
     var migrator = DatabaseMigrator()
     migrator.registerMigration("1") { database in
       try database.execute(
@@ -90,7 +101,35 @@ public final class NameLedger: Sendable {
           );
           """)
     }
+    // Once, and before the first name is given.
+    migrator.registerMigration("2") { database in
+      try earlier { entries in
+        for entry in entries {
+          for path in entry.publishedPaths { try keep(path, of: entry, database) }
+        }
+      }
+    }
     return migrator
+  }
+
+  /// A capture is published under a path, and was before anything was recorded. Of one that is gone only the name stays.
+  private static func keep(_ path: RelativePath, of entry: CatalogEntry, _ database: Database) throws {
+    let (file, name) = (entry.id.blob, Data(path.bytes))
+    if entry.state.isHistory {
+      return try database.cachedStatement(sql: "INSERT OR IGNORE INTO owner (name, file, path) VALUES (?1, x'', ?1)")
+        .execute(arguments: [name])
+    }
+    let known = try database.cachedStatement(sql: "SELECT name FROM choice WHERE file = ? AND path = ?")
+    guard try Data.fetchOne(known, arguments: [file, name]) == nil else { return }
+    try database.cachedStatement(sql: "INSERT INTO choice (file, path, name) VALUES (?1, ?2, ?2)")
+      .execute(arguments: [file, name])
+    // What is there replaced what is gone from there.
+    try database.cachedStatement(
+      sql: """
+        INSERT INTO owner (name, file, path) VALUES (?1, ?2, ?1)
+        ON CONFLICT (name) DO UPDATE SET file = excluded.file WHERE owner.file = x'' AND owner.path = excluded.path
+        """
+    ).execute(arguments: [name, file])
   }
 
   /// The names of files, in order; those that have none yet get one. Files that are gone are forgotten but for their names'
@@ -208,6 +247,8 @@ public final class NameLedger: Sendable {
   }
 
   private static func failure(_ error: any Error, _ path: String) -> StorageError {
+    // Of a catalog that cannot be read.
+    if let error = error as? StorageError { return error }
     let isDamaged = [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains((error as? DatabaseError)?.resultCode)
     let kind = StateDatabase.kind(of: error) ?? (isDamaged ? .damaged : .system(errno: EIO))
     let advice =

@@ -26,7 +26,15 @@ public final class SpoolState: Sendable {
     patience = StartPatience(limit: Self.patienceLimit, pause: pause)
     directory = try StateDirectory(spool: spool)
     room = StateRoom(in: directory.path, logger: logger)
-    ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: patience)
+    ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: patience) {
+      [directory, room, patience] take in
+      for path in try directory.catalogPaths() {
+        let catalog = try Catalog(path: path, room: room, patience: patience)
+        defer { catalog.close() }
+        if let damage = catalog.openedDamaged { logger.warning("\(damage)") }
+        try catalog.forEachPage(take)
+      }
+    }
     copies = StateCopies(reserveBytes: reserveBytes, logger: logger)
     if let ledger { copy(ledger) }
   }

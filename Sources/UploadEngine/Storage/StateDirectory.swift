@@ -39,6 +39,23 @@ public final class StateDirectory: Sendable {
     return place
   }
 
+  /// The catalogs that there are, also of destinations that nothing goes to at present.
+  func catalogPaths() throws(StorageError) -> [String] {
+    let destinations = path + "/destinations"
+    let areFurther = access(destinations, F_OK) == 0 || errno != ENOENT
+    let names = areFurther ? try AtomicFile.names(in: destinations) : []
+    var paths: [String] = []
+    for folder in [path] + names.map({ "\(destinations)/\($0)" }) {
+      let catalogPath = Place(path: folder).catalogPath
+      if access(catalogPath, F_OK) == 0 {
+        paths.append(catalogPath)
+      } else if errno != ENOENT, errno != ENOTDIR {
+        throw .system(errno, cannot: "look for \(quoted(catalogPath))")
+      }
+    }
+    return paths
+  }
+
   /// Makes the folder where it is missing, makes sure that it is private, and locks it.
   ///
   /// - Throws: ``StorageError/Kind/inUse(pid:)`` when another mount uses this spool.

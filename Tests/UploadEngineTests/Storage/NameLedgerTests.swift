@@ -1,4 +1,6 @@
 import FileModel
+import GRDB
+import Logging
 import Testing
 
 @testable import UploadEngine
@@ -191,6 +193,84 @@ import Testing
     #expect(try decide(after, 3, "y.bin") == "y.bin")
     try after.recall([FileID(high: 0, low: 1)])
     #expect(after.shownName(of: FileID(high: 0, low: 1), at: RelativePath("d/x.bin")) == RelativePath("x.bin"))
+  }
+
+  private func published(
+    _ file: UInt64, _ paths: String..., as state: CatalogState = .complete
+  ) -> CatalogEntry {
+    CatalogEntry(
+      id: FileID(high: 0, low: file), path: RelativePath(paths[0]), inode: file, sizeBytes: 1, modifiedNanoseconds: 1,
+      revision: 1, state: state, publishedPaths: paths.map { RelativePath($0) },
+      receipt: Receipt(id: "r", name: paths[0], sizeBytes: 1, merkleRoot: "", chainTip: "", publishedAtMilliseconds: 1))
+  }
+
+  /// Regression (the reverse of DS32): a template gave a capture the name of one that was published when there was none.
+  @Test func whatWasPublishedWithoutATemplate_isNotOverwrittenByOne() throws {
+    let ledger = try NameLedger(after: [
+      published(1, "x.mov"), published(2, "gone.mov", as: .evicted), published(3, "a/l.mov", "l.mov"),
+      // What is there now comes after what was there before.
+      published(5, "y.mov"), published(4, "y.mov", as: .evicted), published(6, "z.mov", as: .evicted),
+      published(7, "z.mov"),
+    ])
+    let names = try names("{name}", ledger)
+    for (number, path) in ["x.mov", "gone.mov", "l.mov", "y.mov", "z.mov"].enumerated() {
+      let expected = path.replacing(".mov", with: "-2.mov")
+      #expect(try decide(names, 10 + UInt64(number), "d/\(path)") == expected)
+    }
+    // It keeps its name, also for another content.
+    #expect(try decide(names, 3, "a/l.mov") == "a/l.mov" && (try decide(names, 3, "l.mov")) == "l.mov")
+    #expect(try decide(names, 5, "y.mov") == "y.mov" && (try decide(names, 7, "z.mov")) == "z.mov")
+    #expect(try ledger.known([FileID(high: 0, low: 4)]).isEmpty)
+    // Under its path others come after it.
+    #expect(try decide(names, 20, "gone.mov") == "gone.mov")
+  }
+
+  @Test func everyCatalogIsAskedOnce_alsoThatOfADestinationThatIsNotUsed() throws {
+    func open(_ template: String?) throws -> SpoolState {
+      try SpoolState(
+        spool: folder.path, rules: FileRules(defaults: try settings(template)), reserveBytes: 0,
+        logger: Logger(label: "test"), pause: { _ in false })
+    }
+    var state = try open(nil)
+    #expect(state.ledger == nil)
+    try state.catalog(of: .main).upsert([published(1, "x")])
+    let archive = try #require(DestinationName("archive"))
+    try state.catalog(of: archive).upsert([published(2, "y"), published(1, "x")])
+    state.close()
+    state.directory.unlock()
+    state = try open("{name}")
+    let first = try names("{name}", try #require(state.ledger))
+    #expect(try decide(first, 3, "d/x") == "x-2" && (try decide(first, 4, "d/y")) == "y-2")
+    // What comes later is recorded as it comes.
+    try state.catalog(of: .main).upsert([published(9, "z")])
+    first.stop()
+    state.close()
+    state.directory.unlock()
+    state = try open("{name}")
+    let second = try names("{name}", try #require(state.ledger))
+    #expect(try decide(second, 5, "d/z") == "z" && (try decide(second, 6, "e/y")) == "y-3")
+    second.stop()
+    state.close()
+    state.directory.unlock()
+  }
+
+  @Test func aLedgerOfAnEarlierVersion_isAskedFirst() throws {
+    let earlier = try NameLedger(path: path)
+    let names = try names("{stem}-1", earlier)
+    #expect(try decide(names, 1, "x") == "x-1")
+    names.stop()
+    earlier.close()
+    // As it was before catalogs were asked.
+    let database = try DatabaseQueue(path: path)
+    try database.write { try $0.execute(sql: "DELETE FROM grdb_migrations WHERE identifier = '2'") }
+    try database.close()
+    let entries = [published(1, "x"), published(2, "y")]
+    let ledger = try NameLedger(path: path) { take in try take(entries) }
+    let later = try self.names("{name}", ledger)
+    // It was never called so.
+    #expect(try decide(later, 3, "d/x") == "x" && (try decide(later, 4, "d/y")) == "y-2")
+    #expect(try decide(later, 1, "x") == "x-1")
+    later.stop()
   }
 
   @Test func datesAreThoseOfTheFilesBeginning() throws {
