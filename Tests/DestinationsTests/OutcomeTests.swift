@@ -251,6 +251,27 @@ import UploadEngine
     }
   }
 
+  /// The receiver is still at an earlier request for the same file: to ask again when it says so is no try that has failed.
+  @Test(.promises("P58")) func aFileThatTheReceiverIsStillAt_isBusy() {
+    let problem = Problem(.conflict, detail: "the first one is running")
+    let whole = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let later = [HTTPHeader("retry-after", "2")]
+    for step in [whole, .sendBundle([Fixture.wholeFile()])] {
+      let failure = destination.outcome(of: step, response: Fixture.answer(409, problem, headers: later)).failure
+      #expect(failure?.kind == .busy && failure?.retryAfter == .seconds(2))
+    }
+    // A later request has published the name: nobody says when that would be otherwise.
+    #expect(destination.outcome(of: whole, response: Fixture.answer(409, problem)).failure?.kind == .conflict)
+    for step in [UploadStep.sendChunk(Fixture.chunk()), .commit(Fixture.commit()), .openSession(Fixture.opening())] {
+      let answer = Fixture.answer(409, problem, headers: later)
+      #expect(destination.outcome(of: step, response: answer).failure?.kind == .conflict)
+    }
+    // Nor does something in between speak for it.
+    #expect(
+      destination.outcome(of: whole, response: Fixture.answer(409, text: "", headers: later)).failure?.kind == .conflict
+    )
+  }
+
   @Test func unknownPath_isNoReceiver_whereThereIsNoSessionYet() {
     for step in [UploadStep.prewarm, .openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
       let failure = destination.outcome(of: step, response: Fixture.answer(404)).failure
