@@ -19,7 +19,10 @@ extension UploadSchedule {
     case .vanished(let id): vanished(id, at: now)
     case .evicted(let id): evicted(id, at: now)
     case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
-    case .found(let snapshot): if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+    case .found(let snapshot):
+      guard files[snapshot.id] == nil else { break }
+      adopt(snapshot, at: now)
+      noteEarlierRun(snapshot.id, at: now)
     case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
     }
@@ -77,6 +80,8 @@ extension UploadSchedule {
     guard var file = files[snapshot.id] else { return }
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     cancelStream(of: file)
+    doubtEarlierRun(file, of: snapshot.names, at: now)
+    file.isOfEarlierRun = false
     file.snapshot = snapshot
     // What was wrong with the content may be made good by this very change.
     file.snapshot.interruption = nil
@@ -204,6 +209,7 @@ extension UploadSchedule {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
     let isRenamed = file.snapshot.names != snapshot.names
+    doubtEarlierRun(file, of: file.snapshot.names.filter { !snapshot.names.contains($0) }, at: now)
     file.snapshot.names = snapshot.names
     file.snapshot.isOnDisk = snapshot.isOnDisk
     file.path = snapshot.names.first ?? file.path
@@ -319,7 +325,7 @@ extension UploadSchedule {
 
   private mutating func removed(_ id: FileID, at now: Moment) {
     openFiles.takeOut(id)
-    inherited[id] = nil
+    if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
     contentsToChange[id] = nil
     unconfirmed[id] = nil
     guard var file = files[id] else {
@@ -330,6 +336,7 @@ extension UploadSchedule {
       return
     }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
     file.phase = .removed
