@@ -90,6 +90,7 @@ final class MountSession: Sendable {
     let hasThreads =
       Signals.watch { [self] in signalled($0) }
       && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
+      && DedicatedThread.start { [self] in filesystem.flushGrowingFiles() }
       && DedicatedThread.start { [self] in filesystem.watchSpool { spoolChanged($0) } }
       && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
       && DedicatedThread.start { [self] in
@@ -121,7 +122,7 @@ final class MountSession: Sendable {
   }
 
   private func stop() {
-    filesystem.stopFlushing()
+    filesystem.endFlushing()
     engines.stop()
     state.close()
     for destination in destinations {

@@ -97,10 +97,10 @@ struct FileTable: Sendable {
     var kept: OrderedDictionary<FileID, Int64> = [:]
     while found.count < countMax, let first = delivered.first, first.key <= time {
       delivered.removeFirst()
-      guard let file = entries[first.value]?.file, Standing.deliveredAt(file) == first.key,
+      guard let file = entries[first.value]?.file, Standing.evictionOrder(file) == first.key,
         kept.updateValue(first.key, forKey: first.value) == nil
       else { continue }
-      if !file.isOpen { found.append(file) }
+      if !file.isOpen, file.completedAt ?? 0 <= time { found.append(file) }
     }
     for (id, time) in kept { delivered.insert(id, at: time) }
     return found
@@ -114,7 +114,7 @@ struct FileTable: Sendable {
     guard delivered.count > 2 * deliveredCount + 64 else { return }
     delivered = MinimumHeap()
     for (id, entry) in entries {
-      if let time = Standing.deliveredAt(entry.file) { delivered.insert(id, at: time) }
+      if let order = Standing.evictionOrder(entry.file) { delivered.insert(id, at: order) }
     }
   }
 
@@ -126,7 +126,7 @@ struct FileTable: Sendable {
     let wasDelivered: Bool
     let sizeBytes: UInt64
     let changeSequence: UInt64
-    let deliveredAt: Int64?
+    let evictionOrder: Int64?
 
     init(_ file: FileUpload) {
       phase = file.phase
@@ -135,12 +135,15 @@ struct FileTable: Sendable {
       wasDelivered = file.wasDelivered
       sizeBytes = file.snapshot.sizeBytes
       changeSequence = file.changeSequence
-      deliveredAt = Self.deliveredAt(file)
+      evictionOrder = Self.evictionOrder(file)
     }
 
-    /// When the content that lies here was delivered; nil when it was not, or lies here no longer.
-    static func deliveredAt(_ file: FileUpload) -> Int64? {
-      file.phase == .complete && file.isLocal && file.receipt != nil ? file.completedAt ?? 0 : nil
+    /// When the content that lies here was delivered; nil when it was not, or lies here no longer. A copy that may lack something
+    /// since, as after a power cut, comes before all others.
+    static func evictionOrder(_ file: FileUpload) -> Int64? {
+      guard file.phase == .complete, file.isLocal, file.receipt != nil else { return nil }
+      let time = file.completedAt ?? 0
+      return file.snapshot.interruption == nil ? time : .min / 2 &+ time / 2
     }
 
     var isPending: Bool { FileUpload.isPending(phase) }
@@ -150,7 +153,7 @@ struct FileTable: Sendable {
     guard before != after else { return }
     if let before { count(before, of: id, by: -1) }
     if let after { count(after, of: id, by: 1) }
-    noteDelivered(id, before?.deliveredAt, after?.deliveredAt)
+    noteDelivered(id, before?.evictionOrder, after?.evictionOrder)
     if (before?.phase == .ready) != (after?.phase == .ready) || before?.isWholeFile != after?.isWholeFile {
       readyChanges += 1
     }

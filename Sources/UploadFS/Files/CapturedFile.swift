@@ -49,8 +49,14 @@ final class CapturedFile: Sendable {
     var restingWriters = 0
     /// The disk has everything that was written.
     var isSynchronized = false
-    /// It has the names as well.
+    /// The disk is not known to have the mark that says so.
+    var isMarkUnsynced = false
+    /// It has the names and the mark as well.
     var isOnDisk = false
+    /// What it had of the file while somebody had it open for writing.
+    var grownEpoch: UInt64 = 0
+    /// So many bytes were written since it was last given to the disk.
+    var bytesSinceGrown: UInt64 = 0
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0
     /// Where its chunks stand, for those who follow them; until it is settled.

@@ -14,6 +14,7 @@ final class FlushQueue: @unchecked Sendable {
   private var files: [ObjectIdentifier: CapturedFile] = [:]
   private var due: timespec?
   private var isClosed = false
+  private var isEmptied = false
 
   /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what nobody has
   /// synced.
@@ -50,14 +51,23 @@ final class FlushQueue: @unchecked Sendable {
     defer { pthread_mutex_unlock(lock) }
     guard !isClosed else { return }
     files[ObjectIdentifier(file)] = file
-    if files.count == capacity {
-      due = timespec()
-      pthread_cond_signal(arrival)
-    }
+    if files.count == capacity { hurryLocked() }
     guard due == nil else { return }
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
     due = timespec(tv_sec: now.tv_sec + Self.delaySeconds, tv_nsec: now.tv_nsec)
+    pthread_cond_signal(arrival)
+  }
+
+  /// What is there is taken at once, without waiting for the second to pass.
+  func hurry() {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    if !files.isEmpty { hurryLocked() }
+  }
+
+  private func hurryLocked() {
+    due = timespec()
     pthread_cond_signal(arrival)
   }
 
@@ -68,6 +78,25 @@ final class FlushQueue: @unchecked Sendable {
     pthread_cond_signal(arrival)
     pthread_cond_broadcast(closing)
     pthread_mutex_unlock(lock)
+  }
+
+  /// What was there when the queue was closed is flushed.
+  func noteEmptied() {
+    pthread_mutex_lock(lock)
+    isEmptied = true
+    pthread_cond_broadcast(closing)
+    pthread_mutex_unlock(lock)
+  }
+
+  /// Waits for that; false when the time is over.
+  func waitUntilEmptied(seconds: Int) -> Bool {
+    var end = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &end)
+    end.tv_sec += seconds
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    while !isEmptied, pthread_cond_timedwait(closing, lock, &end) != ETIMEDOUT {}
+    return isEmptied
   }
 
   /// Waits until the time of the first file has come, and takes all; nil once the queue is closed.
