@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/btrfs.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <signal.h>
@@ -89,6 +91,34 @@ uint64_t uploadfs_superblock_number(int fd) {
     default: break;
   }
   return is_named && stat(folder, &status) == 0 ? status.st_ino : 0;
+}
+
+static int has_unwritten_extent(int fd, uint64_t size, uint32_t flags) {
+  enum { EXTENTS = 32 };
+  _Alignas(struct fiemap) char room[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
+  struct fiemap *const asked = (struct fiemap *)room;
+  for (uint64_t start = 0; start < size;) {
+    memset(room, 0, sizeof room);
+    asked->fm_start = start;
+    asked->fm_length = size - start;
+    asked->fm_flags = flags;
+    asked->fm_extent_count = EXTENTS;
+    if (ioctl(fd, FS_IOC_FIEMAP, asked) != 0) return -1;
+    if (asked->fm_mapped_extents == 0) return 0;
+    for (uint32_t at = 0; at < asked->fm_mapped_extents; at++) {
+      const struct fiemap_extent *extent = &asked->fm_extents[at];
+      if ((extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) && extent->fe_logical < size) return 1;
+      if (extent->fe_flags & FIEMAP_EXTENT_LAST) return 0;
+      start = extent->fe_logical + extent->fe_length;
+    }
+  }
+  return 0;
+}
+
+int uploadfs_has_unwritten_bytes(int fd, uint64_t size) {
+  const int answer = has_unwritten_extent(fd, size, 0);
+  // What is on its way to the disk looks like that for a moment.
+  return answer == 1 ? has_unwritten_extent(fd, size, FIEMAP_FLAG_SYNC) : answer;
 }
 
 int uploadfs_enter_folders_beneath(int directory, const char *path) {

@@ -213,7 +213,8 @@ class Round:
 
     WRITERS = 3
 
-    def __init__(self, seed, kind, folder, new_mount, new_receiver):
+    def __init__(self, seed, kind, folder, new_mount, new_receiver, seconds=4.0):
+        self.seconds = seconds
         self.seed, self.folder, self.draw = seed, folder, random.Random(f"cuts {seed}")
         self.disks = []
         self.spool_disk = self._disk("spool-disk", kind)
@@ -231,11 +232,11 @@ class Round:
 
     def run(self, cuts):
         for number in range(cuts):
-            with Published(self.receiver.files) as published:
+            with Published(self.receiver.files, every=0.1) as published:
                 self._work()
                 self._cut(self.draw.choice(("mount", "mount", "mount", "both", "receiver")))
             self._check_published(published.seen)
-            with Published(self.receiver.files) as published:
+            with Published(self.receiver.files, every=0.1) as published:
                 self._settle()
             self._check_published(published.seen)
 
@@ -254,7 +255,7 @@ class Round:
             for number in range(self.WRITERS)]
         for writer in self.writers:
             writer.start()
-        pause, until = threading.Event(), self.draw.uniform(0.3, 4.0)
+        pause, until = threading.Event(), self.draw.uniform(0.3, self.seconds)
         syncs = self.draw.random() < 0.3
         for _ in range(int(until * 10)):
             pause.wait(0.1)
@@ -265,7 +266,7 @@ class Round:
         if self.draw.random() < 0.4:
             for writer in self.writers:
                 writer.end()
-            for _ in range(self.draw.randrange(0, 20)):
+            for _ in range(self.draw.randrange(0, 15)):
                 pause.wait(0.1)
                 self.model.observe(self.mount)
 
