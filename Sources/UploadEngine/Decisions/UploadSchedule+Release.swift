@@ -72,6 +72,8 @@ extension UploadSchedule {
   private mutating func noteReleased(_ id: FileID) {
     guard files[id]?.mayLackParts == false else { return }
     files[id]?.mayLackParts = true
+    // It may have come to this rule by a rename.
+    actions.append(.record(id))
     actions.append(.report(.releasing(id, files[id]?.path ?? .root)))
     actions.append(.record(id))
     actions.append(.showStatus(id))

@@ -323,6 +323,16 @@ import Testing
     #expect(recording.harness.commits.count == published, "nothing else is published")
   }
 
+  /// Should the spool be copied without what stands on the file.
+  @Test(.promises("S79c", "S79e")) func theCatalogKnowsWhichUploadMayHoldParts_beforeItIsAllThatThereIs() throws {
+    var recording = recorded()
+    let entry = try #require(recording.harness.schedule.catalogEntry(of: recording.file.id))
+    #expect(entry.pointer?.chunkBytes == 1000 && entry.doubt == .mountDied && entry.state == .pending)
+    let recorded = recording.harness.others.count { $0 == .record(recording.file.id) }
+    recording.giveUp([1])
+    #expect(recording.harness.others.count { $0 == .record(recording.file.id) } == recorded + 1)
+  }
+
   @Test func statusSaysWhereItIs() {
     var recording = recorded()
     #expect(recording.harness.status(recording.file.id)?.reason == nil)
