@@ -19,14 +19,14 @@ CHUNK = 256 << 10
 # What the sweep finds in a root; the name of a session and the number of a journal are its own.
 PLACES = [
     ".uploads/lock", ".uploads/sessions/ID/data", ".uploads/sessions/ID/journal", ".uploads/receipts/1.journal",
-    ".uploads/incoming/0", ".development/ca.pem", ".development/chain.pem", ".development/key.pem", ".development/token",
+    ".uploads/spools", ".uploads/incoming/0", ".development/ca.pem", ".development/chain.pem", ".development/key.pem", ".development/token",
 ]
 # One place for each way.
 NAMED = [
     ("cut", ".uploads/sessions/ID/journal"), ("empty", ".uploads/sessions/ID/journal"), ("zero", ".uploads/receipts/1.journal"),
     ("flip", ".development/key.pem"), ("delete", ".uploads/sessions/ID/journal"), ("make-folder", ".uploads/lock"),
     ("link", ".uploads/sessions/ID/data"), ("hard-link", ".uploads/sessions/ID/data"), ("pipe", ".development/token"),
-    ("give-away", ".uploads/sessions/ID/data"),
+    ("give-away", ".uploads/sessions/ID/data"), ("make-folder", ".uploads/spools"),
 ]
 WHILE_IT_RUNS = [("cut", "data"), ("flip", "data"), ("link", "data"), ("pipe", "data"), ("delete", "journal")]
 
@@ -58,6 +58,7 @@ class Root:
         for index in (0, 1):
             assert self.session.put(index, self.chunks[index]).status == 201
         held = client.request("GET", f"/v1/uploads/{self.session.id}?durable=1")
+        assert client.request("HEAD", "/v1/", {"X-Spool": f"{'ab' * 16}-1-{'cd' * 16}"}).status == 204
         assert held.json["durable"] is True, held
 
     def path(self, place):
