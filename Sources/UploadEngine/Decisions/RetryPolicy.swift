@@ -52,7 +52,7 @@ struct RetryPolicy: Sendable {
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
       return attempts >= attemptsMax ? .fail : .retryStep
-    case .sessionGone, .notReplaceable:
+    case .sessionGone, .sessionDamaged, .notReplaceable:
       return .startNewSession
     case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
       return .retryStep
@@ -116,7 +116,7 @@ extension StepFailure.Kind {
   /// What is said of the destination as a whole, and what the network does, never ends a file.
   var canEndFile: Bool {
     switch self {
-    case .sessionGone, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
+    case .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
       .transport(.protocolViolation), .transport(.answeredEarly):
       true
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
@@ -131,6 +131,7 @@ extension StepFailure.Kind {
     case .unauthorized: "unauthorized"
     case .forbidden: "forbidden"
     case .sessionGone: "session-gone"
+    case .sessionDamaged: "session-damaged"
     case .rowLost: "row-lost"
     case .notReplaceable: "rewritten"
     case .conflict: "conflict"

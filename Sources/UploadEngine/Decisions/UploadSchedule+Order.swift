@@ -86,7 +86,8 @@ extension StepFailure.Kind {
         .bodyUnavailable, .overloaded, .stopped:
         false
       }
-    case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .tooLarge,
+      .requestTooLarge,
       .digestMismatch,
       .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
       false

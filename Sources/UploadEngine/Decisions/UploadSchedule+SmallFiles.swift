@@ -200,7 +200,8 @@ extension StepOutcome {
   fileprivate var refusesBundle: Bool {
     guard case .refused(let failure) = self else { return false }
     switch failure.kind {
-    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict,
+    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged, .rowLost,
+      .notReplaceable, .conflict,
       .nameRefused,
       .digestMismatch,
       .tagMismatch,
