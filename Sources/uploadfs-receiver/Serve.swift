@@ -123,6 +123,8 @@ struct Serve: AsyncParsableCommand {
 
   func run() async throws {
     signal(SIGPIPE, SIG_IGN)
+    // A file that grows beyond the limit of the process is refused, which one client is told; the others go on.
+    signal(SIGXFSZ, SIG_IGN)
     raiseFileLimit()
     forbidCoreDumps()
     uploadfs_end_on_faults()

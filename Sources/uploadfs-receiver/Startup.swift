@@ -42,10 +42,20 @@ struct Startup {
     }
     configuration.connectionsPerPeer = command.connectionsPerPeer
     configuration.limits.headroomBytes = command.headroom
-    configuration.limits.fileBytesMax = command.maxFileSize
+    configuration.limits.fileBytesMax = fileBytesMax
     configuration.limits.durableBytesMax = command.durableMax
     configuration.limits.sessionMaxAge = command.sessionMaxAge * 1000
     return (configuration, hints)
+  }
+
+  /// No larger than the system lets this process make a file: then it is refused before it is sent.
+  private var fileBytesMax: UInt64 {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0,
+      UInt64(limit.rlim_cur) < command.maxFileSize
+    else { return command.maxFileSize }
+    logger.warning("files have at most \(limit.rlim_cur) bytes: that is this process's limit (ulimit -f, LimitFSIZE=)")
+    return UInt64(limit.rlim_cur)
   }
 
   private var filesRoot: String { command.filesRoot ?? "\(command.root)/files" }

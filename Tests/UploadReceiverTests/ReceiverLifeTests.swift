@@ -60,6 +60,81 @@ import Testing
     #expect(receiver.stop() == 0)
   }
 
+  @Test("Regression: a limit of file sizes (ulimit -f) killed the receiver", .promises("P21"))
+  func fileSizeLimit_isAnAnswer() async throws {
+    let receiver = try ReceiverProgram()
+    try await receiver.run(
+      #"""
+      import resource, subprocess
+      s = Session()
+      expect(s.put(0, some_bytes(CS)), 201)
+      resource.prlimit(PID, resource.RLIMIT_FSIZE, (CS, resource.RLIM_INFINITY))
+      expect(s.put(1, some_bytes(CS, 1)), 500, "internal")
+      # The others go on, and so does this one once it may.
+      expect(put_file("small", b"w", "small-key"), 201)
+      resource.prlimit(PID, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+      expect(s.put(1, some_bytes(CS, 1)), 201)
+      expect(s.commit(some_bytes(CS) + some_bytes(CS, 1)), 200)
+      # One that is there at the start is stated, and refused before anything is sent.
+      MAX = 1 << 20
+      limited = subprocess.Popen(
+          [os.readlink(f"/proc/{PID}/exe"), "serve", "--root", ROOT + "/limited", "--listen", "127.0.0.1:0", "--development"],
+          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MAX, MAX)),
+          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+      try:
+          for line in limited.stdout:
+              if line.startswith("listening"): break
+          PORT = int(line.rsplit(":", 1)[1])
+          TOKEN = open(ROOT + "/limited/.development/token").read().strip()
+          CONTEXT = ssl.create_default_context(cafile=ROOT + "/limited/.development/ca.pem")
+          assert expect(call("GET", "/v1/capabilities"), 200)["file_bytes_max"] == MAX
+          s = Session(size=MAX)
+          assert expect(s.open(size=MAX + 1), 422)
+          s.key = "larger"
+          assert expect(s.open(size=MAX + 1), 413, "too-large")["limit"] == MAX
+      finally:
+          limited.kill()
+          limited.wait()
+      """#)
+    #expect(receiver.stop() == 0, "\(receiver.log)")
+  }
+
+  @Test("A body that breaks off is none, also where TLS says no goodbye", .promises("P33"))
+  func bodyThatIsCutWithoutCloseNotify_isNone() async throws {
+    let receiver = try ReceiverProgram()
+    try await receiver.run(
+      #"""
+      data = some_bytes(CS)
+      chunked = f"{CS:x}\r\n".encode() + data + b"\r\n"
+      def cut(method, path, headers, sent):
+          sock = raw()
+          sock.sendall(head(method, path, headers) + sent)
+          # Ends the connection below TLS, without a close_notify.
+          sock.close()
+      s = Session()
+      for sent in (b"", data[:-1]): cut("PUT", s.path(0), {**s.headers(0, data), "Content-Length": CS}, sent)
+      for sent in (chunked, chunked + b"0\r\n", chunked[:-1]):
+          cut("PUT", s.path(0), {**s.headers(0, data), "Transfer-Encoding": "chunked"}, sent)
+          cut("PUT", "/v1/files/cut", {**file_headers(data, "cut-key"), "Transfer-Encoding": "chunked"}, sent)
+      cut("PUT", "/v1/files/cut", {**file_headers(data, "cut-key"), "Content-Length": CS}, data[:-1])
+      bundle = plain_member("cut", b"ab", "a-key")
+      cut("POST", "/v1/files", {"Content-Type": BUNDLE, "Content-Length": len(bundle)}, bundle[:-1])
+      opening = json.dumps(dict(name="cut", chunk_size=CS, modified_ns=0, mode=0o640, file_id="f", revision=1, nonce="00" * 32))
+      cut("POST", "/v1/uploads", {"Idempotency-Key": '"cut"', "Content-Length": len(opening) + 1}, opening.encode())
+      # All are gone but the one that asks.
+      until(lambda: "\nuploadfs_receiver_connections 1\n" in call("GET", "/metrics")[1].decode())
+      assert s.held()["held"] == []
+      assert not os.path.exists(FILES + "/cut") and len(os.listdir(ROOT + "/.uploads/sessions")) == 1
+      assert stats()["chunks_received"] == 0 and stats()["files_published"] == 0
+      # The same bytes with their end.
+      sock = raw()
+      sock.sendall(head("PUT", s.path(0), {**s.headers(0, data), "Transfer-Encoding": "chunked"}) + chunked + b"0\r\n\r\n")
+      assert answer(sock)[0] == 201
+      expect(s.commit(data), 200)
+      """#)
+    #expect(receiver.stop() == 0, "\(receiver.log)")
+  }
+
   @Test func sigterm_letsARunningRequestFinish() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(
