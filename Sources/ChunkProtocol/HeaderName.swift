@@ -38,6 +38,10 @@ public enum HeaderName {
   public static let bundleFilesMax = "X-Bundle-Files-Max"
   /// In answers: the words for ``chunkEncoding`` that are understood, separated by commas.
   public static let chunkEncodings = "X-Chunk-Encodings"
+  /// Which spool asks, and which of its starts: see ``SpoolStart``.
+  public static let spool = "X-Spool"
+  /// In answers to a start of a spool that is not the last one: see ``KnownSpoolStart``.
+  public static let spoolKnown = "X-Spool-Known"
 }
 
 /// Media types of bodies.

@@ -11,6 +11,10 @@ public enum ProtocolLimits {
   public static let nonceBytes = 32
   /// A SHA-256, a Merkle root, a chain tip, a tag.
   public static let digestBytes = 32
+  /// A spool's id, and the mark of one of its starts.
+  public static let spoolBytes = 16
+  /// The spools of a credential whose last starts a receiver remembers.
+  public static let spoolsMax = 1000
   /// The longest session id.
   public static let sessionIDBytesMax = 128
   /// The longest text of an Idempotency-Key, without its quotes.

@@ -1,5 +1,5 @@
 import Integrity
-import Lookup
+public import Lookup
 import OrderedCollections
 
 /// The receiver's rules: sessions, idempotency keys, chunks, commits, quotas, expiry and receipts. A value without clock
@@ -33,7 +33,7 @@ public struct ReceiverCore: Sendable {
   var limits: CoreLimits
   var credentials: LookupTable<CredentialID, CoreCredential>
   /// By the names that they may have in journals.
-  let owners: LookupTable<CredentialID, CredentialID>
+  public let owners: LookupTable<CredentialID, CredentialID>
   var sessions: OrderedDictionary<SessionID, UploadSession> = [:]
   /// The sessions that are not published.
   var openSessions: LookupTable<CredentialID, OrderedSet<SessionID>> = [:]

@@ -89,6 +89,8 @@ public protocol UploadStore: Sendable {
   var foldersAway: Int { get }
   /// Leaves on the disk that a receiver runs. Called about once a second.
   func signOfLife()
+  /// Puts on the disk what is remembered of spools, in the place of what was there.
+  func save(_ spools: [SpoolRecord]) throws(StoreFailure)
 }
 
 extension UploadStore {
@@ -100,6 +102,9 @@ extension UploadStore {
 
   /// Nothing is known of earlier ones.
   public func signOfLife() {}
+
+  /// Nothing is remembered.
+  public func save(_ spools: [SpoolRecord]) {}
 }
 
 /// A session that is not published.
@@ -158,6 +163,10 @@ public struct RecoveredState: Sendable {
   public var lastRun: Milliseconds = .max
   /// What lies in the place of receipts' journals and is none.
   public var strayReceipts: [String] = []
+  /// The last starts of spools.
+  public var spools: [SpoolRecord] = []
+  /// What is wrong with what was remembered of spools.
+  public var spoolTrouble: String?
   /// Sessions that could not be read, and why. They are left as they are, and looked at again.
   public var setAside: [SetAsideSession] = []
 

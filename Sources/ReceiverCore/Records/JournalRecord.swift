@@ -20,6 +20,8 @@ package enum JournalRecord: Sendable {
   case reliedUpon
   /// The journal is of a receiver that records that.
   case reliesWhenSaid
+  /// The last start of a spool; in a file of its own.
+  case spool(SpoolRecord)
 
   /// Names the file that is about to be renamed, so that it is recognised under its new name.
   package struct Committing: Hashable, Sendable, Codable, JSONWritable {
@@ -84,6 +86,7 @@ package enum JournalRecord: Sendable {
     case .wholeFilePublished(let facts): [6] + WireJSON.encode(facts)
     case .reliedUpon: [7]
     case .reliesWhenSaid: [8]
+    case .spool(let record): [9] + WireJSON.encode(record)
     }
   }
 
@@ -110,6 +113,9 @@ package enum JournalRecord: Sendable {
       self = .wholeFilePublished(facts)
     case 7: self = .reliedUpon
     case 8: self = .reliesWhenSaid
+    case 9:
+      guard let record = try? WireJSON.decode(SpoolRecord.self, from: rest) else { return nil }
+      self = .spool(record)
     default: return nil
     }
   }

@@ -1,4 +1,4 @@
-import ChunkProtocol
+public import ChunkProtocol
 import Integrity
 
 /// A response, before it is HTTP.
@@ -13,6 +13,8 @@ public struct Answer: Hashable, Sendable {
   /// The methods that exist here, for an answer that another one does not.
   var allow: String?
   private var tellsAbilities = false
+  /// What is said to a spool that is not in its last start, with whatever else is answered.
+  public var spoolKnown: KnownSpoolStart?
 
   /// A response with a body, if there is one.
   public init(status: Int, contentType: String? = nil, body: [UInt8] = []) {
@@ -72,6 +74,7 @@ public struct Answer: Hashable, Sendable {
       fields.append((HeaderName.bundleFilesMax, String(ProtocolLimits.bundleFilesMax)))
       fields.append((HeaderName.chunkEncodings, Answer.encodings))
     }
+    if let spoolKnown { fields.append((HeaderName.spoolKnown, spoolKnown.headerValue)) }
     return fields
   }
 

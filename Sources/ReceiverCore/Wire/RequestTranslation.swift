@@ -1,4 +1,4 @@
-import ChunkProtocol
+public import ChunkProtocol
 import Integrity
 
 /// What is to be done about a request.
@@ -87,6 +87,14 @@ public struct RequestTranslation: Sendable {
     case (.files, "POST"): return try bundle(request, credential)
     default: return .answer(RequestTranslation.methodNotAllowed(path))
     }
+  }
+
+  /// Which spool asks, and for whom, where the request says so in a way that is understood, and may ask.
+  public func spool(_ request: WireRequest) -> (start: SpoolStart, credential: CredentialID)? {
+    guard let text = request.field(HeaderName.spool), let start = SpoolStart(headerValue: text),
+      let credential = credentials.credential(authorization: request.field(HeaderName.authorization))
+    else { return nil }
+    return (start, credential)
   }
 
   /// There is no such resource; but a name that cannot be decoded is a name, and a bad one.

@@ -1,4 +1,5 @@
 import CLinux
+import ChunkProtocol
 import ReceiverCore
 import Logging
 import NIOPosix
@@ -51,23 +52,31 @@ final class ReceiverDriver: Sendable {
   }
 
   private let state: Mutex<State>
+  private let spools: Mutex<SpoolMemory>
   private let store: any UploadStore
   private let clock: ReceiverClock
   private let logger: Logger
   private let nextRequest = Atomic<UInt64>(1)
   private let isSyncing = Atomic(false)
   private let isLooking = Atomic(false)
+  private let isSaving = Atomic(false)
+  /// That it could not be saved is said once.
+  private let isUnsaved = Atomic(false)
   /// Page-cache writes: few threads, or they only wait for each other.
   private let writers: NIOThreadPool
   /// Publications wait for the disk; they must not hold up the writers.
   private let publishers: NIOThreadPool
   private let publications: PublicationQueue
 
-  init(core: ReceiverCore, store: any UploadStore, clock: ReceiverClock, logger: Logger) {
+  init(
+    core: ReceiverCore, spools: SpoolMemory = SpoolMemory(), store: any UploadStore, clock: ReceiverClock,
+    logger: Logger
+  ) {
     self.store = store
     self.clock = clock
     self.logger = logger
     state = Mutex(State(core: core))
+    self.spools = Mutex(spools)
     writers = NIOThreadPool(numberOfThreads: 4)
     publishers = NIOThreadPool(numberOfThreads: 8)
     publications = PublicationQueue(publishers, store, logger)
@@ -152,6 +161,32 @@ final class ReceiverDriver: Sendable {
     }
   }
 
+  /// Takes note of a spool's start; what it is to be told.
+  func hear(_ start: SpoolStart, of credential: CredentialID) -> SpoolMemory.Notice? {
+    spools.withLock { $0.hear(start, of: credential, at: clock.now) }
+  }
+
+  /// Has the store put on the disk what has changed of what is known of spools. One at a time.
+  func saveSpools() {
+    guard spools.withLock({ $0.isChanged }), !isSaving.exchange(true, ordering: .acquiring) else { return }
+    perform(on: publishers) { [self] in
+      defer { isSaving.store(false, ordering: .releasing) }
+      saveSpoolsNow()
+    }
+  }
+
+  private func saveSpoolsNow() {
+    guard let records = spools.withLock({ $0.takeChanges() }) else { return }
+    do throws(StoreFailure) {
+      try store.save(records)
+      isUnsaved.store(false, ordering: .relaxed)
+    } catch {
+      spools.withLock { $0.saveFailed() }
+      guard !isUnsaved.exchange(true, ordering: .relaxed), !error.isSaidOnce else { return }
+      logger.error("what is known of spools is not on the disk: \(error.words). It is tried again")
+    }
+  }
+
   /// Looks whether the store's folders are in their place, and says what has changed. One look at a time: a disk that hangs is not
   /// asked twice.
   func lookAtFolders() {
@@ -186,6 +221,8 @@ final class ReceiverDriver: Sendable {
   func shutDown() async {
     try? await writers.shutdownGracefully()
     try? await publishers.shutdownGracefully()
+    // The pools do not take it any more.
+    saveSpoolsNow()
   }
 
   private func handle(_ event: CoreEvent, preparing: (inout State) -> Void = { _ in }) {

@@ -93,8 +93,8 @@ public final class ReceiverServer: Sendable {
     }
     let clock = ReceiverClock()
     do throws(StoreFailure) {
-      let core = try ReceiverServer.makeCore(configuration, store, clock, logger)
-      driver = ReceiverDriver(core: core, store: store, clock: clock, logger: logger)
+      let (core, spools) = try ReceiverServer.makeCore(configuration, store, clock, logger)
+      driver = ReceiverDriver(core: core, spools: spools, store: store, clock: clock, logger: logger)
     } catch {
       throw .root("\(configuration.root)/.uploads: \(error.words)")
     }
@@ -130,7 +130,7 @@ public final class ReceiverServer: Sendable {
 
   private static func makeCore(
     _ configuration: ReceiverConfiguration, _ store: FileStore, _ clock: ReceiverClock, _ logger: Logger
-  ) throws(StoreFailure) -> ReceiverCore {
+  ) throws(StoreFailure) -> (ReceiverCore, SpoolMemory) {
     var core = ReceiverCore(limits: configuration.limits, credentials: configuration.credentials.map(\.core))
     let found = try store.recover()
     core.recover(found)
@@ -143,6 +143,7 @@ public final class ReceiverServer: Sendable {
       logger.error(
         "\(configuration.root)/.uploads/receipts: \(why); the receipts that it held are forgotten. Take it away")
     }
+    if let trouble = found.spoolTrouble { logger.error("\(configuration.root)/.uploads: \(trouble)") }
     for session in found.setAside {
       logger.log(level: CoreNote.setAside(session).level, "\(CoreNote.setAside(session).words)")
     }
@@ -152,7 +153,7 @@ public final class ReceiverServer: Sendable {
       let bytes = try store.usedBytes(of: credential.id)
       _ = core.handle(.usageMeasured(credential.id, bytes: bytes), now: clock.now)
     }
-    return core
+    return (core, SpoolMemory(found.spools, owners: core.owners))
   }
 
   /// Listens and serves until `stop` returns, then lets running requests finish for at most 10 seconds. `onReady` is
@@ -186,6 +187,7 @@ public final class ReceiverServer: Sendable {
     }
     let syncs = group.next().scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { [driver] _ in
       driver.syncWritten()
+      driver.saveSpools()
       driver.lookAtFolders()
     }
     let memory = MemoryReturn(budget, statistics)

@@ -60,6 +60,7 @@ final class ReceiverStatistics: Sendable {
     var openConnections: [ObjectIdentifier: Connection] = [:]
     var handshakes = 0
     var refusals = 0
+    var spoolsTold = 0
     var uploads: [String: Upload] = [:]
     var uploadNumber = 0
 
@@ -123,6 +124,8 @@ final class ReceiverStatistics: Sendable {
       state.owners[owner]?.connections += 1
     }
   }
+
+  func spoolTold() { state.withLock { $0.spoolsTold += 1 } }
 
   func requestRefused() { state.withLock { $0.refusals += 1 } }
 
@@ -231,6 +234,9 @@ final class ReceiverStatistics: Sendable {
       (
         "bundles_received_total", "counter", "Bundles of whole files received completely.",
         UInt64(total.bundlesReceived)
+      ),
+      (
+        "spools_told_total", "counter", "Requests of spools that were restored, or run twice.", UInt64(state.spoolsTold)
       ),
       ("connections_total", "counter", "Connections accepted.", UInt64(total.connections)),
       ("handshakes_total", "counter", "TLS handshakes completed.", UInt64(state.handshakes)),

@@ -39,7 +39,9 @@ struct RequestResponder: Sendable {
       request: wire, reader: RequestBodyReader(request.body), channel: channel,
       connection: statistics.connectionNumber(of: channel),
       wantsContinue: wire.field("Expect")?.lowercased() == "100-continue")
-    let answer = await answer(&exchange, writer)
+    let spoolKnown = hear(wire)
+    var answer = await answer(&exchange, writer)
+    answer.spoolKnown = spoolKnown
     if answer.status >= 400 {
       statistics.requestRefused()
       logger.debug("\(wire.method) \(wire.target.debugDescription): \(answer.status)")
@@ -49,6 +51,20 @@ struct RequestResponder: Sendable {
     if exchange.wantsContinue { throw EndConnection() }
     let restMax = answer.status == 401 ? RequestBodyReader.strangerBytesMax : RequestBodyReader.drainedBytesMax
     guard try await exchange.reader.drain(atMost: restMax) else { throw EndConnection() }
+  }
+
+  /// Takes note of which spool asks; what it is told with the answer.
+  private func hear(_ request: WireRequest) -> KnownSpoolStart? {
+    guard let (start, credential) = translation.spool(request), let notice = driver.hear(start, of: credential) else {
+      return nil
+    }
+    statistics.spoolTold()
+    if notice.isFirst {
+      logger.warning(
+        "the spool \(Hex.encode(start.spool)) is in its start \(start.count), and start \(notice.known.count) of it is known: it was restored from a backup, or runs twice. It was told so"
+      )
+    }
+    return notice.known
   }
 
   private func answer(_ exchange: inout Exchange, _ writer: borrowing ResponseWriter) async -> Answer {
@@ -334,7 +350,7 @@ private enum FieldNames {
       HeaderName.chunkEncoding, HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest,
       HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
       HeaderName.ifExists, HeaderName.contentType, HeaderName.contentLength, HeaderName.bundleFilesMax,
-      HeaderName.chunkEncodings, "Cache-Control", "Expect",
+      HeaderName.chunkEncodings, HeaderName.spool, HeaderName.spoolKnown, "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 
   static func name(_ text: String) -> HTTPField.Name? { known[text] ?? HTTPField.Name(text) }

@@ -16,6 +16,7 @@ extension FileStore {
     pause.store(Int(state.pause), ordering: .relaxed)
     for name in try DirectoryListing.names(in: sessions) { recoverSession(name, into: &state) }
     try recoverWholeFiles(into: &state)
+    recoverSpools(into: &state)
     state.strayReceipts = receipts.strays.withLock { $0 }
     return state
   }

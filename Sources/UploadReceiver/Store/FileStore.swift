@@ -21,6 +21,7 @@ enum StoreStep: CaseIterable, Sendable {
 ///     ROOT/.uploads/sessions/ID/journal      the session, its chunks' digests, its receipt
 ///     ROOT/.uploads/incoming/RECEIPT         a whole file before its publication
 ///     ROOT/.uploads/receipts/N.journal       whole files and their receipts
+///     ROOT/.uploads/spools                   the last start of each spool
 ///
 /// Publication: data on the disk → the session's folder and its name on the disk → intent, with the receipt, in the
 /// journal and on the disk → rename → every folder on the way to the target on the disk → done in the journal. Only then is
@@ -114,7 +115,9 @@ public final class FileStore: UploadStore {
   private let openFiles = Mutex(OpenFiles())
   private let syncLocks = (0..<64).map { _ in SyncLock() }
   private let mayPass: @Sendable (StoreStep) -> Bool
-  private let beforeSync: BeforeSync
+  let beforeSync: BeforeSync
+  /// What was remembered of spools could not be read, and stays as it is.
+  let keepsSpools = Atomic(false)
   private let stopped = Atomic(false)
 
   /// Opens the state folder below `root`, and each credential's folder, making what is missing; fails when another

@@ -13,6 +13,7 @@ enum SyncSubject: Hashable, Sendable {
   case incomingFolder
   case receiptJournal
   case receiptsFolder
+  case spools
 }
 
 /// Is told before each sync; tests note the order, and let one fail.
