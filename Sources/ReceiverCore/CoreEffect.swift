@@ -21,6 +21,8 @@ public enum CoreEffect: Sendable {
   case publish(SessionID, Publication)
   /// Delete the session's directory.
   case removeSession(SessionID)
+  /// Delete it with whatever lies in it.
+  case clearSession(SessionID)
   /// Write and publish the request's body.
   case publishWholeFile(RequestID, WholeFileRecord, Publication)
   /// Forget whole-file receipts older than this.

@@ -19,7 +19,7 @@ extension ReceiverCore {
   mutating func endByOperator(_ request: RequestID, _ id: SessionID) {
     if setAside[id] != nil {
       setAside[id] = nil
-      effects.append(.removeSession(id))
+      effects.append(.clearSession(id))
     } else if let session = sessions[id], !session.isPublished {
       switch session.phase {
       case .creating, .publishing:

@@ -78,6 +78,8 @@ public protocol UploadStore: Sendable {
   func recover(_ ids: [SessionID]) throws(StoreFailure) -> RecoveredState
   /// Deletes all of a session but what it has published.
   func remove(_ session: SessionID)
+  /// Deletes all that lies in a session's folder, whatever it is: its operator has said so.
+  func clear(_ session: SessionID) throws(StoreFailure)
   /// Forgets whole files that were published before.
   func forgetReceipts(before: Milliseconds)
   /// The bytes of all files under the credential's root.
@@ -102,6 +104,9 @@ extension UploadStore {
 
   /// Nothing is known of earlier ones.
   public func signOfLife() {}
+
+  /// There is nothing else in it.
+  public func clear(_ session: SessionID) { remove(session) }
 
   /// Nothing is remembered.
   public func save(_ spools: [SpoolRecord]) {}

@@ -347,7 +347,7 @@ extension SimulatedReceiver {
       perform(store.publish(waiting[id]?.body ?? [], record, publication)) { [self] in
         handle(.wholeFilePublished(id, $0.map { failure in .failure(failure) } ?? .success(PublicationResult())))
       }
-    case .removeSession(let session):
+    case .removeSession(let session), .clearSession(let session):
       if world.bug != .keepExpired { perform([]) { [self] _ in store.remove(session) } }
     case .measureUsage: perform([]) { [self] _ in measureUsage() }
     case .lookAgain(let ids): perform([]) { [self] _ in handle(.lookedAgain(ids, .success(store.recover(ids)))) }

@@ -70,14 +70,17 @@ final class CoreHarness {
     case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
     case .secureSession(let request, let id): send(.sessionSecured(request, id, nil))
     case .verifySession(let id): send(.sessionVerified(id, .success([:])))
-    case .reply, .removeSession, .forgetReceipts, .measureUsage, .lookAgain, .note: break
+    case .reply, .removeSession, .clearSession, .forgetReceipts, .measureUsage, .lookAgain, .note: break
     }
   }
 
   /// The session's files are to go.
   func removes(_ id: SessionID) -> Bool {
     pending.contains { effect in
-      if case .removeSession(id) = effect { true } else { false }
+      switch effect {
+      case .removeSession(id), .clearSession(id): true
+      default: false
+      }
     }
   }
 

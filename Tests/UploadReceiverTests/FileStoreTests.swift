@@ -211,6 +211,24 @@ import Testing
     #expect(!folder.exists(".uploads/sessions/empty") && !folder.exists(".uploads/sessions/bare"))
   }
 
+  @Test("Regression: what is no file in a damaged session's folder stayed when its operator ended it")
+  func damagedSessionThatIsEnded_leavesNothing() throws {
+    let outside = "\(folder.path)/outside"
+    folder.makeFolder("outside")
+    folder.write([1], to: "outside/kept")
+    try fill(try makeStore(), session())
+    let path = "\(folder.path)/.uploads/sessions/abc"
+    unlink("\(path)/data")
+    for name in ["data", "data/below"] { folder.makeFolder(".uploads/sessions/abc/\(name)") }
+    folder.write([1], to: ".uploads/sessions/abc/data/below/file")
+    symlink(outside, "\(path)/data/link")
+    mkfifo("\(path)/pipe", 0o600)
+    let store = try makeStore()
+    #expect(try store.recover().setAside.map(\.id.text) == ["abc"])
+    for _ in 0..<2 { try store.clear(session().sessionID) }
+    #expect(!folder.exists(".uploads/sessions/abc") && folder.contents("outside/kept") == [1])
+  }
+
   @Test("Regression (R7): what cannot be removed keeps its journal")
   func removalThatFails_leavesTheJournal() throws {
     let facts = session()

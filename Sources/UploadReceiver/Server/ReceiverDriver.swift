@@ -335,6 +335,14 @@ final class ReceiverDriver: Sendable {
         handle(.lookedAgain(ids, Result { () throws(StoreFailure) in try store.recover(ids) }))
       }
     case .note(let note): logger.log(level: note.level, "\(note.words)")
+    case .clearSession(let session):
+      perform(on: publishers) { [self] in
+        do throws(StoreFailure) {
+          try store.clear(session)
+        } catch {
+          logger.error("cannot remove all of the upload session \(session.text): \(error.words). Take its folder away")
+        }
+      }
     case .removeSession(let session): perform(on: publishers) { store.remove(session) }
     case .forgetReceipts(let before): perform(on: publishers) { store.forgetReceipts(before: before) }
     case .measureUsage(let credential):
