@@ -111,6 +111,8 @@ import Testing
       folder.makeFolder(".uploads/sessions/abc")
       folder.write(Array(journal[..<length]), to: ".uploads/sessions/abc/journal")
       folder.write(file, to: ".uploads/sessions/abc/data")
+      // Its client was told that something is on the disk.
+      chmod("\(folder.path)/.uploads/sessions/abc/data", 0o600)
       let store = try makeStore()
       let found = try store.recover()
       guard length >= opening else {
@@ -194,7 +196,11 @@ import Testing
     "Regression (R7): data without a journal counted as a session that was never begun, and was removed",
     arguments: [true, false])
   func dataWithoutItsJournal_isKept(isEmpty: Bool) throws {
-    try fill(try makeStore(), session())
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      try store.secure(session().sessionID)
+    }
     unlink("\(folder.path)/.uploads/sessions/abc/journal")
     if isEmpty { folder.write([], to: ".uploads/sessions/abc/journal") }
     // One of which nothing is there was never begun.
@@ -209,6 +215,55 @@ import Testing
     }
     #expect(folder.contents(".uploads/sessions/abc/data") == file)
     #expect(!folder.exists(".uploads/sessions/empty") && !folder.exists(".uploads/sessions/bare"))
+  }
+
+  @Test(
+    "Regression: a power cut within a second of an opening left a session that its operator had to end",
+    .promises("P35"), arguments: [nil, 0, 20, 4096] as [Int?])
+  func powerCutBeforeAnythingWasSaidToBeOnTheDisk_healsItself(journalBytes: Int?) throws {
+    let cut = { [self] in
+      unlink("\(folder.path)/.uploads/sessions/abc/journal")
+      // The name and the size may be on the disk, and of the bytes nothing.
+      if let journalBytes {
+        folder.write([UInt8](repeating: 0, count: journalBytes), to: ".uploads/sessions/abc/journal")
+      }
+    }
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      try store.syncWritten()
+    }
+    cut()
+    do {
+      let found = try makeStore().recover()
+      #expect(found.setAside.isEmpty && found.open.isEmpty && found.strays.isEmpty)
+      #expect(!folder.exists(".uploads/sessions/abc"))
+    }
+    // Once its client was told, also in an earlier run, and whatever was written since, it is kept.
+    for _ in 0..<2 {
+      do {
+        let store = try makeStore()
+        try fill(store, session())
+        try store.secure(session().sessionID)
+        try write(store, session())
+      }
+      cut()
+      let store = try makeStore()
+      #expect(try store.recover().setAside.map(\.id.text) == ["abc"])
+      #expect(folder.contents(".uploads/sessions/abc/data") == file)
+      try store.clear(session().sessionID)
+    }
+  }
+
+  @Test("What is said to be on the disk changes nothing that is held, while others write", .promises("P35"))
+  func told_asksForNothingAnew() throws {
+    let store = try makeStore()
+    try fill(store, session())
+    for _ in 0..<2 { try store.secure(session().sessionID) }
+    _ = try store.publish(session().sessionID, publication())
+    #expect(folder.contents("files/folder/a.bin") == file)
+    var status = stat()
+    #expect(stat("\(folder.path)/files/folder/a.bin", &status) == 0 && status.st_mode & 0o7777 == 0o640)
   }
 
   @Test("Regression: what is no file in a damaged session's folder stayed when its operator ended it")

@@ -216,6 +216,9 @@ extension stat {
     }
   }
 
+  /// Nothing of the session whose data it is was said to be on the disk.
+  var isUntold: Bool { st_mode & 0o7777 == FileStore.untoldMode }
+
   /// Who else can change the file, by what is known of it; nil where it is the receiver's alone. That may pass: a backup has linked it.
   func othersWords(owner: uid_t) -> String? {
     if st_nlink > 1 { return "has a second name, through which it can be changed" }

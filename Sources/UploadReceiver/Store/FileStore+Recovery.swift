@@ -69,7 +69,10 @@ extension FileStore {
     else { return .stray }
     switch try FileDescriptor.kind(of: "journal", in: directory) {
     case nil:
-      if try holdsData(directory) { return .damaged("its journal is gone, and its data is there") }
+      if try holdsData(directory) {
+        if try isUntold(directory), try isOnlyOurs(directory) { return .neverBegun }
+        return .damaged("its journal is gone, and its data is there")
+      }
       return try isOnlyOurs(directory) ? .neverBegun : .stray
     case S_IFREG: break
     default: return try holdsData(directory) ? .damaged("its journal is no file") : .stray
@@ -93,9 +96,13 @@ extension FileStore {
       }
     }
     guard let facts, facts.id == name else {
-      if try holdsData(directory) { return .damaged("the record of its opening is missing or damaged") }
-      // The first record is written before anything else; one that is torn was acknowledged to nobody.
       let isTorn = chunks.isEmpty && committing == nil && !isPublished && facts == nil
+      if try holdsData(directory) {
+        // A power cut in its first second: nothing was said to be on the disk.
+        if isTorn, try isUntold(directory), try isOnlyOurs(directory) { return .neverBegun }
+        return .damaged("the record of its opening is missing or damaged")
+      }
+      // The first record is written before anything else; one that is torn was acknowledged to nobody.
       let isWhole = try JournalFraming.isWhole(journal.readAll(limit: Journal.fileBytesMax))
       return isTorn && !isWhole ? .neverBegun : .damaged("the record of its opening is damaged")
     }
@@ -137,9 +144,14 @@ extension FileStore {
     return data.st_mode & S_IFMT == S_IFREG && data.st_size > 0
   }
 
+  /// No client was told that anything of it is on the disk: what there is of it its client has, too.
+  private func isUntold(_ directory: FileDescriptor) throws(StoreFailure) -> Bool {
+    try FileDescriptor.statusIfPresent("data", in: directory).map { $0.isUntold } ?? false
+  }
+
   /// Nothing lies in it but what a session has.
   private func isOnlyOurs(_ directory: FileDescriptor) throws(StoreFailure) -> Bool {
-    try DirectoryListing.names(in: directory).allSatisfy { $0 == "data" }
+    try DirectoryListing.names(in: directory).allSatisfy { $0 == "data" || $0 == "journal" }
   }
 
   private func isTarget(_ committing: JournalRecord.Committing, of facts: SessionFacts) throws(StoreFailure) -> Bool {

@@ -93,6 +93,9 @@ public final class FileStore: UploadStore {
   }
 
   private static let openSessionsMax = 256
+  /// Of a session's data before it was said that anything of it is on the disk. The mode is as durable as the file, and outlives its
+  /// journal; a receiver of an earlier version makes 0600 of it, which says less.
+  static let untoldMode: mode_t = 0o1600
 
   let state: FileDescriptor
   let sessions: FileDescriptor
@@ -281,7 +284,7 @@ public final class FileStore: UploadStore {
     try requireState()
     guard mkdirat(sessions.raw, facts.id, 0o700) == 0 else { throw .last("mkdir") }
     let directory = try FileDescriptor.open(facts.id, in: sessions, O_RDONLY | O_DIRECTORY)
-    let data = try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+    let data = try FileDescriptor.open("data", in: directory, O_RDWR | O_CREAT | O_EXCL, mode: FileStore.untoldMode)
     let file = try FileDescriptor.open(
       "journal", in: directory, O_RDWR | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)
     let reservation = isInMemory ? .none : try data.preallocate(facts.opening.sizeBytes ?? 0)
@@ -316,7 +319,9 @@ public final class FileStore: UploadStore {
     if try checkOwn(directory, id) == nil {
       // Taken away: nothing of what was there is held.
       openFiles.withLock { _ = $0.failed.insert(id) }
-    } else if let data = try FileDescriptor.statusIfPresent("data", in: directory), data.st_mode & 0o7777 != 0o600 {
+    } else if let data = try FileDescriptor.statusIfPresent("data", in: directory), data.st_mode & 0o7777 != 0o600,
+      !data.isUntold
+    {
       // A publication that did not come to its end may have left the mode of the published file. Where that cannot be taken back the
       // open below fails.
       _ = fchmodat(directory.raw, "data", 0o600, 0)
@@ -562,21 +567,33 @@ public final class FileStore: UploadStore {
   public func secure(_ session: SessionID) throws(StoreFailure) {
     try requireState()
     let files = try ownFiles(of: session)
-    openFiles.withLock { FileStore.compare(files, session, &$0) }
+    let isUntold = try files.data.status().isUntold
+    try openFiles.withLock { (open) throws(StoreFailure) in
+      FileStore.compare(files, session, &open)
+      if isUntold { try FileStore.setTold(files, session, &open) }
+    }
     // Before the sync that brings it to the disk: from the answer on its client may give up its own copy.
     if !files.isReliance.load(ordering: .acquiring) {
       try files.journal.append(JournalRecord.reliedUpon.bytes)
       files.isReliance.store(true, ordering: .releasing)
     }
-    try sync(files, session)
+    try sync(files, session, withMode: isUntold)
     if openFiles.withLock({ $0.failed.contains(session) }) { throw .io("an earlier write did not reach the disk") }
   }
 
-  private func sync(_ files: SessionFiles, _ id: SessionID) throws(StoreFailure) {
+  /// From the next sync on a session without a journal is a damaged one.
+  private static func setTold(
+    _ files: SessionFiles, _ id: SessionID, _ open: inout OpenFiles
+  ) throws(StoreFailure) {
+    guard fchmod(files.data.raw, 0o600) == 0 else { throw StoreFailure.last("fchmod") }
+    if open.writing[id] == nil, open.stamps[id] != nil { open.stamps[id] = DataStamp(files.data) }
+  }
+
+  private func sync(_ files: SessionFiles, _ id: SessionID, withMode: Bool = false) throws(StoreFailure) {
     try syncLock(of: id).withLock { () throws(StoreFailure) in
       do throws(StoreFailure) {
         try beforeSync(.data)
-        try files.data.syncData()
+        if withMode { try files.data.sync() } else { try files.data.syncData() }
         try files.journal.sync()
         try root(files)
       } catch {
