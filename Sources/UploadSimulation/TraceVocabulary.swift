@@ -127,6 +127,7 @@ extension StepFailure.Kind: TraceWord {
     case .unauthorized: "unauthorized"
     case .forbidden: "forbidden"
     case .sessionGone: "session gone"
+    case .sessionDamaged: "session damaged"
     case .rowLost: "row lost"
     case .notReplaceable: "not replaceable"
     case .conflict: "conflict"

@@ -230,7 +230,8 @@ import UploadEngine
     .promises("P93"),
     arguments: [
       (ProblemType.unauthorized, StepFailure.Kind.unauthorized), (.forbidden, .forbidden), (.notFound, .sessionGone),
-      (.sessionExpired, .sessionGone), (.methodNotAllowed, .badRequest), (.timeout, .transport(.timedOut)),
+      (.sessionDamaged, .sessionDamaged), (.sessionExpired, .sessionGone), (.methodNotAllowed, .badRequest),
+      (.timeout, .transport(.timedOut)),
       (.conflict, .conflict), (.idempotencyMismatch, .badRequest), (.exists, .nameRefused),
       (.tooLarge, .tooLarge(limitBytes: nil)), (.digestMismatch, .digestMismatch), (.tagMismatch, .tagMismatch),
       (.nameRefused, .nameRefused), (.badRequest, .badRequest), (.tooEarly, .tooEarly), (.busy, .busy),

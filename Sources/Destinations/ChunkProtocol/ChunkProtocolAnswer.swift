@@ -165,7 +165,7 @@ struct ChunkProtocolAnswer {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle: serverError
     case .querySession, .secureSession, .sendChunk, .commit, .abort:
       StepFailure(
-        .sessionGone,
+        .sessionDamaged,
         "The upload session at \(endpoint.text) was damaged there; its log says how. The file is sent again in a new one."
       )
     }

@@ -53,7 +53,7 @@ struct RetryPolicy: Sendable {
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
       return attempts >= attemptsMax ? .fail : .retryStep
-    case .sessionGone, .notReplaceable:
+    case .sessionGone, .sessionDamaged, .notReplaceable:
       return .startNewSession
     case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
       return .retryStep
@@ -117,7 +117,7 @@ extension StepFailure.Kind {
   /// What is said of the destination as a whole, and what the network does, never ends a file.
   var canEndFile: Bool {
     switch self {
-    case .sessionGone, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
+    case .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
       .transport(.protocolViolation), .transport(.answeredEarly):
       true
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
@@ -130,7 +130,8 @@ extension StepFailure.Kind {
   /// it was.
   var refusesBundle: Bool {
     switch self {
-    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .rowLost, .notReplaceable, .conflict,
+    case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged, .rowLost,
+      .notReplaceable, .conflict,
       .nameRefused, .digestMismatch, .tagMismatch, .unexpectedAnswer, .unclearEnd, .forbidden:
       true
     case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .misdirected, .transport: false
@@ -148,7 +149,8 @@ extension StepFailure.Kind {
         .bodyUnavailable, .overloaded, .stopped:
         false
       }
-    case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .tooLarge,
+      .requestTooLarge,
       .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
       false
     }
@@ -167,7 +169,8 @@ extension StepFailure.Kind {
     switch self {
     case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): .nothing
     case .transport, .serverError, .misdirected, .unexpectedAnswer: .failed
-    case .unauthorized, .forbidden, .sessionGone, .rowLost, .notReplaceable, .conflict, .tooLarge, .requestTooLarge,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .tooLarge,
+      .requestTooLarge,
       .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .unclearEnd, .tooEarly, .busy,
       .insufficientStorage:
       .answered
@@ -180,6 +183,7 @@ extension StepFailure.Kind {
     case .unauthorized: "unauthorized"
     case .forbidden: "forbidden"
     case .sessionGone: "session-gone"
+    case .sessionDamaged: "session-damaged"
     case .rowLost: "row-lost"
     case .notReplaceable: "rewritten"
     case .conflict: "conflict"

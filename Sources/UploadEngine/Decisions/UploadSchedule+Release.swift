@@ -115,7 +115,7 @@ extension UploadSchedule {
         files[id]?.session?.acknowledgedSinceRecord = 0
         actions.append(.saveResume(id))
       }
-    case .refused(let failure) where failure.kind == .sessionGone:
+    case .refused(let failure) where failure.kind == .sessionGone || failure.kind == .sessionDamaged:
       restartSession(
         id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
     case .refused(let failure): securingRefused(id, session, failure, at: now)
@@ -183,6 +183,16 @@ extension UploadSchedule {
       : "they are in an upload at \(theirs.address), which \(owner.address) does not know. Mount with --to "
         + "\(theirs.address) and its token again: the upload goes on by itself."
     return FileStatus.Failure(code: "released-part-away", message: "\(began); \(place) \(kept)", at: now)
+  }
+
+  /// The session that has parts of the file alone was damaged at the server, which keeps it.
+  func partsInDamagedSession(_ failure: FileStatus.Failure) -> FileStatus.Failure {
+    FileStatus.Failure(
+      code: failure.code,
+      message:
+        "The disk was full and parts of the file were given up here; the upload that has them was damaged at the server, which "
+        + "keeps it: its log says how. Once its operator has put it right the upload goes on by itself; what is left of the file "
+        + "is kept in the spool.", atMilliseconds: failure.atMilliseconds)
   }
 
   /// Parts of the file are at the server alone, and what names its upload could not be read at the start, or is lost: another session

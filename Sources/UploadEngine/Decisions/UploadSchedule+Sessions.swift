@@ -85,7 +85,7 @@ extension UploadSchedule {
       file.session?.state = .published(receipt)
       if let transfer = file.transfer { compareOnly(transfer) }
       files[id] = file
-    case .refused(let failure) where failure.kind == .sessionGone:
+    case .refused(let failure) where failure.kind == .sessionGone || failure.kind == .sessionDamaged:
       restartSession(
         id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)
     default:
@@ -135,6 +135,11 @@ extension UploadSchedule {
   mutating func restartSession(
     _ id: FileID, by failure: FileStatus.Failure, isLoss: Bool = true, at now: Moment
   ) {
+    if failure.code == StepFailure.Kind.sessionDamaged.code, let file = files[id], file.mustKeepSession {
+      // The server keeps it, and looks at it again: it is the only one that has the parts, and nobody is to end it for that.
+      files[id]?.session?.state = .unconfirmed
+      return pauseFile(id, failure: partsInDamagedSession(failure), at: now)
+    }
     restartSession(id, at: now)
     guard files[id]?.phase != .failed else { return }
     setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, at: now)

@@ -8,6 +8,9 @@ public struct StepFailure: Error, Hashable, Sendable {
     case forbidden
     /// 404 or 410: the session is unknown or has expired; start a new one.
     case sessionGone
+    /// The server keeps the session, and cannot tell any more what it holds: start a new one, unless there are parts that the
+    /// session alone has.
+    case sessionDamaged
     /// What was acknowledged of the chunk's row is gone, or the server holds bytes behind it of which nobody knows what they
     /// are: the row is to begin anew.
     case rowLost

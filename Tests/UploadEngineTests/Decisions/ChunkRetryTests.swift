@@ -158,6 +158,17 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  @Test(.promises("S72g")) func aDamagedSessionThatHasNothingAlone_isLeftForANewOne() {
+    let file = ImaginaryFile(1, "a.mov", size: 5000)
+    var harness = sending(file)
+    harness.answerChunk(0, .refused(StepFailure(.sessionDamaged, "damaged")))
+    #expect(harness.status(file.id)?.lastFailure?.code == "session-damaged")
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test func acknowledgementInAnEarlierSession_saysNothingAboutTheNewOne() {
     let file = ImaginaryFile(1, "a.mov", size: 5000)
     var harness = sending(file)

@@ -71,6 +71,7 @@ import Testing
     #expect(policy.verdict(on: .transport(.connectFailed), attempts: 100) == .pauseDestination)
     #expect(policy.verdict(on: .transport(.cancelled), attempts: 1) == .ignore)
     #expect(policy.verdict(on: .sessionGone, attempts: 1) == .startNewSession)
+    #expect(policy.verdict(on: .sessionDamaged, attempts: 1) == .startNewSession)
     #expect(policy.verdict(on: .notReplaceable, attempts: 1) == .startNewSession)
   }
 }

@@ -265,6 +265,26 @@ import Testing
     #expect(harness.schedule.sessionsInUse.contains("s"), "nobody takes it for one that is left over")
   }
 
+  @Test(
+    "Regression: a session that was damaged at the receiver, which keeps it, failed the file whose parts it alone has",
+    .promises("S72g"))
+  func aDamagedSessionThatHasParts_isWaitedFor_andEndsNothing() throws {
+    var (harness, file) = found(Self.here, by: Self.here)
+    for tries in 1...20 {
+      let asked = harness.answer(.refused(StepFailure(.sessionDamaged, "damaged"))) { $0.isQuery }
+      #expect(asked != nil, "after \(tries) tries")
+      let status = try #require(harness.status(file.id))
+      #expect(status.state != .failed && status.lastFailure?.code == "session-damaged", "after \(tries) tries")
+      #expect(status.lastFailure?.message.contains("no longer holds") == false)
+      harness.advance(by: .seconds(20))
+    }
+    #expect(!harness.others.contains(.removeResume(file.id)))
+    #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
+    // Its operator has put it right.
+    answerWithAll(&harness, file)
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test(.promises("S72b")) func cancelledOverARestart_theSessionIsKept_andGoneOnWithWhenSomebodyAsks() {
     var (harness, file) = found(Self.here, by: Self.here)
     harness.apply { $0.cancel(file.id, at: $1) }
