@@ -109,6 +109,10 @@ enum MetricsDocument {
     text.family(
       "uploadfs_spool_in_place", .gauge, "0 while the spool's folders are not where they were when the mount began.",
       spool.trouble == nil)
+    text.family(
+      "uploadfs_spool_renewed", .gauge,
+      "1 once a receiver has said that the spool was restored from a backup, or that a copy of it runs elsewhere.",
+      spool.renewal != nil)
     text.family("uploadfs_spool_reserve_bytes", .gauge, "Bytes that are kept free.", spool.reserveBytes)
   }
 

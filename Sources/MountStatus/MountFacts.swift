@@ -31,12 +31,16 @@ public struct SpoolFacts: Sendable, Hashable {
   public var reserveBytes: UInt64
   /// Why its folders are not where they were when the mount began; nil when they are.
   public var trouble: FileStatus.Failure?
+  /// That a receiver knew another start of it, in this run.
+  public var renewal: SpoolIdentity.Renewal?
 
   /// Facts of a spool.
   public init(
-    path: String, captures: Int, freeBytes: UInt64, reserveBytes: UInt64, trouble: FileStatus.Failure? = nil
+    path: String, captures: Int, freeBytes: UInt64, reserveBytes: UInt64, trouble: FileStatus.Failure? = nil,
+    renewal: SpoolIdentity.Renewal? = nil
   ) {
     self.path = path
+    self.renewal = renewal
     self.trouble = trouble
     self.captures = captures
     self.freeBytes = freeBytes

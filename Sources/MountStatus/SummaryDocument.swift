@@ -49,6 +49,15 @@ enum SummaryDocument {
         $0.field("captures", facts.spool.captures)
         $0.field("free_bytes", facts.spool.freeBytes)
         $0.field("reserve_bytes", facts.spool.reserveBytes)
+        if let renewal = facts.spool.renewal {
+          $0.field("renewed") {
+            $0.field("at", millisecondsSince1970: renewal.atMilliseconds)
+            $0.field("told_by", renewal.server)
+            $0.field("start", renewal.count)
+            $0.field("known_start", renewal.knownCount)
+            $0.field("message", renewal.message)
+          }
+        }
       }
       json.field("passthrough") {
         $0.field("mode", facts.passthrough.mode.rawValue)

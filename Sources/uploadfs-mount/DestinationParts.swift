@@ -37,10 +37,12 @@ struct DestinationParts: Sendable {
     if let mask = renewedCredential?.mask { settings.hide = { mask.hide(in: $0) } }
     var logger = logger
     if !isAlone { logger[metadataKey: "destination"] = "\(name)" }
+    var requests: any HTTPTransport = renewedCredential?.transport(over: transport, to: destination) ?? transport
+    if destination is ChunkProtocolDestination {
+      requests = SpoolTransport(requests, identity: state.identity, server: destination.displayURL)
+    }
     return try UploadEngine(
-      configuration: settings, destination: destination,
-      transport: MountSession.timed(
-        renewedCredential?.transport(over: transport, to: destination) ?? transport, configuration),
+      configuration: settings, destination: destination, transport: MountSession.timed(requests, configuration),
       catalog: try state.catalog(of: name), resumeStore: try state.resumeStore(of: name), ledger: state.ledger,
       room: state.room, statusTree: statusTree, logger: logger)
   }

@@ -241,7 +241,9 @@ extension MountSession {
 
 extension MountSession {
   /// The files that show the mount as a whole.
-  static func controlFiles(_ configuration: MountConfiguration, _ source: AttachedStatus) -> [ControlFile] {
+  static func controlFiles(
+    _ configuration: MountConfiguration, _ source: AttachedStatus, _ identity: SpoolIdentity
+  ) -> [ControlFile] {
     let telemetry = TelemetryReader()
     let process = ProcessFacts.current
     let reserveBytes = configuration.reserveBytes
@@ -257,7 +259,7 @@ extension MountSession {
         summary: summary, pipeline: source.pipelineStatistics, process: process,
         spool: Spool.facts(
           at: spool, freeBytes: source.spoolFreeBytes, reserveBytes: reserveBytes, captures: captures,
-          trouble: source.spoolTrouble),
+          trouble: source.spoolTrouble, renewal: identity.renewal),
         passthrough: PassthroughFacts(mode: passthrough, handles: source.passingHandles),
         expertSettings: expertSettings, telemetry: telemetry.reading())
     }

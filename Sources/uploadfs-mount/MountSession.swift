@@ -39,7 +39,8 @@ final class MountSession: Sendable {
       let state = try SpoolState(
         spool: configuration.spool, rules: configuration.rules, reserveBytes: configuration.reserveBytes,
         logger: logger, pause: Signals.pause)
-      let statusTree = StatusTree(source: source, controlFiles: Self.controlFiles(configuration, source))
+      let statusTree = StatusTree(
+        source: source, controlFiles: Self.controlFiles(configuration, source, state.identity))
       engines = EngineGroup(
         try destinations.map { parts throws(StorageError) in
           let engine = try parts.engine(

@@ -6,11 +6,12 @@ import UploadEngine
 enum Spool {
   /// What `.uploadfs/summary.json` says of it, by what is free on its disk; nil where that does not say so.
   static func facts(
-    at path: String, freeBytes: UInt64?, reserveBytes: UInt64, captures: Int, trouble: FileStatus.Failure?
+    at path: String, freeBytes: UInt64?, reserveBytes: UInt64, captures: Int, trouble: FileStatus.Failure?,
+    renewal: SpoolIdentity.Renewal?
   ) -> SpoolFacts {
     let free = freeBytes ?? 0
     return SpoolFacts(
       path: path, captures: captures, freeBytes: free > reserveBytes ? free - reserveBytes : 0,
-      reserveBytes: reserveBytes, trouble: trouble)
+      reserveBytes: reserveBytes, trouble: trouble, renewal: renewal)
   }
 }

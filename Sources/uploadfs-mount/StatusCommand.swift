@@ -48,6 +48,7 @@ struct StatusCommand: ParsableCommand {
       }
     }
     let summary = try mount.summary()
+    if let renewed = summary.spool?.renewed { print(Readable.line(renewed.message)) }
     print("to \(summary.destination): \(summary.remainder)")
   }
 

@@ -12,6 +12,11 @@ struct SummaryReading: Decodable {
   struct Spool: Decodable {
     /// Unknown to daemons of earlier versions.
     var path: String?
+    /// Only where it is a copy.
+    var renewed: Renewal?
+  }
+  struct Renewal: Decodable {
+    var message: String
   }
 
   var process: Process

@@ -31,6 +31,7 @@ import Testing
     facts.summary.nextAttemptMilliseconds = .min
     facts.summary.failedPaths = [RelativePath("a"), RelativePath(bytes: [0xff])]
     facts.expertSettings = ["prefetch=5"]
+    facts.spool.renewal = SpoolIdentity.Renewal(server: "https://a", count: 4, knownCount: 7, atMilliseconds: 5)
     facts.pipeline.bytesFromMappings = 1 << 40
     facts.pipeline.blocksMapped = 15
     facts.telemetry.temperatures = [
@@ -58,6 +59,7 @@ import Testing
     #expect(document["oldest_pending_sequence"] == .number(4))
     #expect(document["process", "started"]?.text == "2023-11-14T22:13:20.000Z")
     #expect(document["spool", "reserve_bytes"] == .number(6))
+    #expect(document["spool", "renewed"]?["known_start"] == .number(7))
     #expect(document["passthrough", "mode"] == .string("read") && document["passthrough", "handles"] == .number(2))
     #expect(document["last_error", "at"]?.text == "9999-12-31T23:59:59.999Z")
     #expect(document["next_attempt_at"]?.text == "0000-01-01T00:00:00.000Z")

@@ -13,6 +13,8 @@ public final class SpoolState: Sendable {
   public let room: StateRoom
   /// The names that templates give, the same for every destination; nil where there are none.
   public let ledger: NameLedger?
+  /// Which spool this is, and which of its starts.
+  public let identity: SpoolIdentity
   private let patience: StartPatience
   private let catalogs = Mutex<[Catalog]>([])
   private let copies: StateCopies
@@ -25,6 +27,7 @@ public final class SpoolState: Sendable {
   ) throws(StorageError) {
     patience = StartPatience(limit: Self.patienceLimit, pause: pause)
     directory = try StateDirectory(spool: spool)
+    identity = SpoolIdentity(in: directory, logger: logger)
     room = StateRoom(in: directory.path, logger: logger)
     ledger = try NameLedger.open(at: directory.namesPath, for: rules, room: room, patience: patience) {
       [directory, room, patience] take in
@@ -62,6 +65,7 @@ public final class SpoolState: Sendable {
   /// Copies and closes everything: from then on other programs can read the databases.
   public func close() {
     copies.stop()
+    identity.close()
     ledger?.close()
     for catalog in catalogs.withLock({ $0 }) { catalog.close() }
   }

@@ -18,6 +18,8 @@ public final class StateDirectory: Sendable {
   public let path: String
   /// Which names templates have given, the same for every destination.
   public var namesPath: String { path + "/names.sqlite" }
+  /// Which spool this is, and how often it was started.
+  var spoolPath: String { path + "/spool" }
   /// The key that resume records are encrypted with.
   public var masterKeyFile: String { path + "/master.key" }
 
