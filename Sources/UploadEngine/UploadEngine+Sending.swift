@@ -123,7 +123,10 @@ extension UploadEngine {
     whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
   ) -> PendingHTTPRequest {
     let id = order.id
-    if let counter = request.sentBytes { sentCounters.withLock { $0[id] = counter } }
+    if let counter = request.sentBytes {
+      let body = BodyUnderWay(sent: counter, byteCount: UInt64(clamping: request.body.byteCount))
+      sentCounters.withLock { $0[id] = body }
+    }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
       sentCounters.withLock { _ = $0.removeValue(forKey: id) }
@@ -153,7 +156,7 @@ extension UploadEngine {
   }
 
   func lookAtProgress() {
-    let sent = sentCounters.withLock { $0.mapValues(\.value) }
+    let sent = sentCounters.withLock { $0.mapValues(\.sent.value) }
     apply { $0.progressed(sent, at: $1) }
   }
 

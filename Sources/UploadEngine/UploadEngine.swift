@@ -40,6 +40,14 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var trace: (file: FileID, range: Range<UInt64>)?
   }
 
+  struct BodyUnderWay: Sendable {
+    let sent: SentByteCounter
+    let byteCount: UInt64
+
+    /// A part of the content is not out; compressed it is shorter.
+    func lacks(of contentBytes: UInt64) -> Bool { sent.value < min(contentBytes, byteCount) }
+  }
+
   struct Parts {
     var contents: (any FileContents)?
     var io: HybridIOEngine?
@@ -68,7 +76,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private let counters = PipelineCounters()
   let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
-  let sentCounters = Mutex<LookupTable<HTTPRequestID, SentByteCounter>>([:])
+  let sentCounters = Mutex<LookupTable<HTTPRequestID, BodyUnderWay>>([:])
   /// Publications for which the spool is being asked, and whether they were ended meanwhile.
   let notStarted = Mutex<LookupTable<HTTPRequestID, Bool>>([:])
   private let waiters = DeliveryWaiters()
@@ -390,7 +398,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .cancel(let request): if !endUnstarted(request) { transport.cancel(request) }
     case .cancelUnsent(let request, let bodyBytes):
       if endUnstarted(request) { return }
-      if let sent = sentCounters.withLock({ $0[request] }), sent.value < bodyBytes { transport.cancel(request) }
+      if sentCounters.withLock({ $0[request]?.lacks(of: bodyBytes) }) == true { transport.cancel(request) }
     case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
     case .forget(let id):
       journal.forget(id)

@@ -12,6 +12,8 @@ enum Fate {
   case answerIsLost
   case answerIsLate(Duration)
   case arrivesTwice
+  /// The connection is lost, and what publishes something comes to the receiver after that.
+  case goesAstray(Duration)
   case arrivesDamaged
   /// Something between the two sides answers.
   case answered(HTTPResponse)
@@ -33,6 +35,7 @@ extension World {
     if strikes(scenario.lostAnswers) { return .answerIsLost }
     if strikes(scenario.lateAnswers) { return .answerIsLate(random.duration(.milliseconds(100)...(.seconds(60)))) }
     if strikes(scenario.duplicates) { return .arrivesTwice }
+    if strikes(scenario.strays) { return .goesAstray(random.duration(strayTime)) }
     if strikes(scenario.damage) { return .arrivesDamaged }
     if strikes(scenario.badGateways) { return .answered(HTTPResponse(status: pick([500, 502, 504, 599]))) }
     if strikes(scenario.busyAnswers) {
@@ -44,6 +47,11 @@ extension World {
     if strikes(scenario.nonsense) { return .answered(nonsense()) }
     if strikes(scenario.hardRefusals) { return .answered(HTTPResponse(status: pick([400, 401, 403, 413]))) }
     return .arrives
+  }
+
+  /// Nobody waits for longer than two seconds.
+  private var strayTime: ClosedRange<Duration> {
+    bug == .strayLonger ? .seconds(3)...(.seconds(20)) : .milliseconds(1)...(.milliseconds(1900))
   }
 
   private func nonsense() -> HTTPResponse {

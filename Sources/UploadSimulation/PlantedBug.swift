@@ -85,6 +85,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What somebody decided of a file is forgotten at a restart.
   case forgetWords = "forget-words"
 
+  /// Requests come to the receiver later after the end of their connections than the schedule waits for them.
+  case strayLonger = "stray-longer"
+
   /// What captures are called is forgotten at a restart.
   case forgetNames = "forget-names"
 
@@ -145,7 +148,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
-    case .skipEpochCheck: .hasty
+    case .skipEpochCheck, .strayLonger: .hasty
     case .hideRewrites: .recorders
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
@@ -207,7 +210,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord, .wakeByWallClock: .progress
-    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .releaseUnrecorded, .skipNameSync:
+    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .releaseUnrecorded, .skipNameSync,
+      .strayLonger:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry

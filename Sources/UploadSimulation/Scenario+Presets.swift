@@ -146,6 +146,7 @@ extension Scenario {
     $0.rewrites = 0.95
     $0.overwrites = 0.6
     $0.lostAnswers = 0.02
+    $0.strays = 0.2
     $0.clientCrashes = 12
     $0.latency = .milliseconds(5)...(.milliseconds(500))
     $0.pauses = .microseconds(20)...(.milliseconds(50))

@@ -65,6 +65,7 @@ public struct Scenario: Hashable, Sendable {
   var lostAnswers = 0.0
   var stalls = 0.0
   var duplicates = 0.0
+  var strays = 0.0
   var damage = 0.0
   var lateAnswers = 0.0
   var badGateways = 0.0

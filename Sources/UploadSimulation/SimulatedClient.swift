@@ -296,8 +296,7 @@ final class SimulatedClient: CopyHolder {
       smallReads.remove(read)
     case .send(let orders): sendNamed(orders)
     case .cancel(let request): cancel(request)
-    case .cancelUnsent(let request, let bodyBytes):
-      if let sent = sentCounters[request], sent.value < bodyBytes { cancel(request) }
+    case .cancelUnsent(let request, _): if !network.isOut(request) { cancel(request) }
     case .record(let id):
       if world.bug == .loseRecord, schedule?.isAwaitingRecord(of: id) == true { return }
       if world.bug == .completeBeforeDurable, let receipt = schedule?.catalogEntry(of: id)?.receipt {

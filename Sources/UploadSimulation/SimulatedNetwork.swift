@@ -70,6 +70,8 @@ final class SimulatedNetwork {
   private var bytesPerSecond: Int
   /// Copies of requests, and answers, that are still on their way.
   private(set) var stragglers = 0
+  /// Counts clients: what one of them has sent comes to nothing with it.
+  private var life = 0
 
   init(_ world: World, _ peer: any SimulatedPeer, isTroubled: Bool) {
     self.world = world
@@ -159,8 +161,15 @@ final class SimulatedNetwork {
     }
   }
 
+  /// All of a request was sent; also of one that has ended.
+  func isOut(_ id: HTTPRequestID) -> Bool {
+    guard let flight = flights[id] else { return true }
+    return flight.body.map { $0.sent(at: world.time.nanoseconds) >= $0.byteCount } ?? false
+  }
+
   /// The client is gone: nobody hears the answers.
   func forgetClient() {
+    life += 1
     for flight in flights.values {
       flight.completion = nil
       world.time.after(.microseconds(10)) { Self.breakOff(flight) }
@@ -201,6 +210,9 @@ final class SimulatedNetwork {
     let bodyTime = flight.isBody ? Duration.microseconds(Int64(size) * 1_000_000 / Int64(speed)) : .zero
     world.time.after(connected + jitter(flight)) { [self] in
       guard flight.completion != nil else { return }
+      if case .goesAstray(let delay) = fate, flight.request.publishes {
+        return goAstray(flight, after: bodyTime, arrivesAfter: delay)
+      }
       guard let exchange = deliver(flight, fate) else {
         return end(flight, after: latency, .connectFailed)
       }
@@ -258,6 +270,26 @@ final class SimulatedNetwork {
     exchange.arrive(bytes)
   }
 
+  /// Its last byte goes out, then the connection is gone, and all of it comes to the receiver later.
+  private func goAstray(_ flight: Flight, after bodyTime: Duration, arrivesAfter delay: Duration) {
+    let size = flight.request.body.byteCount
+    flight.body = BodyProgress(
+      startedAt: world.time.nanoseconds, nanoseconds: bodyTime.nanoseconds, byteCount: size, stopsAfter: size)
+    stragglers += 1
+    world.time.after(bodyTime) { [self] in
+      guard flight.completion != nil else { return stragglers -= 1 }
+      let (wire, bytes) = (flight.request.wire(addresses.origin(flight.address)), flight.request.body.content)
+      let life = life
+      world.time.after(delay) { [self] in
+        stragglers -= 1
+        guard self.life == life else { return }
+        world.trace("network: \(wire.method) \(wire.target) arrives after its connection has gone")
+        peer.begin(wire, content: { bytes }) { _ in }?.arrive(bytes)
+      }
+      end(flight, after: latency, .connectionLost)
+    }
+  }
+
   /// A copy of the whole request reaches the receiver once more; nobody hears what it answers.
   private func sendAgain(_ request: WireRequest, _ bytes: [UInt8]) {
     stragglers += 1
@@ -296,6 +328,15 @@ final class SimulatedNetwork {
 }
 
 extension HTTPRequest {
+  /// Something comes to be shown under a name by it.
+  fileprivate var publishes: Bool {
+    switch method {
+    case .put: url.contains("/v1/files/")
+    case .post: url.hasSuffix("/v1/files") || url.hasSuffix("/commit")
+    default: false
+    }
+  }
+
   fileprivate func wire(_ origin: String) -> WireRequest {
     let fields = headers.map { (name: $0.name, value: $0.value) } + [("Content-Length", String(body.byteCount))]
     return WireRequest(method: method.rawValue, target: String(url.dropFirst(origin.count)), fields: fields)

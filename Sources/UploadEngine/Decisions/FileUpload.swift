@@ -87,6 +87,8 @@ struct FileUpload: Sendable {
   var closedAt: Int64?
   var completedAt: Int64?
   var isLocal = true
+  /// An earlier run may have been sending the present content when it ended, and something may still come of that.
+  var isOfEarlierRun = false
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
   /// For a removed file: a rule has removed it.

@@ -30,7 +30,7 @@ extension UploadSchedule {
           continue
         }
       }
-      guard let index = nextToSend(of: file, transfer) else { continue }
+      guard let index = nextToSend(of: file, transfer), mayPublish(withChunk: index, of: file) else { continue }
       best = (id, index, turnTime(of: file))
     }
     return best.map { ($0.id, $0.index) }

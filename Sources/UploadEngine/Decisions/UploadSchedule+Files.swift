@@ -21,7 +21,9 @@ extension UploadSchedule {
     case .writeFailed(let id, let cause): writeFailed(id, cause, at: now)
     case .found(let snapshot):
       forgetHistory(of: snapshot.id)
-      if files[snapshot.id] == nil { adopt(snapshot, at: now) }
+      guard files[snapshot.id] == nil else { break }
+      adopt(snapshot, at: now)
+      noteEarlierRun(snapshot.id, at: now)
     case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
     }
@@ -86,6 +88,8 @@ extension UploadSchedule {
     guard var file = files[snapshot.id] else { return }
     if let transfer = file.transfer, !file.isWholeFile, !transfer.isOnItsWay { cancelCommit(of: file) }
     cancelStream(of: file)
+    doubtEarlierRun(file, of: snapshot.names, at: now)
+    file.isOfEarlierRun = false
     file.snapshot = snapshot
     // What was wrong with the content may be made good by this very change.
     file.snapshot.interruption = nil
@@ -215,6 +219,7 @@ extension UploadSchedule {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard var file = files[snapshot.id] else { return }
     let isRenamed = file.snapshot.names != snapshot.names
+    doubtEarlierRun(file, of: file.snapshot.names.filter { !snapshot.names.contains($0) }, at: now)
     loseNames(of: &file, keeping: snapshot.names)
     file.snapshot.names = snapshot.names
     file.snapshot.isOnDisk = snapshot.isOnDisk
@@ -332,7 +337,7 @@ extension UploadSchedule {
   private mutating func removed(_ id: FileID, endsUnfound: Bool = true, at now: Moment) {
     openFiles.takeOut(id)
     if endsUnfound, files[id] == nil { endUnfound(id, at: now) }
-    inherited[id] = nil
+    if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
     contentsToChange[id] = nil
     unconfirmed[id] = nil
     guard var file = files[id] else {
@@ -343,6 +348,7 @@ extension UploadSchedule {
       return
     }
     guard file.phase != .elsewhere else { return forgetElsewhere(id) }
+    doubtEarlierRun(file, of: file.snapshot.names, at: now)
     giveUp(&file, at: now)
     file.wasDelivered = file.receipt != nil
     file.phase = .removed

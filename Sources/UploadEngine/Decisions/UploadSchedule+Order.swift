@@ -1,9 +1,10 @@
 import FileModel
 import Lookup
 
-/// The order in which contents are published under one name. A receiver keeps it by itself. Elsewhere what was sent first may be
-/// published last, and the name would show what it no longer is: so a request whose bytes may be out is waited for, whatever
-/// became of its file, and one that has ended without an answer is given the time that a server may still take over it.
+/// The order in which contents are published under one name. A receiver keeps the order in which requests reach it. Elsewhere what
+/// was sent first may be published last, and the name would show what it no longer is: so a request whose bytes may be out is waited
+/// for, whatever became of its file, and one that has ended without an answer is given the time that a server may still take over it;
+/// at a receiver the time that it may still be on its way there.
 extension UploadSchedule {
   /// What a request publishes.
   struct Publication: Hashable, Sendable {
@@ -53,8 +54,25 @@ extension UploadSchedule {
       return [Publication(path: commit.path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: 0)]
     case .wholeFile(let whole): return [publication(of: whole)]
     case .bundle(let members): return members.map(publication)
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: return []
+    case .chunk(_, let index, _, _, _):
+      guard let file = purpose.file.flatMap({ files.entry($0)?.file }) else { return [] }
+      return publication(ofChunk: index, of: file).map { [$0] } ?? []
+    case .prewarm, .openSession, .querySession, .secureSession, .abort: return []
     }
+  }
+
+  /// Where chunks are appended to one upload of a declared length, its last byte publishes it.
+  private func publication(ofChunk index: Int, of file: FileUpload) -> Publication? {
+    guard abilities.rows == .one, file.phase == .ready, let transfer = file.transfer,
+      index == transfer.plan.count - 1, let path = file.session?.boundPath ?? file.nextPath(limits)
+    else { return nil }
+    let bodyBytes = UInt64(transfer.plan.byteCount(of: index))
+    return Publication(path: path, file: file.id, epoch: file.snapshot.epoch, bodyBytes: bodyBytes)
+  }
+
+  /// It publishes nothing, or nothing else comes to be published under the name after it.
+  func mayPublish(withChunk index: Int, of file: FileUpload) -> Bool {
+    publication(ofChunk: index, of: file).map { mayPublish($0.path, of: file) } ?? true
   }
 
   private func publication(of whole: WholeFileOrder) -> Publication {
@@ -64,9 +82,12 @@ extension UploadSchedule {
 
   /// What a request is for is no longer wanted.
   mutating func endEarly(_ request: HTTPRequestID, _ underway: Underway) {
-    guard !abilities.ordersPublications, !underway.publishes.isEmpty else { return actions.append(.cancel(request)) }
-    // A commit is little more than its head: it is out.
-    guard case .wholeFiles = underway.purpose else { return }
+    guard !underway.publishes.isEmpty else { return actions.append(.cancel(request)) }
+    if case .commit = underway.purpose {
+      // It is little more than its head: it is out. A receiver lets it wait for chunks that may not come any more.
+      if abilities.ordersPublications { actions.append(.cancel(request)) }
+      return
+    }
     let bodyBytes = underway.publishes.reduce(0) { $0 + $1.bodyBytes }
     actions.append(.cancelUnsent(request, bodyBytes: bodyBytes))
   }
@@ -75,16 +96,59 @@ extension UploadSchedule {
   mutating func noteOrder(of underway: Underway, _ outcome: StepOutcome, at now: Moment) {
     guard !underway.publishes.isEmpty else { return }
     namesUnderWay.subtract(underway.publishes.map(\.path))
-    guard !abilities.ordersPublications, case .refused(let failure) = outcome, failure.kind.leavesOpenWhatBecameOfIt
-    else { return }
+    guard case .refused(let failure) = outcome, let patience = patience(after: failure.kind, underway) else { return }
     // A later try of the same content says nothing of this one.
-    let until = now.monotonic + UploadConstants.requestIdleTimeout
+    let until = now.monotonic + patience
     for publication in underway.publishes {
-      var others = doubts[publication.path] ?? []
-      others.removeAll { $0.file == publication.file && $0.epoch == publication.epoch }
-      doubts[publication.path] = others + [Doubt(file: publication.file, epoch: publication.epoch, until: until)]
+      doubt(publication.path, Doubt(file: publication.file, epoch: publication.epoch, until: until))
     }
-    deadlines.insert(.doubt, at: until)
+  }
+
+  /// How long something may still come of a request that has ended so; nil when nothing will.
+  private func patience(after kind: StepFailure.Kind, _ underway: Underway) -> Duration? {
+    guard abilities.ordersPublications else { return kind.leavesOpenWhatBecameOfIt ? Self.publicationPatience : nil }
+    switch kind {
+    // Our own kernel may go on sending it for that long.
+    case .transport(.timedOut), .transport(.stalled): return Self.publicationPatience
+    case .transport(.cancelled):
+      guard case .commit = underway.purpose, !underway.lacksChunks else { return nil }
+      return Self.arrivalPatience
+    default: return kind.leavesOpenWhatBecameOfIt ? Self.arrivalPatience : nil
+    }
+  }
+
+  /// So long a server may take over a request that it has.
+  private static let publicationPatience = UploadConstants.requestIdleTimeout
+  /// So long a request may be on its way whose connection is gone.
+  private static let arrivalPatience: Duration = .seconds(2)
+
+  private mutating func doubt(_ path: RelativePath, _ doubt: Doubt) {
+    var others = doubts[path] ?? []
+    others.removeAll { $0.file == doubt.file && $0.epoch == doubt.epoch }
+    doubts[path] = others + [doubt]
+    deadlines.insert(.doubt, at: doubt.until)
+  }
+
+  /// A file was found that an earlier run may have been sending when it ended. Only its own content goes out before that is over.
+  mutating func noteEarlierRun(_ id: FileID, at now: Moment) {
+    let patience = abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
+    let until = earlierRunUntil ?? now.monotonic + patience
+    earlierRunUntil = until
+    guard until > now.monotonic, files.entry(id)?.file.receipt == nil else { return }
+    files[id]?.isOfEarlierRun = true
+  }
+
+  /// These names are no longer to show a content that an earlier run may have sent.
+  mutating func doubtEarlierRun(_ file: FileUpload, of paths: [RelativePath], at now: Moment) {
+    guard file.isOfEarlierRun, let until = earlierRunUntil, until > now.monotonic else { return }
+    for path in paths where limits.publishes(path) { doubt(path, Doubt(file: file.id, epoch: .max, until: until)) }
+  }
+
+  /// Such a file is gone before it was found.
+  mutating func doubtEarlierRun(_ entry: CatalogEntry, at now: Moment) {
+    guard entry.state == .pending, limits.publishes(entry.path) else { return }
+    let patience = abilities.ordersPublications ? Self.arrivalPatience : Self.publicationPatience
+    doubt(entry.path, Doubt(file: entry.id, epoch: .max, until: now.monotonic + patience))
   }
 
   /// What has not been published by now will not be.

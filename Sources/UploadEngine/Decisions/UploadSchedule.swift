@@ -83,6 +83,8 @@ public struct UploadSchedule: Sendable {
     var sentAt: MonotonicTime
     /// What is published by it.
     var publishes: [Publication] = []
+    /// A commit of which not all chunks are at the server, or will be: it publishes nothing.
+    var lacksChunks = false
     /// Of a chunk or a whole file.
     var byteCount = 0
     var carriesSmallFiles = false
@@ -217,6 +219,8 @@ public struct UploadSchedule: Sendable {
   var namesUnderWay: LookupSet<RelativePath> = []
   /// Publications that have ended without an answer, by their names.
   var doubts: LookupTable<RelativePath, [Doubt]> = [:]
+  /// By then nothing of what earlier runs have sent is under way any more; nil before the first of their files was found.
+  var earlierRunUntil: MonotonicTime?
   var reads: LookupTable<ReadID, (file: FileID, index: Int, isOfGrowingFile: Bool)> = [:]
   /// Reads that hold a small buffer.
   var smallReads: LookupSet<ReadID> = []

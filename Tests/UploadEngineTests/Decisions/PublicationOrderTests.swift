@@ -176,13 +176,172 @@ import Testing
     #expect(harness.cancelled.isEmpty)
   }
 
-  @Test func aServerThatKeepsTheOrder_isNotWaitedFor() {
-    var harness = ScheduleHarness(wholeFileBytesMax: 1000)
+  /// Its last byte publishes an upload of a declared length.
+  @Test func theLastChunkOfOneUpload_isWaitedFor() {
+    var harness = ScheduleHarness {
+      $0.ordersPublications = false
+      $0.rows = .one
+      $0.needsChunks = true
+      $0.replaceableChunks = false
+      $0.unknownLength = false
+      $0.bindsNameAtOpening = true
+    }
+    harness.handle(.scanEnded)
+    let old = ImaginaryFile(1, "a", size: 1500)
+    harness.beginSending(old)
+    harness.answerChunk(0, .chunkStoredAs(token: "0"))
+    harness.answerReads()
+    #expect(harness.chunkRequests.map(\.index) == [1])
+    harness.handle(.removed(old.id))
+    #expect(!harness.others.contains { if case .cancel = $0 { true } else { false } })
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.answerChunk(1, .chunkStoredAs(token: "1"))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  /// Nor does it go out while something else may still be published under its name.
+  @Test func theLastChunkOfOneUpload_waits() {
+    var harness = ScheduleHarness {
+      $0.ordersPublications = false
+      $0.rows = .one
+      $0.needsChunks = true
+      $0.replaceableChunks = false
+      $0.unknownLength = false
+      $0.bindsNameAtOpening = true
+    }
     harness.handle(.scanEnded)
     let old = ImaginaryFile(1, "a", size: 500)
     harness.write(old)
     harness.answerReads()
     harness.handle(.removed(old.id))
-    #expect(harness.cancelled.count == 1)
+    harness.beginSending(ImaginaryFile(2, "a", size: 1500))
+    harness.answerChunk(0, .chunkStoredAs(token: "0"))
+    harness.answerReads()
+    #expect(harness.chunkRequests.isEmpty && harness.commits.isEmpty)
+    harness.answer(Self.published) { $0.isWholeFile }
+    #expect(harness.chunkRequests.map(\.index) == [1])
+  }
+
+  // MARK: - A receiver, which keeps the order in which requests reach it
+
+  private static func receiver() -> ScheduleHarness {
+    var harness = ScheduleHarness(wholeFileBytesMax: 1000)
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  @Test(.promises("S76c"), arguments: Way.allCases)
+  func atAReceiver_whatIsOutIsWaitedFor(way: Way) {
+    var harness = Self.receiver()
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    let next = Self.replace(old, way, &harness)
+    harness.answerReads()
+    #expect(!harness.others.contains { if case .cancel = $0 { true } else { false } })
+    #expect(Self.wholeFiles(harness) == [old.id], "the second one waits")
+    harness.answer(Self.published) { $0.isWholeFile }
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  /// Regression: after connections were cut the receiver read the older of two contents last, and published it.
+  @Test(
+    .promises("S76c"),
+    arguments: zip(
+      [StepFailure.Kind.transport(.connectionLost), .transport(.timedOut), .transport(.stalled)], [2, 20, 20]))
+  func atAReceiver_whatMayStillBeOnItsWayIsWaitedFor(kind: StepFailure.Kind, seconds: Int) {
+    var harness = Self.receiver()
+    let old = ImaginaryFile(1, "a", size: 500)
+    harness.write(old)
+    harness.answerReads()
+    harness.answer(.refused(StepFailure(kind, "lost"))) { $0.isWholeFile }
+    harness.advance(by: .seconds(1))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [old.id], "the same content is tried again as ever")
+    harness.answer(.refused(StepFailure(kind, "lost"))) { $0.isWholeFile }
+    harness.handle(.removed(old.id))
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    harness.advance(by: .seconds(seconds) - .milliseconds(10))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.advance(by: .milliseconds(20))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  @Test func atAReceiver_aCommitThatIsNotWantedIsTakenBack_andMayStillBeOnItsWay() {
+    var harness = Self.receiver()
+    harness.beginSending(ImaginaryFile(1, "a", size: 2500))
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    #expect(harness.commits.count == 1)
+    harness.handle(.removed(FileID(high: 0, low: 1)))
+    harness.endCancelled()
+    #expect(harness.commits.isEmpty)
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.advance(by: .seconds(2))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
+  }
+
+  // MARK: - Over a restart
+
+  private static func restarted(isReceiver: Bool, _ catalog: [CatalogEntry] = []) -> ScheduleHarness {
+    ScheduleHarness(wholeFileBytesMax: 1000, catalog: catalog) { $0.ordersPublications = isReceiver }
+  }
+
+  @Test(.promises("S76c"), arguments: [(true, 2), (false, 20)])
+  func whatAnEarlierRunMayHaveSent_isWaitedFor(isReceiver: Bool, seconds: Int) {
+    var harness = Self.restarted(isReceiver: isReceiver)
+    let (rewritten, replaced, same) = (
+      ImaginaryFile(1, "a", size: 500), ImaginaryFile(2, "b", size: 500), ImaginaryFile(3, "c", size: 500)
+    )
+    for file in [rewritten, replaced] {
+      harness.handle(file.found)
+    }
+    harness.handle(.removed(replaced.id))
+    let next = ImaginaryFile(1, "a", size: 500, epoch: 2)
+    harness.handle(next.changed)
+    harness.handle(next.settled)
+    let other = ImaginaryFile(4, "b", size: 600)
+    harness.write(other)
+    harness.handle(same.found)
+    harness.handle(.scanEnded)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [same.id], "its content is that of the earlier run")
+    harness.answer(Self.published) { $0.isWholeFile }
+    harness.advance(by: .seconds(seconds) - .milliseconds(10))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.advance(by: .milliseconds(20))
+    harness.answerReads()
+    #expect(Set(Self.wholeFiles(harness)) == [rewritten.id, other.id])
+  }
+
+  @Test func whatIsGoneBeforeItIsFound_isWaitedForAsWell() {
+    let old = ImaginaryFile(1, "a", size: 500)
+    var harness = Self.restarted(
+      isReceiver: false,
+      [
+        CatalogEntry(
+          id: old.id, path: RelativePath("a"), inode: 1, sizeBytes: 500, modifiedNanoseconds: 5, revision: 1,
+          state: .pending)
+      ])
+    harness.handle(.removed(old.id))
+    let next = ImaginaryFile(2, "a", size: 600)
+    harness.write(next)
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness).isEmpty)
+    harness.advance(by: .seconds(20))
+    harness.answerReads()
+    #expect(Self.wholeFiles(harness) == [next.id])
   }
 }
