@@ -160,14 +160,14 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .wakeByWallClock: .weeks
     case .forgetWords: .words
     case .forgetNames, .overlookPlainNames: .templates
-    case .evictForOne, .holdUpOthers: .several
+    case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
     case .dropCancels, .hideProgress, .pretendProgress, .keepConnections: .hangs
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
     case .releaseUnsecured, .releaseUnrecorded, .readHoles: .shortage
-    case .evictUndelivered, .evictUnshown, .damagedRecordHidesFile, .overlookHandEdits: .ages
+    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters,
       .overbook:

@@ -218,7 +218,6 @@ extension Scenario {
     $0.lostKeys = 0.3
     $0.damagedRecords = 0.5
     $0.evictions = 10
-    $0.renamesAway = 0.1
   }
 
   /// There is not enough room at the receiver.
