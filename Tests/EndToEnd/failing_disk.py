@@ -24,27 +24,34 @@ def marked(size, seed=1):
 class FailingDisk:
     """A disk of so many bytes, mounted at `place`."""
 
+    # What the program is told beside its places.
+    WORDS = ()
+
     def __init__(self, folder, kind, size=512 << 20):
+        self.kind = kind
         self._rules, self._image = folder / "disk-faults", folder / "disk.img"
         self._served, self.place = folder / "served", folder / "place"
         for made in (self._served, self.place):
             made.mkdir(parents=True)
-        program = folder / "failing_disk"
+        self._binary = folder / "failing_disk"
         source = pathlib.Path(__file__).with_name("failing_disk.c")
         flags = subprocess.run(
             [installed("pkg-config"), "--cflags", "--libs", "fuse3"], check=True, capture_output=True, text=True).stdout.split()
-        subprocess.run([installed("cc"), "-Wall", "-Werror", "-D_FILE_OFFSET_BITS=64", "-o", program, source, *flags], check=True)
+        subprocess.run([installed("cc"), "-Wall", "-Werror", "-D_FILE_OFFSET_BITS=64", "-o", self._binary, source, *flags], check=True)
         with open(self._image, "wb") as image:
             image.truncate(size)
         self._call(f"mkfs.{kind}", *{"ext4": ["-q", "-F", "-m", "0"], "xfs": ["-q", "-f"], "btrfs": ["-q", "-f"]}[kind], self._image)
+        self._attach()
+
+    def _attach(self):
         self._program = subprocess.Popen(
-            [program, self._served, self._image, self._rules], stdin=subprocess.DEVNULL, env=clean_environment(),
+            [self._binary, self._served, self._image, self._rules, *self.WORDS], stdin=subprocess.DEVNULL, env=clean_environment(),
             start_new_session=True)
         self._loop = None
         try:
             wait_until(lambda: self._disk.exists(), "the disk is served")
             self._loop = self._call("losetup", "--find", "--show", self._disk).strip()
-            self._call("mount", "-t", kind, self._loop, self.place)
+            self._call("mount", "-t", self.kind, self._loop, self.place)
         except BaseException:
             self.close()
             raise
@@ -99,3 +106,27 @@ class FailingDisk:
             [installed(program), *map(str, arguments)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, f"{program} {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
+
+
+class PowerDisk(FailingDisk):
+    """A disk with a write cache, which a power cut takes away: any part of what was written since the last flush."""
+
+    WORDS = ("volatile",)
+
+    def slow_down(self, milliseconds):
+        """What is written takes so long, 128 KiB at a time or less."""
+        self.refuse(0, text="*", milliseconds=milliseconds)
+
+    def cut(self, seed, percent, blocks):
+        """So many of a hundred runs of up to so many blocks are lost, and nothing is read or written any more."""
+        with open(self._served / "power", "wb", buffering=0) as power:
+            power.write(f"cut {seed} {percent} {blocks}".encode())
+
+    def power_up(self):
+        """The disk is there again, with what it holds, as another one. Nothing may use it any more."""
+        # Whoever copied the table of mounts meanwhile keeps the dead filesystem: it is left to itself.
+        self._program.kill()
+        self.close()
+        self._served = self._served.with_name(f"{self._served.name}+")
+        self._served.mkdir()
+        self._attach()
