@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/btrfs.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -67,6 +70,76 @@ int64_t uploadfs_birth_nanoseconds(int fd) {
   struct statx status;
   if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0 || !(status.stx_mask & STATX_BTIME)) return 0;
   return (int64_t)status.stx_btime.tv_sec * 1000000000 + status.stx_btime.tv_nsec;
+}
+
+// What /sys/fs calls a filesystem on one device: the last part of the device's name.
+static int device_folder(const char *kind, const struct stat *status, char *folder, size_t capacity) {
+  char link[64], target[PATH_MAX];
+  snprintf(link, sizeof link, "/sys/dev/block/%u:%u", major(status->st_dev), minor(status->st_dev));
+  const ssize_t length = readlink(link, target, sizeof target - 1);
+  if (length <= 0) return 0;
+  target[length] = '\0';
+  const char *name = strrchr(target, '/');
+  if (name == NULL) return 0;
+  const int count = snprintf(folder, capacity, "/sys/fs/%s%s", kind, name);
+  return count > 0 && (size_t)count < capacity;
+}
+
+// That of btrfs, which may have many devices, has its identity.
+static int btrfs_folder(int fd, char *folder, size_t capacity) {
+  struct btrfs_ioctl_fs_info_args info;
+  memset(&info, 0, sizeof info);
+  if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) != 0) return 0;
+  size_t used = (size_t)snprintf(folder, capacity, "/sys/fs/btrfs/");
+  for (int at = 0; at < BTRFS_FSID_SIZE && used + 4 < capacity; at++) {
+    const char *dash = at == 4 || at == 6 || at == 8 || at == 10 ? "-" : "";
+    used += (size_t)snprintf(folder + used, capacity - used, "%s%02x", dash, info.fsid[at]);
+  }
+  return 1;
+}
+
+uint64_t uploadfs_superblock_number(int fd) {
+  struct stat status;
+  struct statfs facts;
+  char folder[PATH_MAX];
+  if (fstat(fd, &status) != 0 || fstatfs(fd, &facts) != 0) return 0;
+  int is_named = 0;
+  switch ((uint32_t)facts.f_type) {
+    case EXT4_SUPER_MAGIC: is_named = device_folder("ext4", &status, folder, sizeof folder); break;
+    case XFS_SUPER_MAGIC: is_named = device_folder("xfs", &status, folder, sizeof folder); break;
+    case F2FS_SUPER_MAGIC: is_named = device_folder("f2fs", &status, folder, sizeof folder); break;
+    case BTRFS_SUPER_MAGIC: is_named = btrfs_folder(fd, folder, sizeof folder); break;
+    default: break;
+  }
+  return is_named && stat(folder, &status) == 0 ? status.st_ino : 0;
+}
+
+static int has_unwritten_extent(int fd, uint64_t size, uint32_t flags) {
+  enum { EXTENTS = 32 };
+  _Alignas(struct fiemap) char room[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
+  struct fiemap *const asked = (struct fiemap *)room;
+  for (uint64_t start = 0; start < size;) {
+    memset(room, 0, sizeof room);
+    asked->fm_start = start;
+    asked->fm_length = size - start;
+    asked->fm_flags = flags;
+    asked->fm_extent_count = EXTENTS;
+    if (ioctl(fd, FS_IOC_FIEMAP, asked) != 0) return -1;
+    if (asked->fm_mapped_extents == 0) return 0;
+    for (uint32_t at = 0; at < asked->fm_mapped_extents; at++) {
+      const struct fiemap_extent *extent = &asked->fm_extents[at];
+      if ((extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) && extent->fe_logical < size) return 1;
+      if (extent->fe_flags & FIEMAP_EXTENT_LAST) return 0;
+      start = extent->fe_logical + extent->fe_length;
+    }
+  }
+  return 0;
+}
+
+int uploadfs_has_unwritten_bytes(int fd, uint64_t size) {
+  const int answer = has_unwritten_extent(fd, size, 0);
+  // What is on its way to the disk looks like that for a moment.
+  return answer == 1 ? has_unwritten_extent(fd, size, FIEMAP_FLAG_SYNC) : answer;
 }
 
 int uploadfs_enter_folders_beneath(int directory, const char *path) {

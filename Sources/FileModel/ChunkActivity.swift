@@ -6,6 +6,14 @@ package enum ContentExtent: Hashable, Sendable {
   case blocks(Range<UInt64>)
   /// The file gets this size.
   case size(UInt64)
+
+  /// Bytes that a file of this size has become others, as opposed to some that come after them, or go.
+  package func changesBytes(ofSize sizeBytes: UInt64) -> Bool {
+    switch self {
+    case .bytes(let range), .blocks(let range): range.lowerBound < sizeBytes
+    case .size: false
+    }
+  }
 }
 
 /// One mutation, from before its system call until after it.

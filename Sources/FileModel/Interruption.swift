@@ -10,7 +10,7 @@ public enum Interruption: Hashable, Sendable {
   case writerKilled(signal: Int32)
   /// The mount ended while the file was being written.
   case mountDied
-  /// The machine stopped after the last close and before the disk had everything.
+  /// The machine stopped after the last close, or the spool's disk went, before the disk was known to have everything.
   case notOnDisk
   /// Another program changed or replaced the file in the spool, past the mount.
   case changedInSpool

@@ -66,14 +66,15 @@ final class Drain: Sendable {
     return outcome(isDelivered)
   }
 
-  /// The way out for whoever cannot wait: nothing stays mounted, and everything pending lies in the spool with its resume
-  /// records, which are durable before they count.
+  /// The way out for whoever cannot wait: nothing stays mounted, and everything pending lies in the spool, on its disk, with its
+  /// resume records, which are durable before they count.
   func leaveAtOnce() {
     let status = isDelivered ? ExitStatus.success : .leftWithPending
     StandardError.write("\n")
     note(status, "left at once; what is pending is kept in the spool")
     mount.endWaitingCalls()
     if isMounted { mount.unmountLazily() }
+    filesystem.endFlushing(within: 5)
     _exit(status.rawValue)
   }
 

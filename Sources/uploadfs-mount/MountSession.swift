@@ -122,7 +122,7 @@ final class MountSession: Sendable {
   }
 
   private func stop() {
-    filesystem.stopFlushing()
+    filesystem.endFlushing()
     engines.stop()
     state.close()
     for destination in destinations {

@@ -552,15 +552,17 @@ def test_without_a_mark_nothing_changes(new_mount, receiver, faults):
 
 
 def test_a_change_that_is_refused_leaves_the_file_delivered(new_mount, receiver, faults):
-    """Regression (sweep): a truncate(2) that was refused because of a mark left a delivered file in nobody's hand, never sent again;
+    """Regression (sweep): a truncation that was refused because of a mark left a delivered file in nobody's hand, never sent again;
     `wait` and SIGTERM did not end."""
     mount = new_mount(receiver, environment=faults.environment)
     # After the mark of the open file and that of the closed one.
     faults.set(Rule("fsetxattr", EROFS, "/captures/take", first=3), ("*", EROFS, "/.state/marks"))
     (mount.root / "take").write_bytes(b"take")
     mount.wait_for("take", "complete")
+    descriptor = os.open(mount.root / "take", os.O_WRONLY)
     with pytest.raises(OSError, match="Read-only"):
-        os.truncate(mount.root / "take", 2)
+        os.ftruncate(descriptor, 2)
+    os.close(descriptor)
     mount.wait_for("take", "complete")
     faults.clear()
     mount.wait_all()

@@ -54,6 +54,9 @@ class Moved:
             receiver.kill()
         mount.wait_for("take.mov", "queued", "uploading", "retrying", "waiting")
         (mount.root / "pending.txt").write_bytes(b"pending")
+        # What a killed mount had not known to be on its disk proves nothing on another one.
+        for name in ("take.mov", "pending.txt"):
+            mount.readings(name, lambda status: status["local_durability"] == "on-disk")
         mount.kill()
         with contextlib.suppress(OSError):
             os.close(self.half)

@@ -117,6 +117,25 @@ struct FileLabelTests {
     #expect(found["half"]?.id == ids["half"] && found["half"]?.interruption == .mountDied)
   }
 
+  @Test(.promises("S40m", "S44e")) func whatLiesThereWithoutALabelIsNotKnownToBeOnTheDisk() throws {
+    let folder = try TemporaryFolder()
+    let captures = folder.path + "/spool/captures"
+    #expect(uploadfs_run("mkdir", "-p", captures, nil) == 0)
+    #expect(uploadfs_run("cp", "/proc/version", captures + "/a", nil) == 0)
+    do {
+      let mounted = try Mounted(folder: folder)
+      mounted.filesystem.scanSpool()
+      let found = try #require(Self.found(mounted)["a"])
+      #expect(found.interruption == nil && !found.isOnDisk)
+      #expect(try #require(Self.attribute("user.uploadfs", of: captures + "/a")).contains(";mclosed "))
+      mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+      #expect(mounted.filesystem.snapshot(of: found.id)?.isOnDisk == true)
+    }
+    let later = try Mounted(folder: folder, instance: SpoolInstance(name: "later"))
+    later.filesystem.scanSpool()
+    #expect(Self.found(later)["a"]?.interruption == nil)
+  }
+
   /// Regression (ID6): an inode number of another disk gave a capture another one's identity.
   @Test(.promises("S79a")) func inMovedSpools_inodeNumbersSayNothing() throws {
     let folder = try TemporaryFolder()

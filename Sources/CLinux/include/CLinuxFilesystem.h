@@ -47,6 +47,15 @@ uint64_t uploadfs_unique_mount_id(int fd);
 /// When an open file was made, in nanoseconds since 1970 (statx(2)); 0 where its filesystem does not say it.
 int64_t uploadfs_birth_nanoseconds(int fd);
 
+/// A number of the mounted filesystem itself, whichever mount shows it: that of its folder in /sys/fs, which the kernel makes with the
+/// filesystem and takes away when it is unmounted, and which no other one gets until the machine is started again. 0 where it
+/// has no such folder (ext4, xfs, f2fs and btrfs have one), or /sys is not there.
+uint64_t uploadfs_superblock_number(int fd);
+
+/// Whether blocks that a file has within its first `size` bytes were reserved and never written (fiemap(2)), also when everything that is
+/// in memory of it has been written: 1 or 0, and −1 with errno where that cannot be told.
+int uploadfs_has_unwritten_bytes(int fd, uint64_t size);
+
 /// The kind of filesystem that a path lies on (statfs(2), whose header is in no module), a number of linux/magic.h; 0 when that
 /// cannot be told.
 uint32_t uploadfs_filesystem_kind(const char *path);

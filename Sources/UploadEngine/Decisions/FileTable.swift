@@ -101,10 +101,10 @@ struct FileTable: Sendable {
     var kept: OrderedDictionary<FileID, Int64> = [:]
     while found.count < countMax, let first = delivered.first, first.key <= time {
       delivered.removeFirst()
-      guard let file = entries[first.value]?.file, Standing.deliveredAt(file) == first.key,
+      guard let file = entries[first.value]?.file, Standing.evictionOrder(file) == first.key,
         kept.updateValue(first.key, forKey: first.value) == nil
       else { continue }
-      if !file.isOpen { found.append(file) }
+      if !file.isOpen, file.completedAt ?? 0 <= time { found.append(file) }
     }
     for (id, time) in kept { delivered.insert(id, at: time) }
     return found
@@ -118,7 +118,7 @@ struct FileTable: Sendable {
     guard delivered.count > 2 * deliveredCount + 64 else { return }
     delivered = MinimumHeap()
     for (id, entry) in entries {
-      if let time = Standing.deliveredAt(entry.file) { delivered.insert(id, at: time) }
+      if let order = Standing.evictionOrder(entry.file) { delivered.insert(id, at: order) }
     }
   }
 
@@ -132,7 +132,7 @@ struct FileTable: Sendable {
     let isUnproven: Bool
     let sizeBytes: UInt64
     let changeSequence: UInt64
-    let deliveredAt: Int64?
+    let evictionOrder: Int64?
 
     init(_ file: FileUpload) {
       phase = file.phase
@@ -143,12 +143,15 @@ struct FileTable: Sendable {
       isUnproven = file.snapshot.interruption == .unproven
       sizeBytes = file.snapshot.sizeBytes
       changeSequence = file.changeSequence
-      deliveredAt = Self.deliveredAt(file)
+      evictionOrder = Self.evictionOrder(file)
     }
 
-    /// When the content that lies here was delivered; nil when it was not, lies here no longer, or may be nowhere else by now.
-    static func deliveredAt(_ file: FileUpload) -> Int64? {
-      file.phase == .complete && file.isLocal && file.isShown ? file.completedAt ?? 0 : nil
+    /// When the content that lies here was delivered; nil when it was not, lies here no longer, or may be nowhere else by now. A
+    /// copy that may lack something since, as after a power cut, comes before all others.
+    static func evictionOrder(_ file: FileUpload) -> Int64? {
+      guard file.phase == .complete, file.isLocal, file.isShown else { return nil }
+      let time = file.completedAt ?? 0
+      return file.snapshot.interruption == nil ? time : .min / 2 &+ time / 2
     }
   }
 
@@ -156,7 +159,7 @@ struct FileTable: Sendable {
     guard before != after else { return }
     if let before { count(before, of: id, by: -1) }
     if let after { count(after, of: id, by: 1) }
-    noteDelivered(id, before?.deliveredAt, after?.deliveredAt)
+    noteDelivered(id, before?.evictionOrder, after?.evictionOrder)
     if (before?.phase == .ready) != (after?.phase == .ready) || before?.isWholeFile != after?.isWholeFile {
       readyChanges += 1
     }

@@ -175,7 +175,9 @@ extension FileStatus.Failure {
       return "The program that wrote the file was killed\(by), so the file may be incomplete. \(advice)"
     case .mountDied: return "The mount ended while the file was being written, so it may be incomplete. \(advice)"
     case .notOnDisk:
-      return "The machine stopped before the disk had the whole file, so a part of it is missing. \(advice)"
+      return
+        "The machine stopped, or the spool's disk went, before the disk was known to have the whole file, so parts of it may be "
+        + "missing or zeros. \(advice)"
     case .changedInSpool:
       return
         "Another program changed the file in the spool, past the mount, after its writer had closed it or while it was "

@@ -51,7 +51,9 @@ final class CapturedFile: Sendable {
     var restingWriters = 0
     /// The disk has everything that was written.
     var isSynchronized = false
-    /// It has the names as well.
+    /// The disk is not known to have the mark that says so.
+    var isMarkUnsynced = false
+    /// It has the names and the mark as well.
     var isOnDisk = false
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0

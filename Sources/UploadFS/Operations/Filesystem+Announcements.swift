@@ -188,7 +188,7 @@ extension Filesystem {
   ) throws(SystemError) -> ContentMutation {
     let begun = try file.state.withLock { (state) throws(SystemError) -> ContentMutation? in
       guard !state.activity.needsNewRevision else { return nil }
-      try markWriting(file, &state, through: descriptor)
+      try markWriting(file, &state, extent, through: descriptor)
       return state.beginMutation(extent).mutation
     }
     if let begun { return begun }
@@ -197,7 +197,7 @@ extension Filesystem {
       try announceInOrder(file) { (state) throws(SystemError) in
         // What an earlier run has left on the file is not known, and would be written over.
         guard state.mark != nil else { throw state.doubt ?? .inputOutput }
-        try markWriting(file, &state, through: descriptor)
+        try markWriting(file, &state, extent, through: descriptor)
         return nil
       }
       // Other writers of this file wait here until the sink has made durable that a receipt no longer counts.
@@ -208,7 +208,7 @@ extension Filesystem {
         try announceInOrder(file) { (state) throws(SystemError) in
           // What an earlier run has left on the file is not known, and would be written over.
           guard state.mark != nil else { throw state.doubt ?? .inputOutput }
-          try markWriting(file, &state, through: descriptor)
+          try markWriting(file, &state, extent, through: descriptor)
           return beginRevision(of: file, &state, &mutation)
         }
       } catch {
@@ -235,7 +235,7 @@ extension Filesystem {
       var mutation = ContentMutation(extent, epoch: 0)
       announceInOrder(file) { state in
         do throws(SystemError) {
-          try markWriting(file, &state, through: descriptor)
+          try markWriting(file, &state, extent, through: descriptor)
         } catch {
           state.fate.lostContent(.writeFailed(errno: error.code))
         }

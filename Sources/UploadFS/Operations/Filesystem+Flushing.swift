@@ -6,18 +6,29 @@ import Synchronization
 /// Makes durable what was closed without an fsync(2), about a second later and beside everything else: a power cut after that
 /// costs nothing. Uploading does not wait for it.
 ///
-/// Delivered files are flushed as well: a part of one that a power cut left would look like a later content.
+/// The mark goes once the disk has the content, and the disk counts as having the file once it has that, too: a mark that a power
+/// cut brings back proves nothing. Delivered files are flushed as well: what a power cut left of one would look like its content.
 extension Filesystem {
   /// Up to so many files are flushed one by one. With more, writing back all of the spool's filesystem is cheaper, although
   /// that takes what others are still writing along.
   static let filesFlushedAloneMax = 32
 
-  /// Flushes until ``stopFlushing()``. For a thread of its own: it waits for the disk.
+  /// Flushes until ``stopFlushing()``, and then what is left. For a thread of its own: it waits for the disk.
   public func flushClosedFiles() {
     while let files = flushes.next() { flush(files) }
+    flush(flushes.takeAll())
+    flushes.noteEmptied()
   }
 
-  /// Ends ``flushClosedFiles()``. What is not flushed yet keeps its mark, and is flushed after the next start.
+  /// The orderly end: what was closed is on the disk, and its mark says so. A disk that does not take it is not waited for for ever;
+  /// then the marks stay, and the next run goes on. False when it was not.
+  @discardableResult
+  public func endFlushing(within seconds: Int = 10) -> Bool {
+    stopFlushing()
+    return flushes.waitUntilEmptied(seconds: seconds)
+  }
+
+  /// Ends ``flushClosedFiles()``. What the disk does not take by then keeps its mark.
   public func stopFlushing() { flushes.close() }
 
   func flush(_ files: [CapturedFile]) {
@@ -33,8 +44,40 @@ extension Filesystem {
     // A failure may have been told to the one before, or to another program. So each file is asked after it, and one that cannot be
     // asked is synced by itself.
     let areTogether = closed.count > Self.filesFlushedAloneMax && synchronizeAll()
-    for (file, content) in closed {
-      if areTogether, content.canBeAsked { noteOnDisk(file, content) } else { flush(file, content) }
+    noteOnDisk(
+      closed.filter { file, content in
+        areTogether && content.canBeAsked ? noteContentOnDisk(file, content) : flush(file, content)
+      })
+  }
+
+  /// The contents are on the disk. Once it has the marks that say so, a power cut takes nothing of these files any more.
+  private func noteOnDisk(_ files: [(file: CapturedFile, content: ClosedContent)]) {
+    do throws(SystemError) {
+      try markRecord.synchronize()
+    } catch {
+      for (file, _) in files { flushes.add(file) }
+      return
+    }
+    let unsynced = files.filter { file, _ in file.state.withLock { $0.isMarkUnsynced } }
+    let areTogether = unsynced.count > Self.filesFlushedAloneMax && synchronizeAll()
+    if !areTogether {
+      for (file, _) in unsynced where !synchronizeMark(of: file) {
+        flushes.add(file)
+      }
+    }
+    for (file, content) in files { noteOnDisk(file, content, isMarkSynced: areTogether) }
+  }
+
+  /// False when the disk does not take it.
+  private func synchronizeMark(of file: CapturedFile) -> Bool {
+    do throws(SystemError) {
+      let descriptor = try namespaceLock.shared { () throws(SystemError) in try openForSync(file) }
+      let mark = file.state.withLock { $0.mark }
+      try check(fsync(descriptor.number))
+      file.state.withLock { state in if state.mark == mark { state.isMarkUnsynced = false } }
+      return true
+    } catch {
+      return error.isAbsence
     }
   }
 
@@ -51,16 +94,16 @@ extension Filesystem {
     if isRefused { saveAgain(file) }
   }
 
-  private func flush(_ file: CapturedFile, _ content: ClosedContent) {
+  private func flush(_ file: CapturedFile, _ content: ClosedContent) -> Bool {
     do throws(SystemError) {
       try synchronize(file, try namespaceLock.shared { () throws(SystemError) in try openForSync(file) })
     } catch {
       // Taken away meanwhile, or refused; a folder that cannot be read is asked for again.
       let isRefused = file.state.withLock { $0.refusal != nil }
       if isRefused { saveAgain(file) } else if !error.isAbsence { flushes.add(file) }
-      return
+      return false
     }
-    noteOnDisk(file, content)
+    return noteContentOnDisk(file, content)
   }
 
   /// Never the one that is asked: what it is told, no other opening would be. The namespace lock is held.
@@ -91,7 +134,7 @@ extension Filesystem {
       // In the queue, as every file that was closed.
       return
     }
-    noteOnDisk(file, content)
+    if noteContentOnDisk(file, content) { noteOnDisk([(file, content)]) }
   }
 
   /// Of a file of which the spool could not say what it is like the sink is told again as soon as it can.
@@ -170,15 +213,24 @@ extension Filesystem {
     for folder in folders.values { try check(fsync(folder.number)) }
   }
 
-  /// What is on the disk needs no mark. That it is gone need not be durable: it says what is true.
-  private func noteOnDisk(_ file: CapturedFile, _ content: ClosedContent) {
+  /// What is on the disk needs no mark. False when it has changed since, or the mark stays.
+  private func noteContentOnDisk(_ file: CapturedFile, _ content: ClosedContent) -> Bool {
+    namespaceLock.shared {
+      file.state.withLock { state in
+        noteWriteBack(of: file, &state)
+        guard state.activity.epoch == content.epoch, state.refusal == nil else { return false }
+        state.isSynchronized = true
+        state.asking = nil
+        return removeMark(of: file, &state)
+      }
+    }
+  }
+
+  private func noteOnDisk(_ file: CapturedFile, _ content: ClosedContent, isMarkSynced: Bool) {
     announce(file) { state in
-      noteWriteBack(of: file, &state)
-      guard state.activity.epoch == content.epoch, state.refusal == nil else { return nil }
-      state.isSynchronized = true
-      state.asking = nil
-      removeMark(of: file, &state)
-      guard state.activity.isSettled, !state.isOnDisk else { return nil }
+      guard state.activity.epoch == content.epoch, state.refusal == nil, state.isSynchronized else { return nil }
+      if isMarkSynced { state.isMarkUnsynced = false }
+      guard state.activity.isSettled, !state.isOnDisk, !state.isMarkUnsynced else { return nil }
       guard state.nameChanges == content.nameChanges else {
         flushes.add(file)
         return nil
@@ -190,19 +242,23 @@ extension Filesystem {
 
   /// Of a file that was found cut short the disk has what is there, and the mark says from now on that something is missing. The
   /// file's lock and the namespace lock are held.
-  private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) {
+  private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) -> Bool {
     let wanted = state.fate.interruption.map { SpoolMark.interrupted($0) } ?? .none
     switch state.mark {
     case .closed?: break
     // It was in memory alone for a while.
     case .interrupted(.notOnDisk)? where wanted == .none && state.activity.isSettled: break
-    default: return
+    default: return true
     }
     do throws(SystemError) {
       try keep(wanted, of: file, state, on: try openForMarks(file, state))
       state.mark = wanted
+      state.isMarkUnsynced = true
+      return true
     } catch {
-      // The mark that stays states the size that the file has.
+      // The mark that stays proves nothing after a power cut: it is tried again, unless the file does not stand there any more.
+      if error.isAbsence { noteMissing(file, &state) } else { flushes.add(file) }
+      return false
     }
   }
 }

@@ -100,6 +100,12 @@ extension Filesystem {
         if missing == nil, !mark.isDoubt { mark = .interrupted(.unproven) }
       }
       if let doubt, recorded == nil { mark = .interrupted(doubt) }
+      // A mark of none would say that the disk is known to have it.
+      if marksWriters, mark == .none {
+        mark =
+          lacksWrittenBytes(file, state, sizeBytes)
+          ? .interrupted(.notOnDisk) : .closed(sizeBytes: sizeBytes, in: instance)
+      }
     }
     guard found.origin != .attribute || isCopy || former != nil else { return mark }
     do throws(SystemError) {
@@ -115,6 +121,18 @@ extension Filesystem {
     guard let mark = markRecord.mark(of: file.key.inode) else { return nil }
     let isKnown = found.label.id == file.id
     return isKnown && !markRecord.mayBe(of: file.id, file.key.inode) ? nil : mark
+  }
+
+  /// Of a file of which nobody says that the disk has it: there are places that were kept for bytes and never got any.
+  private func lacksWrittenBytes(_ file: CapturedFile, _ state: CapturedFile.State, _ sizeBytes: UInt64) -> Bool {
+    guard !stamp.isThere else { return false }
+    do throws(SystemError) {
+      let descriptor = try openForMarks(file, state)
+      return uploadfs_has_unwritten_bytes(descriptor.number, sizeBytes) == 1
+    } catch {
+      // It is known to lack nothing.
+      return false
+    }
   }
 
   private func putFirstLabel(

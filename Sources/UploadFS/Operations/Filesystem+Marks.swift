@@ -55,21 +55,27 @@ extension Filesystem {
   /// Before the system call of a mutation: tried at each until the mark stands, and without it nothing may change. A file that is
   /// changed without being open is in nobody's hand.
   func markWriting(
-    _ file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
+    _ file: CapturedFile, _ state: inout CapturedFile.State, _ extent: ContentExtent, through descriptor: FileDescriptor
   ) throws(SystemError) {
+    let wasOnDisk = state.isSynchronized
     state.isSynchronized = false
     state.isOnDisk = false
     beginAsking(&state, of: descriptor)
     let writing = state.markWhileWriting
     guard state.mark != writing else { return }
     if state.activity.writableOpens > 0 {
+      let mustComeFirst =
+        wasOnDisk && state.mark == SpoolMark.none && extent.changesBytes(ofSize: state.lastKnown.sizeBytes)
       try keep(writing, of: file, state, on: descriptor)
       state.mark = writing
-    } else if case .closed? = state.mark {
-      // It is about to have another size.
-      let mark = writing == .writing ? SpoolMark.none : writing
-      try keep(mark, of: file, state, on: descriptor)
-      state.mark = mark
+      state.isMarkUnsynced = false
+      // The disk may get other bytes in the place of those that it has before it gets the mark, which would prove what is neither the
+      // one content nor the other.
+      if mustComeFirst { try markRecord.commitEarlier() }
+    } else if case .closed? = state.mark, writing != .writing {
+      // As it is, it proves of the changed content as little as of this one.
+      try keep(writing, of: file, state, on: descriptor)
+      state.mark = writing
     }
   }
 
@@ -99,12 +105,15 @@ extension Filesystem {
       try keep(wanted, of: file, state, on: descriptor)
       state.mark = wanted
       state.markIsOutdated = false
+      state.isMarkUnsynced = true
       // What its writer has made durable must not be found interrupted after a power cut.
       guard wanted == .none, state.isSynchronized else { return true }
       try check(fsync(descriptor.number))
       try markRecord.synchronize()
+      state.isMarkUnsynced = false
       return true
     } catch {
+      state.isOnDisk = false
       state.markIsOutdated = true
       flushes.add(file)
       return false

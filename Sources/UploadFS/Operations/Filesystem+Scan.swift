@@ -11,6 +11,12 @@ extension Filesystem {
   /// What cannot be read is neither empty nor gone: such a folder is read again, with growing pauses, and until then the scan has
   /// not ended. Returns without that once ``stopFlushing()`` was called.
   public func scanSpool() {
+    do throws(SystemError) {
+      // The daemon before may have been killed after it had set marks and before the disk had them.
+      try markRecord.commitEarlier()
+    } catch {
+      // A disk that does not even take this is asked for each file.
+    }
     movedDuringScan.withLock { $0 = [] }
     var scan = Scan()
     var pauseSeconds = 1

@@ -14,6 +14,7 @@ final class FlushQueue: @unchecked Sendable {
   private var files: [ObjectIdentifier: CapturedFile] = [:]
   private var due: timespec?
   private var isClosed = false
+  private var isEmptied = false
 
   /// From the first close to the flush of all that were closed by then: as long as a power cut may cost what nobody has
   /// synced.
@@ -68,6 +69,25 @@ final class FlushQueue: @unchecked Sendable {
     pthread_cond_signal(arrival)
     pthread_cond_broadcast(closing)
     pthread_mutex_unlock(lock)
+  }
+
+  /// What was there when the queue was closed is flushed.
+  func noteEmptied() {
+    pthread_mutex_lock(lock)
+    isEmptied = true
+    pthread_cond_broadcast(closing)
+    pthread_mutex_unlock(lock)
+  }
+
+  /// Waits for that; false when the time is over.
+  func waitUntilEmptied(seconds: Int) -> Bool {
+    var end = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &end)
+    end.tv_sec += seconds
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    while !isEmptied, pthread_cond_timedwait(closing, lock, &end) != ETIMEDOUT {}
+    return isEmptied
   }
 
   /// Waits until the time of the first file has come, and takes all; nil once the queue is closed.

@@ -117,6 +117,15 @@ final class MarkRecord: Sendable {
     try state.withLock { (state) throws(SystemError) in try synchronize(&state) }
   }
 
+  /// The disk has every attribute of files that was set before, without what was written to these files. A journal is written in
+  /// order, and this writes it up to a change of its own; filesystems that copy on write (btrfs) change the bytes of a file and
+  /// its attributes together.
+  func commitEarlier() throws(SystemError) {
+    let times = [timespec(tv_sec: 0, tv_nsec: uploadfs_utime_omit), timespec(tv_sec: 0, tv_nsec: uploadfs_utime_now)]
+    try check(futimens(directory.number, times))
+    try check(fsync(directory.number))
+  }
+
   private func synchronize(_ state: inout State) throws(SystemError) {
     if state.isDoubtful {
       try replace(&state)

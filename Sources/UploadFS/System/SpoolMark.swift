@@ -5,8 +5,8 @@ import FileModel
 enum SpoolMark: Hashable, Sendable {
   case none
   case writing
-  /// Finished with this size. The disk learns of the mark no later than of the content: if the power is cut in between, the
-  /// file is shorter than that when it is found in another instance of the spool.
+  /// Finished with this size, and not known to be on the disk. Found in another instance of the spool it proves nothing: what a
+  /// power cut took of the content may read as zeros, with the size that it had.
   case closed(sizeBytes: UInt64, in: SpoolInstance)
   case interrupted(Interruption)
 
@@ -17,9 +17,10 @@ enum SpoolMark: Hashable, Sendable {
     switch self {
     case .none: nil
     case .writing: .mountDied
-    // Within one instance nothing can be lost: somebody made it shorter by hand.
+    // Within one instance nothing can be lost: who finds it shorter finds what another program has done. Nor can anything be lost of
+    // what is empty.
     case .closed(let closedBytes, let known):
-      sizeBytes < closedBytes && (known.name == nil || known != instance) ? .notOnDisk : nil
+      instance.isThat(of: known) || (closedBytes == 0 && sizeBytes == 0) ? nil : .notOnDisk
     case .interrupted(let interruption): interruption
     }
   }

@@ -918,6 +918,32 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: FileID(high: 0, low: 1))?.state == .evicted)
   }
 
+  /// Regression (ID3): after a power cut it was as good as every other copy, and a rename published the zeros in it.
+  @Test(.promises("S40l")) func deliveredCopyThatMayLackSomething_goesFirst_andUnderNoOtherName() {
+    let files = (1...3).map { ImaginaryFile(UInt64($0), "f\($0)", size: 10, epoch: 0) }
+    let catalog = files.map { file in
+      var entry = entry(file, state: .complete)
+      entry.completedAtMilliseconds = Int64(file.id.low) * 1000
+      return entry
+    }
+    var harness = scanned(catalog: catalog, records: [])
+    for file in files {
+      var found = file.snapshot
+      if file.id.low == 2 { found.interruption = .notOnDisk }
+      harness.handle(.found(found))
+    }
+    harness.handle(.scanEnded)
+    #expect(files.allSatisfy { harness.state($0.id) == .complete })
+    #expect(harness.schedule.evictionCandidates(countMax: 2).map(\.id.low) == [2, 1])
+    var renamed = files[1].snapshot
+    renamed.interruption = .notOnDisk
+    renamed.names = [RelativePath("other")]
+    harness.handle(.namesChanged(renamed))
+    harness.advance(by: .seconds(10))
+    #expect(harness.state(renamed.id) == .interrupted && harness.status(renamed.id)?.lastFailure?.code == "not-on-disk")
+    #expect(harness.sent.isEmpty && harness.reads.isEmpty)
+  }
+
   /// Regression (PR4): it was waited for under its new name for ever.
   @Test func evictedFile_isWaitedForInNoPhase() {
     var harness = scanned()
@@ -1001,6 +1027,14 @@ import Testing
     harness.advance(by: .seconds(40))
     expired = harness.schedule.expired(at: harness.now)
     #expect(expired.map(\.id.low) == [2])
+    // What may lack something goes before others where space is needed, and no earlier than they do.
+    harness.write(ImaginaryFile(3, "f3", size: 10))
+    harness.succeed()
+    var cut = ImaginaryFile(3, "f3", size: 10).snapshot
+    cut.interruption = .notOnDisk
+    harness.handle(.unsettled(cut))
+    #expect(harness.schedule.evictionCandidates(countMax: 1).map(\.id.low) == [3])
+    #expect(harness.schedule.expired(at: harness.now).map(\.id.low) == [2])
   }
 
   @Test func fileThatIsDeliveredAgainAndAgain_isOneCandidate() {

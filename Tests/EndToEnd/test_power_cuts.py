@@ -1,0 +1,160 @@
+"""Power cuts of disks that lose any part of what was written since their last flush."""
+
+import os
+
+import pytest
+
+from failing_disk import PowerDisk
+from filesystems import run
+from harness import unmount_lazily, wait_until
+from promises import require
+
+SIZE = 3_000_000
+
+
+@pytest.fixture
+def power(request, folder):
+    require("root")
+    require("loop-devices")
+    disk = PowerDisk(folder / "power", getattr(request, "param", "ext4"), 1 << 30)
+    yield disk
+    disk.close()
+
+
+EVERY_KIND = pytest.mark.parametrize("power", ["ext4", "xfs", "btrfs"], indirect=True)
+WITH_A_JOURNAL = pytest.mark.parametrize("power", ["ext4", "xfs"], indirect=True)
+
+
+def cut(mount, disk):
+    """Everything is lost that the disk had not been told to keep."""
+    disk.cut(1, 100, 1)
+    if mount.program.is_running:
+        mount.kill()
+    unmount_lazily(str(mount.root))
+    disk.power_up()
+
+
+def write_where_space_was_kept(mount, disk, content):
+    """Closes a file that has its size and no byte of its content on the disk, which then gets everything else that its journal holds."""
+    descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    os.posix_fallocate(descriptor, 0, len(content))
+    os.fsync(descriptor)
+    os.write(descriptor, content)
+    os.close(descriptor)
+    synchronize_another(disk)
+
+
+def synchronize_another(disk):
+    descriptor = os.open(disk.place / "another program's", os.O_WRONLY | os.O_CREAT)
+    os.write(descriptor, b"x")
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+@pytest.mark.promises("S40c", "S40k")
+@WITH_A_JOURNAL
+def test_a_file_of_zeros_that_has_its_size_is_not_published(power, new_mount, receiver):
+    """Regression (ID3): whole captures of zeros were published as complete."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    write_where_space_was_kept(mount, power, os.urandom(SIZE))
+    cut(mount, power)
+    assert (mount.spool / "captures" / "take.mov").read_bytes() == bytes(SIZE), "the disk has the size alone"
+    receiver.start()
+    mount.start()
+    status = mount.wait_for("take.mov", "interrupted")
+    assert status["last_error"]["code"] == "not-on-disk", status
+    assert receiver.published() == {}
+
+
+@pytest.mark.promises("S40l")
+@WITH_A_JOURNAL
+def test_a_delivered_file_of_which_the_disk_lost_the_copy_is_published_under_no_other_name(power, new_mount, receiver):
+    """Regression (ID3): it was complete, and a rename published the zeros that the power cut had left here."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    content = os.urandom(SIZE)
+    write_where_space_was_kept(mount, power, content)
+    mount.wait_for("take.mov", "complete")
+    synchronize_another(power)
+    cut(mount, power)
+    mount.start()
+    wait_until(lambda: mount.summary()["scanned"], "all files are found")
+    assert mount.status("take.mov")["state"] == "complete"
+    (mount.root / "take.mov").rename(mount.root / "renamed.mov")
+    status = mount.wait_for("renamed.mov", "interrupted")
+    assert status["last_error"]["code"] == "not-on-disk", status
+    assert receiver.published() == {"take.mov": SIZE} and (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S44b", "S44e")
+@EVERY_KIND
+def test_what_status_calls_on_disk_is_whole_after_a_power_cut_at_once(power, new_mount, receiver):
+    """The disk has to have the record as well: a mark of before proves nothing."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    content = os.urandom(SIZE)
+    (mount.root / "day").mkdir()
+    (mount.root / "day" / "take.mov").write_bytes(content)
+    mount.readings("day/take.mov", lambda status: status.get("local_durability") == "on-disk")
+    cut(mount, power)
+    receiver.start()
+    mount.start()
+    mount.wait_for("day/take.mov", "complete")
+    assert (receiver.files / "day" / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S44f")
+def test_what_was_closed_is_on_the_disk_when_the_mount_has_ended(power, new_mount, receiver):
+    """Also where two signals end it at once, a moment after the close."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    contents = {f"take {number}.mov": os.urandom(100_000) for number in range(40)}
+    for name, content in contents.items():
+        (mount.root / name).write_bytes(content)
+    mount.stop_at_once()
+    cut(mount, power)
+    receiver.start()
+    mount.start()
+    for name, content in contents.items():
+        mount.wait_for(name, "complete")
+        assert (receiver.files / name).read_bytes() == content
+
+
+@pytest.mark.promises("S40b", "S40k")
+def test_a_daemon_that_was_killed_holds_nothing_that_was_closed_through_whichever_mount_it_sees_its_spool(
+        power, folder, new_mount, receiver):
+    """A service that is started anew has a mount namespace of its own, and so other mounts of the same filesystem."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    content = os.urandom(SIZE)
+    (mount.root / "take.mov").write_bytes(content)
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    (folder / "elsewhere").mkdir()
+    run("mount", "--bind", power.place, folder / "elsewhere")
+    mount.spool = folder / "elsewhere" / "spool"
+    receiver.start()
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+    assert mount.stop() == 0
+    unmount_lazily(str(folder / "elsewhere"))
+
+
+@pytest.mark.promises("S40m")
+@WITH_A_JOURNAL
+def test_a_file_of_an_earlier_version_of_which_bytes_were_never_written_is_held(power, new_mount, receiver):
+    """It has no label, and a power cut may have come before the upgrade. One with holes is as its writer made it."""
+    captures = power.place / "spool" / "captures"
+    captures.mkdir(parents=True)
+    (captures / "whole.mov").write_bytes(b"whole")
+    with open(captures / "sparse.mov", "wb") as file:
+        file.truncate(SIZE)
+    with open(captures / "lost.mov", "wb") as file:
+        file.write(b"a part")
+        os.posix_fallocate(file.fileno(), 0, SIZE)
+    mount = new_mount(receiver, spool=power.place / "spool")
+    assert mount.wait_for("lost.mov", "interrupted")["last_error"]["code"] == "not-on-disk"
+    for name in ("whole.mov", "sparse.mov"):
+        mount.wait_for(name, "complete")
+    assert set(receiver.published()) == {"whole.mov", "sparse.mov"}
