@@ -47,6 +47,8 @@ public final class Filesystem: Sendable, FileContents {
   let space: SpoolSpace
   let notices = NoticeQueue()
   let flushes = FlushQueue()
+  /// Files that are open and have changed.
+  let growing = FlushQueue()
   let keptDescriptors = KeptDescriptors()
   /// What the disk has refused of an open file since this was last asked through it.
   let writeBackErrors: WriteBackErrors

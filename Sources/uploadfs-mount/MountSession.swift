@@ -91,6 +91,7 @@ final class MountSession: Sendable {
     let hasThreads =
       Signals.watch { [self] in signalled($0) }
       && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
+      && DedicatedThread.start { [self] in filesystem.flushGrowingFiles() }
       && DedicatedThread.start { [self] in filesystem.watchSpool { spoolChanged($0) } }
       && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
       && DedicatedThread.start { [self] in

@@ -1,6 +1,8 @@
 """Power cuts of disks that lose any part of what was written since their last flush."""
 
+import fcntl
 import os
+import struct
 
 import pytest
 
@@ -10,6 +12,7 @@ from harness import unmount_lazily, wait_until
 from promises import require
 
 SIZE = 3_000_000
+FIEMAP, UNWRITTEN, NOT_ALLOCATED = 0xC020660B, 0x800, 4
 
 
 @pytest.fixture
@@ -158,3 +161,37 @@ def test_a_file_of_an_earlier_version_of_which_bytes_were_never_written_is_held(
     for name in ("whole.mov", "sparse.mov"):
         mount.wait_for(name, "complete")
     assert set(receiver.published()) == {"whole.mov", "sparse.mov"}
+
+
+def is_on_disk(path):
+    """Each of its bytes has a place on the disk, and was written there."""
+    with open(path, "rb") as file:
+        answer = fcntl.ioctl(file, FIEMAP, struct.pack("=QQIIII", 0, 1 << 62, 0, 0, 16, 0) + bytes(16 * 56))
+    count = struct.unpack_from("=I", answer, 20)[0]
+    size = os.path.getsize(path)
+    # xfs keeps space behind the end.
+    extents = [extent for extent in struct.iter_unpack("=QQQ16xI12x", answer[32:32 + 56 * count]) if extent[0] < size]
+    return sum(extent[2] for extent in extents) >= size and not any(extent[3] & (UNWRITTEN | NOT_ALLOCATED) for extent in extents)
+
+
+@pytest.mark.promises("S44g")
+@WITH_A_JOURNAL
+def test_a_file_that_is_being_written_gets_to_the_disk(power, new_mount, receiver):
+    """Regression (ID10): the kernel does it in its own time and order, and a power cut left zeros in the middle."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    content = os.urandom(SIZE)
+    descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.write(descriptor, content)
+        # The kernel begins after five seconds.
+        wait_until(lambda: is_on_disk(mount.spool / "captures" / "take.mov"), "the disk has it", timeout=4)
+        synchronize_another(power)
+        cut(mount, power)
+    finally:
+        try:
+            os.close(descriptor)
+        except OSError:
+            # The daemon that close(2) asks is dead.
+            pass
+    assert (mount.spool / "captures" / "take.mov").read_bytes() == content

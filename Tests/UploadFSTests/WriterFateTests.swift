@@ -211,6 +211,23 @@ import Testing
     #expect(later.filesystem.snapshot(of: file.id)?.interruption == .notOnDisk)
   }
 
+  @Test(.promises("S44g")) func fileThatIsBeingWritten_isBroughtToTheDisk_untilItIsClosed() throws {
+    let mounted = try Mounted()
+    let handle = try mounted.create("a")
+    try mounted.write(handle, [1, 2, 3])
+    let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+    func isThere() -> Bool { file.state.withLock { $0.grownEpoch == $0.activity.epoch } }
+    let growing = mounted.filesystem.growing.takeAll()
+    #expect(growing.count == 1 && !isThere())
+    mounted.filesystem.flushGrowing(growing)
+    #expect(isThere() && mounted.filesystem.growing.takeAll().isEmpty)
+    try mounted.write(handle, at: 3, [4])
+    #expect(!isThere() && mounted.filesystem.growing.takeAll().count == 1)
+    mounted.filesystem.release(handle)
+    mounted.filesystem.flushGrowing([file])
+    #expect(!isThere(), "with its names, by the flush of what was closed")
+  }
+
   /// Regression: the flush after the start took the mark away, and at the next start the part counted as whole.
   @Test(.promises("S40c", "S41l")) func whatIsFoundCutShort_isSoAfterAFlushAndAnotherRestart() throws {
     let folder = try TemporaryFolder()

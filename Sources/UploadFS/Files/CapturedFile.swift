@@ -55,6 +55,10 @@ final class CapturedFile: Sendable {
     var isMarkUnsynced = false
     /// It has the names and the mark as well.
     var isOnDisk = false
+    /// What it had of the file while somebody had it open for writing.
+    var grownEpoch: UInt64 = 0
+    /// So many bytes were written since it was last given to the disk.
+    var bytesSinceGrown: UInt64 = 0
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0
     /// Where its chunks stand, for those who follow them; until it is settled.

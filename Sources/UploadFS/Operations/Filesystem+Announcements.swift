@@ -267,7 +267,10 @@ extension Filesystem {
   ) {
     let isEnded = file.state.withLock { state in
       state.chunks.end(mutation, writtenBytes: writtenBytes)
-      if let writtenBytes { state.fate.ended(mutation, writtenBytes: writtenBytes) }
+      if let writtenBytes {
+        state.fate.ended(mutation, writtenBytes: writtenBytes)
+        noteGrowth(of: file, &state, writtenBytes: writtenBytes)
+      }
       if writtenBytes != nil, case .size(let sizeBytes) = mutation.extent {
         cutReleased(of: file, &state, at: sizeBytes, through: descriptor)
         state.forgetWhatWasSaved()

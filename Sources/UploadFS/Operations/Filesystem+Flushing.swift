@@ -28,8 +28,11 @@ extension Filesystem {
     return flushes.waitUntilEmptied(seconds: seconds)
   }
 
-  /// Ends ``flushClosedFiles()``. What the disk does not take by then keeps its mark.
-  public func stopFlushing() { flushes.close() }
+  /// Ends ``flushClosedFiles()`` and ``flushGrowingFiles()``. What the disk does not take by then keeps its mark.
+  public func stopFlushing() {
+    flushes.close()
+    growing.close()
+  }
 
   func flush(_ files: [CapturedFile]) {
     announceChangesByHand(of: files)
@@ -88,6 +91,7 @@ extension Filesystem {
         noteWriteBack(of: file, &state)
         lookAtOpenFile(file, &state)
         flushes.add(file)
+        if state.unseenWriters > 0 { growing.add(file) }
       }
       return state.refusal != nil
     }
@@ -107,7 +111,7 @@ extension Filesystem {
   }
 
   /// Never the one that is asked: what it is told, no other opening would be. The namespace lock is held.
-  private func openForSync(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
+  func openForSync(_ file: CapturedFile) throws(SystemError) -> FileDescriptor {
     let asking = file.state.withLock { $0.asking?.descriptor }
     guard let asking, !asking.isWritable else { return try openByName(file) }
     return try asking.reopenedForReading()

@@ -51,14 +51,23 @@ final class FlushQueue: @unchecked Sendable {
     defer { pthread_mutex_unlock(lock) }
     guard !isClosed else { return }
     files[ObjectIdentifier(file)] = file
-    if files.count == capacity {
-      due = timespec()
-      pthread_cond_signal(arrival)
-    }
+    if files.count == capacity { hurryLocked() }
     guard due == nil else { return }
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
     due = timespec(tv_sec: now.tv_sec + Self.delaySeconds, tv_nsec: now.tv_nsec)
+    pthread_cond_signal(arrival)
+  }
+
+  /// What is there is taken at once, without waiting for the second to pass.
+  func hurry() {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    if !files.isEmpty { hurryLocked() }
+  }
+
+  private func hurryLocked() {
+    due = timespec()
     pthread_cond_signal(arrival)
   }
 
