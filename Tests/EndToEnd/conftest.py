@@ -27,6 +27,7 @@ def pytest_addoption(parser):
     group.addoption("--fresh", action="store_true", help="draw other seeds than the fixed ones")
     group.addoption("--kills", type=int, help="how often test_torment.py kills; a tenth as many power cuts")
     group.addoption("--rounds", type=int, help="how many rounds test_combinations.py and test_disk_faults.py draw with --fresh")
+    group.addoption("--cuts", type=int, help="how many power cuts test_power_cuts.py makes with --fresh")
     group.addoption("--seconds", type=float, help="how long each random test draws fresh seeds")
 
 

@@ -8,8 +8,8 @@ import threading
 class Published:
     """Looks at a receiver's files all the time, and remembers each content that it sees: (path, SHA-256) → size."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, every=0.005):
+        self.folder, self.every = folder, every
         self.seen = {}
         self._known = {}
         self._stop = threading.Event()
@@ -25,7 +25,7 @@ class Published:
         self.look()
 
     def _run(self):
-        while not self._stop.wait(0.005):
+        while not self._stop.wait(self.every):
             self.look()
 
     def look(self):

@@ -1,7 +1,12 @@
-"""Power cuts of disks that lose any part of what was written since their last flush."""
+"""Power cuts of disks that lose any part of what was written since their last flush (power_cuts.py).
+
+    /usr/bin/python3 -m pytest Tests/EndToEnd/test_power_cuts.py --fresh --cuts 150     (scripts/test --long)
+    … --seed N      plays one draw again
+"""
 
 import fcntl
 import os
+import random
 import struct
 
 import pytest
@@ -9,8 +14,11 @@ import pytest
 from failing_disk import PowerDisk
 from filesystems import run
 from harness import unmount_lazily, wait_until
+from power_cuts import Round
 from promises import require
 
+FIXED_SEED = 20261125
+CUTS_PER_ROUND = 5
 SIZE = 3_000_000
 FIEMAP, UNWRITTEN, NOT_ALLOCATED = 0xC020660B, 0x800, 4
 
@@ -195,3 +203,36 @@ def test_a_file_that_is_being_written_gets_to_the_disk(power, new_mount, receive
             # The daemon that close(2) asks is dead.
             pass
     assert (mount.spool / "captures" / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S40c", "S40k", "S40l", "S44b")
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
+def test_nothing_that_was_on_disk_is_lost_and_nothing_partial_is_published(request, folder, new_mount, new_receiver, kind):
+    require("root")
+    require("loop-devices")
+    option = request.config.getoption
+    left = (option("--cuts") or 150) // 3 if option("--fresh") else 1
+    number = 0
+    while left > 0:
+        number += 1
+        seed = option("--seed")
+        if seed is None:
+            seed = random.SystemRandom().randrange(1 << 30) if option("--fresh") else FIXED_SEED
+        own = folder / f"round{number}"
+        own.mkdir()
+        print(f"again: /usr/bin/python3 -m pytest -p no:cacheprovider {request.node.nodeid} --seed {seed}")
+        round_ = Round(seed, kind, own, new_mount, new_receiver, seconds=4.0 if option("--fresh") else 1.0)
+        play(round_, min(left, CUTS_PER_ROUND))
+        left -= CUTS_PER_ROUND
+
+
+def play(round_, cuts):
+    try:
+        round_.run(cuts)
+    except BaseException:
+        print(f"seed {round_.seed}", round_.describe(), round_.mount.program and round_.mount.program.log, sep="\n")
+        raise
+    finally:
+        print(round_.describe())
+        left = round_.close()
+    assert not left, "\n".join(left)

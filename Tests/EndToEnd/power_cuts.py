@@ -1,0 +1,396 @@
+"""Power cuts under a mount and under its receiver, and what may be asked of both afterwards."""
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import threading
+
+from failing_disk import PowerDisk
+from filesystems import libc
+from harness import unmount_lazily, wait_until
+from published import Published
+
+
+def digest(content):
+    return hashlib.sha256(content).digest()
+
+
+class Model:
+    """What writers have done to the captures, and what the mount has said of them.
+
+    - `history`: name → digests of what it held while nobody was writing it.
+    - `closed`: name → content of what is closed now.
+    - `on_disk`: name → digest, of what the status called `on-disk` and nobody has touched since.
+    - `delivered`: the same, of what it called `complete`.
+    """
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.history, self.closed, self.versions = {}, {}, {}
+        self.on_disk, self.delivered = {}, {}
+
+    def begins(self, *names):
+        """Something of these is about to change."""
+        with self.lock:
+            for name in names:
+                self.versions[name] = self.versions.get(name, 0) + 1
+                for known in (self.on_disk, self.delivered, self.closed):
+                    known.pop(name, None)
+
+    def may_hold(self, name, content):
+        with self.lock:
+            self.history.setdefault(name, set()).add(digest(content))
+
+    def settled(self, name, content):
+        with self.lock:
+            self.closed[name] = content
+
+    def is_known(self, name, found):
+        with self.lock:
+            return found in self.history.get(name, ())
+
+    def observe(self, mount):
+        """Asks once for the status of every file that is closed."""
+        with self.lock:
+            asked = [(name, self.versions[name], digest(content)) for name, content in self.closed.items()]
+        for name, version, found in asked:
+            try:
+                status = json.loads((mount.root / "status" / f"{name}.json").read_bytes())
+            except (OSError, ValueError):
+                continue
+            with self.lock:
+                if self.versions[name] != version:
+                    continue
+                # One that an earlier cut has left is held for good.
+                if status.get("local_durability") == "on-disk" and status["state"] != "interrupted":
+                    self.on_disk[name] = found
+                if status["state"] == "complete":
+                    self.delivered[name] = found
+
+
+class Writer(threading.Thread):
+    """Writes captures in every way until a call fails, each under names of its own."""
+
+    SIZES = (0, 1, 4095, 60_000, 300_000, 1_000_000, 4_000_000)
+    # Then it rests until the power is cut.
+    BYTES_MAX = 40 << 20
+
+    def __init__(self, model, root, number, seed):
+        super().__init__(daemon=True)
+        self.model, self.root, self.number = model, root, number
+        self.draw = random.Random(f"{seed} {number}")
+        self.stopped = threading.Event()
+        self.error = None
+        self.count = self.bytes = 0
+
+    def run(self):
+        ways = [self.make, self.make, self.grow, self.append, self.rewrite, self.begin_anew, self.replace, self.rename, self.preallocate,
+                self.remove]
+        try:
+            while not self.stopped.is_set() and self.bytes < self.BYTES_MAX:
+                self.draw.choice(ways)()
+        except OSError:
+            # The daemon is dead.
+            pass
+        except BaseException as error:
+            self.error = error
+
+    def end(self):
+        self.stopped.set()
+        self.join(60)
+        assert not self.is_alive(), "a call on the mount does not return"
+        if self.error:
+            raise self.error
+
+    def _content(self):
+        return self.draw.randbytes(self.draw.choice((*self.SIZES, self.draw.randrange(1, 2_000_000))))
+
+    def _new(self):
+        self.count += 1
+        return f"{self.number}-{self.count}.mov"
+
+    def _old(self):
+        with self.model.lock:
+            known = sorted(name for name in self.model.closed if name.startswith(f"{self.number}-"))
+            name = self.draw.choice(known) if known else None
+            return (name, self.model.closed[name]) if name else (None, None)
+
+    @contextlib.contextmanager
+    def _open(self, name, flags):
+        if flags & (os.O_CREAT | os.O_TRUNC):
+            self.model.may_hold(name, b"")
+        descriptor = os.open(self.root / name, flags | os.O_WRONLY, 0o644)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _put(self, descriptor, content, pause=0.0):
+        self.bytes += len(content)
+        for start in range(0, len(content), 70_000):
+            os.write(descriptor, content[start:start + 70_000])
+            if pause:
+                self.stopped.wait(pause)
+        if self.draw.random() < 0.2:
+            os.fsync(descriptor)
+
+    def _write(self, name, flags, written, content, pause=0.0):
+        """`written` is what is put there, `content` what the file holds then."""
+        self.model.begins(name)
+        self.model.may_hold(name, content)
+        with self._open(name, flags) as descriptor:
+            self._put(descriptor, written, pause)
+        self.model.settled(name, content)
+
+    def make(self):
+        content = self._content()
+        self._write(self._new(), os.O_CREAT | os.O_EXCL, content, content)
+
+    def grow(self):
+        content = self.draw.randbytes(self.draw.randrange(1, 6_000_000))
+        self._write(self._new(), os.O_CREAT | os.O_EXCL, content, content, pause=self.draw.choice((0.002, 0.02)))
+
+    def preallocate(self):
+        """The space is there before the bytes."""
+        name, content = self._new(), self._content() or b"x"
+        self.model.begins(name)
+        self.model.may_hold(name, content)
+        with self._open(name, os.O_CREAT | os.O_EXCL) as descriptor:
+            os.posix_fallocate(descriptor, 0, len(content))
+            self._put(descriptor, content)
+        self.model.settled(name, content)
+
+    def append(self):
+        name, before = self._old()
+        if name:
+            more = self._content() or b"x"
+            self._write(name, os.O_APPEND, more, before + more)
+
+    def rewrite(self):
+        """Other bytes in the same place."""
+        name, before = self._old()
+        if before:
+            content = self.draw.randbytes(len(before))
+            self._write(name, 0, content, content)
+
+    def begin_anew(self):
+        name, _ = self._old()
+        if name:
+            content = self._content()
+            self._write(name, os.O_TRUNC, content, content)
+
+    def replace(self):
+        """As editors save."""
+        name, _ = self._old()
+        if name:
+            content, temporary = self._content(), f".{self._new()}.tmp"
+            self._write(temporary, os.O_CREAT, content, content)
+            self.model.begins(name, temporary)
+            self.model.may_hold(name, content)
+            os.rename(self.root / temporary, self.root / name)
+            self.model.settled(name, content)
+
+    def rename(self):
+        name, content = self._old()
+        if name:
+            new = self._new()
+            self.model.begins(name, new)
+            self.model.may_hold(new, content)
+            os.rename(self.root / name, self.root / new)
+            self.model.settled(new, content)
+
+    def remove(self):
+        name, _ = self._old()
+        if name and self.draw.random() < 0.3:
+            self.model.begins(name)
+            os.unlink(self.root / name)
+
+
+class Round:
+    """One spool and one receiver, each on a disk of its own, over some power cuts."""
+
+    WRITERS = 3
+
+    def __init__(self, seed, kind, folder, new_mount, new_receiver, seconds=4.0):
+        self.seconds = seconds
+        self.seed, self.folder, self.draw = seed, folder, random.Random(f"cuts {seed}")
+        self.disks = []
+        self.spool_disk = self._disk("spool-disk", kind)
+        self.root_disk = self._disk("root-disk", kind)
+        self.receiver = new_receiver(name=f"{folder.name}/root-disk/place")
+        self.mount = new_mount(self.receiver, "--chunk-size", "256KiB", spool=self.spool_disk.place / "spool")
+        self.model = Model()
+        self.said = []
+
+    def _disk(self, name, kind):
+        # Large enough that no delivered copy has to go.
+        disk = PowerDisk(self.folder / name, kind, 4 << 30)
+        self.disks.append(disk)
+        return disk
+
+    def run(self, cuts):
+        for number in range(cuts):
+            with Published(self.receiver.files, every=0.1) as published:
+                self._work()
+                self._cut(self.draw.choice(("mount", "mount", "mount", "both", "receiver")))
+            self._check_published(published.seen)
+            with Published(self.receiver.files, every=0.1) as published:
+                self._settle()
+            self._check_published(published.seen)
+
+    # What happens.
+
+    def _work(self):
+        for disk in self.disks:
+            milliseconds = self.draw.choice((0, 0, 3, 10))
+            disk.slow_down(milliseconds) if milliseconds else disk.accept()
+        is_away = self.draw.random() < 0.4
+        self.said.append(f"server away: {is_away}")
+        if is_away:
+            self.receiver.program.end()
+        self.writers = [
+            Writer(self.model, self.mount.root, f"w{len(self.said)}{number}", f"{self.seed} {len(self.said)}")
+            for number in range(self.WRITERS)]
+        for writer in self.writers:
+            writer.start()
+        pause, until = threading.Event(), self.draw.uniform(0.3, self.seconds)
+        syncs = self.draw.random() < 0.3
+        for _ in range(int(until * 10)):
+            pause.wait(0.1)
+            self.model.observe(self.mount)
+            if syncs and self.draw.random() < 0.2:
+                self._synchronize()
+        # Some cuts come when writers have been at rest for a while.
+        if self.draw.random() < 0.4:
+            for writer in self.writers:
+                writer.end()
+            for _ in range(self.draw.randrange(0, 15)):
+                pause.wait(0.1)
+                self.model.observe(self.mount)
+
+    def _synchronize(self):
+        """Another program does."""
+        folder = os.open(self.spool_disk.place, os.O_RDONLY)
+        try:
+            libc.syncfs(folder)
+        finally:
+            os.close(folder)
+
+    def _cut(self, victim):
+        self.said.append(f"cut of {victim}")
+        how = self.draw.randrange(1 << 30), self.draw.choice((10, 50, 90, 100)), self.draw.choice((1, 16, 1024))
+        if victim != "receiver":
+            self.spool_disk.cut(*how)
+        if victim != "mount":
+            self.root_disk.cut(*how)
+        with self.model.lock:
+            self.on_disk, self.delivered = dict(self.model.on_disk), dict(self.model.delivered)
+            versions = dict(self.model.versions)
+        if victim != "receiver":
+            self.mount.kill()
+        for writer in self.writers:
+            writer.end()
+        # What was under way may be anything.
+        for known in (self.on_disk, self.delivered):
+            for name in [name for name in known if self.model.versions[name] != versions[name]]:
+                del known[name]
+        if victim != "mount" or not self.receiver.program.is_running:
+            self.receiver.kill()
+        if victim != "receiver":
+            unmount_lazily(str(self.mount.root))
+            self.spool_disk.accept()
+            self.spool_disk.power_up()
+            self._take_stock()
+        for disk in self.disks:
+            disk.accept()
+        if victim != "mount":
+            self.root_disk.power_up()
+        if not self.receiver.program.is_running:
+            self.receiver.start()
+        if victim != "receiver":
+            self.mount.start()
+
+    def _settle(self):
+        """Everything is delivered or held; then delivered copies get other names."""
+        self.mount.wait_all(timeout=120, interrupted=True)
+        self._check_states()
+        names = sorted(name for name in os.listdir(self.mount.root) if name.endswith(".mov"))
+        for name in self.draw.sample(names, min(5, len(names))):
+            new = f"again-{len(self.said)}-{name}"
+            content = self.model.closed.get(name)
+            self.model.begins(name, new)
+            with self.model.lock:
+                self.model.history.setdefault(new, set()).update(self.model.history.get(name, ()))
+            os.rename(self.mount.root / name, self.mount.root / new)
+            if content is not None:
+                self.model.settled(new, content)
+        self.mount.wait_all(timeout=120, interrupted=True)
+        self.model.observe(self.mount)
+
+    # What has to hold.
+
+    def _take_stock(self):
+        captures = self.mount.spool / "captures"
+        lost = []
+        for name, known in self.on_disk.items():
+            path = captures / name
+            found = path.read_bytes() if path.exists() else None
+            if found is None or digest(found) != known:
+                lost.append((name, None if found is None else len(found)))
+        assert not lost, f"on-disk, and not there after the power cut (name, bytes found): {lost}"
+        with self.model.lock:
+            for name in list(self.model.closed):
+                path = captures / name
+                found = path.read_bytes() if path.exists() else None
+                if found is None or digest(found) not in self.model.history[name]:
+                    self.model.closed.pop(name)
+                else:
+                    self.model.closed[name] = found
+            # Renames and removals may have been undone.
+            for path in captures.iterdir():
+                if path.name not in self.model.closed:
+                    content = path.read_bytes()
+                    if digest(content) in self.model.history.get(path.name, ()):
+                        self.model.versions.setdefault(path.name, 0)
+                        self.model.closed[path.name] = content
+            self.model.on_disk, self.model.delivered = {}, {}
+
+    def _check_states(self):
+        wrong = []
+        held = set()
+        for name in sorted(os.listdir(self.mount.root)):
+            if not name.endswith(".mov"):
+                continue
+            status = self.mount.status(name)
+            if status["state"] == "interrupted":
+                held.add(name)
+                continue
+            assert status["state"] == "complete", status
+            path = self.receiver.files / name
+            if not path.exists():
+                wrong.append((name, "complete, and not there"))
+            elif not self.model.is_known(name, digest(path.read_bytes())):
+                wrong.append((name, "published, and nobody had closed it so"))
+        assert not wrong, wrong
+        assert not held & self.on_disk.keys(), f"on-disk, and held: {held & self.on_disk.keys()}"
+        for known in (self.on_disk, self.delivered):
+            for name, content in known.items():
+                path = self.receiver.files / name
+                assert path.exists() and digest(path.read_bytes()) == content, f"{name}: on-disk or delivered, and not there"
+        self.said.append(f"{len(held)} held of {len(os.listdir(self.mount.root)) - 2}, {len(self.on_disk)} on-disk")
+
+    def _check_published(self, seen):
+        wrong = [(name, size) for (name, found), size in seen.items() if not self.model.is_known(name, found)]
+        assert not wrong, f"published, and nobody had closed it so (name, bytes): {sorted(wrong)}"
+
+    def describe(self):
+        return "; ".join(self.said)
+
+    def close(self):
+        """Ends what is left; returns what should not have been there."""
+        left = self.mount.close() + self.receiver.close()
+        for disk in self.disks:
+            disk.close()
+        return left
