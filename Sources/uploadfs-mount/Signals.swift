@@ -55,15 +55,21 @@ enum Signals {
     return false
   }
 
-  /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1.
+  /// timeout(1), and whatever ends a whole process group beside its leader, sends the same signal twice.
+  private static let echo: Duration = .milliseconds(50)
+
+  /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1. The echo of the first does not count.
   static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void) -> Bool {
     DedicatedThread.start {
       var set = watchedSet()
       var ordinal = 0
+      var firstAt: ContinuousClock.Instant?
       while true {
         var number: Int32 = 0
         guard sigwait(&set, &number) == 0 else { continue }
+        if let firstAt, ordinal == 1, ContinuousClock.now - firstAt < echo { continue }
         ordinal += 1
+        firstAt = firstAt ?? .now
         stop(ordinal)
       }
     }

@@ -130,7 +130,7 @@ struct Serve: AsyncParsableCommand {
     uploadfs_end_on_faults()
     // What the receiver writes is its account's business; what it publishes gets the mode that the client states.
     umask(0o022)
-    let stop = StopSignals()
+    let stop = await StopSignals()
     var logger = Logger(
       label: "uploadfs-receiver", factory: { EscapingLogHandler(StreamLogHandler.standardError(label: $0)) })
     logger.logLevel = logLevel

@@ -163,6 +163,16 @@ class Program:
     def signal(self, number):
         self.process.send_signal(number)
 
+    def insist(self, number):
+        """Signals until it ends, as an impatient user: what comes right after the first signal counts as its echo."""
+        deadline = time.monotonic() + SOON
+        while self.is_running and time.monotonic() < deadline:
+            self.signal(number)
+            try:
+                self.process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                pass
+
     def wait(self, timeout=SOON):
         try:
             return self.process.wait(timeout)
@@ -479,8 +489,7 @@ class Mount:
         """Two signals: leaves what is pending in the spool."""
         self.program.signal(signal.SIGTERM)
         wait_until(lambda: not self.program.is_running or self.is_draining, "draining shows")
-        if self.program.is_running:
-            self.program.signal(signal.SIGTERM)
+        self.program.insist(signal.SIGTERM)
         return self.program.wait()
 
     @property

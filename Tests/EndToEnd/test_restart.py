@@ -134,7 +134,7 @@ def test_handles_that_outlive_the_service_fail_cleanly_and_everything_is_kept(ne
             mount.program.signal(signal.SIGTERM)
             wait_until(lambda: mount.is_draining or not mount.program.is_running, "it drains")
             if way == "a second signal":
-                mount.program.signal(signal.SIGTERM)
+                mount.program.insist(signal.SIGTERM)
         written, code = keep_writing(descriptor)
         assert code in GONE, errno.errorcode[code]
         for call in [
