@@ -201,7 +201,7 @@ def test_unmount_says_when_the_daemon_leaves_or_dies(new_mount, receiver, number
             [str(MOUNT_TOOL), "unmount", str(mount.root)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             env=clean_environment()) as tool:
         wait_until(lambda: mount.is_draining, "draining shows")
-        mount.program.signal(number)
+        mount.program.insist(number)
         _, errors = tool.communicate(timeout=60)
     assert tool.returncode == code and words in errors and "kept in the spool" in errors, errors
 

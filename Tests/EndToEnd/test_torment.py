@@ -221,7 +221,8 @@ def test_s44_what_was_closed_a_moment_ago_survives_a_power_cut_without_an_fsync(
         (mount.root / name).parent.mkdir(exist_ok=True)
         (mount.root / name).write_bytes(content)
     captures = mount.spool / "captures"
-    wait_until(lambda: all(mark(captures / name) is None for name in contents), "all is flushed")
+    for name in contents:
+        mount.readings(name, lambda status: status["local_durability"] == "on-disk")
     cut_power(mount, disk)
     assert {name: (captures / name).read_bytes() for name in contents} == contents
     receiver.start()
