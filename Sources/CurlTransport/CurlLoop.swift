@@ -59,8 +59,9 @@ final class CurlLoop {
       }
       return false
     }
-    for id in work.cancels {
-      guard let transfer = transfers[id] else { continue }
+    for (id, unsentBelow) in work.cancels {
+      // Known here alone: whoever asked saw what had been sent a moment before.
+      guard let transfer = transfers[id], transfer.sentBytes < unsentBelow else { continue }
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }
     for request in work.starts { start(request) }

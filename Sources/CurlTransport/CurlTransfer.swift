@@ -347,6 +347,9 @@ extension CurlTransfer {
     return true
   }
 
+  /// What of the body has been handed to the network.
+  var sentBytes: UInt64 { UInt64(clamping: handle.count(CURLINFO_SIZE_UPLOAD_T)) }
+
   fileprivate func sent(_ byteCount: Int) { request.sentBytes?.set(UInt64(clamping: byteCount)) }
 
   /// The bytes that follow, which are kept until the next ones are asked for; nil when there are none now, or, with

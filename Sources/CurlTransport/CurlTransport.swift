@@ -39,8 +39,8 @@ public final class CurlTransport: HTTPTransport {
     for (request, refusal) in inbox.put(requests) { request.onCompletion(.failure(refusal)) }
   }
 
-  /// Ends a request early; see ``HTTPTransport/cancel(_:)``.
-  public func cancel(_ id: HTTPRequestID) { inbox.cancel(id) }
+  /// Ends a request early; see ``HTTPTransport/cancel(_:unsentBelow:)``.
+  public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) { inbox.cancel(id, unsentBelow: unsentBelow) }
 
   /// Fails everything in flight and waiting as stopped, closes all connections and joins the thread: no completion is
   /// called after this has returned. Further calls do nothing; a call from a completion only asks for the end, since a

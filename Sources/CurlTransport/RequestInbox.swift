@@ -13,8 +13,8 @@ final class RequestInbox: Sendable {
     var starts: [PendingHTTPRequest] = []
     /// Requests that were cancelled before their turn came; to be completed as such.
     var withdrawn: [PendingHTTPRequest] = []
-    /// Requests in flight that were cancelled.
-    var cancels: [HTTPRequestID] = []
+    /// Requests in flight that were cancelled, where less of their bodies is out than this.
+    var cancels: [HTTPRequestID: UInt64] = [:]
     /// Requests in flight that have more to send.
     var resumes: Set<HTTPRequestID> = []
     /// The loop must end.
@@ -26,7 +26,7 @@ final class RequestInbox: Sendable {
     /// Waiting or in flight.
     var live: Set<HTTPRequestID> = []
     /// A subset of `live`.
-    var cancelled: Set<HTTPRequestID> = []
+    var cancelled: [HTTPRequestID: UInt64] = [:]
     /// A subset of `live`.
     var resumed: Set<HTTPRequestID> = []
     var isStopping = false
@@ -67,10 +67,10 @@ final class RequestInbox: Sendable {
   }
 
   /// Asks for a request's end; ids that are neither waiting nor in flight are ignored.
-  func cancel(_ id: HTTPRequestID) {
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {
     state.withLock { state in
       guard state.live.contains(id) else { return }
-      state.cancelled.insert(id)
+      state.cancelled[id] = max(unsentBelow, state.cancelled[id] ?? 0)
       Self.wakeLocked(&state)
     }
   }
@@ -98,13 +98,13 @@ final class RequestInbox: Sendable {
       state.isLoopAwake = true
       var work = Work(isStopping: state.isStopping)
       if !state.cancelled.isEmpty {
-        work.withdrawn = state.waiting.filter { state.cancelled.contains($0.id) }
-        state.waiting.removeAll { state.cancelled.contains($0.id) }
+        work.withdrawn = state.waiting.filter { state.cancelled[$0.id] != nil }
+        state.waiting.removeAll { state.cancelled[$0.id] != nil }
         for request in work.withdrawn {
-          state.cancelled.remove(request.id)
+          state.cancelled[request.id] = nil
           state.live.remove(request.id)
         }
-        work.cancels = Array(state.cancelled)
+        work.cancels = state.cancelled
         state.cancelled.removeAll(keepingCapacity: true)
       }
       swap(&work.resumes, &state.resumed)
@@ -133,7 +133,7 @@ final class RequestInbox: Sendable {
   func forget(_ id: HTTPRequestID) {
     state.withLock { state in
       state.live.remove(id)
-      state.cancelled.remove(id)
+      state.cancelled[id] = nil
       state.resumed.remove(id)
     }
   }
@@ -145,7 +145,7 @@ final class RequestInbox: Sendable {
       state.isStopping = true
       state.waiting = []
       state.live = []
-      state.cancelled = []
+      state.cancelled = [:]
       state.resumed = []
       state.waker = nil
       return rest

@@ -74,8 +74,8 @@ public final class RenewingTransport: HTTPTransport {
     begin(requests.filter { $0.request.authorizationIndex != nil }.map { Waiting(request: $0, isRepeated: false) })
   }
 
-  /// Ends a request early; see ``HTTPTransport/cancel(_:)``.
-  public func cancel(_ id: HTTPRequestID) {
+  /// Ends a request early; see ``HTTPTransport/cancel(_:unsentBelow:)``.
+  public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {
     let withdrawn = state.withLock { state -> [Waiting] in
       let withdrawn = state.waiting.filter { $0.request.id == id }
       state.waiting.removeAll { $0.request.id == id }
@@ -84,7 +84,7 @@ public final class RenewingTransport: HTTPTransport {
     guard withdrawn.isEmpty else {
       return fail(withdrawn, TransportError(.cancelled, "the request was cancelled before it was sent"))
     }
-    transport.cancel(id)
+    transport.cancel(id, unsentBelow: unsentBelow)
   }
 
   /// A renewal has ended. Without a credential the requests that wait have failed as those do that reach nobody: they are tried

@@ -44,8 +44,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let sent: SentByteCounter
     let byteCount: UInt64
 
-    /// A part of the content is not out; compressed it is shorter.
-    func lacks(of contentBytes: UInt64) -> Bool { sent.value < min(contentBytes, byteCount) }
+    /// As long as less than this is out, a part of the content is not; compressed it is shorter.
+    func unsentBelow(_ contentBytes: UInt64) -> UInt64 { min(contentBytes, byteCount) }
   }
 
   struct Parts {
@@ -398,7 +398,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .cancel(let request): if !endUnstarted(request) { transport.cancel(request) }
     case .cancelUnsent(let request, let bodyBytes):
       if endUnstarted(request) { return }
-      if sentCounters.withLock({ $0[request]?.lacks(of: bodyBytes) }) == true { transport.cancel(request) }
+      guard let unsentBelow = sentCounters.withLock({ $0[request]?.unsentBelow(bodyBytes) }) else { return }
+      transport.cancel(request, unsentBelow: unsentBelow)
     case .record(let id): journal.record(id, isAwaited: state.withLock { $0.schedule.isAwaitingRecord(of: id) })
     case .forget(let id):
       journal.forget(id)

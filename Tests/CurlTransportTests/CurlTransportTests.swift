@@ -462,6 +462,22 @@ struct CurlTransportTests {
     }
   }
 
+  @Test("Regression: what had been sent whole a moment ago was cancelled as unsent, and its server took it all the same")
+  func cancelUnsent() async throws {
+    try await withServer { server, transport in
+      let url = try server.url("/hold")
+      let started = (0..<2).map { _ in
+        StartedRequest(HTTPRequest(.put, url, body: .pinned(TestBody(count: 1000))), with: transport)
+      }
+      try server.waitForRequests(2, to: "/hold")
+      transport.cancel(started[0].id, unsentBelow: 1001)
+      #expect(await started[0].result?.failureKind == .cancelled)
+      transport.cancel(started[1].id, unsentBelow: 1000)
+      try server.release()
+      #expect(try #require(await started[1].result).get().status == 200)
+    }
+  }
+
   @Test("A full inbox refuses; what waits in it can be cancelled and is otherwise sent")
   func overload() async throws {
     try await withServer({

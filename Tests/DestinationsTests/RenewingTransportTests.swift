@@ -16,7 +16,7 @@ private final class TokenServer: HTTPTransport {
     }
   }
 
-  func cancel(_ id: HTTPRequestID) {}
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
 
   func accept(_ token: String) { state.withLock { $0.accepted = "Bearer \(token)" } }
 
@@ -43,7 +43,7 @@ private final class ForbiddingServer: HTTPTransport {
 
   func start(_ requests: [PendingHTTPRequest]) { for request in requests { take(request) } }
 
-  func cancel(_ id: HTTPRequestID) {}
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
 }
 
 @Suite struct RenewingTransportTests {

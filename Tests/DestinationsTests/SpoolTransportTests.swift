@@ -36,7 +36,7 @@ private final class OneAnswer: HTTPTransport {
     for request in requests { request.onCompletion(.success(answer)) }
   }
 
-  func cancel(_ id: HTTPRequestID) {}
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
 }
 
 private final class Counter: Sendable {

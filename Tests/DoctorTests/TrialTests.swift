@@ -39,7 +39,7 @@ final class TrialServer: Destination, HTTPTransport {
   func start(_ requests: [PendingHTTPRequest]) {
     for request in requests { request.onCompletion(.success(HTTPResponse(status: 200))) }
   }
-  func cancel(_ id: HTTPRequestID) {}
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
 
   func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
     state.withLock { state in

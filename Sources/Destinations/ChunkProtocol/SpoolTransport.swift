@@ -40,8 +40,8 @@ public final class SpoolTransport: HTTPTransport {
     identity.told(ofSpool: known.spool, knownCount: known.count, by: server)
   }
 
-  /// Ends a request early; see ``HTTPTransport/cancel(_:)``.
-  public func cancel(_ id: HTTPRequestID) { transport.cancel(id) }
+  /// Ends a request early; see ``HTTPTransport/cancel(_:unsentBelow:)``.
+  public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) { transport.cancel(id, unsentBelow: unsentBelow) }
 }
 
 extension HTTPRequest {

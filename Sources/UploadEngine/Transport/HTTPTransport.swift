@@ -9,12 +9,16 @@ public protocol HTTPTransport: Sendable {
   /// through the completions as ``TransportError/Kind/overloaded`` or ``TransportError/Kind/stopped``.
   func start(_ requests: [PendingHTTPRequest])
 
-  /// Ends a request early; its completion then reports ``TransportError/Kind/cancelled``. Unknown ids are ignored: the
-  /// completion may already be on its way.
-  func cancel(_ id: HTTPRequestID)
+  /// Ends a request early, if fewer bytes of its body have been handed to the network than `unsentBelow` by the time at which that
+  /// would be done; its completion then reports ``TransportError/Kind/cancelled``. Unknown ids are ignored: the completion may
+  /// already be on its way.
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64)
 }
 
 extension HTTPTransport {
+  /// Ends a request early, however much of it is out.
+  public func cancel(_ id: HTTPRequestID) { cancel(id, unsentBelow: .max) }
+
   /// Queues one request.
   public func start(
     _ request: HTTPRequest, id: HTTPRequestID,

@@ -48,5 +48,5 @@ public struct TimedTransport: HTTPTransport {
   }
 
   /// Ends a request early.
-  public func cancel(_ id: HTTPRequestID) { transport.cancel(id) }
+  public func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) { transport.cancel(id, unsentBelow: unsentBelow) }
 }

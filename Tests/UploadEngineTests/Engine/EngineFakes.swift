@@ -122,7 +122,7 @@ final class MemoryTransport: HTTPTransport {
 
   func revive() { requestsLeft.withLock { $0 = .max } }
 
-  func cancel(_ id: HTTPRequestID) {
+  func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {
     guard let onCompletion = swallowed.withLock({ $0.removeValue(forKey: id) }) else { return }
     complete { _ in onCompletion(.failure(TransportError(.cancelled, "cancelled"))) }
   }

@@ -48,7 +48,7 @@ import Testing
         request.onCompletion(.success(response))
       }
     }
-    func cancel(_ id: HTTPRequestID) {}
+    func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
   }
 
   @Test(.promises("DE33", "DE34"), arguments: [1, 16, 17, Int.max])
