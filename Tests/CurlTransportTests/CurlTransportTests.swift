@@ -462,7 +462,7 @@ struct CurlTransportTests {
     }
   }
 
-  @Test("Regression: what had been sent whole a moment ago was cancelled as unsent, and its server took it all the same")
+  @Test("Regression: what had been sent whole a moment ago was cancelled as unsent, and its server took it")
   func cancelUnsent() async throws {
     try await withServer { server, transport in
       let url = try server.url("/hold")
