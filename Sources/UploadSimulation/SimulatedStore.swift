@@ -33,6 +33,8 @@ final class SimulatedStore {
   private var failed: LookupSet<SessionID> = []
   /// Of which a sync is under way. One at a time, because a failure is told once.
   private var syncing: LookupSet<SessionID> = []
+  /// Of which a sync has failed that is about to say so: it has the one report of the kernel.
+  private var refused: LookupSet<SessionID> = []
   /// Up to where syncs of the receipts have failed, and how many there are.
   private var lostReceipts = 0
   private var receiptCount = 0
@@ -72,6 +74,7 @@ final class SimulatedStore {
     written = []
     failed = []
     syncing = []
+    refused = []
     lostReceipts = 0
     receiptCount = 0
   }
@@ -234,11 +237,13 @@ final class SimulatedStore {
         } catch let error as DiskFailure {
           if error == .crashed { throw error }
           failure = error
+          if error == .broken { self.refused.insert(session) }
         }
         self.syncing.insert(session)
       },
       {
         self.syncing.remove(session)
+        self.refused.remove(session)
         guard let failure else { return }
         if failure == .broken { self.failed.insert(session) }
         throw failure
@@ -275,7 +280,8 @@ final class SimulatedStore {
 
   func holds(_ chunk: ChunkFacts, at index: UInt32, of session: SessionID) -> Bool {
     // What the disk has refused is asked for again before it is published.
-    if failed.contains(session) || disk.node(Self.paths(session).data)?.isInDoubt == true { return true }
+    let isRefused = failed.contains(session) || refused.contains(session)
+    if isRefused || disk.node(Self.paths(session).data)?.isInDoubt == true { return true }
     guard let facts = facts(of: session) else { return true }
     guard let bytes = disk.bytes(Self.paths(session).data),
       let piece = Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)

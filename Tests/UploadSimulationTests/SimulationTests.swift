@@ -99,6 +99,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       story: "the invariant took bytes for sent for which nobody was found"),
     FoundSeed(
       scenario: "lying-form", seed: 3_100_278_929, story: "a late answer of before ended a file that was tried again"),
+    FoundSeed(
+      scenario: "receiver-disk", seed: 6_100_029_368,
+      story: "the invariant did not know of a sync that had failed and was about to say so"),
   ]
 
   @Test(arguments: found)
