@@ -315,9 +315,10 @@ final class SimulatedCapture {
     close(file)
   }
 
-  /// Somebody wants a file as it is: from now on its content may be published. One that is open is settled first.
+  /// Somebody wants a file as it is: from now on its content may be published. So may that of one that is open and was not changed
+  /// since; what is being changed is settled first.
   func want(_ id: FileID) {
-    guard let file = byID[id], file.activity.isQuiet else { return }
+    guard let file = byID[id], file.activity.isQuiet || file.activity.needsNewRevision else { return }
     // Of what an fsync was told of nobody keeps the pages.
     if file.refusal == nil, file.pages.isRefused { loseRefused(file) }
     file.wanted = file.shown

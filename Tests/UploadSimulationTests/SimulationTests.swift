@@ -102,6 +102,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "receiver-disk", seed: 6_100_029_368,
       story: "the invariant did not know of a sync that had failed and was about to say so"),
+    FoundSeed(
+      scenario: "waiting", seed: 5_500_001_039,
+      story: "the oracle did not know that an open file was wanted under its temporary name"),
   ]
 
   @Test(arguments: found)
