@@ -100,6 +100,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "lying-form", seed: 3_100_278_929, story: "a late answer of before ended a file that was tried again"),
     FoundSeed(
+      scenario: "receiver-disk", seed: 6_100_014_529,
+      story: "what a server had lost twice went out at once where that was known by asking"),
+    FoundSeed(
       scenario: "receiver-disk", seed: 6_100_029_368,
       story: "the invariant did not know of a sync that had failed and was about to say so"),
     FoundSeed(

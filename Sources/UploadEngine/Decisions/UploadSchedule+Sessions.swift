@@ -72,8 +72,8 @@ extension UploadSchedule {
       if denied > 0 {
         let message = "The server no longer holds \(denied) chunks that it had acknowledged; they are sent again."
         let failure = FileStatus.Failure(code: "incomplete", message: message, at: now)
-        // A crash of the server takes the last second with it.
-        setBack(id, by: failure, canEnd: false, isAtOnce: true, at: now)
+        // A crash of the server takes the last second with it: that ends no file.
+        setBack(id, by: failure, canEnd: false, isAtOnce: true, isLoss: true, at: now)
       }
     case .stillThere:
       file.session?.isUnpublished()

@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import OrderedCollections
 import Testing
 
@@ -19,6 +20,8 @@ import Testing
     case rowGoneInBetween
     /// The commit finds chunks missing that were acknowledged (DS17, DS26).
     case missingAtCommit
+    /// One chunk never arrives, and when the server is asked why it has none of the others, which it had acknowledged.
+    case missingAtQuestion
     /// All of it is answered by 500, or by nonsense, each time (DS4, DS25).
     case failsWholeFile
     case nonsense
@@ -26,6 +29,9 @@ import Testing
     case publishedSomethingElse
 
     var isWholeFile: Bool { self == .failsWholeFile || self == .nonsense }
+
+    /// What a crash of the server and a broken line may do as well ends no file.
+    var mayBeAccident: Bool { self == .missingAtQuestion }
   }
 
   private func harness(_ lie: Lie) -> ScheduleHarness {
@@ -46,6 +52,8 @@ import Testing
     case (.sessionGoneInBetween, .chunk) where isFourth: return .refused(StepFailure(.sessionGone, "gone"))
     case (.rowGoneInBetween, .chunk(_, 2, _, _, _)): return .refused(StepFailure(.rowLost, "gone"))
     case (.missingAtCommit, .commit(let commit)): return .incomplete(missing: Array(0..<commit.chunkCount))
+    case (.missingAtQuestion, .chunk(_, 7, _, _, _)): return StepFailure.connection(.connectionLost)
+    case (.missingAtQuestion, .querySession): return .held(digests: [:])
     case (.failsWholeFile, .wholeFile): return .refused(StepFailure(.unexpectedAnswer, "500"))
     case (.nonsense, .wholeFile): return StepFailure.connection(.protocolViolation)
     case (.publishedSomethingElse, .commit): return .refused(StepFailure(.conflict, "differs"))
@@ -82,7 +90,8 @@ import Testing
   }
 
   /// Regression (DS1, DS4, DS15, DS17, DS25, DS26): an acknowledged chunk, or a new session, began the count of failures anew.
-  @Test(arguments: Lie.allCases) func aLieThatDoesNotEnd_endsTheFile_andCostsNoMoreThanTenTries(_ lie: Lie) {
+  @Test(arguments: Lie.allCases.filter { !$0.mayBeAccident })
+  func aLieThatDoesNotEnd_endsTheFile_andCostsNoMoreThanTenTries(_ lie: Lie) {
     var harness = harness(lie)
     harness.write(file)
     let bodies = play(&harness, until: .seconds(86_400)) { answer(lie, to: $0, number: $1) }
@@ -119,8 +128,9 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
-  /// Regression (DS26): what was acknowledged and not there went out again in twelve requests at once, as often as before.
-  @Test(arguments: [Lie.missingAtCommit, .sessionGoneAtCommit, .sessionGoneInBetween])
+  /// Regression (DS26): what was acknowledged and not there went out again in twelve requests at once, as often as before. And, found
+  /// by the simulation (receiver-disk, seed 3400002732): so it did where that was known by asking.
+  @Test(arguments: [Lie.missingAtCommit, .sessionGoneAtCommit, .sessionGoneInBetween, .missingAtQuestion])
   func whatWasOfNoUseTwice_goesOneChunkAfterAnother_overAllSuchFiles(_ lie: Lie) throws {
     var limits = UploadLimits()
     (limits.chunkBytes, limits.bufferBytes) = (1000, 1000)
