@@ -197,7 +197,7 @@ extension UploadSchedule {
     return nil
   }
 
-  private func isRested(_ id: FileID, at now: Moment) -> Bool {
+  func isRested(_ id: FileID, at now: Moment) -> Bool {
     files.entry(id)?.file.progress.earlyRest.map { $0 <= now.monotonic } ?? true
   }
 }

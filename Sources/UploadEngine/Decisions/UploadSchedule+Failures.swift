@@ -90,12 +90,14 @@ extension UploadSchedule {
       file.phase = .waiting(until: until)
       if delay >= limits.timing.fileWatchdog { watchdog.forget(id) }
       deadlines.insert(.file(id), at: until)
-    } else if file.isEarly {
+    } else if file.isEarly || file.phase == .writing {
       let until = now.monotonic + max(delay, policy.baseDelay)
       file.progress.earlyRest = until
       deadlines.insert(.file(id), at: until)
     }
     files[id] = file
+    // While it is written it has no turn that could come again.
+    if file.session == nil { planSession(id, at: now) }
     yieldBuffers(of: file, at: now)
     // A file that is removed or renamed just as it is sent cannot be read for a moment: that is no trouble unless it lasts.
     let isSaid = isFirst && failure.code != Self.unreadableCode || wasUnreadable && file.attempts == 2

@@ -58,9 +58,6 @@ extension UploadSchedule {
     } else {
       pauseFile(id, failure: shown, retryAfter: pause, at: now)
     }
-    // While it is written nothing is lost, and it has no turn that could come again: its session is planned anew.
-    guard file.phase == .writing, file.session == nil else { return }
-    planSession(id, after: files[id]?.progress.previousDelay ?? .zero, at: now)
   }
 
   /// While the destination is suspect each request is a trial: with few bytes, and first with what was not refused before.

@@ -9,10 +9,10 @@ extension UploadSchedule {
 
   /// A new or changed file that stays open for a moment gets its session while it is being written (spec F2). One alarm
   /// serves all of them: most files of a burst are closed long before their time.
-  /// After a refusal it rests first.
-  mutating func planSession(_ id: FileID, after rest: Duration = .zero, at now: Moment) {
+  /// After a failure it rests first.
+  mutating func planSession(_ id: FileID, at now: Moment) {
     guard abilities.unknownLength, wantsSessionWhileOpen(id) else { return }
-    let due = now.monotonic + max(limits.sessionOpenDelay, rest)
+    let due = max(now.monotonic + limits.sessionOpenDelay, files.entry(id)?.file.progress.earlyRest ?? now.monotonic)
     let place = (plannedSessions.lastIndex { $0.due <= due }).map { $0 + 1 } ?? 0
     if place == 0 { deadlines.insert(.openSessions, at: due) }
     plannedSessions.insert((id, due), at: place)
@@ -50,8 +50,8 @@ extension UploadSchedule {
     guard gate == .open, controlRequests < limits.controlRequests, wantsSessionWhileOpen(id), var file = files[id]
     else { return }
     guard file.session == nil else { return beginGrowth(id) }
-    // Planned anew when the rest is over.
-    guard mayOpenSession(at: now) else { return }
+    // Planned anew when the rest is over, or for its end already: a failure came after this plan.
+    guard mayOpenSession(at: now), isRested(id, at: now) else { return }
     file.session = makeSession(for: file, at: now)
     openSession(&file, at: now)
     files[id] = file

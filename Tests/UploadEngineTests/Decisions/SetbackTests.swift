@@ -128,6 +128,45 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression, found by the simulation (liar, seed 5100001227): the session of a file that was still written was begun anew after
+  /// 20 ms each time that it was lost, until ten tries were over.
+  @Test func aSessionLostWhileItsFileIsWritten_isBegunAnew_afterPausesThatGrow() {
+    var recording = Recording()
+    recording.write(0..<8000)
+    var openings: [Duration] = []
+    let start = recording.harness.now.monotonic
+    let gone = StepOutcome.refused(StepFailure(.sessionGone, "gone"))
+    for _ in 0..<100 {
+      recording.harness.advance(by: .milliseconds(50))
+      recording.look()
+      recording.harness.answerReads()
+      while recording.harness.answer(gone, where: \.carriesChunk) != nil {}
+      recording.harness.endCancelled()
+      while let order = recording.harness.sent.first(where: { $0.order.isOpenSession })?.order {
+        recording.harness.answer(ScheduleHarness.success(of: order), where: \.isOpenSession)
+        openings.append(recording.harness.now.monotonic - start)
+      }
+    }
+    #expect((3...7).contains(openings.count), "\(openings)")
+    #expect(recording.harness.state(recording.file.id) == .writing)
+    recording.close()
+    #expect(recording.harness.state(recording.file.id) != .failed)
+  }
+
+  /// Regression: where an upload could not be begun for a file that was still written, because a connection broke, it was not tried
+  /// again before the file was closed.
+  @Test func aSessionThatCouldNotBeOpenedWhileItsFileIsWritten_isOpenedLater() {
+    var harness = harness(.missingAtCommit)
+    harness.handle(file.opened)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.advance(by: .milliseconds(50))
+    #expect(harness.answer(StepFailure.connection(.connectionLost), where: \.isOpenSession) != nil)
+    harness.advance(by: .milliseconds(50))
+    #expect(!harness.sent.contains { $0.order.isOpenSession }, "it rests first")
+    harness.advance(by: .seconds(2))
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+  }
+
   /// Regression (DS26): what was acknowledged and not there went out again in twelve requests at once, as often as before. And, found
   /// by the simulation (receiver-disk, seed 3400002732): so it did where that was known by asking.
   @Test(arguments: [Lie.missingAtCommit, .sessionGoneAtCommit, .sessionGoneInBetween, .missingAtQuestion])
