@@ -71,6 +71,9 @@ struct FileUpload: Sendable {
   /// Rounds of failures without progress: requests that were under way together fail together, and count once.
   var attempts = 0
   @Rare var lastFailure: FileStatus.Failure?
+  /// What a write has failed with since the file was settled. Its writer may still make it good, and if not, the content is
+  /// interrupted: whatever the file failed for before, it failed for that.
+  @Rare var writeFailure: FileStatus.Failure?
   /// What the spool's disk refuses the content with; nil while it takes it.
   @Rare var diskFailure: FileStatus.Failure?
   /// Until when it is waited for although its disk does not say, or has not taken, what it holds; nil once that is over.

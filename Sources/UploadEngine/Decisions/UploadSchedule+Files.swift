@@ -104,6 +104,7 @@ extension UploadSchedule {
     file.progress.chainTip = nil
     file.completedAt = nil
     file.lastFailure = nil
+    file.writeFailure = nil
     file.attempts = 0
     file.progress.setbacks.contentChanged()
     file.progress.failedAt = nil
@@ -130,6 +131,7 @@ extension UploadSchedule {
     if files[snapshot.id] == nil { adopt(snapshot, at: now) }
     guard !confirm(snapshot, at: now), var file = files[snapshot.id] else { return }
     file.isOpen = false
+    file.writeFailure = nil
     file.closedAt = now.wallMilliseconds
     let before = file.snapshot
     let isSameContent = before.epoch == snapshot.epoch
@@ -354,6 +356,7 @@ extension UploadSchedule {
     file.phase = .removed
     // What was wrong with it, and what could be done, is about a file that is there.
     file.lastFailure = nil
+    file.writeFailure = nil
     file.isOpen = false
     file.isLocal = false
     file.snapshot.names = []

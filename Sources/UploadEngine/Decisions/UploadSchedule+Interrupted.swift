@@ -98,7 +98,7 @@ extension UploadSchedule {
 
   /// A write has failed; its writer may still make it good.
   mutating func writeFailed(_ id: FileID, _ cause: Interruption, at now: Moment) {
-    files[id]?.lastFailure = FileStatus.Failure(cause, at: now)
+    files[id]?.writeFailure = FileStatus.Failure(cause, at: now)
     actions.append(.showStatus(id))
   }
 

@@ -298,6 +298,7 @@ extension UploadSchedule {
       break
     }
     if file.phase == .finishing { status.lastFailure = recordFailure?.failure ?? status.lastFailure }
+    status.lastFailure = file.writeFailure ?? status.lastFailure
     // Whatever else keeps it waiting is less.
     if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }
   }

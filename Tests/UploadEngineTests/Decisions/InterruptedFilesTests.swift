@@ -190,6 +190,29 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression, found by the simulation (waiting, seed 5100001041): a write that failed took the place of what a file had failed for,
+  /// and a start took the whole file for an unfinished one.
+  @Test(.promises("S41m")) func failedWriteThatChangesNothing_leavesWhatTheFileFailedFor() throws {
+    var harness = try Self.harness()
+    harness.handle(.scanEnded)
+    let file = Self.file(nil)
+    harness.write(file)
+    harness.answer(.refused(StepFailure(.badRequest, "no"))) { $0.isOpenSession }
+    #expect(harness.status(file.id)?.lastFailure?.code == "bad-request")
+    harness.handle(file.opened)
+    harness.handle(.writeFailed(file.id, .writeFailed(errno: 5)))
+    #expect(harness.status(file.id)?.lastFailure?.code == "write-failed", "people see it at once")
+    #expect(harness.schedule.catalogEntry(of: file.id)?.failureCode == "bad-request")
+    harness.handle(file.settled)
+    #expect(harness.state(file.id) == .failed)
+    #expect(harness.status(file.id)?.lastFailure?.code == "bad-request")
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    var restarted = try Self.harness(catalog: [entry])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    #expect(restarted.state(file.id) != .interrupted)
+  }
+
   @Test(.promises("S39c")) func publishPolicy_deliversIt() throws {
     var harness = try Self.harness(["*.mov interrupted=publish"])
     harness.handle(.scanEnded)
