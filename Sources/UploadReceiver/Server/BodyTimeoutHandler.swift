@@ -111,7 +111,7 @@ final class BodyTimeoutHandler: ChannelDuplexHandler, RemovableChannelHandler {
     isInBody = false
     timer?.cancel()
     context.fireErrorCaught(error)
-    // Time enough to send the answer.
-    timer = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(2)) { context.close(promise: nil) }
+    // Time enough to send the answer, also where the processors have too much to do.
+    timer = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(8)) { context.close(promise: nil) }
   }
 }
