@@ -98,6 +98,9 @@ int uploadfs_session_process_one(struct fuse_session *session) {
   return received > 0 ? 1 : received;
 }
 
+// FUSE_STATX, which Linux 6.6 added: whoever wants to know when a file was made asks for that first (stat(1) does).
+enum { REQUEST_STATX = 52 };
+
 static enum uploadfs_request_kind kind_of(uint32_t opcode) {
   switch (opcode) {
   case FUSE_INIT:
@@ -116,13 +119,15 @@ static enum uploadfs_request_kind kind_of(uint32_t opcode) {
   case FUSE_ACCESS:
   case FUSE_BMAP:
   case FUSE_IOCTL:
-  case FUSE_COPY_FILE_RANGE: return UPLOADFS_REQUEST_OF_THE_SESSION;
+  case FUSE_COPY_FILE_RANGE:
+  case REQUEST_STATX: return UPLOADFS_REQUEST_OF_THE_SESSION;
   case FUSE_LOOKUP: return UPLOADFS_REQUEST_LOOKUP;
   case FUSE_GETATTR:
   case FUSE_OPENDIR:
   case FUSE_READDIR:
+  case FUSE_READDIRPLUS:
+  case FUSE_READLINK:
   case FUSE_RELEASEDIR: return UPLOADFS_REQUEST_LOOK;
-  case FUSE_READDIRPLUS: return UPLOADFS_REQUEST_LIST_AND_LOOK;
   case FUSE_OPEN:
   case FUSE_READ:
   case FUSE_LSEEK:

@@ -316,7 +316,7 @@ struct Caller: Hashable, Sendable {
 }
 
 /// What a lookup found, counted once for the kernel.
-struct FoundEntry {
+struct FoundEntry: Sendable {
   var node: NodeID
   var status: stat
 }

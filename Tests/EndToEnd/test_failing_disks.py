@@ -16,7 +16,7 @@ import pytest
 from failing_calls import EIO, ENOMEM, ENOSPC, EROFS, ESTALE, Faults, Rule
 from failing_disk import FailingDisk, marked
 from filesystems import run
-from harness import Program, clean_environment, sha256, unmount_lazily, wait_until
+from harness import SOON, Program, clean_environment, sha256, unmount_lazily, wait_until
 from promises import installed, require
 from test_little_disk import given_up, record
 
@@ -988,8 +988,11 @@ def test_status_is_read_while_more_calls_hang_than_may_be_at_the_disk(new_mount,
     folders = [mount.root / f"day{number}" for number in range(12)]
     for folder in folders:
         folder.mkdir()
-    (folders[0] / "take.mov").write_bytes(b"content")
-    mount.wait_for("day0/take.mov", "complete")
+    for path in (folders[0] / "take.mov", mount.root / "scan.mov"):
+        path.write_bytes(b"content")
+        mount.wait_for(path.relative_to(mount.root), "complete")
+    # Its end waits for all calls that are at the disk, and keeps others from going there.
+    wait_until(lambda: mount.summary()["scanned"], mount.program.describe)
     faults.set(Rule("fstatat", 0, "/other", milliseconds=60_000))
     callers = [
         subprocess.Popen(["stat", folder / "other"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for folder in folders]
@@ -998,12 +1001,49 @@ def test_status_is_read_while_more_calls_hang_than_may_be_at_the_disk(new_mount,
         for _ in range(3):
             assert mount.status("day0/take.mov")["state"] == "complete" and mount.summary()["scanned"]
         assert "day0" in os.listdir(mount.root) and os.listdir(mount.root / "status" / "day0") == ["take.mov.json"]
+        # Regression: what a link says, and when a file was made, were asked behind all that waited for the disk.
+        assert os.readlink(mount.root / "status" / "scan.json") == "scan.mov.json"
+        subprocess.run(["stat", mount.root / "status" / "day0" / "take.mov.json"], check=True, stdout=subprocess.DEVNULL, timeout=SOON)
         assert mount.tool("status").returncode == 0
         assert faults.seen.count("fstatat 0") == 6, "the rest waits"
     finally:
         mount.kill()
         for caller in callers:
             caller.wait()
+
+
+@pytest.mark.promises("S41i")
+@pytest.mark.parametrize("hangs", ["day0/other", "take.mov"])
+def test_the_root_is_listed_while_few_calls_hang(new_mount, receiver, faults, hangs):
+    """Regression: a listing of the root says what each entry is like, and hung where that did as long as few other calls hung: on the
+    disk, or behind a change that waited for them."""
+    mount = new_mount(receiver, environment=faults.environment)
+    for number in range(2):
+        (mount.root / f"day{number}").mkdir()
+    (mount.root / "take.mov").write_bytes(b"take")
+    mount.wait_for("take.mov", "complete")
+    wait_until(lambda: mount.summary()["scanned"], mount.program.describe)
+    faults.set(Rule("fstatat", 0, f"/captures/{hangs}", milliseconds=60_000))
+    callers = []
+    if hangs == "day0/other":
+        callers.append(subprocess.Popen(["stat", mount.root / hangs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        wait_until(lambda: "fstatat 0" in faults.seen, lambda: faults.seen)
+        callers.append(subprocess.Popen(["mkdir", mount.root / "day1" / "new"], stderr=subprocess.DEVNULL))
+        wait_until(lambda: is_answered_late(callers[-1]), "the change waits")
+    try:
+        began = time.monotonic()
+        for _ in range(8):
+            assert {"day0", "take.mov", "status"} <= set(os.listdir(mount.root))
+        assert time.monotonic() - began < 4
+    finally:
+        mount.kill()
+        for caller in callers:
+            caller.wait()
+
+
+def is_answered_late(caller):
+    """The kernel waits for the daemon's answer to a call of this process."""
+    return pathlib.Path(f"/proc/{caller.pid}/wchan").read_text() == "request_wait_answer"
 
 
 @pytest.mark.promises("S45h")

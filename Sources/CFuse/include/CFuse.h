@@ -62,8 +62,6 @@ enum uploadfs_request_kind {
   UPLOADFS_REQUEST_LOOKUP,
   /// What a folder or a file is like, and what lies in a folder.
   UPLOADFS_REQUEST_LOOK,
-  /// The same, and what is like what lies there.
-  UPLOADFS_REQUEST_LIST_AND_LOOK,
   /// Opening, reading and letting go.
   UPLOADFS_REQUEST_READ,
   /// Everything else.

@@ -33,6 +33,22 @@ struct DirectoryReply {
     return true
   }
 
+  /// The names from an index on that fit with everything that a lookup of them would say.
+  func entriesWithRoom(of listing: borrowing DirectoryListing, from first: Int) -> [EntryName] {
+    var names: [EntryName] = []
+    var rest = buffer.count - used
+    for index in stride(from: first, to: listing.count, by: 1) {
+      let found = listing.withName(at: index) { name in
+        var parameters = fuse_entry_param()
+        return (name: EntryName(cString: name), bytes: fuse_add_direntry_plus(request, nil, 0, name, &parameters, 0))
+      }
+      guard let found, found.bytes <= rest else { break }
+      rest -= found.bytes
+      names.append(found.name)
+    }
+    return names
+  }
+
   /// A name with everything that a lookup of it would say. False when it does not fit any more.
   ///
   /// `find` counts the node for the kernel, which is right for every entry but `.` and `..`.
@@ -60,28 +76,31 @@ extension Call {
   /// Answers readdir and readdirplus.
   consuming func sendListing(_ number: UInt64, _ size: Int, _ cookie: Int64, isPlus: Bool) {
     let filesystem = filesystem
-    // The root can be listed whatever becomes of the disk.
-    let isDiskHeldUp = mount.isHeldUpByDisk
     let buffers = mount.readBuffers
     let buffer = buffers.take(atLeast: size)
     defer { buffers.give(back: buffer) }
     var listed = DirectoryReply(rawRequest, UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(size)))
     answer { (filesystem) throws(SystemError) in
       let handle = try filesystem.directoryHandle(number)
-      let looksUp = !(isDiskHeldUp && handle.node == .root)
       try filesystem.withListing(of: handle, from: cookie) { listing, first in
+        // The root can be listed whatever becomes of the disk.
+        var found =
+          isPlus && handle.node == .root ? filesystem.lookUpSoon(listed.entriesWithRoom(of: listing, from: first)) : [:]
         for index in stride(from: first, to: listing.count, by: 1) {
           let (inode, mode) = listing.facts(at: index)
           let hasRoom = listing.withName(at: index) { name in
             guard isPlus else { return listed.add(name, inode: inode, mode: mode, cookie: Int64(index) + 1) }
             return listed.addPlus(name, inode: inode, mode: mode, cookie: Int64(index) + 1) {
               let entry = DirectoryEntry(directory: handle.node, name: EntryName(cString: name))
-              guard !entry.name.isDot, looksUp || filesystem.isReserved(entry) else { return nil }
+              guard !entry.name.isDot else { return nil }
+              if handle.node == .root, !filesystem.isReserved(entry) { return found.removeValue(forKey: entry.name) }
               return (try? filesystem.lookup(entry)) ?? nil
             }
           }
-          guard hasRoom == true else { return }
+          guard hasRoom == true else { break }
         }
+        // Nobody is told of these.
+        for entry in found.values { filesystem.forget(entry.node, count: 1) }
       }
     } _: { reply, _ in
       guard !reply.bytes(listed.bytes) else { return }

@@ -13,7 +13,6 @@ public final class FuseMount: Sendable {
   private let mountPoint: MountPoint
   private let threadCount: Int
   private let session = Mutex(Session())
-  private let loop = Mutex<RequestLoop?>(nil)
 
   // libfuse's session pointer. Its functions that are used from several threads (exit, fd, notify) are made for that, and
   // destroying it happens once, after its loop has ended.
@@ -77,18 +76,13 @@ public final class FuseMount: Sendable {
     // The first request is INIT.
     if uploadfs_session_process_one(pointer) == 1 {
       onReady()
-      let requests = RequestLoop(session: pointer, filesystem: filesystem, diskThreadsMax: threadCount)
-      loop.withLock { $0 = requests }
-      requests.run()
+      RequestLoop(session: pointer, filesystem: filesystem, diskThreadsMax: threadCount).run()
     }
     waitingCalls.endAll()
     filesystem.releaseEverything()
     filesystem.notices.close()
     if let notifier { pthread_join(notifier, nil) }
   }
-
-  /// The spool's disk holds up all threads that it may.
-  var isHeldUpByDisk: Bool { loop.withLock { $0 }?.isHeldUp == true }
 
   /// Calls that wait for a delivery fail with EIO, now and from now on. The files are kept, and delivered later.
   public func endWaitingCalls() {

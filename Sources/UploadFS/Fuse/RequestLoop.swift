@@ -21,9 +21,6 @@ final class RequestLoop: Sendable {
     turns = Mutex(RequestTurns(diskThreadsMax: diskThreadsMax))
   }
 
-  /// As many threads as may wait for the spool's disk.
-  var isHeldUp: Bool { turns.withLock { $0.isHeldUp } }
-
   /// Answers on this thread and on further ones, until the session has ended and all of them are done.
   func run() {
     serve()
@@ -73,8 +70,6 @@ final class RequestLoop: Sendable {
     case UPLOADFS_REQUEST_OF_THE_SESSION: false
     case UPLOADFS_REQUEST_LOOKUP: !(node.isVirtual || request.name.map { isReserved($0, in: node) } ?? false)
     case UPLOADFS_REQUEST_LOOK: !(node.isVirtual || node == .root)
-    // Of the root it is done without looking where threads are short.
-    case UPLOADFS_REQUEST_LIST_AND_LOOK: !(node.isVirtual || node == .root && isHeldUp)
     case UPLOADFS_REQUEST_READ: !node.isVirtual
     // Words that are written to a status are recorded before the call returns.
     default: true

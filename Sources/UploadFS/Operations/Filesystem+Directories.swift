@@ -100,6 +100,28 @@ extension Filesystem {
     let number = try check(uploadfs_openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
     guard let stream = fdopendir(number) else {
       let failure = SystemError.last
+  /// What stands in the root under these names, each counted for the kernel; none of them where the disk does not say it soon.
+  func lookUpSoon(_ names: [EntryName]) -> [EntryName: FoundEntry] {
+    let entries = names.map { DirectoryEntry(directory: .root, name: $0) }.filter { !$0.name.isDot && !isReserved($0) }
+    guard !entries.isEmpty else { return [:] }
+    let wanted = WantedEntries()
+    _ = inquiry.ask { [weak self] in
+      for entry in entries where wanted.areWanted {
+        guard let self else { return }
+        let found: FoundEntry?
+        do throws(SystemError) {
+          found = try lookup(entry)
+        } catch {
+          // It is named all the same, and looked up again when its name is used.
+          continue
+        }
+        guard let found else { continue }
+        if !wanted.add(found, as: entry.name) { forget(found.node, count: 1) }
+      }
+    }
+    return wanted.take()
+  }
+
       close(number)
       throw failure
     }
@@ -125,6 +147,23 @@ extension NodeKind {
     case .directory: S_IFDIR
     case .regular: S_IFREG
     case .other: 0
+/// What the disk has said by the time at which it is wanted.
+private final class WantedEntries: Sendable {
+  private let found = Mutex<[EntryName: FoundEntry]?>([:])
+
+  var areWanted: Bool { found.withLock { $0 != nil } }
+
+  /// False where it is too late.
+  func add(_ entry: FoundEntry, as name: EntryName) -> Bool {
+    found.withLock { found in
+      found?[name] = entry
+      return found != nil
+    }
+  }
+
+  func take() -> [EntryName: FoundEntry] { found.withLock { $0.take() } ?? [:] }
+}
+
     }
   }
 }
