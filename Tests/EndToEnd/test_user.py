@@ -85,6 +85,27 @@ def test_a_file_that_its_writer_has_made_read_only_is_finished(users_mount, rece
     users_mount.program.wait()
 
 
+@pytest.mark.promises("S41m")
+def test_a_folder_that_its_owner_has_closed_keeps_no_mount_from_ending(users_mount, receiver):
+    """Regression: what lay in it could not be read to be sent, and `unmount` and SIGTERM waited for it for ever."""
+    users_mount.start()
+    receiver.kill()
+    done = shell_of_user(f"cd {users_mount.root} && mkdir day && echo take > day/take.mov && chmod 000 day")
+    assert done.returncode == 0, done.stderr
+    receiver.start()
+    done = shell_of_user(f"{users_mount.program_path} unmount {users_mount.root}")
+    assert done.returncode == 18 and "day/take.mov" in done.stderr, done
+    users_mount.program.wait()
+    assert "chmod u+rwx" in users_mount.program.log, users_mount.program.log
+    # What is given back is delivered by the next mount.
+    (users_mount.spool / "captures" / "day").chmod(0o755)
+    users_mount.start()
+    done = shell_of_user(f"{users_mount.program_path} wait {users_mount.root} --timeout 30")
+    assert done.returncode == 0 and (receiver.files / "day" / "take.mov").read_text() == "take\n", done
+    shell_of_user(f"{users_mount.program_path} unmount {users_mount.root}")
+    users_mount.program.wait()
+
+
 def test_ordinary_user_takes_over_a_dead_mount(users_mount, receiver):
     users_mount.start()
     shell_of_user(f"echo captured > {users_mount.root}/a.txt")

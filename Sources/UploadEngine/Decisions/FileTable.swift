@@ -50,10 +50,12 @@ struct FileTable: Sendable {
     var cancelled = 0
     /// Of those that are interrupted.
     var unproven = 0
+    /// Of those that are ready or wait: nobody waits for them.
+    var unreadable = 0
     /// Of those that are ready.
     var smallAtWork = 0
 
-    var pending: Int { writing + ready + waiting + finishing + awaitingDisk }
+    var pending: Int { writing + ready + waiting + finishing + awaitingDisk - unreadable }
   }
 
   /// A copy of a file's facts, and the place to put changed ones.
@@ -169,6 +171,12 @@ struct FileTable: Sendable {
     }
   }
 
+  private mutating func countUnreadable(_ standing: Standing, of id: FileID, by step: Int) {
+    guard !standing.isPending else { return }
+    counts.unreadable += step
+    if step > 0 { failed.append(id) } else { failed.takeOut(id) }
+  }
+
   private mutating func count(_ standing: Standing, of id: FileID, by step: Int) {
     switch standing.phase {
     case .writing: counts.writing += step
@@ -188,7 +196,10 @@ struct FileTable: Sendable {
     case .ready:
       counts.ready += step
       if standing.isSmallAtWork { counts.smallAtWork += step }
-    case .waiting: counts.waiting += step
+      countUnreadable(standing, of: id, by: step)
+    case .waiting:
+      counts.waiting += step
+      countUnreadable(standing, of: id, by: step)
     case .finishing: counts.finishing += step
     case .complete: counts.complete += step
     case .failed:

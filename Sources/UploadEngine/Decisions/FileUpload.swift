@@ -78,6 +78,8 @@ struct FileUpload: Sendable {
   @Rare var diskFailure: FileStatus.Failure?
   /// Until when it is waited for although its disk does not say, or has not taken, what it holds; nil once that is over.
   @Rare var diskPatience: MonotonicTime?
+  /// Its copy in the spool cannot be read to be sent; nil while it can.
+  @Rare var unreadable: Unreadable?
   /// Bytes given to this file so far, for fairness; see ``UploadSchedule``.
   var virtualTime: UInt64 = 0
   /// A small file that is read or sent; the others are in the schedule's lists.
@@ -135,6 +137,13 @@ struct FileUpload: Sendable {
     var acceptedInterruption: Interruption?
     /// Names that the file has lost while something was being published under them.
     var formerPaths: [RelativePath] = []
+  }
+
+  /// The disk fails, or does not let the daemon in.
+  struct Unreadable: Hashable, Sendable {
+    var since: MonotonicTime
+    /// Since so long that nobody waits for it any more.
+    var isLasting = false
   }
 
   /// What a user wants that the spool may not know after a restart.
@@ -233,7 +242,8 @@ struct FileUpload: Sendable {
   /// Counts towards `wait` and towards a drain: it will be delivered without anybody's help.
   var isPending: Bool {
     switch phase {
-    case .writing, .ready, .waiting, .finishing: true
+    case .writing, .finishing: true
+    case .ready, .waiting: unreadable?.isLasting != true
     case .interrupted: isAwaitingDisk
     case .held, .ignored, .elsewhere, .complete, .failed, .cancelled, .removed: false
     }

@@ -8,6 +8,7 @@ extension UploadSchedule {
     files[id]?.progress.previousDelay = nil
     files[id]?.progress.failedAt = nil
     files[id]?.needsNewConnection = false
+    noteReadable(id)
   }
 
   /// A step of a file did not succeed.
@@ -28,6 +29,7 @@ extension UploadSchedule {
     case .waitOut:
       waitOut(id, failure, shown, at: now)
     case .retryStep, .pauseFile:
+      if failure.kind == .transport(.bodyUnavailable) { noteUnreadable(id, at: now) }
       pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
     case .startNewSession:
       // The one that is left is known to the server still, with all that was sent.
@@ -68,6 +70,7 @@ extension UploadSchedule {
     _ id: FileID, failure: FileStatus.Failure, isTooEarly: Bool = false, retryAfter: Duration? = nil,
     for wanted: Duration? = nil, at now: Moment
   ) {
+    if failure.code != Self.unreadableCode { noteReadable(id) }
     guard var file = files[id] else { return }
     let wasUnreadable = file.lastFailure?.code == Self.unreadableCode
     file.lastFailure = failure

@@ -97,6 +97,7 @@ extension UploadSchedule {
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
     file.phase = phaseWhileOpen(snapshot)
+    file.unreadable = nil
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []
     file.receipt = nil

@@ -62,6 +62,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     leaveTransfer(&file)
     checkpoint(&file)
+    file.unreadable = nil
     if interruption == .changedInSpool, file.phase != .interrupted { filesChangedInSpool += 1 }
     if file.phase != .interrupted, interruption.isOfSpool {
       file.diskPatience = now.monotonic + Self.diskPatience
@@ -89,9 +90,31 @@ extension UploadSchedule {
 
   /// The disk has had its time. It is asked on, and the file delivered when it says.
   mutating func endDiskPatience(of id: FileID, at now: Moment) {
-    guard let file = files.entry(id)?.file, file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic
-    else { return }
-    files[id]?.diskPatience = nil
+    guard let file = files.entry(id)?.file else { return }
+    if file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic {
+      files[id]?.diskPatience = nil
+    } else if let unreadable = file.unreadable, unreadable.since + Self.diskPatience <= now.monotonic {
+      files[id]?.unreadable?.isLasting = true
+    } else {
+      return
+    }
+    actions.append(.showStatus(id))
+    actions.append(.showSummary)
+  }
+
+  /// The copy in the spool cannot be read to be sent, which is tried again.
+  mutating func noteUnreadable(_ id: FileID, at now: Moment) {
+    guard let file = files.entry(id)?.file, file.unreadable == nil, file.phase == .ready || file.isWaiting else {
+      return
+    }
+    files[id]?.unreadable = FileUpload.Unreadable(since: now.monotonic)
+    deadlines.insert(.disk(id), at: now.monotonic + Self.diskPatience)
+  }
+
+  /// It can be read, or something else keeps it.
+  mutating func noteReadable(_ id: FileID) {
+    guard files.entry(id)?.file.unreadable != nil else { return }
+    files[id]?.unreadable = nil
     actions.append(.showStatus(id))
     actions.append(.showSummary)
   }

@@ -100,6 +100,7 @@ extension UploadSchedule {
     file.progress.chainTip = nil
     if file.snapshot.names.contains(publishing.path) { file.publishedPaths.append(publishing.path) }
     file.attempts = 0
+    file.unreadable = nil
     file.progress.setbacks = Setbacks()
     file.needsNewConnection = false
     file.phase = .finishing

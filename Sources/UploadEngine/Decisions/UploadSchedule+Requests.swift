@@ -16,6 +16,7 @@ extension UploadSchedule {
       release(read)
       return
     }
+    if case .success = result { noteReadable(id) }
     switch result {
     case .success where file.isResting(at: now):
       transfer.set(.pending, at: index)
@@ -47,6 +48,7 @@ extension UploadSchedule {
     case .failed(let error):
       transfer.set(.pending, at: index)
       release(read)
+      if case .system = error { noteUnreadable(id, at: now) }
       let message = "The spool's copy cannot be read now: \(error.explanation)."
       pauseFile(id, failure: .init(code: "spool-unreadable", message: message, at: now), at: now)
     }

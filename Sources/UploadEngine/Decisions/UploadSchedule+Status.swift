@@ -57,7 +57,7 @@ extension UploadSchedule {
     let failed = files.failed.prefix(100 + leaving.count).filter { !leaving.contains($0) }
     summary.failedPaths = failed.prefix(100).compactMap { files[$0]?.path }.sorted()
     let early = earlyFiles.compactMap { files.entry($0)?.file }.filter { $0.phase == .writing }
-    let acknowledged = (working + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
+    let acknowledged = (working.filter(\.isPending) + early).reduce(UInt64(0)) { $0 + ($1.transfer?.doneBytes ?? 0) }
     summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged)
     summary.oldestPendingSequence = files.oldestPendingSequence()
     summary.acknowledgedBytes = acknowledgedBytes
@@ -150,6 +150,7 @@ extension UploadSchedule {
       return scanFailure?.isLasting == true || goneUnfound.contains(id) ? (.max, .failed) : nil
     }
     switch file.phase {
+    case .ready where !file.isPending, .waiting where !file.isPending: return (file.snapshot.epoch, .failed)
     case .writing, .ready, .waiting, .finishing: return nil
     case .interrupted where file.isAwaitingDisk: return nil
     case .complete: return (file.snapshot.epoch, .delivered)

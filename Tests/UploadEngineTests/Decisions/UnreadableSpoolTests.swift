@@ -192,4 +192,52 @@ import Testing
     restarted.handle(.scanEnded)
     #expect(restarted.state(entry.id) == .cancelled && restarted.sent.isEmpty)
   }
+
+  /// Regression: an ordinary user took the rights off a folder of the mount, and `unmount` and SIGTERM waited for ever for what lay
+  /// in it.
+  @Test(.promises("S41m"), arguments: [false, true])
+  func fileThatCannotBeReadToBeSent_isWaitedForForTenSeconds(isStreamed: Bool) {
+    var harness = ScheduleHarness { abilities in
+      abilities.streamsWholeFiles = isStreamed
+      abilities.unknownLength = !isStreamed
+      abilities.replaceableChunks = !isStreamed
+    }
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: isStreamed ? 1_000_000 : 3500)
+    harness.write(file)
+    let id = file.id
+    func outcome() -> DeliveryOutcome? { harness.schedule.deliveryOutcome(of: id)?.outcome }
+    func refuse() {
+      while let read = harness.reads.popLast() {
+        harness.apply { $0.chunkRead(read.id, result: .failed(.system(errno: 13)), at: $1) }
+      }
+      harness.answer(StepFailure.connection(.bodyUnavailable)) { $0.isWholeFile }
+      if !isStreamed, harness.sent.contains(where: \.order.isOpenSession) { harness.openSession() }
+    }
+    refuse()
+    for _ in 0..<99 {
+      harness.advance(by: .milliseconds(100))
+      refuse()
+    }
+    #expect(
+      outcome() == nil && harness.schedule.summary(at: harness.now).undeliveredCount == 0 && !harness.schedule.isIdle)
+    harness.advance(by: .milliseconds(100))
+    var summary = harness.schedule.summary(at: harness.now)
+    #expect(outcome() == .failed && summary.undeliveredCount == 1 && harness.schedule.isIdle)
+    #expect(
+      summary.failedPaths == [RelativePath("a.mov")] && summary.pendingBytes == 0
+        && summary.oldestPendingSequence == nil)
+    for _ in 0..<300 {
+      harness.advance(by: .milliseconds(100))
+      refuse()
+    }
+    #expect(harness.schedule.isIdle && harness.status(id)?.lastFailure?.code == "spool-unreadable")
+    // It is tried on, and delivered once it can be read.
+    for _ in 0..<200 where outcome() != .delivered {
+      harness.advance(by: .milliseconds(100))
+      harness.succeed()
+    }
+    summary = harness.schedule.summary(at: harness.now)
+    #expect(outcome() == .delivered && summary.undeliveredCount == 0 && summary.failedPaths.isEmpty)
+  }
 }
