@@ -1,3 +1,4 @@
+import FileModel
 import Glibc
 import MountConfiguration
 import UploadEngine
@@ -31,17 +32,20 @@ struct MountView {
     }
   }
 
-  /// The status of every file, as JSON, in the order of their paths. What vanishes meanwhile is left out.
-  func statusTexts() throws(ToolFailure) -> [[UInt8]] {
-    var texts: [[UInt8]] = []
-    var folders = ["\(mountPoint)/status"]
+  /// The status of every name of a file, as JSON, in the order of these. What vanishes meanwhile is left out.
+  func statusTexts() throws(ToolFailure) -> [(path: RelativePath, text: [UInt8])] {
+    let suffix = Array(".json".utf8)
+    var texts: [(path: RelativePath, text: [UInt8])] = []
+    var folders = [RelativePath.root]
     while let folder = folders.popLast() {
-      var inner: [String] = []
-      for entry in DirectoryListing.entries(of: folder) {
-        let path = "\(folder)/\(entry.name)"
+      var inner: [RelativePath] = []
+      for entry in DirectoryListing.entries(of: statusPath(folder)) {
+        let path = folder.appending(entry.name)
         switch entry.kind {
         case .directory: inner.append(path)
-        case .file: if let text = try? WholeFile.read(path, bytesMax: 1 << 20) { texts.append(text) }
+        case .file:
+          guard let text = try? WholeFile.read(statusPath(path), bytesMax: 1 << 20) else { continue }
+          texts.append((RelativePath(bytes: Array(path.bytes.dropLast(suffix.count))), text))
         // The short form points to a file that is listed under its whole path as well.
         case .other: break
         }
@@ -49,6 +53,11 @@ struct MountView {
       folders += inner.reversed()
     }
     return texts
+  }
+
+  private func statusPath(_ path: RelativePath) -> [CChar] {
+    let separator = path == .root ? [] : [UInt8(ascii: "/")]
+    return (Array("\(mountPoint)/status".utf8) + separator + path.bytes + [0]).map { CChar(bitPattern: $0) }
   }
 
   /// Reads the summary now and then whenever it has changed.
@@ -135,19 +144,19 @@ private enum DirectoryListing {
   }
 
   /// Entries in byte order, without `.` and `..`; none when the folder cannot be read.
-  static func entries(of path: String) -> [(name: String, kind: Kind)] {
+  static func entries(of path: [CChar]) -> [(name: [UInt8], kind: Kind)] {
     guard let stream = opendir(path) else { return [] }
     defer { closedir(stream) }
-    var entries: [(name: String, kind: Kind)] = []
+    var entries: [(name: [UInt8], kind: Kind)] = []
     while let entry = readdir(stream) {
       // Names here may be longer than the 256 bytes that the struct declares, so they are read through the pointer.
       guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return [] }
       let bytes = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
-      let name = String(cString: bytes)
-      guard name != ".", name != ".." else { continue }
+      let name = UnsafeBufferPointer(start: bytes, count: strlen(bytes)).map { UInt8(bitPattern: $0) }
+      guard name != Array(".".utf8), name != Array("..".utf8) else { continue }
       let type = Int32(entry.pointee.d_type)
       entries.append((name, type == DT_DIR ? .directory : type == DT_REG ? .file : .other))
     }
-    return entries.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+    return entries.sorted { $0.name.lexicographicallyPrecedes($1.name) }
   }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import FileModel
 import MountConfiguration
 import UploadEngine
 
@@ -24,7 +25,7 @@ struct StatusCommand: ParsableCommand {
         let text = try mount.statusText(of: mount.relativePath(of: bytes))
         print(json ? plain(text) : try FileReading(text).details)
       } else if json {
-        let files = try mount.statusTexts().map(plain).joined(separator: ",\n")
+        let files = try mount.statusTexts().map { plain($0.text) }.joined(separator: ",\n")
         print("{\"summary\": \(plain(try mount.summaryText())), \"files\": [\n\(files)\n]}")
       } else {
         try table(of: mount)
@@ -34,15 +35,18 @@ struct StatusCommand: ParsableCommand {
   }
 
   private func table(of mount: MountView) throws {
-    let files = try mount.statusTexts().map { try FileReading($0) }
+    // A file of several names is a row for each.
+    let files = try mount.statusTexts().map {
+      (name: Readable.line($0.path.displayText), file: try FileReading($0.text))
+    }
     // What still needs attention comes first; each part keeps the order of the names.
-    let isDone = { (file: FileReading) in ["complete", "removed"].contains(file.shownState) }
+    let isDone = { (row: (name: String, file: FileReading)) in ["complete", "removed"].contains(row.file.shownState) }
     let rows = files.filter { !isDone($0) } + files.filter(isDone)
     print(line(["STATE", "SIZE", "DONE", "RATE", "NAME"]))
-    for file in rows {
+    for (name, file) in rows {
       let rate = file.rateBytesPerSecond > 0 ? Readable.rate(file.rateBytesPerSecond) : "-"
       print(
-        line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, Readable.line(file.path)]))
+        line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, name]))
       if let failure = file.lastError, file.state != "complete" {
         print("            \(Readable.line(failure.message))")
       }

@@ -41,6 +41,21 @@ def test_status_as_table_as_details_and_as_json(mount):
     assert whole["summary"]["files"]["complete"] == 2
 
 
+@pytest.mark.promises("S4")
+def test_each_name_of_a_file_is_shown_and_logged(mount):
+    """Regression: the first name of a file stood twice in the table and in the log, and the other nowhere; one that is no UTF-8 was
+    left out of the table."""
+    (mount.root / "first.mov").write_bytes(b"x" * 5000)
+    os.link(mount.root / "first.mov", mount.root / "second.mov")
+    (mount.root / os.fsdecode(b"caf\xe9.mov")).write_bytes(b"y")
+    mount.wait_all()
+    wait_until(lambda: mount.program.log.count("] delivered") == 3, mount.program.describe)
+    for name in ("first.mov", "second.mov"):
+        assert f"path={name} " in mount.program.log
+    rows = [line.split()[-1] for line in mount.tool("status").stdout.splitlines()[1:-1]]
+    assert rows == ["caf\ufffd.mov", "first.mov", "second.mov"]
+
+
 def test_status_of_an_unknown_file(mount):
     done = mount.tool("status", "nothing.mov")
     assert done.returncode == 64 and "nothing.mov" in done.stderr

@@ -197,7 +197,7 @@ extension UploadSchedule {
     file.progress.previousDelay = nil
     files[id] = file
     actions.append(.showStatus(id))
-    actions.append(.report(.delivered(id, file.path, receipt)))
+    actions.append(.report(.delivered(id, file.publishedPaths.last ?? file.path, receipt)))
     if !publishFurther(id, at: now) { dropDeliveredParts(id) }
   }
 
