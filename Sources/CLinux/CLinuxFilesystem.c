@@ -38,25 +38,27 @@ const int uploadfs_falloc_punch_hole = FALLOC_FL_PUNCH_HOLE;
 const int uploadfs_seek_data = SEEK_DATA;
 const int uploadfs_seek_hole = SEEK_HOLE;
 
-int uploadfs_has_space_for(int fd, uint64_t start, uint64_t end) {
+int64_t uploadfs_space_from(int fd, uint64_t start, uint64_t end) {
   enum { extents_max = 32, requests_max = 64 };
   _Alignas(struct fiemap) char memory[sizeof(struct fiemap) + extents_max * sizeof(struct fiemap_extent)];
   struct fiemap *map = (struct fiemap *)memory;
-  for (int requests = 0; start < end && requests < requests_max; requests++) {
+  uint64_t next = start;
+  for (int requests = 0; next < end && requests < requests_max; requests++) {
     memset(map, 0, sizeof *map);
-    map->fm_start = start;
-    map->fm_length = end - start;
+    map->fm_start = next;
+    map->fm_length = end - next;
     map->fm_extent_count = extents_max;
     if (ioctl(fd, FS_IOC_FIEMAP, map) != 0) return -1;
-    if (map->fm_mapped_extents == 0) return 0;
+    const uint64_t before = next;
     for (uint32_t index = 0; index < map->fm_mapped_extents; index++) {
       const struct fiemap_extent *extent = &map->fm_extents[index];
-      if (extent->fe_logical > start || extent->fe_flags & FIEMAP_EXTENT_SHARED) return 0;
+      if (extent->fe_logical > next || extent->fe_flags & FIEMAP_EXTENT_SHARED) return (int64_t)((next < end ? next : end) - start);
       const uint64_t extent_end = extent->fe_logical + extent->fe_length;
-      if (extent_end > start) start = extent_end;
+      if (extent_end > next) next = extent_end;
     }
+    if (next == before) break;
   }
-  return start >= end;
+  return (int64_t)((next < end ? next : end) - start);
 }
 
 uint64_t uploadfs_unique_mount_id(int fd) {

@@ -35,6 +35,8 @@ struct SpaceTests {
     #expect(try mounted.filesystem.statistics().f_bavail == 0)
     #expect(try mounted.write(handle, at: 4096, blocks(50)) == 50 * 4096, "overwriting takes no space")
     #expect(failure { try mounted.filesystem.allocate(handle, mode: 0, offset: 0, length: 200 * 4096) } == ENOSPC)
+    // Regression: a write that goes on behind it was refused whole.
+    #expect(try mounted.write(handle, at: 89 * 4096, blocks(3)) == 4096)
     mounted.filesystem.release(handle)
     #expect(mounted.sink.lastSnapshot?.sizeBytes == UInt64(90 * 4096))
     #expect(mounted.sink.problems == [])
@@ -83,6 +85,8 @@ struct SpaceTests {
     #expect(failure { try mounted.write(handle, at: behind, [1]) } == ENOSPC)
     #expect(try mounted.write(handle, at: start, blocks(10)) == 10 * 4096)
     #expect(try mounted.write(handle, at: behind - 4096, blocks(1)) == 4096)
+    // Regression: a write that goes on behind it was refused whole.
+    #expect(try mounted.write(handle, at: behind - 4096, blocks(3)) == 4096)
     mounted.filesystem.release(handle)
     #expect(mounted.sink.problems == [])
   }

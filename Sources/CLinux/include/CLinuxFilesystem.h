@@ -28,11 +28,11 @@ extern const int uploadfs_falloc_punch_hole;
 extern const int uploadfs_seek_data;
 extern const int uploadfs_seek_hole;
 
-/// FS_IOC_FIEMAP, whose ioctl(2) is variadic: 1 where the file has space of its own for all of these bytes, written to or only
-/// reserved, so that writing them takes none; 0 where it has not, or shares it with another file (a copy by reference) or is in too
-/// many pieces to be looked through; -1 where the filesystem does not say. What is not written back yet counts as the filesystem has it:
-/// nothing is waited for.
-int uploadfs_has_space_for(int fd, uint64_t start, uint64_t end);
+/// FS_IOC_FIEMAP, whose ioctl(2) is variadic: for how many of these bytes, from the first one on, the file has space of its own, written
+/// to or only reserved, so that writing them takes none. What it shares with another file (a copy by reference) ends that, and so does
+/// what lies behind too many pieces to be looked through. -1 where the filesystem does not say. What is not written back yet counts
+/// as the filesystem has it: nothing is waited for.
+int64_t uploadfs_space_from(int fd, uint64_t start, uint64_t end);
 
 /// fsetxattr(2), fremovexattr(2) and lgetxattr(2), whose header is in no module. The last takes a directory, as openat(2)
 /// does.

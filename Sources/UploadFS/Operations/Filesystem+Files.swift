@@ -391,7 +391,10 @@ extension Filesystem {
   private func admit(_ bytes: UInt64, at offset: Int64, through handle: FileHandle, isPartEnough: Bool) -> UInt64 {
     var heldBytes: UInt64 = 0
     var admitted = admitAtOnce(bytes, isPartEnough: isPartEnough, heldBytes: &heldBytes)
-    if admitted == bytes || isAllocated(bytes, at: offset, of: handle.descriptor) { return bytes }
+    if admitted == bytes { return bytes }
+    let owned = ownedBytes(of: bytes, at: offset, in: handle.descriptor)
+    // The rest is the next write's, which may have to wait for it.
+    if owned == bytes || owned > 0 && isPartEnough { return min(bytes, owned + admitted) }
     let isReleasing = canRelease.load(ordering: .relaxed) && settings(of: handle.file)?.whenFull == .release
     var pauses = WriterPauses(
       turns: pauseTurns, countMax: isReleasing ? WriterPauses.countMaxWhileReleasing : WriterPauses.countMax)
@@ -480,30 +483,28 @@ extension Filesystem {
     evict(sink.evictionCandidates(), for: NeededRoom(bytes: bytes)) { space.spareBytes(refreshing: true) }
   }
 
-  /// Whether a file has the space of a range already, so that writing it takes none: it lies before the end of one without
-  /// holes, or the spool's filesystem says so of the range. Space that was reserved behind the end counts, and what lies between
-  /// holes.
-  private func isAllocated(_ bytes: UInt64, at offset: Int64, of descriptor: FileDescriptor) -> Bool {
+  /// How many bytes of a range, from its start on, a file has the space of already, so that writing them takes none: what lies before
+  /// the end of one without holes, or what the spool's filesystem says so of. Space that was reserved behind the end counts, and what
+  /// lies between holes.
+  private func ownedBytes(of bytes: UInt64, at offset: Int64, in descriptor: FileDescriptor) -> UInt64 {
     let (end, isOver) = offset.addingReportingOverflow(Int64(clamping: bytes))
-    guard offset >= 0, !isOver else { return false }
+    guard offset >= 0, !isOver else { return 0 }
     let status: stat
     do throws(SystemError) {
       status = try descriptor.status()
     } catch {
       // Then room is asked for.
-      return false
+      return 0
     }
-    if end <= status.st_size, Int64(status.st_blocks) >= Int64(status.st_size) / 512 { return true }
-    switch uploadfs_has_space_for(descriptor.number, UInt64(offset), UInt64(end)) {
-    case 1: return true
-    case 0: return false
-    default:
-      // tmpfs has no such question. One that knows of no holes calls all of a file data, and this one has some.
-      guard end <= status.st_size, lseek(descriptor.number, 0, uploadfs_seek_hole) < status.st_size else {
-        return false
-      }
-      return lseek(descriptor.number, off_t(offset), uploadfs_seek_hole) >= end
-    }
+    func count(upTo position: Int64) -> UInt64 { UInt64(max(0, min(position, end) - offset)) }
+    let hasHoles = Int64(status.st_blocks) < Int64(status.st_size) / 512
+    let written = hasHoles ? 0 : count(upTo: Int64(status.st_size))
+    guard written < UInt64(end - offset) else { return written }
+    let said = uploadfs_space_from(descriptor.number, UInt64(offset), UInt64(end))
+    guard said < 0 else { return max(written, UInt64(said)) }
+    // tmpfs has no such question. One that knows of no holes calls all of a file data, and this one has some.
+    guard hasHoles, lseek(descriptor.number, 0, uploadfs_seek_hole) < status.st_size else { return written }
+    return count(upTo: Int64(lseek(descriptor.number, off_t(offset), uploadfs_seek_hole)))
   }
 
   /// fsync(2). What it gives is to be waited for.
