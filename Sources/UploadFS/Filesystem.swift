@@ -59,6 +59,7 @@ public final class Filesystem: Sendable, FileContents {
   let inquiry = DiskInquiry()
   let folderAccess = Mutex(FolderAccess())
   let virtualCopies = VirtualCopies()
+  let listingCopies = ListingCopies()
   let evictedFiles = EvictedFiles()
   let spoolFolders: SpoolFolders
   let spoolTroubleFound = Mutex<SpoolTrouble?>(nil)

@@ -308,9 +308,44 @@ struct NamesAndBytesTests {
       different.append(copies.add(page + [UInt8(number)], of: [2]))
       #expect(copies.costBytes <= 100_000)
     }
-    #expect(copies.bytes(different[0]) == nil && copies.bytes(different[99]) == page + [99])
+    #expect(copies.content(different[0]) == nil && copies.content(different[99]) == page + [99])
     for id in shared + different { copies.remove(id) }
     #expect(copies.costBytes == 0)
+  }
+
+  @Test("Regression: each open folder kept a listing of its own, without a bound", .promises("S31f"))
+  func listingsOfOpenFolders_areSharedAndBounded() throws {
+    let mounted = try Mounted()
+    for number in 0..<100 { try mounted.make("file \(number)") }
+    let filesystem = mounted.filesystem
+    func list(_ number: UInt64, from cookie: Int64) throws -> Int {
+      try filesystem.withListing(of: filesystem.directoryHandle(number), from: cookie) { listing, _ in listing.count }
+    }
+    let open = try (0..<100).map { _ in try filesystem.openDirectory(.root) }
+    let count = try list(open[0], from: 0)
+    let costBytes = filesystem.listingCopies.costBytes
+    for number in open { #expect(try list(number, from: 0) == count) }
+    #expect(count > 100 && filesystem.listingCopies.costBytes == costBytes)
+    // More than is kept, of another folder.
+    func fill() {
+      var large = DirectoryListing()
+      for number in 0..<100_000 {
+        large.append(name: EntryName(bytes: Array("\(number)".utf8)), inode: UInt64(number), mode: S_IFREG)
+      }
+      for number in 0..<30 {
+        large.append(name: EntryName(bytes: Array("more \(number)".utf8)), inode: 0, mode: S_IFREG)
+        _ = filesystem.listingCopies.add(large, of: NodeID(rawValue: 1 << 40))
+        #expect(filesystem.listingCopies.costBytes <= 64 << 20)
+      }
+    }
+    fill()
+    #expect(try list(open[0], from: 50) == count, "it is read again")
+    try mounted.make("another")
+    #expect(try list(open[0], from: 51) == count)
+    fill()
+    #expect(failure { _ = try list(open[0], from: 52) } == ESTALE)
+    #expect(try list(open[0], from: 0) == count + 1)
+    for number in open { filesystem.release(number) }
   }
 
   @Test func aCopyThatWasLetGoOf_isReadAgainFromTheStart() throws {

@@ -46,12 +46,22 @@ final class DirectoryHandle: Sendable {
   let node: NodeID
   /// Nil for virtual directories.
   let descriptor: FileDescriptor?
-  let listing = Mutex<DirectoryListing?>(nil)
+  let shown = Mutex<Shown?>(nil)
+  private let copies: ListingCopies
 
-  init(node: NodeID, descriptor: FileDescriptor?) {
+  /// A listing, and what tells whether another one is the same.
+  struct Shown {
+    var copy: ListingCopies.ID
+    var digest: Int
+  }
+
+  init(node: NodeID, descriptor: FileDescriptor?, in copies: ListingCopies) {
     self.node = node
     self.descriptor = descriptor
+    self.copies = copies
   }
+
+  deinit { if let shown = shown.withLock({ $0 }) { copies.remove(shown.copy) } }
 }
 
 /// One open of a virtual file: the bytes as they were at one moment.

@@ -8,10 +8,10 @@ extension Filesystem {
     let handle: DirectoryHandle
     if node.isVirtual {
       guard try virtualAttributes(of: node, handle: nil).st_mode & S_IFMT == S_IFDIR else { throw .notDirectory }
-      handle = DirectoryHandle(node: node, descriptor: nil)
+      handle = DirectoryHandle(node: node, descriptor: nil, in: listingCopies)
     } else if node == .root {
       // Opened already: its own entries need the disk, and those of the virtual files do not.
-      handle = DirectoryHandle(node: node, descriptor: root)
+      handle = DirectoryHandle(node: node, descriptor: root, in: listingCopies)
     } else {
       let number = try namespaceLock.shared { () throws(SystemError) -> Int32 in
         if let pin = nodes.withLock({ $0.table[node]?.pin }) {
@@ -24,7 +24,8 @@ extension Filesystem {
         }
       }
       handle = DirectoryHandle(
-        node: node, descriptor: FileDescriptor(owning: number, isReadable: true, isWritable: false))
+        node: node, descriptor: FileDescriptor(owning: number, isReadable: true, isWritable: false),
+        in: listingCopies)
     }
     return handles.withLock { $0.insert(.directory(handle)) }
   }
@@ -39,14 +40,20 @@ extension Filesystem {
   func withListing<Result>(
     of handle: DirectoryHandle, from cookie: Int64, _ body: (borrowing DirectoryListing, _ index: Int) -> Result
   ) throws(SystemError) -> Result {
-    var listing = handle.listing.withLock { $0 }
-    if cookie <= 0 || listing == nil {
-      let fresh = try list(handle)
-      handle.listing.withLock { $0 = fresh }
-      listing = fresh
+    let index = Int(clamping: max(cookie, 0))
+    let known = handle.shown.withLock { $0 }
+    if cookie > 0, let known, let listing = listingCopies.content(known.copy) { return body(listing, index) }
+    let fresh = try list(handle)
+    let digest = fresh.digest
+    // It was let go of, and its positions are those of other names by now.
+    if cookie > 0, let known, known.digest != digest { throw .stale }
+    let shown = DirectoryHandle.Shown(copy: listingCopies.add(fresh, of: handle.node), digest: digest)
+    let before = handle.shown.withLock { before in
+      defer { before = shown }
+      return before
     }
-    guard let listing else { throw .inputOutput }
-    return body(listing, Int(clamping: max(cookie, 0)))
+    if let before { listingCopies.remove(before.copy) }
+    return body(fresh, index)
   }
 
   private func list(_ handle: DirectoryHandle) throws(SystemError) -> DirectoryListing {
@@ -93,13 +100,6 @@ extension Filesystem {
     return listing
   }
 
-  /// Reads a directory from its start, whatever other readers of the descriptor do.
-  static func forEachEntry(
-    of directory: FileDescriptor, _ body: (_ name: EntryName, _ inode: ino_t, _ type: UInt8) -> Void
-  ) throws(SystemError) {
-    let number = try check(uploadfs_openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
-    guard let stream = fdopendir(number) else {
-      let failure = SystemError.last
   /// What stands in the root under these names, each counted for the kernel; none of them where the disk does not say it soon.
   func lookUpSoon(_ names: [EntryName]) -> [EntryName: FoundEntry] {
     let entries = names.map { DirectoryEntry(directory: .root, name: $0) }.filter { !$0.name.isDot && !isReserved($0) }
@@ -122,6 +122,13 @@ extension Filesystem {
     return wanted.take()
   }
 
+  /// Reads a directory from its start, whatever other readers of the descriptor do.
+  static func forEachEntry(
+    of directory: FileDescriptor, _ body: (_ name: EntryName, _ inode: ino_t, _ type: UInt8) -> Void
+  ) throws(SystemError) {
+    let number = try check(uploadfs_openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0))
+    guard let stream = fdopendir(number) else {
+      let failure = SystemError.last
       close(number)
       throw failure
     }
@@ -140,13 +147,6 @@ extension Filesystem {
   }
 }
 
-extension NodeKind {
-  /// The type as directories state it; 0 where it is to be asked for.
-  fileprivate var mode: mode_t {
-    switch self {
-    case .directory: S_IFDIR
-    case .regular: S_IFREG
-    case .other: 0
 /// What the disk has said by the time at which it is wanted.
 private final class WantedEntries: Sendable {
   private let found = Mutex<[EntryName: FoundEntry]?>([:])
@@ -164,6 +164,13 @@ private final class WantedEntries: Sendable {
   func take() -> [EntryName: FoundEntry] { found.withLock { $0.take() } ?? [:] }
 }
 
+extension NodeKind {
+  /// The type as directories state it; 0 where it is to be asked for.
+  fileprivate var mode: mode_t {
+    switch self {
+    case .directory: S_IFDIR
+    case .regular: S_IFREG
+    case .other: 0
     }
   }
 }

@@ -40,7 +40,7 @@ extension Filesystem {
   func readVirtual(
     _ handle: VirtualHandle, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer
   ) throws(SystemError) -> Int {
-    if offset == 0, isReadable(handle) || virtualCopies.bytes(handle.snapshot.withLock { $0.copy }) == nil,
+    if offset == 0, isReadable(handle) || virtualCopies.content(handle.snapshot.withLock { $0.copy }) == nil,
       let fresh = takeSnapshot(of: handle.path)
     {
       let previous = handle.snapshot.withLock { snapshot in
@@ -51,7 +51,7 @@ extension Filesystem {
     }
     let snapshot = handle.snapshot.withLock { $0 }
     guard offset >= 0, offset < snapshot.byteCount else { return 0 }
-    guard let bytes = virtualCopies.bytes(snapshot.copy) else { throw .stale }
+    guard let bytes = virtualCopies.content(snapshot.copy) else { throw .stale }
     let part = bytes[Int(offset)...].prefix(buffer.count)
     buffer.copyBytes(from: part)
     return part.count
