@@ -49,6 +49,8 @@ struct StatusCommand: ParsableCommand {
         line([file.shownState, Readable.bytes(file.bytes.total), file.percentText, rate, name]))
       if let failure = file.lastError, file.state != "complete" {
         print("            \(Readable.line(failure.message))")
+      } else if file.state == "uploading", let reason = file.reason {
+        print("            \(Readable.line(reason))")
       }
     }
     let summary = try mount.summary()

@@ -47,6 +47,9 @@ struct TripleWatchdog: Sendable {
   /// There is something to watch.
   var isWatching: Bool { !watched.isEmpty || !files.isEmpty }
 
+  /// When a request has handed a byte to the network last; nil for one that is not watched.
+  func movedAt(_ request: HTTPRequestID) -> MonotonicTime? { watched[request]?.movedAt }
+
   /// How long a chunk request may make no progress: max(10 s, 2 × bytes / expected rate), 30 s while the rate is not known;
   /// twice as long with each attempt, in case the expectation is wrong, up to the time after which its file is stuck.
   func patience(bytes: Int, bytesPerSecond: Double?, streams: Int, attempts: Int) -> Duration {

@@ -219,11 +219,16 @@ extension UploadSchedule {
 
   /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
   private mutating func noteHealth(of endpoint: EndpointID, _ outcome: StepOutcome, at now: Moment) {
-    guard case .refused(let failure) = outcome else { return endpoints.succeeded(endpoint, at: now.monotonic) }
+    guard case .refused(let failure) = outcome else {
+      answeredAt = now.monotonic
+      return endpoints.succeeded(endpoint, at: now.monotonic)
+    }
     switch failure.kind.wordOfAddress {
     case .nothing: break
     case .failed: endpoints.failed(endpoint, at: now.monotonic)
-    case .answered: endpoints.succeeded(endpoint, at: now.monotonic)
+    case .answered:
+      answeredAt = now.monotonic
+      endpoints.succeeded(endpoint, at: now.monotonic)
     }
   }
 
@@ -268,6 +273,13 @@ extension UploadSchedule.Purpose {
     case .chunk(let id, _, _, _, _): id
     case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
     }
+  }
+}
+
+extension UploadSchedule.Purpose {
+  /// It is about the file, perhaps beside others.
+  func concerns(_ id: FileID) -> Bool {
+    if case .wholeFiles(let turns) = self { turns.contains { $0.id == id } } else { file == id }
   }
 }
 

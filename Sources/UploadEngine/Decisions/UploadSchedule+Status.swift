@@ -12,7 +12,7 @@ extension UploadSchedule {
     let name = file.isLocal ? nil : file.receipt?.name
     var status = FileStatus(id: id, path: path, publishedName: name ?? publishedName(path), state: state(of: file))
     status.otherPaths = Array(file.snapshot.names.dropFirst())
-    status.reason = reason(of: file)
+    status.reason = reason(of: file) ?? silence(about: file, at: now)
     status.revision = file.revision
     describeBytes(of: file, in: &status, at: now)
     describeFailure(of: file, in: &status, at: now)
@@ -261,6 +261,23 @@ extension UploadSchedule {
     case .complete, .failed: nil
     }
   }
+
+  /// Nothing has come from the destination since it was asked, and nothing more could be sent: it may hang, or the line be gone. That is
+  /// a failure later only, because it may as well be slow.
+  private func silence(about file: FileUpload, at now: Moment) -> String? {
+    guard file.phase == .ready, gateFailure == nil, file.lastFailure == nil else { return nil }
+    let moves = requests.compactMap { id, underway in
+      underway.purpose.concerns(file.id) ? watchdog.movedAt(id) ?? underway.sentAt : nil
+    }
+    guard let latest = moves.max() else { return nil }
+    let silence = now.monotonic - max(latest, answeredAt ?? latest)
+    guard silence >= Self.silenceToMention else { return nil }
+    let seconds = Readable.seconds(Double(silence.components.seconds))
+    return "The server has not answered for \(seconds), and takes nothing more; it may hang, or be out of reach."
+  }
+
+  /// Answers take less time on any line.
+  private static let silenceToMention: Duration = .seconds(4)
 
   private func describeBytes(of file: FileUpload, in status: inout FileStatus, at now: Moment) {
     let size = file.snapshot.sizeBytes

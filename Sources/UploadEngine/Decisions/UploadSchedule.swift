@@ -269,6 +269,8 @@ public struct UploadSchedule: Sendable {
   var answered = Answered()
   var gateFailure: FileStatus.Failure?
   var gateAttempts = 0
+  /// When the destination has said something last.
+  var answeredAt: MonotonicTime?
   /// The question whether the credentials are taken, while it is under way.
   var credentialTrial: HTTPRequestID?
   /// They are not, and nothing has been taken since.
