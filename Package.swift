@@ -190,7 +190,9 @@ let package = Package(
 
     .testTarget(
       name: "UploadEngineTests",
-      dependencies: ["Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "CLinux"],
+      dependencies: [
+        "Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText", "CLinux",
+      ],
       swiftSettings: tests),
     .testTarget(
       name: "DestinationsTests",

@@ -23,7 +23,7 @@ public enum VisibleText {
 
   /// Control characters, line and paragraph separators (Unicode's Zl and Zp), and its marks of direction (UAX #9), which show
   /// the rest of a line in another order.
-  private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
+  package static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0..<0x20, 0x7f...0x9f, 0x2028...0x202e, 0x2066...0x2069, 0x200e, 0x200f, 0x061c, 0xfeff: true
     default: false

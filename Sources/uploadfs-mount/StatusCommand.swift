@@ -99,7 +99,7 @@ extension FileReading {
       ))
     if let lastError { facts.append(("error", Readable.line("\(lastError.message) (\(lastError.code))"))) }
     if let nextAttemptAt { facts.append(("next try", nextAttemptAt)) }
-    if let receipt { facts.append(("receipt", "\(receipt.id), Merkle root \(receipt.merkleRoot)")) }
+    if let receipt { facts.append(("receipt", Readable.line("\(receipt.id), Merkle root \(receipt.merkleRoot)"))) }
     return facts.map { name, text in
       name + ":" + String(repeating: " ", count: max(1, 14 - name.count)) + text
     }.joined(separator: "\n")

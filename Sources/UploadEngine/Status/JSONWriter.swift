@@ -1,3 +1,5 @@
+import LogText
+
 /// Writes a JSON object: keys in the order given, the outermost ones on lines of their own, for people who `cat` it.
 package struct JSONWriter {
   private var bytes: [UInt8] = []
@@ -36,7 +38,7 @@ package struct JSONWriter {
 
   package mutating func field(_ key: StaticString, _ text: String?) {
     self.key(key)
-    if let text { string(text.utf8) } else { null() }
+    if let text { string(text) } else { null() }
   }
 
   package mutating func field(_ key: StaticString, _ number: some FixedWidthInteger) {
@@ -76,7 +78,7 @@ package struct JSONWriter {
     bytes.append(UInt8(ascii: "["))
     for (position, text) in strings.enumerated() {
       if position > 0 { bytes.append(contentsOf: ", ".utf8) }
-      string(text.utf8)
+      string(text)
     }
     bytes.append(UInt8(ascii: "]"))
   }
@@ -129,24 +131,31 @@ package struct JSONWriter {
     bytes.append(contentsOf: "null".utf8)
   }
 
-  private mutating func string(_ text: String.UTF8View) {
+  /// A terminal that shows the document must not take a name for a control sequence, nor show a line in another order: what ``VisibleText``
+  /// hides is an escape, and the same text for whoever reads the document.
+  private mutating func string(_ text: String) {
     bytes.append(UInt8(ascii: "\""))
-    for byte in text {
-      switch byte {
-      case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+    defer { bytes.append(UInt8(ascii: "\"")) }
+    let isPlain = text.utf8.allSatisfy {
+      (0x20..<0x7f).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
+    }
+    if isPlain { return bytes.append(contentsOf: text.utf8) }
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"", "\\":
         bytes.append(UInt8(ascii: "\\"))
-        bytes.append(byte)
-      case UInt8(ascii: "\n"): bytes.append(contentsOf: "\\n".utf8)
-      case UInt8(ascii: "\t"): bytes.append(contentsOf: "\\t".utf8)
-      case 0..<0x20, 0x7f:
-        // A terminal that shows the document must not take a name for a control sequence, hence also DEL.
-        bytes.append(contentsOf: "\\u00".utf8)
-        bytes.append(Self.hexDigits[Int(byte >> 4)])
-        bytes.append(Self.hexDigits[Int(byte & 0xf)])
-      default: bytes.append(byte)
+        bytes.append(UInt8(truncatingIfNeeded: scalar.value))
+      case "\n": bytes.append(contentsOf: "\\n".utf8)
+      case "\t": bytes.append(contentsOf: "\\t".utf8)
+      // None of them needs two units of UTF-16.
+      case _ where VisibleText.isHidden(scalar):
+        bytes.append(contentsOf: "\\u".utf8)
+        for shift in stride(from: 12, through: 0, by: -4) {
+          bytes.append(Self.hexDigits[Int(scalar.value >> shift & 0xf)])
+        }
+      default: bytes.append(contentsOf: scalar.utf8)
       }
     }
-    bytes.append(UInt8(ascii: "\""))
   }
 
   /// Plain digits: `description` would turn to an exponent for large numbers.

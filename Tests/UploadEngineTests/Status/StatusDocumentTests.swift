@@ -1,5 +1,6 @@
 import FileModel
 import Foundation
+import LogText
 import Promises
 import Testing
 
@@ -197,6 +198,24 @@ import Testing
     status.acknowledgedBytes = acknowledged
     status.totalBytes = total
     #expect(try JSONValue.parse(StatusDocument.render(status))["percent"] == .number(percent))
+  }
+
+  /// Regression: U+009B and marks of direction stood in the document as they are.
+  @Test(.promises("SE13")) func textOfOthersMovesNoCursor_andIsTheSame() throws {
+    let text = "a\u{1b}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{feff}\"\\é\u{1f600}\n\t.mov"
+    var status = status(.failed)
+    status.lastFailure = FileStatus.Failure(code: "x", message: text, atMilliseconds: 0)
+    status.otherPaths = [RelativePath(text)]
+    let document = StatusDocument.render(status)
+    let hidden = String(decoding: document, as: UTF8.self).unicodeScalars.filter {
+      $0 != "\n" && VisibleText.isHidden($0)
+    }
+    #expect(hidden.isEmpty)
+    guard case .object(let error) = try JSONValue.parse(document)["last_error"] else {
+      Issue.record("there is no last_error")
+      return
+    }
+    #expect(error["message"] == .string(text))
   }
 
   @Test func largeNumbersArePlainDigits() throws {
