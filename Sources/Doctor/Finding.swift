@@ -82,6 +82,21 @@ public struct Finding: Sendable {
 }
 
 extension Finding {
+  /// The same without what `hide` takes out of a text.
+  public func hiding(_ hide: (String) -> String) -> Finding {
+    var finding = self
+    finding.message = hide(message)
+    finding.advice = advice.map(hide)
+    for index in facts.indices {
+      switch facts[index].value {
+      case .text(let text): finding.facts[index].value = .text(hide(text))
+      case .texts(let texts): finding.facts[index].value = .texts(texts.map(hide))
+      case .number, .flag: break
+      }
+    }
+    return finding
+  }
+
   /// Settings for experts that are not the usual ones; a server that is found slow or gone may be neither.
   public static func settings(_ changed: [String]) -> Finding {
     Finding(

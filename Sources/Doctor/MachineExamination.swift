@@ -28,7 +28,8 @@ public struct MachineExamination: Sendable {
   public var findings: [Finding] {
     var findings: [Finding] = []
     if let spool = facts.spool {
-      findings += [self.spool(spool), space(spool)]
+      findings.append(self.spool(spool))
+      if spool.kind != .kernel { findings.append(space(spool)) }
     } else {
       findings.append(
         Finding(
@@ -38,6 +39,11 @@ public struct MachineExamination: Sendable {
   }
 
   private func spool(_ spool: MachineFacts.Spool) -> Finding {
+    if spool.kind == .kernel {
+      return Finding(
+        .spool, .problem, "the spool \(spool.path) lies among the kernel's own files, where nothing can be kept.",
+        advice: "Choose a folder on a disk.", status: .spoolUnusable)
+    }
     if let refusal = spool.refusal {
       return Finding(
         .spool, .problem, "the spool \(spool.path) cannot be written: \(refusal).",
@@ -53,6 +59,11 @@ public struct MachineExamination: Sendable {
       return Finding(
         .spool, .problem, "\(spool.path) is a folder of the spool \(owner).",
         advice: "Give that one: --spool \(owner).", status: .spoolUnusable)
+    }
+    if let outer = spool.outer {
+      return Finding(
+        .spool, .problem, "the spool \(spool.path) lies in the captures of the spool \(outer), which are uploaded.",
+        advice: "Choose a folder beside it.", status: .spoolUnusable)
     }
     if let folder = spool.missingFolder {
       let lack =
@@ -82,7 +93,7 @@ public struct MachineExamination: Sendable {
       return Finding(
         .spool, .warning, "the spool \(spool.path) is no local disk.",
         advice: "Writers wait for it, and captures are only as safe as it is: choose a folder on a local disk.")
-    case .disk: break
+    case .disk, .kernel: break
     }
     if spool.privacy == .canBeTightened {
       return Finding(
@@ -95,7 +106,8 @@ public struct MachineExamination: Sendable {
         advice: "What is being written stands in its .state/marks then, which costs a sync for each file, and "
           + "when-full=release is not possible. ext4, XFS and Btrfs have them.")
     }
-    let what = spool.existing == spool.path ? "can be written" : "will be made in \(spool.existing)"
+    let folder = spool.existing == "." ? "the current folder" : spool.existing
+    let what = spool.existing == spool.path ? "can be written" : "will be made in \(folder)"
     return Finding(.spool, .ok, "the spool \(spool.path) \(what).")
   }
 

@@ -31,6 +31,8 @@ public struct MachineFacts: Hashable, Sendable {
     public var missingFolder: String?
     /// The spool that was meant, where this is a folder of it.
     public var owner: String?
+    /// The spool in whose captures it lies; nil when it lies in none.
+    public var outer: String?
 
     /// Filesystems that are no ordinary disk.
     public enum Kind: Hashable, Sendable {
@@ -40,6 +42,8 @@ public struct MachineFacts: Hashable, Sendable {
       /// Another machine's.
       case network
       case fuse
+      /// The kernel's own: no place for files.
+      case kernel
     }
   }
 
@@ -105,7 +109,8 @@ public struct MachineFacts: Hashable, Sendable {
       freeFiles: numbers.f_files > 0 ? UInt64(numbers.f_favail) : nil, kind: kind(of: existing),
       usedBy: owner(of: path + "/.state/lock"), privacy: existing == path ? SpoolPrivacy(of: path) : nil,
       uploadMount: UploadMounts.current.holding(existing, path + "/captures", path + "/.state"),
-      missingFolder: missingFolder(of: path), owner: spool(with: path))
+      missingFolder: missingFolder(of: path), owner: spool(with: path),
+      outer: SpoolPlace.spool(around: SpoolPlace.resolved(path)))
   }
 
   private static func missingFolder(of spool: String) -> String? {
@@ -162,6 +167,10 @@ public struct MachineFacts: Hashable, Sendable {
     case 0x0102_1994, 0x8584_58f6: return .memory
     case 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x517b, 0x00c3_6400, 0x0102_1997: return .network
     case 0x6573_5546: return .fuse
+    // proc, sysfs, cgroup (both), devpts, debugfs, tracefs, securityfs, bpf, configfs.
+    case 0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x6462_6720, 0x7472_6163, 0x7363_6673, 0xcafe_4a11,
+      0x6265_6570:
+      return .kernel
     default: return .disk
     }
   }

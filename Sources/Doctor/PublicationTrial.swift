@@ -22,7 +22,7 @@ struct PublicationTrial {
       ]
     case .refused(let failure):
       var finding = Finding.refusal(failure, of: .testFile, clockDifference: clockDifference)
-      if failure.kind == .badRequest, finding.advice == nil {
+      if failure.kind == .badRequest, finding.advice == nil, mayBeTheFiles {
         finding.advice =
           "Where it takes files of some kinds only, name one of them: --test-sample FILE. Its content is published as "
           + "\(file.path.displayText), with the end of its name."
@@ -31,6 +31,13 @@ struct PublicationTrial {
     default:
       return [Finding(.testFile, .problem, "the server answered a test file with something that has no meaning here.")]
     }
+  }
+}
+
+extension PublicationTrial {
+  /// A refusal may be of what the file holds, or of its name: S3 knows no kinds of files, and nothing is looked at where nothing is.
+  private var mayBeTheFiles: Bool {
+    !exchange.destination.abilities.commitListsChunks && ![404, 405, 410].contains(exchange.lastStatus)
   }
 }
 

@@ -18,6 +18,10 @@ final class StepExchange: Sendable {
   let destination: any Destination
   let transport: any HTTPTransport
   private let lastID = Atomic<UInt64>(0)
+  private let status = Atomic<Int>(0)
+
+  /// What the last answer said; 0 where there was none.
+  var lastStatus: Int { status.load(ordering: .relaxed) }
 
   /// A list has no more pages than this.
   private static let followUpsMax = 64
@@ -57,7 +61,9 @@ final class StepExchange: Sendable {
       answer.isThere.signal()
     }
     answer.isThere.wait()
-    return answer.result.withLock { $0 } ?? .failure(TransportError(.other, "the request has no result"))
+    let result = answer.result.withLock { $0 } ?? .failure(TransportError(.other, "the request has no result"))
+    status.store((try? result.get().status) ?? 0, ordering: .relaxed)
+    return result
   }
 
   private final class Answer: Sendable {

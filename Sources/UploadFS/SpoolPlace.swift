@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 /// Where the spool lies, or is to lie: everything that can be said against it before anything is made there.
-struct SpoolPlace {
+package struct SpoolPlace {
   let path: String
 
   /// Looks, and makes nothing.
@@ -99,7 +99,7 @@ struct SpoolPlace {
   }
 
   /// The spool whose captures hold a path; nil when there is none.
-  static func spool(around path: String) -> String? {
+  package static func spool(around path: String) -> String? {
     var place = path
     while let slash = place.lastIndex(of: "/") {
       let parent = String(place[..<slash])
@@ -130,7 +130,7 @@ struct SpoolPlace {
 
   /// An absolute path without symbolic links, as far as the path exists. The last component is not entered: it may be a
   /// mount whose daemon is dead.
-  static func resolved(_ path: String) -> String {
+  package static func resolved(_ path: String) -> String {
     var trimmed = path
     while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed.removeLast() }
     if let buffer = realpath(trimmed, nil) {

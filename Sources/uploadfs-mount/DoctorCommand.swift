@@ -93,32 +93,41 @@ struct DoctorCommand: ParsableCommand {
     let logger = MountSession.logger(.warning)
     let changed = configuration.timing.changedSettings
     if !changed.isEmpty { report(.settings(changed)) }
+    // What a problem with a setting is about.
+    var check = Finding.Check.credentials
     do throws(ToolFailure) {
       let renewedCredential = try RenewedCredential(configuration, logger: logger)
       let credential =
         if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
+      let s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
+      check = .tls
       let connection = try MountSession.connection(configuration)
       let transport = try MountSession.transport(configuration)
       defer { transport.stop() }
-      let s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
+      check = .credentials
       let destination = try MountSession.destination(
         configuration, credential: credential, s3Credentials: s3Credentials)
       var options = DestinationExamination.Options()
       options.publishesTestFile = testFile
+      check = .testFile
       options.sample = try testSample.map(Self.sample)
       options.measuresThroughput = throughput
       options.streams = configuration.parallel
       options.chunkBytes = configuration.chunkBytes
       options.fileBytesMax = configuration.fileBytesMax
       options.environment = environment
+      // Some servers repeat what they were sent.
+      let mask = renewedCredential?.mask
       DestinationExamination(
         destination: destination,
         transport: MountSession.timed(
           renewedCredential?.transport(over: transport, to: destination) ?? transport, configuration),
         connection: connection, options: options
-      ).run(report)
+      ).run { finding in
+        report(mask.map { mask in finding.hiding { mask.hide(in: $0) } } ?? finding)
+      }
     } catch {
-      report(Finding(.credentials, .problem, error.message, status: error.status))
+      report(Finding(check, .problem, error.message, status: error.status))
     }
   }
 }

@@ -73,12 +73,34 @@ import UploadFS
     #expect(missing() == "captures")
   }
 
+  /// Regression: a mount refused it, and doctor did not.
+  @Test func aSpoolInTheCapturesOfAnother_isAProblem() throws {
+    let finding = try finding(.spool) { $0.spool?.outer = "/disk/spool" }
+    #expect(finding.level == .problem && finding.status == .spoolUnusable && finding.message.contains("/disk/spool"))
+    var template = Array("/tmp/uploadfs-tests-XXXXXX".utf8CString)
+    let spool = String(cString: try #require(mkdtemp(&template)))
+    defer { for path in ["/captures", "/.state", ""] { rmdir(spool + path) } }
+    for folder in ["/captures", "/.state"] { mkdir(spool + folder, 0o700) }
+    #expect(MachineFacts.current(spool: spool + "/captures/inner/spool").spool?.outer == spool)
+    #expect(MachineFacts.current(spool: spool).spool?.outer == nil)
+  }
+
+  /// Regression: the disk was said to be full.
+  @Test func aSpoolAmongTheKernelsFiles_isAProblem() throws {
+    #expect(MachineFacts.current(spool: "/proc/spool").spool?.kind == .kernel)
+    let findings = MachineExamination(
+      facts { $0.spool?.kind = .kernel }, reserveBytes: 1, allowOther: false, passthrough: .off
+    ).findings.filter { $0.level != .ok }
+    #expect(findings.map(\.check) == [.spool] && findings[0].status == .spoolUnusable)
+  }
+
   @Test func spoolsThatLoseCapturesAreWarnedOf() throws {
     #expect(try finding(.spool) { $0.spool?.kind = .memory }.message.contains("memory"))
     #expect(try finding(.spool) { $0.spool?.kind = .network }.level == .warning)
     #expect(try finding(.spool) { $0.spool?.hasAttributes = false }.message.contains("extended attributes"))
     #expect(try finding(.spool) { $0.spool?.usedBy = 17 }.message.contains("process 17"))
     #expect(try finding(.spool) { $0.spool?.existing = "/" }.message.hasSuffix("will be made in /."))
+    #expect(try finding(.spool) { $0.spool?.existing = "." }.message.hasSuffix("will be made in the current folder."))
     #expect(try finding(.spool) { $0.spool = nil }.level == .skipped)
   }
 

@@ -17,10 +17,15 @@ final class TrialServer: Destination, HTTPTransport {
   let abilities: DestinationAbilities
   let refusal: StepFailure?
   let canRemove: Bool
+  let status: Int
   let state = Mutex(State())
   let displayURL = "memory:"
 
-  init(wholeFileBytesMax: Int = 1 << 20, parallelChunks: Int = 4, refusal: StepFailure? = nil, canRemove: Bool = true) {
+  init(
+    wholeFileBytesMax: Int = 1 << 20, parallelChunks: Int = 4, refusal: StepFailure? = nil, status: Int = 200,
+    canRemove: Bool = true
+  ) {
+    self.status = status
     abilities = DestinationAbilities(
       parallelChunks: parallelChunks, replaceableChunks: true, unknownLength: true,
       wholeFileBytesMax: wholeFileBytesMax, fileBytesMax: nil)
@@ -37,7 +42,7 @@ final class TrialServer: Destination, HTTPTransport {
   }
 
   func start(_ requests: [PendingHTTPRequest]) {
-    for request in requests { request.onCompletion(.success(HTTPResponse(status: 200))) }
+    for request in requests { request.onCompletion(.success(HTTPResponse(status: status))) }
   }
   func cancel(_ id: HTTPRequestID, unsentBelow: UInt64) {}
 
@@ -105,6 +110,11 @@ final class TrialServer: Destination, HTTPTransport {
     #expect(bare.path == RelativePath("uploadfs-doctor-cam"))
     let refused = try publication(TrialServer(refusal: StepFailure(.badRequest, "media only.")))
     #expect(refused.first?.advice?.contains("--test-sample FILE") == true)
+    // Regression: so it was advised where there is no form, and no such bucket.
+    for status in [404, 405, 410] {
+      let missing = try publication(TrialServer(refusal: StepFailure(.badRequest, "nothing here."), status: status))
+      #expect(missing.count == 1 && missing[0].level == .problem && missing[0].advice == nil)
+    }
   }
 
   @Test func aRefusalIsTheOnlyFinding() throws {

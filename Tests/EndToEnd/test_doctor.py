@@ -69,16 +69,19 @@ def serve(authority):
     """Makes small HTTP servers that answer HEAD with 204: serve(certificate=…, date=…) is a port."""
     servers = []
 
-    def make(certificate=None, date=None, versions=None):
+    def make(certificate=None, date=None, versions=None, repeats=False):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_HEAD(self):
                 self.send_response(204)
                 self.end_headers()
 
             def do_PUT(self):
-                self.send_response(401)
-                self.send_header("Content-Length", "0")
+                words = self.headers.get("Authorization", "").encode() if repeats else b""
+                self.send_response(400 if repeats else 401)
+                self.send_header("Content-Type", "text/plain")
+                self.send_header("Content-Length", str(len(words)))
                 self.end_headers()
+                self.wfile.write(words)
 
             do_GET = do_POST = do_PUT
 
@@ -391,6 +394,31 @@ def test_a_wrong_token(receiver, folder):
     assert not receiver.published()
 
 
+def test_no_token_at_all(receiver):
+    """Regression: the token was said to be refused."""
+    diagnosis = diagnose("--to", receiver.url, "--ca", receiver.ca)
+    problem = diagnosis.problem()
+    assert diagnosis.code == 15 and problem["check"] == "credentials" and "none was given" in problem["message"]
+
+
+def test_an_authority_that_is_a_key(receiver):
+    """Regression: it was said to be a matter of the credentials."""
+    diagnosis = diagnose("--to", receiver.url, "--ca", receiver.token_file, "--token-file", receiver.token_file)
+    problem = diagnosis.problem()
+    assert diagnosis.code == 15 and problem["check"] == "tls" and "holds no PEM certificate" in problem["message"]
+
+
+def test_a_server_that_repeats_the_token(serve, authority, folder):
+    """Regression: it stood in what doctor said."""
+    token = folder / "token"
+    token.write_text("this-is-the-token\n")
+    token.chmod(0o600)
+    port = serve(certificate=authority.issue("repeats"), repeats=True)
+    diagnosis = diagnose("--to", f"form+https://127.0.0.1:{port}/", "--ca", authority.certificate, "--token-file", token)
+    assert diagnosis.code == 15 and "[credential]" in diagnosis.problem()["message"]
+    assert "this-is-the-token" not in diagnosis.text
+
+
 def test_a_token_file_that_is_missing(receiver, folder):
     diagnosis = diagnose("--to", receiver.url, "--token-file", folder / "token")
     assert diagnosis.code == 15 and str(folder / "token") in diagnosis.problem()["message"]
@@ -400,6 +428,7 @@ def test_a_bucket_that_does_not_exist(s3):
     diagnosis = diagnose("--to", s3.url().replace(BUCKET, "no-such-bucket"), environment=credentials())
     problem = diagnosis.problem()
     assert diagnosis.code == 15 and "NoSuchBucket" in problem["message"] and "make it" in problem["message"]
+    assert problem["advice"] is None
 
 
 def test_a_wrong_secret(rclone):

@@ -12,8 +12,11 @@ struct ChunkProtocolAnswer {
   private let response: HTTPResponse
   /// What it means where it is a page in the receiver's place.
   private let page: StepFailure?
+  /// Nothing was sent that says who uploads.
+  private let isAnonymous: Bool
 
-  init(_ response: HTTPResponse, endpoint: EndpointURL) {
+  init(_ response: HTTPResponse, endpoint: EndpointURL, isAnonymous: Bool = false) {
+    self.isAnonymous = isAnonymous
     status = response.status
     self.endpoint = endpoint
     self.response = response
@@ -36,6 +39,11 @@ struct ChunkProtocolAnswer {
 
   private func failure(_ type: ProblemType, _ step: UploadStep) -> StepFailure {
     switch type {
+    case .unauthorized where isAnonymous:
+      StepFailure(
+        .unauthorized,
+        "The receiver at \(endpoint.text) wants a token, and none was given. Give it with --token-file or --token-command."
+      )
     case .unauthorized:
       StepFailure(
         .unauthorized,

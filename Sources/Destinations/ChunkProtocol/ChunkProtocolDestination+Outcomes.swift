@@ -64,7 +64,7 @@ extension ChunkProtocolDestination {
   }
 
   private func refused(_ step: UploadStep, _ response: HTTPResponse) -> StepOutcome {
-    let answer = ChunkProtocolAnswer(response, endpoint: endpoint)
+    let answer = ChunkProtocolAnswer(response, endpoint: endpoint, isAnonymous: authorization == nil)
     if case .commit(let commit) = step {
       switch answer.type {
       case .incomplete: return incomplete(commit, answer)
