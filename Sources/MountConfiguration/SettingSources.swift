@@ -24,7 +24,7 @@ public struct SettingSources: Sendable {
       guard let setting = known[name] else {
         throw ConfigurationError(
           "unknown environment variable \(name)"
-            + SettingSources.hint(nearestName(to: name, among: Array(known.keys) + [Setting.configurationFileVariable]))
+            + SettingSources.hint(SettingSources.nearestVariable(to: name))
             + "; unset it if it is not meant for uploadfs")
       }
       add(value, for: setting, from: .environment)
@@ -104,6 +104,15 @@ public struct SettingSources: Sendable {
     if texts[setting] == nil { texts[setting] = SettingText(text, from: origin) }
   }
 
+  /// By what follows the prefix, which they all have.
+  private static func nearestVariable(to name: String) -> String? {
+    let variables = Setting.allCases.map(\.environmentName) + [Setting.configurationFileVariable]
+    let shorten = { (name: String) in String(name.dropFirst(Setting.environmentPrefix.count)).replacing("_", with: "-")
+    }
+    let nearest = nearestName(to: shorten(name), among: variables.map(shorten))
+    return variables.first { shorten($0) == nearest }
+  }
+
   private static func hint(_ name: String?) -> String {
     name.map { "; did you mean \($0)?" } ?? ""
   }
@@ -129,6 +138,10 @@ public struct SettingSources: Sendable {
     let node: Node?
     do {
       node = try Yams.compose(yaml: text)
+    } catch YamlError.duplicatedKeysInMapping(let duplicates, let context) {
+      let keys = duplicates.map { "“\($0)”" }.joined(separator: ", ")
+      throw ConfigurationError(
+        "\(path), line \(context.mark.line): \(keys) is set more than once, here for the first time; leave one of them")
     } catch {
       throw ConfigurationError(
         "\(path) is no valid YAML\(place(of: error)). A setting is a line “setting: value”; check quotes, brackets and "

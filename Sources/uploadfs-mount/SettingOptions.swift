@@ -26,7 +26,8 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Command that prints the bearer token; run again when a tus server or a form refuses it.", valueName: "command"))
+      "Command that prints the bearer token on its first line; run at the start, and again when the server refuses the token.",
+      valueName: "command"))
   var tokenCommand: String?
 
   @Option(

@@ -296,10 +296,21 @@ private func refusal(
     #expect(refusal(file: "colour: green\n").hasSuffix("line 1"))
   }
 
+  /// Regression: it was said to be no valid YAML, without a line.
+  @Test func keyThatIsSetTwice_isNamedWithItsLine() {
+    let message = refusal(file: "parallel: 3\nspool: /a\nto: https://h\nspool: /b\n")
+    #expect(
+      message
+        == "/etc/uploadfs/mount.yaml, line 2: “spool” is set more than once, here for the first time; leave one of them"
+    )
+  }
+
   @Test func unknownVariable_isNamedWithNearestOne() {
     let message = refusal(environment: ["UPLOADFS_TOKENFILE": "x"])
     #expect(message.contains("UPLOADFS_TOKENFILE"))
     #expect(message.contains("did you mean UPLOADFS_TOKEN_FILE?"))
+    // Regression: UPLOADFS_TO was advised.
+    #expect(refusal(environment: ["UPLOADFS_TOKEN": "x"]).contains("did you mean UPLOADFS_TOKEN_FILE?"))
     #expect(refusal(environment: ["UPLOADFS_CONFIG": "/x", "OTHER": "1"]).isEmpty)
   }
 
