@@ -102,7 +102,7 @@ let package = Package(
 
     // The receiver.
     .target(
-      name: "ReceiverCore", dependencies: ["Integrity", "Lookup", "ChunkProtocol", orderedCollections],
+      name: "ReceiverCore", dependencies: ["Integrity", "Lookup", "ChunkProtocol", "Quantities", orderedCollections],
       swiftSettings: strict),
     .target(
       name: "UploadReceiver",

@@ -22,7 +22,7 @@ public enum PublishedNameViolation: Error, Hashable, Sendable, CustomStringConve
     case .tooLong: "the name is longer than \(ProtocolLimits.nameBytesMax) bytes"
     case .componentTooLong: "a part of the name is longer than \(ProtocolLimits.nameComponentBytesMax) bytes"
     case .emptyComponent: "the name starts or ends with a slash, or has two in a row"
-    case .dotComponent: "a part of the name is . or .."
+    case .dotComponent: "a part of the name is “.” or “..”"
     case .controlCharacter: "the name holds a control character"
     }
   }

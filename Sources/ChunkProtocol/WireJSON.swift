@@ -30,9 +30,33 @@ public enum WireJSON {
     do {
       return try JSONDecoder().decode(type, from: Data(bytes))
     } catch let error as DecodingError {
+      if case .dataCorrupted(let context) = error, context.codingPath.isEmpty, let number = impossibleNumber(in: bytes)
+      {
+        throw number
+      }
       throw describe(error)
     } catch {
       throw WireJSONError(field: "", reason: "no JSON")
+    }
+  }
+
+  /// What is JSON, and holds a number that its type has not, is said to be none, and nothing says where. The member that is most likely
+  /// meant.
+  private static func impossibleNumber(in bytes: [UInt8]) -> WireJSONError? {
+    guard let members = try? JSONDecoder().decode([String: Member].self, from: Data(bytes)) else { return nil }
+    let numbers = members.compactMapValues(\.number).sorted { $0.key < $1.key }
+    let found =
+      numbers.first { $0.value != $0.value.rounded() || $0.value.magnitude >= 0x1p64 }
+      // Times may lie before 1970.
+      ?? numbers.first { $0.value < 0 && !$0.key.hasSuffix("_ns") }
+    return WireJSONError(field: found?.key ?? "", reason: "is not a possible number")
+  }
+
+  private struct Member: Decodable {
+    let number: Double?
+
+    init(from decoder: any Decoder) throws {
+      number = try? decoder.singleValueContainer().decode(Double.self)
     }
   }
 

@@ -141,6 +141,8 @@ extension FileReading {
     if let name, destinations != nil, there == nil { return "it does not go to \(name)" }
     let state = there?.state ?? state
     let reason = there.map(\.reason) ?? reason
+    // Nobody has to do anything for it.
+    if state == "writing" { return "it is still being written; it goes on by itself once it is closed" }
     return "it is \(state)" + (reason.map { ". \(Readable.line($0))" } ?? "")
   }
 }

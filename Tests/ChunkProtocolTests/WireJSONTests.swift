@@ -31,6 +31,26 @@ import Testing
     }
   }
 
+  /// Regression: it was said to be no JSON, and of which member.
+  @Test(arguments: ["size": "-1", "revision": "18446744073709551616", "chunk_size": "1.5"])
+  func numberThatIsNotPossible_isNamed(member: String, number: String) {
+    var numbers = ["size": "3", "revision": "1", "chunk_size": "1", "modified_ns": "-5"]
+    numbers[member] = number
+    let json =
+      #"{"name":"a","mode":0,"file_id":"f","nonce":"x","# + numbers.map { "\"\($0)\":\($1)" }.joined(separator: ",")
+      + "}"
+    func refusal(_ bytes: [UInt8]) -> String? {
+      do throws(WireJSONError) {
+        _ = try WireJSON.decode(SessionRequest.self, from: bytes)
+        return nil
+      } catch {
+        return "\(error)"
+      }
+    }
+    #expect(refusal(Array(json.utf8)) == "\(member): is not a possible number")
+    #expect(refusal(Array(json.utf8.dropLast())) == "no JSON")
+  }
+
   @Test(.promises("P8", "P13")) func bodies_areReadBack() throws {
     try expectRoundTrip(
       Capabilities(

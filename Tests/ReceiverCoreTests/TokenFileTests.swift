@@ -3,13 +3,13 @@ import Testing
 
 @Suite struct TokenFileTests {
   @Test func tokenFile_isReadWithCommentsAndQuotas() throws {
-    let text = "# who\n\nscanner  tok-1\n/srv/audio tok-2 quota=1000 # ten minutes\n\tlab/a\ttok-3\r\n"
+    let text = "# who\n\nscanner  tok-1\n/srv/audio tok-2 quota=1000 # ten minutes\n\tlab/a\ttok-3 quota=50MB\r\n"
     let credentials = try TokenFile.parse(text, base: "/root")
     #expect(
       credentials == [
         Credential(token: "tok-1", root: "/root/scanner"),
         Credential(token: "tok-2", root: "/srv/audio", quotaBytes: 1000),
-        Credential(token: "tok-3", root: "/root/lab/a"),
+        Credential(token: "tok-3", root: "/root/lab/a", quotaBytes: 50_000_000),
       ])
   }
 

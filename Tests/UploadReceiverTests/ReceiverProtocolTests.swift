@@ -186,7 +186,7 @@ import Testing
       s = Session()
       expect(s.open(chunk_size=1, nonce="11" * 32), 422)
       other = Session()
-      for changes, field in [(dict(chunk_size=1), "chunk_size"), (dict(mode=4096), "mode"), (dict(nonce="xy"), "nonce"), (dict(file_id="x" * 256), "file_id")]:
+      for changes, field in [(dict(chunk_size=1), "chunk_size"), (dict(mode=4096), "mode"), (dict(nonce="xy"), "nonce"), (dict(size=-1), "size"), (dict(file_id="x" * 256), "file_id")]:
           other.key = secrets.token_hex(8)
           expect(other.open(**changes), 400, "bad-request", field)
       other.key = secrets.token_hex(8)

@@ -1,5 +1,6 @@
 import ChunkProtocol
 import Lookup
+import Quantities
 
 /// A token file that cannot be used.
 public struct TokenFileError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -42,7 +43,7 @@ public enum TokenFile {
     }
     let root = words[0]
     guard !PublishedName.components(of: root).contains("..") else {
-      throw TokenFileError(line: line, reason: "the root must not contain ..")
+      throw TokenFileError(line: line, reason: "the root must not contain “..”")
     }
     // A zero byte would end it for the kernel, and show another folder than it names.
     guard root.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
@@ -56,11 +57,14 @@ public enum TokenFile {
         others.append(token)
       } else if let token = value(of: word, "was") {
         former.append(token)
-      } else if quota == nil, let bytes = value(of: word, "quota").flatMap({ UInt64($0) }) {
+      } else if quota == nil, let bytes = value(of: word, "quota").flatMap(Units.bytes) {
         quota = bytes
       } else {
         throw TokenFileError(
-          line: line, reason: "expected also=TOKEN, was=TOKEN, or once quota=BYTES, a number of bytes")
+          line: line,
+          reason:
+            "expected also=TOKEN, was=TOKEN, or once quota=BYTES, a number with or without a unit (500000000, 500MB, 2GiB)"
+        )
       }
     }
     guard ([words[1]] + others + former).allSatisfy({ $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } }) else {
