@@ -526,6 +526,32 @@ import Testing
     #expect(try makeStore().recover().published.map(\.receipt) == [publication().receipt])
   }
 
+  @Test("Regression: a power cut on btrfs left both names of a rename, and the upload was set aside")
+  func bothNamesOfARename_areThePublishedFile() throws {
+    let facts = session()
+    do {
+      let store = try makeStore(stoppingAt: .renamed)
+      try fill(store, facts)
+      #expect(throws: StoreFailure.self) { _ = try store.publish(facts.sessionID, publication()) }
+    }
+    link("\(folder.path)/files/folder/a.bin", "\(folder.path)/.uploads/sessions/abc/data")
+    let found = try makeStore().recover()
+    #expect(found.setAside.isEmpty && found.open.isEmpty)
+    #expect(found.published.map(\.receipt) == [publication().receipt])
+    #expect(!folder.exists(".uploads/sessions/abc/data") && folder.contents("files/folder/a.bin") == file)
+  }
+
+  @Test func bothNamesOfARenameOfAWholeFile_areThePublishedFile() throws {
+    do {
+      let store = try makeStore(stoppingAt: .renamed)
+      #expect(throws: StoreFailure.self) { _ = try store.publish(file, record, publication()) }
+    }
+    link("\(folder.path)/files/folder/a.bin", "\(folder.path)/.uploads/incoming/receipt")
+    let found = try makeStore().recover()
+    #expect(found.wholeFiles.map(\.receipt) == [publication().receipt])
+    #expect(folder.files(below: ".uploads/incoming") == [] && folder.contents("files/folder/a.bin") == file)
+  }
+
   @Test func targetThatIsAnotherFile_isNotTakenForThePublication() throws {
     let facts = session()
     do {

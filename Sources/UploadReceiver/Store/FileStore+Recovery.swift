@@ -109,6 +109,13 @@ extension FileStore {
     if isPublished, let committing { return .published(facts, committing.receipt) }
     if let data = try FileDescriptor.statusIfPresent("data", in: directory) {
       if let kind = data.kindOfNoFile { return .damaged("its data is \(kind)") }
+      if let committing, UInt64(data.st_ino) == committing.inode, try isTarget(committing, of: facts) {
+        // A power cut in the middle of the rename left both names (btrfs); the other one is the file's.
+        let published = try finish(journal, facts, committing)
+        // Where it stays, it goes with the session.
+        unlinkat(directory.raw, "data", 0)
+        return published
+      }
       _ = try checkOwn(directory, facts.sessionID)
       let milliseconds = younger(journal, lastChange.modified)
       // The journal of an earlier version does not say it.
@@ -119,7 +126,13 @@ extension FileStore {
     }
     // Someone deleted or replaced what may have been published: the client has to send it again.
     guard let committing, try isTarget(committing, of: facts) else { return .neverBegun }
-    // The crash came between the rename and the journal.
+    return try finish(journal, facts, committing)
+  }
+
+  /// The crash came between the rename and the journal.
+  private func finish(
+    _ journal: FileDescriptor, _ facts: SessionFacts, _ committing: JournalRecord.Committing
+  ) throws(StoreFailure) -> Found {
     try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
     return .published(facts, committing.receipt)
   }
@@ -171,8 +184,8 @@ extension FileStore {
       }
     }
     let unfinished = Set(try DirectoryListing.names(in: incoming))
-    for (id, file) in intents where !unfinished.contains(id) {
-      // The crash came between the rename and the journal, or the target has changed since.
+    for (id, file) in intents {
+      // The crash came between the rename and the journal, also where a power cut left both names; or the target has changed since.
       guard let tree = trees.withLock({ $0[CredentialID(file.record.credential)] }),
         try tree.holds(file.receipt, inode: file.inode)
       else { continue }
