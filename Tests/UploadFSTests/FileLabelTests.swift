@@ -25,7 +25,8 @@ struct FileLabelTests {
 
   @Test(.promises("S40d")) func everythingComesBack() {
     let marks: [SpoolMark] = [
-      .none, .writing, .closed(sizeBytes: .max, in: SpoolInstance(name: "1a2b3c4d.7")),
+      .none, .unfinished, .writing(in: SpoolInstance(name: "1a2b3c4d.s7")),
+      .closed(sizeBytes: .max, in: SpoolInstance(name: "1a2b3c4d.7")),
       .interrupted(.lostInWriteBack(errno: 5, 1..<9)), .interrupted(.unproven),
     ]
     for mark in marks {
@@ -49,10 +50,10 @@ struct FileLabelTests {
   @Test(.promises("S79f")) func membersOfLaterVersionsStay_andOtherVersionsDoubt() {
     let text = FileLabel(id: Self.id, mark: .none).text
     let later = FileLabel("\(text);xsomething;mwriting;y")
-    #expect(later.id == Self.id && later.mark == .writing && later.others == ["xsomething", "y"])
+    #expect(later.id == Self.id && later.mark == .unfinished && later.others == ["xsomething", "y"])
     #expect(later.text == "\(text);mwriting;xsomething;y")
     for unknown in ["", "2\(text.dropFirst())", "1", "1tooShort", text + "x", "1" + String(repeating: "_", count: 22)] {
-      #expect(FileLabel(unknown) == FileLabel(id: nil, mark: .writing), "\(unknown)")
+      #expect(FileLabel(unknown) == FileLabel(id: nil, mark: .unfinished), "\(unknown)")
     }
   }
 
@@ -167,9 +168,8 @@ struct FileLabelTests {
       #expect(found["whole"]?.id == whole && found["whole"]?.interruption == .mountDied)
       #expect(found["half"]?.interruption == .mountDied)
     }
-    #expect(
-      FileLabel(try #require(Self.attribute("user.uploadfs", of: copy.path + "/spool/captures/whole"))).mark == .writing
-    )
+    let label = try #require(Self.attribute("user.uploadfs", of: copy.path + "/spool/captures/whole"))
+    #expect(FileLabel(label).mark == .unfinished)
   }
 
   /// A backup that was put back past the mount, and got the inode number of what was there.

@@ -160,9 +160,9 @@ extension CapturedFile.State {
 
   /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
   /// explain, and a later writer who goes on does not make it good.
-  var markWhileWriting: SpoolMark {
+  func markWhileWriting(in instance: SpoolInstance) -> SpoolMark {
     if let lack = fate.lack { return .interrupted(lack) }
-    return refusal == nil ? .writing : .interrupted(.notOnDisk)
+    return refusal == nil ? .writing(in: instance) : .interrupted(.notOnDisk)
   }
 
   /// The epoch of a content that its writers have closed; nil where somebody may be changing it.

@@ -213,7 +213,8 @@ extension Filesystem {
       // Before anything else: making it was its first change, and the mount may die at any moment.
       // Where the disk refuses, the first change tries it again. Without attributes an empty file counts as whole.
       let id = FileID.new()
-      let isMarked = writes && marksWriters && SpoolLabel.put(FileLabel(id: id, mark: .writing), on: descriptor)
+      let label = FileLabel(id: id, mark: .writing(in: instance))
+      let isMarked = writes && marksWriters && SpoolLabel.put(label, on: descriptor)
       let status = try orUnmake(place) { (place) throws(SystemError) in
         try giveToCaller(place, in: entry.directory, caller)
         return try descriptor.status()
@@ -226,7 +227,7 @@ extension Filesystem {
         // Sent once no lock is held, before anything else is said of this file.
         if writes {
           state.owesOpened = state.activity.openedForWriting() != nil
-          if isMarked { state.mark = .writing }
+          if isMarked { state.mark = .writing(in: instance) }
           flushes.add(file)
         }
         let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)

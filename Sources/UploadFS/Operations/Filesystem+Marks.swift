@@ -61,7 +61,7 @@ extension Filesystem {
     state.isSynchronized = false
     state.isOnDisk = false
     beginAsking(&state, of: descriptor)
-    let writing = state.markWhileWriting
+    let writing = state.markWhileWriting(in: instance)
     guard state.mark != writing else { return }
     if state.activity.writableOpens > 0 {
       let mustComeFirst =
@@ -72,7 +72,7 @@ extension Filesystem {
       // The disk may get other bytes in the place of those that it has before it gets the mark, which would prove what is neither the
       // one content nor the other.
       if mustComeFirst { try markRecord.commitEarlier() }
-    } else if case .closed? = state.mark, writing != .writing {
+    } else if case .closed? = state.mark, !writing.isWriting {
       // As it is, it proves of the changed content as little as of this one.
       try keep(writing, of: file, state, on: descriptor)
       state.mark = writing
@@ -83,8 +83,8 @@ extension Filesystem {
   /// goes on make that good. Where it cannot be put, the mark that was there stands. The file's lock is held.
   func markLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
     guard let known = state.mark, let descriptor = state.descriptor ?? state.asking?.descriptor else { return }
-    let wanted = state.markWhileWriting
-    guard wanted.isDoubt, wanted != .writing, wanted != known else { return }
+    let wanted = state.markWhileWriting(in: instance)
+    guard wanted.isDoubt, !wanted.isWriting, wanted != known else { return }
     do throws(SystemError) {
       try keep(wanted, of: file, state, on: descriptor)
       state.mark = wanted

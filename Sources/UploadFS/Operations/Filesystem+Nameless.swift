@@ -26,7 +26,7 @@ extension Filesystem {
       let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: true)
       // It may be linked before anything else is known of it. Where the disk refuses, the first change tries it again.
       let id = FileID.new()
-      let isMarked = marksWriters && SpoolLabel.put(FileLabel(id: id, mark: .writing), on: descriptor)
+      let isMarked = marksWriters && SpoolLabel.put(FileLabel(id: id, mark: .writing(in: instance)), on: descriptor)
       try giveToCaller(descriptor, in: directory, caller)
       let status = try descriptor.status()
       let pin = FileDescriptor(
@@ -38,7 +38,7 @@ extension Filesystem {
         state.descriptor = descriptor
         state.isNameless = true
         _ = state.activity.openedForWriting()
-        if isMarked { state.mark = .writing }
+        if isMarked { state.mark = .writing(in: instance) }
         // The kernel opens such a file for writing only.
         let request = Request(
           reads: flags & O_ACCMODE == O_RDWR, writes: true, isNewContent: true, opener: caller.thread)

@@ -40,7 +40,7 @@ struct FileLabel: Hashable, Sendable {
   init(_ text: String) {
     var members = text.split(separator: Self.separator, omittingEmptySubsequences: false).map(String.init)[...]
     guard let head = members.popFirst(), head.hasPrefix(Self.version), let id = Self.id(head.dropFirst()) else {
-      self.init(id: nil, mark: .writing)
+      self.init(id: nil, mark: .unfinished)
       saysWhatIsMissing = !members.contains { $0.hasPrefix(Self.releasedKey) }
       return
     }
@@ -48,7 +48,7 @@ struct FileLabel: Hashable, Sendable {
     for member in members {
       let content = String(member.dropFirst())
       switch member.prefix(1) {
-      case Self.markKey: mark = mark == .none ? SpoolMark(content) : .writing
+      case Self.markKey: mark = mark == .none ? SpoolMark(content) : .unfinished
       case Self.releasedKey:
         released = ReleasedChunks(content)
         if released == nil { saysWhatIsMissing = false }

@@ -5,7 +5,7 @@ import FileModel
 ///
 /// The point ends a line: one without it was cut off when the daemon or the machine ended, or by a full disk, before the change
 /// that it was written for. Parsing never fails: a line that is not understood is counted and left out, and a mark that is not
-/// understood is ``SpoolMark/writing``, the careful one.
+/// understood is ``SpoolMark/unfinished``, the careful one.
 struct RecordedMarks: Hashable, Sendable {
   private(set) var marks: [UInt64: SpoolMark] = [:]
   /// The captures that the marks are of, where that is known.

@@ -4,19 +4,25 @@ import FileModel
 /// long it was when its writers had finished, or why its content is not whole.
 enum SpoolMark: Hashable, Sendable {
   case none
-  case writing
+  /// It was being written in this instance of the spool. Found in another one, bytes may be missing anywhere, which no writer makes
+  /// good who goes on at its end.
+  case writing(in: SpoolInstance)
   /// Finished with this size, and not known to be on the disk. Found in another instance of the spool it proves nothing: what a
   /// power cut took of the content may read as zeros, with the size that it had.
   case closed(sizeBytes: UInt64, in: SpoolInstance)
   case interrupted(Interruption)
 
+  /// What is not understood, and what an earlier version has left.
+  static let unfinished = SpoolMark.writing(in: SpoolInstance(name: nil))
+
   private static let closedPrefix = "closed "
+  private static let writingText = "writing"
 
   /// What follows for whoever finds it on a file of this size.
   func interruption(sizeBytes: UInt64, in instance: SpoolInstance) -> Interruption? {
     switch self {
     case .none: nil
-    case .writing: .mountDied
+    case .writing(let known): known.name == nil || instance.isThat(of: known) ? .mountDied : .notOnDisk
     // Within one instance nothing can be lost: who finds it shorter finds what another program has done. Nor can anything be lost of
     // what is empty.
     case .closed(let closedBytes, let known):
@@ -25,13 +31,15 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
-  /// What a mark's text says; `writing` for what is not understood.
+  /// What a mark's text says; ``unfinished`` for what is not understood.
   init(_ text: String) {
     let parts = text.split(separator: " ")
     if text.hasPrefix(Self.closedPrefix), parts.count >= 2, let sizeBytes = UInt64(parts[1]) {
       self = .closed(sizeBytes: sizeBytes, in: SpoolInstance(name: parts.count == 3 ? String(parts[2]) : nil))
+    } else if parts.count == 2, parts[0] == Self.writingText {
+      self = .writing(in: SpoolInstance(name: String(parts[1])))
     } else {
-      self = Interruption(text).map { .interrupted($0) } ?? .writing
+      self = Interruption(text).map { .interrupted($0) } ?? .unfinished
     }
   }
 
@@ -39,12 +47,14 @@ enum SpoolMark: Hashable, Sendable {
   var text: String? {
     switch self {
     case .none: nil
-    case .writing: "writing"
+    case .writing(let instance): Self.writingText + (instance.name.map { " \($0)" } ?? "")
     case .closed(let sizeBytes, let instance):
       "\(Self.closedPrefix)\(sizeBytes)" + (instance.name.map { " \($0)" } ?? "")
     case .interrupted(let interruption): interruption.text
     }
   }
+
+  var isWriting: Bool { if case .writing = self { true } else { false } }
 
   /// The content is not known to be whole.
   var isDoubt: Bool {
