@@ -116,6 +116,8 @@ extension UploadSchedule {
   /// Why a copy of the spool must not take the content for whole, should the file say nothing.
   private func doubt(of file: FileUpload) -> Interruption? {
     if file.isOpen || file.phase == .writing { return .mountDied }
+    // What is left here of a delivered file is no file, for the moment in which it is still there.
+    if file.receipt != nil, file.lacksParts { return .unproven }
     return file.snapshot.interruption.map { $0.isOfSpool ? .unproven : $0 }
   }
 

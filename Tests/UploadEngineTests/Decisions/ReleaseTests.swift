@@ -110,7 +110,7 @@ import Testing
     #expect(!recording.harness.schedule.mayRelease)
   }
 
-  @Test(.promises("S70d", "S72a")) func atTheCloseTheServersDigestsStandForWhatIsGone_andTheLocalRestGoes() {
+  @Test(.promises("S70d", "S72a", "S79c")) func atTheCloseTheServersDigestsStandForWhatIsGone_andTheLocalRestGoes() {
     var recording = recorded()
     recording.giveUp([1, 2, 3, 4, 5])
     // The filesystem could not follow it to its end, so that everything is to be read.
@@ -124,6 +124,8 @@ import Testing
     let orders = recording.harness.schedule.takeSpoolOrders()
     let whole = EvictionCandidate(recording.file.snapshot)
     #expect(orders == [.discard(whole)])
+    // A copy of the spool that takes no labels along would have zeros for it.
+    #expect(recording.harness.schedule.catalogEntry(of: recording.file.id)?.doubt == .unproven)
   }
 
   @Test(.promises("S72c")) func aServerThatNoLongerHasItIsFinal_andNothingIsPublished() throws {
