@@ -38,12 +38,13 @@ def copy(way, source, target):
 class Moved:
     """A spool with a capture in each state, whose mount was killed; the receiver runs again."""
 
-    def __init__(self, new_mount, receiver, folder, spool):
+    def __init__(self, new_mount, receiver, folder, spool, *options):
         self.receiver, self.folder = receiver, folder
         self.mount = mount = new_mount(
-            receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release", spool=spool)
+            receiver, "--reserve", "8MB", "--chunk-size", "1MiB", "--rule", "**/*.mov when-full=release", *options, spool=spool)
         run_writer(RECORDER, mount.root / "cut.raw", number=signal.SIGKILL)
         mount.wait_for("cut.raw", "interrupted")
+        self.deliver_first(mount)
         self.half = os.open(mount.root / "half.raw", os.O_WRONLY | os.O_CREAT)
         os.write(self.half, b"half of it")
         with open(mount.root / "take.mov", "wb", buffering=0) as file:
@@ -62,6 +63,9 @@ class Moved:
             os.close(self.half)
         receiver.start()
         self.published = (receiver.files / "delivered.txt").stat().st_ino
+
+    def deliver_first(self, mount):
+        """What is delivered before all others."""
 
     def move(self, way):
         target = self.folder / "moved"

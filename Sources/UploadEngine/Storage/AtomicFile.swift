@@ -107,6 +107,8 @@ enum AtomicFile {
     guard descriptor >= 0 else {
       let code = errno
       if code == ENOENT { return nil }
+      // A link may lead to what others can change.
+      if code == ELOOP { throw StorageError(.damaged, "\(quoted(path)) is no plain file") }
       throw .system(code, cannot: "open \(quoted(path))")
     }
     defer { close(descriptor) }

@@ -14,6 +14,7 @@ enum StateDatabase {
   /// of it for which the disk has no place, or that was cut off, ends the process by SIGBUS in the middle of a recording.
   static func open(_ path: String) throws -> DatabaseQueue {
     guard path != inMemory else { return try DatabaseQueue() }
+    for file in [path, path + "-wal"] { try requireFile(file) }
     let opened = try connect(path)
     do {
       // GRDB lowers this to NORMAL in WAL mode, which can lose the last transactions in a power cut. A receipt lets the
@@ -29,6 +30,14 @@ enum StateDatabase {
       try? opened.close()
       throw error
     }
+  }
+
+  /// SQLite says of what is no file that it cannot be opened, and of a pipe nothing.
+  private static func requireFile(_ path: String) throws(StorageError) {
+    var status = stat()
+    // What cannot be looked at shows when it is opened.
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { return }
+    throw StorageError(.system(errno: EINVAL), "\(quoted(path)) is no file: move it away")
   }
 
   private static func connect(_ path: String) throws -> DatabaseQueue {

@@ -103,8 +103,13 @@ public final class StateDirectory: Sendable {
 
   private static func lock(_ path: String, spool: String) throws(StorageError) -> Int32 {
     // Close-on-exec: a helper that we start (fusermount3, a hook) must not hold the spool after our end.
-    let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw .system(errno, cannot: "open \(quoted(path))") }
+    let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else {
+      let code = errno
+      guard [ELOOP, EISDIR, ENXIO].contains(code) else { throw .system(code, cannot: "open \(quoted(path))") }
+      throw StorageError(
+        .system(errno: code), "\(quoted(path)) is no plain file: move it away, nothing is lost with it")
+    }
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
       let code = errno
       let pid = heldBy(descriptor)

@@ -1,0 +1,105 @@
+"""Every file of the spool's state is damaged in every way: the mount starts, or refuses with one sentence that says what to do, loses no
+capture, publishes nothing wrong, gives no number twice, and says what it could not keep.
+
+    /usr/bin/python3 -m pytest Tests/EndToEnd/test_damaged_spool.py --fresh     (every place in every way: scripts/test --long)
+"""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from damage import WAYS
+from harness import SOON, sha256
+from promises import needs
+from test_little_disk import DISK
+from test_moves import Moved
+
+pytestmark = needs("root")
+
+# The name of a record is its own.
+PLACES = [
+    ".spool", ".state/lock", ".state/master.key", ".state/spool", ".state/marks", ".state/room", ".state/catalog.sqlite",
+    ".state/catalog.sqlite-wal", ".state/catalog.sqlite-shm", ".state/catalog.backup.sqlite", ".state/names.sqlite",
+    ".state/names.sqlite-wal", ".state/resume/ID", ".state/resume/ID.tmp",
+]
+# SQLite follows links.
+DATABASES = [place for place in PLACES if "sqlite" in place]
+ADVICE = re.compile("take it away|move it away|moved away|choose another spool|mount as that user|have to be the daemon's")
+# One place for each way.
+NAMED = [
+    ("cut", ".state/catalog.sqlite-wal"), ("empty", ".state/master.key"), ("zero", ".state/names.sqlite"), ("flip", ".state/resume/ID"),
+    ("delete", ".state/spool"), ("make-folder", ".state/catalog.sqlite"), ("link", ".state/lock"), ("hard-link", ".state/marks"),
+    ("pipe", ".spool"), ("give-away", ".state/catalog.sqlite"),
+]
+
+
+def pytest_generate_tests(metafunc):
+    everything = metafunc.config.getoption("--fresh")
+    metafunc.parametrize("way, place", [(way, place) for place in PLACES for way in WAYS] if everything else NAMED)
+
+
+class Damaged(Moved):
+    """A spool with a capture in each state, of which one has a number, whose mount was killed."""
+
+    def __init__(self, new_mount, receiver, folder, spool):
+        super().__init__(new_mount, receiver, folder, spool, "--rule", "named/** name={seq:3}.{ext}")
+
+    def deliver_first(self, mount):
+        (mount.root / "named").mkdir()
+        (mount.root / "named" / "a.jpg").write_bytes(b"the first")
+        assert mount.wait_for("named/a.jpg", "complete")["published_name"] == "001.jpg"
+
+    def target(self, place):
+        record = next(iter((self.mount.spool / ".state" / "resume").iterdir()))
+        target = self.mount.spool / place.replace("ID", record.name)
+        if not target.exists():
+            # What is there only now and then.
+            target.write_bytes(b"half of it, or of an earlier time\n" * 9)
+        return target
+
+    def start(self, target):
+        """Starts the mount, after what it asks for was done."""
+        try:
+            return self.mount.start()
+        except AssertionError:
+            program = self.mount.program
+            assert not program.is_running, "it hangs"
+            said = [line for line in program.log.splitlines() if line.startswith("uploadfs-mount: ")]
+            assert program.wait(SOON) == 13 and len(said) == 1, program.describe()
+            assert ADVICE.search(said[0]), said
+        shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
+        return self.mount.start()
+
+    def check_nothing_is_wrong(self):
+        second = self.mount.wait_for("named/b.jpg", "complete")["published_name"]
+        contents = {
+            "pending.txt": b"pending", "delivered.txt": b"delivered", "001.jpg": b"the first", second: b"the second"}
+        assert self.receiver.published().keys() == {"take.mov", *contents}
+        assert sha256(self.receiver.files / "take.mov") == self.taken
+        for name, content in contents.items():
+            assert (self.receiver.files / name).read_bytes() == content
+        for name in ("half.raw", "cut.raw"):
+            assert self.mount.wait_for(name, "interrupted")
+            assert (self.mount.root / name).read_bytes() == b"half of it"
+
+
+@pytest.mark.promises("S35a")
+def test_a_damaged_state_costs_no_capture(new_mount, receiver, folder, tmpfs, way, place):
+    """Regression (ID15): refusals without a word of what to do."""
+    damaged = Damaged(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    mount, target = damaged.mount, damaged.target(place)
+    elsewhere = mount.spool.parent / "elsewhere"
+    WAYS[way](target, elsewhere)
+    before = elsewhere.read_bytes() if elsewhere.exists() else None
+    damaged.start(target)
+    # What was delivered may have made room for the recording.
+    kept = [name for name in ("delivered.txt", "named/a.jpg") if (mount.spool / "captures" / name).exists()]
+    for name in ("take.mov", "pending.txt", *kept):
+        mount.wait_for(name, "complete")
+    (mount.root / "named" / "b.jpg").write_bytes(b"the second")
+    damaged.check_nothing_is_wrong()
+    # A hard link is the same file.
+    if before is not None and way != "hard-link" and place not in DATABASES:
+        assert elsewhere.read_bytes() == before
