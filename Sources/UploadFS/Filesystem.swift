@@ -34,6 +34,8 @@ public final class Filesystem: Sendable, FileContents {
   let spoolFolder: FileDescriptor
   /// Until a moved spool has been searched: what was known, by name; nil where that is over, or could not be said.
   let knownByName: Mutex<[RelativePath: KnownCapture]?>
+  /// Files of which nothing said who they are, at the first start of a version that lets files say it.
+  let unlabelledFiles = Atomic(0)
   let instance: SpoolInstance
   /// The times of a file that nobody changes stay as they are. Those of network filesystems are the server's, which may say them
   /// some time after the change.

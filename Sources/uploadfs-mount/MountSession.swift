@@ -141,6 +141,11 @@ final class MountSession: Sendable {
     let search: @Sendable () -> Void = { [self] in
       engines.waitUntilLoaded()
       filesystem.scanSpool()
+      let count = filesystem.capturesWithoutLabels
+      guard count > 0 else { return }
+      logger.notice(
+        "captures lay here before: each counts as it was found, and one that a power cut has left without its bytes is held",
+        metadata: ["files": "\(count)"])
     }
     if !DedicatedThread.start(search) { search() }
   }

@@ -169,6 +169,12 @@ def test_a_file_of_an_earlier_version_of_which_bytes_were_never_written_is_held(
     for name in ("whole.mov", "sparse.mov"):
         mount.wait_for(name, "complete")
     assert set(receiver.published()) == {"whole.mov", "sparse.mov"}
+    wait_until(lambda: "captures lay here before" in mount.program.log and "files=3" in mount.program.log, "it is said")
+    assert mount.stop() == 18
+    mount.start()
+    mount.wait_for("lost.mov", "interrupted")
+    wait_until(lambda: mount.summary()["scanned"], "all files are found")
+    assert mount.program.log.count("captures lay here before") == 1
 
 
 def is_on_disk(path):

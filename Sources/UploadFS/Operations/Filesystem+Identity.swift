@@ -107,6 +107,7 @@ extension Filesystem {
           ? .interrupted(.notOnDisk) : .closed(sizeBytes: sizeBytes, in: instance)
       }
     }
+    if found.origin != .attribute, !stamp.isThere { unlabelledFiles.add(1, ordering: .relaxed) }
     guard found.origin != .attribute || isCopy || former != nil else { return mark }
     do throws(SystemError) {
       try putFirstLabel(mark, of: file, state, removesEarlier: found.origin == .earlierAttributes)
@@ -176,6 +177,9 @@ extension Filesystem {
       ? "the spool was copied without extended attributes: \(held)"
       : "the spool, or its folder of captures, was moved: captures are known by what stands on their files"
   }
+
+  /// Captures of an earlier version, or put there by hand before the first start: how many were found so far.
+  public var capturesWithoutLabels: Int { unlabelledFiles.load(ordering: .relaxed) }
 
   /// Every file that lies here has been met, and says who it is.
   func leaveStamp() {
