@@ -18,6 +18,10 @@ public enum Invariant: String, CaseIterable, Sendable {
   case acknowledgement
   /// What was acknowledged is not sent again.
   case resending
+  /// What a power cut, or a copy without labels, has left of a capture is published by nobody who was not told to.
+  case remains
+  /// What is at the server alone is never given up there, nor taken for lost.
+  case onlyCopy = "only-copy"
   /// The same bytes do not go out again and again without pauses that grow.
   case cost
   /// Nothing is published by two requests at once.

@@ -13,6 +13,8 @@ final class Oracle {
   /// Temporary names under which somebody wanted what was there.
   private var wanted: LookupSet<String> = []
   private var receipts: LookupTable<String, [UInt8]> = [:]
+  /// What power cuts and copies have left of captures.
+  private var remains: LookupSet<[UInt8]> = []
   /// What lies only at the receiver now, by the path that it had.
   private(set) var evicted: OrderedDictionary<String, Evicted> = [:]
   /// What captures are called there; nil where that is their path.
@@ -43,6 +45,9 @@ final class Oracle {
     for name in names { wanted.insert(PublishedName.encode(name.bytes)) }
   }
 
+  /// These bytes are what is left of a capture.
+  func remain(_ bytes: [UInt8]) { remains.insert(bytes) }
+
   /// Nothing is to be published under any of these names.
   func areHeldBack(_ names: [RelativePath]) -> Bool {
     names.allSatisfy { name in
@@ -61,6 +66,7 @@ final class Oracle {
     if paths.isEmpty {
       report(.publication, "\(name) is temporary and was published")
     } else if !paths.contains(where: { legitimate[$0]?.contains(bytes) == true }) {
+      if remains.contains(bytes) { report(.remains, "\(name) was published with what is left of it here") }
       report(
         .publication, "\(name) was published with \(bytes.count) bytes that it never had while it had no writer")
     }

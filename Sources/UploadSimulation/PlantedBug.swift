@@ -106,7 +106,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
 
   /// What the receiver has in memory only is given up in the spool.
   case releaseUnsecured = "release-unsecured"
-  /// What no resume record knows is given up in the spool.
+  /// What neither a resume record nor the file's label knows is given up in the spool.
   case releaseUnrecorded = "release-unrecorded"
   /// What was given up is read as zeros.
   case readHoles = "read-holes"
@@ -142,6 +142,27 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// An upload of which the record cannot be read at a start is ended in place of being gone on with.
   case forgetUnreadRecords = "forget-unread-records"
 
+  /// That a file was closed counts as that it is whole, also where the power has gone since.
+  case believeClosedMarks = "believe-closed-marks"
+  /// What was being written when the power went is made good by going on at its end.
+  case goOnAfterCuts = "go-on-after-cuts"
+  /// What says that a file is being changed may come to the disk after the changes.
+  case markBesideChanges = "mark-beside-changes"
+  /// A file counts as on the disk before the disk has it.
+  case unmarkBeforeFlush = "unmark-before-flush"
+  /// What is left of a delivered copy is published under the next name that it gets.
+  case publishRemainsAnew = "publish-remains-anew"
+  /// A copy that says nothing of itself is whole.
+  case believeBareCopies = "believe-bare-copies"
+  /// The session of a file of which the catalog has no row is ended.
+  case endRowlessSessions = "end-rowless-sessions"
+  /// Nobody looks on the file for where its parts are.
+  case overlookPointers = "overlook-pointers"
+  /// Records of sessions with chunks of another size than the settings' are wiped, and the sessions ended.
+  case wipeOtherSizes = "wipe-other-sizes"
+  /// The receiver lets sessions expire that a client relies upon.
+  case expireReliedUpon = "expire-relied-upon"
+
   /// Something happens again and again, and time hardly passes.
   case spin = "spin"
 
@@ -175,6 +196,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
     case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure, .forgetUnreadMarks: .spoolDisk
     case .forgetUnreadRecords, .believePagesReadAgain: .unreadRecords
+    case .believeClosedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew, .goOnAfterCuts: .spoolPower
+    case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon: .lostStates
+    case .believeBareCopies: .bareCopies
     case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
     }
   }
@@ -210,8 +234,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord, .wakeByWallClock: .progress
-    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .releaseUnrecorded, .skipNameSync,
-      .strayLonger:
+    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .strayLonger:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry
@@ -220,6 +243,10 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
     case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile: .retention
     case .hideScanFailure: .explanation
+    case .believeClosedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew, .believeBareCopies,
+      .goOnAfterCuts:
+      .remains
+    case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon, .releaseUnrecorded: .onlyCopy
     }
   }
 

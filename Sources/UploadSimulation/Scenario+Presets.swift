@@ -38,28 +38,47 @@ extension Scenario {
   }
 
   /// Recordings that are larger than the disk, and machines that die over them.
-  static let shortage = Scenario("shortage") {
-    $0.fileBytesMax = 1_500
-    $0.pauses = .milliseconds(5)...(.milliseconds(600))
-    $0.pieces = 1...40
-    $0.largePieceBytes = 90
-    $0.lostAnswers = 0.02
-    $0.crash(perMinute: 3)
-    $0.powerCuts = 0.7
-    $0.syncsWhatIsWritten = true
-    $0.shortages = 20
-    // Settings and clocks are wrong by more than a session lives, and each start has others.
-    $0.clockJumps = 2
-    $0.clockJump = [.zero, .seconds(21 * 86_400), .seconds(-21 * 86_400)]
-    $0.chunkSizes = [32, 64, 128]
-    // What is changed by hand while parts of it are missing can rightly not be delivered any more.
-    $0.handEdits = 0
-  }
+  static let shortage = Scenario("shortage") { $0.recordMoreThanFits() }
 
   static let power = Scenario("power") {
     $0.crash(perMinute: 4)
     $0.powerCuts = 0.7
     $0.syncsWhatIsWritten = true
+  }
+
+  /// The capturing machine does, or its disk is taken out: what was not brought to the disk is lost in any choice.
+  static let spoolPower = Scenario("spool-power") {
+    $0.crash(perMinute: 6)
+    $0.handEdits = 0
+    $0.powerCuts = 0.7
+    $0.losesSpool = true
+    $0.synchronizations = 0.1
+    $0.overwrites = 0.2
+    $0.patches = 0.2
+    $0.rewrites = 0.8
+    $0.renames = 0.5
+    $0.words = 2
+    $0.evictions = 2
+    $0.partitions = 1
+    $0.seconds = 20...120
+    $0.pauses = .milliseconds(1)...(.seconds(4))
+    $0.rests = .milliseconds(1)...(.seconds(5))
+  }
+
+  /// Recordings that are larger than the disk, whose catalogs and records are lost, and all that ages does.
+  static let lostStates = Scenario("lost-states") {
+    $0.recordMoreThanFits()
+    $0.lostStates = 0.3
+    $0.losesSpool = true
+    $0.longSleeps = 1
+  }
+
+  /// Such recordings, and copies of the spool that say nothing of themselves.
+  static let bareCopies = Scenario("bare-copies") {
+    $0.recordMoreThanFits()
+    $0.bareCopies = 0.4
+    $0.kills = 0.05
+    $0.longSleeps = 1
   }
 
   static let disk = Scenario("disk") {
@@ -337,7 +356,7 @@ extension Scenario {
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
-      spoolDisk, receiverDisk, unreadRecords,
+      spoolDisk, receiverDisk, unreadRecords, spoolPower, lostStates, bareCopies,
     ] + servers
 
   /// The one with this name.
@@ -357,6 +376,24 @@ extension Scenario {
     stalls = 0.4 * share
     lateAnswers = 0.4 * share
     partitions = 1
+  }
+
+  private mutating func recordMoreThanFits() {
+    fileBytesMax = 1_500
+    pauses = .milliseconds(5)...(.milliseconds(600))
+    pieces = 1...40
+    largePieceBytes = 90
+    lostAnswers = 0.02
+    crash(perMinute: 3)
+    powerCuts = 0.7
+    syncsWhatIsWritten = true
+    shortages = 20
+    // Settings and clocks are wrong by more than a session lives, and each start has others.
+    clockJumps = 2
+    clockJump = [.zero, .seconds(21 * 86_400), .seconds(-21 * 86_400)]
+    chunkSizes = [32, 64, 128]
+    // What is changed by hand while parts of it are missing can rightly not be delivered any more.
+    handEdits = 0
   }
 
   private mutating func failSpool() {

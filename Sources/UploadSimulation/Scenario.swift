@@ -107,6 +107,12 @@ public struct Scenario: Hashable, Sendable {
   var crashesInEffects = 0.0
   /// A crash takes the power with it.
   var powerCuts = 0.0
+  /// It takes what the spool's disk was not brought.
+  var losesSpool = false
+  /// Ends of the client after which its catalog and its records are lost.
+  var lostStates = 0.0
+  /// And after which the spool is copied to another place without extended attributes.
+  var bareCopies = 0.0
   /// The receiver syncs what is written, and not only when it publishes.
   var syncsWhatIsWritten = false
   /// How often it does.

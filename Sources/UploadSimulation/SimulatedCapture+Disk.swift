@@ -7,13 +7,19 @@ import UploadEngine
 extension SimulatedCapture {
   /// What an extended attribute of a spool file says to the next run (`SpoolMark`).
   enum Mark: Hashable {
-    case none, writing, closed
+    case none
+    /// In these instances of the spool's filesystem.
+    case writing(Int), closed(Int)
     case interrupted(Interruption)
 
-    var interruption: Interruption? {
+    var isClosed: Bool { if case .closed = self { true } else { false } }
+
+    /// What follows in an instance for a file that is, or is not, empty.
+    func interruption(in instance: Int, isEmpty: Bool) -> Interruption? {
       switch self {
-      case .none, .closed: nil
-      case .writing: .mountDied
+      case .none: nil
+      case .closed(let known): known == instance || isEmpty ? nil : .notOnDisk
+      case .writing(let known): known == instance ? .mountDied : .notOnDisk
       case .interrupted(let interruption): interruption
       }
     }
@@ -76,6 +82,8 @@ extension SimulatedCapture {
     }
     var snapshot = file.snapshot
     if world.bug == .announceLastKnown, snapshot.interruption?.isOfSpool == true { snapshot.interruption = nil }
+    if world.bug == .publishRemainsAnew, file.isDelivered, file.isRemains { snapshot.interruption = nil }
+    if world.bug == .overlookPointers { snapshot.pointer = nil }
     if file.isMarkOverlooked, snapshot.interruption?.isOfSpool != true { snapshot.interruption = nil }
     return snapshot
   }
@@ -91,36 +99,47 @@ extension SimulatedCapture {
     }
     file.isMarkKnown = true
     file.settledFate = file.fate
-    if file.mark == .closed { awaitFlush(file) }
+    if file.mark.isClosed { awaitFlush(file) }
   }
 
   // MARK: Marks
 
   /// Without the mark nothing may change. What nobody has open needs none.
-  func markWriting(_ file: File) -> Bool {
+  func markWriting(_ file: File, _ extent: ContentExtent) -> Bool {
+    let wasOnDisk = file.isSynchronized
     file.isSynchronized = false
     // As `CapturedFile.State.markWhileWriting`.
     let writing: Mark =
-      file.fate.lack.map { .interrupted($0) } ?? (file.refusal == nil ? .writing : .interrupted(.notOnDisk))
-    let wanted = file.activity.writableOpens > 0 ? writing : file.mark == .closed ? .none : file.mark
+      file.fate.lack.map { .interrupted($0) }
+      ?? (file.refusal == nil ? .writing(instance) : .interrupted(.notOnDisk))
+    let isOpen = file.activity.writableOpens > 0
+    let wanted = isOpen || file.mark.isClosed && writing != .writing(instance) ? writing : file.mark
     guard file.mark != wanted else { return true }
     guard !fails(.write) else { return false }
+    let mustComeFirst =
+      isOpen && wasOnDisk && file.mark == .none && extent.changesBytes(ofSize: UInt64(file.bytes.count))
     file.mark = wanted
+    noteMetadata(of: file)
+    if mustComeFirst, world.bug != .markBesideChanges { file.metadata.commit() }
     return true
   }
 
   /// The mark becomes what is known of the content; where the disk does not take it, the earlier one stays.
   func keepMark(of file: File) {
-    let unsaved: Mark = file.refusal != nil ? .interrupted(.notOnDisk) : file.isSynchronized ? .none : .closed
+    let unsaved: Mark =
+      file.refusal != nil ? .interrupted(.notOnDisk) : file.isSynchronized ? .none : .closed(instance)
     let wanted = file.fate.interruption.map { Mark.interrupted($0) } ?? unsaved
     put(wanted, on: file)
-    if wanted == .closed { awaitFlush(file) }
+    if wanted == .none, file.isSynchronized, file.mark == .none { file.metadata.commit() }
+    if wanted.isClosed { awaitFlush(file) }
   }
 
   private func put(_ mark: Mark, on file: File) {
     guard file.mark != mark else { return }
     file.isMarkOutdated = fails(.write)
-    if file.isMarkOutdated { awaitFlush(file) } else { file.mark = mark }
+    guard !file.isMarkOutdated else { return awaitFlush(file) }
+    file.mark = mark
+    noteMetadata(of: file)
   }
 
   /// As `Filesystem.markAgain`.
@@ -176,7 +195,7 @@ extension SimulatedCapture {
   /// The daemon is gone, and knows by marks alone what it knew. What the disk refuses and nobody was told of by then is not known
   /// (docs/semantics.md, S41).
   func forgetDisk(of file: File) {
-    file.fate = ContentFate(found: file.mark.interruption)
+    file.fate = ContentFate(found: foundInterruption(of: file))
     file.settledFate = file.fate
     (file.isMarkKnown, file.isMarkOverlooked, file.isMarkOutdated) = (false, false, false)
     (file.refusal, file.descriptor, file.kept) = (nil, nil, nil)
@@ -187,6 +206,8 @@ extension SimulatedCapture {
 
   /// What no daemon knows of is as it is.
   func forgetRefused(of file: File) {
+    // What the kernel keeps outlives the daemon, and is lost with the power.
+    guard !world.scenario.losesSpool else { return }
     writeBack(file)
     guard file.pages.isRefused || file.pages.isWrong else { return }
     if world.oracles.allSatisfy({ !$0.haveReceipt(file.bytes) }) { loseRefused(file) }
@@ -260,6 +281,7 @@ extension SimulatedCapture {
       return false
     }
     file.isSynchronized = file.activity.mutationsInFlight == 0
+    noteSynced(file)
     if !file.pages.isOnDisk {
       world.fail(.writeBack, "an fsync of \(file.snapshot.brief) has confirmed what the disk does not have")
     }
@@ -303,8 +325,15 @@ extension SimulatedCapture {
   }
 
   private func flushClosed(_ file: File) {
-    guard file.isMarkKnown, file.mark == .closed, !file.isSynchronized, file.refusal == nil, !file.activity.isGone
+    guard file.isMarkKnown, file.mark.isClosed, !file.isSynchronized, file.refusal == nil, !file.activity.isGone
     else { return }
+    if world.bug == .unmarkBeforeFlush {
+      file.mark = .none
+      noteMetadata(of: file)
+      file.metadata.commit()
+    }
+    // The disk takes its time, and may be cut off meanwhile.
+    if world.scenario.losesSpool, world.random.happens(0.3) { return awaitFlush(file) }
     var descriptor = file.pages.open()
     if let kept = file.kept {
       descriptor = kept
@@ -320,8 +349,11 @@ extension SimulatedCapture {
     }
     file.isSynchronized = true
     file.kept = nil
+    noteSynced(file)
     // One that stays says what is true.
-    if !fails(.write) { file.mark = .none }
+    guard !fails(.write) else { return }
+    file.mark = .none
+    noteMetadata(of: file)
   }
 
   /// As `Filesystem.saveAgain`: what is in memory of a refused file is given to its disk again.

@@ -8,7 +8,7 @@ final class SimulatedCapture {
   final class File {
     let inode: UInt64
     /// Stands on the file, from before its first change.
-    let id: FileID
+    var id: FileID
     /// What its writers have written, whatever became of it on the disk.
     var bytes: [UInt8] = []
     var activity: WriterActivity
@@ -36,6 +36,18 @@ final class SimulatedCapture {
     // What the daemon knows of the file's disk, as `CapturedFile.State` has it.
     var pages = SimulatedPages()
     var isWriteBackDue = false
+    /// What of its size and its mark the disk has, and which part of its content.
+    var metadata = SimulatedMetadata()
+    /// A power cut, or a copy that has lost its label, has left something else than what was written.
+    var isRemains = false
+    /// The filesystem has ended since it was last written, and what it says of it by then may be doubted.
+    var mayBeDoubted = false
+    /// It was copied without what it says of itself.
+    var hasLostLabel = false
+    /// It has been delivered as it is.
+    var isDelivered = false
+    /// Where its label says that the released parts are.
+    var pointer: SessionPointer?
     /// What lies on the spool file for the next run, and whether this one has read it.
     var mark = Mark.none
     var isMarkKnown = true
@@ -77,7 +89,8 @@ final class SimulatedCapture {
         mode: facts.mode, inode: inode, names: names, writableOpens: activity.writableOpens,
         mutationsInFlight: activity.mutationsInFlight,
         interruption: refused ?? doubt ?? (isMarkKnown ? fate.interruption : nil),
-        isPartlyReleased: released != nil || !isMarkKnown, diskErrno: refusal.map { _ in Refusal.errno })
+        isPartlyReleased: released != nil || !isMarkKnown, pointer: released == nil || !isMarkKnown ? nil : pointer,
+        diskErrno: refusal.map { _ in Refusal.errno })
     }
   }
 
@@ -85,6 +98,8 @@ final class SimulatedCapture {
   private var byName: LookupTable<RelativePath, File> = [:]
   private var byID: LookupTable<FileID, File> = [:]
   private(set) var byInode: LookupTable<UInt64, File> = [:]
+  /// Of the spool's filesystem: it ends with the power.
+  var instance = 0
   /// Files that the flush looks at next, by their inodes.
   var flushes: LookupSet<UInt64> = []
   var isFlushDue = false
@@ -96,7 +111,10 @@ final class SimulatedCapture {
   /// Something could not be read, and is to be read again.
   private(set) var isScanFailing = false
 
-  init(_ world: World) { self.world = world }
+  init(_ world: World) {
+    self.world = world
+    world.hasPartsAlone = { [unowned self] in file(withPartsIn: $0) != nil }
+  }
 
   var isMounted: Bool { sink != nil }
   var names: [RelativePath] { byName.keys.sorted() }
@@ -146,6 +164,8 @@ final class SimulatedCapture {
       }
       if file.bytes != before {
         file.pages.begin(with: file.bytes)
+        noteMetadata(of: file)
+        noteSynced(file)
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
       }
       noteSettled(file)
@@ -171,7 +191,8 @@ final class SimulatedCapture {
     if file.released == nil, world.oracles[0].areHeldBack(file.names) {
       world.fail(.eviction, "\(id) is removed, and is published under no name that it has")
     }
-    for oracle in world.oracles {
+    // Of what is left of a copy nobody expects more.
+    for oracle in world.oracles where !file.isRemains {
       oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
     }
     for name in file.names { byName[name] = nil }
@@ -196,6 +217,7 @@ final class SimulatedCapture {
       guard isStill, released.chunkBytes == candidate.chunkBytes, released.insert(chunk.index) else { continue }
       world.trace("gives up chunk \(chunk.index) of \(file.snapshot.brief)")
       file.released = released
+      if let pointer = candidate.pointer, world.bug != .releaseUnrecorded { file.pointer = pointer }
       let start = min(file.bytes.count, Int(clamping: offset))
       let range = start..<min(file.bytes.count, start + candidate.chunkBytes)
       // What was read and sent is what there is of it now, whatever the disk had in its place by then.
@@ -203,11 +225,14 @@ final class SimulatedCapture {
         file.bytes.replaceSubrange(range, with: sent)
       }
       file.pages.punch(range, of: file.bytes)
+      // A hole is made where the disk has the bytes, and so the size.
+      file.metadata.commit()
     }
   }
 
   /// What was given up belongs to a published file now, and to no session any more.
   func delivered(_ id: FileID) {
+    byID[id]?.isDelivered = true
     if let file = byID[id], file.released != nil { file.isPartlyDelivered = true }
   }
 
@@ -220,8 +245,9 @@ final class SimulatedCapture {
   }
 
   /// A daemon has mounted. Each file says itself which one it is, and one that has got the inode number of another is not that.
-  func mounted(_ daemon: any CaptureSink, hiding hidden: LookupSet<FileID>) {
+  func mounted(_ daemon: any CaptureSink, knowing entries: [CatalogEntry], hiding hidden: LookupSet<FileID>) {
     sink = daemon
+    takeUnlabelled(knownTo: entries)
     // What the disk has refused while nothing was mounted nobody knows of.
     for file in byInode.sorted().map(\.value) where world.mayRefuse {
       forgetRefused(of: file)
@@ -287,7 +313,9 @@ final class SimulatedCapture {
     let file = File(inode: inode, id: FileID.random(using: &world.random), activity: .created)
     file.names = [name]
     touch(file)
-    file.mark = .writing
+    file.mark = .writing(instance)
+    noteMetadata(of: file)
+    file.metadata.commit()
     byName[name] = file
     byID[file.id] = file
     byInode[inode] = file
@@ -331,6 +359,7 @@ final class SimulatedCapture {
     file.fate.accepted()
     file.settledFate = file.fate
     file.isLost = false
+    file.isRemains = false
     file.bytes = file.shown
     file.pages.accept()
     keepMark(of: file)
@@ -342,13 +371,15 @@ final class SimulatedCapture {
   func beginMutation(of file: File, _ extent: ContentExtent) -> ContentMutation? {
     let isFirst = file.activity.needsNewRevision
     if isFirst { readMark(of: file) }
-    guard !isFirst || file.isMarkKnown, markWriting(file) else { return refuse(extent, of: file) }
+    guard !isFirst || file.isMarkKnown, markWriting(file, extent) else { return refuse(extent, of: file) }
     if isFirst, world.bug != .dropContentWillChange, sink?.contentWillChange(file.id) == false {
       return refuse(extent, of: file)
     }
     guard isMounted else { return nil }
     if isFirst {
       file.fate.revisionBegan()
+      file.isDelivered = false
+      file.mayBeDoubted = false
       file.isMarkOverlooked = false
       file.refusal?.forgetWhatWasSaved(file.fate)
     }
@@ -370,7 +401,9 @@ final class SimulatedCapture {
     }
     file.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
     noteWritten(file, offset..<offset + bytes.count)
+    noteRemains(of: file)
     touch(file)
+    noteMetadata(of: file)
   }
 
   func truncate(_ file: File, to count: Int) {
@@ -378,14 +411,17 @@ final class SimulatedCapture {
       count <= file.bytes.count
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
     file.pages.cut(to: count)
+    if count == 0 { file.isRemains = false }
     file.fate.truncated(to: UInt64(count))
     file.refusal?.forgetWhatWasSaved(file.fate)
+    noteRemains(of: file)
     file.released?.cut(at: UInt64(count))
     if file.released?.isEmpty == true {
       file.released = nil
       file.isPartlyDelivered = false
     }
     touch(file)
+    noteMetadata(of: file)
   }
 
   func endMutation(_ mutation: ContentMutation, of file: File, writtenBytes: Int = 0) {
@@ -489,7 +525,7 @@ final class SimulatedCapture {
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty else { return }
-    guard file.fate.interruption == nil || file.wanted == file.bytes else { return }
+    guard file.fate.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
     for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }
     sink?.settled(file)

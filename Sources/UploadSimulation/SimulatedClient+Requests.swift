@@ -141,7 +141,14 @@ extension SimulatedClient {
       {
         world.fail(.retention, "session \(session.id.prefix(6)) is ended, which alone has parts of \(id)")
       }
+      checkOnlyCopy(session.id)
     case .prewarm, .querySession, .secureSession, .chunk, .commit, .wholeFile, .bundle: break
+    }
+  }
+
+  private func checkOnlyCopy(_ session: String) {
+    if let file = capture.file(withPartsIn: session) {
+      world.fail(.onlyCopy, "the client ends session \(session.prefix(6)), which alone has parts of \(file.id)")
     }
   }
 

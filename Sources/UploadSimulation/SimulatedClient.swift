@@ -87,9 +87,10 @@ final class SimulatedClient: CopyHolder {
     }
     var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
-    let (records, lacksRecords) = storage.load(world)
+    var (records, lacksRecords) = storage.load(world)
     unreadSessions =
       world.bug == .forgetUnreadRecords ? storage.sessions.subtracting(LookupSet(records.map(\.sessionID))) : []
+    if world.bug == .endRowlessSessions { unreadSessions = capture.sessions { self.storage.catalog[$0] == nil } }
     world.trace("client: starts with \(entries.count) entries and \(records.count) records")
     for record in records {
       recordedDigests[record.fileID] = LookupTable(record.acknowledged.map { ($0.index, $0.digest) })
@@ -97,6 +98,12 @@ final class SimulatedClient: CopyHolder {
     }
     var limits = world.scenario.limits
     limits.chunkBytes = world.scenario.chunkSizes.randomElement(using: &world.random) ?? limits.chunkBytes
+    if world.bug == .wipeOtherSizes {
+      let wiped = records.filter { $0.chunkBytes != limits.chunkBytes }
+      unreadSessions = LookupSet(wiped.map(\.sessionID))
+      for record in wiped { storage.wipe(record.fileID) }
+      records.removeAll { $0.chunkBytes != limits.chunkBytes }
+    }
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
     limits.rules.defaults.name = names.start(recalling: entries)
     if world.oracles.count > 1 { limits.rules.asker = site.name }
@@ -229,7 +236,8 @@ final class SimulatedClient: CopyHolder {
   /// What the catalog says is delivered is what the receiver has confirmed, byte for byte.
   func checkCatalog(_ entries: [CatalogEntry]) {
     for entry in entries where entry.state == .complete {
-      guard let file = capture.file(entry.id), file.inode == entry.inode, UInt64(file.bytes.count) == entry.sizeBytes,
+      guard let file = capture.file(entry.id), !file.isRemains, file.inode == entry.inode,
+        UInt64(file.bytes.count) == entry.sizeBytes,
         file.modifiedNanoseconds == entry.modifiedNanoseconds, !file.activity.hasOpenRevision
       else { continue }
       // What somebody wants as it is goes out before the spool hears of that.

@@ -42,7 +42,7 @@ final class SimulatedDaemon: CaptureSink {
       client.start()
       if world.bug == .damagedRecordHidesFile { hidden = client.storage.unreadableRecords() }
     }
-    capture.mounted(self, hiding: hidden)
+    capture.mounted(self, knowing: clients[0].storage.entries, hiding: hidden)
     for client in clients { client.mounted() }
     if clients.count > 1 { tick(clients[0].life) }
   }
@@ -52,7 +52,7 @@ final class SimulatedDaemon: CaptureSink {
     guard isUp else { return }
     let takesPower = world.random.happens(world.scenario.powerCuts)
     world.trace("client: crashes\(takesPower ? " and loses power" : "")")
-    if takesPower { for client in clients { client.storage.disk.losePower(using: &world.random) } }
+    if takesPower { losePower() }
     end()
   }
 
@@ -61,13 +61,29 @@ final class SimulatedDaemon: CaptureSink {
     guard isUp else { return }
     world.trace("client: stops")
     for client in clients where isUp { client.flush() }
-    if isUp { end() }
+    guard isUp else { return }
+    end()
+    if world.scenario.losesSpool, world.strikes(0.1) { capture.remount() }
+  }
+
+  private func losePower() {
+    for client in clients { client.storage.disk.losePower(using: &world.random) }
+    capture.losePower()
   }
 
   private func end() {
     for client in clients { client.end() }
     capture.unmounted()
     capture.editByHand()
+    if world.scenario.losesSpool, world.strikes(0.1) {
+      world.trace("client: loses power while it is down")
+      losePower()
+    }
+    if world.scenario.bareCopies > 0, world.strikes(world.scenario.bareCopies) { capture.copyWithoutLabels() }
+    if world.scenario.lostStates > 0, world.strikes(world.scenario.lostStates) {
+      world.trace("client: catalog and records are lost")
+      for client in clients { client.storage.lose() }
+    }
     world.time.after(world.random.duration(.milliseconds(20)...(.seconds(20)))) { [self] in
       if !isUp { start() }
     }

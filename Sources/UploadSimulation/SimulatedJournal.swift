@@ -60,6 +60,14 @@ final class SimulatedJournal {
       return LookupSet(paths.compactMap { FileID(String($0.dropFirst("resume/".count))) }).subtracting(readable)
     }
 
+    func wipe(_ id: FileID) { disk.unlink(SimulatedJournal.path(id)) }
+
+    /// The spool's state is gone, or did not come along.
+    func lose() {
+      catalog = [:]
+      for path in disk.paths(below: "resume/") { disk.unlink(path) }
+    }
+
     /// What may have become of it since the last start.
     func suffer(_ world: World) {
       if world.strikes(world.scenario.lostKeys) {

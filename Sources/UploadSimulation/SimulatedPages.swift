@@ -77,6 +77,19 @@ struct SimulatedPages {
     wrong = wrong.filter { place, _ in !range.contains(place) }
   }
 
+  /// What a power cut leaves of a file that holds `bytes` and has this size on the disk: of each page that was not written back
+  /// the new bytes or those that were there before.
+  func torn(_ bytes: [UInt8], count: Int, keepsNew: () -> Bool) -> [UInt8] {
+    var remains = [UInt8](repeating: 0, count: count)
+    for page in Self.pages(of: 0..<count) {
+      let isNew = !dirty.contains(page) || keepsNew()
+      let source = isNew ? bytes : disk
+      let range = page * Self.pageBytes..<min(count, (page + 1) * Self.pageBytes)
+      for place in range where place < source.count { remains[place] = source[place] }
+    }
+    return remains
+  }
+
   /// Reading brings pages into memory, right ones and wrong ones.
   mutating func read(_ range: Range<Int>) {
     for page in Self.pages(of: range) { absent.remove(page) }

@@ -89,7 +89,7 @@ final class SimulatedReceiver {
       world.fail(.retention, "session \(lost.text) was there, and is deleted at the start")
     }
     var core = ReceiverCore(limits: limits, credentials: [credential.core])
-    core.recover(found)
+    core.recover(world.bug == .expireReliedUpon ? found.reliedUponByNobody : found)
     self.core = core
     if world.bug != .forgetUsage { measureUsage() }
     world.trace("receiver: starts")
@@ -348,6 +348,9 @@ extension SimulatedReceiver {
         handle(.wholeFilePublished(id, $0.map { failure in .failure(failure) } ?? .success(PublicationResult())))
       }
     case .removeSession(let session), .clearSession(let session):
+      if store.isKept(session), world.hasPartsAlone(session.text) {
+        world.fail(.onlyCopy, "the receiver deletes session \(session.text.prefix(6)), which alone has parts of a file")
+      }
       if world.bug != .keepExpired { perform([]) { [self] _ in store.remove(session) } }
     case .measureUsage: perform([]) { [self] _ in measureUsage() }
     case .lookAgain(let ids): perform([]) { [self] _ in handle(.lookedAgain(ids, .success(store.recover(ids)))) }
@@ -393,6 +396,15 @@ extension SimulatedReceiver.Exchange {
     let answer = answer
     self.answer = nil
     answer?(result)
+  }
+}
+
+extension RecoveredState {
+  /// The planted mistake of `expireReliedUpon`.
+  fileprivate var reliedUponByNobody: RecoveredState {
+    var state = self
+    for index in state.open.indices { state.open[index].isReliedUpon = false }
+    return state
   }
 }
 

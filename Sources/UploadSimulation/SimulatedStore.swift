@@ -61,7 +61,7 @@ final class SimulatedStore {
   }
 
   /// A client relies upon it, or what it holds cannot be told.
-  private func isKept(_ session: SessionID) -> Bool {
+  func isKept(_ session: SessionID) -> Bool {
     let (data, journal) = Self.paths(session)
     let records = records(in: journal)
     if facts(of: session) == nil { return disk.bytes(data)?.isEmpty == false }

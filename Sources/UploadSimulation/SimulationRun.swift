@@ -189,7 +189,14 @@ final class SimulationRun {
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
       if state == .failed, code == "released-part-lost", file.isPartlyDelivered { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
-      if state == .interrupted, file.fate.interruption != nil || file.isLost { continue }
+      if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
+      // It was delivered before, and what is left of it here is not published anew.
+      if state == .complete, file.isRemains { continue }
+      // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.
+      if state == .failed, code == "released-part-away", world.scenario.lostStates > 0 { continue }
+      if state == .failed, code == "released-part-lost", !file.isRemains {
+        world.fail(.onlyCopy, "\(name.displayText) (\(file.id)) fails for parts that the server has")
+      }
       world.fail(
         .delivery,
         "\(name.displayText) (\(file.id)) is not published as it is: \(state?.word ?? "unknown"), \(code ?? "no failure")"

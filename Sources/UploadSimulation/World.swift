@@ -69,6 +69,8 @@ final class World {
   private(set) var failingDisks: LookupTable<Side, DiskTrouble> = [:]
   /// On the capturing machine.
   var availableMemory: UInt64 = 1_000_000_000
+  /// A file of the spool has parts in a session, and nowhere else.
+  var hasPartsAlone: (_ session: String) -> Bool = { _ in false }
   private var log: Trace
 
   init(scenario: Scenario, seed: UInt64, bug: PlantedBug?, plan: PlannedFault?, isTracing: Bool) {
@@ -175,9 +177,10 @@ final class World {
     }
   }
 
-  /// Whether the spool's disk can refuse anything in this run, so that it matters what the kernel keeps in memory.
+  /// Whether the spool's disk can refuse or lose anything in this run, so that it matters what the kernel keeps in memory.
   var mayRefuse: Bool {
-    scenario.failingDisks > 0 || scenario.brokenEffects > 0 || scenario.unreadable > 0 || plan != nil
+    scenario.losesSpool || scenario.failingDisks > 0 || scenario.brokenEffects > 0 || scenario.unreadable > 0
+      || plan != nil
   }
 
   private func failed(_ kind: EffectKind, _ side: Side) -> Verdict {

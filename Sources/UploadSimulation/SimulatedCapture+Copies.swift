@@ -1,0 +1,67 @@
+import FileModel
+import Lookup
+import UploadEngine
+
+// A spool that was copied to another place without what its files say of themselves: the catalog knows them by name, and what it does
+// not prove is held (`Filesystem.knownOfUnlabelled`).
+extension SimulatedCapture {
+  /// What was given up here reads as zeros in the copy, and nothing says so.
+  func copyWithoutLabels() {
+    let keepsTimes = world.random.happens(0.5)
+    world.trace("the spool is copied without labels\(keepsTimes ? "" : ", and without times")")
+    instance += 1
+    for file in byInode.sorted().map(\.value) where !file.names.isEmpty {
+      (file.hasLostLabel, file.mayBeDoubted) = (true, true)
+      if !keepsTimes { file.modifiedNanoseconds = world.time.wallNanoseconds }
+    }
+  }
+
+  /// A start finds files that say nothing of themselves.
+  func takeUnlabelled(knownTo entries: [CatalogEntry]) {
+    var known: LookupTable<RelativePath, CatalogEntry> = [:]
+    for entry in entries where !entry.state.isHistory {
+      if known[entry.path]?.isDoubtful == true, !entry.isDoubtful { continue }
+      known[entry.path] = entry
+    }
+    for file in byInode.sorted().map(\.value) where file.hasLostLabel {
+      file.hasLostLabel = false
+      take(file, known[file.names[0]])
+    }
+  }
+
+  private func take(_ file: File, _ entry: CatalogEntry?) {
+    let released = file.released
+    (file.released, file.pointer) = (nil, nil)
+    if let entry, entry.isDoubtful {
+      file.id = entry.id
+      file.mark = entry.doubt.map { .interrupted($0) } ?? .closed(instance)
+      file.pointer = entry.pointer
+      // They are found by their zeros.
+      if let pointer = entry.pointer, pointer.chunkBytes == released?.chunkBytes { file.released = released }
+    } else {
+      let isSameSize = entry?.sizeBytes == UInt64(file.bytes.count)
+      let isSame = isSameSize && entry?.modifiedNanoseconds == file.modifiedNanoseconds
+      file.id = isSame ? entry?.id ?? file.id : FileID.random(using: &world.random)
+      file.mark = isSameSize ? .closed(instance) : .interrupted(.unproven)
+    }
+    if world.bug == .believeBareCopies { (file.mark, file.released, file.pointer) = (.closed(instance), nil, nil) }
+    if let released, file.released == nil { fill(file, released) }
+    forgetDisk(of: file)
+    noteMetadata(of: file)
+    noteSynced(file)
+  }
+
+  /// Nobody knows that anything is missing.
+  private func fill(_ file: File, _ released: ReleasedChunks) {
+    for place in file.bytes.indices where released.intersects(UInt64(place)..<UInt64(place) + 1) {
+      file.bytes[place] = 0
+    }
+    file.pages.begin(with: file.bytes)
+    leave(file.bytes, of: file)
+  }
+}
+
+extension CatalogEntry {
+  /// As ``KnownCapture/isDoubtful``.
+  fileprivate var isDoubtful: Bool { doubt != nil || pointer != nil }
+}

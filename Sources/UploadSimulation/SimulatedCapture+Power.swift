@@ -1,0 +1,103 @@
+import FileModel
+import Lookup
+import UploadEngine
+
+// The power goes, and with it what the spool's disk was not brought: bytes in any choice, sizes before them, labels in their order.
+extension SimulatedCapture {
+  func noteMetadata(of file: File) {
+    guard world.scenario.losesSpool else { return }
+    file.metadata.note(file.mark, count: file.bytes.count, modifiedNanoseconds: file.modifiedNanoseconds)
+  }
+
+  /// The disk has the file as it is.
+  func noteSynced(_ file: File) {
+    guard world.scenario.losesSpool else { return }
+    file.metadata.sync(file.bytes)
+  }
+
+  /// What a label says to the run that finds it.
+  func foundInterruption(of file: File) -> Interruption? {
+    let isEmpty = file.bytes.isEmpty
+    if world.bug == .believeClosedMarks, file.mark.isClosed { return nil }
+    if world.bug == .goOnAfterCuts, case .writing = file.mark { return .mountDied }
+    return file.mark.interruption(in: instance, isEmpty: isEmpty)
+  }
+
+  /// The filesystem was unmounted, with all that it had, and is mounted again.
+  func remount() {
+    guard world.scenario.losesSpool else { return }
+    world.trace("the spool's filesystem is mounted anew")
+    instance += 1
+    for file in byInode.sorted().map(\.value) {
+      file.mayBeDoubted = true
+      file.pages.writeBack(file.bytes) { _ in false }
+      noteSynced(file)
+      if !isMounted { forgetDisk(of: file) }
+    }
+  }
+
+  /// The machine goes down, or the disk is taken out.
+  func losePower() {
+    guard world.scenario.losesSpool else { return }
+    instance += 1
+    for file in byInode.sorted().map(\.value) where !file.names.isEmpty {
+      tear(file)
+      if !isMounted { forgetDisk(of: file) }
+    }
+  }
+
+  private func tear(_ file: File) {
+    file.mayBeDoubted = true
+    let (last, found) = (file.metadata.last, file.metadata.remaining(using: &world.random))
+    var remains: [UInt8]
+    if found.keptCount == last.keptCount {
+      remains = file.pages.torn(file.bytes, count: found.count) { world.random.happens(0.5) }
+    } else {
+      // What was written since the cut lies where this size does not lead.
+      let kept = file.metadata.synced.prefix(min(found.keptCount, found.count))
+      remains = kept + [UInt8](repeating: 0, count: found.count - kept.count)
+    }
+    for place in remains.indices where file.released?.intersects(UInt64(place)..<UInt64(place) + 1) == true {
+      // It lies elsewhere, and nobody reads it here.
+      if place < file.bytes.count { remains[place] = file.bytes[place] }
+    }
+    let isOther = remains != file.bytes
+    if isOther {
+      world.trace("a power cut leaves \(remains.count) bytes of \(file.snapshot.brief)")
+      if remains != file.metadata.synced { leave(remains, of: file) }
+    }
+    file.bytes = remains
+    file.mark = found.mark
+    file.modifiedNanoseconds = found.modifiedNanoseconds
+    file.released?.cut(at: UInt64(remains.count))
+    if file.released?.isEmpty == true { file.released = nil }
+    file.pages.begin(with: remains)
+    file.metadata = SimulatedMetadata()
+    noteMetadata(of: file)
+    noteSynced(file)
+  }
+
+  /// These bytes are nothing that a writer has made.
+  func leave(_ remains: [UInt8], of file: File) {
+    file.isRemains = true
+    for oracle in world.oracles { oracle.remain(remains) }
+  }
+
+  /// What is left of something is no more than that when something is added to it or cut off.
+  func noteRemains(of file: File) {
+    if file.isRemains { leave(file.bytes, of: file) }
+  }
+
+  // MARK: What is at the server alone
+
+  /// A file of which parts are in this session and nowhere else.
+  func file(withPartsIn session: String) -> File? {
+    byInode.sorted().map(\.value).first { $0.holdsPartsElsewhere && $0.pointer?.sessionID == session }
+  }
+
+  /// The sessions that have parts of some files.
+  func sessions(of isOne: (FileID) -> Bool) -> LookupSet<String> {
+    let files = byInode.sorted().map(\.value).filter { $0.holdsPartsElsewhere && isOne($0.id) }
+    return LookupSet(files.compactMap { $0.pointer?.sessionID })
+  }
+}

@@ -1,0 +1,44 @@
+/// What a journaling filesystem keeps of one file beside its bytes: size and label, whose changes get to the disk in their order and at
+/// any time, before or after the bytes that they belong to.
+struct SimulatedMetadata {
+  struct State {
+    var mark = SimulatedCapture.Mark.none
+    var count = 0
+    var modifiedNanoseconds: Int64 = 0
+    /// Of what the disk had at the last sync, so much was not cut off since.
+    var keptCount = 0
+  }
+
+  /// What the disk had as a whole.
+  private(set) var synced: [UInt8] = []
+  private var durable = State()
+  private var later: [State] = []
+
+  var last: State { later.last ?? durable }
+
+  /// Something has changed, and the disk may learn of it.
+  mutating func note(_ mark: SimulatedCapture.Mark, count: Int, modifiedNanoseconds: Int64) {
+    later.append(
+      State(
+        mark: mark, count: count, modifiedNanoseconds: modifiedNanoseconds, keptCount: min(last.keptCount, count)))
+  }
+
+  /// The disk has all changes by now, and need not have the bytes.
+  mutating func commit() {
+    durable = last
+    later = []
+  }
+
+  /// The disk has these bytes as well.
+  mutating func sync(_ bytes: [UInt8]) {
+    synced = bytes
+    commit()
+    durable.keptCount = bytes.count
+  }
+
+  /// What a power cut leaves.
+  func remaining(using random: inout SeededGenerator) -> State {
+    let number = Int.random(in: 0...later.count, using: &random)
+    return number == 0 ? durable : later[number - 1]
+  }
+}
