@@ -99,6 +99,8 @@ extension SimulatedCapture {
     }
     file.isMarkKnown = true
     file.settledFate = file.fate
+    // Without a mark an earlier run has brought it to the disk.
+    file.isSynchronized = world.scenario.losesSpool && file.mark == .none
     if file.mark.isClosed { awaitFlush(file) }
   }
 
@@ -352,7 +354,7 @@ extension SimulatedCapture {
     noteSynced(file)
     // One that stays says what is true.
     guard !fails(.write) else { return }
-    file.mark = .none
+    file.mark = file.fate.interruption.map { .interrupted($0) } ?? .none
     noteMetadata(of: file)
   }
 
