@@ -85,7 +85,7 @@ def test_a_file_that_its_writer_has_made_read_only_is_finished(users_mount, rece
     users_mount.program.wait()
 
 
-@pytest.mark.promises("S41m")
+@pytest.mark.promises("S41n")
 def test_a_folder_that_its_owner_has_closed_keeps_no_mount_from_ending(users_mount, receiver):
     """Regression: what lay in it could not be read to be sent, and `unmount` and SIGTERM waited for it for ever."""
     users_mount.start()

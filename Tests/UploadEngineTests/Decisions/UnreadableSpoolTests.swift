@@ -195,7 +195,7 @@ import Testing
 
   /// Regression: an ordinary user took the rights off a folder of the mount, and `unmount` and SIGTERM waited for ever for what lay
   /// in it.
-  @Test(.promises("S41m"), arguments: [false, true])
+  @Test(.promises("S41n"), arguments: [false, true])
   func fileThatCannotBeReadToBeSent_isWaitedForForTenSeconds(isStreamed: Bool) {
     var harness = ScheduleHarness { abilities in
       abilities.streamsWholeFiles = isStreamed
