@@ -116,13 +116,15 @@ extension SimulatedCapture {
       ?? (file.refusal == nil ? .writing(instance) : .interrupted(.notOnDisk))
     let isOpen = file.activity.writableOpens > 0
     let wanted = isOpen || file.mark.isClosed && writing != .writing(instance) ? writing : file.mark
-    guard file.mark != wanted else { return true }
-    guard !fails(.write) else { return false }
-    let mustComeFirst =
-      isOpen && wasOnDisk && file.mark == .none && extent.changesBytes(ofSize: UInt64(file.bytes.count))
-    file.mark = wanted
-    noteMetadata(of: file)
-    if mustComeFirst, world.bug != .markBesideChanges { file.metadata.commit() }
+    if wasOnDisk, file.mark == .none { file.provenBytes = UInt64(file.bytes.count) }
+    if file.mark != wanted {
+      guard !fails(.write) else { return false }
+      file.mark = wanted
+      noteMetadata(of: file)
+    }
+    guard isOpen, let provenBytes = file.provenBytes, extent.changesBytes(ofSize: provenBytes) else { return true }
+    file.provenBytes = nil
+    if world.bug != .markBesideChanges { file.metadata.commit() }
     return true
   }
 

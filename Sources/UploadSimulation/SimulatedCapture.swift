@@ -62,6 +62,8 @@ final class SimulatedCapture {
     var lastKnown = KnownAttributes()
     var refusal: Refusal?
     var isSynchronized = false
+    /// As `CapturedFile.State.provenBytes`.
+    var provenBytes: UInt64?
     /// The open file that its writers share, and that which is kept until the disk has what they wrote.
     var descriptor: SimulatedPages.Description?
     var kept: SimulatedPages.Description?

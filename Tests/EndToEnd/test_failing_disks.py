@@ -1046,6 +1046,26 @@ def is_answered_late(caller):
     return pathlib.Path(f"/proc/{caller.pid}/wchan").read_text() == "request_wait_answer"
 
 
+@pytest.mark.promises("S40c")
+def test_bytes_in_the_place_of_others_wait_for_the_mark_also_after_an_append(new_mount, receiver, faults):
+    """Regression: a mark that an append had put was not brought to the disk before the next change, which may get there without it."""
+    mount = new_mount(receiver, environment=faults.environment)
+    path = mount.root / "take.mov"
+    path.write_bytes(b"whole content")
+    mount.readings("take.mov", lambda status: status["local_durability"] == "on-disk")
+    with open(path, "r+b", buffering=0) as file:
+        file.seek(0, os.SEEK_END)
+        file.write(b", and more")
+        faults.set(("fsync", EIO, "/.state"))
+        with pytest.raises(OSError) as refused:
+            os.pwrite(file.fileno(), b"OTHER", 0)
+        assert refused.value.errno == EIO
+        faults.clear()
+        os.pwrite(file.fileno(), b"Whole", 0)
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == b"Whole content, and more"
+
+
 @pytest.mark.promises("S45h")
 def test_a_spool_that_turns_read_only_keeps_no_mount_from_ending(new_mount, receiver, faults):
     """Regression: what was delivered stayed `uploading` at 100 % for ever, nothing said why, and SIGTERM did not end the mount."""

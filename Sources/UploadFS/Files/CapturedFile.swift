@@ -51,6 +51,8 @@ final class CapturedFile: Sendable {
     var restingWriters = 0
     /// The disk has everything that was written.
     var isSynchronized = false
+    /// So many bytes the disk may still hold under no mark, which would prove them: it is not known to have any that was put since.
+    var provenBytes: UInt64?
     /// The disk is not known to have the mark that says so.
     var isMarkUnsynced = false
     /// It has the names and the mark as well.

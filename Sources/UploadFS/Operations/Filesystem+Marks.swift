@@ -62,21 +62,31 @@ extension Filesystem {
     state.isOnDisk = false
     beginAsking(&state, of: descriptor)
     let writing = state.markWhileWriting(in: instance)
-    guard state.mark != writing else { return }
+    if wasOnDisk, state.mark == SpoolMark.none { state.provenBytes = state.lastKnown.sizeBytes }
     if state.activity.writableOpens > 0 {
-      let mustComeFirst =
-        wasOnDisk && state.mark == SpoolMark.none && extent.changesBytes(ofSize: state.lastKnown.sizeBytes)
-      try keep(writing, of: file, state, on: descriptor)
-      state.mark = writing
-      state.isMarkUnsynced = false
-      // The disk may get other bytes in the place of those that it has before it gets the mark, which would prove what is neither the
-      // one content nor the other.
-      if mustComeFirst { try markRecord.commitEarlier() }
+      if state.mark != writing {
+        try keep(writing, of: file, state, on: descriptor)
+        state.mark = writing
+        state.isMarkUnsynced = false
+      }
+      try commitMark(&state, before: extent)
+    } else if state.mark == writing {
+      return
     } else if case .closed? = state.mark, !writing.isWriting {
       // As it is, it proves of the changed content as little as of this one.
       try keep(writing, of: file, state, on: descriptor)
       state.mark = writing
     }
+  }
+
+  /// The disk may get other bytes in the place of those that it has before it gets the mark, which would prove what is neither the
+  /// one content nor the other. What only adds bytes, or cuts them off, is in the journal after the mark.
+  private func commitMark(
+    _ state: inout CapturedFile.State, before extent: ContentExtent
+  ) throws(SystemError) {
+    guard let provenBytes = state.provenBytes, extent.changesBytes(ofSize: provenBytes) else { return }
+    try markRecord.commitEarlier()
+    state.provenBytes = nil
   }
 
   /// Something of the content is missing, or in memory alone: should the mount die, neither is it whole, nor does a later writer who
