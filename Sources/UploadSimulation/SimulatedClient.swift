@@ -74,7 +74,16 @@ final class SimulatedClient: CopyHolder {
   /// Everything is delivered or has failed, and nothing is under way.
   var isIdle: Bool {
     schedule?.isIdle == true && journal?.isQuiet == true && reads.isEmpty && network.isQuiet && outbox.isEmpty
-      && names.isQuiet
+      && names.isQuiet && !isToReadAgain
+  }
+
+  /// Nobody waits any more for what could not be read to be sent for ten seconds, but once the disk is well it is delivered.
+  private var isToReadAgain: Bool {
+    world.isHealed
+      && capture.ids.contains { id in
+        let (state, code) = explanation(of: id)
+        return state == .waiting && code == "spool-unreadable"
+      }
   }
 
   func start() {

@@ -187,7 +187,8 @@ final class SimulationRun {
       let (state, code) = client.explanation(of: file.id)
       if state == .failed, let code, route.site.isTroubled, legitimateFailures.contains(code) { continue }
       // Changed or renamed in the moment between its delivery and the end of what was left of it here.
-      if state == .failed, code == "released-part-lost", file.isPartlyDelivered { continue }
+      let isLackingParts = code == "released-part-lost" || code == "released-part-away"
+      if state == .failed, isLackingParts, file.isPartlyDelivered { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       // It was delivered before, and what is left of it here is not published anew.
@@ -243,6 +244,14 @@ extension SimulationRun {
     }
   }
 
+  /// What has changed since is wanted again, also where a power cut takes the change back.
+  private func noteChangesOfCancelled() {
+    for (id, content) in cancelled.sorted() {
+      guard let file = capture.file(id), !content.isStill(file) else { continue }
+      cancelled[id]?.isFinal = false
+    }
+  }
+
   /// Another program closes a file that has not changed, or has for long.
   private func waitForOne() {
     if let file = capture.names.randomElement(using: &world.random).flatMap(capture.file(named:)) {
@@ -267,6 +276,7 @@ extension SimulationRun {
   /// Once a virtual second, what may go wrong as a whole.
   private func trouble(until end: Int64) {
     guard world.time.nanoseconds < end, !world.isHealed else { return }
+    noteChangesOfCancelled()
     troubleNetwork()
     troubleMachines()
     world.time.after(.seconds(1)) { [self] in trouble(until: end) }

@@ -210,7 +210,8 @@ extension UploadSchedule {
         message:
           "The disk was full and parts of the file were given up here; they are in an upload in chunks of "
           + "\(pointer.chunkBytes) bytes, for which there are no buffers. Mount with --chunk-size "
-          + "\(pointer.chunkBytes): the upload goes on by itself.", at: now)
+          + "\(pointer.chunkBytes): the upload goes on by itself, unless it had been delivered before the file was changed.",
+        at: now)
     }
     guard lacksRecords else {
       return FileStatus.Failure(

@@ -13,7 +13,8 @@ let attributeParsers: [FuzzedParser] = [
     "SpoolMark", bytesMax: 128,
     words: ["writing", "closed ", "write-refused ", "write-failed ", "writer-killed ", "mount-died", "not-on-disk"],
     texts: [
-      "writing", "closed 5", "closed 18446744073709551615 0123abcd.1f", "closed", "write-refused 5", "write-failed 28",
+      "writing", "writing 0123abcd.1f", "closed 5", "closed 18446744073709551615 0123abcd.1f", "closed",
+      "write-refused 5", "write-failed 28",
       "writer-killed 9", "change-refused", "mount-died", "not-on-disk", "closed 5 a b", "closed -5", "writer-killed -1",
     ]
   ) { input in
@@ -48,8 +49,9 @@ let attributeParsers: [FuzzedParser] = [
     var recorded = RecordedMarks(input.text)
     let again = RecordedMarks(recorded.text)
     require(again.marks == recorded.marks && again.ids == recorded.ids, "marks come back")
-    let line = recorded.set(.writing, of: 7)
-    require(RecordedMarks(recorded.text + line).marks[7] == .writing, "the last line counts")
+    let writing = SpoolMark.writing(in: SpoolInstance(name: "0123abcd.1f"))
+    let line = recorded.set(writing, of: 7)
+    require(RecordedMarks(recorded.text + line).marks[7] == writing, "the last line counts")
   },
   FuzzedParser(
     "ReleasedChunks", bytesMax: 1024, words: ["4194304 ", " 1-57", "1048575", "1048576", "9223372036854775807", "-"],
