@@ -98,7 +98,7 @@ int uploadfs_session_process_one(struct fuse_session *session) {
   return received > 0 ? 1 : received;
 }
 
-// FUSE_STATX, which Linux 6.6 added: whoever wants to know when a file was made asks for that first (stat(1) does).
+// FUSE_STATX, which Linux 6.6 added: a program that asks when a file was made sends it first (stat(1) does).
 enum { REQUEST_STATX = 52 };
 
 static enum uploadfs_request_kind kind_of(uint32_t opcode) {

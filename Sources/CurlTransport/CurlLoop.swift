@@ -60,7 +60,7 @@ final class CurlLoop {
       return false
     }
     for (id, unsentBelow) in work.cancels {
-      // Known here alone: whoever asked saw what had been sent a moment before.
+      // Known on this thread alone: the caller saw what had been sent a moment before.
       guard let transfer = transfers[id], transfer.sentBytes < unsentBelow else { continue }
       finish(transfer, .failure(transfer.error(.cancelled, "it was cancelled")))
     }

@@ -50,7 +50,7 @@ struct FileTable: Sendable {
     var cancelled = 0
     /// Of those that are interrupted.
     var unproven = 0
-    /// Of those that are ready or wait: nobody waits for them.
+    /// Of those that are ready or wait: the drain and calls do not wait for them.
     var unreadable = 0
     /// Of those that are ready.
     var smallAtWork = 0

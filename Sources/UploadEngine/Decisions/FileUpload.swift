@@ -142,7 +142,7 @@ struct FileUpload: Sendable {
   /// The disk fails, or does not let the daemon in.
   struct Unreadable: Hashable, Sendable {
     var since: MonotonicTime
-    /// Since so long that nobody waits for it any more.
+    /// Since so long that the drain and calls wait for it no longer.
     var isLasting = false
   }
 

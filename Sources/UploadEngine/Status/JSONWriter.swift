@@ -132,7 +132,7 @@ package struct JSONWriter {
   }
 
   /// A terminal that shows the document must not take a name for a control sequence, nor show a line in another order: what ``VisibleText``
-  /// hides is an escape, and the same text for whoever reads the document.
+  /// hides is an escape, and the same text for a program that reads the document.
   private mutating func string(_ text: String) {
     bytes.append(UInt8(ascii: "\""))
     defer { bytes.append(UInt8(ascii: "\"")) }

@@ -85,7 +85,7 @@ public final class SpoolIdentity: SpoolPresence {
       state.withLock { $0.record = record }
     } catch {
       logger.warning(
-        "this start of the spool could not be counted: if the spool is a copy, nobody will say so",
+        "this start of the spool could not be counted: if the spool is a copy, no receiver can say so",
         metadata: ["reason": "\(error.message)"])
     }
   }
@@ -105,7 +105,7 @@ public final class SpoolIdentity: SpoolPresence {
   public var renewal: Renewal? { state.withLock { $0.renewal } }
 
   /// A server knows another start as the last one of a spool. Returns at once; another id is taken as soon as it is on the disk,
-  /// and once in a run: whoever says it again does not know what it says.
+  /// and once in a run: a server that says it again has not heard of the new id.
   public func told(ofSpool spool: [UInt8], knownCount: UInt64, by server: String) {
     let now = Self.seconds(CLOCK_MONOTONIC)
     let told = state.withLock { state -> (record: SpoolIdentityRecord, earlier: WorkerThread?)? in

@@ -57,7 +57,7 @@ final class CapturedFile: Sendable {
     var isMarkUnsynced = false
     /// It has the names and the mark as well.
     var isOnDisk = false
-    /// What it had of the file while somebody had it open for writing.
+    /// What it had of the file while a writer had it open.
     var grownEpoch: UInt64 = 0
     /// So many bytes were written since it was last given to the disk.
     var bytesSinceGrown: UInt64 = 0

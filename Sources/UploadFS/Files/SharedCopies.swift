@@ -1,10 +1,10 @@
 import Synchronization
 
 /// What open handles show, as it was at one moment. Handles that show the same of the same place share it, and all of it together has a
-/// bound: beyond it what was read longest ago is let go of, whoever has it open. Anybody may open as many files and folders as the
-/// system lets a user, and must not be able to fill the memory with it.
+/// bound: beyond it what was read longest ago is let go of, also while a handle has it open. A user may open as many files and
+/// folders as the system allows, and must not be able to fill the memory with them.
 final class SharedCopies<Place: Hashable & Sendable, Content: Equatable & Sendable>: Sendable {
-  /// One copy; lives as long as somebody shows it, or until there are too many.
+  /// One copy; lives as long as a handle shows it, or until there are too many.
   typealias ID = UInt64
 
   private struct Copy {

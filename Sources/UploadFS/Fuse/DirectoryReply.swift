@@ -99,7 +99,7 @@ extension Call {
           }
           guard hasRoom == true else { break }
         }
-        // Nobody is told of these.
+        // The kernel is not told of these.
         for entry in found.values { filesystem.forget(entry.node, count: 1) }
       }
     } _: { reply, _ in

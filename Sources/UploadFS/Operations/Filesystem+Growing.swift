@@ -17,7 +17,7 @@ extension Filesystem {
     for file in files { flushGrowing(file) }
   }
 
-  /// A file that somebody has open has changed. The file's lock is held.
+  /// A file that a writer has open has changed. The file's lock is held.
   func noteGrowth(of file: CapturedFile, _ state: inout CapturedFile.State, writtenBytes: UInt64) {
     guard state.activity.writableOpens > 0 else { return }
     let (sum, isOver) = state.bytesSinceGrown.addingReportingOverflow(writtenBytes)
