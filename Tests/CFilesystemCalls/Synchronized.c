@@ -2,6 +2,7 @@
 #include "CFilesystemCalls.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,24 +10,46 @@
 // What fsync(2) did is seen after a power cut only. The program's own functions come before those of the C library: so the
 // filesystem, which lies in the same program, calls these.
 
-static struct {
+struct counted {
   dev_t device;
   ino_t inode;
-} synchronized[1024];
-
-enum { CAPACITY = sizeof synchronized / sizeof *synchronized };
+  size_t times;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static size_t count;
+// All files of the process: what is counted for one test must not go because others, which run beside it, sync as well.
+static struct counted *counted;
+static size_t count, capacity;
+
+static struct counted *find_locked(dev_t device, ino_t inode) {
+  for (size_t index = 0; index < count; index++) {
+    if (counted[index].device == device && counted[index].inode == inode) return &counted[index];
+  }
+  return NULL;
+}
+
+static void add_locked(dev_t device, ino_t inode) {
+  struct counted *found = find_locked(device, inode);
+  if (found != NULL) {
+    found->times += 1;
+    return;
+  }
+  if (count == capacity) {
+    size_t wanted = capacity == 0 ? 1024 : capacity * 2;
+    struct counted *larger = realloc(counted, wanted * sizeof *larger);
+    if (larger == NULL) abort();
+    counted = larger;
+    capacity = wanted;
+  }
+  counted[count++] = (struct counted){.device = device, .inode = inode, .times = 1};
+}
 
 static int synchronize(int fd, long call) {
   if (syscall(call, fd) != 0) return -1;
   struct stat facts;
   if (fstat(fd, &facts) != 0) return 0;
   pthread_mutex_lock(&lock);
-  synchronized[count % CAPACITY].device = facts.st_dev;
-  synchronized[count % CAPACITY].inode = facts.st_ino;
-  count += 1;
+  add_locked(facts.st_dev, facts.st_ino);
   pthread_mutex_unlock(&lock);
   return 0;
 }
@@ -36,13 +59,11 @@ int fsync(int fd) { return synchronize(fd, SYS_fsync); }
 int fdatasync(int fd) { return synchronize(fd, SYS_fdatasync); }
 
 size_t calls_synchronized(dev_t device, ino_t inode) {
-  size_t found = 0;
   pthread_mutex_lock(&lock);
-  for (size_t index = 0; index < count && index < CAPACITY; index++) {
-    if (synchronized[index].device == device && synchronized[index].inode == inode) found += 1;
-  }
+  const struct counted *found = find_locked(device, inode);
+  size_t times = found == NULL ? 0 : found->times;
   pthread_mutex_unlock(&lock);
-  return found;
+  return times;
 }
 
 int calls_syncfs(int fd) { return syncfs(fd); }

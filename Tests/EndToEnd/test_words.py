@@ -65,20 +65,25 @@ def test_s77_a_signal_publishes_nothing(mount, receiver):
 def test_s77_a_cancelled_upload_ends_at_the_server_too_and_stays_cancelled(new_receiver, new_mount):
     receiver = new_receiver()
     mount = new_mount(receiver, "--rule", "*.wait close=wait")
-    path = mount.root / "a.mov"
-    with open(path, "wb") as file:
-        file.write(os.urandom(24 * MIB))
-        file.flush()
-        mount.readings("a.mov", lambda status: status["chunks"]["done"] > 0)
-        mount.say("cancel", "a.mov")
-    # The decision is durable: a daemon that is killed at once knows it.
+    sessions = receiver.root / ".uploads" / "sessions"
+
+    def cancel_while_it_grows(name):
+        with open(mount.root / name, "wb") as file:
+            file.write(os.urandom(24 * MIB))
+            file.flush()
+            mount.readings(name, lambda status: status["chunks"]["done"] > 0)
+            mount.say("cancel", name)
+
+    cancel_while_it_grows("a.mov")
+    wait_until(lambda: not list(sessions.glob("*/data")), "the session has ended")
+    # The decision is durable: a daemon that is killed at once knows it, whether it had told the server or not.
+    cancel_while_it_grows("c.mov")
     mount.kill()
     mount.start()
-    status = mount.wait_for("a.mov", "cancelled", "complete")
-    assert status["state"] == "cancelled"
-    assert "uploadfs-mount retry" in status["reason"] and status["local"]
-    sessions = receiver.root / ".uploads" / "sessions"
-    wait_until(lambda: not list(sessions.glob("*/data")), "the session has ended")
+    for name in ("a.mov", "c.mov"):
+        status = mount.wait_for(name, "cancelled", "complete")
+        assert status["state"] == "cancelled"
+        assert "uploadfs-mount retry" in status["reason"] and status["local"]
     assert receiver.published() == {}
     for command in ("wait", "unmount"):
         done = mount.tool(command, "--timeout", 60)
@@ -89,7 +94,7 @@ def test_s77_a_cancelled_upload_ends_at_the_server_too_and_stays_cancelled(new_r
     mount.say("cancel", "a.mov")
     mount.say("retry", "a.mov")
     mount.wait_for("a.mov", "complete")
-    assert (receiver.files / "a.mov").read_bytes() == path.read_bytes()
+    assert (receiver.files / "a.mov").read_bytes() == (mount.root / "a.mov").read_bytes()
     # A change ends it as well.
     receiver.stop()
     (mount.root / "b.mov").write_bytes(b"one")

@@ -79,6 +79,8 @@ import UploadFS
     try await mounted { side in
       for folder: Path in ["d", "e"] { try side(.mkdir(folder)) }
       try side(.put("d/f", "x"))
+      // The kernel's release comes after close(2) has returned: it must not pass for that of the content below.
+      _ = try side.settled("d/f")
       try side(.rename("d/f", "e/f"))
       let (folder, file) = (try Self.count("e", side), try Self.count("e/f", side))
       try side(.put("e/f", "y"))

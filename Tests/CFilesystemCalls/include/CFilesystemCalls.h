@@ -26,7 +26,7 @@ ssize_t calls_splice(int from, int to, size_t count);
 /// ioctl(2) with FICLONE.
 int calls_clone(int to, int from);
 int calls_syncfs(int fd);
-/// How often this process has made a file durable by fsync(2) or fdatasync(2), of the last 1024 times.
+/// How often this process has made a file durable by fsync(2) or fdatasync(2).
 size_t calls_synchronized(dev_t device, ino_t inode);
 ssize_t calls_getxattr(const char *path, const char *name, char *value, size_t capacity);
 int calls_setxattr(const char *path, const char *name, const char *value, size_t length);
