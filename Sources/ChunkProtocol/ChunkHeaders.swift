@@ -81,14 +81,17 @@ public struct FileHeaders: Hashable, Sendable {
   public var mode: UInt32
   /// The client's identity of the file.
   public var fileID: String?
-  /// What to do when the name is taken.
+  /// What to do when the name is taken, for receivers that know of no owners.
   public var ifExists: IfExists
+  /// Whose the name may be; nil from older clients.
+  public var ownership: NameOwnership?
 
   /// Collects what the fields say.
   public init(
     idempotencyKey: IdempotencyKey, nonce: [UInt8], modifiedNanoseconds: Int64, mode: UInt32, fileID: String?,
-    ifExists: IfExists
+    ifExists: IfExists, ownership: NameOwnership? = nil
   ) {
+    self.ownership = ownership
     self.idempotencyKey = idempotencyKey
     self.nonce = nonce
     self.modifiedNanoseconds = modifiedNanoseconds
@@ -111,6 +114,7 @@ public struct FileHeaders: Hashable, Sendable {
     self.mode = mode
     fileID = try HeaderReading.shortText(HeaderName.fileID, value)
     ifExists = try HeaderReading.word(HeaderName.ifExists, value) ?? .replace
+    ownership = try NameOwnership(reading: value)
   }
 
   /// The fields, to be sent.
@@ -123,7 +127,7 @@ public struct FileHeaders: Hashable, Sendable {
       (HeaderName.ifExists, ifExists.rawValue),
     ]
     if let fileID { fields.append((HeaderName.fileID, fileID)) }
-    return fields
+    return fields + (ownership?.fields ?? [])
   }
 }
 

@@ -10,8 +10,14 @@ public struct CommitRequest: Hashable, Sendable, Codable {
   public var chainTip: String
   /// The name to publish under.
   public var name: String
-  /// What to do when the name is taken.
+  /// What to do when the name is taken, for receivers that know of no owners.
   public var ifExists: IfExists
+  /// ``NameOwnership/ifTaken``; nil from older clients.
+  public var ifTaken: IfTaken?
+  /// ``NameOwnership/replaces``
+  public var replaces: [PublicationClaim]?
+  /// ``NameOwnership/publishedAs``
+  public var publishedAs: String?
   /// Last change, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64
   /// Permission bits.
@@ -24,6 +30,9 @@ public struct CommitRequest: Hashable, Sendable, Codable {
     case chainTip = "chain_tip"
     case name
     case ifExists = "if_exists"
+    case ifTaken = "if_taken"
+    case replaces
+    case publishedAs = "published_as"
     case modifiedNanoseconds = "modified_ns"
     case mode
   }
@@ -31,8 +40,11 @@ public struct CommitRequest: Hashable, Sendable, Codable {
   /// Collects what a commit states.
   public init(
     sizeBytes: UInt64, chunkCount: UInt32, merkleRoot: String, chainTip: String, name: String, ifExists: IfExists,
-    modifiedNanoseconds: Int64, mode: UInt32
+    ownership: NameOwnership? = nil, modifiedNanoseconds: Int64, mode: UInt32
   ) {
+    ifTaken = ownership?.ifTaken
+    replaces = ownership.flatMap { $0.replaces.isEmpty ? nil : $0.replaces }
+    publishedAs = ownership?.publishedAs
     self.sizeBytes = sizeBytes
     self.chunkCount = chunkCount
     self.merkleRoot = merkleRoot
@@ -41,6 +53,11 @@ public struct CommitRequest: Hashable, Sendable, Codable {
     self.ifExists = ifExists
     self.modifiedNanoseconds = modifiedNanoseconds
     self.mode = mode
+  }
+
+  /// Whose the name may be; nil from older clients.
+  public var ownership: NameOwnership? {
+    ifTaken.map { NameOwnership(ifTaken: $0, replaces: replaces ?? [], publishedAs: publishedAs) }
   }
 }
 

@@ -28,6 +28,12 @@ public enum HeaderName {
   public static let fileID = "X-File-Id"
   /// What to do when the name is taken; see ``IfExists``.
   public static let ifExists = "X-If-Exists"
+  /// What to do when the name is another capture's; see ``NameOwnership``.
+  public static let ifTaken = "X-If-Taken"
+  /// Publications that may be replaced; see ``NameOwnership``.
+  public static let replaces = "X-Replaces"
+  /// The name that a path had at its last publication, percent-encoded; see ``NameOwnership``.
+  public static let publishedAs = "X-Published-As"
   /// The body's media type.
   public static let contentType = "Content-Type"
   /// The body's length.
@@ -64,7 +70,8 @@ public enum ChunkEncoding: String, Hashable, Sendable, Codable, CaseIterable {
   case lz4
 }
 
-/// What a commit does when a file of that name is already published.
+/// What a commit does when a file of that name is already published, where the request does not say whose the name may be
+/// (``NameOwnership``).
 public enum IfExists: String, Hashable, Sendable, Codable, CaseIterable {
   /// The new file takes the name, atomically.
   case replace

@@ -77,6 +77,19 @@ public enum PublishedName {
     path.utf8.split(separator: slash).map { String(decoding: $0, as: UTF8.self) }
   }
 
+  /// A name for another file that the same one is asked for: `-2` and so on, before the extension of its last component. Nil where
+  /// the number finds no room.
+  public static func numbered(_ name: String, by number: Int) -> String? {
+    let bytes = Array(name.utf8)
+    let start = bytes.lastIndex(of: slash).map { $0 + 1 } ?? 0
+    let last = bytes[start...]
+    // A dot at the beginning is no extension's.
+    let stem =
+      last.lastIndex(of: dot).flatMap { end in last[..<end].contains { $0 != dot } ? end : nil } ?? bytes.endIndex
+    let numbered = String(decoding: bytes[..<stem] + Array("-\(number)".utf8) + bytes[stem...], as: UTF8.self)
+    return validate(numbered) == nil ? numbered : nil
+  }
+
   private static let slash = UInt8(ascii: "/")
   private static let dot = UInt8(ascii: ".")
   private static let percent = UInt8(ascii: "%")

@@ -131,3 +131,55 @@ private func lookup(
   if let (name, value) = replacement { table[name.lowercased()] = value }
   return { table[$0.lowercased()] }
 }
+
+@Suite struct NameOwnershipTests {
+  private static let claims = [
+    PublicationClaim(fileID: "00ff", merkleRoot: sha256([1]), sizeBytes: 5, chunkBytes: 4 << 20),
+    PublicationClaim(fileID: "a-b", merkleRoot: sha256([2]), sizeBytes: .max, chunkBytes: nil),
+  ]
+  private static let all = [
+    NameOwnership(ifTaken: .number), NameOwnership(ifTaken: .refuse, replaces: claims),
+    NameOwnership(ifTaken: .number, replaces: [claims[1]], publishedAs: "d/ä b-2.mov"),
+  ]
+
+  @Test(.promises("P54"), arguments: all) func ownership_isReadBackFromHeaderFields(ownership: NameOwnership) throws {
+    #expect(try NameOwnership(reading: lookup(ownership.fields)) == ownership)
+    #expect(try NameOwnership(reading: { _ in nil }) == nil)
+  }
+
+  @Test(.promises("P38"), arguments: all) func ownership_isReadBackFromACommit(ownership: NameOwnership) throws {
+    let commit = CommitRequest(
+      sizeBytes: 1, chunkCount: 1, merkleRoot: "", chainTip: "", name: "a", ifExists: .fail, ownership: ownership,
+      modifiedNanoseconds: 0, mode: 0)
+    #expect(commit.ownership == ownership)
+    #expect(try WireJSON.decode(CommitRequest.self, from: WireJSON.encode(commit)) == commit)
+  }
+
+  @Test(
+    .promises("P54"),
+    arguments: [
+      ("X-If-Taken", "replace"), ("X-Replaces", ""), ("X-Replaces", "a;00;5"), ("X-Replaces", "a;\(root)"),
+      ("X-Replaces", "a;\(root);-1"), ("X-Replaces", "a;\(root);1;0"), ("X-Replaces", "a;\(root);1;2;3"),
+      ("X-Replaces", ";\(root);1"), ("X-Replaces", "a b;\(root);1"), ("X-Replaces", "a;\(root);1,"),
+      ("X-Replaces", Array(repeating: "a;\(root);1", count: 9).joined(separator: ",")),
+      ("X-Published-As", "../a"), ("X-Published-As", "%ff"), ("X-Published-As", ""),
+    ])
+  func ownership_namesTheUnreadableField(field: String, value: String) {
+    let fields = ["X-If-Taken": "number", "X-Replaces": "a;\(Self.root);1"].merging([field: value]) { $1 }
+    let violation = #expect(throws: HeaderViolation.self) { try NameOwnership(reading: { fields[$0] }) }
+    #expect(violation?.field == field)
+  }
+
+  private static let root = Hex.encode(sha256([]))
+
+  @Test(
+    .promises("P75a"),
+    arguments: [
+      ("a.mov", "a-2.mov"), ("d.e/a", "d.e/a-2"), ("d/.hidden", "d/.hidden-2"), ("..a.b", "..a-2.b"),
+      ("a.tar.gz", "a.tar-2.gz"),
+      ("ä", "ä-2"), (String(repeating: "x", count: 255), nil),
+    ])
+  func names_getTheirNumberBeforeTheExtension(name: String, numbered: String?) {
+    #expect(PublishedName.numbered(name, by: 2) == numbered)
+  }
+}
