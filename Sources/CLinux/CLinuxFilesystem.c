@@ -284,6 +284,10 @@ int uploadfs_set_attribute(int fd, const char *name, const char *value, size_t l
   return fsetxattr(fd, name, value, length, 0);
 }
 
+ssize_t uploadfs_attribute(int fd, const char *name, char *value, size_t capacity) {
+  return fgetxattr(fd, name, value, capacity);
+}
+
 int uploadfs_remove_attribute(int fd, const char *name) { return fremovexattr(fd, name); }
 
 ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name, char *value, size_t capacity) {

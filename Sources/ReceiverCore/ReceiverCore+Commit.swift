@@ -67,7 +67,7 @@ extension ReceiverCore {
     let publication = Publication(
       receipt: receipt, credential: session.facts.credentialID,
       modifiedNanoseconds: pending.facts.modifiedNanoseconds, mode: pending.facts.mode,
-      ifExists: pending.facts.ifExists)
+      ifExists: pending.facts.ifExists, chunkBytes: UInt32(clamping: session.chunkBytes))
     publish(publication, pending.latestRequest, .publish(id, publication))
   }
 

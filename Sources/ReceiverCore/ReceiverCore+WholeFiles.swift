@@ -64,7 +64,7 @@ extension ReceiverCore {
       fingerprint: fingerprint?.bytes ?? [])
     let publication = Publication(
       receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,
-      ifExists: head.ifExists)
+      ifExists: head.ifExists, chunkBytes: arrived.sizeBytes)
     publish(publication, request, .publishWholeFile(request, record, publication))
   }
 

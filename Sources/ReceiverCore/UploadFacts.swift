@@ -248,6 +248,8 @@ public struct Publication: Hashable, Sendable {
   public var mode: UInt32
   /// What to do when something has the name already.
   public var ifExists: IfExists
+  /// The size of the chunks that the receipt's Merkle root is over; that of the file where it came in one request.
+  public var chunkBytes: UInt32 = 0
 }
 
 /// What a publication changed.

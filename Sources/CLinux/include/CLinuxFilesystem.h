@@ -34,9 +34,10 @@ extern const int uploadfs_seek_hole;
 /// as the filesystem has it: nothing is waited for.
 int64_t uploadfs_space_from(int fd, uint64_t start, uint64_t end);
 
-/// fsetxattr(2), fremovexattr(2) and lgetxattr(2), whose header is in no module. The last takes a directory, as openat(2)
-/// does.
+/// fsetxattr(2), fgetxattr(2), fremovexattr(2) and lgetxattr(2), whose header is in no module. The last takes a directory, as
+/// openat(2) does.
 int uploadfs_set_attribute(int fd, const char *name, const char *value, size_t length);
+ssize_t uploadfs_attribute(int fd, const char *name, char *value, size_t capacity);
 int uploadfs_remove_attribute(int fd, const char *name);
 ssize_t uploadfs_attribute_at(int directory, const char *path, const char *name, char *value, size_t capacity);
 

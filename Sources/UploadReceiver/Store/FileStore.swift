@@ -743,8 +743,7 @@ public final class FileStore: UploadStore {
 
   private func finishData(_ file: FileDescriptor, _ publication: Publication) throws(StoreFailure) -> UInt64 {
     try file.truncate(to: publication.receipt.sizeBytes)
-    try file.setMode(publication.mode)
-    try file.setModified(nanoseconds: publication.modifiedNanoseconds)
+    try file.setAttributes(of: publication)
     let inode = try syncData(file)
     try reach(.dataSynced)
     return inode

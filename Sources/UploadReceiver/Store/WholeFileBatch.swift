@@ -108,8 +108,7 @@ struct WholeFileBatch {
       item.receipt.id, in: store.incoming, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
     (item.place, item.data) = (place, data)
     try FileStore.write(item.file.body, to: data, at: 0)
-    try data.setMode(publication.mode)
-    try data.setModified(nanoseconds: publication.modifiedNanoseconds)
+    try data.setAttributes(of: publication)
     data.beginWriting()
   }
 

@@ -69,4 +69,13 @@ let journalParsers: [FuzzedParser] = [
     guard let again = JournalRecord(written[...]) else { fatalError("what is written is not read") }
     require(again.bytes == written, "a record comes back")
   },
+  FuzzedParser("PublicationMark", bytesMax: 400) {
+    guard let root = Digest32(sha256([1])) else { fatalError("a SHA-256 has 32 bytes") }
+    return ["00112233445566778899aabbccddeeff", "the file"].map {
+      PublicationMark(fileID: $0, merkleRoot: root, chunkBytes: 4, sizeBytes: 9, modifiedNanoseconds: -5).bytes
+    }
+  } test: { input in
+    guard let mark = PublicationMark(bytes: input.bytes) else { return }
+    require(PublicationMark(bytes: mark.bytes) == mark, "a mark comes back")
+  },
 ]
