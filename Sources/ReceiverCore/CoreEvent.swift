@@ -157,8 +157,10 @@ public struct WholeFileHead: Hashable, Sendable {
   public var mode: UInt32
   /// The client's identity of the file.
   public var fileID: String?
-  /// What to do when something has the name already.
+  /// What to do when something has the name already, where the client says nothing of owners.
   public var ifExists: IfExists
+  /// Whose the name may be; nil from an older client.
+  public var ownership: NameOwnership?
   /// The receipt's name, if there will be one; random.
   public var receiptID: String
   /// What is free on the disk; nil where it does not say.
@@ -167,9 +169,10 @@ public struct WholeFileHead: Hashable, Sendable {
   /// Collects a header.
   public init(
     credential: CredentialID, idempotencyKey: String, name: String, announced: AnnouncedBytes, nonce: [UInt8],
-    modifiedNanoseconds: Int64, mode: UInt32, fileID: String? = nil, ifExists: IfExists, receiptID: String,
-    freeBytes: UInt64?
+    modifiedNanoseconds: Int64, mode: UInt32, fileID: String? = nil, ifExists: IfExists,
+    ownership: NameOwnership? = nil, receiptID: String, freeBytes: UInt64?
   ) {
+    self.ownership = ownership
     self.credential = credential
     self.fileID = fileID
     self.idempotencyKey = idempotencyKey
@@ -183,8 +186,10 @@ public struct WholeFileHead: Hashable, Sendable {
     self.freeBytes = freeBytes
   }
 
-  /// What two requests with one key must agree in: a digest, so that the journal can hold it.
+  /// What two requests with one key must agree in: a digest, so that the journal can hold it. What becomes of a file that has the
+  /// name counts only for an older client (``CommitFacts/isSame(as:)``); the request that such a client has left is gone on with.
   var fingerprint: Digest32? {
+    let ifExists = ownership == nil ? ifExists : .replace
     let text = [
       name, String(announced.facts.sizeBytes), Hex.encode(announced.facts.sha256.bytes), String(modifiedNanoseconds),
       String(mode), ifExists.rawValue,

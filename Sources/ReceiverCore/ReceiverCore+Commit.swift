@@ -67,7 +67,8 @@ extension ReceiverCore {
     let publication = Publication(
       receipt: receipt, credential: session.facts.credentialID,
       modifiedNanoseconds: pending.facts.modifiedNanoseconds, mode: pending.facts.mode,
-      ifExists: pending.facts.ifExists, chunkBytes: UInt32(clamping: session.chunkBytes))
+      ifExists: pending.facts.ifExists, chunkBytes: UInt32(clamping: session.chunkBytes),
+      ownership: pending.facts.ownership)
     publish(publication, pending.latestRequest, .publish(id, publication))
   }
 
@@ -84,6 +85,8 @@ extension ReceiverCore {
     }
     var pending = pending
     pending.waiters.append(request)
+    // Of the publications that may be replaced it knows more than the first one.
+    pending.facts = facts
     sessions[id]?.phase = phase(pending)
   }
 

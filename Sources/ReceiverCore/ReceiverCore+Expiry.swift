@@ -120,7 +120,7 @@ extension ReceiverCore {
         effects.append(.note(.gone(id)))
       }
       return true
-    case .full, .nameExists, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io, nil: return false
+    case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io, nil: return false
     }
   }
 }

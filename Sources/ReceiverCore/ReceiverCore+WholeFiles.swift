@@ -64,7 +64,7 @@ extension ReceiverCore {
       fingerprint: fingerprint?.bytes ?? [])
     let publication = Publication(
       receipt: receipt, credential: head.credential, modifiedNanoseconds: head.modifiedNanoseconds, mode: head.mode,
-      ifExists: head.ifExists, chunkBytes: arrived.sizeBytes)
+      ifExists: head.ifExists, chunkBytes: arrived.sizeBytes, ownership: head.ownership)
     publish(publication, request, .publishWholeFile(request, record, publication))
   }
 

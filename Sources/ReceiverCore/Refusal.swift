@@ -77,6 +77,8 @@ public enum StoreFailure: Error, Hashable, Sendable {
   case full
   /// Something has the name, and it was not to be replaced.
   case nameExists
+  /// Whose the name is may not be replaced by this publication; the text says whose it is.
+  case nameTaken(String)
   /// The name cannot be reached below the credential's root: a component is no directory, or a symbolic link.
   case nameUnreachable(String)
   /// The folder of the name was taken away after it was found or made.
@@ -99,6 +101,7 @@ public enum StoreFailure: Error, Hashable, Sendable {
     switch self {
     case .full: Refusal(.insufficientStorage, "the receiver's disk is full")
     case .nameExists: Refusal(.nameExists, "a file of that name exists")
+    case .nameTaken(let holder): Refusal(.nameExists, "the name is taken: \(holder)")
     case .nameUnreachable(let reason): Refusal(.nameRefused, reason)
     case .folderGone: Refusal(.storeFailed, "the folder of this name is taken away again and again; its log says where")
     case .misplaced:

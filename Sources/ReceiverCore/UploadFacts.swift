@@ -155,14 +155,17 @@ public struct CommitFacts: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
-  /// What to do when something has the name already.
+  /// What to do when something has the name already, where the client says nothing of owners.
   public var ifExists: IfExists
+  /// Whose the name may be; nil from an older client.
+  public var ownership: NameOwnership?
 
   /// Collects what a commit states.
   public init(
     name: String, sizeBytes: UInt64, chunkCount: UInt32, merkleRoot: [UInt8], chainTip: [UInt8],
-    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists
+    modifiedNanoseconds: Int64, mode: UInt32, ifExists: IfExists, ownership: NameOwnership? = nil
   ) {
+    self.ownership = ownership
     self.name = name
     self.sizeBytes = sizeBytes
     self.chunkCount = chunkCount
@@ -171,6 +174,18 @@ public struct CommitFacts: Hashable, Sendable {
     self.modifiedNanoseconds = modifiedNanoseconds
     self.mode = mode
     self.ifExists = ifExists
+  }
+
+  /// Whether both ask for the same. What becomes of a file that has the name does not count where the client says whose it may be:
+  /// when it asks again it may know of other publications.
+  func isSame(as other: CommitFacts) -> Bool {
+    isSameName(name, other.name) && withoutOwners == other.withoutOwners
+  }
+
+  private var withoutOwners: CommitFacts {
+    var facts = self
+    if ownership != nil { (facts.ownership, facts.ifExists) = (nil, .replace) }
+    return facts
   }
 }
 
@@ -246,10 +261,12 @@ public struct Publication: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
-  /// What to do when something has the name already.
+  /// What to do when something has the name already, where the client says nothing of owners.
   public var ifExists: IfExists
   /// The size of the chunks that the receipt's Merkle root is over; that of the file where it came in one request.
   public var chunkBytes: UInt32 = 0
+  /// Whose the name may be; nil from an older client.
+  public var ownership: NameOwnership?
 }
 
 /// What a publication changed.
@@ -258,10 +275,13 @@ public struct PublicationResult: Hashable, Sendable {
   public var replacedBytes: UInt64
   /// The name under which the file lies, where that is not its own.
   public var publishedAs: String?
+  /// Whose the name is that was asked for, where the file has got a number for that.
+  public var nameHolder: String?
 
   /// A publication that replaced this much.
-  public init(replacedBytes: UInt64 = 0, publishedAs: String? = nil) {
+  public init(replacedBytes: UInt64 = 0, publishedAs: String? = nil, nameHolder: String? = nil) {
     self.replacedBytes = replacedBytes
     self.publishedAs = publishedAs
+    self.nameHolder = nameHolder
   }
 }

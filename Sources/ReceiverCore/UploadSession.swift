@@ -49,9 +49,7 @@ struct UploadSession: Sendable {
     /// What did not match then.
     var verdict = CommitVerdict.match
 
-    func isSame(as facts: CommitFacts) -> Bool {
-      self.facts == facts && isSameName(self.facts.name, facts.name)
-    }
+    func isSame(as facts: CommitFacts) -> Bool { self.facts.isSame(as: facts) }
 
     /// It waits for chunks, and the client wants something else by now: the file has got another name. Once the verdict
     /// is being computed it may be published any moment, and the verdict is on these facts.

@@ -52,7 +52,8 @@ import Testing
       HeaderName.chunkSHA256, HeaderName.chunkCRC32C, HeaderName.chunkSize, HeaderName.chunkEncoding,
       HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest, HeaderName.idempotencyKey,
       HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID, HeaderName.ifExists,
-      HeaderName.retryAfter, HeaderName.bundleFilesMax, HeaderName.chunkEncodings,
+      HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.retryAfter, HeaderName.bundleFilesMax,
+      HeaderName.chunkEncodings,
     ] {
       #expect(protocolText.contains("`\(name)"), "docs/protocol.md: \(name)")
       #expect(openAPIText.contains("\(name)"), "docs/openapi.yaml: \(name)")
@@ -75,8 +76,11 @@ import Testing
         receipt: receipt, encodings: []),
       CommitRequest(
         sizeBytes: 0, chunkCount: 0, merkleRoot: digest, chainTip: digest, name: "n", ifExists: .fail,
+        ownership: NameOwnership(
+          ifTaken: .number,
+          replaces: [PublicationClaim(fileID: "f", merkleRoot: [], sizeBytes: 0, chunkBytes: 1)], publishedAs: "n"),
         modifiedNanoseconds: 0, mode: 0),
-      receipt,
+      PublicationClaim(fileID: "f", merkleRoot: [], sizeBytes: 0, chunkBytes: 1), receipt,
       StatsResponse(
         startedAtMilliseconds: 0, requests: 0, connectionsAccepted: 0, handshakes: 0, chunksReceived: 0,
         chunksStored: 0, duplicateChunks: 0, bytesReceived: 0, filesPublished: 0, chunkRequestsInFlightMax: 0,

@@ -115,7 +115,9 @@ def test_bodies_are_as_described(description, client):
     opened.put(0, b"x")
     for name, target, document in (
             ("openSession", "/v1/uploads", opened.document | {"content_type": None}),
-            ("commit", f"/v1/uploads/{opened.id}/commit", opened.commit_document([b"x"], name="other"))):
+            ("commit", f"/v1/uploads/{opened.id}/commit", opened.commit_document(
+                [b"x"], name="other", if_taken="number", published_as="another",
+                replaces=[{"file_id": "f", "merkle_root": "00" * 32, "size": 1, "chunk_size": 1}]))):
         operation = Operation(description, name)
         members, required = operation.body
         assert set(members) == set(document)

@@ -1,4 +1,4 @@
-// For LD_PRELOAD: a spool on a filesystem without extended attributes.
+// For LD_PRELOAD: a filesystem without extended attributes.
 #include <errno.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -15,6 +15,11 @@ int fsetxattr(int descriptor, const char *name, const void *value, size_t length
 
 int fremovexattr(int descriptor, const char *name) {
   (void)descriptor, (void)name;
+  return refuse();
+}
+
+ssize_t fgetxattr(int descriptor, const char *name, void *value, size_t capacity) {
+  (void)descriptor, (void)name, (void)value, (void)capacity;
   return refuse();
 }
 

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import Promises
 import Testing
 import ReceiverCore
@@ -82,6 +83,26 @@ import ReceiverCore
     #expect(core.isPublishing)
     core.runEffects()
     #expect(core.receipt(commit)?.name == "scan.mov")
+  }
+
+  @Test(.promises("P111")) func commitThatSaysOtherOwners_isTheSame_andItsWordsCount() {
+    let core = CoreHarness()
+    let id = core.opened()
+    core.putAll(id, Array(file[..<4]))
+    let claim = PublicationClaim(
+      fileID: "f", merkleRoot: [UInt8](repeating: 1, count: 32), sizeBytes: 3, chunkBytes: nil)
+    let owners = [
+      NameOwnership(ifTaken: .refuse), NameOwnership(ifTaken: .number, replaces: [claim], publishedAs: "scan-2.mov"),
+    ]
+    let commits = owners.map { core.commit(id, CoreHarness.commitFacts(id, file, ifExists: .fail, owning: $0)) }
+    #expect(commits.allSatisfy { core.replies[$0] == nil })
+    core.putAll(id, file)
+    core.runEffects()
+    #expect(commits.allSatisfy { core.receipt($0) != nil })
+    #expect(core.publications.map(\.ownership) == [owners[1]])
+    // After that, any of them has the receipt.
+    let last = core.commit(id, CoreHarness.commitFacts(id, file))
+    #expect(core.receipt(last) == core.receipt(commits[0]))
   }
 
   @Test(.promises("P51")) func commitThatStillWaits_isRefused_whenALaterRequestHasPublishedItsName() {

@@ -15,6 +15,8 @@ final class CoreHarness {
   var replies: [RequestID: [Reply]] = [:]
   /// Effects that nobody has carried out yet; replies are not among them.
   var pending: [CoreEffect] = []
+  /// What the store was to publish.
+  private(set) var publications: [Publication] = []
   /// How often a root was to be counted.
   private(set) var measurements = 0
   /// What the store says of new sessions.
@@ -50,7 +52,11 @@ final class CoreHarness {
       if case .reply(let request, let reply) = effect {
         replies[request, default: []].append(reply)
       } else {
-        if case .measureUsage = effect { measurements += 1 }
+        switch effect {
+        case .measureUsage: measurements += 1
+        case .publish(_, let publication), .publishWholeFile(_, _, let publication): publications.append(publication)
+        default: break
+        }
         pending.append(effect)
       }
     }
@@ -165,14 +171,15 @@ final class CoreHarness {
   }
 
   static func commitFacts(
-    _ id: SessionID, _ file: [UInt8], chunk: Int = 4, name: String = "scan.mov", ifExists: IfExists = .replace
+    _ id: SessionID, _ file: [UInt8], chunk: Int = 4, name: String = "scan.mov", ifExists: IfExists = .replace,
+    owning ownership: NameOwnership? = nil
   ) -> CommitFacts {
     let digests = chunks(file, chunk).map(ProtocolReference.sha256)
     return CommitFacts(
       name: name, sizeBytes: UInt64(file.count), chunkCount: UInt32(digests.count),
       merkleRoot: ProtocolReference.merkleRoot(digests),
       chainTip: ProtocolReference.chainTip(sessionID: id.text, digests), modifiedNanoseconds: 0, mode: 0o644,
-      ifExists: ifExists)
+      ifExists: ifExists, ownership: ownership)
   }
 
   func commit(
@@ -201,7 +208,10 @@ final class CoreHarness {
     return held.chunks.keys.sorted()
   }
 
-  func beginFile(_ bytes: [UInt8], name: String = "small.txt", key: String = "file-key") -> RequestID {
+  func beginFile(
+    _ bytes: [UInt8], name: String = "small.txt", key: String = "file-key", ifExists: IfExists = .replace,
+    owning ownership: NameOwnership? = nil
+  ) -> RequestID {
     let request = makeRequest()
     send(
       .beginWholeFile(
@@ -211,8 +221,8 @@ final class CoreHarness {
           announced: AnnouncedBytes(
             facts: CoreHarness.facts(bytes),
             tag: tag(bytes, index: 0, session: key, token: CoreHarness.token), contentLength: UInt64(bytes.count)),
-          nonce: [UInt8](repeating: 7, count: 32), modifiedNanoseconds: 0, mode: 0o644, ifExists: .replace,
-          receiptID: "receipt-\(request.value)", freeBytes: 1_000_000)))
+          nonce: [UInt8](repeating: 7, count: 32), modifiedNanoseconds: 0, mode: 0o644, ifExists: ifExists,
+          ownership: ownership, receiptID: "receipt-\(request.value)", freeBytes: 1_000_000)))
     return request
   }
 

@@ -1,3 +1,4 @@
+import ChunkProtocol
 import Lookup
 import Promises
 import ReceiverCore
@@ -103,6 +104,26 @@ import Testing
     #expect(core.receipt(first) != nil && core.receipt(again) == core.receipt(first))
     #expect(core.refusal(core.beginFile([1, 2, 3], name: "other.txt")) == .idempotencyMismatch)
     #expect(core.refusal(core.open(key: "file-key")) == .idempotencyMismatch)
+  }
+
+  @Test(
+    "A request that asks again may know of other publications, and may come from a later version",
+    .promises("P111"))
+  func wholeFileThatSaysOtherOwners_isTheSame() {
+    let core = CoreHarness()
+    let first = core.beginFile([1, 2, 3])
+    core.send(.wholeFileArrived(first, CoreHarness.facts([1, 2, 3])))
+    core.runEffects()
+    let claim = PublicationClaim(
+      fileID: "f", merkleRoot: [UInt8](repeating: 1, count: 32), sizeBytes: 3, chunkBytes: nil)
+    for ownership in [
+      NameOwnership(ifTaken: .number), NameOwnership(ifTaken: .refuse),
+      NameOwnership(ifTaken: .number, replaces: [claim], publishedAs: "b"),
+    ] {
+      let again = core.beginFile([1, 2, 3], ifExists: .fail, owning: ownership)
+      #expect(core.receipt(again) != nil && core.receipt(again) == core.receipt(first))
+    }
+    #expect(core.refusal(core.beginFile([1, 2, 3], ifExists: .fail)) == .idempotencyMismatch)
   }
 
   @Test(.promises("P55", "P60")) func damagedWholeFile_leavesItsKeyFree() {

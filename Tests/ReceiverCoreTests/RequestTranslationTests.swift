@@ -133,6 +133,46 @@ import Testing
     #expect(try WireJSON.decode(ReceiptBody.self, from: answer?.body ?? []).fileID == "the file")
   }
 
+  private static let ownership = NameOwnership(
+    ifTaken: .refuse,
+    replaces: [
+      PublicationClaim(fileID: "f", merkleRoot: sha256([1]), sizeBytes: 3, chunkBytes: 4),
+      PublicationClaim(fileID: "g", merkleRoot: sha256([2]), sizeBytes: 0, chunkBytes: nil),
+    ], publishedAs: "a-2.mov")
+
+  private func commit(_ id: String, _ change: (inout CommitRequest) -> Void = { _ in }) -> Answer? {
+    let facts = CoreHarness.commitFacts(SessionID(id), [])
+    var commit = CommitRequest(
+      sizeBytes: 0, chunkCount: 0, merkleRoot: Hex.encode(facts.merkleRoot), chainTip: Hex.encode(facts.chainTip),
+      name: "scan.mov", ifExists: .fail, ownership: Self.ownership, modifiedNanoseconds: 0, mode: 0o644)
+    change(&commit)
+    return send(request("POST", "/v1/uploads/\(id)/commit"), body: WireJSON.encode(commit))
+  }
+
+  @Test(.promises("P108")) func whoseANameMayBe_goesToTheStore() throws {
+    #expect(commit(try open())?.status == 200)
+    let headers = FileHeaders(
+      idempotencyKey: try #require(IdempotencyKey(text: "k")), nonce: [UInt8](repeating: 7, count: 32),
+      modifiedNanoseconds: 0, mode: 0o644, fileID: "the file", ifExists: .replace, ownership: Self.ownership)
+    let sent = request("PUT", "/v1/files/a", fields([1], index: 0, session: "k") + headers.fields)
+    #expect(send(sent, body: [1])?.status == 201)
+    #expect(core.publications.map(\.ownership) == [Self.ownership, Self.ownership])
+    #expect(core.publications.map(\.chunkBytes) == [4, 1])
+  }
+
+  @Test(.promises("P108")) func whoseANameMayBe_isReadStrictly() throws {
+    let id = try open()
+    let many = [PublicationClaim](repeating: Self.ownership.replaces[0], count: NameOwnership.replacesMax + 1)
+    let refusals = [
+      commit(id) { $0.replaces = many }, commit(id) { $0.publishedAs = "../a" }, commit(id) { $0.publishedAs = "" },
+    ]
+    for (answer, field) in zip(refusals, ["replaces", "published_as", "published_as"]) {
+      let problem = try WireJSON.decode(Problem.self, from: answer?.body ?? [])
+      #expect(answer?.status == 400 && problem.field == field)
+    }
+    #expect(commit(id) { $0.replaces = many.dropLast() }?.status == 200)
+  }
+
   @Test(.promises("P3", "P12")) func credential_isAskedForBeforeAnythingElse() {
     for (method, target) in [
       ("GET", "/v1/capabilities"), ("GET", "/v1/stats"), ("POST", "/v1/uploads"), ("PUT", "/v1/files/x"),

@@ -125,6 +125,21 @@ import Testing
       """#)
   }
 
+  @Test(.promises("P68", "P109")) func oneNameForSeveralCaptures_givesEachANumber() async throws {
+    try await ReceiverProgram().run(
+      #"""
+      bodies = [some_bytes(100 + n, n) for n in range(8)]
+      def bundle(round): return b"".join(
+          plain_member("a.mov", bodies[n], f"{round}-{n}", X_File_Id=f"capture-{n}", X_If_Taken="number") for n in range(8))
+      names = ["a.mov"] + [f"a-{n}.mov" for n in range(2, 9)]
+      receipts = [expect(m, 201) for m in members_of(send_bundle(bundle(0)))]
+      assert [r.get("published_as", r["name"]) for r in receipts] == names, receipts
+      assert [read(name) for name in names] == bodies
+      assert [expect(m, 201) for m in members_of(send_bundle(bundle(0)))] == receipts
+      assert published() == set(names)
+      """#)
+  }
+
   @Test(.promises("P70")) func bundleThatCannotBeRead_isRefusedAsAWhole() async throws {
     try await ReceiverProgram().run(
       #"""

@@ -66,7 +66,9 @@ let clientProgram = #"""
       if field: assert answer[1]["field"] == field, answer[1]
       return answer[1]
   class Session:
-      def __init__(self, name="scan.mov", size=None, key=None, token=None):
+      file_id = "f"
+      def __init__(self, name="scan.mov", size=None, key=None, token=None, file_id="f"):
+          self.file_id = file_id
           self.key, self.nonce, self.token, self.name = key or secrets.token_hex(8), secrets.token_bytes(32), token, name
           self.size = size
           self.opened = self.open()
@@ -74,7 +76,7 @@ let clientProgram = #"""
           self.id = self.opened[1]["id"]
       def open(self, **changes):
           body = dict(name=self.name, size=self.size, chunk_size=CS, modified_ns=1700000000123456789, mode=0o640,
-              file_id="f", revision=1, nonce=self.nonce.hex())
+              file_id=self.file_id, revision=1, nonce=self.nonce.hex())
           body.update(changes)
           return call("POST", "/v1/uploads", json.dumps(body), {"Idempotency-Key": f'"{self.key}"'}, token=self.token)
       def headers(self, index, data, **changes):
@@ -95,6 +97,11 @@ let clientProgram = #"""
               mode=0o640)
           body.update(changes)
           return call("POST", f"/v1/uploads/{self.id}/commit", json.dumps(body), token=self.token)
+  # What a receipt's client may say later: which publication it was.
+  def claim(receipt, chunk_size=None):
+      return {"file_id": receipt["file_id"], "merkle_root": receipt["merkle_root"], "size": receipt["size"],
+          **({"chunk_size": chunk_size} if chunk_size else {})}
+  def claim_field(receipt): return f"{receipt['file_id']};{receipt['merkle_root']};{receipt['size']};{max(1, receipt['size'])}"
   def file_headers(data, key, **changes):
       nonce = secrets.token_bytes(32)
       h = {"Idempotency-Key": f'"{key}"', "X-Chunk-Nonce": nonce.hex(), "X-Chunk-SHA256": sha(data).hex(),

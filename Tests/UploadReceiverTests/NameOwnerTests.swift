@@ -1,8 +1,10 @@
 import CLinux
 import ChunkProtocol
+import Dispatch
 import Glibc
 import Integrity
 import Promises
+import Synchronization
 import Testing
 
 @testable import ReceiverCore
@@ -12,21 +14,28 @@ import Testing
 @Suite struct NameOwnerTests {
   private let folder: TemporaryFolder
   private let credential = CredentialID("c0ffee")
+  /// Publishes in the same folder.
+  private let other = CredentialID("other")
 
   init() throws {
     folder = try TemporaryFolder()
   }
 
   private func makeStore(
-    stoppingAt step: StoreStep? = nil, beforeSync: @escaping BeforeSync = { _ in }
+    mayPass: @escaping @Sendable (StoreStep) -> Bool = { _ in true }, beforeSync: @escaping BeforeSync = { _ in }
   ) throws -> FileStore {
     try FileStore(
-      root: folder.path,
-      publishing: [credential: "\(folder.path)/files", CredentialID("other"): "\(folder.path)/files"],
-      mayPass: { $0 != step }, beforeSync: beforeSync)
+      root: folder.path, publishing: [credential: "\(folder.path)/files", other: "\(folder.path)/files"],
+      mayPass: mayPass, beforeSync: beforeSync)
   }
 
   private static let chunkBytes = 4
+  private let receipts = Counter()
+
+  private final class Counter: Sendable {
+    private let value = Atomic(0)
+    func next() -> Int { value.wrappingAdd(1, ordering: .relaxed).newValue }
+  }
 
   /// A capture's content as it is published in a session, or in one request.
   private struct Capture {
@@ -56,7 +65,7 @@ import Testing
 
   private func publication(
     _ capture: Capture, _ name: String, mode: UInt32 = 0o640, isWholeFile: Bool, ifExists: IfExists = .replace,
-    receipt: String = "receipt", credential: CredentialID? = nil
+    receipt: String = "receipt", credential: CredentialID? = nil, owning ownership: NameOwnership? = nil
   ) -> Publication {
     let claim = capture.claim(isWholeFile: isWholeFile)
     return Publication(
@@ -64,7 +73,21 @@ import Testing
         id: receipt, name: name, sizeBytes: claim.sizeBytes, merkleRoot: claim.merkleRoot, chainTip: [2],
         publishedAt: 5, fileID: capture.fileID),
       credential: credential ?? self.credential, modifiedNanoseconds: 1_700_000_000_123_456_789, mode: mode,
-      ifExists: ifExists, chunkBytes: claim.chunkBytes ?? 0)
+      ifExists: ifExists, chunkBytes: claim.chunkBytes ?? 0, ownership: ownership)
+  }
+
+  /// Publishes a capture under a name that may be that of these publications, and of no other.
+  @discardableResult
+  private func publish(
+    _ capture: Capture, as name: String, by store: FileStore, isWholeFile: Bool, replacing: [Capture] = [],
+    last publishedAs: String? = nil, _ ifTaken: IfTaken = .number, credential: CredentialID? = nil
+  ) throws -> PublicationResult {
+    let ownership = NameOwnership(
+      ifTaken: ifTaken, replaces: replacing.map { $0.claim(isWholeFile: isWholeFile) }, publishedAs: publishedAs)
+    let publication = publication(
+      capture, name, isWholeFile: isWholeFile, receipt: "r\(receipts.next())",
+      credential: credential, owning: ownership)
+    return try publish(capture, publication, by: store, isWholeFile: isWholeFile)
   }
 
   /// Publishes a capture; each session and receipt has a name of its own.
@@ -95,7 +118,7 @@ import Testing
   }
 
   /// What a published file says of itself; nil where the filesystem of the test's folder has no attributes.
-  private func mark(_ name: String) throws -> PublicationAttribute.Found {
+  private func mark(_ name: String) throws -> PublicationMark.Found {
     try FileDescriptor.open("\(folder.path)/files/\(name)", O_RDONLY).publicationMark()
   }
 
@@ -136,5 +159,298 @@ import Testing
       #expect(uploadfs_set_attribute(file.raw, PublicationAttribute.name, value, value.utf8.count) == 0)
       #expect(try file.publicationMark() == .unreadable)
     }
+  }
+
+  // MARK: Who gets a name
+
+  private let first = Capture("00112233445566778899aabbccddeeff", "the first one")
+  private let second = Capture("11112233445566778899aabbccddeeff", "the second one")
+  private let third = Capture("22112233445566778899aabbccddeeff", "the third")
+
+  private func text(_ name: String) -> String? {
+    folder.contents("files/\(name)").map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  @Test(
+    "Regression (SV1): of two captures with one name the later one replaced the other", .promises("P108", "P109"),
+    arguments: [false, true])
+  func anotherCaptureOfAName_getsTheNextNumber(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    #expect(try publish(first, as: "day/a.mov", by: store, isWholeFile: isWholeFile) == PublicationResult())
+    let result = try publish(second, as: "day/a.mov", by: store, isWholeFile: isWholeFile)
+    #expect(result.publishedAs == "day/a-2.mov" && result.replacedBytes == 0)
+    #expect(result.nameHolder == "it is the capture 00112233445566778899aabbccddeeff")
+    let last = try publish(third, as: "day/a.mov", by: store, isWholeFile: isWholeFile, credential: other)
+    #expect(last.publishedAs == "day/a-3.mov")
+    #expect(text("day/a.mov") == "the first one" && text("day/a-2.mov") == "the second one")
+    #expect(text("day/a-3.mov") == "the third" && folder.files().count == 3)
+  }
+
+  @Test(.promises("P108"), arguments: [false, true])
+  func publicationsThatAreNamed_areReplaced(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    // A later revision of the capture, and then another capture at its last path.
+    let revision = Capture(first.fileID, "its next content")
+    let result = try publish(revision, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [first])
+    #expect(result == PublicationResult(replacedBytes: UInt64(first.bytes.count)))
+    try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [first, revision])
+    #expect(text("a.mov") == "the second one" && folder.files().count == 1)
+    // The one that is asked for itself: its receipt was lost.
+    try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    #expect(folder.files().count == 1)
+    // What a restored spool knows is older.
+    try publish(revision, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [first])
+    #expect(text("a.mov") == "the second one" && text("a-2.mov") == "its next content")
+  }
+
+  @Test(.promises("P109"), arguments: [false, true])
+  func takenName_isRefused_whereThatIsAskedFor(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    #expect(throws: StoreFailure.nameTaken("it is the capture 00112233445566778899aabbccddeeff")) {
+      try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile, .refuse)
+    }
+    #expect(text("a.mov") == "the first one" && folder.files().count == 1)
+    #expect(folder.files(below: ".uploads/incoming") == [])
+    try publish(second, as: "b.mov", by: store, isWholeFile: isWholeFile, .refuse)
+    #expect(text("b.mov") == "the second one")
+  }
+
+  @Test(.promises("P108"), arguments: [false, true])
+  func fileThatWasChanged_isNotThePublicationAnyMore(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    // Of another size, and of the same.
+    for (number, change) in ["edited", "THE FIRST ONE"].enumerated() {
+      let name = "\(number).mov"
+      try publish(first, as: name, by: store, isWholeFile: isWholeFile)
+      folder.write(Array(change.utf8), to: "files/\(name)")
+      let result = try publish(second, as: name, by: store, isWholeFile: isWholeFile, replacing: [first])
+      #expect(result.publishedAs == "\(number)-2.mov")
+      #expect(text(name) == change)
+    }
+  }
+
+  @Test(
+    "What a receiver before this one published, or lies on a filesystem without attributes, is known by its content",
+    .promises("P108"), arguments: [false, true])
+  func fileThatSaysNothing_isKnownByItsContent(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    let forget = { (name: String) in
+      let file = try FileDescriptor.open("\(self.folder.path)/files/\(name)", O_RDWR)
+      #expect(uploadfs_remove_attribute(file.raw, PublicationAttribute.name) == 0)
+    }
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    try forget("a.mov")
+    try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [third, first])
+    #expect(text("a.mov") == "the second one" && folder.files().count == 1)
+    // Of the same size and with another content, and of which the size of the chunks is not known.
+    try forget("a.mov")
+    let like = Capture(second.fileID, "the SECOND one")
+    let result = try publish(third, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [like])
+    #expect(result.publishedAs == "a-2.mov" && result.nameHolder == NameRights.unknown)
+    var claim = second.claim(isWholeFile: isWholeFile)
+    claim.chunkBytes = nil
+    let publication = publication(
+      first, "a.mov", isWholeFile: isWholeFile, owning: NameOwnership(ifTaken: .number, replaces: [claim]))
+    #expect(
+      try publish(first, publication, by: store, isWholeFile: isWholeFile).publishedAs == "a-3.mov")
+    #expect(text("a.mov") == "the second one" && text("a-2.mov") == "the third")
+  }
+
+  @Test(.promises("P109"), arguments: [false, true])
+  func nameOfTheLastPublication_isKept(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    unlink("\(folder.path)/files/a.mov")
+    let revision = Capture(second.fileID, "its next content")
+    let result = try publish(
+      revision, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [second], last: "a-2.mov")
+    #expect(result == PublicationResult(replacedBytes: UInt64(second.bytes.count), publishedAs: "a-2.mov"))
+    #expect(text("a-2.mov") == "its next content" && folder.files().count == 1)
+    // Also where it was taken away; and where another one has it by now, the name is chosen anew.
+    unlink("\(folder.path)/files/a-2.mov")
+    try publish(second, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [revision], last: "a-2.mov")
+    #expect(folder.files() == ["files/a-2.mov"])
+    let next = try publish(third, as: "a.mov", by: store, isWholeFile: isWholeFile, last: "a-2.mov")
+    #expect(next == PublicationResult() && text("a.mov") == "the third" && text("a-2.mov") == "the second one")
+    // A folder, and what leads nowhere, are no place for it.
+    folder.write([1], to: "files/file")
+    folder.makeFolder("files/b-2.mov")
+    folder.write([1], to: "files/b-2.mov/x")
+    for (number, last) in ["b-2.mov", "file/b.mov"].enumerated() {
+      let name = "\(number).mov"
+      #expect(
+        try publish(first, as: name, by: store, isWholeFile: isWholeFile, last: last) == PublicationResult())
+    }
+  }
+
+  @Test(
+    "Regression (NM7): a name that is a folder's is told from one that is another capture's",
+    .promises("P75b", "P109"), arguments: [false, true])
+  func nameOfAFolder_isNumberedBesideIt(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "d/x", by: store, isWholeFile: isWholeFile)
+    #expect(try publish(second, as: "d", by: store, isWholeFile: isWholeFile).publishedAs == "d%~file")
+    #expect(try publish(third, as: "d", by: store, isWholeFile: isWholeFile).publishedAs == "d%~file-2")
+    let revision = Capture(second.fileID, "its next content")
+    let result = try publish(revision, as: "d", by: store, isWholeFile: isWholeFile, replacing: [second])
+    #expect(result.publishedAs == "d%~file" && result.replacedBytes == UInt64(second.bytes.count))
+    #expect(throws: StoreFailure.self) {
+      try publish(first, as: "d", by: store, isWholeFile: isWholeFile, .refuse)
+    }
+    #expect(folder.files().count == 3)
+  }
+
+  @Test(.promises("P109"), arguments: [false, true])
+  func linkAndOtherThings_areNotReplaced(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    folder.write(Array("kept".utf8), to: "target")
+    symlink("\(folder.path)/target", "\(folder.path)/files/a.mov")
+    mkfifo("\(folder.path)/files/a-2.mov", 0o600)
+    #expect(try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile).publishedAs == "a-3.mov")
+    #expect(folder.status("files/a.mov").st_mode & S_IFMT == S_IFLNK && folder.contents("target") == Array("kept".utf8))
+  }
+
+  @Test(.promises("P109"), arguments: [false, true])
+  func nameWithoutRoomForANumber_isRefused(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    let name = String(repeating: "n", count: 255)
+    try publish(first, as: name, by: store, isWholeFile: isWholeFile)
+    #expect {
+      try publish(second, as: name, by: store, isWholeFile: isWholeFile)
+    } throws: { error in
+      if case .nameTaken? = error as? StoreFailure { true } else { false }
+    }
+    #expect(text(name) == "the first one" && folder.files().count == 1)
+  }
+
+  @Test(
+    "Regression (NM8): of thousands of captures of one name each tried the numbers of all before it",
+    .promises("P109"), arguments: [false, true])
+  func numbers_goOnWhereTheLastOneStood(isWholeFile: Bool) throws {
+    do {
+      let store = try makeStore()
+      for number in 1...20 {
+        let result = try publish(
+          Capture("capture \(number)", "content \(number)"), as: "a.mov", by: store, isWholeFile: isWholeFile)
+        #expect(result.publishedAs == (number == 1 ? nil : "a-\(number).mov"))
+      }
+      // Numbers that were given are not looked at again: what became free below stays so.
+      unlink("\(folder.path)/files/a-3.mov")
+      #expect(try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile).publishedAs == "a-21.mov")
+      // Another name, and the same one in another folder, have numbers of their own.
+      for name in ["b.mov", "d/a.mov"] {
+        try publish(first, as: name, by: store, isWholeFile: isWholeFile)
+        let result = try publish(second, as: name, by: store, isWholeFile: isWholeFile)
+        #expect(result.publishedAs == PublishedName.numbered(name, by: 2))
+      }
+    }
+    // It is only a hint, and goes with the process.
+    #expect(try publish(second, as: "a.mov", by: makeStore(), isWholeFile: isWholeFile).publishedAs == "a-3.mov")
+  }
+
+  // MARK: Two at once
+
+  @Test(
+    "Regression (SV1): two credentials of one folder, at the same moment", .promises("P110"),
+    .timeLimit(.minutes(1)), arguments: [false, true])
+  func twoCredentialsAtOnce_getANameEach(isWholeFile: Bool) throws {
+    let arrived = Mutex(0)
+    let both = DispatchSemaphore(value: 0)
+    // Both have found the name free before either of them has it.
+    let store = try makeStore(beforeSync: { subject in
+      guard subject == .data else { return }
+      let count = arrived.withLock { arrived in
+        arrived += 1
+        return arrived
+      }
+      if count == 2 { both.signal() } else if count == 1 { both.wait() }
+    })
+    let names = Mutex<[String?]>([])
+    let group = DispatchGroup()
+    for (capture, credential) in [(first, credential), (second, other)] {
+      DispatchQueue.global().async(group: group) {
+        let result = Result {
+          try publish(capture, as: "a.mov", by: store, isWholeFile: isWholeFile, credential: credential)
+        }
+        guard case .success(let outcome) = result else {
+          Issue.record("\(result)")
+          return
+        }
+        names.withLock { $0.append(outcome.publishedAs) }
+      }
+    }
+    group.wait()
+    #expect(names.withLock { Set($0) } == [nil, "a-2.mov"])
+    #expect(Set(["a.mov", "a-2.mov"].map { text($0) }) == ["the first one", "the second one"])
+  }
+
+  @Test(.promises("P110"), .timeLimit(.minutes(1)), arguments: [false, true])
+  func oneFileThatTwoMayReplace_isReplacedByOne(isWholeFile: Bool) throws {
+    let arrived = Mutex(0)
+    let both = DispatchSemaphore(value: 0)
+    let store = try makeStore(beforeSync: { subject in
+      guard subject == .data else { return }
+      let count = arrived.withLock { arrived in
+        arrived += 1
+        return arrived
+      }
+      if count == 3 { both.signal() } else if count == 2 { both.wait() }
+    })
+    try publish(third, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    let group = DispatchGroup()
+    for (capture, credential) in [(first, credential), (second, other)] {
+      DispatchQueue.global().async(group: group) {
+        // As two clones of a spool.
+        #expect(throws: Never.self) {
+          try publish(
+            capture, as: "a.mov", by: store, isWholeFile: isWholeFile, replacing: [third], credential: credential)
+        }
+      }
+    }
+    group.wait()
+    #expect(Set(["a.mov", "a-2.mov"].map { text($0) }) == ["the first one", "the second one"])
+  }
+
+  // MARK: After a crash
+
+  @Test(.promises("P110"), arguments: [false, true], StoreStep.allCases)
+  func crashAfterTheNameWasTakenMeanwhile_isFollowedByWhatLiesThere(isWholeFile: Bool, step: StoreStep) throws {
+    let steps = Mutex(0)
+    let (path, foreign) = ("\(folder.path)/files/a.mov", Array("a curator's".utf8))
+    do {
+      let store = try makeStore(mayPass: { [folder] reached in
+        guard reached == .intentRecorded else { return reached != step || steps.withLock { $0 } == 0 }
+        let count = steps.withLock { steps in
+          steps += 1
+          return steps
+        }
+        // Another program takes the name after the first intent; the crash comes behind that.
+        if count == 1 { folder.write(foreign, to: "files/a.mov") }
+        return count == 1 || step != .intentRecorded
+      })
+      if step == .dataSynced {
+        // There the name was not chosen for good.
+        try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+      } else {
+        #expect(throws: StoreFailure.self) {
+          try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+        }
+      }
+    }
+    let store = try makeStore()
+    let found = try store.recover()
+    let receipts = isWholeFile ? found.wholeFiles.map(\.receipt) : found.published.map(\.receipt)
+    if step == .intentRecorded {
+      #expect(receipts.isEmpty && folder.files() == ["files/a.mov"])
+      #expect(found.open.count == (isWholeFile ? 0 : 1))
+    } else {
+      #expect(receipts.map(\.publishedAs) == ["a-2.mov"] && receipts.map(\.name) == ["a.mov"])
+      #expect(text("a-2.mov") == "the first one")
+    }
+    #expect(TemporaryFolder.read(path) == foreign)
+    #expect(folder.files(below: ".uploads/incoming") == [])
   }
 }

@@ -40,6 +40,18 @@ public struct PublicationMark: Hashable, Sendable {
 }
 
 extension PublicationMark {
+  /// What a file says of itself.
+  public enum Found: Hashable, Sendable {
+    /// It is no publication, or one of a receiver before this one, or the filesystem has no attributes.
+    case nothing
+    /// There is something that is not understood, as of a later version.
+    case unreadable
+    /// Which publication it is.
+    case mark(PublicationMark)
+  }
+}
+
+extension PublicationMark {
   /// How the identity is written, which is at the end; all before it has its length.
   private enum Form: UInt8 {
     /// 16 bytes, which are written as 32 lower-case hexadecimal digits.

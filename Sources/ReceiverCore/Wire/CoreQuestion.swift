@@ -58,7 +58,8 @@ public enum CoreQuestion: Sendable {
         WholeFileHead(
           credential: credential, idempotencyKey: fields.idempotencyKey.text, name: name, announced: announced,
           nonce: fields.nonce, modifiedNanoseconds: fields.modifiedNanoseconds, mode: fields.mode,
-          fileID: fields.fileID, ifExists: fields.ifExists, receiptID: freshID, freeBytes: freeBytes))
+          fileID: fields.fileID, ifExists: fields.ifExists, ownership: fields.ownership, receiptID: freshID,
+          freeBytes: freeBytes))
     }
   }
 

@@ -212,7 +212,18 @@ public struct RequestTranslation: Sendable {
         credential, id,
         CommitFacts(
           name: asked.name, sizeBytes: asked.sizeBytes, chunkCount: asked.chunkCount, merkleRoot: root, chainTip: tip,
-          modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, ifExists: asked.ifExists)))
+          modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, ifExists: asked.ifExists,
+          ownership: try ownership(asked))))
+  }
+
+  private func ownership(_ asked: CommitRequest) throws(Refusal) -> NameOwnership? {
+    guard asked.replaces?.count ?? 0 <= NameOwnership.replacesMax else {
+      throw Refusal(.badRequest(field: "replaces"), "names more than \(NameOwnership.replacesMax) publications")
+    }
+    if let violation = asked.publishedAs.flatMap({ PublishedName.validate($0) }) {
+      throw Refusal(.badRequest(field: "published_as"), violation.description)
+    }
+    return asked.ownership
   }
 
   private func announced(_ request: WireRequest) throws(Refusal) -> AnnouncedBytes {

@@ -30,11 +30,13 @@ final class PublicationQueue: Sendable {
   private let pool: NIOThreadPool
   private let store: any UploadStore
   private let logger: Logger
+  let numbered: NumberedNames
 
   init(_ pool: NIOThreadPool, _ store: any UploadStore, _ logger: Logger) {
     self.pool = pool
     self.store = store
     self.logger = logger
+    numbered = NumberedNames(logger)
   }
 
   /// Publishes the files; `done` is told what came of them, in one or several parts, and of those of other callers that
@@ -80,8 +82,9 @@ final class PublicationQueue: Sendable {
         batch.map { _ in .failure(.shuttingDown) }
       }
     for (item, result) in zip(batch, results) {
-      guard case .failure(let failure) = result, !failure.isSaidOnce else { continue }
       let name = item.file.publication.receipt.name
+      if case .success(let outcome) = result { numbered.note(outcome, of: name) }
+      guard case .failure(let failure) = result, !failure.isSaidOnce else { continue }
       logger.error("cannot publish \(name.debugDescription)", metadata: ["reason": "\(failure.words)"])
     }
     return zip(batch, results).map { .wholeFilePublished($0.request, $1) }

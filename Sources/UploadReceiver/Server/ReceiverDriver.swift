@@ -203,6 +203,9 @@ final class ReceiverDriver: Sendable {
   /// Folders of the store that were not in their place at the last look.
   var foldersAway: Int { store.foldersAway }
 
+  /// Files that were published under a number since the start.
+  var numberedCount: Int { publications.numbered.count }
+
   /// Sessions that cannot be gone on with.
   var setAsideCount: Int { state.withLock { $0.core.setAsideCount } }
 
@@ -288,7 +291,7 @@ final class ReceiverDriver: Sendable {
   }
 
   private func run(_ effect: CoreEffect, _ body: (any BodyBytes)?) {
-    let store = store
+    let (store, numbered) = (store, publications.numbered)
     switch effect {
     // Both are done together with those of other requests.
     case .reply, .publishWholeFile: break
@@ -326,7 +329,9 @@ final class ReceiverDriver: Sendable {
     case .publish(let session, let publication):
       let what = "publish \(publication.receipt.name.debugDescription) out of the upload session \(session.text)"
       perform(on: publishers, what) { () throws(StoreFailure) in
-        try store.publish(session, publication)
+        let result = try store.publish(session, publication)
+        numbered.note(result, of: publication.receipt.name)
+        return result
       } then: {
         .published(session, $0)
       }
@@ -386,7 +391,7 @@ extension StoreFailure {
   fileprivate var isNoted: Bool {
     switch self {
     case .damaged, .sessionGone: true
-    case .full, .nameExists, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io: false
+    case .full, .nameExists, .nameTaken, .nameUnreachable, .folderGone, .misplaced, .unsynced, .io: false
     }
   }
 

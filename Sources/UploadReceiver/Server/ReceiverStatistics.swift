@@ -220,7 +220,9 @@ final class ReceiverStatistics: Sendable {
   }
 
   /// `GET /metrics`, in Prometheus' text format.
-  func metrics(freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, budgetFreeBytes: Int) -> String {
+  func metrics(
+    freeBytes: UInt64?, foldersAway: Int, sessionsSetAside: Int, filesNumbered: Int, budgetFreeBytes: Int
+  ) -> String {
     let state = state.withLock { $0 }
     let total = state.total
     var values: [(String, String, String, UInt64)] = [
@@ -231,6 +233,10 @@ final class ReceiverStatistics: Sendable {
       ("bytes_received_total", "counter", "Bytes of bodies received completely.", total.bytes),
       ("duplicate_chunks_total", "counter", "Chunks that were held already.", UInt64(total.duplicateChunks)),
       ("files_published_total", "counter", "Files published.", UInt64(total.filesPublished)),
+      (
+        "files_numbered_total", "counter", "Files published under a number, because their name is another capture's.",
+        UInt64(filesNumbered)
+      ),
       (
         "bundles_received_total", "counter", "Bundles of whole files received completely.",
         UInt64(total.bundlesReceived)

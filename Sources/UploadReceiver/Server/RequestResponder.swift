@@ -94,7 +94,7 @@ struct RequestResponder: Sendable {
       body: Array(
         statistics.metrics(
           freeBytes: driver.freeBytes, foldersAway: driver.foldersAway,
-          sessionsSetAside: driver.setAsideCount, budgetFreeBytes: budget.freeBytes
+          sessionsSetAside: driver.setAsideCount, filesNumbered: driver.numberedCount, budgetFreeBytes: budget.freeBytes
         ).utf8))
   }
 
@@ -307,8 +307,9 @@ extension RequestResponder {
     let streams = upload.flatMap { statistics.streams(of: $0) }.map { peak in
       ", at most \(peak.count) chunk requests at once, first \(peak.after ?? 0) ms after the first one"
     }
+    let place = receipt.publishedAs.map { " as \($0.debugDescription)" } ?? ""
     logger.log(
-      level: level, "published \(receipt.name.debugDescription), \(receipt.sizeBytes) bytes\(streams ?? "")")
+      level: level, "published \(receipt.name.debugDescription)\(place), \(receipt.sizeBytes) bytes\(streams ?? "")")
   }
 }
 
@@ -349,7 +350,8 @@ private enum FieldNames {
       HeaderName.authorization, HeaderName.chunkSHA256, HeaderName.chunkCRC32C, HeaderName.chunkSize,
       HeaderName.chunkEncoding, HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest,
       HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
-      HeaderName.ifExists, HeaderName.contentType, HeaderName.contentLength, HeaderName.bundleFilesMax,
+      HeaderName.ifExists, HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.contentType,
+      HeaderName.contentLength, HeaderName.bundleFilesMax,
       HeaderName.chunkEncodings, HeaderName.spool, HeaderName.spoolKnown, "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 

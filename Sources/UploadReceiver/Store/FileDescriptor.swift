@@ -56,6 +56,21 @@ final class FileDescriptor: Sendable {
     return file
   }
 
+  /// Opens a published file to look at it; nil where its mode or the disk does not allow that, and where it is no file or gone by now.
+  static func openPublished(
+    _ name: String, in directory: FileDescriptor
+  ) throws(StoreFailure) -> FileDescriptor? {
+    let raw = uploadfs_openat(directory.raw, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
+    guard raw >= 0 else {
+      switch errno {
+      case ENOENT, ELOOP, ENXIO, EACCES, EPERM, EIO: return nil
+      default: throw .last("open")
+      }
+    }
+    let file = FileDescriptor(raw: raw)
+    return try file.status().kindOfNoFile == nil ? file : nil
+  }
+
   /// lstat(2) of an entry; nil only where there is none. What could not be read is neither there nor gone.
   static func statusIfPresent(
     _ name: String, in directory: FileDescriptor
@@ -226,7 +241,7 @@ extension stat {
   }
 }
 
-/// What changes with every change of a file's content.
+/// What changes with every change of a file's content, and where another file has its name.
 struct DataStamp: Hashable, Sendable {
   private var inode: UInt64
   private var size: Int64
@@ -237,6 +252,10 @@ struct DataStamp: Hashable, Sendable {
   init?(_ file: FileDescriptor) {
     var status = stat()
     guard fstat(file.raw, &status) == 0 else { return nil }
+    self.init(status)
+  }
+
+  init(_ status: stat) {
     inode = UInt64(status.st_ino)
     size = Int64(status.st_size)
     modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]

@@ -90,6 +90,7 @@ public final class FileStore: UploadStore {
     var receipt: ReceiptFacts
     var inode: UInt64
     var replacedBytes: UInt64
+    var nameHolder: String?
   }
 
   private static let openSessionsMax = 256
@@ -112,6 +113,7 @@ public final class FileStore: UploadStore {
   private let isInMemory: Bool
   let receipts: ReceiptJournal
   let trees: Mutex<[CredentialID: PublishedTree]>
+  private let names = PublishedNames()
   /// What is looked at before anything is taken, and how that was the last time that it was said.
   let stateFolders: [ConfiguredFolder]
   let knownPlaces = Mutex(KnownPlaces())
@@ -166,18 +168,19 @@ public final class FileStore: UploadStore {
       throw .root("\(root)/.uploads: \(error.words)")
     }
     var trees: [CredentialID: PublishedTree] = [:]
-    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state, beforeSync) }
+    for (credential, path) in roots { trees[credential] = try FileStore.tree(path, beside: state, names, beforeSync) }
     self.trees = Mutex(trees)
   }
 
   /// A rename is atomic within one filesystem only, and what is published must not reach the state folder.
   private static func tree(
-    _ path: String, beside state: FileDescriptor, _ beforeSync: @escaping BeforeSync
+    _ path: String, beside state: FileDescriptor, _ names: PublishedNames, _ beforeSync: @escaping BeforeSync
   ) throws(StoreOpeningError) -> PublishedTree {
     do throws(StoreFailure) {
       let root = try makeDirectories(path)
       try checkUsable(root, beside: state)
-      return PublishedTree(ConfiguredFolder(path: path, descriptor: root), beforeSync: beforeSync)
+      return PublishedTree(
+        ConfiguredFolder(path: path, descriptor: root), names: names, beforeSync: beforeSync)
     } catch {
       throw .credentialRoot("\(path): \(error.words)")
     }
@@ -198,7 +201,8 @@ public final class FileStore: UploadStore {
     try requireState()
     let root = try FileDescriptor.open(tree.folder.path, O_RDONLY | O_DIRECTORY)
     try FileStore.checkUsable(root, beside: state)
-    return PublishedTree(ConfiguredFolder(path: tree.folder.path, descriptor: root), beforeSync: beforeSync)
+    return PublishedTree(
+      ConfiguredFolder(path: tree.folder.path, descriptor: root), names: names, beforeSync: beforeSync)
   }
 
   /// Climbs from the state folder up, and from the credential's root up: neither may meet the other.
@@ -657,7 +661,8 @@ public final class FileStore: UploadStore {
         open.stamps[session] = nil
       }
       return PublicationResult(
-        replacedBytes: renamed.replacedBytes, publishedAs: renamed.receipt.publishedAs)
+        replacedBytes: renamed.replacedBytes, publishedAs: renamed.receipt.publishedAs,
+        nameHolder: renamed.nameHolder)
     } catch {
       guard !isStopped, openFiles.withLock({ $0.renamed[session] != nil }) else { throw error }
       throw .unsynced(error.words)
@@ -673,67 +678,77 @@ public final class FileStore: UploadStore {
     throw .io("\(renamed.receipt.name) was replaced or removed before it was known to be on the disk")
   }
 
-  /// Gives a session's data its name. A curator may take away the folder that was found or made for it: it is made again.
+  /// Gives a session's data its name, in a place that is looked for again where others were there first, or have taken the folder
+  /// away (a curator).
   private func rename(
     _ session: SessionID, _ publication: Publication, in tree: PublishedTree
   ) throws(StoreFailure) -> (Renamed, PublishedTree.Folder) {
-    for _ in 1..<PublishedTree.placesMax {
-      let place = try tree.makePlace(for: publication.receipt.name, publication.ifExists)
-      do throws(StoreFailure) {
-        return (try rename(session, publication, to: place), place.folder)
-      } catch .folderGone {
-        continue
-      }
-    }
-    let place = try tree.makePlace(for: publication.receipt.name, publication.ifExists)
-    return (try rename(session, publication, to: place), place.folder)
-  }
-
-  private func rename(
-    _ session: SessionID, _ publication: Publication, to place: PublishedTree.Place
-  ) throws(StoreFailure) -> Renamed {
+    var place = try tree.makePlace(for: publication)
     let files = try ownFiles(of: session)
-    var receipt = publication.receipt
-    receipt.publishedAs = place.publishedAs
     do throws(StoreFailure) {
-      guard !openFiles.withLock({ $0.failed.contains(session) }) else {
-        throw .io("the data must be read again before it is published")
-      }
-      try requireOwnContent(files, session, sizeBytes: receipt.sizeBytes)
-      let inode = try syncLock(of: session).withLock { () throws(StoreFailure) in
-        guard !openFiles.withLock({ $0.failed.contains(session) }) else {
-          throw .io("fdatasync: failed before, the data must be read again")
+      let inode = try finish(files, session, publication)
+      var move = PublishedTree.Move.overtaken
+      for _ in 0..<PublishedTree.placesMax {
+        var receipt = publication.receipt
+        receipt.publishedAs = place.publishedAs
+        try recordIntent(.init(receipt: receipt, inode: inode), files, session)
+        // Another program may have put something else in its place meanwhile.
+        _ = try ownFiles(of: session)
+        move = try tree.move("data", from: files.directory, to: place, publication)
+        if case .done(let replacedBytes) = move {
+          let renamed = Renamed(
+            receipt: receipt, inode: inode, replacedBytes: replacedBytes, nameHolder: place.holder)
+          openFiles.withLock { $0.renamed[session] = renamed }
+          close(session)
+          return (renamed, place.folder)
         }
-        do throws(StoreFailure) {
-          return try finishData(files.data, publication)
-        } catch {
-          if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
-          throw error
-        }
+        place = try tree.makePlace(for: publication)
       }
-      try root(files)
-      let position = try files.journal.append(JournalRecord.committing(.init(receipt: receipt, inode: inode)).bytes)
-      try syncLock(of: session).withLock { () throws(StoreFailure) in
-        try files.journal.sync(to: position)
-        guard !openFiles.withLock({ $0.failed.contains(session) }) else {
-          throw .io("fdatasync: failed meanwhile, the data must be read again")
-        }
-      }
-      try reach(.intentRecorded)
-      // Another program may have put something else in its place meanwhile.
-      _ = try ownFiles(of: session)
-      let replacedBytes = try PublishedTree.move(
-        "data", from: files.directory, to: place, ifExists: publication.ifExists)
-      let renamed = Renamed(receipt: receipt, inode: inode, replacedBytes: replacedBytes)
-      openFiles.withLock { $0.renamed[session] = renamed }
-      close(session)
-      return renamed
+      throw move.failure
     } catch {
       // The session goes on, and a receiver that is not root must be able to open the file again.
       if !isStopped { goOn(with: files, session) }
       if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
       throw error
     }
+  }
+
+  /// Brings a session's data to the disk as it is to be published; its inode.
+  private func finish(
+    _ files: SessionFiles, _ session: SessionID, _ publication: Publication
+  ) throws(StoreFailure) -> UInt64 {
+    guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+      throw .io("the data must be read again before it is published")
+    }
+    try requireOwnContent(files, session, sizeBytes: publication.receipt.sizeBytes)
+    let inode = try syncLock(of: session).withLock { () throws(StoreFailure) in
+      guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+        throw .io("fdatasync: failed before, the data must be read again")
+      }
+      do throws(StoreFailure) {
+        return try finishData(files.data, publication)
+      } catch {
+        if case .io = error { openFiles.withLock { _ = $0.failed.insert(session) } }
+        throw error
+      }
+    }
+    try root(files)
+    return inode
+  }
+
+  /// Brings to the disk under which name the data is about to lie. Of several such records the last one counts, and only where that
+  /// very file has the name.
+  private func recordIntent(
+    _ intent: JournalRecord.Committing, _ files: SessionFiles, _ session: SessionID
+  ) throws(StoreFailure) {
+    let position = try files.journal.append(JournalRecord.committing(intent).bytes)
+    try syncLock(of: session).withLock { () throws(StoreFailure) in
+      try files.journal.sync(to: position)
+      guard !openFiles.withLock({ $0.failed.contains(session) }) else {
+        throw .io("fdatasync: failed meanwhile, the data must be read again")
+      }
+    }
+    try reach(.intentRecorded)
   }
 
   private func goOn(with files: SessionFiles, _ id: SessionID) {

@@ -7,15 +7,6 @@ import ReceiverCore
 /// copies attributes.
 enum PublicationAttribute {
   static let name = "user.uploadfs.pub"
-
-  /// What a file says of itself.
-  enum Found: Hashable, Sendable {
-    /// It is no publication, or one of a receiver before this one, or the filesystem has no attributes.
-    case nothing
-    /// There is something that is not understood, as of a later version.
-    case unreadable
-    case mark(PublicationMark)
-  }
 }
 
 extension FileDescriptor {
@@ -40,13 +31,13 @@ extension FileDescriptor {
   }
 
   /// What the file says of itself.
-  func publicationMark() throws(StoreFailure) -> PublicationAttribute.Found {
+  func publicationMark() throws(StoreFailure) -> PublicationMark.Found {
     var value = [CChar](repeating: 0, count: PublicationMark.bytesMax)
     let count = uploadfs_attribute(raw, PublicationAttribute.name, &value, value.count)
     guard count >= 0 else {
       switch errno {
       case ENODATA, ENOTSUP, ENOSYS: return .nothing
-      case ERANGE: return .unreadable
+      case ERANGE, EACCES, EPERM, EIO: return .unreadable
       default: throw .last("fgetxattr")
       }
     }

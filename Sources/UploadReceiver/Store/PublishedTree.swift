@@ -7,19 +7,22 @@ import Glibc
 /// after the other and never through a symbolic link, so that no name leads out of the root.
 struct PublishedTree: Sendable {
   let folder: ConfiguredFolder
+  let names: PublishedNames
   let beforeSync: BeforeSync
   private let syncedFolders = SyncedFolders()
 
   var root: FileDescriptor { folder.descriptor }
 
-  init(_ folder: ConfiguredFolder, beforeSync: @escaping BeforeSync) {
+  init(_ folder: ConfiguredFolder, names: PublishedNames, beforeSync: @escaping BeforeSync) {
     self.folder = folder
+    self.names = names
     self.beforeSync = beforeSync
   }
 
   /// A folder of published files.
   struct Folder {
     var directory: FileDescriptor
+    var identity: FolderIdentity
     /// Its path.
     var path: String
     /// The directories above it, the root first.
@@ -28,21 +31,12 @@ struct PublishedTree: Sendable {
     var isOwn = true
   }
 
-  /// Where a name lies.
-  struct Place {
-    var folder: Folder
-    var lastComponent: String
-    /// The name under which the file will lie, where that is not the one that was asked for.
-    var publishedAs: String?
-  }
-
-  /// What is appended to a name in whose place a file of the other kind lies: published files are never deleted for
-  /// others. `%~` comes from no path of a client.
-  private static let besideFolder = "%~file"
+  /// What is appended to a name in whose place a file lies: published files are never deleted for others. `%~` comes from no
+  /// path of a client.
   private static let besideFile = "%~folder"
 
-  /// How often a folder is made again that others take away before a file lies in it.
-  static let placesMax = 3
+  /// How often a place is looked for again that others have taken, or whose folder they have taken away, before a file lies there.
+  static let placesMax = 20
 
   /// The name in two parts; the folder's is empty for the root itself.
   static func split(_ name: String) throws(StoreFailure) -> (folder: Substring, lastComponent: Substring) {
@@ -51,26 +45,8 @@ struct PublishedTree: Sendable {
     return (name[..<slash], name[name.utf8.index(after: slash)...])
   }
 
-  /// Opens the directory that holds the name, making what is missing. An empty folder of that name gives way; beside one
-  /// in which files lie the name is another one.
-  func makePlace(for name: String, _ ifExists: IfExists) throws(StoreFailure) -> Place {
-    let parts = try PublishedTree.split(name)
-    return try place(parts.lastComponent, in: try makeFolder(parts.folder), ifExists)
-  }
-
-  /// The place of a name in its folder.
-  func place(_ component: Substring, in folder: Folder, _ ifExists: IfExists) throws(StoreFailure) -> Place {
-    var last = String(component)
-    if ifExists == .replace, try !PublishedTree.removeEmptyFolder(last, in: folder.directory) {
-      last += PublishedTree.besideFolder
-    }
-    let path = folder.path.isEmpty ? last : "\(folder.path)/\(last)"
-    let isOwn = folder.isOwn && last.utf8.elementsEqual(component.utf8)
-    return Place(folder: folder, lastComponent: last, publishedAs: isOwn ? nil : path)
-  }
-
   /// Whether there is no folder of that name, afterwards. One that holds nothing but empty folders is removed.
-  private static func removeEmptyFolder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> Bool {
+  static func removeEmptyFolder(_ name: String, in parent: FileDescriptor) throws(StoreFailure) -> Bool {
     guard let present = try folder(name, in: parent) else { return true }
     let names = try DirectoryListing.names(in: present)
     guard names.count <= emptyFoldersMax else { return false }
@@ -85,7 +61,7 @@ struct PublishedTree: Sendable {
 
   /// Opens a directory, making what is missing.
   func makeFolder(_ path: Substring) throws(StoreFailure) -> Folder {
-    var folder = Folder(directory: root, path: "", ancestors: [])
+    var folder = Folder(directory: root, identity: try FolderIdentity(root), path: "", ancestors: [])
     for component in PublishedName.components(of: path) {
       let isFile = try PublishedTree.isFile(component, in: folder.directory)
       let name = isFile ? component + PublishedTree.besideFile : component
@@ -95,6 +71,7 @@ struct PublishedTree: Sendable {
       folder.path += folder.path.isEmpty ? name : "/\(name)"
       if isFile { folder.isOwn = false }
     }
+    folder.identity = try FolderIdentity(folder.directory)
     return folder
   }
 
@@ -108,22 +85,6 @@ struct PublishedTree: Sendable {
     if let present = try openDirectoryIfPresent(component, in: parent) { return present }
     if mkdirat(parent.raw, component, 0o755) != 0, errno != EEXIST { throw failure("mkdir", component) }
     return try openDirectory(component, in: parent)
-  }
-
-  /// Moves a file to its place, atomically, and says how many bytes of another file that replaced. Afterwards the folder
-  /// is to be synced; that the file is gone from where it was is for the caller to sync.
-  static func move(
-    _ file: String, from directory: FileDescriptor, to place: Place, ifExists: IfExists
-  ) throws(StoreFailure) -> UInt64 {
-    let target = place.folder.directory
-    let old = try FileDescriptor.statusIfPresent(place.lastComponent, in: target)
-    let flags: UInt32 = ifExists == .fail ? renameNoReplace : 0
-    guard uploadfs_renameat2(directory.raw, file, target.raw, place.lastComponent, flags) == 0 else {
-      if errno == EEXIST, ifExists == .fail { throw .nameExists }
-      if errno == ENOENT { throw .folderGone }
-      throw failure("rename", place.lastComponent)
-    }
-    return old.map { $0.st_mode & S_IFMT == S_IFREG ? UInt64(clamping: $0.st_size) : 0 } ?? 0
   }
 
   /// Returns when everything in the folder, and on the way to it, is on the disk.
@@ -173,8 +134,6 @@ struct PublishedTree: Sendable {
     return total
   }
 
-  private static let renameNoReplace: UInt32 = 1
-
   private static let directoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
 
   private static func openDirectoryIfPresent(
@@ -206,7 +165,7 @@ struct PublishedTree: Sendable {
     }
   }
 
-  private static func failure(_ call: String, _ component: String) -> StoreFailure {
+  static func failure(_ call: String, _ component: String) -> StoreFailure {
     switch errno {
     case ENOTDIR, ELOOP: .nameUnreachable("a part of the name is taken by something that is no folder")
     case EISDIR, EEXIST, ENOTEMPTY: .nameUnreachable("a folder has this name")

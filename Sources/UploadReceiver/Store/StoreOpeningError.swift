@@ -24,6 +24,7 @@ extension StoreFailure {
     switch self {
     case .full: "the disk is full"
     case .nameExists: "a file of that name exists"
+    case .nameTaken(let holder): "the name is taken: \(holder)"
     case .folderGone: "the folder of the name was taken away while a file was published in it"
     case .nameUnreachable(let reason), .misplaced(let reason), .io(let reason), .unsynced(let reason),
       .damaged(let reason),

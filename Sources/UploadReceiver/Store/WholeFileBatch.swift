@@ -45,8 +45,7 @@ struct WholeFileBatch {
     forEach { (item, batch) throws(StoreFailure) in try batch.syncData(&item) }
     together { (batch) throws(StoreFailure) in
       try batch.store.reach(.dataSynced)
-      try batch.recordIntents()
-      try batch.store.reach(.intentRecorded)
+      try batch.recordIntents(of: batch.items.filter { $0.failure == nil })
     }
     forEach { (item, batch) throws(StoreFailure) in try batch.rename(&item) }
     syncFolders()
@@ -64,7 +63,8 @@ struct WholeFileBatch {
     return items.map { item in
       item.failure.map { .failure($0) }
         ?? .success(
-          PublicationResult(replacedBytes: item.replacedBytes, publishedAs: item.place?.publishedAs))
+          PublicationResult(
+            replacedBytes: item.replacedBytes, publishedAs: item.place?.publishedAs, nameHolder: item.place?.holder))
     }
   }
 
@@ -125,7 +125,7 @@ struct WholeFileBatch {
       folder = try tree.makeFolder(name.folder)
       folders[key] = folder
     }
-    return try tree.place(name.lastComponent, in: folder, publication.ifExists)
+    return try tree.place(for: publication, in: folder)
   }
 
   private func tree(of item: Item) -> PublishedTree? { trees[item.file.publication.credential] }
@@ -135,30 +135,28 @@ struct WholeFileBatch {
     item.inode = try store.syncData(data)
   }
 
-  private func recordIntents() throws(StoreFailure) {
+  private func recordIntents(of items: [Item]) throws(StoreFailure) {
     try store.receipts.recordSynced(
-      items.filter { $0.failure == nil }.map {
-        .wholeFile(.init(record: $0.file.record, receipt: $0.receipt, inode: $0.inode))
-      })
+      items.map { .wholeFile(.init(record: $0.file.record, receipt: $0.receipt, inode: $0.inode)) })
+    try store.reach(.intentRecorded)
   }
 
-  /// A curator may take away the folder that was found or made for it: it is made again.
+  /// In a place that is looked for again where others were there first, or have taken the folder away (a curator).
   private mutating func rename(_ item: inout Item) throws(StoreFailure) {
-    for _ in 1..<PublishedTree.placesMax {
-      do throws(StoreFailure) {
-        return try move(&item)
-      } catch .folderGone {
-        folders = [:]
-        item.place = try place(of: item.file.publication)
+    var move = PublishedTree.Move.overtaken
+    for _ in 0..<PublishedTree.placesMax {
+      guard let place = item.place, let tree = tree(of: item) else { throw .io("the file is gone") }
+      move = try tree.move(item.receipt.id, from: store.incoming, to: place, item.file.publication)
+      if case .done(let replacedBytes) = move {
+        item.replacedBytes = replacedBytes
+        return
       }
+      if move == .folderGone { folders = [:] }
+      item.place = try self.place(of: item.file.publication)
+      // After a crash the file is looked for under the name that the last record says.
+      if item.place?.publishedAs != place.publishedAs { try recordIntents(of: [item]) }
     }
-    try move(&item)
-  }
-
-  private func move(_ item: inout Item) throws(StoreFailure) {
-    guard let place = item.place else { throw .io("the file is gone") }
-    item.replacedBytes = try PublishedTree.move(
-      item.receipt.id, from: store.incoming, to: place, ifExists: item.file.publication.ifExists)
+    throw move.failure
   }
 
   /// A folder that cannot be synced fails the files in it.

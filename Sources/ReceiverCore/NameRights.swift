@@ -1,0 +1,83 @@
+public import ChunkProtocol
+
+/// Which file a publication may take the name from. A name has one owner: a file gives way to a later publication of the same client,
+/// which names it, and to no other one silently.
+public struct NameRights: Sendable {
+  /// What a file is found as that has the name.
+  public struct Holder: Sendable {
+    /// What it says of itself.
+    public var words: PublicationMark.Found
+    /// Its present size.
+    public var sizeBytes: UInt64
+    /// Its present modification time.
+    public var modifiedNanoseconds: Int64
+
+    /// A file as it was found.
+    public init(words: PublicationMark.Found, sizeBytes: UInt64, modifiedNanoseconds: Int64) {
+      self.words = words
+      self.sizeBytes = sizeBytes
+      self.modifiedNanoseconds = modifiedNanoseconds
+    }
+  }
+
+  /// Whether a file gives way.
+  public enum Answer: Hashable, Sendable {
+    case yes
+    /// Only if its content is that of one of these publications.
+    case ifContent(isOf: [PublicationClaim])
+    /// The text says whose the name is, for people.
+    case no(String)
+  }
+
+  /// The publications that may be replaced, with the one that is asked for; nil where an older client says none.
+  private let claims: [PublicationClaim]?
+  private let fileID: String?
+
+  /// The rights of a publication.
+  public init(_ publication: Publication) {
+    let receipt = publication.receipt
+    fileID = receipt.fileID
+    claims = publication.ownership.map { ownership in
+      ownership.replaces + [
+        PublicationClaim(
+          fileID: receipt.fileID ?? "", merkleRoot: receipt.merkleRoot, sizeBytes: receipt.sizeBytes,
+          chunkBytes: publication.chunkBytes)
+      ]
+    }
+  }
+
+  /// An older client replaces also what is no file, as it always did.
+  public var isOlderClient: Bool { claims == nil }
+
+  /// Whether the file gives way to the publication.
+  public func answer(to holder: Holder) -> Answer {
+    guard let claims else { return olderAnswer(to: holder) }
+    switch holder.words {
+    case .mark(let mark):
+      guard claims.contains(where: { mark.isOf($0) }) else { return .no("it is the capture \(mark.fileID)") }
+      guard mark.isUnchanged(sizeBytes: holder.sizeBytes, modifiedNanoseconds: holder.modifiedNanoseconds) else {
+        return .no("its file was changed since it was published")
+      }
+      return .yes
+    case .nothing, .unreadable:
+      let candidates = claims.filter { $0.sizeBytes == holder.sizeBytes && $0.isComparable }
+      return candidates.isEmpty ? .no(Self.unknown) : .ifContent(isOf: candidates)
+    }
+  }
+
+  /// What is said of a file whose content is none of those that may be replaced.
+  public static let unknown = "it is a file that is not known to be of this capture"
+
+  private func olderAnswer(to holder: Holder) -> Answer {
+    .yes
+  }
+}
+
+extension PublicationClaim {
+  /// Whether the root can be computed from a file's content, in a number of steps that a file may cost.
+  fileprivate var isComparable: Bool {
+    guard sizeBytes > 0 else { return true }
+    guard let chunkBytes, chunkBytes > 0 else { return false }
+    return (sizeBytes - 1) / UInt64(chunkBytes) < UInt64(ProtocolLimits.chunkCountMax)
+  }
+}

@@ -1,0 +1,78 @@
+import ChunkProtocol
+import Integrity
+import Promises
+import Testing
+
+@testable import ReceiverCore
+
+/// Which files a publication may replace, as a decision.
+@Suite struct NameRightsTests {
+  private func claim(_ fileID: String, root: UInt8 = 1, size: UInt64 = 10, chunkBytes: UInt32? = 4) -> PublicationClaim
+  {
+    PublicationClaim(fileID: fileID, merkleRoot: sha256([root]), sizeBytes: size, chunkBytes: chunkBytes)
+  }
+
+  private func rights(_ fileID: String?, root: UInt8 = 9, owning ownership: NameOwnership?) -> NameRights {
+    NameRights(
+      Publication(
+        receipt: ReceiptFacts(
+          id: "r", name: "a", sizeBytes: 20, merkleRoot: sha256([root]), chainTip: [], publishedAt: 0, fileID: fileID),
+        credential: CredentialID("c"), modifiedNanoseconds: 0, mode: 0, ifExists: .replace, chunkBytes: 4,
+        ownership: ownership))
+  }
+
+  private func file(_ fileID: String?, root: UInt8 = 1, size: UInt64 = 10, at time: Int64 = 7) throws
+    -> NameRights.Holder
+  {
+    guard let fileID else { return .init(words: .nothing, sizeBytes: size, modifiedNanoseconds: time) }
+    let mark = PublicationMark(
+      fileID: fileID, merkleRoot: try #require(Digest32(sha256([root]))), chunkBytes: 4, sizeBytes: 10,
+      modifiedNanoseconds: 7)
+    return .init(words: .mark(mark), sizeBytes: size, modifiedNanoseconds: time)
+  }
+
+  private func isNo(_ answer: NameRights.Answer) -> Bool {
+    if case .no = answer { true } else { false }
+  }
+
+  @Test(.promises("P108")) func fileThatSaysWhatItIs_givesWayToThoseThatNameIt() throws {
+    let rights = rights("b", owning: NameOwnership(ifTaken: .number, replaces: [claim("a"), claim("c", root: 2)]))
+    #expect(rights.answer(to: try file("a")) == .yes)
+    #expect(rights.answer(to: try file("c", root: 2)) == .yes)
+    // The request's own; another content, and another capture with the same content.
+    #expect(rights.answer(to: try file("b", root: 9)) == .yes)
+    #expect(rights.answer(to: try file("a", root: 2)) == .no("it is the capture a"))
+    #expect(rights.answer(to: try file("d")) == .no("it is the capture d"))
+    // Changed since.
+    #expect(isNo(rights.answer(to: try file("a", size: 11))))
+    #expect(isNo(rights.answer(to: try file("a", at: 8))))
+  }
+
+  @Test(.promises("P108")) func fileThatSaysNothing_isReadOnlyWhereItMayBeOneThatIsNamed() throws {
+    let claims = [
+      claim("a"), claim("b", size: 11), claim("c", chunkBytes: nil), claim("d", root: 2, chunkBytes: 1 << 20),
+    ]
+    let rights = rights("e", owning: NameOwnership(ifTaken: .number, replaces: claims))
+    #expect(rights.answer(to: try file(nil)) == .ifContent(isOf: [claims[0], claims[3]]))
+    #expect(rights.answer(to: try file(nil, size: 12)) == .no(NameRights.unknown))
+    // The one that is asked for.
+    #expect(
+      rights.answer(to: try file(nil, size: 20))
+        == .ifContent(isOf: [claim("e", root: 9, size: 20)]))
+    let unreadable = NameRights.Holder(words: .unreadable, sizeBytes: 11, modifiedNanoseconds: 0)
+    #expect(rights.answer(to: unreadable) == .ifContent(isOf: [claims[1]]))
+  }
+
+  @Test("A claim asks for no work without a bound") func chunksThatNoFileHas_areNotCounted() throws {
+    let size: UInt64 = 200_001
+    let rights = rights(
+      nil, owning: NameOwnership(ifTaken: .number, replaces: [claim("a", size: size, chunkBytes: 1)]))
+    #expect(rights.answer(to: try file(nil, size: size)) == .no(NameRights.unknown))
+    #expect(rights.answer(to: try file(nil, size: size - 1)) == .no(NameRights.unknown))
+    // An empty file has one root, whatever its chunks are.
+    let empty = self.rights(
+      nil, owning: NameOwnership(ifTaken: .number, replaces: [claim("a", size: 0, chunkBytes: nil)]))
+    #expect(
+      empty.answer(to: try file(nil, size: 0)) == .ifContent(isOf: [claim("a", size: 0, chunkBytes: nil)]))
+  }
+}
