@@ -69,7 +69,12 @@ public struct NameRights: Sendable {
   public static let unknown = "it is a file that is not known to be of this capture"
 
   private func olderAnswer(to holder: Holder) -> Answer {
-    .yes
+    switch holder.words {
+    case .nothing: .yes
+    case .unreadable: .no("it is a file that says of itself what this receiver does not understand")
+    case .mark(let mark):
+      fileID.map { isSameName($0, mark.fileID) } == true ? .yes : .no("it is the capture \(mark.fileID)")
+    }
   }
 }
 

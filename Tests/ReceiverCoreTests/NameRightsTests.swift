@@ -63,6 +63,16 @@ import Testing
     #expect(rights.answer(to: unreadable) == .ifContent(isOf: [claims[1]]))
   }
 
+  @Test(.promises("P112")) func olderClient_ownsItsCapture_andWhatSaysNothing() throws {
+    let older = rights("a", owning: nil)
+    #expect(older.isOlderClient)
+    #expect(older.answer(to: try file(nil)) == .yes)
+    #expect(older.answer(to: try file("a", root: 7)) == .yes)
+    #expect(older.answer(to: try file("b")) == .no("it is the capture b"))
+    #expect(isNo(older.answer(to: .init(words: .unreadable, sizeBytes: 1, modifiedNanoseconds: 0))))
+    #expect(rights(nil, owning: nil).answer(to: try file("b")) == .no("it is the capture b"))
+  }
+
   @Test("A claim asks for no work without a bound") func chunksThatNoFileHas_areNotCounted() throws {
     let size: UInt64 = 200_001
     let rights = rights(

@@ -90,6 +90,17 @@ import Testing
     return try publish(capture, publication, by: store, isWholeFile: isWholeFile)
   }
 
+  /// Publishes a capture as an older client does.
+  @discardableResult
+  private func publishAsBefore(
+    _ capture: Capture, as name: String, by store: FileStore, isWholeFile: Bool, _ ifExists: IfExists = .replace
+  ) throws -> PublicationResult {
+    let publication = publication(
+      capture, name, isWholeFile: isWholeFile, ifExists: ifExists,
+      receipt: "r\(receipts.next())")
+    return try publish(capture, publication, by: store, isWholeFile: isWholeFile)
+  }
+
   /// Publishes a capture; each session and receipt has a name of its own.
   private func publish(
     _ capture: Capture, _ publication: Publication, by store: FileStore, isWholeFile: Bool
@@ -349,6 +360,29 @@ import Testing
     }
     // It is only a hint, and goes with the process.
     #expect(try publish(second, as: "a.mov", by: makeStore(), isWholeFile: isWholeFile).publishedAs == "a-3.mov")
+  }
+
+  @Test(
+    "Regression (SV1): an older client replaced the captures of others", .promises("P112"), arguments: [false, true])
+  func olderClient_replacesItsOwnCapture_andWhatSaysNothing(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    for capture in [second, Capture(nil, "of no identity")] {
+      #expect(throws: StoreFailure.nameTaken("it is the capture 00112233445566778899aabbccddeeff")) {
+        try publishAsBefore(capture, as: "a.mov", by: store, isWholeFile: isWholeFile)
+      }
+    }
+    #expect(text("a.mov") == "the first one" && folder.files().count == 1)
+    let revision = Capture(first.fileID, "its next content")
+    try publishAsBefore(revision, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    #expect(text("a.mov") == "its next content")
+    #expect(throws: StoreFailure.nameExists) {
+      try publishAsBefore(first, as: "a.mov", by: store, isWholeFile: isWholeFile, .fail)
+    }
+    folder.write([1], to: "files/b.mov")
+    try publishAsBefore(Capture(nil, "of no identity"), as: "b.mov", by: store, isWholeFile: isWholeFile)
+    try publishAsBefore(second, as: "b.mov", by: store, isWholeFile: isWholeFile)
+    #expect(text("b.mov") == "the second one" && folder.files().count == 2)
   }
 
   // MARK: Two at once
