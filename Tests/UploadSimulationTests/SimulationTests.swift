@@ -108,6 +108,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "waiting", seed: 5_500_001_039,
       story: "the oracle did not know that an open file was wanted under its temporary name"),
+    FoundSeed(
+      scenario: "templates", seed: 5_700_011_677, story: "what a file had replaced before a power cut kept its name"),
+    FoundSeed(scenario: "templates", seed: 6_100_002_268, story: "a file was shown under a name that it never had"),
   ]
 
   @Test(arguments: found)

@@ -103,11 +103,14 @@ public final class NameLedger: Sendable {
     }
     // Once, and before the first name is given.
     migrator.registerMigration("2") { database in
+      // When what is called so was published.
+      try database.execute(sql: "CREATE TABLE kept (name BLOB PRIMARY KEY NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID")
       try earlier { entries in
         for entry in entries {
           for path in entry.publishedPaths { try keep(path, of: entry, database) }
         }
       }
+      try database.execute(sql: "DROP TABLE kept")
     }
     return migrator
   }
@@ -123,13 +126,19 @@ public final class NameLedger: Sendable {
     guard try Data.fetchOne(known, arguments: [file, name]) == nil else { return }
     try database.cachedStatement(sql: "INSERT INTO choice (file, path, name) VALUES (?1, ?2, ?2)")
       .execute(arguments: [file, name])
-    // What is there replaced what is gone from there.
+    // What is there replaced what is gone from there. After a crash, or what was done by hand, the catalog may not know that it
+    // is gone: what was published last is there.
+    let at = entry.receipt?.publishedAtMilliseconds ?? 0
     try database.cachedStatement(
       sql: """
         INSERT INTO owner (name, file, path) VALUES (?1, ?2, ?1)
-        ON CONFLICT (name) DO UPDATE SET file = excluded.file WHERE owner.file = x'' AND owner.path = excluded.path
+        ON CONFLICT (name) DO UPDATE SET file = excluded.file WHERE owner.path = excluded.path
+          AND (owner.file = x'' OR EXISTS (SELECT 1 FROM kept WHERE kept.name = excluded.name AND kept.at <= ?3))
         """
-    ).execute(arguments: [name, file])
+    ).execute(arguments: [name, file, at])
+    guard database.changesCount > 0 else { return }
+    try database.cachedStatement(sql: "INSERT OR REPLACE INTO kept (name, at) VALUES (?, ?)")
+      .execute(arguments: [name, at])
   }
 
   /// The names of files, in order; those that have none yet get one. Files that are gone are forgotten but for their names'
@@ -165,20 +174,30 @@ public final class NameLedger: Sendable {
 
   private static func name(for wish: Wish, _ database: Database) throws -> Choice {
     let (file, path) = (wish.file.blob, Data(wish.path.bytes))
-    let choice = try database.cachedStatement(
-      sql: "SELECT name FROM choice JOIN owner USING (name, file) WHERE file = ? AND choice.path = ?")
+    let choice = try database.cachedStatement(sql: "SELECT name FROM choice WHERE file = ? AND path = ?")
     if let known = try Data.fetchOne(choice, arguments: [file, path]) {
-      return Choice(name: RelativePath(bytes: Array(known)))
+      let owner = try Self.owner(of: known, for: path, database)
+      if owner?.file == file { return Choice(name: RelativePath(bytes: Array(known))) }
+      // It came back where another one had come after it. The name that was chosen for a path stays, whatever the template
+      // says by now.
+      if let owner, owner.passes { return try give(known, of: owner.file, to: file, path, database) }
     }
     var facts = wish.facts
     if wish.template?.usesSequence == true { facts.sequence = try number(of: file, database) }
     let (name, owner) = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
+    return try give(Data(name.bytes), of: owner, to: file, path, database)
+  }
+
+  private static func give(
+    _ name: Data, of owner: Data?, to file: Data, _ path: Data, _ database: Database
+  ) throws -> Choice {
     // Its name of before may have passed to another file.
     try database.cachedStatement(sql: "INSERT OR REPLACE INTO choice (file, path, name) VALUES (?, ?, ?)")
-      .execute(arguments: [file, path, Data(name.bytes)])
+      .execute(arguments: [file, path, name])
     try database.cachedStatement(sql: "INSERT OR REPLACE INTO owner (name, file, path) VALUES (?, ?, ?)")
-      .execute(arguments: [Data(name.bytes), file, path])
-    return Choice(name: name, formerOwner: owner.flatMap { $0 == file ? nil : FileID(blob: $0) })
+      .execute(arguments: [name, file, path])
+    return Choice(
+      name: RelativePath(bytes: Array(name)), formerOwner: owner.flatMap { $0 == file ? nil : FileID(blob: $0) })
   }
 
   /// The number stays given as well: SQLite remembers the highest one by itself (AUTOINCREMENT).
@@ -202,21 +221,27 @@ public final class NameLedger: Sendable {
   private static func free(
     _ name: RelativePath, _ file: Data, _ path: Data, _ database: Database
   ) throws -> (RelativePath, owner: Data?) {
+    var candidate = name
+    var number = 1
+    while let owner = try owner(of: Data(candidate.bytes), for: path, database) {
+      if owner.file == file || owner.passes { return (candidate, owner.file) }
+      number += 1
+      candidate = NameTemplate.distinguished(name, by: number)
+    }
+    return (candidate, nil)
+  }
+
+  /// Whose a name is, and whether it passes to what comes under a path.
+  private static func owner(
+    of name: Data, for path: Data, _ database: Database
+  ) throws -> (file: Data, passes: Bool)? {
     let owners = try database.cachedStatement(
       sql: """
         SELECT file, path = ?2 AND NOT EXISTS (
           SELECT 1 FROM choice WHERE choice.file = owner.file AND choice.name = owner.name AND choice.path <> ?2
         ) AS passes FROM owner WHERE name = ?1
         """)
-    var candidate = name
-    var number = 1
-    while let owner = try Row.fetchOne(owners, arguments: [Data(candidate.bytes), path]) {
-      let holder = owner["file"] as Data
-      if holder == file || owner["passes"] as Bool { return (candidate, holder) }
-      number += 1
-      candidate = NameTemplate.distinguished(name, by: number)
-    }
-    return (candidate, nil)
+    return try Row.fetchOne(owners, arguments: [name, path]).map { ($0["file"], $0["passes"]) }
   }
 
   /// A file keeps its number; numbers are never given twice.

@@ -196,12 +196,13 @@ import Testing
   }
 
   private func published(
-    _ file: UInt64, _ paths: String..., as state: CatalogState = .complete
+    _ file: UInt64, _ paths: String..., as state: CatalogState = .complete, at milliseconds: Int64 = 1
   ) -> CatalogEntry {
     CatalogEntry(
       id: FileID(high: 0, low: file), path: RelativePath(paths[0]), inode: file, sizeBytes: 1, modifiedNanoseconds: 1,
       revision: 1, state: state, publishedPaths: paths.map { RelativePath($0) },
-      receipt: Receipt(id: "r", name: paths[0], sizeBytes: 1, merkleRoot: "", chainTip: "", publishedAtMilliseconds: 1))
+      receipt: Receipt(
+        id: "r", name: paths[0], sizeBytes: 1, merkleRoot: "", chainTip: "", publishedAtMilliseconds: milliseconds))
   }
 
   /// Regression (the reverse of DS32): a template gave a capture the name of one that was published when there was none.
@@ -223,6 +224,38 @@ import Testing
     #expect(try ledger.known([FileID(high: 0, low: 4)]).isEmpty)
     // Under its path others come after it.
     #expect(try decide(names, 20, "gone.mov") == "gone.mov")
+  }
+
+  /// Regression (G6, seeds 5700011677 and 6100002268): a capture was moved over another one, and a crash came before the catalog
+  /// forgot that. The one that was gone had the name of both: the other one was shown under a name that it never had, and its next
+  /// content went out beside what was published.
+  @Test(arguments: [false, true], [false, true])
+  func ofTwoCapturesThatACatalogHasUnderOnePath_theOneThatIsThereKeepsTheName(isFirst: Bool, isClockBack: Bool) throws {
+    let (gone, here) = (FileID(high: 0, low: isFirst ? 2 : 1), FileID(high: 0, low: isFirst ? 1 : 2))
+    let ledger = try NameLedger(after: [
+      published(1, "d/x", at: isFirst != isClockBack ? 2 : 1), published(2, "d/x", at: isFirst != isClockBack ? 1 : 2),
+    ])
+    let names = try names("{name}", ledger)
+    try names.recall([gone, here])
+    if !isClockBack { #expect(names.name(of: here, at: RelativePath("d/x")) == RelativePath("d/x")) }
+    names.forget(gone)
+    #expect(try decide(names, here.low, "d/x") == "d/x")
+    #expect(try decide(names, 3, "e/x") == "x" && (try decide(names, here.low, "d/x")) == "d/x")
+    names.stop()
+    #expect(try ledger.known([here])[here]?.values.first == RelativePath("d/x"))
+  }
+
+  @Test func aCaptureThatComesBackToItsPath_hasItsNameAgain_alsoUnderAnotherTemplate() throws {
+    let ledger = try NameLedger(path: path)
+    let first = try names("{name}", ledger)
+    #expect(try decide(first, 1, "a/x") == "x" && (try decide(first, 2, "a/x")) == "x")
+    first.stop()
+    let second = try names("new/{name}", ledger)
+    // The other one was moved away meanwhile, and is still called so where it is.
+    try second.recall([FileID(high: 0, low: 1), FileID(high: 0, low: 2)])
+    #expect(try decide(second, 2, "b/x") == "new/x")
+    #expect(try decide(second, 1, "a/x") == "x")
+    second.stop()
   }
 
   @Test func everyCatalogIsAskedOnce_alsoThatOfADestinationThatIsNotUsed() throws {
