@@ -111,6 +111,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "templates", seed: 5_700_011_677, story: "what a file had replaced before a power cut kept its name"),
     FoundSeed(scenario: "templates", seed: 6_100_002_268, story: "a file was shown under a name that it never had"),
+    FoundSeed(
+      scenario: "waiting", seed: 5_800_012_436, story: "a new session was called stuck for the time of the one before"),
   ]
 
   @Test(arguments: found)

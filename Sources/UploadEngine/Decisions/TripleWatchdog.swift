@@ -89,13 +89,20 @@ struct TripleWatchdog: Sendable {
   mutating func ended(_ request: HTTPRequestID, isAcknowledged: Bool, at now: MonotonicTime) {
     guard let one = watched.removeValue(forKey: request) else { return }
     if watched.isEmpty { idleSince = now }
-    guard isAcknowledged else { return }
-    if let file = one.file {
+    if isAcknowledged { acknowledged(one.file, at: now) }
+  }
+
+  /// The server has something of the file, or has published it; nil for several.
+  mutating func acknowledged(_ file: FileID?, at now: MonotonicTime) {
+    if let file {
       let isBusy = watched.values.contains { $0.file == file }
       files[file] = isBusy ? files[file].map { Progress(movedAt: now, patience: $0.patience) } : nil
     }
     all = watched.isEmpty ? nil : all.map { Progress(movedAt: now, patience: $0.patience) }
   }
+
+  /// The file's upload is over, or begins anew: the time that this one has stood is not the next one's.
+  mutating func uploadEnded(_ file: FileID) { files[file] = nil }
 
   /// The file rests, or is done with: nobody expects progress.
   mutating func forget(_ file: FileID) {

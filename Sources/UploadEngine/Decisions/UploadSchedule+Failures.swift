@@ -48,6 +48,7 @@ extension UploadSchedule {
     // While it is being written nothing is lost yet; the answer may be another one when it is complete.
     if file.phase == .ready || file.isWaiting {
       leaveTransfer(&file)
+      watchdog.uploadEnded(id)
       checkpoint(&file)
       file.phase = .failed
       actions.append(.record(id))

@@ -23,6 +23,7 @@ extension UploadSchedule {
     if publishing.isOnce { actions.append(.record(id)) }
     switch outcome {
     case .published(let receipt):
+      watchdog.acknowledged(id, at: now.monotonic)
       accept(receipt, publishing, of: &file, at: now)
       files[id] = file
       if file.phase == .ready, file.transfer == nil { makeReady(id, at: now) }
@@ -97,6 +98,7 @@ extension UploadSchedule {
       acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
     }
     leaveTransfer(&file)
+    watchdog.uploadEnded(file.id)
     file.receipt = receipt
     // The receipt holds them from now on.
     file.progress.merkleRoot = nil

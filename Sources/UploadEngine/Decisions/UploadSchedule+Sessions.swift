@@ -84,6 +84,7 @@ extension UploadSchedule {
       files[id] = file
       actions.append(.showStatus(id))
     case .published(let receipt):
+      watchdog.acknowledged(id, at: now.monotonic)
       file.session?.state = .published(receipt)
       if let transfer = file.transfer { compareOnly(transfer) }
       files[id] = file
@@ -161,6 +162,7 @@ extension UploadSchedule {
       return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
     }
     leaveTransfer(&file)
+    watchdog.uploadEnded(id)
     // That of another server or user is gone when its place is needed.
     let isOurs = file.session?.owner.map { $0 == owner } ?? true
     file.session = nil

@@ -132,6 +132,59 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
+  /// Regression (seed 5800012436): the time that the session before it had stood was the next one's as well, and what was just
+  /// being sent was cancelled.
+  @Test(arguments: [true, false]) func fileThatIsSentAnew_hasAMinuteOfItsOwn(isPublished: Bool) {
+    var (harness, file) = sending()
+    for _ in 0..<58 {
+      while harness.answer(.refused(StepFailure(.conflict, "published")), where: { $0.isChunk }) != nil {}
+      harness.advance(by: .seconds(1))
+      harness.answerReads()
+    }
+    let receipt = ScheduleHarness.receipt(RelativePath("a.mov"), 3000, root: "00", tip: "00")
+    let isAsked = harness.answer(isPublished ? .published(receipt) : .refused(StepFailure(.sessionGone, "gone"))) {
+      $0.isQuery
+    }
+    #expect(isAsked != nil)
+    harness.answerReads()
+    harness.answer(.sessionOpened(id: "next", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    #expect(!harness.chunkRequests.isEmpty)
+    for _ in 0..<10 { harness.advance(by: .seconds(1)) }
+    #expect(harness.cancelled.isEmpty)
+    #expect(!harness.others.contains { if case .report(.stuck) = $0 { true } else { false } })
+    // One that does not move is seen as before.
+    for _ in 0..<60 { harness.advance(by: .seconds(1)) }
+    #expect(harness.others.contains { if case .report(.stuck(file.id, _)) = $0 { true } else { false } })
+    harness.endCancelled()
+    harness.advance(by: .seconds(1))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Likewise of a file that is published before its last chunk is answered.
+  @Test func fileThatWasPublished_hasAMinuteOfItsOwnForItsNextContent() {
+    var harness = ScheduleHarness(commitWaitsForChunks: true)
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.beginSending(file)
+    harness.answerChunk(0, .chunkStored)
+    harness.answerChunk(1, .chunkStored)
+    let published = harness.commits.first.map { ScheduleHarness.success(of: .commit($0)) }
+    #expect(harness.answer(published ?? .ended) { $0.isCommit } != nil)
+    harness.answerChunk(2, .refused(StepFailure(.conflict, "published")))
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+    for _ in 0..<50 { harness.advance(by: .seconds(1)) }
+    file.snapshot.epoch = 2
+    harness.beginSending(file)
+    for _ in 0..<20 { harness.advance(by: .seconds(1)) }
+    #expect(harness.cancelled.isEmpty)
+    #expect(!harness.others.contains { if case .report(.stuck) = $0 { true } else { false } })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   /// What was acknowledged before the receiver was started again, and did not survive that.
   @Test func chunkThatIsGoneWhenTheServerIsAsked_isSentAgain() {
     var (harness, file) = sending()
