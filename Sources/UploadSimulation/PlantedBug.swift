@@ -178,7 +178,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .calm
     case .storeEncoded, .compressUnasked, .stayAtFirstAddress: .addresses
     case .ignoreMemory: .pressure
-    case .wakeByWallClock: .weeks
+    case .wakeByWallClock: .clock
     case .forgetWords: .words
     case .forgetNames, .overlookPlainNames: .templates
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
@@ -233,8 +233,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance: .standstill
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
-    case .loseRecord, .wakeByWallClock: .progress
-    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .strayLonger:
+    case .loseRecord: .progress
+    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .strayLonger,
+      .wakeByWallClock:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry
