@@ -127,7 +127,9 @@ extension UploadSchedule {
     if file.isOpen || file.phase == .writing || contentsToChange[file.id] != nil { return .mountDied }
     // What is left here of a delivered file is no file, for the moment in which it is still there.
     if file.receipt != nil, file.lacksParts { return .unproven }
-    return file.snapshot.interruption.map { $0.isOfSpool ? .unproven : $0 }
+    if let interruption = file.snapshot.interruption { return interruption.isOfSpool ? .unproven : interruption }
+    // Nor is one that lacks parts of which the catalog cannot say where they are.
+    return file.lacksParts && file.pointer == nil ? .unproven : nil
   }
 
   /// Says after a restart what is wanted of the file.

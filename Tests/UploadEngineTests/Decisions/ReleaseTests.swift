@@ -246,6 +246,24 @@ import Testing
     #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
   }
 
+  @Test(
+    "Regression, found by the simulation (bare-copies, seed 6200001611): what was changed in the moment after its delivery lacked parts, and the catalog said nothing of that; a copy without labels published zeros",
+    .promises("S79c"))
+  func aFileThatLacksParts_isDoubtfulInTheCatalog_whenNoUploadHasThem() throws {
+    var (harness, file) = found(Self.here, by: Self.here)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.pointer != nil)
+    harness.answer(.published(ScheduleHarness.receipt(RelativePath("take.mov"), 9000, root: "00", tip: "00"))) {
+      $0.isQuery
+    }
+    while !harness.reads.isEmpty {
+      let order = harness.reads.removeFirst()
+      harness.apply { $0.chunkRead(order.id, result: .success(ScheduleHarness.digest(order)), at: $1) }
+    }
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.failureCode == "released-part-lost")
+    #expect(entry.pointer == nil && entry.doubt == .unproven)
+  }
+
   /// Regression (ID11): with the record lost, another session was opened, and the server was said to have lost what it held.
   @Test(.promises("S79d"), arguments: [true, false]) func withoutARecord_thePointerIsEnough(isOnFile: Bool) {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
