@@ -15,6 +15,8 @@ final class Oracle {
   private var receipts: LookupTable<String, [UInt8]> = [:]
   /// What power cuts and copies have left of captures.
   private var remains: LookupSet<[UInt8]> = []
+  /// Names under which parts of two captures are wanted.
+  private var mixed: LookupSet<String> = []
   /// What lies only at the receiver now, by the path that it had.
   private(set) var evicted: OrderedDictionary<String, Evicted> = [:]
   /// What captures are called there; nil where that is their path.
@@ -45,6 +47,9 @@ final class Oracle {
     for name in names { wanted.insert(PublishedName.encode(name.bytes)) }
   }
 
+  /// What is published under any of these names may be parts of two captures, and is wanted all the same.
+  func mixed(_ names: [RelativePath]) { for name in names { mixed.insert(PublishedName.encode(name.bytes)) } }
+
   /// These bytes are what is left of a capture.
   func remain(_ bytes: [UInt8]) { remains.insert(bytes) }
 
@@ -65,7 +70,7 @@ final class Oracle {
     }
     if paths.isEmpty {
       report(.publication, "\(name) is temporary and was published")
-    } else if !paths.contains(where: { legitimate[$0]?.contains(bytes) == true }) {
+    } else if !paths.contains(where: { legitimate[$0]?.contains(bytes) == true || mixed.contains($0) }) {
       if remains.contains(bytes) { report(.remains, "\(name) was published with what is left of it here") }
       report(
         .publication, "\(name) was published with \(bytes.count) bytes that it never had while it had no writer")

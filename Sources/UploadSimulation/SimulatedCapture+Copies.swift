@@ -31,13 +31,19 @@ extension SimulatedCapture {
 
   private func take(_ file: File, _ entry: CatalogEntry?) {
     let released = file.released
-    (file.released, file.pointer) = (nil, nil)
+    (file.released, file.pointer, file.isMistaken) = (nil, nil, false)
     if let entry, entry.isDoubtful {
+      let isOther = entry.id != file.id
       file.id = entry.id
-      file.mark = entry.doubt.map { .interrupted($0) } ?? .closed(instance)
+      let isAsKnown = entry.doubt == nil && entry.sizeBytes == UInt64(file.bytes.count)
+      let doubt = entry.pointer == nil || isAsKnown ? entry.doubt : .unproven
+      file.mark = doubt.map { .interrupted($0) } ?? .closed(instance)
       file.pointer = entry.pointer
       // They are found by their zeros.
-      if let pointer = entry.pointer, pointer.chunkBytes == released?.chunkBytes { file.released = released }
+      if let pointer = entry.pointer, pointer.chunkBytes == released?.chunkBytes {
+        file.released = released
+        file.isMistaken = isOther
+      }
     } else {
       let isSameSize = entry?.sizeBytes == UInt64(file.bytes.count)
       let isSame = isSameSize && entry?.modifiedNanoseconds == file.modifiedNanoseconds
@@ -49,6 +55,12 @@ extension SimulatedCapture {
     forgetDisk(of: file)
     noteMetadata(of: file)
     noteSynced(file)
+  }
+
+  /// Somebody wants a file as it is that was taken for another one: what that one has at the server takes the place of what is missing.
+  func noteMixed(_ file: File) {
+    guard file.isMistaken, file.wanted != nil else { return }
+    for oracle in world.oracles { oracle.mixed(file.names) }
   }
 
   /// Nobody knows that anything is missing.

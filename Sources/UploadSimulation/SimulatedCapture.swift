@@ -44,6 +44,8 @@ final class SimulatedCapture {
     var mayBeDoubted = false
     /// It was copied without what it says of itself.
     var hasLostLabel = false
+    /// It was taken for another one, which had its name just before.
+    var isMistaken = false
     /// It has been delivered as it is.
     var isDelivered = false
     /// Where its label says that the released parts are.
@@ -195,7 +197,7 @@ final class SimulatedCapture {
       world.fail(.eviction, "\(id) is removed, and is published under no name that it has")
     }
     // Of what is left of a copy nobody expects more.
-    for oracle in world.oracles where !file.isRemains {
+    for oracle in world.oracles where !file.isRemains && !file.isMistaken {
       oracle.evicted(file.bytes, names: file.names) { sink?.publishedName(of: id, at: $0) ?? "" }
     }
     for name in file.names { byName[name] = nil }
@@ -353,6 +355,7 @@ final class SimulatedCapture {
     // Of what an fsync was told of nobody keeps the pages.
     if file.refusal == nil, file.pages.isRefused { loseRefused(file) }
     file.wanted = file.shown
+    noteMixed(file)
     for oracle in world.oracles { oracle.wanted(file.shown, names: file.names) }
   }
 
@@ -415,7 +418,7 @@ final class SimulatedCapture {
       count <= file.bytes.count
       ? Array(file.bytes[..<count]) : file.bytes + [UInt8](repeating: 0, count: count - file.bytes.count)
     file.pages.cut(to: count)
-    if count == 0 { file.isRemains = false }
+    if count == 0 { (file.isRemains, file.isMistaken) = (false, false) }
     file.fate.truncated(to: UInt64(count))
     file.refusal?.forgetWhatWasSaved(file.fate)
     noteRemains(of: file)
@@ -529,6 +532,7 @@ final class SimulatedCapture {
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty else { return }
+    noteMixed(file)
     guard file.fate.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
     for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }

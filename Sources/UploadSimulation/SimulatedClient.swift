@@ -245,7 +245,7 @@ final class SimulatedClient: CopyHolder {
   /// What the catalog says is delivered is what the receiver has confirmed, byte for byte.
   func checkCatalog(_ entries: [CatalogEntry]) {
     for entry in entries where entry.state == .complete {
-      guard let file = capture.file(entry.id), !file.isRemains, file.inode == entry.inode,
+      guard let file = capture.file(entry.id), !file.isRemains, !file.isMistaken, file.inode == entry.inode,
         UInt64(file.bytes.count) == entry.sizeBytes,
         file.modifiedNanoseconds == entry.modifiedNanoseconds, !file.activity.hasOpenRevision
       else { continue }

@@ -222,7 +222,14 @@ struct FileLabelTests {
   }
 
   /// Regression (ID2): zeros were taken for content where parts had been given up.
-  @Test(.promises("S79c")) func withoutLabels_whatMayBeAtTheServerAloneIsNoZeros() throws {
+  /// Nothing but its name says of one that was being written, or looks otherwise, that it is this one: that is held.
+  @Test(
+    .promises("S79c", "S79i"),
+    arguments: [(20480, nil, nil), (1, nil, .unproven), (20480, .mountDied, .unproven)]
+      as [(UInt64, Interruption?, Interruption?)])
+  func withoutLabels_whatMayBeAtTheServerAloneIsNoZeros(
+    sizeBytes: UInt64, doubt: Interruption?, expected: Interruption?
+  ) throws {
     let folder = try TemporaryFolder()
     _ = try Self.spool(folder)
     let copy = try Self.copied(folder, keepsAttributes: false)
@@ -234,12 +241,13 @@ struct FileLabelTests {
     var known = KnownCaptures()
     let pointer = SessionPointer(chunkBytes: 4096, sessionID: "s", nonce: [1], address: "", credentialMark: nil)
     let take = KnownCapture(
-      id: Self.id, path: RelativePath("take"), sizeBytes: 1, modifiedNanoseconds: 0, pointer: pointer)
+      id: Self.id, path: RelativePath("take"), sizeBytes: sizeBytes, modifiedNanoseconds: 0, doubt: doubt,
+      pointer: pointer)
     known.doubtful = [take.path: take]
     let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures = known }
     mounted.filesystem.scanSpool()
     let found = try #require(Self.found(mounted)["take"])
-    #expect(found.id == Self.id && found.isPartlyReleased && found.pointer == pointer && found.interruption == nil)
+    #expect(found.id == Self.id && found.isPartlyReleased && found.pointer == pointer && found.interruption == expected)
     let missing = (0..<5).filter {
       mounted.filesystem.isReleased(found.id, UInt64($0 * 4096)..<UInt64($0 * 4096 + 1))
     }

@@ -157,7 +157,11 @@ extension Filesystem {
       return (nil, nil)
     }
     let captures = configuration.knownCaptures
-    if let known = captures.doubtful[path] { return (known.doubt, known.pointer) }
+    if let known = captures.doubtful[path] {
+      // Nothing but its name says that it is this one, which the upload has parts of: another file may have taken that just before.
+      let isAsKnown = known.doubt == nil && known.sizeBytes == sizeBytes
+      return (known.pointer == nil || isAsKnown ? known.doubt : .unproven, known.pointer)
+    }
     guard stamp.isThere, stamp.hasLostAttributes || captures.areLost else { return (nil, nil) }
     let isProven = knownByName.withLock { $0?[path]?.sizeBytes } == sizeBytes
     return (isProven ? nil : .unproven, nil)
