@@ -239,7 +239,7 @@ extension SimulationRun {
     // A crash on the way leaves open which it is.
     let isDurable = client.obey(word, on: file.id)
     switch word {
-    case .retry: if isDurable { cancelled[file.id] = nil } else { cancelled[file.id]?.isFinal = false }
+    case .retry, .resend: if isDurable { cancelled[file.id] = nil } else { cancelled[file.id]?.isFinal = false }
     case .cancel:
       let isCancelled = client.explanation(of: file.id).state == .cancelled
       cancelled[file.id] = CancelledContent(

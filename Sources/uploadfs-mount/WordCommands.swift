@@ -13,7 +13,13 @@ struct RetryCommand: ParsableCommand {
 
   @OptionGroup var options: WordOptions
 
-  func run() throws { try options.say(.retry) }
+  @Flag(
+    help:
+      "Deliver again what counts as delivered and still lies in the spool: for a server that was restored or has lost it."
+  )
+  var delivered = false
+
+  func run() throws { try options.say(delivered ? .resend : .retry) }
 }
 
 /// Ends uploads.
@@ -51,7 +57,15 @@ struct WordOptions: ParsableArguments {
   var mountPoint: String
 
   @Argument(help: ArgumentHelp("Captures' paths in the mount.", valueName: "path"))
-  var paths: [String]
+  var paths: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
+      "All captures that the pattern describes, as in rules, and that are in a state for it.", valueName: "pattern"))
+  var match: [String] = []
+
+  @Flag(help: "All captures that are in a state for it.")
+  var all = false
 
   @Option(help: ArgumentHelp("For this destination only; without it for all of the file's.", valueName: "name"))
   var destination: String?
@@ -67,7 +81,7 @@ struct WordOptions: ParsableArguments {
       let texts = [word.rawValue, name?.text].compactMap { $0 }
       let order = Array((texts.joined(separator: " ") + "\n").utf8)
       var first: ExitStatus?
-      for path in RawArguments.bytes(of: paths, after: mountPoint) {
+      for path in RawArguments.bytes(of: paths, after: mountPoint) + (try matching(word, mount)) {
         do {
           let relative = try mount.relativePath(of: path)
           try mount.write(order, toStatusOf: relative) { code in
@@ -81,6 +95,25 @@ struct WordOptions: ParsableArguments {
       }
       return first ?? .success
     }
+  }
+
+  /// Those that are meant by a pattern, or all.
+  private func matching(_ word: FileWord, _ mount: MountView) throws -> [[UInt8]] {
+    guard all || !match.isEmpty else {
+      guard !paths.isEmpty else { throw ToolFailure(.usage, "name files, or give --match PATTERN or --all") }
+      return []
+    }
+    let patterns = try match.map { text throws(ToolFailure) in
+      do throws(FileRuleProblem) {
+        return try Glob(checking: text)
+      } catch {
+        throw ToolFailure(.usage, "--match: \(error.message)")
+      }
+    }
+    return try mount.statusTexts().filter { file in
+      guard all || patterns.contains(where: { $0.matches(file.path) }) else { return false }
+      return word.isFor(try FileReading(file.text))
+    }.map(\.path.bytes)
   }
 
   private func destinationName() throws(ToolFailure) -> DestinationName? {
@@ -131,6 +164,22 @@ struct WordOptions: ParsableArguments {
 
   private func reading(of path: [UInt8], _ mount: MountView) -> FileReading? {
     (try? mount.statusText(of: path)).flatMap { try? FileReading($0) }
+  }
+}
+
+extension FileWord {
+  /// Whether the word does something for a file that nobody has named.
+  fileprivate func isFor(_ file: FileReading) -> Bool {
+    let states = [file.state] + (file.destinations ?? []).map(\.state)
+    return file.local
+      && states.contains { state in
+        switch self {
+        case .retry: ["failed", "waiting", "cancelled"].contains(state)
+        case .resend: state == "complete"
+        case .cancel: !["complete", "cancelled", "ignored", "removed"].contains(state)
+        case .publish: ["held", "interrupted"].contains(state)
+        }
+      }
   }
 }
 

@@ -234,3 +234,26 @@ def test_s77_words_are_for_those_who_can_write_the_file(new_mount, receiver, fol
     mount.say("retry", "a.mov")
     receiver.start()
     mount.wait_for("a.mov", "complete")
+
+
+@pytest.mark.promises("S77k", "S77l")
+def test_s77_what_a_server_has_lost_is_delivered_again(new_receiver, new_mount):
+    receiver = new_receiver()
+    mount = new_mount(receiver)
+    for name in ("a.mov", "b.mov", "c.txt"):
+        (mount.root / name).write_bytes(name.encode() * 1000)
+    mount.wait_all()
+    for name in ("a.mov", "b.mov", "c.txt"):
+        (receiver.files / name).unlink()
+    done = mount.tool("retry", "--delivered", "--match", "*.mov")
+    assert done.returncode == 0, done.stderr
+    mount.wait_all()
+    assert set(receiver.published()) == {"a.mov", "b.mov"}
+    (receiver.files / "a.mov").unlink()
+    assert mount.tool("retry", "--all").returncode == 0
+    mount.wait_all()
+    assert set(receiver.published()) == {"b.mov"}
+    assert mount.tool("retry", "--delivered", "--all").returncode == 0
+    mount.wait_all()
+    assert set(receiver.published()) == {"a.mov", "b.mov", "c.txt"}
+    assert mount.tool("retry").returncode == 64

@@ -4,6 +4,8 @@ public import FileModel
 public enum FileWord: String, CaseIterable, Sendable {
   /// Try it again now.
   case retry
+  /// Deliver it again, although it counts as delivered: the server has lost it.
+  case resend
   /// End the upload and keep the file.
   case cancel
   /// Publish what is held back as it is.

@@ -8,6 +8,7 @@ extension UploadSchedule {
   public mutating func obey(_ word: FileWord, _ id: FileID, at now: Moment) -> FileWordOutcome {
     switch word {
     case .retry: retry(id, at: now)
+    case .resend: resend(id, at: now)
     case .cancel: cancel(id, at: now)
     case .publish: publish(id, at: now)
     }
@@ -81,6 +82,27 @@ extension UploadSchedule {
     } else {
       settleName(id, at: now)
     }
+    return .obeyed
+  }
+
+  /// The server has lost what it had acknowledged: what lies in the spool is delivered again, under the same name. What is not delivered
+  /// is tried again now.
+  @discardableResult
+  public mutating func resend(_ id: FileID, at now: Moment) -> FileWordOutcome {
+    guard var file = files[id], file.isLocal else { return .unknownFile }
+    guard file.phase == .complete else { return retry(id, at: now) }
+    defer { pump(at: now) }
+    unconfirmed[id] = nil
+    file.receipt = nil
+    file.publishedPaths = []
+    file.completedAt = nil
+    file.attempts = 0
+    file.progress = FileUpload.Progress()
+    // Somebody has had it published under a temporary name.
+    if file.nextPath(limits) == nil, let name = file.snapshot.names.first { file.progress.wish = .named(name) }
+    files[id] = file
+    tryDestinationNow(at: now)
+    settleName(id, at: now)
     return .obeyed
   }
 

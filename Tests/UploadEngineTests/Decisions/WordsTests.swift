@@ -39,45 +39,66 @@ import Testing
     let file = ImaginaryFile(1, "a.mov", size: 10)
     let temporary = ImaginaryFile(1, "a.mov.part", size: 10)
     let no = FileWordOutcome.doesNotApply
-    #expect(outcomes { _ in file.id } == [.unknownFile, .unknownFile, .unknownFile])
+    #expect(outcomes { _ in file.id } == [.unknownFile, .unknownFile, .unknownFile, .unknownFile])
     #expect(
       outcomes { harness in
         harness.handle(file.opened)
         return file.id
-      } == [.obeyed, .obeyed, no], "writing")
+      } == [.obeyed, .obeyed, .obeyed, no], "writing")
     #expect(
       outcomes { harness in
         harness.write(file)
         return file.id
-      } == [.obeyed, .obeyed, no], "on its way")
+      } == [.obeyed, .obeyed, .obeyed, no], "on its way")
     #expect(
       outcomes { harness in
         harness.write(file)
         harness.succeed()
         return file.id
-      } == [.obeyed, no, no], "complete")
+      } == [.obeyed, .obeyed, no, no], "complete")
     #expect(
       outcomes { harness in
         harness.write(temporary)
         return temporary.id
-      } == [no, .obeyed, .obeyed], "held")
+      } == [no, no, .obeyed, .obeyed], "held")
     #expect(
       outcomes { harness in
         harness.write(interrupted)
         return interrupted.id
-      } == [no, .obeyed, .obeyed], "interrupted")
+      } == [no, no, .obeyed, .obeyed], "interrupted")
     #expect(
       outcomes { harness in
         harness.write(file)
         harness.apply { $0.cancel(file.id, at: $1) }
         return file.id
-      } == [.obeyed, .obeyed, no], "cancelled")
+      } == [.obeyed, .obeyed, .obeyed, no], "cancelled")
     #expect(
       outcomes { harness in
         harness.write(file)
         harness.handle(.removed(file.id))
         return file.id
-      } == [.unknownFile, .unknownFile, .unknownFile], "removed")
+      } == [.unknownFile, .unknownFile, .unknownFile, .unknownFile], "removed")
+  }
+
+  @Test(.promises("S77k"), arguments: [10, 3500] as [UInt64])
+  func whatWasDelivered_isDeliveredAgain_onceSomebodySaysSo_alsoAfterARestart(size: UInt64) throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: size)
+    harness.write(file)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    harness.apply { $0.resend(file.id, at: $1) }
+    #expect(harness.state(file.id) != .complete && harness.status(file.id)?.receipt == nil)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.state == .pending && entry.receipt == nil)
+    var restarted = ScheduleHarness(catalog: [entry])
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    for var run in [harness, restarted] {
+      run.succeed()
+      #expect(run.state(file.id) == .complete && run.status(file.id)?.receipt?.name == "a.mov")
+    }
   }
 
   @Test(.promises("S77g"), arguments: [10, 3500] as [UInt64])
