@@ -6,6 +6,8 @@ public enum IfTaken: String, Hashable, Sendable, Codable, CaseIterable {
   case number
   /// Nothing is published; the answer is ``ProblemType/exists``.
   case refuse
+  /// Whatever has the name gives way.
+  case replace
 }
 
 /// A publication as its receipt names it: which capture, and which bytes.

@@ -54,6 +54,16 @@ public struct FileSettings: Hashable, Sendable {
     case refuse
   }
 
+  /// What becomes of it where another capture has its name at the destination (spec G6).
+  public enum IfExists: String, CaseIterable, Sendable {
+    /// It gets the next number before its extension.
+    case number
+    /// It fails, and stays in the spool.
+    case refuse
+    /// It takes the name, and the other one is gone.
+    case replace
+  }
+
   /// When its bytes are sent.
   public var upload = Upload.whileWriting
   /// What becomes of it when its writer did not finish it.
@@ -68,6 +78,8 @@ public struct FileSettings: Hashable, Sendable {
   public var tooLarge = TooLarge.record
   /// What it is called where it is published; nil for its path.
   public var name: NameTemplate?
+  /// What becomes of it where its name is another capture's; nil for what its destination does by default.
+  public var ifExists: IfExists?
 
   /// Where it goes; never empty.
   public var destinations: [DestinationName] = [.main]
@@ -102,6 +114,8 @@ public struct FileRule: Hashable, Sendable {
   public var destinations: [DestinationName]?
   /// What they are called where they are published.
   public var name: NameTemplate?
+  /// What becomes of them where their name is another capture's.
+  public var ifExists: FileSettings.IfExists?
 
   /// A rule that says nothing yet.
   public init(_ pattern: Glob) {
@@ -117,6 +131,7 @@ public struct FileRule: Hashable, Sendable {
     settings.tooLarge = tooLarge ?? settings.tooLarge
     settings.destinations = destinations ?? settings.destinations
     settings.name = name ?? settings.name
+    settings.ifExists = ifExists ?? settings.ifExists
   }
 }
 
@@ -204,7 +219,9 @@ extension Glob {
 
 extension FileRule {
   /// The properties' names.
-  private static let properties = ["upload", "interrupted", "when-full", "close", "fsync", "too-large", "to", "name"]
+  private static let properties = [
+    "upload", "interrupted", "when-full", "close", "fsync", "too-large", "to", "name", "if-exists",
+  ]
 
   /// Understands `GLOB key=value …`. A blank in the pattern is written as `\ ` or `?`.
   public init(_ text: String) throws(FileRuleProblem) {
@@ -231,6 +248,7 @@ extension FileRule {
     case "fsync": fsync = try Self.value(parts[1], of: parts[0])
     case "too-large": tooLarge = try Self.value(parts[1], of: parts[0])
     case "to": destinations = try Self.names(parts[1])
+    case "if-exists": ifExists = try Self.value(parts[1], of: parts[0])
     case "name": name = try NameTemplate(Self.unescaped(parts[1]))
     default:
       throw FileRuleProblem("a rule has no “\(parts[0])”; use " + Self.properties.joined(separator: ", "))

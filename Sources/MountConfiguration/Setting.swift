@@ -17,6 +17,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case s3Style = "s3-style"
   case s3Checksum = "s3-checksum"
   case s3IfExists = "s3-if-exists"
+  case ifExists = "if-exists"
   case formSuccess = "form-success"
   case formField = "form-field"
   case formExtra = "form-extra"
@@ -100,7 +101,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
     switch self {
     case .formSuccess: .own
     case .to, .alsoTo, .tokenFile, .basicAuthFile, .tokenCommand, .clientCert, .clientKey, .s3Region, .s3Profile,
-      .s3Style, .s3Checksum, .s3IfExists,
+      .s3Style, .s3Checksum, .s3IfExists, .ifExists,
       .formField, .formExtra, .formUnclear, .formDigestField, .formOmit, .maxUploadSize, .tusProtocol, .tusProfile,
       .tusMetadata, .tusUnclear,
       .chunkSize:

@@ -40,7 +40,32 @@ extension SettingReader {
     }
     return S3Settings(
       address: address, region: try path(.s3Region), profile: try path(.s3Profile), style: style,
-      checksum: try choice(.s3Checksum) ?? .auto, ifExists: try choice(.s3IfExists) ?? .replace)
+      checksum: try choice(.s3Checksum) ?? .auto, ifExists: try s3IfExists())
+  }
+
+  /// At S3 the older spelling is as good, and says no more.
+  private func s3IfExists() throws(ConfigurationError) -> S3Options.IfExists {
+    let own: S3Options.IfExists? = try choice(.s3IfExists)
+    guard let given = sources[.ifExists] else { return own ?? .replace }
+    if let other = sources[.s3IfExists] {
+      throw ConfigurationError(
+        "\(other.name(of: .s3IfExists)) and \(given.name(of: .ifExists)) say the same thing; give one of them")
+    }
+    guard let policy: S3Options.IfExists = try choice(.ifExists) else { return .replace }
+    return policy
+  }
+
+  /// What becomes of a file whose name is another capture's: for servers that can tell whose a name is.
+  func ifExists(isReceiver: Bool, isBucket: Bool) throws(ConfigurationError) -> FileSettings.IfExists? {
+    // S3 has its own words for it (``s3IfExists()``).
+    guard !isBucket, let given = sources[.ifExists] else { return nil }
+    let policy: FileSettings.IfExists? = try choice(.ifExists)
+    guard isReceiver || policy == .replace else {
+      throw ConfigurationError(
+        "\(given.name(of: .ifExists)): forms and servers that speak tus cannot tell whose a name is; only replace is possible there"
+      )
+    }
+    return policy
   }
 
   /// The form and how it is filled in; nil when the destination is something else.

@@ -32,11 +32,14 @@ public struct NameRights: Sendable {
   /// The publications that may be replaced, with the one that is asked for; nil where an older client says none.
   private let claims: [PublicationClaim]?
   private let fileID: String?
+  /// Its user has said that the name is to be taken from whatever has it.
+  private let takesAny: Bool
 
   /// The rights of a publication.
   public init(_ publication: Publication) {
     let receipt = publication.receipt
     fileID = receipt.fileID
+    takesAny = publication.ownership?.ifTaken == .replace
     claims = publication.ownership.map { ownership in
       ownership.replaces + [
         PublicationClaim(
@@ -46,11 +49,12 @@ public struct NameRights: Sendable {
     }
   }
 
-  /// An older client replaces also what is no file, as it always did.
-  public var isOlderClient: Bool { claims == nil }
+  /// An older client replaces also what is no file, as it always did; and so does one that is to replace whatever is there.
+  public var replacesWhatIsNoFile: Bool { claims == nil || takesAny }
 
   /// Whether the file gives way to the publication.
   public func answer(to holder: Holder) -> Answer {
+    guard !takesAny else { return .yes }
     guard let claims else { return olderAnswer(to: holder) }
     switch holder.words {
     case .mark(let mark):

@@ -6,7 +6,12 @@ extension Logger {
   func log(_ report: UploadReport) {
     switch report {
     case .delivered(_, let path, let receipt):
-      info("delivered", metadata: ["path": "\(path.displayText)", "receipt": "\(ShownAddress.of(receipt.id))"])
+      var facts: Metadata = ["path": "\(path.displayText)", "receipt": "\(ShownAddress.of(receipt.id))"]
+      if let other = receipt.publishedAs {
+        facts["published_as"] = "\(other)"
+        return notice("delivered under another name: what has its own is not this capture's", metadata: facts)
+      }
+      info("delivered", metadata: facts)
     case .retrying(_, let path, let failure):
       warning(
         "waiting to try again",

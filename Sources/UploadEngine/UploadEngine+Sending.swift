@@ -81,12 +81,34 @@ extension UploadEngine {
   private func start(_ orders: [RequestOrder]) {
     transport.start(
       orders.compactMap { order in
-        guard let step = step(for: order.order) else {
-          completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
+        do throws(StorageError) {
+          guard let step = try step(for: order.order) else {
+            completed(
+              order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
+            return nil
+          }
+          publications?.begins(order.id, published(by: step))
+          return pending(order, step, trace: trace(of: order.order))
+        } catch {
+          completed(
+            order.id, .refused(StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")))
           return nil
         }
-        return pending(order, step, trace: trace(of: order.order))
       })
+  }
+
+  /// What a step is to publish, and under which names.
+  private func published(by step: UploadStep) -> [(name: String, publication: EarlierPublication)] {
+    let sent: [(RelativePath, EarlierPublication?)] =
+      switch step {
+      case .commit(let commit): [(commit.path, EarlierPublication(commit))]
+      case .sendWholeFile(let sending): [(sending.path, EarlierPublication(sending))]
+      case .sendBundle(let sendings): sendings.map { ($0.path, EarlierPublication($0)) }
+      case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort: []
+      }
+    return sent.compactMap { path, publication in
+      publication.map { (destination.publishedName(for: path), $0) }
+    }
   }
 
   private func pending(
@@ -170,11 +192,12 @@ extension UploadEngine {
     _ offers: DestinationOffers = DestinationOffers()
   ) {
     let outcome = configuration.hide.map { outcome.hidden(by: $0) } ?? outcome
+    publications?.ended(request, outcome)
     apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
   }
 
   /// Puts the bytes to an order that names them.
-  private func step(for order: SendOrder) -> UploadStep? {
+  private func step(for order: SendOrder) throws(StorageError) -> UploadStep? {
     switch order {
     case .prewarm: return .prewarm
     case .openSession(var opening):
@@ -185,6 +208,7 @@ extension UploadEngine {
     case .secureSession(let session): return .secureSession(session)
     case .commit(var commit):
       guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
+      commit.right = try right(of: commit.path, to: name)
       commit.path = name
       return .commit(commit)
     case .abort(let session): return .abort(session)
@@ -195,14 +219,25 @@ extension UploadEngine {
           session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
           body: chunk.buffer, place: place, sentBytes: SentByteCounter()))
     case .wholeFile(let whole):
-      return sending(whole).map { .sendWholeFile($0) }
+      return try sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):
-      let sendings = files.compactMap { sending($0) }
-      return sendings.count == files.count ? .sendBundle(sendings) : nil
+      var sendings: [WholeFileSending] = []
+      for file in files {
+        guard let sending = try sending(file) else { return nil }
+        sendings.append(sending)
+      }
+      return .sendBundle(sendings)
     }
   }
 
-  private func sending(_ whole: WholeFileOrder) -> WholeFileSending? {
+  /// What a file that lies under a path here may do with its published name.
+  private func right(of path: RelativePath, to name: RelativePath) throws(StorageError) -> NameRight? {
+    guard let publications, let usual = destination.abilities.ifExists else { return nil }
+    let ifExists = configuration.limits.rules.settings(for: path).ifExists ?? usual
+    return try publications.right(to: destination.publishedName(for: name), ifExists)
+  }
+
+  private func sending(_ whole: WholeFileOrder) throws(StorageError) -> WholeFileSending? {
     // Without a name when the file is gone meanwhile.
     guard let name = names.name(of: whole.file, at: whole.path) else { return nil }
     var chunk: HeldChunk?
@@ -214,6 +249,7 @@ extension UploadEngine {
       fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
+    sending.right = try right(of: whole.path, to: name)
     if let sizeBytes = whole.streamedBytes { sending.stream = stream(of: whole, sizeBytes: sizeBytes) }
     return sending
   }

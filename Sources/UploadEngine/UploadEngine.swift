@@ -65,6 +65,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private let room: StateRoom?
   let journal: EngineJournal
   let names: PublishedNames
+  /// Nil where the destination cannot tell whose a name is.
+  let publications: PublicationIndex?
   private let sweep: SessionSweep
   let logger: Logger
   let pool: ChunkBufferPool
@@ -124,6 +126,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     streamPool = ChunkBufferPool(
       capacity: 2 * FileStream.depth * configuration.limits.parallelChunks, bufferBytes: FileStream.pieceBytes,
       counters: PipelineCounters())
+    publications = destination.abilities.ifExists == nil ? nil : PublicationIndex(catalog: catalog)
     let names = PublishedNames(rules: configuration.limits.rules, host: configuration.hostName, ledger: ledger)
     self.names = names
     state = Mutex(
@@ -163,6 +166,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         recordingFails: { [self] error in
           apply { $0.recordingFails(error.message, at: $1) }
         },
+        publications: { [publications] in publications?.unsaved() ?? [] },
+        publicationsSaved: { [publications] in publications?.saved($0) },
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
         },

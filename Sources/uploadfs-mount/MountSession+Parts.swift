@@ -176,6 +176,7 @@ extension MountSession {
     options.chunkBytesMax = configuration.chunkBytes
     options.wholeFileBytesMax = configuration.chunkBytes
     options.allowPlainHTTP = configuration.allowPlainHTTP
+    options.ifExists = configuration.ifExists ?? options.ifExists
     return try ChunkProtocolDestination(
       baseURL: configuration.destination.text, alternatives: configuration.alternatives.map(\.text),
       credential: credential, options: options)

@@ -66,6 +66,12 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
+      "When another capture has a file's name: number, refuse or replace (default number at a receiver, else replace).",
+      valueName: "policy"))
+  var ifExists: String?
+
+  @Option(
+    help: ArgumentHelp(
       "What the form's answer to a success holds; without it HTML is no success, and JSON must not say no.",
       valueName: "text"))
   var formSuccess: String?
@@ -237,7 +243,7 @@ struct SettingOptions: ParsableArguments {
       .formField: formField, .formExtra: Self.lines(formExtra), .formUnclear: formUnclear,
       .formDigestField: formDigestField, .formOmit: Self.lines(formOmit),
       .maxUploadSize: maxUploadSize, .s3Region: s3Region,
-      .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists,
+      .s3Profile: s3Profile, .s3Style: s3Style, .s3Checksum: s3Checksum, .s3IfExists: s3IfExists, .ifExists: ifExists,
       .tusProtocol: tusProtocol, .tusProfile: tusProfile, .tusMetadata: Self.lines(tusMetadata),
       .tusUnclear: tusUnclear, .ca: ca,
       .destination: Self.lines(destination),

@@ -158,7 +158,7 @@ private func lookup(
   @Test(
     .promises("P54"),
     arguments: [
-      ("X-If-Taken", "replace"), ("X-Replaces", ""), ("X-Replaces", "a;00;5"), ("X-Replaces", "a;\(root)"),
+      ("X-If-Taken", "keep"), ("X-Replaces", ""), ("X-Replaces", "a;00;5"), ("X-Replaces", "a;\(root)"),
       ("X-Replaces", "a;\(root);-1"), ("X-Replaces", "a;\(root);1;0"), ("X-Replaces", "a;\(root);1;2;3"),
       ("X-Replaces", ";\(root);1"), ("X-Replaces", "a b;\(root);1"), ("X-Replaces", "a;\(root);1,"),
       ("X-Replaces", Array(repeating: "a;\(root);1", count: 9).joined(separator: ",")),

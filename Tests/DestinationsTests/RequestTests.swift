@@ -14,6 +14,7 @@ import UploadEngine
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 123, fileBytesMax: nil,
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
+    abilities.ifExists = .number
     #expect(destination.abilities == abilities)
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)
     #expect(destination.displayURL == Fixture.base)
@@ -169,7 +170,9 @@ import UploadEngine
   }
 
   @Test(.promises("P38", "P100")) func commit_statesEverything() throws {
-    let request = try Fixture.destination { $0.ifExists = .fail }.request(for: .commit(Fixture.commit()))
+    var commit = Fixture.commit()
+    commit.right = NameRight(ifExists: .refuse)
+    let request = try Fixture.destination().request(for: .commit(commit))
     #expect(request.method == .post)
     #expect(request.url == Fixture.base + "/v1/uploads/s-1_A/commit")
     #expect(request.limits.total == .seconds(120))
@@ -178,7 +181,36 @@ import UploadEngine
       try WireJSON.decode(CommitRequest.self, from: request.content)
         == CommitRequest(
           sizeBytes: 10_000_000, chunkCount: 3, merkleRoot: Hex.encode(sha256([1])), chainTip: Hex.encode(sha256([2])),
-          name: "a/b%0A.mov", ifExists: .fail, modifiedNanoseconds: -5, mode: 0o755))
+          name: "a/b%0A.mov", ifExists: .fail, ownership: NameOwnership(ifTaken: .refuse), modifiedNanoseconds: -5,
+          mode: 0o755))
+  }
+
+  @Test(.promises("P38", "P54", "DE138e")) func publications_sayWhatTheyMayReplace() throws {
+    let root = Hex.encode(sha256([4]))
+    let earlier = [
+      EarlierPublication(fileID: Fixture.fileID, merkleRoot: root, sizeBytes: 9, chunkBytes: 4096),
+      EarlierPublication(fileID: Fixture.fileID, merkleRoot: root, sizeBytes: 5, chunkBytes: nil),
+      EarlierPublication(fileID: Fixture.fileID, merkleRoot: root, sizeBytes: 1 << 40, chunkBytes: nil),
+      EarlierPublication(fileID: Fixture.fileID, merkleRoot: "no digest", sizeBytes: 1, chunkBytes: 1),
+    ]
+    let right = NameRight(ifExists: .number, replaces: earlier, publishedAs: "a b/c-2.txt")
+    let claims = [(9, UInt32(4096)), (5, 5), (1 << 40, nil)].map { size, chunk in
+      PublicationClaim(
+        fileID: Fixture.fileID.description, merkleRoot: sha256([4]), sizeBytes: UInt64(size), chunkBytes: chunk)
+    }
+    let ownership = NameOwnership(ifTaken: .number, replaces: claims, publishedAs: "a b/c-2.txt")
+    var sending = Fixture.wholeFile()
+    sending.right = right
+    let file = try FileHeaders(reading: Fixture.destination().request(for: .sendWholeFile(sending)).header)
+    #expect(file.ownership == ownership && file.ifExists == .replace)
+    var commit = Fixture.commit()
+    commit.right = right
+    let body = try Fixture.destination().request(for: .commit(commit)).content
+    let read = try WireJSON.decode(CommitRequest.self, from: body)
+    #expect(read.ownership == ownership && read.ifExists == .replace)
+    commit.right = NameRight(ifExists: .number)
+    let first = try Fixture.destination().request(for: .commit(commit)).content
+    #expect(try WireJSON.decode(CommitRequest.self, from: first).ifExists == .fail)
   }
 
   @Test(.promises("P52")) func abort_isADelete() throws {
@@ -197,7 +229,7 @@ import UploadEngine
     #expect(file.nonce == Fixture.nonce)
     #expect(file.modifiedNanoseconds == 42)
     #expect(file.mode == 0o644)
-    #expect(file.ifExists == .replace)
+    #expect(file.ifExists == .replace && file.ownership == nil)
     #expect(file.fileID == "000000000000000100000000000000fe")
     let chunk = try ChunkHeaders(reading: request.header)
     let text = file.idempotencyKey.text

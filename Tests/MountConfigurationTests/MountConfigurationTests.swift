@@ -70,7 +70,7 @@ private func refusal(
   @Test func everySetting_canBeGivenInEachPlace() throws {
     let values: [Setting: String] = [
       .to: "https://a.example.org:8443/base/", .alsoTo: "https://b.example.org, https://10.0.0.5/x/", .spool: "/s",
-      .tokenFile: "/t", .ca: "/c", .upload: "on-close",
+      .tokenFile: "/t", .ca: "/c", .ifExists: "refuse", .upload: "on-close",
       .interrupted: "publish", .whenFull: "release", .ignore: "*.log; scratch/**",
       .temporary: "*.writing; incoming/**", .nameTemplate: "{date}/{name}",
       .rule: "*.mov close=wait to=main,archive; raw/** upload=never fsync=remote ",
@@ -87,6 +87,7 @@ private func refusal(
       "a new setting needs a value in this test")
     let read = try configurationFromEachPlace(values)
     #expect(read.destination.text == "https://a.example.org:8443/base")
+    #expect(read.ifExists == .refuse)
     #expect(read.alternatives.map(\.text) == ["https://b.example.org", "https://10.0.0.5/x"])
     #expect(read.chunkBytes == 1 << 20)
     #expect(read.rules.defaults.upload == .onClose && read.rules.defaults.interrupted == .publish)
@@ -276,6 +277,22 @@ private func refusal(
     #expect(refusal(flags: bucket.merging([.tokenFile: "/t"]) { $1 }).contains("not for S3"))
     #expect(refusal(flags: bucket.merging([.alsoTo: "https://b.example.org"]) { $1 }).contains("not for S3"))
     #expect(refusal(flags: least.merging([.alsoTo: bucket[.to] ?? ""]) { $1 }).contains("one address"))
+  }
+
+  @Test(.promises("DE138d", "DE138f")) func whatHappensWithNamesOfOthers_isForServersThatCanTell() throws {
+    #expect(try configuration(flags: least).ifExists == nil)
+    for policy in FileSettings.IfExists.allCases {
+      #expect(try configuration(flags: least.merging([.ifExists: policy.rawValue]) { $1 }).ifExists == policy)
+    }
+    let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]
+    #expect(try configuration(flags: bucket.merging([.ifExists: "refuse"]) { $1 }).s3?.ifExists == .refuse)
+    #expect(
+      refusal(flags: bucket.merging([.ifExists: "refuse", .s3IfExists: "replace"]) { $1 }).contains("one of them"))
+    for address in ["form+https://h/p", "tus+https://h/p"] {
+      let flags = [Setting.to: address, .spool: "/s"]
+      #expect(try configuration(flags: flags.merging([.ifExists: "replace"]) { $1 }).ifExists == .replace)
+      #expect(refusal(flags: flags.merging([.ifExists: "number"]) { $1 }).contains("cannot tell whose"))
+    }
   }
 
   @Test func relativePathInFile_startsAtTheFilesFolder() throws {

@@ -65,12 +65,21 @@ import Testing
 
   @Test(.promises("P112")) func olderClient_ownsItsCapture_andWhatSaysNothing() throws {
     let older = rights("a", owning: nil)
-    #expect(older.isOlderClient)
+    #expect(older.replacesWhatIsNoFile)
     #expect(older.answer(to: try file(nil)) == .yes)
     #expect(older.answer(to: try file("a", root: 7)) == .yes)
     #expect(older.answer(to: try file("b")) == .no("it is the capture b"))
     #expect(isNo(older.answer(to: .init(words: .unreadable, sizeBytes: 1, modifiedNanoseconds: 0))))
     #expect(rights(nil, owning: nil).answer(to: try file("b")) == .no("it is the capture b"))
+  }
+
+  @Test(.promises("P109")) func whereItIsToReplace_anythingGivesWay() throws {
+    let rights = rights("a", owning: NameOwnership(ifTaken: .replace))
+    #expect(rights.replacesWhatIsNoFile)
+    for holder in [try file("b"), try file(nil), .init(words: .unreadable, sizeBytes: 1, modifiedNanoseconds: 0)] {
+      #expect(rights.answer(to: holder) == .yes)
+    }
+    #expect(!self.rights("a", owning: NameOwnership(ifTaken: .number)).replacesWhatIsNoFile)
   }
 
   @Test("A claim asks for no work without a bound") func chunksThatNoFileHas_areNotCounted() throws {

@@ -208,7 +208,8 @@ extension ChunkProtocolDestination {
     }
     return Receipt(
       id: body.id, name: body.name, sizeBytes: body.sizeBytes, merkleRoot: Hex.encode(root), chainTip: Hex.encode(tip),
-      publishedAtMilliseconds: body.publishedAtMilliseconds, answer: answer, fileID: body.fileID.flatMap { FileID($0) })
+      publishedAtMilliseconds: body.publishedAtMilliseconds, answer: answer, publishedAs: body.publishedAs,
+      fileID: body.fileID.flatMap { FileID($0) })
   }
 
   private func unexpected(_ what: String) -> StepOutcome {

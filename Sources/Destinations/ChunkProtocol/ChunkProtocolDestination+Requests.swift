@@ -83,7 +83,7 @@ extension ChunkProtocolDestination {
       CommitRequest(
         sizeBytes: commit.sizeBytes, chunkCount: UInt32(clamping: commit.chunkCount),
         merkleRoot: Hex.encode(commit.merkleRoot), chainTip: Hex.encode(commit.chainTip),
-        name: publishedName(for: commit.path), ifExists: options.ifExists,
+        name: publishedName(for: commit.path), ifExists: ifExists(commit.right), ownership: ownership(commit.right),
         modifiedNanoseconds: commit.modifiedNanoseconds, mode: commit.mode & 0o7777))
     return request(
       .post, .commit(id: commit.session.id), headers: [(HeaderName.contentType, MediaType.json)], body: .bytes(body),
@@ -113,6 +113,33 @@ extension ChunkProtocolDestination {
       sentBytes: sendings.first?.sentBytes)
   }
 
+  /// For receivers that cannot tell whose a name is: what this spool has published there may be replaced, and nothing else.
+  private func ifExists(_ right: NameRight?) -> IfExists {
+    guard let right, right.ifExists != .replace else { return .replace }
+    return right.replaces.isEmpty ? .fail : .replace
+  }
+
+  private func ownership(_ right: NameRight?) -> NameOwnership? {
+    guard let right else { return nil }
+    let taken: IfTaken =
+      switch right.ifExists {
+      case .number: .number
+      case .refuse: .refuse
+      case .replace: .replace
+      }
+    return NameOwnership(ifTaken: taken, replaces: right.replaces.compactMap(claim), publishedAs: right.publishedAs)
+  }
+
+  private func claim(_ publication: EarlierPublication) -> PublicationClaim? {
+    guard let root = Hex.decode(publication.merkleRoot), root.count == ProtocolLimits.digestBytes else { return nil }
+    // Earlier versions did not record the size of the chunks; a file of one chunk has its own.
+    let isOneChunk = publication.sizeBytes <= UInt64(UploadConstants.chunkBytesDefault)
+    let chunkBytes = publication.chunkBytes ?? (isOneChunk ? max(1, Int(clamping: publication.sizeBytes)) : nil)
+    return PublicationClaim(
+      fileID: publication.fileID.description, merkleRoot: root, sizeBytes: publication.sizeBytes,
+      chunkBytes: chunkBytes.flatMap { UInt32(exactly: $0) })
+  }
+
   private func wholeFileFields(_ sending: WholeFileSending) -> [(name: String, value: String)] {
     let key = wholeFileKey(sending)
     let headers = chunkHeaders(
@@ -123,7 +150,8 @@ extension ChunkProtocolDestination {
       fields =
         FileHeaders(
           idempotencyKey: idempotencyKey, nonce: sending.nonce, modifiedNanoseconds: sending.modifiedNanoseconds,
-          mode: sending.mode & 0o7777, fileID: sending.fileID.description, ifExists: options.ifExists
+          mode: sending.mode & 0o7777, fileID: sending.fileID.description, ifExists: ifExists(sending.right),
+          ownership: ownership(sending.right)
         ).fields
     }
     return fields + headers.fields + [(HeaderName.contentType, MediaType.octets)]

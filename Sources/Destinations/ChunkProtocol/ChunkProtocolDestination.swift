@@ -1,4 +1,4 @@
-public import ChunkProtocol
+import ChunkProtocol
 public import FileModel
 import Integrity
 public import UploadEngine
@@ -13,9 +13,8 @@ public struct ChunkProtocolOptions: Hashable, Sendable {
   public var wholeFileBytesMax = UploadConstants.chunkBytesDefault
   /// The largest file, where that is known from elsewhere.
   public var fileBytesMax: UInt64?
-  /// What to do when the name is taken. A capture that was changed and closed again is published again under its name,
-  /// so it replaces by default.
-  public var ifExists = IfExists.replace
+  /// What to do when the name is another capture's (spec G6). A capture that was changed and closed again keeps its own.
+  public var ifExists = FileSettings.IfExists.number
   /// Plain HTTP also to other machines.
   public var allowPlainHTTP = false
 
@@ -82,6 +81,7 @@ public struct ChunkProtocolDestination: Destination {
       wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax,
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
+    abilities.ifExists = options.ifExists
     self.abilities = abilities
   }
 

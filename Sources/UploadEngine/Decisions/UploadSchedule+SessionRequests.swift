@@ -164,7 +164,7 @@ extension UploadSchedule {
       session: identity, sizeBytes: transfer.plan.sizeBytes, chunkCount: transfer.plan.count,
       merkleRoot: proof.merkleRoot, chainTip: proof.chainTip, path: path,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks,
-      fileID: file.id)
+      fileID: file.id, chunkBytes: session.chunkBytes)
     let request = send(.commit(commit), purpose: .commit(file.id), at: now)
     let epoch = file.snapshot.epoch
     file.session?.tries(path, epoch: epoch)

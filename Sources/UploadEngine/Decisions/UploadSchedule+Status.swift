@@ -9,8 +9,10 @@ extension UploadSchedule {
     guard let file = files[id] else { return nil }
     let path = file.snapshot.names.first ?? file.path
     // What a file that is gone was called has been forgotten, but for its receipt.
-    let name = file.isLocal ? nil : file.receipt?.name
-    var status = FileStatus(id: id, path: path, publishedName: name ?? publishedName(path), state: state(of: file))
+    let name = file.isLocal ? publishedName(path) : file.receipt?.name ?? publishedName(path)
+    // The name is another capture's, or a folder's: the receipt says where it lies.
+    let other = file.receipt.flatMap { $0.name.utf8.elementsEqual(name.utf8) ? $0.publishedAs : nil }
+    var status = FileStatus(id: id, path: path, publishedName: other ?? name, state: state(of: file))
     status.otherPaths = Array(file.snapshot.names.dropFirst())
     status.reason = reason(of: file) ?? silence(about: file, at: now)
     status.revision = file.revision

@@ -99,16 +99,26 @@ public final class Catalog: Sendable {
     try write(entries, removing: [])
   }
 
-  /// Inserts or replaces entries and forgets files, all or none, with one sync of the disk.
-  public func write(_ entries: [CatalogEntry], removing ids: [FileID]) throws(StorageError) {
-    guard !entries.isEmpty || !ids.isEmpty else { return }
+  /// Inserts or replaces entries and forgets files, all or none, with one sync of the disk; and notes what was published under which
+  /// names.
+  public func write(
+    _ entries: [CatalogEntry], removing ids: [FileID],
+    publications: [(name: String, publication: EarlierPublication)] = []
+  ) throws(StorageError) {
+    guard !entries.isEmpty || !ids.isEmpty || !publications.isEmpty else { return }
     try write { database in
+      for (name, publication) in publications { try CatalogRows.note(publication, named: name, database) }
       for entry in entries { try CatalogRows.upsert(entry, database) }
       for id in ids { try CatalogRows.remove(id, database) }
       if entries.contains(where: { $0.state.isHistory }) {
         try CatalogRows.pruneHistory(database, keeping: Self.historyMax)
       }
     }
+  }
+
+  /// What this spool published last under a name.
+  func publication(named name: String) throws(StorageError) -> EarlierPublication? {
+    try use { try $0.read { try CatalogRows.publication(named: name, $0) } }
   }
 
   /// States that the delivered content is no longer the file's: the state becomes pending, receipt and published names

@@ -92,6 +92,27 @@ enum CatalogSchema {
     migrator.registerMigration("6") { database in
       try database.execute(sql: "ALTER TABLE file ADD COLUMN session TEXT")
     }
+    // Whose a published name is: it outlives the capture, so that the next one of its path may have the name.
+    migrator.registerMigration("7") { database in
+      try database.execute(
+        sql: """
+          ALTER TABLE file ADD COLUMN published_as TEXT;
+          UPDATE file SET published_as = json_extract(receipt_answer, '$.published_as')
+            WHERE json_valid(receipt_answer) AND json_type(receipt_answer, '$.published_as') = 'text';
+          CREATE TABLE publication (
+            name TEXT PRIMARY KEY NOT NULL,
+            file BLOB NOT NULL,
+            merkle_root TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            chunk INTEGER,
+            published_as TEXT
+          ) WITHOUT ROWID;
+          INSERT OR REPLACE INTO publication (name, file, merkle_root, size, published_as)
+            SELECT receipt_name, COALESCE(receipt_file, id), merkle_root, receipt_size, published_as FROM file
+            WHERE receipt_name IS NOT NULL AND merkle_root IS NOT NULL AND receipt_size IS NOT NULL
+            ORDER BY published_ms;
+          """)
+    }
     return migrator
   }
 
@@ -115,7 +136,7 @@ enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
-    doubt, pointer, receipt_file, session
+    doubt, pointer, receipt_file, session, published_as
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
@@ -131,8 +152,8 @@ enum CatalogRows {
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    receipt_answer, doubt, pointer, receipt_file, session, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    receipt_answer, doubt, pointer, receipt_file, session, published_as, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
@@ -142,14 +163,43 @@ enum CatalogRows {
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
     published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, doubt = excluded.doubt,
     pointer = excluded.pointer, receipt_file = excluded.receipt_file, session = excluded.session,
-    changed = excluded.changed
+    published_as = excluded.published_as, changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
     receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
-    receipt_file = NULL, doubt = 'mount-died', session = ''
+    receipt_file = NULL, published_as = NULL, doubt = 'mount-died', session = ''
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL OR session IS NOT '')
     """
+
+  private static let selectPublication = """
+    SELECT file, merkle_root, size, chunk, published_as FROM publication WHERE name = ?
+    """
+  private static let upsertPublication = """
+    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, published_as) VALUES (?, ?, ?, ?, ?, ?)
+    """
+
+  /// What this spool published last under a name. A row that cannot be understood counts as not there: the next capture of that name
+  /// gets a number.
+  static func publication(named name: String, _ database: Database) throws -> EarlierPublication? {
+    guard
+      let row = try Row.fetchOne(database.cachedStatement(sql: selectPublication), arguments: [name])
+    else { return nil }
+    let columns = Columns(row)
+    guard let file = columns.fileID(0), let merkleRoot = columns.text(1), let size = columns.integer(2) else {
+      return nil
+    }
+    return EarlierPublication(
+      fileID: file, merkleRoot: merkleRoot, sizeBytes: UInt64(bitPattern: size),
+      chunkBytes: columns.integer(3).map { Int(clamping: $0) }, publishedAs: columns.text(4))
+  }
+
+  static func note(_ publication: EarlierPublication, named name: String, _ database: Database) throws {
+    try database.cachedStatement(sql: upsertPublication).execute(arguments: [
+      name, publication.fileID.blob, publication.merkleRoot, Int64(bitPattern: publication.sizeBytes),
+      publication.chunkBytes, publication.publishedAs,
+    ])
+  }
 
   private static let selectSessions = "SELECT id FROM session WHERE begun_s < ? ORDER BY begun_s LIMIT ?"
 
@@ -174,7 +224,7 @@ enum CatalogRows {
   static func prepareAll(_ database: Database) throws {
     for sql in [
       selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
-      selectSessions,
+      selectSessions, selectPublication, upsertPublication,
     ] {
       _ = try database.cachedStatement(sql: sql)
     }
@@ -266,7 +316,7 @@ enum CatalogRows {
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
       receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
-      receipt?.fileID?.blob, entry.session,
+      receipt?.fileID?.blob, entry.session, receipt?.publishedAs,
     ])
   }
 
@@ -307,7 +357,8 @@ enum CatalogRows {
     else { return nil }
     return Receipt(
       id: id, name: name, sizeBytes: UInt64(bitPattern: size), merkleRoot: merkleRoot, chainTip: chainTip,
-      publishedAtMilliseconds: published, answer: columns.text(19), fileID: columns.fileID(22))
+      publishedAtMilliseconds: published, answer: columns.text(19),
+      publishedAs: columns.text(24), fileID: columns.fileID(22))
   }
 }
 

@@ -23,6 +23,10 @@ final class EngineJournal: Sendable {
     var resumeSaved: @Sendable (FileID, ResumeSnapshot.Mark) -> Void
     /// The catalog does not take what it is to hold, for this reason; it is tried again.
     var recordingFails: @Sendable (StorageError) -> Void = { _ in }
+    /// What was published under which names, for the catalog to hold.
+    var publications: @Sendable () -> [(name: String, publication: EarlierPublication)] = { [] }
+    /// The catalog holds these.
+    var publicationsSaved: @Sendable ([(name: String, publication: EarlierPublication)]) -> Void = { _ in }
     /// Receipts that are durable now, perhaps none; the catalog takes what it is to hold.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.
@@ -295,8 +299,10 @@ final class EngineJournal: Sendable {
   ) -> [(id: FileID, receipt: Receipt)]? {
     let entries = source.catalogEntries(batch.compactMap { $0.value == .record ? $0.key : nil })
     let forgotten = batch.compactMap { $0.value == .forget ? $0.key : nil }
+    let publications = source.publications()
     do throws(StorageError) {
-      try catalog.write(entries, removing: forgotten)
+      try catalog.write(entries, removing: forgotten, publications: publications)
+      source.publicationsSaved(publications)
       return entries.compactMap { entry in entry.receipt.map { (entry.id, $0) } }
     } catch {
       logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])

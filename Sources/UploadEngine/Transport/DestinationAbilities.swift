@@ -1,3 +1,5 @@
+public import FileModel
+
 /// What a destination can do, as data.
 public struct DestinationAbilities: Hashable, Sendable {
   /// Chunk requests that may be in flight for one upload.
@@ -33,6 +35,9 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var sessionsStay = false
   /// Of two contents of one name the one that was sent later stays, however late the server hears of either.
   public var ordersPublications = false
+  /// What is to become of a file whose name is another capture's, where no rule says it; nil where the destination cannot tell whose a
+  /// name is (``NameRight``), and replaces.
+  public var ifExists: FileSettings.IfExists?
   /// The server can be asked to bring chunks to its disk before the commit.
   public var durableChunks: Bool
 

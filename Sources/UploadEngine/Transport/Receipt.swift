@@ -16,14 +16,17 @@ public struct Receipt: Hashable, Sendable {
   public var publishedAtMilliseconds: Int64
   /// What the server said, where that is not known beforehand: JSON.
   public var answer: String?
+  /// The name under which the file lies, where something was in the way of its own.
+  public var publishedAs: String?
   /// The capture that the server says it is for; nil where it does not say that.
   public var fileID: FileID?
 
   /// A receipt as the server gave it.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
-    answer: String? = nil, fileID: FileID? = nil
+    answer: String? = nil, publishedAs: String? = nil, fileID: FileID? = nil
   ) {
+    self.publishedAs = publishedAs
     self.fileID = fileID
     self.answer = answer
     self.id = id

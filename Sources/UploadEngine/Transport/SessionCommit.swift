@@ -22,13 +22,18 @@ public struct SessionCommit: Hashable, Sendable {
   public var chunks: [CommittedChunk]
   /// The file's identity; nil where nobody asks for it.
   public var fileID: FileID?
+  /// The size of every chunk but the last.
+  public var chunkBytes: Int?
+  /// Whose the name may be; nil where the destination does not compare.
+  public var right: NameRight?
 
   /// Collects what a commit states.
   public init(
     session: SessionIdentity, sizeBytes: UInt64, chunkCount: Int, merkleRoot: [UInt8], chainTip: [UInt8],
     path: RelativePath, modifiedNanoseconds: Int64, mode: UInt32, chunks: [CommittedChunk] = [],
-    fileID: FileID? = nil
+    fileID: FileID? = nil, chunkBytes: Int? = nil
   ) {
+    self.chunkBytes = chunkBytes
     self.fileID = fileID
     self.chunks = chunks
     self.session = session

@@ -24,6 +24,8 @@ public struct WholeFileSending: Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
+  /// Whose the name may be; nil where the destination does not compare.
+  public var right: NameRight?
   /// Counts what has been handed to the network.
   public var sentBytes: SentByteCounter
 

@@ -124,7 +124,7 @@ extension PublishedTree {
   ) throws(StoreFailure) -> Verdict {
     guard let found = try FileDescriptor.statusIfPresent(name, in: folder.directory) else { return .free }
     if let kind = found.kindOfNoFile {
-      return rights.isOlderClient && found.st_mode & S_IFMT != S_IFDIR
+      return rights.replacesWhatIsNoFile && found.st_mode & S_IFMT != S_IFDIR
         ? .replaceable(DataStamp(found)) : .taken("it is \(kind)")
     }
     guard let file = try FileDescriptor.openPublished(name, in: folder.directory) else {

@@ -1,0 +1,43 @@
+public import FileModel
+
+/// Whose a published name may be for a publication to take it (spec G6).
+public struct NameRight: Hashable, Sendable {
+  /// What becomes of the file where the name is another capture's.
+  public var ifExists: FileSettings.IfExists
+  /// What this spool has published under the name, or may have: that may be replaced.
+  public var replaces: [EarlierPublication]
+  /// The name under which it lies, where that is not the one that was asked for.
+  public var publishedAs: String?
+
+  /// Collects what a publication may do.
+  public init(ifExists: FileSettings.IfExists, replaces: [EarlierPublication] = [], publishedAs: String? = nil) {
+    self.ifExists = ifExists
+    self.replaces = replaces
+    self.publishedAs = publishedAs
+  }
+}
+
+/// A publication of this spool: which capture, and which bytes.
+public struct EarlierPublication: Hashable, Sendable {
+  /// The capture.
+  public var fileID: FileID
+  /// Merkle root over the chunk digests, 64 hexadecimal digits.
+  public var merkleRoot: String
+  /// The published size.
+  public var sizeBytes: UInt64
+  /// The size of the chunks; nil where it is not known any more.
+  public var chunkBytes: Int?
+  /// The name under which it lies, where that is not the one that was asked for.
+  public var publishedAs: String?
+
+  /// Names a publication.
+  public init(
+    fileID: FileID, merkleRoot: String, sizeBytes: UInt64, chunkBytes: Int?, publishedAs: String? = nil
+  ) {
+    self.fileID = fileID
+    self.merkleRoot = merkleRoot
+    self.sizeBytes = sizeBytes
+    self.chunkBytes = chunkBytes
+    self.publishedAs = publishedAs
+  }
+}
