@@ -58,7 +58,7 @@ public struct NameRights: Sendable {
     guard let claims else { return olderAnswer(to: holder) }
     switch holder.words {
     case .mark(let mark):
-      guard claims.contains(where: { mark.isOf($0) }) else { return .no("it is the capture \(mark.fileID)") }
+      guard claims.contains(where: { mark.isOf($0) }) else { return .no(words(for: mark)) }
       guard mark.isUnchanged(sizeBytes: holder.sizeBytes, modifiedNanoseconds: holder.modifiedNanoseconds) else {
         return .no("its file was changed since it was published")
       }
@@ -77,9 +77,24 @@ public struct NameRights: Sendable {
     case .nothing: .yes
     case .unreadable: .no("it is a file that says of itself what this receiver does not understand")
     case .mark(let mark):
-      fileID.map { isSameName($0, mark.fileID) } == true ? .yes : .no("it is the capture \(mark.fileID)")
+      isOfSameCapture(mark) ? .yes : .no(words(for: mark))
     }
   }
+
+  private func isOfSameCapture(_ mark: PublicationMark) -> Bool {
+    fileID.map { isSameName($0, mark.fileID) } ?? false
+  }
+
+  /// A restored spool may not know what its capture was published as since.
+  private func words(for mark: PublicationMark) -> String {
+    isOfSameCapture(mark)
+      ? "it is a content of this capture that its client does not name" : "it is the capture \(mark.shownID)"
+  }
+}
+
+extension PublicationMark {
+  /// The identity for a log or an answer: it is a client's word, or anyone's who can write to the folder, and moves no cursor.
+  fileprivate var shownID: String { fileID.unicodeScalars.map { $0.escaped(asASCII: true) }.joined() }
 }
 
 extension PublicationClaim {

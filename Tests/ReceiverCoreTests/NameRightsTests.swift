@@ -43,6 +43,9 @@ import Testing
     #expect(rights.answer(to: try file("b", root: 9)) == .yes)
     #expect(rights.answer(to: try file("a", root: 2)) == .no("it is the capture a"))
     #expect(rights.answer(to: try file("d")) == .no("it is the capture d"))
+    #expect(rights.answer(to: try file("x\n\u{9b}1m")) == .no("it is the capture x\\n\\u{009B}1m"))
+    #expect(
+      rights.answer(to: try file("b", root: 2)) == .no("it is a content of this capture that its client does not name"))
     // Changed since.
     #expect(isNo(rights.answer(to: try file("a", size: 11))))
     #expect(isNo(rights.answer(to: try file("a", at: 8))))

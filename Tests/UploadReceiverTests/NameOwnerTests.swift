@@ -385,6 +385,21 @@ import Testing
     #expect(text("b.mov") == "the second one" && folder.files().count == 2)
   }
 
+  @Test("On a filesystem without attributes, a start must not have thousands of files read", .promises("P109"))
+  func numbersWhoseFilesSayNothing_areReadUpToABound() throws {
+    let content = { (number: Int) in "content \(number + 100)" }
+    folder.makeFolder("files")
+    for number in 1...30 {
+      folder.write(Array(content(number).utf8), to: "files/\(number == 1 ? "a.mov" : "a-\(number).mov")")
+    }
+    let store = try makeStore()
+    // Each is there already, and its receipt was lost.
+    let early = try publish(Capture("f", content(9)), as: "a.mov", by: store, isWholeFile: false)
+    #expect(early.publishedAs == "a-9.mov" && early.replacedBytes > 0)
+    let late = try publish(Capture("f", content(29)), as: "a.mov", by: store, isWholeFile: false)
+    #expect(late.publishedAs == "a-31.mov" && late.replacedBytes == 0)
+  }
+
   // MARK: Two at once
 
   @Test(

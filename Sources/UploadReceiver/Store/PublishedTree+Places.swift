@@ -93,23 +93,29 @@ extension PublishedTree {
   ) throws(StoreFailure) -> Place {
     let path = place.folder.path(of: place.lastComponent)
     let key = place.key
-    var number = names.nextNumber(of: key)
-    while true {
+    let first = names.nextNumber(of: key)
+    for number in first... {
       guard let numbered = PublishedName.numbered(path, by: number) else {
         throw .nameTaken("\(holder), and a number finds no room in it")
       }
       var place = place
       place.lastComponent = String(try PublishedTree.split(numbered).lastComponent)
       (place.publishedAs, place.holder, place.number) = (numbered, holder, (key, number))
-      switch try verdict(on: place.lastComponent, in: place.folder, rights) {
+      let mayRead = number - first < PublishedTree.numbersReadMax
+      switch try verdict(on: place.lastComponent, in: place.folder, rights, mayRead: mayRead) {
       case .free: return place
       case .replaceable(let stamp):
         place.replaced = stamp
         return place
-      case .taken: number += 1
+      case .taken: continue
       }
     }
+    throw .nameTaken(holder)
   }
+
+  /// Of how many numbers the files are read that say nothing of themselves. On a filesystem without attributes, thousands of one size
+  /// would all be read after a start.
+  private static let numbersReadMax = 16
 
   /// What is found under a name.
   private enum Verdict {
@@ -120,7 +126,7 @@ extension PublishedTree {
   }
 
   private func verdict(
-    on name: String, in folder: Folder, _ rights: NameRights
+    on name: String, in folder: Folder, _ rights: NameRights, mayRead: Bool = true
   ) throws(StoreFailure) -> Verdict {
     guard let found = try FileDescriptor.statusIfPresent(name, in: folder.directory) else { return .free }
     if let kind = found.kindOfNoFile {
@@ -131,12 +137,14 @@ extension PublishedTree {
       let isGone = try FileDescriptor.statusIfPresent(name, in: folder.directory) == nil
       return isGone ? .free : .taken(PublishedTree.unreadable)
     }
-    return try verdict(on: file, rights)
+    return try verdict(on: file, rights, mayRead: mayRead)
   }
 
   private static let unreadable = "it is a file that the receiver cannot read"
 
-  private func verdict(on file: FileDescriptor, _ rights: NameRights) throws(StoreFailure) -> Verdict {
+  private func verdict(
+    on file: FileDescriptor, _ rights: NameRights, mayRead: Bool
+  ) throws(StoreFailure) -> Verdict {
     let status = try file.status()
     let stamp = DataStamp(status)
     let size = UInt64(clamping: status.st_size)
@@ -146,6 +154,7 @@ extension PublishedTree {
     {
     case .yes: return .replaceable(stamp)
     case .no(let holder): return .taken(holder)
+    case .ifContent where !mayRead: return .taken(NameRights.unknown)
     case .ifContent(let claims):
       for claim in claims {
         let chunkBytes = claim.chunkBytes ?? .max
