@@ -177,7 +177,9 @@ import Testing
     #expect(harness.state(file.id) == .complete)
     for _ in 0..<50 { harness.advance(by: .seconds(1)) }
     file.snapshot.epoch = 2
+    harness.handle(file.changed)
     harness.beginSending(file)
+    #expect(!harness.chunkRequests.isEmpty)
     for _ in 0..<20 { harness.advance(by: .seconds(1)) }
     #expect(harness.cancelled.isEmpty)
     #expect(!harness.others.contains { if case .report(.stuck) = $0 { true } else { false } })
