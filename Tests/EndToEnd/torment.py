@@ -37,6 +37,8 @@ class Writer:
         self.in_question = {}
         # What was being written when the daemon died; it may be kept back.
         self.cut_off = set()
+        # Of these the power cut may have taken bytes anywhere: what is added at their end makes nothing good.
+        self.lacking = set()
         self.count = 0
         self.files_written = 0
         self.error = None
@@ -99,10 +101,13 @@ class Writer:
         finally:
             os.close(folder)
 
-    def _settled(self, path, content, sync):
+    def _settled(self, path, content, sync, is_new=True):
         self.closed[path] = content
-        # Somebody has finished it now.
-        self.cut_off.discard(path)
+        if is_new:
+            self.lacking.discard(path)
+        # Somebody has finished it now, unless bytes may be missing in the middle.
+        if path not in self.lacking:
+            self.cut_off.discard(path)
         if sync:
             self._sync_folder()
             self.durable[path] = content
@@ -125,7 +130,7 @@ class Writer:
             self.in_question = {path: [before, before + more]}
             self.durable.pop(path, None)
             self._write(path, os.O_APPEND, more, True)
-            self._settled(path, before + more, True)
+            self._settled(path, before + more, True, is_new=False)
 
     def rename(self):
         if path := self._old():
@@ -137,10 +142,12 @@ class Writer:
             was_durable = self.durable.pop(path, None) is not None
             os.rename(self.root / path, self.root / new)
             del self.closed[path]
-            was_cut_off = path in self.cut_off
+            was_cut_off, was_lacking = path in self.cut_off, path in self.lacking
             self._settled(new, content, was_durable)
             if was_cut_off:
                 self.cut_off.add(new)
+            if was_lacking:
+                self.lacking.add(new)
 
     def replace(self):
         if path := self._old():
@@ -203,6 +210,10 @@ class Writer:
             found = (folder / path).read_bytes() if (folder / path).exists() else None
             assert found == content, (
                 f"{path} was closed and synced: {len(content)} bytes; there are {'none' if found is None else len(found)}")
+        # Of a creation the disk may have the name alone; what is empty is whole (S40k).
+        for path, candidates in doubtful.items():
+            if None in candidates:
+                self._may_hold(path, b"")
         present = set(os.listdir(folder)) - {"status", ".uploadfs"}
         for path in sorted(present | self.closed.keys() | doubtful.keys()):
             if path in self.durable:
@@ -210,6 +221,8 @@ class Writer:
             self.closed.pop(path, None)
             if (folder / path).exists():
                 self._take(path, (folder / path).read_bytes())
+                # Where the disk was not known to have it, going on at its end makes nothing good (S40).
+                self.lacking.add(path)
 
     def _take(self, path, found):
         self.cut_off.add(path)
