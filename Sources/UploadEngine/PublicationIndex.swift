@@ -40,18 +40,32 @@ final class PublicationIndex: Sendable {
 
   /// What a publication may do with its name. Blocks.
   func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
+    guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
     let (noted, others) = state.withLock { state in
       let underWay = state.underWay.values.joined().lazy.filter { $0.name == key }.map(\.publication)
       return (state.unsaved[key]?.publication, (state.unclear[key] ?? []) + underWay)
     }
-    let last = if let noted { noted } else { try catalog.publication(named: name) }
+    let last = if let noted { noted } else { try recorded(name, ifExists) }
     var replaces: [EarlierPublication] = []
     for publication in (last.map { [$0] } ?? []) + others.reversed()
     where replaces.count < Self.publicationsMax && !replaces.contains(publication) {
       replaces.append(publication)
     }
     return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: last?.publishedAs)
+  }
+
+  /// From a disk that fails captures are to get away: without the record the name counts as another one's, which costs a number. What
+  /// would be refused then waits instead.
+  private func recorded(
+    _ name: String, _ ifExists: FileSettings.IfExists
+  ) throws(StorageError) -> EarlierPublication? {
+    do throws(StorageError) {
+      return try catalog.publication(named: name)
+    } catch {
+      guard ifExists == .number else { throw error }
+      return nil
+    }
   }
 
   /// A request goes out that is to publish these.

@@ -14,7 +14,7 @@ import UploadEngine
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 123, fileBytesMax: nil,
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
-    abilities.ifExists = .number
+    abilities.ifExists = .replace
     #expect(destination.abilities == abilities)
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)
     #expect(destination.displayURL == Fixture.base)
@@ -229,7 +229,7 @@ import UploadEngine
     #expect(file.nonce == Fixture.nonce)
     #expect(file.modifiedNanoseconds == 42)
     #expect(file.mode == 0o644)
-    #expect(file.ifExists == .replace && file.ownership == nil)
+    #expect(file.ifExists == .replace && file.ownership == NameOwnership(ifTaken: .replace))
     #expect(file.fileID == "000000000000000100000000000000fe")
     let chunk = try ChunkHeaders(reading: request.header)
     let text = file.idempotencyKey.text

@@ -20,7 +20,7 @@ def deliver(mount, name, content):
 @pytest.mark.promises("DE138a", "DE138b", "DE138c")
 def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_mount, content):
     receiver = new_receiver()
-    first, second = new_mount(receiver, name="first"), new_mount(receiver, name="second")
+    first, second = (new_mount(receiver, "--if-exists", "number", name=name) for name in ("first", "second"))
     assert deliver(first, "DSC0001.JPG", content)["published_name"] == "DSC0001.JPG"
     status = deliver(second, "DSC0001.JPG", b"other" + content)
     assert status["published_name"] == "DSC0001-2.JPG"
@@ -45,7 +45,7 @@ def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_
 @pytest.mark.promises("DE138b")
 def test_a_spool_that_lost_its_record_replaces_nothing(new_receiver, new_mount):
     receiver = new_receiver()
-    mount = new_mount(receiver)
+    mount = new_mount(receiver, "--if-exists", "number")
     deliver(mount, "a.mov", b"one")
     assert mount.stop() == 0
     shutil.rmtree(mount.spool / ".state")
@@ -65,5 +65,5 @@ def test_what_is_to_be_refused_fails_and_what_is_to_be_replaced_is(new_receiver,
     assert status["last_error"]["code"] == "name-refused" and "not to replace" in status["last_error"]["message"]
     assert status["local"]
     deliver(mount, "a.log", b"three")
-    deliver(new_mount(receiver, "--if-exists", "replace", name="third"), "a.log", b"four")
+    deliver(new_mount(receiver, name="third"), "a.log", b"four")
     assert contents(receiver) == {"a.mov": b"one", "a.log": b"four"}

@@ -119,8 +119,9 @@ extension ChunkProtocolDestination {
     return right.replaces.isEmpty ? .fail : .replace
   }
 
-  private func ownership(_ right: NameRight?) -> NameOwnership? {
-    guard let right else { return nil }
+  /// Without a right, as for the test files of the doctor, whatever has the name gives way.
+  private func ownership(_ right: NameRight?) -> NameOwnership {
+    guard let right else { return NameOwnership(ifTaken: .replace) }
     let taken: IfTaken =
       switch right.ifExists {
       case .number: .number

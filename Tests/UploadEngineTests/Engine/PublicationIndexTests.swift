@@ -89,6 +89,15 @@ import Testing
     #expect(try index.right(to: "a", .number).replaces == [known])
   }
 
+  @Test(.promises("DE138b", "DE138d")) func withoutTheRecord_whatIsNumberedGoesOn_andWhatIsRefusedWaits() throws {
+    publish(1)
+    catalog.close()
+    #expect(try index.right(to: "a", .number).replaces == [Self.publication(1)])
+    #expect(try index.right(to: "b", .number) == NameRight(ifExists: .number))
+    #expect(throws: StorageError.self) { try index.right(to: "b", .refuse) }
+    #expect(try index.right(to: "a", .replace) == NameRight(ifExists: .replace))
+  }
+
   @Test(.promises("DE138a")) func namesAreComparedByTheirBytes() throws {
     publish(1, named: "é")
     #expect(try index.right(to: "e\u{301}", .number).replaces.isEmpty)
