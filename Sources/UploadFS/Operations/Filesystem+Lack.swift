@@ -36,9 +36,11 @@ extension Filesystem {
   private static func unwrittenPlaces(of descriptor: FileDescriptor, sizeBytes: UInt64) -> [Range<UInt64>] {
     var places: [Range<UInt64>] = []
     var (start, end): (UInt64, UInt64) = (0, 0)
-    while places.count < holesMax,
-      uploadfs_next_unwritten_bytes(descriptor.number, end, sizeBytes, &start, &end) == 1, start < end
-    {
+    while places.count < holesMax {
+      // A place that cannot be asked for is not listed: the list proves nothing by what it lacks.
+      guard uploadfs_next_unwritten_bytes(descriptor.number, end, sizeBytes, &start, &end) == 1, start < end else {
+        break
+      }
       places.append(start..<end)
     }
     return places
