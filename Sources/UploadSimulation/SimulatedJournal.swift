@@ -128,6 +128,8 @@ final class SimulatedJournal {
     guard var entry = storage.catalog[id] else { return true }
     entry.state = .pending
     entry.receipt = nil
+    entry.session = ""
+    entry.doubt = .mountDied
     storage.catalog[id] = entry
     return true
   }

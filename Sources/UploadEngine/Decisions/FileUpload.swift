@@ -135,6 +135,9 @@ struct FileUpload: Sendable {
     var wish: Wish?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.
     var acceptedInterruption: Interruption?
+    /// The content, by its epoch, that a session may have published. Should it change, the catalog is told first that no session
+    /// of it counts any more.
+    var committedEpoch: UInt64?
     /// Names that the file has lost while something was being published under them.
     var formerPaths: [RelativePath] = []
   }
@@ -208,6 +211,9 @@ struct FileUpload: Sendable {
     guard let interruption = snapshot.interruption, !interruption.isOfSpool else { return snapshot.interruption }
     return interruption == progress.acceptedInterruption ? nil : interruption
   }
+
+  /// The present content may have been published through a session.
+  var mayBePublished: Bool { progress.committedEpoch == snapshot.epoch }
 
   /// The present content is published under a name that the file has. Under one that it has lost, to be called by a temporary one,
   /// another file may be published by now.

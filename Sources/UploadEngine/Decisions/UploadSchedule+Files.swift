@@ -459,6 +459,7 @@ extension UploadSchedule {
   /// A file from an earlier run, or one that was put into the spool by hand.
   private mutating func adopt(_ snapshot: FileSnapshot, goingOnWith session: UploadSession? = nil, at now: Moment) {
     var entry = inherited.removeValue(forKey: snapshot.id)
+    let known = entry
     if case .spoolUnreadable? = snapshot.interruption {
       unconfirmed[snapshot.id] = entry
       entry = nil
@@ -514,6 +515,7 @@ extension UploadSchedule {
       // That of a delivered one is published.
       if file.receipt == nil, let identity = session.identity { discard(identity, at: now) }
     }
+    if goesOn, session == nil { noteTried(&file, by: known) }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
     let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil
@@ -550,6 +552,17 @@ extension UploadSchedule {
       pointer.chunkBytes <= bufferBytes, inheritedRecords[file.id]?.sessionID != pointer.sessionID
     else { return nil }
     return pointer
+  }
+
+  /// The session of an earlier run may have published the content that is found, unless the catalog knows of a change after it: neither
+  /// the file nor the record need be as new as that.
+  private func noteTried(_ file: inout FileUpload, by entry: CatalogEntry?) {
+    guard let session = file.session else { return }
+    let isSettled = entry.map { $0.doubt == nil && $0.describes(file.snapshot) } ?? false
+    let isOfContent = isSettled || entry?.session.map { $0 == session.id } ?? true
+    let epoch = file.snapshot.epoch
+    file.session?.tried = isOfContent ? .content(epoch) : .earlier
+    if isOfContent { file.progress.committedEpoch = epoch }
   }
 
   /// The session that a record names. Whether it lives, the server says when it is asked.

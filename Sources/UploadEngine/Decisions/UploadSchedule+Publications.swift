@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 import OrderedCollections
 
 /// Commits and whole files that were answered.
@@ -84,7 +85,9 @@ extension UploadSchedule {
     let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
     defer { if let outdatedRecord { actions.append(.removeResume(outdatedRecord)) } }
     if isSessionOver { file.session = nil }
-    guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch else {
+    guard file.phase == .ready || file.isWaiting, publishing.epoch == file.snapshot.epoch,
+      contentsToChange[file.id] == nil
+    else {
       // The next content was settled before the answer came; what it had found in the session is over with it.
       if isSessionOver, !file.isWholeFile { leaveTransfer(&file) }
       return
@@ -113,10 +116,10 @@ extension UploadSchedule {
   mutating func acceptEarlierPublication(_ receipt: Receipt, of file: inout FileUpload, at now: Moment) -> Bool {
     guard receipt.sizeBytes == file.snapshot.sizeBytes, receipt.merkleRoot == file.progress.merkleRoot.map(Hex.encode),
       receipt.chainTip == file.progress.chainTip.map(Hex.encode), let path = path(of: file, publishedAs: receipt.name),
-      file.session?.lostPaths.contains(path) != true
+      let session = file.session, session.belongs(toEpoch: file.snapshot.epoch), !session.lostPaths.contains(path)
     else { return false }
     let publishing = FileUpload.Publishing(
-      request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [])
+      request: HTTPRequestID(0), path: path, epoch: file.snapshot.epoch, nonce: session.nonce)
     accept(receipt, publishing, of: &file, at: now)
     return true
   }

@@ -166,9 +166,11 @@ extension UploadSchedule {
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode, chunks: chunks,
       fileID: file.id)
     let request = send(.commit(commit), purpose: .commit(file.id), at: now)
-    file.session?.tries(path)
+    let epoch = file.snapshot.epoch
+    file.session?.tries(path, epoch: epoch)
+    file.progress.committedEpoch = epoch
     file.publishing = FileUpload.Publishing(
-      request: request, path: path, epoch: file.snapshot.epoch, nonce: file.session?.nonce ?? [],
+      request: request, path: path, epoch: epoch, nonce: file.session?.nonce ?? [],
       isOnce: abilities.publishesOnce == .everything)
     deadlines.insert(.publication(request), at: now.monotonic + Self.publicationPatience)
     return true

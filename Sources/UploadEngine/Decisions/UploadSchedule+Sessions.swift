@@ -58,6 +58,8 @@ extension UploadSchedule {
       restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
     case .held(let digests, _, let expiresAt, _, let tokens, _):
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
+      // From now on what it publishes is of the present content.
+      if file.session?.tried == .earlier { actions.append(.record(id)) }
       file.session?.isUnpublished()
       file.session?.owner = owner
       file.session?.held.replace(with: digests, tokens: tokens)
@@ -85,6 +87,7 @@ extension UploadSchedule {
       file.session?.state = .published(receipt)
       if let transfer = file.transfer { compareOnly(transfer) }
       files[id] = file
+      if file.session?.tried == .earlier { publishedOtherwise(id, as: receipt, at: now) }
     case .refused(let failure) where failure.kind == .sessionGone || failure.kind == .sessionDamaged:
       restartSession(
         id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), at: now)

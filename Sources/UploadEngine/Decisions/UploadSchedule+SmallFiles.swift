@@ -135,7 +135,10 @@ extension UploadSchedule {
         let session = makeSession(for: file, at: now)
         files.update(turn.id) { $0.session = session }
       }
-      files.update(turn.id) { $0.session?.tries(turn.path) }
+      files.update(turn.id) { file in
+        let epoch = file.snapshot.epoch
+        file.session?.tries(turn.path, epoch: epoch)
+      }
       guard let file = files.entry(turn.id)?.file else { continue }
       orders.append(
         WholeFileOrder(

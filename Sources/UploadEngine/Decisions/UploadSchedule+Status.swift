@@ -110,12 +110,20 @@ extension UploadSchedule {
       failureMessage: unclear?.message ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
       completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt, doubt: doubt(of: file),
-      pointer: file.lacksParts || releases(file) ? file.pointer : nil)
+      pointer: file.lacksParts || releases(file) ? file.pointer : nil, session: sessionOfContent(of: file))
+  }
+
+  /// Only what this one has published may be the present content. What earlier ones have, an earlier content was, which a power cut may
+  /// bring back together with the record of its session.
+  private func sessionOfContent(of file: FileUpload) -> String {
+    guard contentsToChange[file.id] == nil, let session = file.session, session.belongs(toEpoch: file.snapshot.epoch)
+    else { return "" }
+    return session.id ?? ""
   }
 
   /// Why a copy of the spool must not take the content for whole, should the file say nothing.
   private func doubt(of file: FileUpload) -> Interruption? {
-    if file.isOpen || file.phase == .writing { return .mountDied }
+    if file.isOpen || file.phase == .writing || contentsToChange[file.id] != nil { return .mountDied }
     // What is left here of a delivered file is no file, for the moment in which it is still there.
     if file.receipt != nil, file.lacksParts { return .unproven }
     return file.snapshot.interruption.map { $0.isOfSpool ? .unproven : $0 }

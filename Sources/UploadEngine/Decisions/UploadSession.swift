@@ -20,6 +20,16 @@ struct UploadSession: Sendable {
     case published(Receipt)
   }
 
+  /// The content that may have been published through it.
+  enum Tried: Hashable, Sendable {
+    /// None that is known of.
+    case nothing
+    /// The one of this epoch.
+    case content(UInt64)
+    /// One that the file has had before, however alike the present one looks.
+    case earlier
+  }
+
   var state: State
   var id: String?
   let nonce: [UInt8]
@@ -32,6 +42,7 @@ struct UploadSession: Sendable {
   /// Of these, what its file was not called for a moment since. Another file may have been published there after it, so what the
   /// server says of its publication does not say what the name shows.
   private(set) var lostPaths: [RelativePath] = []
+  var tried = Tried.nothing
   var openedAtSeconds: Int64
   /// What the server has said of its end. A hint for people: whether it lives is the server's to say, whatever the clock here
   /// shows.
@@ -61,10 +72,14 @@ struct UploadSession: Sendable {
   /// Chunk requests may go out.
   var isOpen: Bool { state == .open }
 
-  /// A request goes out that publishes it.
-  mutating func tries(_ path: RelativePath) {
+  /// A request goes out that publishes the content of this epoch through it.
+  mutating func tries(_ path: RelativePath, epoch: UInt64) {
     if !triedPaths.contains(path) { triedPaths.append(path) }
+    tried = .content(epoch)
   }
+
+  /// What the server may say of its publication is of this content, or of nothing yet.
+  func belongs(toEpoch epoch: UInt64) -> Bool { tried == .nothing || tried == .content(epoch) }
 
   /// Its file has these names, and perhaps no longer others.
   mutating func keeps(_ names: [RelativePath]) {
@@ -73,5 +88,8 @@ struct UploadSession: Sendable {
   }
 
   /// The server says that it has not been published.
-  mutating func isUnpublished() { lostPaths = [] }
+  mutating func isUnpublished() {
+    lostPaths = []
+    if tried == .earlier { tried = .nothing }
+  }
 }

@@ -49,16 +49,21 @@ public struct CatalogEntry: Sendable, Hashable {
   public var doubt: Interruption?
   /// The upload that may hold parts of it which are nowhere else.
   public var pointer: SessionPointer?
+  /// The session of which a publication may be the present content; empty where there is none, nil where that is not known, as in rows
+  /// of earlier versions.
+  public var session: String?
 
   /// A file of which the place in the spool is known.
   public init(
     id: FileID, path: RelativePath, inode: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, revision: UInt64,
     state: CatalogState, publishedPaths: [RelativePath] = [], receipt: Receipt? = nil, failureCode: String? = nil,
     failureMessage: String? = nil, completedAtMilliseconds: Int64? = nil, openedAtMilliseconds: Int64? = nil,
-    closedAtMilliseconds: Int64? = nil, doubt: Interruption? = nil, pointer: SessionPointer? = nil
+    closedAtMilliseconds: Int64? = nil, doubt: Interruption? = nil, pointer: SessionPointer? = nil,
+    session: String? = nil
   ) {
     self.doubt = doubt
     self.pointer = pointer
+    self.session = session
     self.id = id
     self.path = path
     self.inode = inode

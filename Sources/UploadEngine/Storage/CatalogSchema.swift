@@ -88,6 +88,10 @@ enum CatalogSchema {
           ALTER TABLE file ADD COLUMN receipt_file BLOB;
           """)
     }
+    // Of several sessions that a file has had, the one whose publication counts; empty where none does.
+    migrator.registerMigration("6") { database in
+      try database.execute(sql: "ALTER TABLE file ADD COLUMN session TEXT")
+    }
     return migrator
   }
 
@@ -111,7 +115,7 @@ enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
-    doubt, pointer, receipt_file
+    doubt, pointer, receipt_file, session
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
@@ -127,8 +131,8 @@ enum CatalogRows {
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    receipt_answer, doubt, pointer, receipt_file, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    receipt_answer, doubt, pointer, receipt_file, session, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
@@ -137,13 +141,14 @@ enum CatalogRows {
     published = excluded.published, receipt_id = excluded.receipt_id, receipt_name = excluded.receipt_name,
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
     published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, doubt = excluded.doubt,
-    pointer = excluded.pointer, receipt_file = excluded.receipt_file, changed = excluded.changed
+    pointer = excluded.pointer, receipt_file = excluded.receipt_file, session = excluded.session,
+    changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
     receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
-    receipt_file = NULL, doubt = 'mount-died'
-    WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL)
+    receipt_file = NULL, doubt = 'mount-died', session = ''
+    WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL OR session IS NOT '')
     """
 
   private static let selectSessions = "SELECT id FROM session WHERE begun_s < ? ORDER BY begun_s LIMIT ?"
@@ -261,7 +266,7 @@ enum CatalogRows {
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
       receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
-      receipt?.fileID?.blob,
+      receipt?.fileID?.blob, entry.session,
     ])
   }
 
@@ -292,7 +297,8 @@ enum CatalogRows {
       modifiedNanoseconds: modified, revision: UInt64(bitPattern: revision), state: state,
       failureCode: columns.text(7), failureMessage: columns.text(8), completedAtMilliseconds: columns.integer(9),
       openedAtMilliseconds: columns.integer(10), closedAtMilliseconds: columns.integer(11),
-      doubt: doubt(columns.text(20)), pointer: columns.text(21).flatMap { SessionPointer($0) })
+      doubt: doubt(columns.text(20)), pointer: columns.text(21).flatMap { SessionPointer($0) },
+      session: columns.text(23))
   }
 
   private static func receipt(_ columns: Columns) -> Receipt? {

@@ -1,6 +1,8 @@
 import FileModel
 import Integrity
 import Lookup
+import Promises
+import ProtocolReference
 import Testing
 
 @testable import UploadEngine
@@ -113,6 +115,145 @@ import Testing
     guard case (.wholeFile(let one), .wholeFile(let other)) = (first, next) else { return }
     #expect((one.nonce == other.nonce) != isRenamed)
     #expect(one.path == other.path)
+  }
+
+  // MARK: Earlier contents that come back
+
+  /// What the server has published of a file's chunks in session “s”.
+  private func publication(of file: ImaginaryFile) -> Receipt {
+    let digests = stride(from: 0, to: file.snapshot.sizeBytes, by: 1000).map {
+      ScheduleHarness.digest(file: file.id, epoch: file.snapshot.epoch, offset: $0).sha256
+    }
+    return ScheduleHarness.receipt(
+      file.snapshot.names[0], file.snapshot.sizeBytes,
+      root: ProtocolReference.hex(ProtocolReference.merkleRoot(digests)),
+      tip: ProtocolReference.hex(ProtocolReference.chainTip(sessionID: "s", digests)))
+  }
+
+  /// A start that finds a file, the record of its session “s”, and what the catalog says of it.
+  private func found(
+    _ file: ImaginaryFile, session: String?, doubt: Interruption?, modified: Int64 = 5
+  ) -> ScheduleHarness {
+    let entry = CatalogEntry(
+      id: file.id, path: file.snapshot.names[0], inode: 1, sizeBytes: file.snapshot.sizeBytes,
+      modifiedNanoseconds: modified, revision: 1, state: .pending, doubt: doubt, session: session)
+    let record = ResumeRecord(
+      fileID: file.id, sessionID: "s", nonce: [1], chunkBytes: 1000, epochRevision: 1, path: file.snapshot.names[0],
+      sizeBytes: file.snapshot.sizeBytes, openedAtSeconds: 1, expiresAtSeconds: nil, acknowledged: [])
+    var harness = ScheduleHarness(catalog: [entry], records: [record])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  @Test(
+    "Regression, found by the simulation (spool-power, seed 5700004624): a power cut took back the change of a delivered file, and its publication, with the end of its first upload's record; the first upload's publication counted, although the name showed the later content",
+    .promises("S40n"),
+    arguments: [
+      ("", .mountDied, 5, false), ("other", .mountDied, 5, false), ("", nil, 6, false),
+      // What the catalog knows of no change after.
+      ("s", .mountDied, 5, true), ("s", nil, 6, true), ("", nil, 5, true),
+      // Of a catalog that an earlier version has left.
+      (nil, .mountDied, 5, true),
+    ] as [(String?, Interruption?, Int64, Bool)])
+  func anUploadOfAnEarlierContent_countsNoMore(session: String?, doubt: Interruption?, modified: Int64, counts: Bool) {
+    let file = ImaginaryFile(1, "a.mov", size: 3000, epoch: 0)
+    var harness = found(file, session: session, doubt: doubt, modified: modified)
+    harness.answer(.published(publication(of: file))) { $0.isQuery }
+    harness.answerReads()
+    #expect(harness.sent.contains { $0.order.isOpenSession } == !counts)
+    harness.record()
+    #expect((harness.state(file.id) == .complete) == counts)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test(.promises("S40n")) func anUploadOfAnEarlierContent_thatWasNotPublished_isGoneOnWith_andCountsFromThenOn() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000, epoch: 0)
+    var harness = found(file, session: "", doubt: .mountDied)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "")
+    harness.answer(.held(digests: [:])) { $0.isQuery }
+    #expect(harness.others.contains(.record(file.id)))
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "s")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && !harness.sent.contains { $0.order.isOpenSession })
+  }
+
+  /// A file of three chunks whose commit has been sent.
+  private func committing() -> (harness: ScheduleHarness, file: ImaginaryFile) {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    let isToBeTold = harness.schedule.contentWillChange(file.id)
+    #expect(!isToBeTold, "nothing can have been published")
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "s")
+    while harness.answer(.chunkStored, where: { $0.isChunk }) != nil {}
+    #expect(harness.commits.count == 1 && harness.schedule.catalogEntry(of: file.id)?.session == "s")
+    return (harness, file)
+  }
+
+  @Test(.promises("S40n")) func beforeAContentChanges_thatMayHaveBeenPublished_theCatalogForgetsItsSession() throws {
+    var (harness, file) = committing()
+    let isToBeTold = harness.schedule.contentWillChange(file.id)
+    #expect(isToBeTold)
+    var entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.session == "" && entry.doubt == .mountDied, "what is written from now on says the same")
+    file.snapshot.epoch = 2
+    file.snapshot.modifiedNanoseconds = 6
+    harness.handle(file.changed)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "")
+    harness.handle(file.settled)
+    entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.session == "" && entry.doubt == nil)
+    // The answer is about the content before.
+    harness.answer(ScheduleHarness.success(of: harness.sent.first { $0.order.isCommit }?.order ?? .prewarm)) {
+      $0.isCommit
+    }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "")
+  }
+
+  @Test(.promises("S34a", "S40n")) func aReceiptThatComesWhileTheCatalogForgetsTheContent_isNoneOfTheNextOne() {
+    var (harness, file) = committing()
+    let commit = harness.commits[0]
+    let isToBeTold = harness.schedule.contentWillChange(file.id)
+    #expect(isToBeTold)
+    harness.answer(
+      .published(
+        ScheduleHarness.receipt(
+          commit.path, 3000, root: Hex.encode(commit.merkleRoot), tip: Hex.encode(commit.chainTip)))
+    ) { $0.isCommit }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == nil)
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    harness.answerReads()
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test(.promises("S40n")) func aChangeThatDoesNotComeAbout_leavesTheSessionAsItWas() {
+    var (harness, file) = committing()
+    let isToBeTold = harness.schedule.contentWillChange(file.id)
+    #expect(isToBeTold)
+    harness.apply { $0.contentStays(file.id, at: $1) }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.session == "s")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// Before the search has come to it as well.
+  @Test(.promises("S40n"), arguments: ["s", nil, ""]) func aFileThatIsStillToBeFound_losesItsSession(session: String?) {
+    let file = ImaginaryFile(1, "a.mov", size: 3000, epoch: 0)
+    let entry = CatalogEntry(
+      id: file.id, path: file.snapshot.names[0], inode: 1, sizeBytes: 3000, modifiedNanoseconds: 5, revision: 1,
+      state: .pending, session: session)
+    var harness = ScheduleHarness(catalog: [entry])
+    let isToBeTold = harness.schedule.contentWillChange(file.id)
+    #expect(isToBeTold == (session != ""))
   }
 
   @Test func deliveredFile_isComplete_whenItsSecondNameGoesAwayBeforeItIsPublished() {

@@ -45,7 +45,9 @@ import Testing
     extreme.doubt = .lostInWriteBack(errno: 5, 10..<20)
     extreme.pointer = SessionPointer(
       chunkBytes: 1, sessionID: "a; b%", nonce: [0, 255], address: "https://vault/ä", credentialMark: "")
+    extreme.session = "a; b%"
     var empty = entry(2, .evicted)
+    empty.session = ""
     empty.path = .root
     let catalog = try Catalog(path: path)
     #expect(catalog.openedDamaged == nil)
@@ -350,6 +352,18 @@ import Testing
     try catalog.markChanged(entry.id)
     #expect(try catalog.loadAll().first?.receipt == nil)
     #expect(try catalog.loadAll().first?.publishedPaths == [])
+  }
+
+  /// Also of a file that is on its way, and where an earlier version did not say which session it has.
+  @Test(.promises("S40n"), arguments: ["s", nil, ""])
+  func aFileThatChanges_hasNoSessionThatCounts(session: String?) throws {
+    var entry = entry(1)
+    entry.session = session
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([entry])
+    try catalog.markChanged(entry.id)
+    let changed = try #require(catalog.loadAll().first)
+    #expect(changed.session == "" && changed.doubt == (session == "" ? nil : .mountDied))
   }
 
   @Test func aNewerVersionsCatalogIsLeftAlone() throws {
