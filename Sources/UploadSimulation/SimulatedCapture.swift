@@ -116,6 +116,7 @@ final class SimulatedCapture {
   init(_ world: World) {
     self.world = world
     world.hasPartsAlone = { [unowned self] in file(withPartsIn: $0) != nil }
+    world.wasPublished = { [unowned self] in file(withPartsIn: $0)?.isPartlyDelivered = true }
   }
 
   var isMounted: Bool { sink != nil }

@@ -341,6 +341,7 @@ extension SimulatedReceiver {
       perform(store.publish(session, publication)) { [self] in
         let isRenamed = $0 != nil && store.isRenamed(session, publication.receipt)
         let failure = isRenamed ? StoreFailure.unsynced("the simulated disk failed after the rename") : $0
+        if failure == nil { world.wasPublished(session.text) }
         handle(.published(session, failure.map { failure in .failure(failure) } ?? .success(PublicationResult())))
       }
     case .publishWholeFile(let id, let record, let publication):

@@ -506,6 +506,8 @@ extension SimulatedStore {
       default: break
       }
     }
+    // It is under its name, or another one has taken that.
+    if committing != nil, disk.node(data) == nil { world.wasPublished(session.text) }
     if isPublished, let committing {
       state.published.append((facts, committing.0))
     } else if disk.node(data) != nil {

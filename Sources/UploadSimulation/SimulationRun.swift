@@ -186,7 +186,8 @@ final class SimulationRun {
       if route.peer.shown(client.publishedName(of: file.id, at: name)) == file.bytes { continue }
       let (state, code) = client.explanation(of: file.id)
       if state == .failed, let code, route.site.isTroubled, legitimateFailures.contains(code) { continue }
-      // Changed or renamed in the moment between its delivery and the end of what was left of it here.
+      // What was given up here was published, and what is left here is something else: changed or renamed before the rest of it
+      // was gone, or a power cut has left less of it. Nothing puts the two together any more.
       let isLackingParts = code == "released-part-lost" || code == "released-part-away"
       if state == .failed, isLackingParts, file.isPartlyDelivered { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }

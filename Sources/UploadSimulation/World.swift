@@ -71,6 +71,8 @@ final class World {
   var availableMemory: UInt64 = 1_000_000_000
   /// A file of the spool has parts in a session, and nowhere else.
   var hasPartsAlone: (_ session: String) -> Bool = { _ in false }
+  /// The receiver has published a session.
+  var wasPublished: (_ session: String) -> Void = { _ in }
   private var log: Trace
 
   init(scenario: Scenario, seed: UInt64, bug: PlantedBug?, plan: PlannedFault?, isTracing: Bool) {

@@ -137,8 +137,9 @@ extension UploadSchedule {
     leaveTransfer(&file)
     files[id] = file
     let message =
-      "The disk was full and parts of the file were given up here. The server has published it as \(receipt.name), and it "
-      + "was changed or renamed since. What was published stays; what is left here is kept in the spool."
+      "The disk was full and parts of the file were given up here. The server has published them as \(receipt.name), and "
+      + "nothing shows that what is left here is the same: it was changed or renamed since, the power was cut, or the record "
+      + "of the upload is lost. What was published stays; what is left here is kept in the spool."
     failForGood(id, FileStatus.Failure(code: "released-part-lost", message: message, at: now), at: now)
   }
 

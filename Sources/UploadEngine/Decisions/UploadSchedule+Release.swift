@@ -164,6 +164,7 @@ extension UploadSchedule {
       return
     }
     transfer.set(.pending, at: index)
+    if case .published(let receipt)? = file.session?.state { return publishedOtherwise(id, as: receipt, at: now) }
     failForGood(id, releasedPartMissing(of: file, at: now), at: now)
   }
 

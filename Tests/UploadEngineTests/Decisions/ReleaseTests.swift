@@ -214,6 +214,38 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  @Test(
+    "Regression, found by the simulation (lost-states, seed 5700021005): what was published was said to be held no longer",
+    .promises("S72h"), arguments: [true, false])
+  func whatIsPublished_andCannotBeShownToBeWhatIsLeftHere_isNamed(hasRecord: Bool) throws {
+    var (harness, file) = found(Self.here, by: Self.here)
+    if !hasRecord {
+      file.snapshot.pointer = SessionPointer(
+        chunkBytes: 1000, sessionID: "s", nonce: [1], address: Self.here.address,
+        credentialMark: Self.here.credentialMark)
+      harness = ScheduleHarness(limits: Self.limits, owner: Self.here)
+      harness.handle(file.found)
+      harness.handle(.scanEnded)
+    }
+    let receipt = ScheduleHarness.receipt(RelativePath("take.mov"), 8000, root: "00", tip: "00")
+    for _ in 0..<2 {
+      harness.answer(.published(receipt)) { $0.isQuery }
+      while !harness.reads.isEmpty {
+        let order = harness.reads.removeFirst()
+        let isGone = (1...3).contains(Int(order.offset) / ScheduleHarness.chunkBytes)
+        harness.apply {
+          $0.chunkRead(order.id, result: isGone ? .failed(.released) : .success(ScheduleHarness.digest(order)), at: $1)
+        }
+      }
+      let failure = try #require(harness.status(file.id)?.lastFailure)
+      #expect(harness.state(file.id) == .failed && failure.code == "released-part-lost")
+      #expect(failure.message.contains("has published them as take.mov") && !failure.message.contains("no longer"))
+      harness.apply { $0.retry(file.id, at: $1) }
+    }
+    #expect(!harness.others.contains(.removeResume(file.id)))
+    #expect(!harness.sent.contains { $0.order.isOpenSession || $0.order.isAbort })
+  }
+
   /// Regression (ID11): with the record lost, another session was opened, and the server was said to have lost what it held.
   @Test(.promises("S79d"), arguments: [true, false]) func withoutARecord_thePointerIsEnough(isOnFile: Bool) {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
