@@ -64,7 +64,10 @@ extension SimulatedCapture {
     let isOther = remains != file.bytes
     if isOther {
       world.trace("a power cut leaves \(remains.count) bytes of \(file.snapshot.brief)")
-      if remains != file.metadata.synced { leave(remains, of: file) }
+      // What the disk had before is whole, and not what was delivered since: its label may know of that.
+      if remains != file.metadata.synced || found.mark.interruption(in: instance, isEmpty: remains.isEmpty) != nil {
+        leave(remains, of: file)
+      }
     }
     file.bytes = remains
     file.mark = found.mark
