@@ -378,6 +378,7 @@ final class SimulatedCapture {
     if isFirst, world.bug != .dropContentWillChange, sink?.contentWillChange(file.id) == false {
       return refuse(extent, of: file)
     }
+    if isFirst { world.contentChanges(file.id) }
     guard isMounted else { return nil }
     if isFirst {
       file.fate.revisionBegan()

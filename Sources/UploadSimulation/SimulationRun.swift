@@ -58,6 +58,8 @@ final class SimulationRun {
     self.routes = routes
     daemon = SimulatedDaemon(world, capture, routes.map(\.client))
     writers = SimulatedWriters(world, capture)
+    // What is changed is wanted again, also where a power cut takes the change back at once.
+    world.contentChanges = { [unowned self] in cancelled[$0]?.isFinal = false }
   }
 
   /// The one that trouble befalls.

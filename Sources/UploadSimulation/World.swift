@@ -1,3 +1,4 @@
+import FileModel
 import Lookup
 
 /// Something that can fail, or during which a machine can crash.
@@ -71,6 +72,8 @@ final class World {
   var availableMemory: UInt64 = 1_000_000_000
   /// A file of the spool has parts in a session, and nowhere else.
   var hasPartsAlone: (_ session: String) -> Bool = { _ in false }
+  /// A settled content is about to change, and the daemon knows it, or has died over it.
+  var contentChanges: (FileID) -> Void = { _ in }
   /// The receiver has published a session.
   var wasPublished: (_ session: String) -> Void = { _ in }
   private var log: Trace
