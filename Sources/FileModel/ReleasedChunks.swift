@@ -2,7 +2,7 @@
 /// whole chunks, given back as holes.
 ///
 /// A pure value; the filesystem keeps it under the file's lock, and as an extended attribute of the spool's file, which is
-/// written before the hole is made.
+/// on the disk before the hole is made.
 package struct ReleasedChunks: Hashable, Sendable {
   /// More separate runs than this are not kept track of: their text still fits into an extended attribute.
   package static let runsMax = 128

@@ -56,6 +56,7 @@ public final class Filesystem: Sendable, FileContents {
   let writeBackErrors: WriteBackErrors
   /// Whether any description of an open file can write to it.
   let isOpenForWriting: OpenForWriting
+  let holeMaking: HoleMaking
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
@@ -110,18 +111,20 @@ public final class Filesystem: Sendable, FileContents {
   typealias OpenForWriting = @Sendable (FileDescriptor) -> Bool?
 
   /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, `pause` for the pauses of
-  /// writers that find no space, `writeBackErrors` for the kernel's memory of them, and `isOpenForWriting` for what a lease tells.
+  /// writers that find no space, `writeBackErrors` for the kernel's memory of them, `isOpenForWriting` for what a lease tells, and
+  /// `holeMaking` for the disk that chunks are given back to.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
     spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,
     writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() },
-    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() }
+    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() }, holeMaking: HoleMaking = .system
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
     self.sink = sink
     self.writeBackErrors = writeBackErrors
     self.isOpenForWriting = isOpenForWriting
+    self.holeMaking = holeMaking
     self.virtualTree = virtualTree
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals

@@ -34,7 +34,8 @@ final class Mounted {
     _ change: (inout FilesystemConfiguration) -> Void = { _ in },
     pause: @escaping PauseTurns.Pause = { _ in },
     writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() },
-    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() }
+    isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() },
+    holeMaking: HoleMaking = .system
   ) throws {
     self.folder = try folder ?? TemporaryFolder()
     var configuration = FilesystemConfiguration(
@@ -44,7 +45,8 @@ final class Mounted {
     change(&configuration)
     filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance,
-      pause: pause, writeBackErrors: writeBackErrors, isOpenForWriting: isOpenForWriting)
+      pause: pause, writeBackErrors: writeBackErrors, isOpenForWriting: isOpenForWriting,
+      holeMaking: holeMaking)
   }
 
   var captures: String { folder.path + "/spool/captures" }

@@ -37,8 +37,9 @@ struct ReleaseTests {
     let id: FileID
 
     /// A file of ten chunks that is being written, on a disk that is full from now on; its chunks are followed.
-    init(folder: TemporaryFolder? = nil) throws {
-      mounted = try Mounted(folder: folder, source: disk.source) { $0.rules.defaults.whenFull = .release }
+    init(folder: TemporaryFolder? = nil, holeMaking: HoleMaking = .system) throws {
+      mounted = try Mounted(
+        folder: folder, source: disk.source, { $0.rules.defaults.whenFull = .release }, holeMaking: holeMaking)
       handle = try mounted.create("a.mov", flags: O_RDWR)
       id = try #require(mounted.filesystem.file(of: mounted.node("a.mov"))).id
       _ = mounted.filesystem.growth(of: id, chunkBytes: ReleaseTests.chunk, anew: true)
@@ -142,6 +143,103 @@ struct ReleaseTests {
     let there = try mounted.read(handle, at: Int64(4 * Self.chunk), count: 4)
     #expect(there == [7, 7, 7, 7])
     mounted.filesystem.release(handle)
+  }
+
+  /// A disk with a cache, in which labels are until they are synced. A hole that no label on the disk names is a fault.
+  private final class CachedDisk: Sendable {
+    struct State {
+      var named: ReleasedChunks?
+      var syncs = 0
+      var punched: [Range<UInt64>] = []
+      var unnamed: [Range<UInt64>] = []
+    }
+
+    let folder: TemporaryFolder
+    let state = Mutex(State())
+    let failure: SystemError?
+    /// Carried out while the disk is waited for.
+    let meanwhile = Mutex<@Sendable () -> Void>({})
+
+    init(folder: TemporaryFolder, failure: SystemError? = nil) {
+      self.folder = folder
+      self.failure = failure
+    }
+
+    func label() throws(SystemError) -> FileLabel {
+      let captures = try check(Glibc.open(folder.path + "/spool/captures", O_RDONLY | O_DIRECTORY))
+      defer { close(captures) }
+      return try SpoolLabel.read(at: SpoolLocation(root: captures, components: [EntryName("a.mov")])).label
+    }
+
+    var holeMaking: HoleMaking {
+      HoleMaking(
+        synchronize: { (file) throws(SystemError) in
+          let label = try self.label()
+          self.meanwhile.withLock { $0 }()
+          if let failure = self.failure { throw failure }
+          self.state.withLock { ($0.named, $0.syncs) = (label.released, $0.syncs + 1) }
+        },
+        punch: { (file, bytes) throws(SystemError) in
+          self.state.withLock { state in
+            state.punched.append(bytes)
+            let isNamed = stride(from: bytes.lowerBound, to: bytes.upperBound, by: ReleaseTests.chunk).allSatisfy {
+              state.named?.intersects($0..<$0 + 1) == true
+            }
+            if !isNamed { state.unnamed.append(bytes) }
+          }
+          try HoleMaking.system.punch(file, bytes)
+        })
+    }
+  }
+
+  /// Regression: which came first to the disk was left to its filesystem.
+  @Test(.promises("S72a")) func noHoleIsMadeBeforeTheDiskHasTheLabelThatNamesIt() throws {
+    let folder = try TemporaryFolder()
+    let disk = CachedDisk(folder: folder)
+    let recorded = try Recorded(folder: folder, holeMaking: disk.holeMaking)
+    try recorded.release([1, 2, 3, 5])
+    let seen = disk.state.withLock { $0 }
+    #expect(seen.punched.map { Int($0.lowerBound) / Self.chunk } == [1, 2, 3, 5])
+    #expect(seen.unnamed == [] && seen.syncs == 1)
+    recorded.mounted.filesystem.release(recorded.handle)
+  }
+
+  @Test(.promises("S72a")) func aDiskThatDoesNotTakeTheLabelGetsNothingBack() throws {
+    let folder = try TemporaryFolder()
+    let disk = CachedDisk(folder: folder, failure: .inputOutput)
+    let recorded = try Recorded(folder: folder, holeMaking: disk.holeMaking)
+    try recorded.release([1, 2])
+    #expect(disk.state.withLock { $0.punched } == [])
+    #expect(try disk.label().released == nil)
+    #expect(!recorded.mounted.filesystem.isReleased(recorded.id, 0..<UInt64(10 * Self.chunk)))
+    #expect(try recorded.mounted.read(recorded.handle, at: Int64(Self.chunk), count: 2) == [2, 2])
+    recorded.mounted.filesystem.release(recorded.handle)
+  }
+
+  @Test(.promises("S71d")) func whatIsCutOffAndWrittenAnewWhileTheDiskIsWaitedFor_stays() throws {
+    let folder = try TemporaryFolder()
+    let disk = CachedDisk(folder: folder)
+    let recorded = try Recorded(folder: folder, holeMaking: disk.holeMaking)
+    let (filesystem, handle) = (recorded.mounted.filesystem, recorded.handle)
+    let file = try #require(filesystem.file(of: recorded.mounted.node("a.mov")))
+    let descriptor = try #require(file.state.withLock { $0.descriptor })
+    let failed = Mutex(false)
+    disk.meanwhile.withLock {
+      $0 = {
+        do {
+          try filesystem.truncate(file, to: Int64(2 * Self.chunk), through: descriptor)
+          try filesystem.truncate(file, to: Int64(10 * Self.chunk), through: descriptor)
+        } catch {
+          failed.withLock { $0 = true }
+        }
+      }
+    }
+    try recorded.release([1, 2, 3])
+    #expect(failed.withLock { $0 } == false)
+    #expect(disk.state.withLock { $0.punched.map { Int($0.lowerBound) / Self.chunk } } == [1])
+    #expect(!filesystem.isReleased(recorded.id, UInt64(2 * Self.chunk)..<UInt64(10 * Self.chunk)))
+    #expect(try recorded.mounted.read(handle, at: Int64(2 * Self.chunk), count: 2) == [0, 0])
+    filesystem.release(handle)
   }
 
   private static func fill(_ folder: TemporaryFolder, _ offset: Int, count: Int) throws {

@@ -19,22 +19,95 @@ extension Filesystem {
     }
   }
 
+  /// The label names what is to go, and is on the disk, before a hole is made: no power cut leaves a hole that nothing tells from zeros
+  /// that somebody wrote. The disk is waited for without a lock. What is named is missing from then on, for whoever reads or changes
+  /// it, so that only cutting the file there can bring other bytes to its place meanwhile; then it stays.
   private func release(_ candidate: ReleaseCandidate, of file: CapturedFile) {
+    guard let named = name(candidate, of: file) else { return }
+    do throws(SystemError) {
+      try holeMaking.synchronize(named.descriptor)
+    } catch {
+      file.state.withLock { state in
+        if let refusal = error.asRefusal { noteRefusal(of: file, &state, refusal) }
+        withdraw(named, of: file, &state)
+      }
+      return
+    }
+    file.state.withLock { state in
+      var left = named
+      while let chunk = left.chunks.popFirst() {
+        guard state.isStill(chunk, of: candidate), state.unseenWriters == 0, state.backing == nil else { continue }
+        guard punch(chunk.index, of: candidate.chunkBytes, file, state, named.descriptor) else {
+          left.chunks = [chunk] + left.chunks
+          return withdraw(left, of: file, &state)
+        }
+      }
+    }
+  }
+
+  /// Chunks that the label names, through what it was put, and what it said before of where they are.
+  private struct Named {
+    var chunks: ArraySlice<ReleaseCandidate.Chunk> = []
+    var descriptor: FileDescriptor
+    var formerPointer: SessionPointer?
+  }
+
+  /// Nil where nothing is to go, or the disk does not take the label.
+  private func name(_ candidate: ReleaseCandidate, of file: CapturedFile) -> Named? {
     namespaceLock.shared {
       file.state.withLock { state in
         readMark(of: file, &state)
         // What the file's label says of it is known, or it would be written over.
         guard state.mark != nil, !state.activity.isGone, state.unseenWriters == 0, state.backing == nil,
           let descriptor = writableDescriptor(of: file, state)
-        else { return }
-        let known = state.pointer
-        if let pointer = candidate.pointer { state.pointer = pointer }
-        defer { if state.released == nil { state.pointer = known } }
-        for chunk in candidate.chunks where state.isStill(chunk, of: candidate) {
-          guard release(chunk.index, of: candidate.chunkBytes, file, &state, descriptor) else { return }
-        }
+        else { return nil }
+        return nameStill(candidate, of: file, &state, on: descriptor)
       }
     }
+  }
+
+  /// Chunks that nobody is writing to, and nobody can begin to once they are named.
+  private func nameStill(
+    _ candidate: ReleaseCandidate, of file: CapturedFile, _ state: inout CapturedFile.State,
+    on descriptor: FileDescriptor
+  ) -> Named? {
+    let chunkBytes = candidate.chunkBytes
+    var released = state.released ?? ReleasedChunks(chunkBytes: chunkBytes)
+    guard released.chunkBytes == chunkBytes else { return nil }
+    var named = Named(descriptor: descriptor, formerPointer: state.pointer)
+    do throws(SystemError) {
+      let sizeBytes = UInt64(clamping: try descriptor.status().st_size)
+      for chunk in candidate.chunks where state.isStill(chunk, of: candidate) {
+        guard UInt64(chunk.index + 1) * UInt64(chunkBytes) <= sizeBytes, released.insert(chunk.index) else { break }
+        named.chunks.append(chunk)
+      }
+    } catch {
+      // Nothing is given up of what cannot be looked at.
+      return nil
+    }
+    guard !named.chunks.isEmpty else { return nil }
+    let known = state.released
+    state.released = released
+    if let pointer = candidate.pointer { state.pointer = pointer }
+    guard putLabel(of: file, state, on: descriptor) else {
+      (state.released, state.pointer) = (known, named.formerPointer)
+      canRelease.store(false, ordering: .relaxed)
+      return nil
+    }
+    // Whoever has read zeros out of a hole looks at this afterwards.
+    file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
+    return named
+  }
+
+  /// Named chunks stay where they are. The file's lock is held.
+  private func withdraw(_ named: Named, of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard var released = state.released else { return }
+    for chunk in named.chunks { released.remove(UInt64(chunk.index)) }
+    state.released = released.isEmpty ? nil : released
+    if released.isEmpty { state.pointer = named.formerPointer }
+    // Where that fails it names chunks that are there, which the next start finds out.
+    _ = putLabel(of: file, state, on: named.descriptor)
+    file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
   }
 
   /// A file of an earlier run is met: which parts of it are not there. Where a person has put bytes by hand they are, if that was done
@@ -99,39 +172,20 @@ extension Filesystem {
 
   private static let blockBytes = 4096
 
-  /// One chunk that nobody is writing to, and nobody can begin to as long as the file's lock is held.
-  private func release(
-    _ index: Int, of chunkBytes: Int, _ file: CapturedFile, _ state: inout CapturedFile.State,
-    _ descriptor: FileDescriptor
+  /// One chunk that the label on the disk names. False where the disk does not take it. The file's lock is held.
+  private func punch(
+    _ index: Int, of chunkBytes: Int, _ file: CapturedFile, _ state: CapturedFile.State, _ descriptor: FileDescriptor
   ) -> Bool {
-    let offset = UInt64(index) * UInt64(chunkBytes)
+    let start = UInt64(index) * UInt64(chunkBytes)
+    let bytes = start..<start + UInt64(chunkBytes)
+    guard state.released?.intersects(bytes) == true else { return true }
     let status: stat
     do throws(SystemError) {
-      status = try descriptor.status()
-    } catch {
       // Nothing is given up of what cannot be looked at.
-      return false
-    }
-    guard offset + UInt64(chunkBytes) <= UInt64(clamping: status.st_size) else { return false }
-    let known = state.released
-    var released = known ?? ReleasedChunks(chunkBytes: chunkBytes)
-    guard released.chunkBytes == chunkBytes, released.insert(index) else { return false }
-    state.released = released
-    guard putLabel(of: file, state, on: descriptor) else {
-      state.released = known
-      canRelease.store(false, ordering: .relaxed)
-      return false
-    }
-    // Whoever has read zeros out of the hole looks at this afterwards.
-    file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
-    let mode = uploadfs_falloc_punch_hole | uploadfs_falloc_keep_size
-    guard uploadfs_fallocate(descriptor.number, mode, off_t(offset), off_t(chunkBytes)) == 0 else {
-      let isPassing = errno == EINTR
-      state.released = known
-      // Where that fails it names a chunk that is there, which the next start finds out.
-      _ = putLabel(of: file, state, on: descriptor)
-      file.isPartlyReleased.store(known != nil, ordering: .sequentiallyConsistent)
-      if !isPassing { canRelease.store(false, ordering: .relaxed) }
+      status = try descriptor.status()
+      try holeMaking.punch(descriptor, bytes)
+    } catch {
+      if error != .interrupted { canRelease.store(false, ordering: .relaxed) }
       return false
     }
     let times = [timespec(tv_sec: 0, tv_nsec: Int(uploadfs_utime_omit)), status.st_mtim]
@@ -193,6 +247,21 @@ extension Filesystem {
     _ = putLabel(of: file, state, on: descriptor)
     file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
   }
+}
+
+/// What giving chunks back asks of the spool's disk.
+struct HoleMaking: Sendable {
+  /// What stands on the file, its label included, outlives a power cut.
+  var synchronize: @Sendable (FileDescriptor) throws(SystemError) -> Void
+  /// Gives bytes back to the disk, which reads as zeros in their place.
+  var punch: @Sendable (FileDescriptor, Range<UInt64>) throws(SystemError) -> Void
+
+  static let system = HoleMaking(
+    synchronize: { (file) throws(SystemError) in try check(fsync(file.number)) },
+    punch: { (file, bytes) throws(SystemError) in
+      let mode = uploadfs_falloc_punch_hole | uploadfs_falloc_keep_size
+      try check(uploadfs_fallocate(file.number, mode, off_t(bytes.lowerBound), off_t(bytes.count)))
+    })
 }
 
 extension CapturedFile.State {
