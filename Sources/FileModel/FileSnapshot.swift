@@ -33,6 +33,12 @@ public struct FileSnapshot: Hashable, Sendable {
     set { pointerBox = newValue.map { [$0] } ?? [] }
   }
   private var pointerBox: [SessionPointer] = []
+  /// Where bytes of a content that is not whole are missing, as far as is known. In a box: few files have any.
+  public var missing: MissingBytes? {
+    get { missingBox.first }
+    set { missingBox = newValue.map { [$0] } ?? [] }
+  }
+  private var missingBox: [MissingBytes] = []
   /// What the spool's disk refuses the content with, which is in memory alone; nil when it takes it.
   public var diskErrno: Int32?
   /// The spool's disk has the content and the names: a power cut takes nothing of it.
@@ -43,7 +49,7 @@ public struct FileSnapshot: Hashable, Sendable {
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
     names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil,
     isPartlyReleased: Bool = false, pointer: SessionPointer? = nil, user: UInt32 = 0, group: UInt32 = 0,
-    diskErrno: Int32? = nil, isOnDisk: Bool = false
+    diskErrno: Int32? = nil, isOnDisk: Bool = false, missing: MissingBytes? = nil
   ) {
     self.isOnDisk = isOnDisk
     self.diskErrno = diskErrno
@@ -61,6 +67,7 @@ public struct FileSnapshot: Hashable, Sendable {
     self.interruption = interruption
     self.isPartlyReleased = isPartlyReleased
     self.pointer = pointer
+    self.missing = missing
   }
 
   /// No writer has it open, no mutation is under way and it has a name: the file can be read as one consistent whole.

@@ -50,6 +50,11 @@ public enum Interruption: Hashable, Sendable {
     }
   }
 
+  /// The bytes of which it is known that the disk has lost them; nil where that is nothing, or not known.
+  package var lostBytes: Range<UInt64>? {
+    if case .lostInWriteBack(_, let bytes) = self { bytes } else { nil }
+  }
+
   /// The word and its number, for a mark on the file.
   public var text: String {
     switch self {

@@ -47,6 +47,19 @@ package struct ReleasedChunks: Hashable, Sendable {
     return runs.contains { $0.lowerBound <= last && first < $0.upperBound }
   }
 
+  /// What of a range is not missing.
+  package func rest(of bytes: Range<UInt64>) -> [Range<UInt64>] {
+    var rest: [Range<UInt64>] = []
+    var start = bytes.lowerBound
+    for run in runs {
+      let gone = (run.lowerBound * UInt64(chunkBytes)..<run.upperBound * UInt64(chunkBytes)).clamped(to: bytes)
+      guard !gone.isEmpty else { continue }
+      rest.append(start..<gone.lowerBound)
+      start = gone.upperBound
+    }
+    return (rest + [start..<bytes.upperBound]).filter { !$0.isEmpty }
+  }
+
   /// Whether a mutation needs bytes that are missing: it would leave a chunk of which only a part is known.
   package func isNeeded(for extent: ContentExtent) -> Bool {
     switch extent {

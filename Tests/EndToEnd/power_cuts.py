@@ -366,6 +366,7 @@ class Round:
             status = self.mount.status(name)
             if status["state"] == "interrupted":
                 held.add(name)
+                self._check_missing(name, status)
                 continue
             assert status["state"] == "complete", status
             path = self.receiver.files / name
@@ -380,6 +381,12 @@ class Round:
                 path = self.receiver.files / name
                 assert path.exists() and digest(path.read_bytes()) == content, f"{name}: on-disk or delivered, and not there"
         self.said.append(f"{len(held)} held of {len(os.listdir(self.mount.root)) - 2}, {len(self.on_disk)} on-disk")
+
+    def _check_missing(self, name, status):
+        content = (self.mount.spool / "captures" / name).read_bytes()
+        for place in (status["missing"] or {"ranges": []})["ranges"]:
+            bytes_there = content[place["offset"]:place["offset"] + place["length"]]
+            assert bytes_there == bytes(place["length"]), f"{name}: listed as missing, and there: {place}"
 
     def _check_published(self, seen):
         wrong = [(name, size) for (name, found), size in seen.items() if not self.model.is_known(name, found)]

@@ -4,6 +4,7 @@
     … --seed N      plays one draw again
 """
 
+import contextlib
 import fcntl
 import os
 import random
@@ -150,6 +151,37 @@ def test_a_daemon_that_was_killed_holds_nothing_that_was_closed_through_whicheve
     assert (receiver.files / "take.mov").read_bytes() == content
     assert mount.stop() == 0
     unmount_lazily(str(folder / "elsewhere"))
+
+
+@pytest.mark.promises("S40p")
+@WITH_A_JOURNAL
+def test_what_an_interrupted_file_lacks_is_listed(power, new_mount, receiver):
+    """Of one that was closed, and of one that its writer still had open."""
+    half = SIZE // 8192 * 4096
+    content = os.urandom(half)
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    files = [os.open(mount.root / name, os.O_WRONLY | os.O_CREAT) for name in ("closed.mov", "open.mov")]
+    for descriptor in files:
+        os.write(descriptor, content)
+        os.posix_fallocate(descriptor, 0, SIZE)
+        os.fsync(descriptor)
+        os.pwrite(descriptor, content, half)
+    os.close(files[0])
+    synchronize_another(power)
+    cut(mount, power)
+    with contextlib.suppress(OSError):
+        # The daemon that close(2) asks is dead.
+        os.close(files[1])
+    receiver.start()
+    for _ in range(2):
+        mount.start()
+        for name in ("closed.mov", "open.mov"):
+            status = mount.wait_for(name, "interrupted")
+            assert status["last_error"]["code"] == "not-on-disk", status
+            assert status["missing"] == {"ranges": [{"offset": half, "length": SIZE - half}], "more": 0}
+        assert mount.stop() == 18
+    assert receiver.published() == {}
 
 
 @pytest.mark.promises("S40m")

@@ -264,6 +264,35 @@ import Testing
     #expect(try Self.found(folder, in: SpoolInstance(name: "last"))?.interruption == .notOnDisk)
   }
 
+  @Test(.promises("S40p")) func whatAPowerCutHasLeftWithoutBytes_isListed_alsoAfterAnotherRestart() throws {
+    let folder = try TemporaryFolder()
+    let piece = 64 << 10
+    do {
+      let mounted = try Mounted(folder: folder)
+      let handle = try mounted.create("a")
+      try mounted.write(handle, at: Int64(piece), [UInt8](repeating: 1, count: piece))
+      try mounted.filesystem.allocate(handle, mode: 0, offset: Int64(2 * piece), length: Int64(piece))
+      try mounted.write(handle, at: Int64(3 * piece), [UInt8](repeating: 1, count: piece))
+      mounted.filesystem.release(handle)
+      #expect(mounted.sink.lastSnapshot?.missing == nil, "it is whole")
+    }
+    for instance in ["later", "last"] {
+      let found = try Self.found(folder, in: SpoolInstance(name: instance))
+      let (first, kept) = (0..<UInt64(piece), UInt64(2 * piece)..<UInt64(3 * piece))
+      #expect(found?.interruption == .notOnDisk && found?.missing == MissingBytes([first, kept]))
+    }
+    let mounted = try Mounted(folder: folder, instance: SpoolInstance(name: "last"))
+    let handle = try mounted.open("a", flags: O_WRONLY)
+    try mounted.write(handle, [UInt8](repeating: 2, count: piece))
+    mounted.filesystem.release(handle)
+    let missing = MissingBytes([UInt64(2 * piece)..<UInt64(3 * piece)])
+    #expect(mounted.sink.lastSnapshot?.interruption == .notOnDisk && mounted.sink.lastSnapshot?.missing == missing)
+    let again = try mounted.open("a", flags: O_WRONLY | O_TRUNC)
+    try mounted.write(again, [1])
+    mounted.filesystem.release(again)
+    #expect(mounted.sink.lastSnapshot?.interruption == nil && mounted.sink.lastSnapshot?.missing == nil)
+  }
+
   @Test(.promises("S40f")) func fileMadeShorterByHand_isNoPowerCut_asLongAsTheSpoolIsTheSame() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder, instance: SpoolInstance(name: "now")).make("a") }

@@ -186,6 +186,8 @@ extension UploadSchedule {
     case .finishing, .complete:
       // It is delivered; under another name it would be what is left of it.
       files[snapshot.id]?.snapshot.interruption = snapshot.interruption
+      files[snapshot.id]?.snapshot.missing = snapshot.missing
+      actions.append(.showStatus(snapshot.id))
       return
     case .writing, .ignored, .elsewhere, .cancelled, .removed: return
     }

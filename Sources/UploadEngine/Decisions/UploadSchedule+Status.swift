@@ -29,6 +29,7 @@ extension UploadSchedule {
     status.receipt = file.phase == .finishing || file.isUnrecorded ? nil : file.receipt
     status.isLocal = file.isLocal
     status.isOnDisk = file.isLocal && file.snapshot.isOnDisk
+    status.missing = file.isLocal && file.snapshot.interruption != nil ? file.snapshot.missing : nil
     status.ownership = file.ownership
     return status
   }

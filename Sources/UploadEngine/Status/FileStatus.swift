@@ -124,6 +124,8 @@ public struct FileStatus: Hashable, Sendable {
   public var isLocal: Bool
   /// The spool's disk has the content and the names: a power cut takes nothing of the local copy.
   public var isOnDisk = false
+  /// What is missing of the local copy, where that is not whole; nil where nothing is known to be.
+  public var missing: MissingBytes?
   /// Whose it is, or was when it was last there; nil for a file of an earlier run that is gone.
   public var ownership: FileOwnership?
   /// Where the mount has several destinations: those that the file goes to.

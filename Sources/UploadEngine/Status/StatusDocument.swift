@@ -8,7 +8,7 @@ public enum StatusDocument {
   public static let unitBytes = 1024
   static let schemaName = "uploadfs-status-1"
   /// Rises with each member that later versions add; readers ignore what they do not know.
-  static let version = 2
+  static let version = 3
 
   /// Renders a file's status.
   public static func render(_ status: FileStatus) -> [UInt8] {
@@ -47,6 +47,7 @@ public enum StatusDocument {
       json.field("receipt", receipt: status.receipt)
       json.field("local", status.isLocal)
       json.field("local_durability", status.isLocal ? (status.isOnDisk ? "on-disk" : "written") : nil)
+      json.field("missing", missing: status.missing)
       if !status.destinations.isEmpty {
         json.field("destinations", objects: status.destinations) { destination(&$0, $1) }
       }
@@ -114,6 +115,17 @@ extension JSONWriter {
       $0.field("code", failure.code)
       $0.field("message", failure.message)
       $0.field("at", millisecondsSince1970: failure.atMilliseconds)
+    }
+  }
+
+  mutating func field(_ key: StaticString, missing: MissingBytes?) {
+    guard let missing else { return nullField(key) }
+    field(key) {
+      $0.field("ranges", objects: missing.ranges) { json, range in
+        json.field("offset", range.lowerBound)
+        json.field("length", UInt64(range.count))
+      }
+      $0.field("more", missing.furtherRanges)
     }
   }
 

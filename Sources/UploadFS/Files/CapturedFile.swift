@@ -61,6 +61,8 @@ final class CapturedFile: Sendable {
     var grownEpoch: UInt64 = 0
     /// So many bytes were written since it was last given to the disk.
     var bytesSinceGrown: UInt64 = 0
+    /// What is missing of the content that was settled, once somebody has looked.
+    var lack: KnownLack?
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0
     /// Where its chunks stand, for those who follow them; until it is settled.
@@ -100,6 +102,19 @@ final class CapturedFile: Sendable {
     var mode: UInt32 = 0
     var user: UInt32 = 0
     var group: UInt32 = 0
+  }
+
+  /// What a content lacks. A class, for the same reason as ``LabelRest``.
+  final class KnownLack: Sendable {
+    let epoch: UInt64
+    let cause: Interruption
+    let missing: MissingBytes?
+
+    init(epoch: UInt64, cause: Interruption, missing: MissingBytes?) {
+      self.epoch = epoch
+      self.cause = cause
+      self.missing = missing
+    }
   }
 
   /// A class: one word in the many files that have nothing of it.

@@ -128,6 +128,7 @@ extension Filesystem {
     // Before everything else: nothing is to be read or decided meanwhile, whatever else is known of the file.
     let refusal = state.refusal.flatMap { $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil }
     let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) }
+    if refusal == nil, doubt == nil { noteLack(of: file, &state) }
     return FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
@@ -138,7 +139,8 @@ extension Filesystem {
       isPartlyReleased: state.released != nil || state.mark == nil, pointer: state.pointer,
       user: state.lastKnown.user, group: state.lastKnown.group,
       diskErrno: state.refusal?.error.code,
-      isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled)
+      isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
+      missing: state.lack?.missing)
   }
 
   /// The spool says what the file is like; also of one that was taken away. The file's lock and the namespace lock are held.

@@ -89,6 +89,8 @@ struct JSONSchema {
     case ("maximum", .number(let bound), .number(let number)): return unless(number <= bound)
     case ("pattern", .string(let pattern), .string(let text)):
       return unless(text.range(of: pattern, options: .regularExpression) != nil)
+    case ("minItems", .number(let bound), .array(let elements)): return unless(elements.count >= Int(bound))
+    case ("maxItems", .number(let bound), .array(let elements)): return unless(elements.count <= Int(bound))
     case ("minimum", .number, _), ("maximum", .number, _), ("pattern", .string, _): return []
     case ("required", .array(let names), .object(let members)):
       return names.compactMap { name in

@@ -62,6 +62,7 @@ import Testing
     status.attempts = 3
     status.lastFailure = .init(code: "unknown-host", message: "no\naddress\tfor \\host\u{1}\u{7f}", atMilliseconds: 1)
     status.nextAttemptMilliseconds = 1_700_000_000_000
+    status.missing = MissingBytes((0..<40).map { 8 * $0..<8 * $0 + 3 })
     status.bytesPerSecond = 1_234_567.89
     status.etaSeconds = 12.34
     return status
@@ -136,7 +137,7 @@ import Testing
     let expected = """
       {
         "schema": "uploadfs-status-1",
-        "version": 2,
+        "version": 3,
         "path": "day 1/scan42.mov",
         "other_paths": ["link.mov"],
         "published_name": "scan42.mov",
@@ -158,7 +159,8 @@ import Testing
         "times": {"opened": "1970-01-01T00:00:00.000Z", "closed": "2023-11-14T22:13:20.123Z", "started": "1969-12-31T23:59:59.999Z", "completed": "2023-11-14T22:13:20.999Z"},
         "receipt": {"id": "r-1", "name": "scan42.mov", "size": 1099511627776, "merkle_root": "\(String(repeating: "0a", count: 32))", "chain_tip": "\(String(repeating: "ff", count: 32))", "published_at": "2023-11-14T22:13:20.500Z"},
         "local": false,
-        "local_durability": null
+        "local_durability": null,
+        "missing": null
       }
       """
     #expect(text.trimmingCharacters(in: .whitespacesAndNewlines) == expected)

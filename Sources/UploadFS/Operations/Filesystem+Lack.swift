@@ -1,0 +1,48 @@
+import CLinux
+import FileModel
+import Glibc
+
+/// What is missing of contents that are not whole, for people who are to decide what becomes of them.
+extension Filesystem {
+  /// Behind so many places the rest is not looked for: it would take long, and nobody reads them.
+  private static let holesMax = 4096
+
+  /// Of a settled content that is not whole: where nothing was ever written on the disk, and what the disk is known to have lost. The
+  /// file's lock and the namespace lock are held.
+  func noteLack(of file: CapturedFile, _ state: inout CapturedFile.State) {
+    guard state.activity.isSettled, let cause = state.fate.interruption else {
+      state.lack = nil
+      return
+    }
+    if let known = state.lack, known.epoch == state.activity.epoch, known.cause == cause { return }
+    do throws(SystemError) {
+      var places = try Self.holes(of: openForMarks(file, state))
+      if let lost = cause.lostBytes { places.append(lost) }
+      state.lack = CapturedFile.KnownLack(
+        epoch: state.activity.epoch, cause: cause, missing: MissingBytes(places, besides: state.released))
+    } catch {
+      // It is looked at again when it is next asked for.
+      state.lack = nil
+    }
+  }
+
+  /// Where a file has no bytes on its disk, and none on their way there: also space that was kept for some.
+  private static func holes(of descriptor: FileDescriptor) throws(SystemError) -> [Range<UInt64>] {
+    let size = try descriptor.status().st_size
+    var holes: [Range<UInt64>] = []
+    var end: off_t = 0
+    while end < size, holes.count < holesMax {
+      // Reads and writes state their offsets, so that nobody needs the descriptor's own.
+      let hole = lseek(descriptor.number, end, uploadfs_seek_hole)
+      guard hole >= 0 else { throw .last }
+      guard hole < size else { break }
+      let data = lseek(descriptor.number, hole, uploadfs_seek_data)
+      // Nothing but a hole is left.
+      guard data >= 0 || errno == ENXIO else { throw .last }
+      end = data < 0 ? size : min(data, size)
+      guard end > hole else { break }
+      holes.append(UInt64(hole)..<UInt64(end))
+    }
+    return holes
+  }
+}
