@@ -119,7 +119,7 @@ package struct ContentFate: Hashable, Sendable {
 
 extension Interruption {
   /// Bytes of the content are missing, as opposed to a content whose end was not said.
-  fileprivate var isLack: Bool {
+  package var isLack: Bool {
     switch self {
     // What nothing proves to be there counts as missing.
     case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack, .unproven: true

@@ -545,7 +545,7 @@ import Testing
       #expect(mounted.sink.lastSnapshot?.interruption == .writerKilled(signal: 9))
       #expect(Self.mark(mounted, "a") == "writer-killed 9")
     }
-    #expect(try Self.found(folder)?.interruption == .writerKilled(signal: 9))
+    #expect(try Self.found(folder, in: nil)?.interruption == .writerKilled(signal: 9))
     let mounted = try Mounted(folder: folder)
     mounted.filesystem.scanSpool()
     let snapshot = try #require(mounted.sink.lastSnapshot)
@@ -553,6 +553,51 @@ import Testing
     #expect(Self.mark(mounted, "a") == "writer-killed 9")
     mounted.filesystem.accept(snapshot.id, ifUnchangedSince: snapshot.epoch)
     #expect(Self.mark(mounted, "a") == "closed 1" && mounted.filesystem.snapshot(of: snapshot.id)?.interruption == nil)
+  }
+
+  /// Regression: a writer who went on at its end made it whole, with what the power cut had left.
+  @Test(.promises("S40o", "S41l"), arguments: [true, false])
+  func whatAKilledWriterLeft_isNotMadeGoodByWritingOn_unlessTheDiskHadIt(isOnDisk: Bool) throws {
+    let folder = try TemporaryFolder()
+    do {
+      let mounted = try Mounted(folder: folder)
+      let handle = try mounted.create("a")
+      try mounted.write(handle, [1])
+      try mounted.filesystem.fileHandle(handle).killingSignal.store(9, ordering: .relaxed)
+      mounted.filesystem.release(handle)
+      let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+      if isOnDisk {
+        mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+        #expect(file.state.withLock { $0.isOnDisk && !$0.isMarkUnsynced })
+      }
+      #expect(
+        file.state.withLock { $0.mark }
+          == (isOnDisk
+            ? .interrupted(.writerKilled(signal: 9))
+            : .ended(.writerKilled(signal: 9), in: mounted.filesystem.instance)))
+    }
+    let mounted = try Mounted(folder: folder, instance: SpoolInstance(name: "later"))
+    mounted.filesystem.scanSpool()
+    let expected = isOnDisk ? Interruption.writerKilled(signal: 9) : .notOnDisk
+    #expect(mounted.sink.lastSnapshot?.interruption == expected)
+    let handle = try mounted.open("a", flags: O_WRONLY)
+    try mounted.write(handle, at: 1, [2])
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == (isOnDisk ? nil : .notOnDisk))
+  }
+
+  @Test func marksOfWhatEnded_areReadAsTheyWereWritten() {
+    let instance = SpoolInstance(name: "0123abcd.s1")
+    for interruption in [Interruption.writerKilled(signal: 9), .mountDied, .changedInSpool] {
+      let ended = SpoolMark.ended(interruption, in: instance)
+      #expect(ended.text.map { SpoolMark($0) } == ended)
+      #expect(Interruption(ended.text ?? "") == interruption, "to an earlier version")
+      #expect(SpoolMark(interruption.text) == .interrupted(interruption), "of an earlier version, or on the disk")
+      let unknown = SpoolMark.ended(interruption, in: SpoolInstance(name: nil))
+      #expect(unknown.text.map { SpoolMark($0) } == .interrupted(.notOnDisk))
+    }
+    let lost = Interruption.lostInWriteBack(errno: 5, 1..<2)
+    #expect(SpoolMark(lost.text) == .interrupted(lost))
   }
 
   @Test(.promises("S39a")) func killedProcessThatChangedNothing_leavesTheFileWhole() throws {

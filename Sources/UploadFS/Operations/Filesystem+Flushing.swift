@@ -190,7 +190,7 @@ extension Filesystem {
   private func closedContent(of file: CapturedFile) -> ClosedContent? {
     file.state.withLock { state in
       guard state.refusal == nil, !state.activity.isGone else { return nil }
-      let isClosed = if case .closed? = state.mark { !state.isSynchronized } else { false }
+      let isClosed = state.mark?.isUnproven == true && !state.isSynchronized
       guard isClosed || (state.activity.isSettled && !state.isOnDisk && state.mark != nil && !state.isNameless) else {
         return nil
       }
@@ -249,9 +249,9 @@ extension Filesystem {
   private func removeMark(of file: CapturedFile, _ state: inout CapturedFile.State) -> Bool {
     let wanted = state.fate.interruption.map { SpoolMark.interrupted($0) } ?? .none
     switch state.mark {
-    case .closed?: break
+    case .closed?, .ended?: break
     // It was in memory alone for a while.
-    case .interrupted(.notOnDisk)? where wanted == .none && state.activity.isSettled: break
+    case .interrupted(.notOnDisk)? where state.mark != wanted && state.activity.isSettled: break
     default: return true
     }
     do throws(SystemError) {

@@ -72,7 +72,7 @@ extension Filesystem {
       try commitMark(&state, before: extent)
     } else if state.mark == writing {
       return
-    } else if case .closed? = state.mark, !writing.isWriting {
+    } else if state.mark?.isUnproven == true, !writing.isWriting {
       // As it is, it proves of the changed content as little as of this one.
       try keep(writing, of: file, state, on: descriptor)
       state.mark = writing
@@ -110,7 +110,7 @@ extension Filesystem {
     do throws(SystemError) {
       guard let mark = state.mark else { return true }
       let wanted = try wantedMark(state, descriptor)
-      if case .closed = wanted { flushes.add(file) }
+      if wanted.isUnproven { flushes.add(file) }
       guard mark != wanted else { return true }
       try keep(wanted, of: file, state, on: descriptor)
       state.mark = wanted
@@ -162,8 +162,11 @@ extension Filesystem {
   private func wantedMark(
     _ state: CapturedFile.State, _ descriptor: FileDescriptor
   ) throws(SystemError) -> SpoolMark {
-    if let interruption = state.fate.interruption { return .interrupted(interruption) }
+    if let lack = state.fate.lack { return .interrupted(lack) }
     if state.refusal != nil { return .interrupted(.notOnDisk) }
+    if let interruption = state.fate.interruption {
+      return state.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
+    }
     guard !state.isSynchronized else { return .none }
     return .closed(sizeBytes: UInt64(clamping: try descriptor.status().st_size), in: instance)
   }

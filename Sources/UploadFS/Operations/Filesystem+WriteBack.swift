@@ -156,8 +156,9 @@ extension Filesystem {
   private func noteSaved(
     of file: CapturedFile, _ state: inout CapturedFile.State, through descriptor: FileDescriptor
   ) {
-    let known = state.fate.interruption.map { SpoolMark.interrupted($0) }
-    let mark = known ?? (state.refusal == nil ? .none : .interrupted(.notOnDisk))
+    let isInMemory = state.refusal != nil && state.fate.lack == nil
+    let known = isInMemory ? .notOnDisk : state.fate.interruption
+    let mark = known.map { SpoolMark.interrupted($0) } ?? .none
     do throws(SystemError) {
       try keep(mark, of: file, state, on: descriptor)
       state.mark = mark

@@ -1,6 +1,6 @@
 import FileModel
 
-/// What a spool file says of its content to the next run: that somebody was writing it when the mount ended, how
+/// What a spool file says of its content to the next run: that it was being written when the mount ended, how
 /// long it was when its writers had finished, or why its content is not whole.
 enum SpoolMark: Hashable, Sendable {
   case none
@@ -11,6 +11,8 @@ enum SpoolMark: Hashable, Sendable {
   /// power cut took of the content may read as zeros, with the size that it had.
   case closed(sizeBytes: UInt64, in: SpoolInstance)
   case interrupted(Interruption)
+  /// For another reason than that bytes are missing, and not known to be on the disk. Found in another instance, they may be.
+  case ended(Interruption, in: SpoolInstance)
 
   /// What is not understood, and what an earlier version has left.
   static let unfinished = SpoolMark.writing(in: SpoolInstance(name: nil))
@@ -28,6 +30,7 @@ enum SpoolMark: Hashable, Sendable {
     case .closed(let closedBytes, let known):
       instance.isThat(of: known) || (closedBytes == 0 && sizeBytes == 0) ? nil : .notOnDisk
     case .interrupted(let interruption): interruption
+    case .ended(let interruption, let known): instance.isThat(of: known) ? interruption : .notOnDisk
     }
   }
 
@@ -38,8 +41,14 @@ enum SpoolMark: Hashable, Sendable {
       self = .closed(sizeBytes: sizeBytes, in: SpoolInstance(name: parts.count == 3 ? String(parts[2]) : nil))
     } else if parts.count == 2, parts[0] == Self.writingText {
       self = .writing(in: SpoolInstance(name: String(parts[1])))
+    } else if let interruption = Interruption(text) {
+      // Behind the word and its number.
+      let place = interruption.text.split(separator: " ").count
+      self =
+        interruption.isLack || parts.count <= place
+        ? .interrupted(interruption) : .ended(interruption, in: SpoolInstance(name: String(parts[place])))
     } else {
-      self = Interruption(text).map { .interrupted($0) } ?? .unfinished
+      self = .unfinished
     }
   }
 
@@ -51,16 +60,27 @@ enum SpoolMark: Hashable, Sendable {
     case .closed(let sizeBytes, let instance):
       "\(Self.closedPrefix)\(sizeBytes)" + (instance.name.map { " \($0)" } ?? "")
     case .interrupted(let interruption): interruption.text
+    // Without the instance it would prove the bytes.
+    case .ended(let interruption, let instance):
+      instance.name.map { "\(interruption.text) \($0)" } ?? Interruption.notOnDisk.text
     }
   }
 
   var isWriting: Bool { if case .writing = self { true } else { false } }
 
+  /// The content is settled, and the disk is not known to have it.
+  var isUnproven: Bool {
+    switch self {
+    case .closed, .ended: true
+    case .none, .writing, .interrupted: false
+    }
+  }
+
   /// The content is not known to be whole.
   var isDoubt: Bool {
     switch self {
     case .none, .closed: false
-    case .writing, .interrupted: true
+    case .writing, .interrupted, .ended: true
     }
   }
 }
