@@ -116,11 +116,11 @@ uint64_t uploadfs_superblock_number(int fd) {
   return is_named && stat(folder, &status) == 0 ? status.st_ino : 0;
 }
 
-static int has_unwritten_extent(int fd, uint64_t size, uint32_t flags) {
+static int next_unwritten(int fd, uint64_t from, uint64_t size, uint32_t flags, uint64_t *start_found, uint64_t *end_found) {
   enum { EXTENTS = 32 };
   _Alignas(struct fiemap) char room[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
   struct fiemap *const asked = (struct fiemap *)room;
-  for (uint64_t start = 0; start < size;) {
+  for (uint64_t start = from; start < size;) {
     memset(room, 0, sizeof room);
     asked->fm_start = start;
     asked->fm_length = size - start;
@@ -130,18 +130,28 @@ static int has_unwritten_extent(int fd, uint64_t size, uint32_t flags) {
     if (asked->fm_mapped_extents == 0) return 0;
     for (uint32_t at = 0; at < asked->fm_mapped_extents; at++) {
       const struct fiemap_extent *extent = &asked->fm_extents[at];
-      if ((extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) && extent->fe_logical < size) return 1;
+      const uint64_t end = extent->fe_logical + extent->fe_length;
+      if ((extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) && extent->fe_logical < size) {
+        *start_found = extent->fe_logical > from ? extent->fe_logical : from;
+        *end_found = end < size ? end : size;
+        return 1;
+      }
       if (extent->fe_flags & FIEMAP_EXTENT_LAST) return 0;
-      start = extent->fe_logical + extent->fe_length;
+      start = end;
     }
   }
   return 0;
 }
 
 int uploadfs_has_unwritten_bytes(int fd, uint64_t size) {
-  const int answer = has_unwritten_extent(fd, size, 0);
+  uint64_t start, end;
+  const int answer = next_unwritten(fd, 0, size, 0, &start, &end);
   // What is on its way to the disk looks like that for a moment.
-  return answer == 1 ? has_unwritten_extent(fd, size, FIEMAP_FLAG_SYNC) : answer;
+  return answer == 1 ? next_unwritten(fd, 0, size, FIEMAP_FLAG_SYNC, &start, &end) : answer;
+}
+
+int uploadfs_next_unwritten_bytes(int fd, uint64_t from, uint64_t size, uint64_t *start, uint64_t *end) {
+  return next_unwritten(fd, from, size, 0, start, end);
 }
 
 int uploadfs_enter_folders_beneath(int directory, const char *path) {

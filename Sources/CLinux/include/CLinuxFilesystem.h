@@ -56,6 +56,10 @@ uint64_t uploadfs_superblock_number(int fd);
 /// in memory of it has been written: 1 or 0, and −1 with errno where that cannot be told.
 int uploadfs_has_unwritten_bytes(int fd, uint64_t size);
 
+/// The first such blocks from an offset on, as they are on the disk, within the first `size` bytes: 1 with their place, 0 where there are
+/// none, and −1 with errno where that cannot be told.
+int uploadfs_next_unwritten_bytes(int fd, uint64_t from, uint64_t size, uint64_t *start, uint64_t *end);
+
 /// The kind of filesystem that a path lies on (statfs(2), whose header is in no module), a number of linux/magic.h; 0 when that
 /// cannot be told.
 uint32_t uploadfs_filesystem_kind(const char *path);

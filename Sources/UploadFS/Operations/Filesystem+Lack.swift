@@ -16,7 +16,13 @@ extension Filesystem {
     }
     if let known = state.lack, known.epoch == state.activity.epoch, known.cause == cause { return }
     do throws(SystemError) {
-      var places = try Self.holes(of: openForMarks(file, state))
+      let descriptor = try openForMarks(file, state)
+      var places = try Self.holes(of: descriptor)
+      // Where a program has read them since, the system calls them data. Nothing of them is on its way to the disk as long as nothing
+      // has changed.
+      if cause == .notOnDisk, state.activity.epoch == 0 {
+        places += Self.unwrittenPlaces(of: descriptor, sizeBytes: state.lastKnown.sizeBytes)
+      }
       if let lost = cause.lostBytes { places.append(lost) }
       state.lack = CapturedFile.KnownLack(
         epoch: state.activity.epoch, cause: cause, missing: MissingBytes(places, besides: state.released))
@@ -24,6 +30,20 @@ extension Filesystem {
       // It is looked at again when it is next asked for.
       state.lack = nil
     }
+  }
+
+  /// Where blocks were kept and never written; nothing where the filesystem does not say it.
+  private static func unwrittenPlaces(of descriptor: FileDescriptor, sizeBytes: UInt64) -> [Range<UInt64>] {
+    var places: [Range<UInt64>] = []
+    var (start, end): (UInt64, UInt64) = (0, 0)
+    while places.count < holesMax {
+      // A place that cannot be asked for is not listed: the list proves nothing by what it lacks.
+      guard uploadfs_next_unwritten_bytes(descriptor.number, end, sizeBytes, &start, &end) == 1, start < end else {
+        break
+      }
+      places.append(start..<end)
+    }
+    return places
   }
 
   /// Where a file has no bytes on its disk, and none on their way there: also space that was kept for some.
