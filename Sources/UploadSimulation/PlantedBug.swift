@@ -233,8 +233,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance: .standstill
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
-    case .loseRecord, .wakeByWallClock: .progress
-    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .strayLonger:
+    case .loseRecord: .progress
+    case .wakeByWallClock, .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync,
+      .strayLonger:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry

@@ -98,6 +98,7 @@ extension UploadSchedule {
     }
     leaveTransfer(&file)
     file.receipt = receipt
+    file.progress.seal = nil
     // The receipt holds them from now on.
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil

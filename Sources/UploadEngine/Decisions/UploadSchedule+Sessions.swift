@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 
 /// Sessions at the server: opened, asked about, begun anew.
 extension UploadSchedule {
@@ -66,6 +67,7 @@ extension UploadSchedule {
       file.session?.state = .open
       var denied = 0
       if let transfer = file.transfer, let held = file.session?.held {
+        if file.wantedSeal != nil { takeOver(held, into: transfer) }
         denied = takeBackDenied(of: transfer, notIn: held)
       }
       checkpoint(&file)
@@ -83,6 +85,14 @@ extension UploadSchedule {
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))
+    case .published(let receipt) where file.wantedSeal.map { Hex.encode($0.root) == receipt.merkleRoot } ?? false:
+      // It says what was published, which need not be read here.
+      file.session?.state = .published(receipt)
+      file.progress.merkleRoot = Hex.decode(receipt.merkleRoot)
+      file.progress.chainTip = Hex.decode(receipt.chainTip)
+      let isAccepted = acceptEarlierPublication(receipt, of: &file, at: now)
+      files[id] = file
+      if !isAccepted { endProof(id, at: now) }
     case .published(let receipt):
       file.session?.state = .published(receipt)
       if let transfer = file.transfer { compareOnly(transfer) }
@@ -144,7 +154,7 @@ extension UploadSchedule {
       return pauseFile(id, failure: partsInDamagedSession(failure), at: now)
     }
     restartSession(id, at: now)
-    guard files[id]?.phase != .failed else { return }
+    guard files[id]?.phase != .failed, files[id]?.phase != .interrupted else { return }
     setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, at: now)
     if files[id]?.phase == .writing, (files[id]?.progress.setbacks.tries ?? 0) >= policy.fileTriesMax {
       files[id]?.progress.isLeftForTheEnd = true
@@ -161,6 +171,7 @@ extension UploadSchedule {
       return failForGood(id, releasedPartMissing(of: file, at: now), at: now)
     }
     leaveTransfer(&file)
+    let wasToBeProven = file.wantedSeal != nil
     // That of another server or user is gone when its place is needed.
     let isOurs = file.session?.owner.map { $0 == owner } ?? true
     file.session = nil
@@ -171,6 +182,7 @@ extension UploadSchedule {
       let reason = "It was begun at another address or with another token, and the server does not know it."
       actions.append(.report(.notResumed(id, file.path, reason)))
     }
+    if wasToBeProven { return endProof(id, at: now) }
     if file.phase == .ready { makeReady(id, at: now) }
     if file.phase == .writing { planSession(id, at: now) }
   }
