@@ -57,7 +57,7 @@ extension SimulatedCapture {
     noteSynced(file)
   }
 
-  /// Somebody wants a file as it is that was taken for another one: what that one has at the server takes the place of what is missing.
+  /// A user wants a file as it is that was taken for another one: what that one has at the server takes the place of what is missing.
   func noteMixed(_ file: File) {
     guard file.isMistaken, file.wanted != nil else { return }
     for oracle in world.oracles { oracle.mixed(file.names) }

@@ -77,7 +77,7 @@ final class SimulatedClient: CopyHolder {
       && names.isQuiet && !isToReadAgain
   }
 
-  /// Nobody waits any more for what could not be read to be sent for ten seconds, but once the disk is well it is delivered.
+  /// No call waits any more for what could not be read to be sent for ten seconds, but once the disk is well it is delivered.
   private var isToReadAgain: Bool {
     world.isHealed
       && capture.ids.contains { id in

@@ -98,7 +98,7 @@ extension UploadSchedule {
     file.completedAt = nil
     file.attempts = 0
     file.progress = FileUpload.Progress()
-    // Somebody has had it published under a temporary name.
+    // A user has had it published under a temporary name.
     if file.nextPath(limits) == nil, let name = file.snapshot.names.first { file.progress.wish = .named(name) }
     files[id] = file
     tryDestinationNow(at: now)

@@ -61,7 +61,7 @@ final class CapturedFile: Sendable {
     var grownEpoch: UInt64 = 0
     /// So many bytes were written since it was last given to the disk.
     var bytesSinceGrown: UInt64 = 0
-    /// What is missing of the content that was settled, once somebody has looked.
+    /// What is missing of the content that was settled, once the daemon has looked.
     var lack: KnownLack?
     /// Counts changes of its names.
     var nameChanges: UInt64 = 0

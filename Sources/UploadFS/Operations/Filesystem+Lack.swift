@@ -4,7 +4,7 @@ import Glibc
 
 /// What is missing of contents that are not whole, for people who are to decide what becomes of them.
 extension Filesystem {
-  /// Behind so many places the rest is not looked for: it would take long, and nobody reads them.
+  /// Behind so many places the rest is not looked for: it would take long, and no user reads them.
   private static let holesMax = 4096
 
   /// Of a settled content that is not whole: where nothing was ever written on the disk, and what the disk is known to have lost. The
@@ -52,7 +52,7 @@ extension Filesystem {
     var holes: [Range<UInt64>] = []
     var end: off_t = 0
     while end < size, holes.count < holesMax {
-      // Reads and writes state their offsets, so that nobody needs the descriptor's own.
+      // Reads and writes state their offsets, so that the descriptor's own is free.
       let hole = lseek(descriptor.number, end, uploadfs_seek_hole)
       guard hole >= 0 else { throw .last }
       guard hole < size else { break }

@@ -20,7 +20,7 @@ extension Filesystem {
   }
 
   /// The label names what is to go, and is on the disk, before a hole is made: no power cut leaves a hole that nothing tells from zeros
-  /// that somebody wrote. The disk is waited for without a lock. What is named is missing from then on, for whoever reads or changes
+  /// that a writer wrote. The disk is waited for without a lock. What is named is missing from then on, for all that read or change
   /// it, so that only cutting the file there can bring other bytes to its place meanwhile; then it stays.
   private func release(_ candidate: ReleaseCandidate, of file: CapturedFile) {
     guard let named = name(candidate, of: file) else { return }
@@ -66,7 +66,7 @@ extension Filesystem {
     }
   }
 
-  /// Chunks that nobody is writing to, and nobody can begin to once they are named.
+  /// Chunks that no writer is at, and no writer can begin with once they are named.
   private func nameStill(
     _ candidate: ReleaseCandidate, of file: CapturedFile, _ state: inout CapturedFile.State,
     on descriptor: FileDescriptor
@@ -94,7 +94,7 @@ extension Filesystem {
       canRelease.store(false, ordering: .relaxed)
       return nil
     }
-    // Whoever has read zeros out of a hole looks at this afterwards.
+    // A reader that has got zeros out of a hole looks at this afterwards.
     file.isPartlyReleased.store(true, ordering: .sequentiallyConsistent)
     return named
   }

@@ -3,7 +3,7 @@ import FileModel
 import Glibc
 
 /// The extended attribute of a spool file that holds its ``FileLabel``: one system call for all that is known. Which parts are missing
-/// is put there, and brought to the disk, before the hole is made, so that no hole is ever taken for zeros that somebody wrote.
+/// is put there, and brought to the disk, before the hole is made, so that no hole is ever taken for zeros that a writer wrote.
 enum SpoolLabel {
   private static let name = "user.uploadfs"
   /// Of versions before: the mark, and the parts that are missing.

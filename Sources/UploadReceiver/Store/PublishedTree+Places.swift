@@ -250,7 +250,7 @@ extension FileDescriptor {
     return tree.root
   }
 
-  /// What the disk does not give out, or what was cut meanwhile, is nobody's content.
+  /// What the disk does not give out, or what was cut meanwhile, is no publication's content.
   private func fill(_ piece: UnsafeMutableRawBufferPointer, at position: UInt64) -> Bool {
     do throws(StoreFailure) {
       return try read(into: piece, at: position) == piece.count
