@@ -41,6 +41,11 @@ final class Oracle {
     for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 
+  /// A power cut has left something else of this content, which is published under these names if all of it is found again.
+  func mayBeFoundAgain(_ bytes: [UInt8], names: [RelativePath]) {
+    for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
+  }
+
   /// Somebody wants it published as it is, whatever it is called.
   func wanted(_ bytes: [UInt8], names: [RelativePath]) {
     settled(bytes, names: names)

@@ -88,6 +88,7 @@ extension SimulatedCapture {
 
   /// What is left of something is no more than that when something is added to it or cut off.
   func noteRemains(of file: File) {
+    file.closed = nil
     if file.isRemains { leave(file.bytes, of: file) }
   }
 

@@ -40,6 +40,8 @@ final class SimulatedCapture {
     var metadata = SimulatedMetadata()
     /// A power cut, or a copy that has lost its label, has left something else than what was written.
     var isRemains = false
+    /// What its writers have closed, whatever a power cut has left of it; until it changes.
+    var closed: [UInt8]?
     /// The filesystem has ended since it was last written, and what it says of it by then may be doubted.
     var mayBeDoubted = false
     /// It was copied without what it says of itself.
@@ -530,11 +532,15 @@ final class SimulatedCapture {
 
   func noteSettled(_ file: File) {
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
+    if file.fate.interruption == .notOnDisk, let content = file.closed {
+      for oracle in world.oracles { oracle.mayBeFoundAgain(content, names: file.names) }
+    }
     // What a dead writer left may not be published.
     guard file.activity.isQuiet, !file.names.isEmpty else { return }
     noteMixed(file)
     guard file.fate.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
+    file.closed = file.bytes
     for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }
     sink?.settled(file)
   }

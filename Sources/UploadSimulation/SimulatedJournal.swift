@@ -126,10 +126,7 @@ final class SimulatedJournal {
     if window != nil { commitWindow() }
     guard !isDead, client.admits(.catalog) else { return isDead }
     guard var entry = storage.catalog[id] else { return true }
-    entry.state = .pending
-    entry.receipt = nil
-    entry.session = ""
-    entry.doubt = .mountDied
+    entry.contentChanges()
     storage.catalog[id] = entry
     return true
   }

@@ -12,8 +12,10 @@ import struct
 
 import pytest
 
-from failing_disk import PowerDisk
+from certificates import Authority
+from failing_disk import PowerDisk, marked
 from filesystems import run
+from front import Front
 from harness import unmount_lazily, wait_until
 from power_cuts import Round
 from promises import require
@@ -96,6 +98,46 @@ def test_a_delivered_file_of_which_the_disk_lost_the_copy_is_published_under_no_
     status = mount.wait_for("renamed.mov", "interrupted")
     assert status["last_error"]["code"] == "not-on-disk", status
     assert receiver.published() == {"take.mov": SIZE} and (receiver.files / "take.mov").read_bytes() == content
+
+
+@pytest.mark.promises("S40q")
+@WITH_A_JOURNAL
+def test_what_the_receiver_holds_of_a_capture_that_the_disk_lost_is_delivered(power, folder, new_mount, receiver):
+    """Its commit was not answered when the power went."""
+    authority, commits = Authority(folder / "authority"), []
+
+    def refuse(method, target, fields):
+        if not target.endswith("/commit"):
+            return None
+        commits.append(target)
+        return 503, {}
+
+    with Front(receiver.port, authority.issue("front"), receiver.ca) as front:
+        front.refuse(refuse)
+        mount = new_mount(
+            receiver, "--chunk-size", "256KiB", spool=power.place / "spool", to=f"https://127.0.0.1:{front.port}",
+            ca=authority.certificate)
+        content = marked(SIZE)
+        # The flush after the close takes longer than the receiver.
+        power.refuse(0, milliseconds=3000)
+        write_where_space_was_kept(mount, power, content)
+        log = mount.spool / ".state" / "catalog.sqlite-wal"
+        wait_until(
+            lambda: len(commits) > 1 and b"content-known" in log.read_bytes(),
+            "the receiver has every chunk, and the catalog knows what was asked of it")
+        power.cut(1, 100, 1)
+        mount.kill()
+        unmount_lazily(str(mount.root))
+        power.accept()
+        power.power_up()
+        assert (mount.spool / "captures" / "take.mov").read_bytes() == bytes(SIZE), "the disk has the size alone"
+        front.reset()
+        mount.start()
+        mount.wait_for("take.mov", "complete")
+        assert receiver.published() == {"take.mov": SIZE} and (receiver.files / "take.mov").read_bytes() == content
+        (mount.root / "take.mov").rename(mount.root / "renamed.mov")
+        assert mount.wait_for("renamed.mov", "interrupted")["missing"]["ranges"] == [{"offset": 0, "length": SIZE}]
+        assert receiver.published() == {"take.mov": SIZE}
 
 
 @pytest.mark.promises("S44b", "S44e")

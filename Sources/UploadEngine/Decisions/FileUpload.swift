@@ -131,6 +131,8 @@ struct FileUpload: Sendable {
     var setbacks = Setbacks()
     /// Chunks that may be under way together; 0 when nothing bounds them.
     var chunksAllowed = 0
+    /// What the catalog knows of the present content.
+    var seal: ContentSeal?
     /// A user wants the present content published as it is.
     var wish: Wish?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.

@@ -10,21 +10,23 @@ struct KnownContent: Sendable {
   var entry: CatalogEntry?
 }
 
+extension CatalogEntry {
+  /// It says something of the content itself.
+  fileprivate var saysOfContent: Bool { state == .complete || state == .failed || seal != nil }
+}
+
 /// Contents that are about to change: what the catalog says of them goes first.
 extension UploadSchedule {
   /// The content of a settled file is about to change. True when the catalog has to be told first, because what it says is of
   /// the present content: a receipt, the session that may have published it, or why it is not delivered. From now on
   /// ``catalogEntry(of:)`` says none of that.
   public mutating func contentWillChange(_ id: FileID) -> Bool {
-    if let entry = inherited[id], entry.state == .complete || entry.state == .failed || entry.session != "" {
+    if let entry = inherited[id], entry.saysOfContent || entry.session != "" {
       contentsToChange[id] = KnownContent(entry: entry)
-      inherited[id]?.state = .pending
-      inherited[id]?.receipt = nil
-      inherited[id]?.session = ""
-      inherited[id]?.doubt = .mountDied
+      inherited[id]?.contentChanges()
       return true
     }
-    if let entry = unconfirmed[id], entry.state == .complete || entry.state == .failed {
+    if let entry = unconfirmed[id], entry.saysOfContent {
       contentsToChange[id] = KnownContent(phase: files[id]?.phase, entry: entry)
       unconfirmed[id] = nil
       files[id]?.phase = .writing
@@ -35,9 +37,10 @@ extension UploadSchedule {
     switch file.phase {
     case .complete, .finishing, .interrupted, .failed, .cancelled: file.phase = .writing
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed:
-      guard file.receipt != nil || file.mayBePublished else { return false }
+      guard file.receipt != nil || file.mayBePublished || file.progress.seal != nil else { return false }
     }
     contentsToChange[id] = known
+    file.progress.seal = nil
     file.receipt = nil
     file.publishedPaths = []
     files[id] = file

@@ -11,6 +11,8 @@ extension UploadSchedule {
       leaveTransfer(&file)
       abortSession(&file, at: now)
     }
+    // What is to be proven can be so in its session alone.
+    guard file.wantedSeal == nil || mayProve(file) else { return endProof(id, at: now) }
     // What a session was opened for may be empty at its end, and cannot be published from there.
     if file.snapshot.sizeBytes == 0, abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
     let isResuming = file.transfer != nil
@@ -45,13 +47,15 @@ extension UploadSchedule {
     let size = file.snapshot.sizeBytes
     let fitsOneBuffer = wholeFileBytesMax > 0 && size <= UInt64(wholeFileBytesMax)
     let fitsOneRequest = fitsOneBuffer || abilities.streamsWholeFiles
+    // Nothing else is published than what was proven.
+    let isToBeProven = file.wantedSeal != nil
     let hasSentChunks = file.session.map { !$0.held.isEmpty || $0.state == .unconfirmed } ?? false
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
     file.progress.streamedBytes = 0
     file.isStreamed = !fitsOneBuffer && abilities.streamsWholeFiles
     file.isWholeFile =
-      fitsOneRequest && !file.mustKeepSession && (!hasSentChunks || size == 0 && abilities.needsChunks)
+      fitsOneRequest && !isToBeProven && !file.mustKeepSession && (!hasSentChunks || size == 0 && abilities.needsChunks)
     if file.isWholeFile {
       abortSession(&file, at: now)
       // A small one gets its transfer with its buffer: a hundred thousand may wait.

@@ -113,6 +113,7 @@ extension UploadSchedule {
     file.progress.earlyRest = nil
     file.progress.isLeftForTheEnd = false
     file.progress.wish = nil
+    file.progress.seal = nil
     file.progress.acceptedInterruption = nil
     file.progress.rowsBegunAnew = 0
     file.progress.chunksAllowed = 0
@@ -241,7 +242,9 @@ extension UploadSchedule {
     case .held: settleName(snapshot.id, at: now)
     case .interrupted:
       let isDelivered = file.receipt != nil && file.nextPath(limits) == nil
-      if isDelivered || isLeftAlone(file) || interruptedPolicy(for: file) != .hold { settleName(snapshot.id, at: now) }
+      if isDelivered || mayProve(file) || isLeftAlone(file) || interruptedPolicy(for: file) != .hold {
+        settleName(snapshot.id, at: now)
+      }
     case .writing, .ignored, .elsewhere: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
       if let path = file.publishing?.path, !names.contains(path) {
@@ -494,6 +497,7 @@ extension UploadSchedule {
       {
         file.snapshot.interruption = snapshot.interruption ?? known
       }
+      if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
       if let wish = entry?.wish(for: snapshot) {
         file.progress.wish = wish
         file.progress.acceptedInterruption = snapshot.interruption
@@ -678,6 +682,9 @@ extension UploadSchedule {
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
+    } else if file.nextPath(limits) != nil, mayProve(file) {
+      makeReady(id, at: now)
+      actions.append(.record(id))
     } else if let interruption = file.snapshot.interruption, interruptedPolicy(for: file) != .publish,
       file.receipt == nil || file.nextPath(limits) != nil
     {

@@ -100,6 +100,7 @@ extension UploadSchedule {
     leaveTransfer(&file)
     watchdog.uploadEnded(file.id)
     file.receipt = receipt
+    file.progress.seal = nil
     // The receipt holds them from now on.
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil

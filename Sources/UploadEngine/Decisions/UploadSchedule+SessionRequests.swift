@@ -93,6 +93,7 @@ extension UploadSchedule {
       openSession(&file, at: now)
     case .unconfirmed: querySession(&file, at: now)
     case .open, .published:
+      if endDisproven(id, at: now) { return }
       guard publish(&file, at: now) else {
         files[id] = file
         if case .published(let receipt) = state { publishedOtherwise(id, as: receipt, at: now) }
@@ -146,6 +147,7 @@ extension UploadSchedule {
     }
     file.progress.merkleRoot = proof.merkleRoot
     file.progress.chainTip = proof.chainTip
+    seal(&file, proof, chunkBytes: session.chunkBytes)
     if case .published(let receipt) = session.state {
       return acceptEarlierPublication(receipt, of: &file, at: now)
     }

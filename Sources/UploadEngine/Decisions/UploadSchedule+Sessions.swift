@@ -1,4 +1,5 @@
 import FileModel
+import Integrity
 
 /// Sessions at the server: opened, asked about, begun anew.
 extension UploadSchedule {
@@ -66,6 +67,7 @@ extension UploadSchedule {
       file.session?.state = .open
       var denied = 0
       if let transfer = file.transfer, let held = file.session?.held {
+        if file.wantedSeal != nil { takeOver(held, into: transfer) }
         denied = takeBackDenied(of: transfer, notIn: held)
       }
       checkpoint(&file)
@@ -83,6 +85,15 @@ extension UploadSchedule {
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))
+    case .published(let receipt) where file.wantedSeal.map { Hex.encode($0.root) == receipt.merkleRoot } ?? false:
+      // It says what was published, which need not be read here.
+      watchdog.acknowledged(id, at: now.monotonic)
+      file.session?.state = .published(receipt)
+      file.progress.merkleRoot = Hex.decode(receipt.merkleRoot)
+      file.progress.chainTip = Hex.decode(receipt.chainTip)
+      let isAccepted = acceptEarlierPublication(receipt, of: &file, at: now)
+      files[id] = file
+      if !isAccepted { endProof(id, at: now) }
     case .published(let receipt):
       watchdog.acknowledged(id, at: now.monotonic)
       file.session?.state = .published(receipt)
@@ -145,7 +156,7 @@ extension UploadSchedule {
       return pauseFile(id, failure: partsInDamagedSession(failure), at: now)
     }
     restartSession(id, at: now)
-    guard files[id]?.phase != .failed else { return }
+    guard files[id]?.phase != .failed, files[id]?.phase != .interrupted else { return }
     setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, at: now)
     if files[id]?.phase == .writing, (files[id]?.progress.setbacks.tries ?? 0) >= policy.fileTriesMax {
       files[id]?.progress.isLeftForTheEnd = true
@@ -163,6 +174,7 @@ extension UploadSchedule {
     }
     leaveTransfer(&file)
     watchdog.uploadEnded(id)
+    let wasToBeProven = file.wantedSeal != nil
     // That of another server or user is gone when its place is needed.
     let isOurs = file.session?.owner.map { $0 == owner } ?? true
     file.session = nil
@@ -173,6 +185,7 @@ extension UploadSchedule {
       let reason = "It was begun at another address or with another token, and the server does not know it."
       actions.append(.report(.notResumed(id, file.path, reason)))
     }
+    if wasToBeProven { return endProof(id, at: now) }
     if file.phase == .ready { makeReady(id, at: now) }
     if file.phase == .writing { planSession(id, at: now) }
   }

@@ -104,13 +104,16 @@ extension UploadSchedule {
     case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: state = .pending
     }
     let unclear = mayBePublished(file) ? FileUpload.unclearAfterCrash : nil
+    let isOnItsWay = file.phase == .ready || file.isWaiting
+    let seal = isOnItsWay && file.receipt == nil && codeOfWish(file) == nil ? file.progress.seal : nil
     return CatalogEntry(
       id: id, path: file.path, inode: file.snapshot.inode, sizeBytes: file.snapshot.sizeBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, revision: file.revision,
       state: unclear == nil ? state : .failed, publishedPaths: file.publishedPaths, receipt: file.receipt,
-      failureCode: unclear?.code ?? codeOfWish(file) ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
-        ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
-      failureMessage: unclear?.message ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
+      failureCode: unclear?.code ?? codeOfWish(file) ?? seal.map { _ in ContentSeal.code }
+        ?? (file.isUnrecorded ? nil : file.lastFailure?.code)
+          ?? (file.mustKeepSession ? FileUpload.partsAtServerCode : nil),
+      failureMessage: unclear?.message ?? seal?.text ?? (file.isUnrecorded ? nil : file.lastFailure?.message),
       completedAtMilliseconds: file.completedAt,
       openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt, doubt: doubt(of: file),
       pointer: file.lacksParts || releases(file) ? file.pointer : nil, session: sessionOfContent(of: file))

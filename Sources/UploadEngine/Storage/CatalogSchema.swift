@@ -168,8 +168,10 @@ enum CatalogRows {
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
     receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
-    receipt_file = NULL, published_as = NULL, doubt = 'mount-died', session = ''
-    WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL OR session IS NOT '')
+    receipt_file = NULL, published_as = NULL, doubt = 'mount-died', session = '',
+    failure_code = nullif(failure_code, '\(ContentSeal.code)')
+    WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL OR session IS NOT ''
+    OR failure_code = '\(ContentSeal.code)')
     """
 
   private static let selectPublication = """

@@ -107,6 +107,17 @@ import Testing
     #expect(entries[1] == delivered(2))
   }
 
+  @Test func whatWasKnownOfAContentIsTakenBackWithItsChange() throws {
+    let catalog = try Catalog(path: path)
+    var known = entry(1)
+    known.failureCode = ContentSeal.code
+    known.failureMessage = ContentSeal(root: [UInt8](repeating: 1, count: 32), chunkBytes: 4096).text
+    try catalog.upsert([known, entry(2, .failed)])
+    #expect(try sorted(catalog.loadAll()).first?.seal != nil)
+    try catalog.markChanged(known.id)
+    #expect(try sorted(catalog.loadAll()).first?.failureCode == nil)
+  }
+
   @Test func changesAreOnTheDiskWhenTheCallReturns() throws {
     let catalog = try Catalog(path: path)
     // 2 is FULL. GRDB's own choice for WAL is 1, which a power cut can outrun.

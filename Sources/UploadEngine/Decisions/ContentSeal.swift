@@ -1,0 +1,117 @@
+import FileModel
+import Integrity
+import Lookup
+
+/// What the catalog knows of a content before it is delivered: the Merkle root over the digests of its chunks, of which each was read
+/// while it was whole. It is taken back, durably, before the content changes.
+///
+/// After a power cut it tells whether what there is of a file, here and at the server, is that content: of what the disk has lost, the
+/// server may have every chunk. Whatever is put together has this root or is not published.
+struct ContentSeal: Hashable, Sendable {
+  var root: [UInt8]
+  /// Another length of chunks has another root.
+  var chunkBytes: Int
+
+  /// The `code` of such an entry in the catalog.
+  static let code = "content-known"
+
+  init(root: [UInt8], chunkBytes: Int) {
+    self.root = root
+    self.chunkBytes = chunkBytes
+  }
+
+  /// The length of a chunk and the root: `4194304 6e34…`.
+  var text: String { "\(chunkBytes) \(Hex.encode(root))" }
+
+  /// What ``text`` says; nil for anything else.
+  init?(_ text: String) {
+    let words = text.split(separator: " ", omittingEmptySubsequences: false)
+    guard words.count == 2, let chunkBytes = Int(words[0]), chunkBytes > 0, let root = Hex.decode(String(words[1])),
+      root.count == 32
+    else { return nil }
+    self.init(root: root, chunkBytes: chunkBytes)
+  }
+}
+
+extension CatalogEntry {
+  /// What is known of a content that is still to be delivered.
+  var seal: ContentSeal? {
+    guard state == .pending, failureCode == ContentSeal.code else { return nil }
+    return failureMessage.flatMap { ContentSeal($0) }
+  }
+
+  /// What it says of its content is no longer true.
+  package mutating func contentChanges() {
+    if failureCode == ContentSeal.code { (failureCode, failureMessage) = (nil, nil) }
+    state = .pending
+    receipt = nil
+    session = ""
+    doubt = .mountDied
+  }
+}
+
+extension FileUpload {
+  /// A power cut came before the spool's disk was known to have the content: what is published must have this root.
+  var wantedSeal: ContentSeal? {
+    snapshot.interruption == .notOnDisk && receipt == nil ? progress.seal : nil
+  }
+}
+
+extension UploadSchedule {
+  /// What is about to be committed becomes known to the catalog, for a power cut that comes before the receipt. Once the spool's disk
+  /// has the content nobody will ask.
+  mutating func seal(_ file: inout FileUpload, _ proof: CommitProof, chunkBytes: Int) {
+    let seal = ContentSeal(root: proof.merkleRoot, chunkBytes: chunkBytes)
+    // Between the catalog's forgetting and the change nothing is said of the content any more.
+    guard provesContents, contentsToChange[file.id] == nil, file.snapshot.interruption == nil,
+      !file.snapshot.isOnDisk, file.progress.seal != seal
+    else { return }
+    file.progress.seal = seal
+    actions.append(.record(file.id))
+  }
+
+  /// Only where the receiver says by which digests it holds chunks, and nothing is published without a commit.
+  var provesContents: Bool { abilities.durableChunks && abilities.rows == .none }
+
+  /// The content that is wanted may be put together in the session that there is.
+  func mayProve(_ file: FileUpload) -> Bool {
+    guard let seal = file.wantedSeal, provesContents, let session = file.session else { return false }
+    return session.id != nil && session.chunkBytes == seal.chunkBytes && file.snapshot.sizeBytes > 0
+  }
+
+  /// The server has said what it holds of a file of which the disk may have lost parts: that is not read again.
+  func takeOver(_ held: HeldChunks, into transfer: ChunkTransfer) {
+    for (index, state) in transfer.states.enumerated() {
+      guard case .pending = state, let digest = held.acknowledged[index] ?? held.reportedDigest(of: index) else {
+        continue
+      }
+      held.acknowledge(digest, at: index)
+      transfer.set(.done(digest), at: index)
+    }
+  }
+
+  /// What there is, here and at the server, is not the content that was closed. True when that was so, and the file is held.
+  mutating func endDisproven(_ id: FileID, at now: Moment) -> Bool {
+    guard let file = files[id], let seal = file.wantedSeal, file.publishing == nil, let transfer = file.transfer else {
+      return false
+    }
+    // Anew, because what is denied is read from a disk that may have lost it.
+    var proof = CommitProof(sessionID: "")
+    for state in transfer.states {
+      guard let digest = state.digest else { return false }
+      proof.append(digest)
+    }
+    guard proof.merkleRoot != seal.root else { return false }
+    endProof(id, at: now)
+    return true
+  }
+
+  /// It cannot be proven any more.
+  mutating func endProof(_ id: FileID, at now: Moment) {
+    guard var file = files[id] else { return }
+    file.progress.seal = nil
+    leaveTransfer(&file)
+    files[id] = file
+    settleName(id, at: now)
+  }
+}
