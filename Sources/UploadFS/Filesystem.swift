@@ -23,6 +23,7 @@ public final class Filesystem: Sendable, FileContents {
   /// What its folder was like when the disk could say it last.
   let lastRootStatus: Mutex<stat>
   let reservedNames: Set<EntryName>
+  let shownInodes: ShownInodes
   let isPrivileged: Bool
   /// The spool's filesystem keeps marks on files, so that one that was being written when the mount ended is known after
   /// a restart. Without, all marks stand in ``markRecord``.
@@ -147,6 +148,7 @@ public final class Filesystem: Sendable, FileContents {
     spoolFolder = spool.folder
     knownByName = Mutex(spool.stamp.isMoved ? configuration.knownCaptures.all() : [:])
     self.instance = instance ?? SpoolInstance(of: spool.captures)
+    shownInodes = ShownInodes(device: spool.key.device)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)
     canRelease = Atomic(marksWriters && configuration.rules.haveReleases)
     nodes = Mutex(

@@ -77,6 +77,11 @@ final class MountSession: Sendable {
     if let history = filesystem.spoolHistory {
       logger.warning("\(history)", metadata: ["spool": "\(configuration.spool)"])
     }
+    for name in filesystem.hiddenNames {
+      logger.warning(
+        "what lies in the spool under a name of the mount's own is not shown and not delivered: give it another name",
+        metadata: ["spool": "\(configuration.spool)", "name": "\(name)"])
+    }
     LastEnd.forget(in: configuration.spool)
     drain = Drain(
       filesystem: filesystem, engines: engines, mount: mount, timeout: configuration.drainTimeout,

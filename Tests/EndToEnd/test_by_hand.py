@@ -257,3 +257,38 @@ def test_what_the_mount_does_itself_is_no_change_by_hand(new_mount, receiver):
     assert metric(mount, "uploadfs_files_changed_in_spool_total") == 0
     for name in ("times", "mode", "cut", "link", "link2", "other"):
         assert sha256(receiver.files / name) == sha256(mount.root / name), name
+
+
+@pytest.mark.promises("S35e")
+def test_files_of_other_filesystems_in_the_spool_have_numbers_of_their_own(new_mount, receiver, tmpfs):
+    """Regression (NM11): they were “the same file” to cp and tar, which left one of them out."""
+    mount = new_mount(receiver, start=False)
+    captures = mount.spool / "captures"
+    captures.mkdir(mode=0o700, parents=True)
+    for name in ("one", "two"):
+        (tmpfs(captures / name, MIB) / "take.mov").write_bytes(name.encode())
+    shown = [path.stat() for path in captures.rglob("*")]
+    assert len({status.st_ino for status in shown}) < len(shown), "the filesystems number alike"
+    mount.start()
+    files = [mount.root / name for name in ("one", "two", "one/take.mov", "two/take.mov")]
+    numbers = {path.stat().st_ino for path in files}
+    assert len(numbers) == len(files) and len({path.stat().st_dev for path in files}) == 1
+    for name in ("one", "two"):
+        listed = {entry.name: entry.inode() for entry in os.scandir(mount.root / name)}
+        assert listed["take.mov"] == (mount.root / name / "take.mov").stat().st_ino
+    mount.wait_all()
+    for name in ("one", "two"):
+        assert (receiver.files / name / "take.mov").read_bytes() == name.encode()
+
+
+@pytest.mark.promises("S30b")
+def test_what_lies_in_the_spool_behind_the_mounts_own_folders_is_said(new_mount, receiver):
+    """Regression (NM11): nobody heard of it, and nothing delivered it."""
+    mount = new_mount(receiver, start=False)
+    hidden = mount.spool / "captures" / "status" / "take.mov"
+    hidden.parent.mkdir(mode=0o700, parents=True)
+    hidden.write_bytes(b"film")
+    mount.start()
+    assert "captures/status" in mount.program.log and "captures/.uploadfs" not in mount.program.log, mount.program.describe()
+    mount.wait_all()
+    assert not receiver.published() and hidden.read_bytes() == b"film"

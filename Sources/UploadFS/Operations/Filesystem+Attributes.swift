@@ -36,8 +36,10 @@ extension Filesystem {
   func attributes(of node: NodeID, handle number: UInt64?) throws(SystemError) -> stat {
     if node.isVirtual { return try virtualAttributes(of: node, handle: number) }
     if node == .root { return rootAttributes() }
-    if let number, case .file(let handle)? = handles.withLock({ $0[number] }) { return try handle.descriptor.status() }
-    return try namespaceLock.shared { () throws(SystemError) in try statusInSpool(of: node) }
+    if let number, case .file(let handle)? = handles.withLock({ $0[number] }) {
+      return shownInodes.shown(try handle.descriptor.status())
+    }
+    return shownInodes.shown(try namespaceLock.shared { () throws(SystemError) in try statusInSpool(of: node) })
   }
 
   /// The root needs no disk: what is said of the files stands below it, and is wanted most when the disk says nothing any more.

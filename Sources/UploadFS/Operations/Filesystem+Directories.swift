@@ -60,8 +60,10 @@ extension Filesystem {
     guard let descriptor = handle.descriptor else { return try listVirtual(handle.node) }
     if handle.node == .root { return listRoot(descriptor) }
     var listing = DirectoryListing()
+    let device = try descriptor.status().key.device
     try Self.forEachEntry(of: descriptor) { name, inode, type in
-      listing.append(name: name, inode: UInt64(inode), mode: mode_t(type) << 12)
+      let number = shownInodes.number(of: SpoolKey(device: device, inode: UInt64(inode)))
+      listing.append(name: name, inode: number, mode: mode_t(type) << 12)
     }
     return listing
   }
@@ -93,7 +95,7 @@ extension Filesystem {
       for name in [".", ".."] { listing.append(name: EntryName(name), inode: own, mode: S_IFDIR) }
       for (name, node) in root?.children ?? [:] {
         guard let known = nodes.withLock({ $0.table[node] }) else { continue }
-        listing.append(name: name, inode: known.key.inode, mode: known.kind.mode)
+        listing.append(name: name, inode: shownInodes.number(of: known.key), mode: known.kind.mode)
       }
     }
     appendVirtualRoots(to: &listing)

@@ -233,7 +233,8 @@ extension Filesystem {
         let request = Request(reads: access != O_WRONLY, writes: writes, isNewContent: true, opener: caller.thread)
         return register(file, &state, descriptor, mode: status.st_mode, request)
       }
-      return CreatedFile(found: FoundEntry(node: node, status: status), file: file, opened: opened, writes: writes)
+      let found = FoundEntry(node: node, status: shownInodes.shown(status))
+      return CreatedFile(found: found, file: file, opened: opened, writes: writes)
     }
   }
 

@@ -182,6 +182,19 @@ extension Filesystem {
       : "the spool, or its folder of captures, was moved: captures are known by what stands on their files"
   }
 
+  /// What was put into the spool by hand under the names of the mount's own folders, which stand before it. Blocks.
+  public var hiddenNames: [String] {
+    reservedNames.filter { name in
+      do throws(SystemError) {
+        _ = try location(of: DirectoryEntry(directory: .root, name: name)).status()
+        return true
+      } catch {
+        // A root that cannot be looked at is said by the scan (S35c).
+        return false
+      }
+    }.map { "captures/" + String(decoding: $0.bytes, as: UTF8.self) }.sorted()
+  }
+
   /// Captures of an earlier version, or put there by hand before the first start: how many were found so far.
   public var capturesWithoutLabels: Int { unlabelledFiles.load(ordering: .relaxed) }
 

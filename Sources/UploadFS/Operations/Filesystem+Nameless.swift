@@ -44,7 +44,7 @@ extension Filesystem {
           reads: flags & O_ACCMODE == O_RDWR, writes: true, isNewContent: true, opener: caller.thread)
         return register(file, &state, descriptor, mode: status.st_mode, request)
       }
-      return (FoundEntry(node: file.node, status: status), opened)
+      return (FoundEntry(node: file.node, status: shownInodes.shown(status)), opened)
     }
   }
 
@@ -73,7 +73,7 @@ extension Filesystem {
       // Whoever has something to say of it says this first.
       state.owesOpened = state.activity.writableOpens > 0
     }
-    return FoundEntry(node: node, status: status)
+    return FoundEntry(node: node, status: shownInodes.shown(status))
   }
 
   /// What its writers have done to it so far has been said to nobody. The caller holds none of the locks.

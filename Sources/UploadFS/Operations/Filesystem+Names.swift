@@ -16,7 +16,7 @@ extension Filesystem {
         noteTakenAway(entry)
         return nil
       }
-      return FoundEntry(node: adopt(status, at: entry, counting: true), status: status)
+      return FoundEntry(node: adopt(status, at: entry, counting: true), status: shownInodes.shown(status))
     }
   }
 
@@ -73,7 +73,8 @@ extension Filesystem {
           return try place.status()
         }
         forgetRecordedMark(of: status.key)
-        return FoundEntry(node: adopt(status, at: entry, isNew: true, counting: true), status: status)
+        return FoundEntry(
+          node: adopt(status, at: entry, isNew: true, counting: true), status: shownInodes.shown(status))
       }
     }
   }
@@ -125,7 +126,9 @@ extension Filesystem {
       let new = try location(of: entry)
       try check(linkat(old.directory, old.path, new.directory, new.path, 0))
       let status = try orUnmake(new) { (new) throws(SystemError) in try new.status() }
-      return (FoundEntry(node: adopt(status, at: entry, counting: true), status: status), false)
+      return (
+        FoundEntry(node: adopt(status, at: entry, counting: true), status: shownInodes.shown(status)), false
+      )
     }
     if let file = file(of: found.node) {
       if isFirst { announceFirstName(of: file) } else { announceNames(of: file) }
