@@ -132,7 +132,7 @@ extension SimulatedCapture {
   func keepMark(of file: File) {
     let unsaved: Mark =
       file.refusal != nil ? .interrupted(.notOnDisk) : file.isSynchronized ? .none : .closed(instance)
-    let wanted = file.fate.interruption.map { Mark.interrupted($0) } ?? unsaved
+    let wanted = file.contentFate.interruption.map { Mark.interrupted($0) } ?? unsaved
     put(wanted, on: file)
     if wanted == .none, file.isSynchronized, file.mark == .none { file.metadata.commit() }
     if wanted.isClosed { awaitFlush(file) }
@@ -386,6 +386,7 @@ extension SimulatedCapture {
     if let lost, isNewlyLost {
       refusal.lost = lost
       file.fate.lostContent(.lostInWriteBack(errno: Refusal.errno, lost))
+      if !file.activity.hasOpenRevision { file.settledFate.lostContent(.lostInWriteBack(errno: Refusal.errno, lost)) }
       file.isLost = true
     } else if lost == nil, isRefused, file.activity.isSettled {
       refusal.isPinned = world.random.happens(0.7)
@@ -394,7 +395,6 @@ extension SimulatedCapture {
     world.trace(
       "\(file.snapshot.brief) is \(isRefused ? "refused again" : "taken")\(isNewlyLost ? ", parts are lost" : "")")
     guard file.activity.isSettled else { return }
-    if isNewlyLost { file.settledFate = file.fate }
     noteSaved(file)
     if isNewlyLost { return announceUnsettled(file) }
     guard heldFile || file.refusal == nil else { return }

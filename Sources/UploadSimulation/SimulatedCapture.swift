@@ -81,6 +81,9 @@ final class SimulatedCapture {
     /// As `Filesystem.quietEpoch`.
     func quietEpoch(at offset: UInt64) -> UInt64? { chunks?.quietEpoch(at: offset) }
 
+    /// As `CapturedFile.State.contentFate`.
+    var contentFate: ContentFate { activity.hasOpenRevision ? fate : settledFate }
+
     var attributes: KnownAttributes {
       KnownAttributes(sizeBytes: UInt64(bytes.count), modifiedNanoseconds: modifiedNanoseconds, mode: mode)
     }
@@ -94,7 +97,7 @@ final class SimulatedCapture {
         id: id, epoch: activity.epoch, sizeBytes: facts.sizeBytes, modifiedNanoseconds: facts.modifiedNanoseconds,
         mode: facts.mode, inode: inode, names: names, writableOpens: activity.writableOpens,
         mutationsInFlight: activity.mutationsInFlight,
-        interruption: refused ?? doubt ?? (isMarkKnown ? fate.interruption : nil),
+        interruption: refused ?? doubt ?? (isMarkKnown ? contentFate.interruption : nil),
         isPartlyReleased: released != nil || !isMarkKnown, pointer: released == nil || !isMarkKnown ? nil : pointer,
         diskErrno: refusal.map { _ in Refusal.errno })
     }

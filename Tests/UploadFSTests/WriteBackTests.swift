@@ -158,6 +158,29 @@ import Testing
     }
   }
 
+  /// Regression: a loss that was noticed while a program had the file open was taken back when that closed it without a change, and the
+  /// file counted as whole.
+  @Test(
+    .promises("S41f", "S41l"),
+    .enabled(if: WriteBackTests.canForgetPages, "/tmp is on a filesystem that keeps all in memory"))
+  func whatIsLost_whileAProgramHasTheFileOpen_isLostAfterItsClose() throws {
+    let writer = try mounted.create("a", flags: O_RDWR)
+    try mounted.write(writer, [UInt8](repeating: 7, count: 3 * 4096))
+    mounted.filesystem.release(writer)
+    Self.forgetPages(mounted.captures + "/a")
+    let handle = try mounted.open("a", flags: O_RDWR)
+    _ = try mounted.read(handle)
+    kernel.answer(try file("a"), [EIO])
+    flush()
+    flush()
+    mounted.filesystem.release(handle)
+    guard case .lostInWriteBack(errno: EIO, _)? = mounted.sink.lastSnapshot?.interruption else {
+      Issue.record("\(String(describing: mounted.sink.lastSnapshot?.interruption))")
+      return
+    }
+    #expect(mark("a")?.hasPrefix("not-on-disk 5") == true, "\(mark("a") ?? "none")")
+  }
+
   /// What was read and asked about is as good as what is in memory.
   @Test(
     .promises("S41d"), .enabled(if: WriteBackTests.canForgetPages, "/tmp is on a filesystem that keeps all in memory"))

@@ -678,6 +678,24 @@ import Testing
     mounted.filesystem.release(handle)
     #expect(mounted.sink.lastSnapshot?.interruption == nil)
   }
+
+  /// Regression, found by the simulation (spool-disk, seed 7000016425): what was delivered got another name before its writer, whose
+  /// write had failed, closed it. It was held for that write, and stayed so.
+  @Test(.promises("S41m")) func failedWriteOfAFileThatDidNotChange_isNoneOfTheContentThatIsRenamed() throws {
+    let mounted = try Mounted(source: nil) { $0.fileBytesMax = 100 }
+    try mounted.make("a")
+    let handle = try mounted.open("a", flags: O_WRONLY)
+    #expect(failure { try mounted.write(handle, at: 100, [1]) } == EFBIG)
+    try mounted.rename("a", "b")
+    #expect(mounted.sink.lastSnapshot?.names == [RelativePath("b")])
+    #expect(mounted.sink.lastSnapshot?.interruption == nil)
+    // Once something changes it counts.
+    try mounted.write(handle, [1])
+    try mounted.rename("b", "c")
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeRefused(limitBytes: 100))
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == .writeRefused(limitBytes: 100))
+  }
 }
 
 /// What is to be waited for.

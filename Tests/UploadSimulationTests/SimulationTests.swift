@@ -113,6 +113,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "templates", seed: 6_100_002_268, story: "a file was shown under a name that it never had"),
     FoundSeed(
       scenario: "waiting", seed: 5_800_012_436, story: "a new session was called stuck for the time of the one before"),
+    FoundSeed(
+      scenario: "spool-disk", seed: 7_000_016_425,
+      story: "what was delivered was held for a write that had failed and changed nothing, when it was renamed"),
   ]
 
   @Test(arguments: found)

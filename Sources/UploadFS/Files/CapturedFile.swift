@@ -175,6 +175,15 @@ extension CapturedFile.State {
     refusal = nil
   }
 
+  /// What became of the content that there is: as long as no change has begun, what failed has left it as it was settled.
+  var contentFate: ContentFate { activity.hasOpenRevision ? fate : settledFate }
+
+  /// The disk has lost some of the content; a settled one lacks it, whether or not a program has the file open.
+  mutating func lostContent(_ cause: Interruption) {
+    fate.lostContent(cause)
+    if !activity.hasOpenRevision { settledFate.lostContent(cause) }
+  }
+
   /// What the next run has to know as long as it is being written. What is missing, or in memory alone, its writer's death does not
   /// explain, and a later writer who goes on does not make it good.
   func markWhileWriting(in instance: SpoolInstance) -> SpoolMark {

@@ -134,7 +134,8 @@ extension Filesystem {
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: names,
       writableOpens: state.activity.isSettled ? 0 : state.activity.writableOpens,
-      mutationsInFlight: state.activity.mutationsInFlight, interruption: refusal ?? doubt ?? state.fate.interruption,
+      mutationsInFlight: state.activity.mutationsInFlight,
+      interruption: refusal ?? doubt ?? state.contentFate.interruption,
       // What could not be read may say that it is.
       isPartlyReleased: state.released != nil || state.mark == nil, pointer: state.pointer,
       user: state.lastKnown.user, group: state.lastKnown.group,

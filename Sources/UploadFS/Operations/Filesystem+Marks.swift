@@ -162,9 +162,9 @@ extension Filesystem {
   private func wantedMark(
     _ state: CapturedFile.State, _ descriptor: FileDescriptor
   ) throws(SystemError) -> SpoolMark {
-    if let lack = state.fate.lack { return .interrupted(lack) }
+    if let lack = state.contentFate.lack { return .interrupted(lack) }
     if state.refusal != nil { return .interrupted(.notOnDisk) }
-    if let interruption = state.fate.interruption {
+    if let interruption = state.contentFate.interruption {
       return state.isSynchronized ? .interrupted(interruption) : .ended(interruption, in: instance)
     }
     guard !state.isSynchronized else { return .none }

@@ -75,7 +75,7 @@ extension Filesystem {
       let isNewlyLost = lost != nil && refusal.lost == nil
       if let lost, isNewlyLost {
         refusal.lost = lost
-        state.fate.lostContent(.lostInWriteBack(errno: refusal.error.code, lost))
+        state.lostContent(.lostInWriteBack(errno: refusal.error.code, lost))
         markLack(of: file, &state)
       } else if lost == nil, failed != nil, refusal.pages == nil, state.activity.isSettled, isSame {
         refusal.pages = pages
@@ -86,7 +86,6 @@ extension Filesystem {
         if !isSame { flushes.add(file) }
       }
       guard state.activity.isSettled else { return nil }
-      if isNewlyLost { state.settledFate = state.fate }
       if isSame { noteSaved(of: file, &state, through: content.descriptor) }
       if isNewlyLost { return .unsettled }
       guard heldFile || state.refusal == nil else { return nil }
