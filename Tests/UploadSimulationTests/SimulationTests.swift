@@ -116,6 +116,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "spool-disk", seed: 7_000_016_425,
       story: "what was delivered was held for a write that had failed and changed nothing, when it was renamed"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 8_000_002_638,
+      story: "a file that one change had cut short failed for parts that it no longer had"),
   ]
 
   @Test(arguments: found)

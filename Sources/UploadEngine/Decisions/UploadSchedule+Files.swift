@@ -139,8 +139,6 @@ extension UploadSchedule {
     let isSameContent = before.epoch == snapshot.epoch
     let wasUnreadable = file.snapshot.interruption?.isOfSpool == true
     let known = isSameContent && !wasUnreadable ? file.snapshot.interruption : nil
-    // What was chosen to be given up while it was written is given up by now, or stays.
-    if !isSameContent, file.phase == .writing { file.mayLackParts = snapshot.isPartlyReleased }
     defer { noteDisk(snapshot, before: before, at: now) }
     file.snapshot = snapshot
     file.snapshot.interruption = file.interruption(in: snapshot) ?? known
@@ -149,6 +147,8 @@ extension UploadSchedule {
     switch file.phase {
     case .writing, .ignored, .elsewhere:
       file.revision += 1
+      // What was chosen to be given up while it was written is given up by now, or stays; what was cut off it does not lack.
+      file.mayLackParts = snapshot.isPartlyReleased
       endGrowth(&file)
       // What was left for it has come, also for a file that is held back.
       file.progress.isLeftForTheEnd = false
