@@ -123,7 +123,7 @@ extension Interruption {
     switch self {
     // What nothing proves to be there counts as missing.
     case .writeRefused, .writeFailed, .changeRefused, .notOnDisk, .lostInWriteBack, .unproven: true
-    case .writerKilled, .mountDied, .changedInSpool, .spoolUnreadable, .spoolFailing: false
+    case .writerKilled, .mountDied, .changedInSpool, .olderThanDelivered, .spoolUnreadable, .spoolFailing: false
     }
   }
 
@@ -131,8 +131,8 @@ extension Interruption {
   fileprivate var lossErrno: Int32? {
     switch self {
     case .writeFailed(let errno), .lostInWriteBack(let errno, _): errno
-    case .writeRefused, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool, .spoolUnreadable,
-      .spoolFailing, .unproven:
+    case .writeRefused, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool, .olderThanDelivered,
+      .spoolUnreadable, .spoolFailing, .unproven:
       nil
     }
   }

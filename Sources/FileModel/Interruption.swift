@@ -14,6 +14,8 @@ public enum Interruption: Hashable, Sendable {
   case notOnDisk
   /// Another program changed or replaced the file in the spool, past the mount.
   case changedInSpool
+  /// It was found where a content was delivered that it is not, and not known to be a later one: it may come from a backup.
+  case olderThanDelivered
   /// The spool was copied without what it said of the file, or has lost it, and nothing proves that the file was finished.
   case unproven
   /// The spool could not say with which size or mark the file lies there; it failed with this errno, and is asked again.
@@ -34,6 +36,7 @@ public enum Interruption: Hashable, Sendable {
     case .mountDied: "mount-died"
     case .notOnDisk, .lostInWriteBack: "not-on-disk"
     case .changedInSpool: "changed-in-spool"
+    case .olderThanDelivered: "older-than-delivered"
     case .unproven: "unproven"
     case .spoolUnreadable: "spool-unreadable"
     case .spoolFailing: "spool-failing"
@@ -45,7 +48,7 @@ public enum Interruption: Hashable, Sendable {
     switch self {
     case .spoolUnreadable, .spoolFailing: true
     case .writeRefused, .writeFailed, .changeRefused, .writerKilled, .mountDied, .notOnDisk, .changedInSpool,
-      .lostInWriteBack, .unproven:
+      .olderThanDelivered, .lostInWriteBack, .unproven:
       false
     }
   }
@@ -63,7 +66,7 @@ public enum Interruption: Hashable, Sendable {
     case .writerKilled(let signal): "\(code) \(signal)"
     case .spoolUnreadable(let errno), .spoolFailing(let errno): "\(code) \(errno)"
     case .lostInWriteBack(let errno, let bytes): "\(code) \(errno) \(bytes.lowerBound) \(bytes.upperBound)"
-    case .changeRefused, .mountDied, .notOnDisk, .changedInSpool, .unproven: code
+    case .changeRefused, .mountDied, .notOnDisk, .changedInSpool, .olderThanDelivered, .unproven: code
     }
   }
 
@@ -78,6 +81,7 @@ public enum Interruption: Hashable, Sendable {
     case "writer-killed": self = .writerKilled(signal: Int32(clamping: number))
     case "mount-died": self = .mountDied
     case "changed-in-spool": self = .changedInSpool
+    case "older-than-delivered": self = .olderThanDelivered
     case "unproven": self = .unproven
     case "not-on-disk":
       guard words.count == 4, let first = UInt64(words[2]), let end = UInt64(words[3]), first <= end else {

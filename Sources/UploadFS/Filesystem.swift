@@ -33,8 +33,7 @@ public final class Filesystem: Sendable, FileContents {
   /// Where the spool lay before.
   let stamp: SpoolStamp
   let spoolFolder: FileDescriptor
-  /// Until a moved spool has been searched: what was known, by name; nil where that is over, or could not be said.
-  let knownByName: Mutex<[RelativePath: KnownCapture]?>
+  let knownByName: Mutex<KnownNames>
   /// Files of which nothing said who they are, at the first start of a version that lets files say it.
   let unlabelledFiles = Atomic(0)
   let instance: SpoolInstance
@@ -146,7 +145,8 @@ public final class Filesystem: Sendable, FileContents {
     markRecord = spool.marks
     stamp = spool.stamp
     spoolFolder = spool.folder
-    knownByName = Mutex(spool.stamp.isMoved ? configuration.knownCaptures.all() : [:])
+    knownByName = Mutex(
+      spool.stamp.isMoved ? .all(configuration.knownCaptures.all() ?? [:]) : .unread)
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     shownInodes = ShownInodes(device: spool.key.device)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)

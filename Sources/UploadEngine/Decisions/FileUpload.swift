@@ -133,6 +133,8 @@ struct FileUpload: Sendable {
     var chunksAllowed = 0
     /// What the catalog knows of the present content.
     var seal: ContentSeal?
+    /// What it is compared with before anything of it is sent.
+    var delivered: DeliveredContent?
     /// A user wants the present content published as it is.
     var wish: Wish?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.

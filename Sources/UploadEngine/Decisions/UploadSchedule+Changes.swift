@@ -56,6 +56,7 @@ extension UploadSchedule {
       contentsToChange[id] = nil
       unconfirmed[id] = entry
       files[id]?.phase = phase
+      if phase == .ready, files[id]?.progress.delivered != nil { makeReady(id, at: now) }
       actions.append(.record(id))
       return
     }

@@ -13,6 +13,10 @@ extension UploadSchedule {
     }
     // What is to be proven can be so in its session alone.
     guard file.wantedSeal == nil || mayProve(file) else { return endProof(id, at: now) }
+    if file.progress.delivered != nil {
+      files[id] = file
+      return beginComparing(id)
+    }
     // What a session was opened for may be empty at its end, and cannot be published from there.
     if file.snapshot.sizeBytes == 0, abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
     let isResuming = file.transfer != nil
@@ -92,6 +96,7 @@ extension UploadSchedule {
     sendChunks(at: now)
     readSmallFiles()
     while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id, isSmall: false) }
+    while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToCompare() { readChunk(of: id, isSmall: false) }
     // What is complete comes first: somebody waits for it.
     while pipeline.mayRead(inUse: buffersInUse), let id = nextEarlyFileToRead(at: now) {
       readChunk(of: id, isSmall: false)

@@ -62,6 +62,8 @@ extension UploadSchedule {
   /// A complete file with a temporary name is sent, but for its commit. A small one waits for its name: it goes in one
   /// request, which publishes it.
   mutating func sendHeld(_ file: inout FileUpload, at now: Moment) {
+    // It may be delivered already.
+    guard file.progress.delivered == nil else { return leaveTransfer(&file) }
     let isSmall = file.snapshot.sizeBytes <= UInt64(max(0, wholeFileBytesMax))
     if isBoundElsewhere(file) {
       leaveTransfer(&file)

@@ -114,6 +114,7 @@ extension UploadSchedule {
     file.progress.isLeftForTheEnd = false
     file.progress.wish = nil
     file.progress.seal = nil
+    file.progress.delivered = nil
     file.progress.acceptedInterruption = nil
     file.progress.rowsBegunAnew = 0
     file.progress.chunksAllowed = 0
@@ -475,11 +476,10 @@ extension UploadSchedule {
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
     file.revision = max(1, entry?.revision ?? 1)
-    if let entry, entry.state == .complete, entry.describes(snapshot), let receipt = entry.receipt {
-      file.phase = .complete
-      file.receipt = receipt
-      file.publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
-      file.completedAt = entry.completedAtMilliseconds
+    if let entry, entry.isDelivered, entry.describes(snapshot) {
+      file.becomeDelivered(as: entry)
+    } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
+      findOther(&file, than: entry)
     } else if let entry, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
@@ -714,7 +714,10 @@ extension CatalogEntry {
   /// This content was cancelled before the restart.
   fileprivate func saysCancelled(of snapshot: FileSnapshot) -> Bool {
     guard state == .failed else { return false }
-    return failureCode == FileUpload.cancelledCode && describes(snapshot) || failureCode == FileUpload.cancelledOpenCode
+    // A copy of the spool may have other times.
+    let isCopy = inode != snapshot.inode && sizeBytes == snapshot.sizeBytes
+    return failureCode == FileUpload.cancelledCode && (describes(snapshot) || isCopy)
+      || failureCode == FileUpload.cancelledOpenCode
   }
 
   /// What somebody wanted of this content before the restart.

@@ -50,7 +50,7 @@ extension UploadSchedule {
   func interruptedPolicy(for file: FileUpload) -> FileSettings.Interrupted {
     // By no rule anything becomes of a file of which nothing is known, or that others than its writers have changed.
     switch file.snapshot.interruption {
-    case .changedInSpool, .unproven: return .hold
+    case .changedInSpool, .olderThanDelivered, .unproven: return .hold
     case let interruption? where interruption.isOfSpool: return .hold
     default: break
     }
@@ -128,6 +128,7 @@ extension UploadSchedule {
   /// Somebody wants it as it is.
   mutating func accept(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
+    unconfirmed[id] = nil
     file.progress.acceptedInterruption = file.snapshot.interruption
     file.snapshot.interruption = nil
     file.progress.wish = file.progress.wish ?? .asIs
@@ -205,6 +206,10 @@ extension FileStatus.Failure {
       return
         "Another program changed the file in the spool, past the mount, after its writer had closed it or while it was "
         + "written. \(advice)"
+    case .olderThanDelivered:
+      return
+        "A content was delivered from here that is not this one, and this one is not known to be later: it may come from a backup. "
+        + "What was delivered stays as it is. Look at it. \(advice)"
     case .unproven:
       return
         "The spool was copied without what it says of its files, or has lost it, and nothing proves that this one was finished "

@@ -18,6 +18,10 @@ extension UploadSchedule {
     }
     if case .success = result { noteReadable(id) }
     switch result {
+    case .success(let digest) where file.progress.delivered != nil:
+      transfer.set(.done(digest), at: index)
+      release(read)
+      endComparing(id, at: now)
     case .success where file.isResting(at: now):
       transfer.set(.pending, at: index)
       release(read)

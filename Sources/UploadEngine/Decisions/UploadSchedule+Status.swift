@@ -264,6 +264,8 @@ extension UploadSchedule {
       "The spool's disk does not say, or has not taken, what the file holds; it is delivered once it does, without anybody's help."
     case .interrupted where file.snapshot.interruption == .changedInSpool:
       "Another program changed it in the spool, so it is not published. `uploadfs-mount publish` publishes it as it is."
+    case .interrupted where file.snapshot.interruption == .olderThanDelivered:
+      "It is not what was delivered, nor known to be later, so it is not published. `uploadfs-mount publish` publishes it as it is."
     case .interrupted where file.snapshot.interruption == .unproven:
       "Nothing proves that it was finished, so it is not published. `uploadfs-mount publish` publishes it as it is."
     case .interrupted:
@@ -273,6 +275,7 @@ extension UploadSchedule {
       "The upload was cancelled; the file is kept in the spool. `uploadfs-mount retry` delivers it after all."
     case .removed where file.wasDiscarded: "Its writer did not finish it, and a rule removes such files."
     case .removed: file.wasDelivered ? nil : "The file was removed before it was delivered."
+    case .ready where file.progress.delivered != nil: "It is compared with what was delivered."
     case .writing, .ready, .waiting, .finishing:
       file.lacksParts
         ? "The disk was full: parts of the file are at the server alone, and cannot be read here." : nil

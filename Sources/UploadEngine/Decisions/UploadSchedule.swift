@@ -185,6 +185,9 @@ public struct UploadSchedule: Sendable {
   var contentsToChange: LookupTable<FileID, KnownContent> = [:]
   /// Entries of files that were found, and of which the spool cannot say yet whether they are what their entries describe.
   var unconfirmed: LookupTable<FileID, CatalogEntry> = [:]
+  /// Files that look different from what was delivered of them, and the one that is read to be compared.
+  var comparisons = FileQueue()
+  var comparing: FileID?
   /// Small files to be read.
   var smallQueue = FileQueue()
   /// Small files whose bytes are in a buffer.

@@ -136,7 +136,8 @@ enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
-    doubt, pointer, receipt_file, session, published_as
+    doubt, pointer, receipt_file, session, published_as,
+    (SELECT chunk FROM publication WHERE name = receipt_name AND publication.merkle_root = file.merkle_root)
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
@@ -148,7 +149,10 @@ enum CatalogRows {
     """
   private static let selectKnownByID = "\(selectKnown) AND id = ?"
   private static let selectDoubtful = "\(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id"
-  private static let selectAllKnown = "\(selectKnown) ORDER BY id"
+  /// What was evicted may be put back; a capture that may be there under that name counts before it.
+  private static let selectAllKnown = """
+    SELECT id, path, size, modified_ns, doubt, pointer FROM file WHERE state <> 'removed' ORDER BY state <> 'evicted', id
+    """
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
@@ -257,6 +261,7 @@ enum CatalogRows {
       guard var entry = entry(columns) else { continue }
       entry.publishedPaths = columns.paths(12)
       entry.receipt = receipt(columns)
+      entry.deliveredChunkBytes = columns.integer(25).map { Int(clamping: $0) }
       // No proof, no delivery.
       if entry.state == .complete, entry.receipt == nil { entry.state = .pending }
       entries.append(entry)

@@ -7,6 +7,19 @@ import Synchronization
 /// nothing, because it comes from an earlier version, was put there by hand, or lost its attributes when the spool was copied, what
 /// the catalog knew counts, and where that is not there either, a spool that was one doubts what it cannot prove.
 extension Filesystem {
+  /// What earlier runs knew of all captures, by name, until the spool has been searched.
+  enum KnownNames {
+    /// Read when a file needs it; in a spool that was moved at once.
+    case unread
+    /// Nothing where that could not be said.
+    case all([RelativePath: KnownCapture])
+    case over
+
+    subscript(path: RelativePath) -> KnownCapture? {
+      if case .all(let captures) = self { captures[path] } else { nil }
+    }
+  }
+
   /// What speaks for an identity.
   struct Claim {
     /// What the file says of itself; nil where it could not be read.
@@ -34,10 +47,38 @@ extension Filesystem {
     if let id = claim.found?.label.id {
       claim.usesInode = false
       claim.id = isCopy(id, of: key, at: entry) ? nil : id
-    } else {
-      claim.id = path(of: entry).flatMap { knownUnlabelled(at: $0, entry) }?.id
+    } else if let path = path(of: entry), let known = knownUnlabelled(at: path, entry) {
+      claim.id = known.id
+    } else if let path = path(of: entry), let known = knownInPlace(at: path, of: key, entry) {
+      claim.id = known.id
+      claim.usesInode = false
     }
     return claim
+  }
+
+  /// Every file of a spool has a label from its first change on, so that one without was put there past the mount. Under the name of a
+  /// capture it is another content of that one, unless it is the file of another capture that could not be labelled.
+  private func knownInPlace(at path: RelativePath, of key: SpoolKey, _ entry: DirectoryEntry) -> KnownCapture? {
+    guard marksWriters, stamp.isThere, !stamp.isMoved else { return nil }
+    if let id = nodes.withLock({ $0.knownIdentities[key.inode] }) {
+      guard let known = configuration.knownCaptures.capture(id), known.path != path, let facts = facts(of: entry),
+        known.sizeBytes != facts.sizeBytes || known.modifiedNanoseconds != facts.modifiedNanoseconds
+      else { return nil }
+    }
+    // The creation of an empty one may have been the last that an earlier run did.
+    guard let facts = facts(of: entry), facts.sizeBytes > 0 else { return nil }
+    return knownByName.withLock { names in
+      if case .unread = names { names = .all(configuration.knownCaptures.all() ?? [:]) }
+      return names[path]
+    }
+  }
+
+  private func facts(of entry: DirectoryEntry) -> CapturedFile.KnownAttributes? {
+    do throws(SystemError) {
+      return CapturedFile.KnownAttributes(try location(of: entry).status())
+    } catch {
+      return nil
+    }
   }
 
   /// Somebody has copied a capture beside itself, with its label: the known one keeps the identity.
@@ -56,19 +97,13 @@ extension Filesystem {
     }
   }
 
-  /// A doubtful one is known by its name alone, every other one if it looks as it did.
+  /// A doubtful one is known by its name alone, every other one if it is as long as it was: copies may have other times, and what was
+  /// delivered is compared.
   private func knownUnlabelled(at path: RelativePath, _ entry: DirectoryEntry) -> KnownCapture? {
     guard marksWriters || stamp.isMoved else { return nil }
     if let known = configuration.knownCaptures.doubtful[path] { return known }
-    guard let known = knownByName.withLock({ $0?[path] }) else { return nil }
-    do throws(SystemError) {
-      let facts = CapturedFile.KnownAttributes(try location(of: entry).status())
-      let isSame =
-        known.sizeBytes == facts.sizeBytes && known.modifiedNanoseconds == facts.modifiedNanoseconds
-      return isSame ? known : nil
-    } catch {
-      return nil
-    }
+    guard stamp.isMoved, let known = knownByName.withLock({ $0[path] }) else { return nil }
+    return facts(of: entry)?.sizeBytes == known.sizeBytes ? known : nil
   }
 
   private func path(of entry: DirectoryEntry) -> RelativePath? {
@@ -163,7 +198,7 @@ extension Filesystem {
       return (known.pointer == nil || isAsKnown ? known.doubt : .unproven, known.pointer)
     }
     guard stamp.isThere, stamp.hasLostAttributes || captures.areLost else { return (nil, nil) }
-    let isProven = knownByName.withLock { $0?[path]?.sizeBytes } == sizeBytes
+    let isProven = knownByName.withLock { $0[path]?.sizeBytes } == sizeBytes
     return (isProven ? nil : .unproven, nil)
   }
 
@@ -200,7 +235,7 @@ extension Filesystem {
 
   /// Every file that lies here has been met, and says who it is.
   func leaveStamp() {
-    knownByName.withLock { $0 = nil }
+    knownByName.withLock { $0 = .over }
     guard !stamp.isThere || stamp.isMoved else { return }
     do throws(SystemError) {
       try SpoolStamp.put(in: spoolFolder, captures: root)

@@ -1,0 +1,131 @@
+import FileModel
+import Integrity
+import Lookup
+
+/// What was delivered of a capture that looks different when the spool is searched: it was touched, copied without its times, changed
+/// by hand, or put back from a backup. It is read and compared before anything of it is sent: the same content is not sent again,
+/// and an older one does not replace a later one.
+struct DeliveredContent: Hashable, Sendable {
+  var root: [UInt8]
+  /// Another length of chunks has another root.
+  var chunkBytes: Int
+  /// Where the contents differ, this one is a later revision.
+  var isRevised: Bool
+}
+
+extension CatalogEntry {
+  /// The spool knows what the destination has of it.
+  var isDelivered: Bool { (state == .complete || state == .evicted) && receipt != nil }
+
+  /// The file of the capture itself was changed, after its delivery. A file that was put in its place has another inode.
+  fileprivate func isRevised(in snapshot: FileSnapshot) -> Bool {
+    state == .complete && inode == snapshot.inode && modifiedNanoseconds < snapshot.modifiedNanoseconds
+  }
+}
+
+extension FileUpload {
+  /// The content is what the entry says was delivered.
+  mutating func becomeDelivered(as entry: CatalogEntry) {
+    phase = .complete
+    receipt = entry.receipt
+    publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
+    completedAt = entry.completedAtMilliseconds
+  }
+}
+
+extension UploadSchedule {
+  /// A file does not look like what was delivered of it. Until it is known what it is, the catalog goes on saying what was delivered: a
+  /// later start finds the same, or what was put right.
+  mutating func findOther(_ file: inout FileUpload, than entry: CatalogEntry) {
+    let isRevised = entry.isRevised(in: file.snapshot)
+    if file.snapshot.sizeBytes == 0, entry.sizeBytes == 0 {
+      file.becomeDelivered(as: entry)
+      actions.append(.record(file.id))
+      return
+    } else if let chunkBytes = chunkBytesToCompare(file, with: entry),
+      let root = Hex.decode(entry.receipt?.merkleRoot ?? "")
+    {
+      file.progress.delivered = DeliveredContent(root: root, chunkBytes: chunkBytes, isRevised: isRevised)
+    } else if !isRevised {
+      file.snapshot.interruption = .olderThanDelivered
+    } else {
+      return
+    }
+    unconfirmed[file.id] = entry
+    unconfirmed[file.id]?.state = .complete
+  }
+
+  /// Nil where the sizes tell that it is another content, or where nobody knows what the root was taken of.
+  private func chunkBytesToCompare(_ file: FileUpload, with entry: CatalogEntry) -> Int? {
+    let sizeBytes = file.snapshot.sizeBytes
+    guard entry.sizeBytes == sizeBytes, entry.receipt?.sizeBytes == sizeBytes else { return nil }
+    // What fits into the shortest chunk was a single one, however long it could have been.
+    let usual = limits.adaptsChunkBytes ? UploadConstants.chunkBytesMin : limits.chunkBytes
+    let known =
+      entry.deliveredChunkBytes ?? (!limits.adaptsChunkBytes || sizeBytes <= UInt64(usual) ? usual : nil)
+    guard let known, known > 0 else { return nil }
+    // A longer chunk is as long as the file.
+    let chunkBytes = min(known, Int(clamping: sizeBytes))
+    return chunkBytes <= bufferBytes ? chunkBytes : nil
+  }
+
+  /// It waits for its turn to be read.
+  mutating func beginComparing(_ id: FileID) {
+    files.update(id) { file in
+      file.phase = .ready
+      file.isSmallAtWork = false
+    }
+    if comparing != id { comparisons.append(id) }
+    actions.append(.showStatus(id))
+  }
+
+  /// The file of which the next chunk is read to be compared; nil when none is to be read.
+  mutating func nextFileToCompare() -> FileID? {
+    if let id = comparing, !isToBeCompared(id) { comparing = nil }
+    while comparing == nil, let id = comparisons.popFirst() {
+      if isToBeCompared(id) { comparing = id }
+    }
+    guard let id = comparing, let file = files.entry(id)?.file, let delivered = file.progress.delivered else {
+      return nil
+    }
+    if file.transfer == nil {
+      let plan = ChunkPlan(sizeBytes: file.snapshot.sizeBytes, chunkBytes: delivered.chunkBytes)
+      files[id]?.transfer = ChunkTransfer(plan: plan)
+    }
+    guard let file = files.entry(id)?.file, let transfer = file.transfer else { return nil }
+    return nextPending(of: file, transfer) == nil ? nil : id
+  }
+
+  private func isToBeCompared(_ id: FileID) -> Bool {
+    guard let file = files.entry(id)?.file else { return false }
+    return file.phase == .ready && file.progress.delivered != nil
+  }
+
+  /// A chunk was read. With the last one it is known what the file holds.
+  mutating func endComparing(_ id: FileID, at now: Moment) {
+    guard var file = files[id], let delivered = file.progress.delivered, let transfer = file.transfer else { return }
+    var proof = CommitProof(sessionID: "")
+    for state in transfer.states {
+      guard let digest = state.digest else { return }
+      proof.append(digest)
+    }
+    leaveTransfer(&file)
+    file.progress.delivered = nil
+    if comparing == id { comparing = nil }
+    let entry = unconfirmed.removeValue(forKey: id)
+    if let entry, proof.merkleRoot == delivered.root {
+      file.becomeDelivered(as: entry)
+      files[id] = file
+      actions.append(.record(id))
+      actions.append(.showStatus(id))
+      publishFurther(id, at: now)
+    } else {
+      if !delivered.isRevised {
+        unconfirmed[id] = entry
+        file.snapshot.interruption = .olderThanDelivered
+      }
+      files[id] = file
+      settleName(id, at: now)
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import FileModel
+import Integrity
+import Lookup
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// What a start finds in the place of what was delivered.
+@Suite struct DeliveredContentTests {
+  private let file = ImaginaryFile(1, "a.mov", size: 3000)
+  private let entry: CatalogEntry
+
+  init() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(file)
+    harness.succeed()
+    entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.state == .complete && entry.receipt?.sizeBytes == 3000)
+  }
+
+  private func found(
+    _ entry: CatalogEntry? = nil, _ change: (inout FileSnapshot) -> Void = { _ in }
+  ) -> ScheduleHarness {
+    var file = file
+    change(&file.snapshot)
+    var harness = ScheduleHarness(catalog: [entry ?? self.entry])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  private func expectHeld(_ harness: ScheduleHarness) {
+    #expect(harness.state(file.id) == .interrupted)
+    #expect(harness.status(file.id)?.lastFailure?.code == "older-than-delivered")
+    #expect(harness.sent.isEmpty && harness.reads.isEmpty && harness.buffers.isEmpty && harness.schedule.isIdle)
+  }
+
+  /// Regression (ID9): it was sent again.
+  @Test(.promises("S80b"), arguments: [1, 9] as [Int64], [1, 2] as [UInt64])
+  func theSameContentIsReadAndNotSent(modifiedNanoseconds: Int64, inode: UInt64) {
+    var harness = found {
+      ($0.modifiedNanoseconds, $0.inode) = (modifiedNanoseconds, inode)
+    }
+    #expect(harness.state(file.id) == .queued && !harness.schedule.isIdle)
+    #expect(harness.schedule.catalogEntry(of: file.id) == entry, "the catalog says what was delivered")
+    harness.answerReads()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.modifiedNanoseconds == modifiedNanoseconds)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt)
+    #expect(harness.schedule.isIdle)
+  }
+
+  /// Regression (ID8): it replaced what had been delivered since.
+  @Test(
+    .promises("S80a", "S80c"),
+    arguments: [(3000, 1, 1), (3000, 9, 2), (2000, 1, 1), (2000, 9, 2)] as [(UInt64, Int64, UInt64)])
+  func anotherContentThatIsOlderOrInAnotherFile_isHeld(of facts: (UInt64, Int64, UInt64)) {
+    var harness = found {
+      ($0.sizeBytes, $0.modifiedNanoseconds, $0.inode) = facts
+      // What is read has other digests.
+      $0.epoch = 0
+    }
+    harness.answerReads()
+    expectHeld(harness)
+    #expect(harness.schedule.catalogEntry(of: file.id) == entry, "the next start finds the same, or what was put right")
+    harness.apply { #expect($0.publish(file.id, at: $1) == .obeyed) }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .pending)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test(.promises("S80a"), arguments: [3000, 2000] as [UInt64])
+  func aLaterContentOfTheSameFile_isARevision(sizeBytes: UInt64) {
+    var harness = found {
+      ($0.sizeBytes, $0.modifiedNanoseconds, $0.epoch) = (sizeBytes, 9, 0)
+    }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.sizeBytes == sizeBytes)
+  }
+
+  @Test(.promises("S80b")) func whatWasEvictedAndIsPutBack_isDelivered() {
+    var evicted = entry
+    evicted.state = .evicted
+    var harness = found(evicted) { $0.inode = 2 }
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.state == .complete)
+    // Not even its own inode number says that it is a revision: that was free.
+    harness = found(evicted) { ($0.sizeBytes, $0.modifiedNanoseconds) = (2000, 9) }
+    expectHeld(harness)
+  }
+
+  @Test(.promises("S80a")) func whatIsChangedWhileItIsCompared_isARevision() {
+    var harness = found { $0.modifiedNanoseconds = 1 }
+    harness.apply { schedule, _ in #expect(schedule.contentWillChange(file.id)) }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == nil)
+    harness.handle(file.changed)
+    harness.answerReads()
+    harness.handle(file.settled)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.buffers.isEmpty)
+  }
+
+  @Test(.promises("S80a")) func whatIsToChangeAndStays_isCompared() {
+    var harness = found { $0.modifiedNanoseconds = 1 }
+    harness.apply { schedule, _ in #expect(schedule.contentWillChange(file.id)) }
+    harness.apply { $0.contentStays(file.id, at: $1) }
+    harness.answerReads()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
+  }
+
+  @Test(.promises("S80d")) func whatWasCancelled_staysSoInACopy() {
+    var cancelled = entry
+    (cancelled.state, cancelled.receipt, cancelled.failureCode) = (.failed, nil, FileUpload.cancelledCode)
+    var harness = found(cancelled) { ($0.modifiedNanoseconds, $0.inode) = (9, 2) }
+    #expect(harness.state(file.id) == .cancelled && harness.sent.isEmpty)
+    harness = found(cancelled) { $0.modifiedNanoseconds = 9 }
+    #expect(harness.state(file.id) != .cancelled, "the capture itself was changed by hand")
+  }
+}
