@@ -55,6 +55,7 @@ class Moved:
             receiver.kill()
         mount.wait_for("take.mov", "queued", "uploading", "retrying", "waiting")
         (mount.root / "pending.txt").write_bytes(b"pending")
+        self.leave_more(mount)
         # What a killed mount had not known to be on its disk proves nothing on another one.
         for name in ("take.mov", "pending.txt"):
             mount.readings(name, lambda status: status["local_durability"] == "on-disk")
@@ -66,6 +67,9 @@ class Moved:
 
     def deliver_first(self, mount):
         """What is delivered before all others."""
+
+    def leave_more(self, mount):
+        """What else lies there when the receiver is away."""
 
     def move(self, way):
         target = self.folder / "moved"

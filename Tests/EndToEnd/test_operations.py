@@ -1,0 +1,415 @@
+"""The commands of docs/operations.md, as they stand there, on a spool with a capture in every state: nothing is lost, nothing wrong is
+published, nothing that was delivered is sent again, every state is kept, and what is doubtful is held and said.
+
+    /usr/bin/python3 -m pytest Tests/EndToEnd/test_operations.py --fresh     (all ways of putting a capture back: scripts/test --long)
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import BINARIES, REPOSITORY, clean_environment, sha256, unmount_lazily, wait_until
+from promises import installed, needs
+from test_little_disk import DISK
+from test_moves import Moved
+
+pytestmark = needs("root")
+
+PAGE = REPOSITORY / "docs" / "operations.md"
+
+
+def blocks():
+    """The commands of the page, by the headings above them."""
+    found, heading = {}, None
+    for line, block in re.findall(r"^#+ ([^\n]+)$|^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        if line:
+            heading = line
+        else:
+            assert heading not in found, "one block for each heading"
+            found[heading] = block
+    return found
+
+
+BLOCKS = blocks()
+WITH_ATTRIBUTES = ["cp", "rsync", "tar", "mv", "Replacing a disk"]
+WITHOUT = ["rsync -a", "cp -r"]
+LOST = ["The key, or the records of uploads", "All of .state"]
+OTHERS = [
+    "Before all of it", "What is held", "Backing up while the mount runs", "Restoring a spool", "One capture",
+    "Cloning a machine", "The catalog", "Moving a receiver", "Restoring a receiver",
+]
+
+
+# The first of each are enough for most runs.
+PUT_BACK = ["One capture", "rsync -a", "rm, cp", "rsync -aX", "rm, cp -a"]
+LOOKS_DIFFERENT = ["touch", "rm, cp", "rsync -aX"]
+
+
+def pytest_generate_tests(metafunc):
+    if "way" in metafunc.fixturenames:
+        ways = LOOKS_DIFFERENT if "known_by" in metafunc.function.__name__ else PUT_BACK
+        metafunc.parametrize("way", ways if metafunc.config.getoption("--fresh") else ways[:2])
+
+
+def run(heading, **places):
+    """Runs a block of the page with its variables."""
+    environment = clean_environment(PATH=f"{BINARIES}:{os.environ['PATH']}", **places)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", BLOCKS[heading]], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=120)
+    assert done.returncode == 0, f"{BLOCKS[heading]}\nended with {done.returncode}: {done.stdout}{done.stderr}"
+
+
+def test_each_block_of_the_page_is_run():
+    assert set(BLOCKS) == {*WITH_ATTRIBUTES, *WITHOUT, *LOST, *OTHERS}
+    installed("rsync")
+
+
+class EveryState(Moved):
+    """Beside the states of Moved: evicted, failed, cancelled, links and holes."""
+
+    HOLES = bytes(3 << 20) + b"behind a hole"
+
+    def __init__(self, new_mount, receiver, folder, spool):
+        super().__init__(new_mount, receiver, folder, spool, "--rule", "failed.txt if-exists=refuse")
+
+    def deliver_first(self, mount):
+        self.receiver.files.mkdir(exist_ok=True)
+        (self.receiver.files / "failed.txt").write_bytes(b"of somebody else")
+        (mount.root / "failed.txt").write_bytes(b"failed")
+        mount.wait_for("failed.txt", "failed")
+        (mount.root / "evicted.bin").write_bytes(bytes(range(256)) * 4096)
+        mount.wait_for("evicted.bin", "complete")
+
+    def leave_more(self, mount):
+        root = mount.root
+        assert not (root / "evicted.bin").exists(), "the recording has taken its place"
+        (root / "pending-1.txt").write_bytes(b"two names")
+        os.link(root / "pending-1.txt", root / "pending-2.txt")
+        os.symlink("pending.txt", root / "soft")
+        with open(root / "pending-holes.txt", "wb") as file:
+            file.seek(3 << 20)
+            file.write(b"behind a hole")
+        (root / "cancelled.txt").write_bytes(b"cancelled")
+        mount.say("cancel", "cancelled.txt")
+        for name in ("pending-1.txt", "pending-holes.txt", "cancelled.txt", "failed.txt"):
+            mount.readings(name, lambda status: status["local_durability"] == "on-disk")
+
+    def settle(self):
+        """The mount was killed, and there is nothing of it."""
+        unmount_lazily(str(self.mount.root))
+        self.inodes = self.inodes_of("delivered.txt", "evicted.bin")
+
+    def inodes_of(self, *names):
+        """Whatever is published again has another one."""
+        return [(self.receiver.files / name).stat().st_ino for name in names]
+
+    def check(self, *, holds=False, knows=True, keeps=True):
+        """The mount has started. It `holds` what nothing proves, `knows` what was delivered, and `keeps` what is not to be sent."""
+        mount, receiver = self.mount, self.receiver
+        finished = ["take.mov", "pending.txt", "pending-1.txt", "pending-2.txt", "pending-holes.txt", "delivered.txt"]
+        for name in ("half.raw", "cut.raw"):
+            status = mount.wait_for(name, "interrupted", "complete")
+            assert status["state"] == "interrupted" and "uploadfs-mount publish" in status["last_error"]["message"]
+        if holds:
+            states = {name: mount.wait_for(name, "interrupted", "complete")["state"] for name in finished}
+            assert states["delivered.txt"] == "complete" and states["pending-2.txt"] == "interrupted"
+            run("What is held", MOUNT=mount.root)
+            if states["take.mov"] == "interrupted":
+                mount.say("publish", "take.mov")
+        for name in finished:
+            mount.wait_for(name, "complete")
+        if keeps:
+            assert mount.wait_for("cancelled.txt", "cancelled") and mount.wait_for("failed.txt", "failed")
+            assert mount.status("evicted.bin")["state"] == "complete" and not mount.status("evicted.bin")["local"]
+        assert sha256(receiver.files / "take.mov") == self.taken
+        published = {
+            "pending.txt": b"pending", "pending-1.txt": b"two names", "pending-2.txt": b"two names", "pending-holes.txt": self.HOLES,
+            "delivered.txt": b"delivered", "evicted.bin": bytes(range(256)) * 4096, "failed.txt": b"of somebody else"}
+        if not keeps:
+            mount.wait_for("cancelled.txt", "complete")
+            published["cancelled.txt"] = b"cancelled"
+        assert receiver.published().keys() == {"take.mov", *published}
+        for name, content in published.items():
+            assert (receiver.files / name).read_bytes() == content
+        assert os.readlink(mount.root / "soft") == "pending.txt"
+        if knows:
+            assert self.inodes_of("delivered.txt", "evicted.bin") == self.inodes, "it is not sent again"
+            assert mount.status("delivered.txt")["receipt"] == self.receipt
+        for name in ("half.raw", "cut.raw"):
+            mount.say("publish", name)
+            mount.wait_for(name, "complete")
+            assert (receiver.files / name).read_bytes() == b"half of it"
+
+
+@pytest.fixture
+def every_state(new_mount, receiver, folder, tmpfs):
+    state = EveryState(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    state.settle()
+    return state
+
+
+def move(state, heading):
+    new = state.folder / "moved"
+    run(heading, SPOOL=state.mount.spool, NEW=new)
+    if new.exists():
+        state.mount.spool = new
+    state.mount.start()
+
+
+@pytest.mark.promises("S79a", "S79b", "S79e")
+@pytest.mark.parametrize("heading", WITH_ATTRIBUTES)
+def test_a_spool_is_moved(every_state, heading):
+    """Regression (ID9): everything that was delivered was sent again."""
+    move(every_state, heading)
+    every_state.check()
+
+
+@pytest.mark.promises("S79c", "S80b", "S80d")
+@pytest.mark.parametrize("heading", WITHOUT)
+def test_a_spool_is_copied_without_attributes(every_state, heading):
+    """Regression (ID9): everything that was delivered was sent again, where the times were new as well."""
+    move(every_state, heading)
+    every_state.check(holds=True)
+
+
+@pytest.mark.promises("S79d", "S79e")
+@pytest.mark.parametrize("heading", LOST)
+def test_what_the_mount_knows_is_lost(every_state, heading):
+    state = every_state
+    run(heading, SPOOL=state.mount.spool)
+    state.mount.start()
+    state.check(knows=heading != "All of .state", keeps=heading != "All of .state")
+
+
+@pytest.mark.promises("S45f", "S80b")
+def test_a_copy_of_the_catalog_takes_its_place(mount, receiver):
+    """What was delivered before the copy is not sent again; everything after it is there."""
+    root = mount.root
+    for name in ("early.txt", "changed.txt"):
+        (root / name).write_bytes(name.encode())
+        mount.wait_for(name, "complete")
+    # The end of a mount leaves a copy.
+    assert mount.stop() == 0
+    mount.start()
+    (root / "changed.txt").write_bytes(b"changed since, to another length")
+    (root / "late.txt").write_bytes(b"late")
+    mount.wait_all()
+    receiver.kill()
+    (root / "pending.txt").write_bytes(b"pending")
+    mount.kill()
+    unmount_lazily(str(root))
+    early = (receiver.files / "early.txt").stat().st_ino
+    run("The catalog", SPOOL=mount.spool)
+    receiver.start()
+    mount.start()
+    mount.wait_all()
+    assert (receiver.files / "early.txt").stat().st_ino == early
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "early.txt": b"early.txt", "late.txt": b"late", "pending.txt": b"pending",
+        "changed.txt": b"changed since, to another length"}
+
+
+class BackedUp(EveryState):
+    """A backup is made while the mount runs, and half of a capture is written; what is finished is delivered after it."""
+
+    def deliver_first(self, mount):
+        super().deliver_first(mount)
+        # The end of a mount leaves copies of its databases.
+        mount.stop()
+        mount.start()
+
+    def leave_more(self, mount):
+        super().leave_more(mount)
+        self.backup = self.folder / "backup"
+        run("Backing up while the mount runs", SPOOL=mount.spool, BACKUP=self.backup)
+
+
+@pytest.mark.promises("S79b", "S79g", "S80a")
+def test_a_backup_of_a_running_mount_is_restored(new_mount, receiver, folder, tmpfs):
+    """Regression (ID5): what was half written in the backup replaced what had been delivered since."""
+    state = BackedUp(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    mount = state.mount
+    state.settle()
+    mount.start()
+    mount.wait_for("take.mov", "complete")
+    (mount.root / "half.raw").write_bytes(b"all of it, and more than half")
+    mount.wait_for("half.raw", "complete")
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    inodes = state.inodes_of("evicted.bin", "take.mov", "half.raw")
+    mount.spool = folder / "restored"
+    run("Restoring a spool", BACKUP=state.backup, NEW=mount.spool)
+    mount.start()
+    for name in ("half.raw", "cut.raw"):
+        assert mount.wait_for(name, "interrupted", "complete")["state"] == "interrupted"
+    for name in ("pending.txt", "pending-1.txt", "pending-2.txt", "pending-holes.txt", "delivered.txt"):
+        mount.wait_for(name, "complete", "interrupted")
+    mount.wait_for("take.mov", "complete", "failed")
+    assert state.inodes_of("evicted.bin", "take.mov", "half.raw") == inodes
+    assert sha256(receiver.files / "take.mov") == state.taken
+    assert (receiver.files / "half.raw").read_bytes() == b"all of it, and more than half"
+    assert mount.status("failed.txt")["state"] == "failed"
+    renewal = wait_until(lambda: mount.summary()["spool"]["renewed"], "the receiver says that the spool was restored")
+    assert "restored from a backup" in renewal["message"], renewal
+    for name in ("delivered.txt", "pending.txt", "pending-1.txt"):
+        assert (mount.root / name).read_bytes() == (receiver.files / name).read_bytes()
+
+
+@pytest.fixture
+def revised(new_mount, receiver, folder):
+    """A capture was delivered, backed up, and delivered with a later content; its mount has ended."""
+    mount = new_mount(receiver)
+    backup = folder / "backup"
+    (mount.root / "a.mov").write_bytes(b"the older content")
+    mount.wait_for("a.mov", "complete")
+    run("Before all of it", MOUNT=mount.root)
+    shutil.copytree(mount.spool, backup, symlinks=True)
+    subprocess.run(["cp", "-a", f"{mount.spool}/captures/a.mov", backup / "captures/a.mov"], check=True)
+    mount.start()
+    (mount.root / "a.mov").write_bytes(b"the newer content")
+    mount.wait_for("a.mov", "complete")
+    assert mount.stop() == 0
+    mount.backup = backup
+    return mount
+
+
+def put_back(mount, way):
+    captured, copy = mount.spool / "captures" / "a.mov", mount.backup / "captures" / "a.mov"
+    match way:
+        case "One capture":
+            run(way, BACKUP=mount.backup, SPOOL=mount.spool, NAME="a.mov")
+        case "rsync -aX" | "rsync -a" | "rsync":
+            program, *options = way.split()
+            subprocess.run([installed(program), *options, copy, captured], check=True)
+        case "rm, cp -a":
+            captured.unlink()
+            subprocess.run(["cp", "-a", copy, captured], check=True)
+        case "rm, cp":
+            captured.unlink()
+            shutil.copyfile(copy, captured)
+
+
+@pytest.mark.promises("S80a", "S80c")
+def test_an_older_capture_that_is_put_back_replaces_nothing(revised, receiver, way):
+    """Regression (ID8): it replaced the newer one at the server."""
+    mount = revised
+    put_back(mount, way)
+    mount.start()
+    status = mount.wait_for("a.mov", "interrupted", "complete")
+    assert status["state"] == "interrupted" and status["last_error"]["code"] == "older-than-delivered", status
+    assert "uploadfs-mount publish" in status["reason"] and "older-than-delivered" in mount.program.log
+    assert (receiver.files / "a.mov").read_bytes() == b"the newer content"
+    # It stays so, until somebody says otherwise.
+    assert mount.stop() == 18
+    mount.start()
+    assert mount.wait_for("a.mov", "interrupted", "complete")["last_error"]["code"] == "older-than-delivered"
+    mount.say("publish", "a.mov")
+    mount.wait_for("a.mov", "complete")
+    assert (receiver.files / "a.mov").read_bytes() == b"the older content"
+    assert mount.stop() == 0
+    mount.start()
+    assert mount.wait_for("a.mov", "complete", "interrupted")["state"] == "complete"
+
+
+@pytest.mark.promises("S80b")
+def test_what_was_delivered_is_known_by_its_content(revised, receiver, way):
+    """Regression (ID9): it was sent again."""
+    mount = revised
+    captured = mount.spool / "captures" / "a.mov"
+    if way == "touch":
+        os.utime(captured, (1, 1))
+    else:
+        subprocess.run(["cp", "-a", captured, mount.backup / "captures" / "a.mov"], check=True)
+        os.utime(mount.backup / "captures" / "a.mov", (1, 1))
+        put_back(mount, way)
+    before = (receiver.files / "a.mov").stat().st_ino
+    mount.start()
+    mount.wait_for("a.mov", "complete")
+    assert (receiver.files / "a.mov").stat().st_ino == before
+    assert mount.stop() == 0
+
+
+@pytest.mark.promises("S80a")
+def test_a_capture_that_was_changed_by_hand_is_a_new_revision(revised, receiver):
+    (revised.spool / "captures" / "a.mov").write_bytes(b"changed by hand")
+    revised.start()
+    revised.wait_for("a.mov", "complete")
+    assert (receiver.files / "a.mov").read_bytes() == b"changed by hand"
+
+
+@pytest.mark.promises("S80c")
+def test_what_was_put_right_is_delivered_as_before(revised, receiver):
+    """What is held so is forgotten with it: neither is the content of before sent again."""
+    mount = revised
+    newer = mount.backup / "newer"
+    subprocess.run(["cp", "-a", mount.spool / "captures/a.mov", newer], check=True)
+    put_back(mount, "One capture")
+    before = (receiver.files / "a.mov").stat().st_ino
+    mount.start()
+    assert mount.wait_for("a.mov", "interrupted")
+    assert mount.stop() == 18
+    subprocess.run(["cp", "-a", newer, mount.spool / "captures/a.mov"], check=True)
+    mount.start()
+    mount.wait_for("a.mov", "complete")
+    assert (receiver.files / "a.mov").stat().st_ino == before
+
+
+@pytest.mark.promises("S79g")
+def test_a_clone_of_a_machine_sends_nothing_of_the_original(every_state, new_mount):
+    state = every_state
+    clone = new_mount(state.receiver, start=False, name="clone")
+    subprocess.run(["cp", "-a", state.mount.spool, clone.spool], check=True)
+    run("Cloning a machine", NEW=clone.spool)
+    clone.start()
+    (clone.root / "clone.txt").write_bytes(b"of the clone")
+    clone.wait_for("clone.txt", "complete")
+    assert state.receiver.published().keys() == {
+        "delivered.txt", "evicted.bin", "clone.txt", "failed.txt"}
+    clone.stop()
+    (state.receiver.files / "clone.txt").unlink()
+    state.mount.start()
+    state.check()
+
+
+@pytest.mark.promises("P108")
+def test_a_receiver_is_moved(every_state):
+    state = every_state
+    receiver = state.receiver
+    receiver.stop()
+    new = state.folder / "new-root"
+    run("Moving a receiver", ROOT=receiver.root, NEW_ROOT=new)
+    receiver.root.rename(state.folder / "old-root")
+    new.rename(receiver.root)
+    state.settle()
+    receiver.start()
+    state.mount.start()
+    state.check()
+
+
+@pytest.mark.promises("S77k", "S77l")
+def test_a_receiver_is_restored_from_an_older_copy(new_mount, receiver, folder):
+    """Regression (ID14): the mount said `complete` for good of what the receiver had no more."""
+    mount = new_mount(receiver)
+    (mount.root / "early.txt").write_bytes(b"early")
+    mount.wait_for("early.txt", "complete")
+    receiver.stop()
+    shutil.copytree(receiver.root, folder / "copy", symlinks=True)
+    receiver.start()
+    (mount.root / "late.txt").write_bytes(b"late")
+    (mount.root / "gone.txt").write_bytes(b"gone")
+    mount.wait_for("late.txt", "complete")
+    mount.wait_for("gone.txt", "complete")
+    (mount.root / "gone.txt").unlink()
+    receiver.stop()
+    receiver.root.rename(folder / "lost")
+    (folder / "copy").rename(receiver.root)
+    receiver.start()
+    assert receiver.published().keys() == {"early.txt"} and mount.status("late.txt")["state"] == "complete"
+    run("Restoring a receiver", MOUNT=mount.root)
+    mount.wait_all()
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "early.txt": b"early", "late.txt": b"late"}
