@@ -1,4 +1,4 @@
-import FileModel
+package import FileModel
 import Integrity
 import OrderedCollections
 import Synchronization
@@ -6,50 +6,77 @@ import Synchronization
 /// What this spool has published at one destination, by the name that was asked for, and what it may be publishing: by that a name
 /// is its own (spec G6). It outlives the captures, so that the next one of a path may have the former one's name.
 ///
-/// Asked on the thread that may wait for the disk. What is not in the catalog yet is remembered here; without it, as after a crash,
-/// a name counts as another one's, which costs a number and no capture.
-final class PublicationIndex: Sendable {
+/// Asked on the thread that may wait for the disk. What is about to be published is in the catalog before the request goes out, so
+/// that a daemon that is killed before it has an answer knows its own; what was published, with the receipt. What a failing disk or a
+/// power cut has taken of that counts as another one's, which costs a number and no capture.
+package final class PublicationIndex: Sendable {
+  /// What a request is to publish.
+  package struct Sent: Sendable {
+    var name: String
+    var publication: EarlierPublication
+    /// It does not take the name from whatever has it, so that later ones have to know of it.
+    var isOwned = true
+  }
+
   /// Names by their bytes: to Swift two spellings of é are one.
   private typealias Name = [UInt8]
+
+  private struct UnderWay {
+    var name: Name
+    var publication: EarlierPublication
+    var isOwned: Bool
+    /// Where the catalog has it.
+    var intent: RecordedIntent?
+  }
 
   private struct Noted {
     var request: HTTPRequestID
     var publication: EarlierPublication
+    var intent: Int64?
   }
 
   private struct State {
     /// Published, and not in the catalog yet.
     var unsaved: OrderedDictionary<Name, Noted> = [:]
     /// Requests that are not answered.
-    var underWay: OrderedDictionary<HTTPRequestID, [(name: Name, publication: EarlierPublication)]> = [:]
+    var underWay: OrderedDictionary<HTTPRequestID, [UnderWay]> = [:]
     /// Of these it is not known what became of them, the oldest first.
     var unclear: OrderedDictionary<Name, [EarlierPublication]> = [:]
+    /// Intents of requests that have published nothing, for the catalog to forget.
+    var ended: [Int64] = []
+    var lastIntent: Int64 = 0
   }
 
   /// Names of which the outcome is not known.
   private static let unclearNamesMax = 4096
+  /// Intents that the catalog is to forget. What is not forgotten does no harm.
+  private static let endedMax = 4096
   /// Publications of one name that a request may replace.
   private static let publicationsMax = 8
 
   private let catalog: Catalog
   private let state = Mutex(State())
 
-  init(catalog: Catalog) {
+  /// What an earlier process has recorded in the catalog.
+  package init(catalog: Catalog) {
     self.catalog = catalog
   }
 
   /// What a publication may do with its name. Blocks.
-  func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
+  package func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
     guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
     let (noted, others) = state.withLock { state in
       let underWay = state.underWay.values.joined().lazy.filter { $0.name == key }.map(\.publication)
-      return (state.unsaved[key]?.publication, (state.unclear[key] ?? []) + underWay)
+      return (state.unsaved[key], (state.unclear[key] ?? []) + underWay)
     }
-    let last = if let noted { noted } else { try recorded(name, ifExists) }
+    // What is noted is known without the catalog.
+    let recorded = try recorded(name, noted == nil ? ifExists : .number)
+    let last = noted?.publication ?? recorded.last
+    let intents = recorded.intents.filter { $0.number > noted?.intent ?? 0 }.map(\.publication)
     var replaces: [EarlierPublication] = []
-    for publication in (last.map { [$0] } ?? []) + others.reversed()
-    where replaces.count < Self.publicationsMax && !replaces.contains(publication) {
+    for publication in (last.map { [$0] } ?? []) + others.reversed() + intents.reversed()
+    where replaces.count < Self.publicationsMax && !replaces.contains(where: publication.isSame) {
       replaces.append(publication)
     }
     return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: last?.publishedAs)
@@ -59,23 +86,55 @@ final class PublicationIndex: Sendable {
   /// would be refused then waits instead.
   private func recorded(
     _ name: String, _ ifExists: FileSettings.IfExists
-  ) throws(StorageError) -> EarlierPublication? {
+  ) throws(StorageError) -> RecordedPublications {
     do throws(StorageError) {
-      return try catalog.publication(named: name)
+      return try catalog.publications(named: name)
     } catch {
       guard ifExists == .number else { throw error }
-      return nil
+      return RecordedPublications()
     }
   }
 
   /// A request goes out that is to publish these.
-  func begins(_ request: HTTPRequestID, _ publications: [(name: String, publication: EarlierPublication)]) {
+  package func begins(_ request: HTTPRequestID, _ publications: [Sent]) {
     guard !publications.isEmpty else { return }
-    state.withLock { $0.underWay[request] = publications.map { (Name($0.name.utf8), $0.publication) } }
+    state.withLock { state in
+      state.underWay[request] = publications.map {
+        UnderWay(name: Name($0.name.utf8), publication: $0.publication, isOwned: $0.isOwned)
+      }
+    }
+  }
+
+  /// Records what requests are to publish that have begun and are not sent yet. Blocks for a write, and for no sync of the disk. From a
+  /// disk that does not take it captures get away all the same.
+  package func recordBegun(_ requests: [HTTPRequestID]) {
+    let (begun, last) = state.withLock { state in
+      let begun = requests.flatMap { request in
+        (state.underWay[request] ?? []).enumerated().filter(\.element.isOwned).map { (request, $0.offset, $0.element) }
+      }
+      return (begun, state.lastIntent)
+    }
+    let wanted = begun.map { _, _, sent in
+      PublicationIntent(name: String(decoding: sent.name, as: UTF8.self), publication: sent.publication)
+    }
+    guard !wanted.isEmpty else { return }
+    let recorded: [RecordedIntent]
+    do throws(StorageError) {
+      recorded = try catalog.begin(wanted, after: last)
+    } catch {
+      // The journal, which meets the same disk, says what is wrong with it.
+      return
+    }
+    state.withLock { state in
+      state.lastIntent = max(state.lastIntent, recorded.last?.number ?? 0)
+      for ((request, position, _), intent) in zip(begun, recorded) {
+        state.underWay[request]?[position].intent = intent
+      }
+    }
   }
 
   /// What came of a request.
-  func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) {
+  package func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) {
     state.withLock { state in
       let sent = state.underWay.removeValue(forKey: request) ?? []
       if case .each(let outcomes) = outcome, outcomes.count == sent.count {
@@ -89,8 +148,7 @@ final class PublicationIndex: Sendable {
   }
 
   private func note(
-    _ request: HTTPRequestID, _ sent: (name: Name, publication: EarlierPublication)?, _ outcome: StepOutcome,
-    _ state: inout State
+    _ request: HTTPRequestID, _ sent: UnderWay?, _ outcome: StepOutcome, _ state: inout State
   ) {
     switch outcome {
     case .published(let receipt):
@@ -98,7 +156,7 @@ final class PublicationIndex: Sendable {
       let name = sent?.name ?? Name(receipt.name.utf8)
       // The one that was asked for last is the one that stays, however late the answers come.
       if let noted = state.unsaved[name], noted.request.value > request.value { return }
-      state.unsaved[name] = Noted(request: request, publication: publication)
+      state.unsaved[name] = Noted(request: request, publication: publication, intent: sent?.intent?.number)
       state.unclear[name] = nil
     case .refused(let failure) where failure.kind.mayHavePublished:
       guard let sent else { return }
@@ -107,23 +165,54 @@ final class PublicationIndex: Sendable {
       known.append(sent.publication)
       state.unclear[sent.name] = known.suffix(Self.publicationsMax)
       if state.unclear.count > Self.unclearNamesMax { state.unclear.removeFirst() }
+    case .refused:
+      guard let intent = sent?.intent, intent.isFirst, state.ended.count < Self.endedMax else { return }
+      state.ended.append(intent.number)
     default: break
     }
   }
 
   /// What the catalog is to hold as well.
-  func unsaved() -> [(name: String, publication: EarlierPublication)] {
+  func unsaved() -> PublicationNotes {
     state.withLock { state in
-      state.unsaved.map { (String(decoding: $0.key, as: UTF8.self), $0.value.publication) }
+      PublicationNotes(
+        published: state.unsaved.map {
+          .init(
+            name: String(decoding: $0.key, as: UTF8.self), publication: $0.value.publication, intent: $0.value.intent)
+        }, ended: state.ended)
     }
   }
 
   /// The catalog has these.
-  func saved(_ publications: [(name: String, publication: EarlierPublication)]) {
-    let saved = Dictionary(publications.map { (Name($0.name.utf8), $0.publication) }) { $1 }
+  func saved(_ notes: PublicationNotes) {
+    let saved = Dictionary(notes.published.map { (Name($0.name.utf8), $0.publication) }) { $1 }
     state.withLock { state in
       // One that came meanwhile stays.
       state.unsaved = state.unsaved.filter { name, noted in saved[name] != noted.publication }
+      state.ended.removeFirst(min(notes.ended.count, state.ended.count))
+    }
+  }
+
+  /// Writes it there at once.
+  package func save(in catalog: Catalog) throws(StorageError) {
+    let notes = unsaved()
+    try catalog.write([], removing: [], publications: notes)
+    saved(notes)
+  }
+}
+
+extension PublicationIndex.Sent {
+  /// What a step is to publish, and under which names.
+  package static func all(of step: UploadStep, called name: (RelativePath) -> String) -> [Self] {
+    let sent: [(path: RelativePath, right: NameRight?, publication: EarlierPublication?)] =
+      switch step {
+      case .commit(let commit): [(commit.path, commit.right, EarlierPublication(commit))]
+      case .sendWholeFile(let sending): [(sending.path, sending.right, EarlierPublication(sending))]
+      case .sendBundle(let sendings): sendings.map { ($0.path, $0.right, EarlierPublication($0)) }
+      case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort: []
+      }
+    return sent.compactMap { path, right, publication in
+      publication.map { Self(name: name(path), publication: $0, isOwned: right?.ifExists != .replace) }
     }
   }
 }

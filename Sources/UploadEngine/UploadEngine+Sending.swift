@@ -13,7 +13,14 @@ extension UploadEngine {
     notStarted.withLock { waiting in
       for order in publishing { waiting[order.id] = false }
     }
-    names.onThread { [self] in publish(publishing) }
+    unpublished.withLock { $0 += publishing }
+    names.onThread { [self] in
+      let orders = unpublished.withLock { unpublished in
+        defer { unpublished = [] }
+        return unpublished
+      }
+      if !orders.isEmpty { publish(orders) }
+    }
   }
 
   private func publish(_ orders: [RequestOrder]) {
@@ -79,35 +86,23 @@ extension UploadEngine {
   }
 
   private func start(_ orders: [RequestOrder]) {
-    transport.start(
-      orders.compactMap { order in
-        do throws(StorageError) {
-          guard let step = try step(for: order.order) else {
-            completed(
-              order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
-            return nil
-          }
-          publications?.begins(order.id, published(by: step))
-          return pending(order, step, trace: trace(of: order.order))
-        } catch {
-          completed(
-            order.id, .refused(StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")))
-          return nil
-        }
-      })
+    let steps = orders.compactMap { order in takeStep(of: order).map { (order, $0) } }
+    // A daemon that is killed between a publication and its record would count it as another one's.
+    publications?.recordBegun(steps.map(\.0.id))
+    transport.start(steps.map { order, step in pending(order, step, trace: trace(of: order.order)) })
   }
 
-  /// What a step is to publish, and under which names.
-  private func published(by step: UploadStep) -> [(name: String, publication: EarlierPublication)] {
-    let sent: [(RelativePath, EarlierPublication?)] =
-      switch step {
-      case .commit(let commit): [(commit.path, EarlierPublication(commit))]
-      case .sendWholeFile(let sending): [(sending.path, EarlierPublication(sending))]
-      case .sendBundle(let sendings): sendings.map { ($0.path, EarlierPublication($0)) }
-      case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort: []
+  private func takeStep(of order: RequestOrder) -> UploadStep? {
+    do throws(StorageError) {
+      guard let step = try step(for: order.order) else {
+        completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
+        return nil
       }
-    return sent.compactMap { path, publication in
-      publication.map { (destination.publishedName(for: path), $0) }
+      publications?.begins(order.id, PublicationIndex.Sent.all(of: step) { destination.publishedName(for: $0) })
+      return step
+    } catch {
+      completed(order.id, .refused(StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")))
+      return nil
     }
   }
 

@@ -79,6 +79,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   let held: Mutex<[ReadID: HeldChunk]>
   /// How far the bodies under way have come.
   let sentCounters = Mutex<LookupTable<HTTPRequestID, BodyUnderWay>>([:])
+  /// Publications for which the spool is to be asked. Those that come while the disk is waited for go together.
+  let unpublished = Mutex<[RequestOrder]>([])
   /// Publications for which the spool is being asked, and whether they were ended meanwhile.
   let notStarted = Mutex<LookupTable<HTTPRequestID, Bool>>([:])
   private let waiters = DeliveryWaiters()
@@ -166,7 +168,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         recordingFails: { [self] error in
           apply { $0.recordingFails(error.message, at: $1) }
         },
-        publications: { [publications] in publications?.unsaved() ?? [] },
+        publications: { [publications] in publications?.unsaved() ?? PublicationNotes() },
         publicationsSaved: { [publications] in publications?.saved($0) },
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }

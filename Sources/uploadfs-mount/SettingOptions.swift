@@ -66,7 +66,7 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "When another capture has a file's name: number, refuse or replace (default replace).",
+      "When another capture has a file's name: number, refuse or replace (default number at a receiver, elsewhere replace).",
       valueName: "policy"))
   var ifExists: String?
 

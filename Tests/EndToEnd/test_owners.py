@@ -1,8 +1,12 @@
 """Whose a published name is: two machines with one folder, later contents, what is recorded in another one's place."""
+import json
 import os
 import shutil
 
 import pytest
+
+from front import Front
+from harness import wait_until
 
 MIB = 1 << 20
 
@@ -20,7 +24,7 @@ def deliver(mount, name, content):
 @pytest.mark.promises("DE138a", "DE138b", "DE138c")
 def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_mount, content):
     receiver = new_receiver()
-    first, second = (new_mount(receiver, "--if-exists", "number", name=name) for name in ("first", "second"))
+    first, second = (new_mount(receiver, name=name) for name in ("first", "second"))
     assert deliver(first, "DSC0001.JPG", content)["published_name"] == "DSC0001.JPG"
     status = deliver(second, "DSC0001.JPG", b"other" + content)
     assert status["published_name"] == "DSC0001-2.JPG"
@@ -45,7 +49,7 @@ def test_two_machines_with_one_folder_keep_all_their_captures(new_receiver, new_
 @pytest.mark.promises("DE138b")
 def test_a_spool_that_lost_its_record_replaces_nothing(new_receiver, new_mount):
     receiver = new_receiver()
-    mount = new_mount(receiver, "--if-exists", "number")
+    mount = new_mount(receiver)
     deliver(mount, "a.mov", b"one")
     assert mount.stop() == 0
     shutil.rmtree(mount.spool / ".state")
@@ -65,5 +69,75 @@ def test_what_is_to_be_refused_fails_and_what_is_to_be_replaced_is(new_receiver,
     assert status["last_error"]["code"] == "name-refused" and "not to replace" in status["last_error"]["message"]
     assert status["local"]
     deliver(mount, "a.log", b"three")
-    deliver(new_mount(receiver, name="third"), "a.log", b"four")
+    deliver(new_mount(receiver, "--if-exists", "replace", name="third"), "a.log", b"four")
     assert contents(receiver) == {"a.mov": b"one", "a.log": b"four"}
+
+
+def rewrite(mount, content):
+    (mount.root / "a.mov").write_bytes(content)
+
+
+def record_anew(mount, content):
+    (mount.root / "a.mov").unlink()
+    rewrite(mount, content)
+
+
+def record_elsewhere_and_rename(mount, content):
+    # A temporary name, under which nothing is published.
+    (mount.root / "a.mov.part").write_bytes(content)
+    os.rename(mount.root / "a.mov.part", mount.root / "a.mov")
+
+
+@pytest.mark.parametrize("change", [rewrite, record_anew, record_elsewhere_and_rename])
+@pytest.mark.parametrize("size", [5000, 9 * MIB], ids=["whole file", "session"])
+@pytest.mark.promises("DE138a", "DE138g")
+def test_a_kill_between_a_publication_and_its_record_costs_no_number(
+        receiver, new_mount, authority, size, change):
+    with Front(receiver.port, authority.issue("front"), receiver.ca) as front:
+        mount = new_mount(receiver, to=f"https://127.0.0.1:{front.port}", ca=authority.certificate)
+        deliver(mount, "a.mov", b"at first")
+        # A second one knows of the first one's publication only by what was recorded before it. (A session wants answers to begin.)
+        for _ in range(2 if size < MIB else 1):
+            content = os.urandom(size)
+            front.keep_answers_after(max(1, size - MIB))
+            change(mount, content)
+            # What goes on with the content before it is not waited for.
+            front.cut()
+            wait_until(lambda: contents(receiver) == {"a.mov": content}, lambda: f"{receiver.published()}")
+            assert mount.status("a.mov")["state"] != "complete"
+            mount.kill()
+            front.cut()
+            mount.start()
+        # The answers stay away until there is another content.
+        change(mount, b"at last")
+        front.reset()
+        assert mount.wait_for("a.mov", "complete")["published_name"] == "a.mov"
+        mount.wait_all()
+    assert contents(receiver) == {"a.mov": b"at last"}
+
+
+def forget_owners(method, target, fields, body):
+    """As a receiver of a version before 0.2, which does not know these words."""
+    words = ("if_taken", "replaces", "published_as")
+    if target.endswith("/commit"):
+        told = {name: value for name, value in json.loads(body).items() if name not in words}
+        body[:] = json.dumps(told).encode()
+        fields["content-length"] = str(len(body))
+        return True
+    return any([fields.pop("x-" + name.replace("_", "-"), None) for name in words])
+
+
+@pytest.mark.parametrize("size", [5000, 9 * MIB], ids=["whole file", "session"])
+@pytest.mark.promises("DE138e")
+def test_an_older_receiver_publishes_nothing_over_what_the_record_does_not_know(
+        receiver, new_mount, authority, tampering, size):
+    deliver(new_mount(receiver, name="other"), "a.mov", b"of another machine")
+    tampering.change = forget_owners
+    mount = new_mount(
+        receiver, "--http", "1.1", to=f"https://127.0.0.1:{tampering.port}", ca=authority.certificate)
+    (mount.root / "a.mov").write_bytes(os.urandom(size))
+    assert mount.wait_for("a.mov", "failed")["last_error"]["code"] == "name-refused"
+    for content in [os.urandom(size), os.urandom(size)]:
+        assert deliver(mount, "b.mov", content)["published_name"] == "b.mov"
+    assert tampering.changed
+    assert contents(receiver) == {"a.mov": b"of another machine", "b.mov": content}

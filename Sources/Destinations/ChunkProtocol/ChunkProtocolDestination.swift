@@ -14,7 +14,7 @@ public struct ChunkProtocolOptions: Hashable, Sendable {
   /// The largest file, where that is known from elsewhere.
   public var fileBytesMax: UInt64?
   /// What to do when the name is another capture's (spec G6). A capture that was changed and closed again keeps its own.
-  public var ifExists = FileSettings.IfExists.replace
+  public var ifExists = FileSettings.IfExists.number
   /// Plain HTTP also to other machines.
   public var allowPlainHTTP = false
 

@@ -40,6 +40,9 @@ public final class Catalog: Sendable {
     self.state = Mutex(state)
   }
 
+  /// One that is on no disk, for a simulation of disks.
+  package static func inMemory() throws(StorageError) -> Catalog { try Catalog(path: StateDatabase.inMemory) }
+
   /// A sentence for people when the database was damaged and a new one had to be made, at the start or since; nil when
   /// all is well.
   public var openedDamaged: String? { state.withLock { $0.damage } }
@@ -99,15 +102,18 @@ public final class Catalog: Sendable {
     try write(entries, removing: [])
   }
 
-  /// Inserts or replaces entries and forgets files, all or none, with one sync of the disk; and notes what was published under which
-  /// names.
-  public func write(
-    _ entries: [CatalogEntry], removing ids: [FileID],
-    publications: [(name: String, publication: EarlierPublication)] = []
+  /// Inserts or replaces entries and forgets files, all or none, with one sync of the disk.
+  public func write(_ entries: [CatalogEntry], removing ids: [FileID]) throws(StorageError) {
+    try write(entries, removing: ids, publications: PublicationNotes())
+  }
+
+  /// Likewise, and notes what was published under which names.
+  func write(
+    _ entries: [CatalogEntry], removing ids: [FileID], publications: PublicationNotes
   ) throws(StorageError) {
     guard !entries.isEmpty || !ids.isEmpty || !publications.isEmpty else { return }
     try write { database in
-      for (name, publication) in publications { try CatalogRows.note(publication, named: name, database) }
+      try CatalogRows.note(publications, database)
       for entry in entries { try CatalogRows.upsert(entry, database) }
       for id in ids { try CatalogRows.remove(id, database) }
       if entries.contains(where: { $0.state.isHistory }) {
@@ -116,9 +122,18 @@ public final class Catalog: Sendable {
     }
   }
 
-  /// What this spool published last under a name.
-  func publication(named name: String) throws(StorageError) -> EarlierPublication? {
-    try use { try $0.read { try CatalogRows.publication(named: name, $0) } }
+  /// What this spool has published under a name, and what it may have.
+  func publications(named name: String) throws(StorageError) -> RecordedPublications {
+    try use { try $0.read { try CatalogRows.publications(named: name, $0) } }
+  }
+
+  /// Notes what is about to be published, under numbers beyond `last`. Outlives the process, and a power cut only once something else
+  /// has been written: requests wait for it, so it waits for no sync.
+  func begin(_ intents: [PublicationIntent], after last: Int64) throws(StorageError) -> [RecordedIntent] {
+    changes.add(1, ordering: .relaxed)
+    return try withConnection { connection in
+      try connection.writeUnsynced { try CatalogRows.begin(intents, after: last, $0) }
+    }
   }
 
   /// States that the delivered content is no longer the file's: the state becomes pending, receipt and published names
@@ -164,11 +179,17 @@ public final class Catalog: Sendable {
   }
 
   private func use<Result: Sendable>(_ body: (DatabaseQueue) throws -> Result) throws(StorageError) -> Result {
+    try withConnection { try $0.use(body) }
+  }
+
+  private func withConnection<Result: Sendable>(
+    _ body: (inout StateConnection) throws -> Result
+  ) throws(StorageError) -> Result {
     try state.withLock { state throws(StorageError) in
       guard !state.isClosed else { throw StorageError(.closed, "the catalog \(quoted(path)) has been closed") }
       let known = state.damage
       defer { if state.damage != known { unsaidDamage.withLock { $0 = state.damage } } }
-      return try Self.withUsableFile(&state, path, isInUse: true) { try $0.use(body) }
+      return try Self.withUsableFile(&state, path, isInUse: true, body)
     }
   }
 }

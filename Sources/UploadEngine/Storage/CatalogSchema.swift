@@ -113,6 +113,22 @@ enum CatalogSchema {
             ORDER BY published_ms;
           """)
     }
+    // What was about to be published under a name, and may have been.
+    migrator.registerMigration("8") { database in
+      try database.execute(
+        sql: """
+          CREATE TABLE intent (
+            -- Rises: of a name's intents the higher one was sent later.
+            number INTEGER PRIMARY KEY NOT NULL,
+            name TEXT NOT NULL,
+            file BLOB NOT NULL,
+            merkle_root TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            chunk INTEGER
+          );
+          CREATE INDEX intent_name ON intent(name);
+          """)
+    }
     return migrator
   }
 
@@ -178,35 +194,6 @@ enum CatalogRows {
     OR failure_code = '\(ContentSeal.code)')
     """
 
-  private static let selectPublication = """
-    SELECT file, merkle_root, size, chunk, published_as FROM publication WHERE name = ?
-    """
-  private static let upsertPublication = """
-    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, published_as) VALUES (?, ?, ?, ?, ?, ?)
-    """
-
-  /// What this spool published last under a name. A row that cannot be understood counts as not there: the next capture of that name
-  /// gets a number.
-  static func publication(named name: String, _ database: Database) throws -> EarlierPublication? {
-    guard
-      let row = try Row.fetchOne(database.cachedStatement(sql: selectPublication), arguments: [name])
-    else { return nil }
-    let columns = Columns(row)
-    guard let file = columns.fileID(0), let merkleRoot = columns.text(1), let size = columns.integer(2) else {
-      return nil
-    }
-    return EarlierPublication(
-      fileID: file, merkleRoot: merkleRoot, sizeBytes: UInt64(bitPattern: size),
-      chunkBytes: columns.integer(3).map { Int(clamping: $0) }, publishedAs: columns.text(4))
-  }
-
-  static func note(_ publication: EarlierPublication, named name: String, _ database: Database) throws {
-    try database.cachedStatement(sql: upsertPublication).execute(arguments: [
-      name, publication.fileID.blob, publication.merkleRoot, Int64(bitPattern: publication.sizeBytes),
-      publication.chunkBytes, publication.publishedAs,
-    ])
-  }
-
   private static let selectSessions = "SELECT id FROM session WHERE begun_s < ? ORDER BY begun_s LIMIT ?"
 
   /// Sessions that began before then, the oldest first.
@@ -230,8 +217,8 @@ enum CatalogRows {
   static func prepareAll(_ database: Database) throws {
     for sql in [
       selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
-      selectSessions, selectPublication, upsertPublication,
-    ] {
+      selectSessions,
+    ] + publicationStatements {
       _ = try database.cachedStatement(sql: sql)
     }
   }
@@ -371,7 +358,7 @@ enum CatalogRows {
 
 /// A row's columns as what they should be, or nil: GRDB's own conversions trap on a value of another type, which a
 /// damaged database can hold.
-private struct Columns {
+struct Columns {
   private let row: Row
 
   init(_ row: Row) {

@@ -24,9 +24,9 @@ final class EngineJournal: Sendable {
     /// The catalog does not take what it is to hold, for this reason; it is tried again.
     var recordingFails: @Sendable (StorageError) -> Void = { _ in }
     /// What was published under which names, for the catalog to hold.
-    var publications: @Sendable () -> [(name: String, publication: EarlierPublication)] = { [] }
+    var publications: @Sendable () -> PublicationNotes = { PublicationNotes() }
     /// The catalog holds these.
-    var publicationsSaved: @Sendable ([(name: String, publication: EarlierPublication)]) -> Void = { _ in }
+    var publicationsSaved: @Sendable (PublicationNotes) -> Void = { _ in }
     /// Receipts that are durable now, perhaps none; the catalog takes what it is to hold.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.

@@ -59,6 +59,31 @@ struct StateConnection {
     }
   }
 
+  /// Runs one transaction, as ``use(_:)`` does, that does not wait for the disk: it outlives the process, and a power cut once a later
+  /// transaction has been synced, for the log is written in their order. (SQLite syncs the log's first page all the same when it begins
+  /// anew, once in some hundred transactions; to empty it is left to others.)
+  mutating func writeUnsynced<Result>(_ body: (Database) throws -> Result) throws -> Result {
+    do {
+      return try use { queue in
+        try queue.writeWithoutTransaction { database in
+          try database.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0")
+          var result: Result?
+          try database.inTransaction(.immediate) {
+            result = try body(database)
+            return .commit
+          }
+          try database.execute(sql: "PRAGMA wal_autocheckpoint = 1000; PRAGMA synchronous = FULL")
+          guard let result else { throw DatabaseError(resultCode: .SQLITE_ABORT) }
+          return result
+        }
+      }
+    } catch {
+      // A fresh connection syncs again.
+      drop()
+      throw error
+    }
+  }
+
   /// A quota that is used up is an error of writing to SQLite.
   private mutating func inRoom<Result>(_ body: (inout Self) throws -> Result) throws -> Result {
     do {

@@ -32,9 +32,27 @@ import Testing
   private func publish(_ number: UInt64, named name: String = "a", publishedAs: String? = nil) {
     let publication = Self.publication(number, publishedAs: publishedAs)
     let request = HTTPRequestID(number)
-    index.begins(request, [(name, Self.publication(number))])
+    index.begins(request, [.init(name: name, publication: Self.publication(number))])
     index.ended(request, Self.receipt(of: publication, named: name))
   }
+
+  private func begin(
+    _ request: UInt64, publishing number: UInt64, in index: PublicationIndex? = nil, isOwned: Bool = true
+  ) {
+    let index = index ?? self.index
+    index.begins(HTTPRequestID(request), [.init(name: "a", publication: Self.publication(number), isOwned: isOwned)])
+    index.recordBegun([HTTPRequestID(request)])
+  }
+
+  private func save(_ index: PublicationIndex? = nil) throws {
+    let index = index ?? self.index
+    let notes = index.unsaved()
+    try catalog.write([], removing: [], publications: notes)
+    index.saved(notes)
+  }
+
+  /// What the next process knows.
+  private var afterAKill: PublicationIndex { PublicationIndex(catalog: catalog) }
 
   @Test(.promises("DE138a")) func whatNobodyPublishedHere_mayReplaceNothing() throws {
     #expect(try index.right(to: "a", .number) == NameRight(ifExists: .number))
@@ -64,8 +82,8 @@ import Testing
   }
 
   @Test(.promises("DE138a")) func ofTwoAnswersThatCross_theLaterRequestsCounts() throws {
-    index.begins(HTTPRequestID(1), [("a", Self.publication(1))])
-    index.begins(HTTPRequestID(2), [("a", Self.publication(2))])
+    begin(1, publishing: 1)
+    begin(2, publishing: 2)
     index.ended(HTTPRequestID(2), Self.receipt(of: Self.publication(2), named: "a"))
     index.ended(HTTPRequestID(1), Self.receipt(of: Self.publication(1), named: "a"))
     #expect(try index.right(to: "a", .number).replaces == [Self.publication(2)])
@@ -73,7 +91,9 @@ import Testing
 
   @Test(.promises("DE138a"), arguments: [StepFailure.Kind.transport(.connectionLost), .serverError, .conflict])
   func whatMayHaveBeenPublished_mayBeReplaced(failure: StepFailure.Kind) throws {
-    index.begins(HTTPRequestID(1), [("a", Self.publication(1)), ("b", Self.publication(2))])
+    index.begins(
+      HTTPRequestID(1),
+      [.init(name: "a", publication: Self.publication(1)), .init(name: "b", publication: Self.publication(2))])
     #expect(try index.right(to: "a", .number).replaces == [Self.publication(1)])
     index.ended(HTTPRequestID(1), .each([.refused(StepFailure(failure, "")), .refused(StepFailure(.nameRefused, ""))]))
     #expect(try index.right(to: "a", .number).replaces == [Self.publication(1)])
@@ -105,5 +125,83 @@ import Testing
     index.saved(index.unsaved())
     #expect(try index.right(to: "e\u{301}", .number).replaces.isEmpty)
     #expect(try !index.right(to: "é", .number).replaces.isEmpty)
+  }
+
+  @Test(.promises("DE138g")) func whatWasAboutToBePublished_isKnownAfterAKill() throws {
+    begin(1, publishing: 1)
+    #expect(try afterAKill.right(to: "a", .number).replaces == [Self.publication(1)])
+    catalog.close()
+    let next = PublicationIndex(catalog: try Catalog(path: folder("catalog.sqlite")))
+    #expect(try next.right(to: "a", .refuse).replaces == [Self.publication(1)])
+    #expect(try next.right(to: "b", .refuse).replaces.isEmpty)
+  }
+
+  @Test(.promises("DE138a", "DE138g")) func theLastPublicationStaysKnown_besideWhatMayHaveBeenPublished() throws {
+    publish(1, publishedAs: "a-2")
+    try save()
+    begin(2, publishing: 2)
+    let wanted = NameRight(
+      ifExists: .number, replaces: [Self.publication(1, publishedAs: "a-2"), Self.publication(2)],
+      publishedAs: "a-2")
+    #expect(try afterAKill.right(to: "a", .number) == wanted)
+    #expect(try index.right(to: "a", .number) == wanted)
+  }
+
+  @Test(.promises("DE138g")) func onceTheOutcomeIsKnown_whatWasAboutToBePublishedIsForgotten() throws {
+    begin(1, publishing: 1)
+    index.ended(HTTPRequestID(1), .refused(StepFailure(.transport(.connectionLost), "")))
+    begin(2, publishing: 2)
+    begin(3, publishing: 3)
+    index.ended(HTTPRequestID(2), Self.receipt(of: Self.publication(2), named: "a"))
+    #expect(try index.right(to: "a", .number).replaces == [Self.publication(2), Self.publication(3)])
+    try save()
+    // The third is under way.
+    #expect(try afterAKill.right(to: "a", .number).replaces == [Self.publication(2), Self.publication(3)])
+    index.ended(HTTPRequestID(3), .refused(StepFailure(.nameRefused, "")))
+    try save()
+    #expect(try afterAKill.right(to: "a", .number).replaces == [Self.publication(2)])
+  }
+
+  @Test(.promises("DE138g")) func whatAnEarlierAttemptMayHavePublished_isNotForgotten_withARefusal() throws {
+    begin(1, publishing: 1)
+    let next = afterAKill
+    begin(1, publishing: 1, in: next)
+    next.ended(HTTPRequestID(1), .refused(StepFailure(.nameRefused, "")))
+    try save(next)
+    #expect(try afterAKill.right(to: "a", .number).replaces == [Self.publication(1)])
+    // Until it is known.
+    begin(2, publishing: 1, in: next)
+    next.ended(HTTPRequestID(2), Self.receipt(of: Self.publication(1), named: "a"))
+    try save(next)
+    #expect(try catalog.publications(named: "a").intents.isEmpty)
+  }
+
+  @Test(.promises("DE138g")) func ofANameWithoutAnAnswer_eightAreKept() throws {
+    publish(100)
+    try save()
+    for number in 1...20 { begin(UInt64(number), publishing: UInt64(number)) }
+    for number in [19, 20] { begin(UInt64(100 + number), publishing: UInt64(number)) }
+    #expect(try catalog.publications(named: "a").intents.map(\.publication) == (13...20).map { Self.publication($0) })
+    let known = try afterAKill.right(to: "a", .number).replaces
+    #expect(known == [100, 20, 19, 18, 17, 16, 15, 14].map { Self.publication($0) })
+  }
+
+  @Test(.promises("DE138g")) func fromADiskThatDoesNotTakeTheRecord_capturesGetAway() throws {
+    catalog.close()
+    begin(1, publishing: 1)
+    #expect(try index.right(to: "a", .number).replaces == [Self.publication(1)])
+    index.ended(HTTPRequestID(1), .refused(StepFailure(.nameRefused, "")))
+    #expect(index.unsaved().isEmpty)
+  }
+
+  @Test(.promises("DE138g")) func whatTakesItsNameFromAnything_isNotRecordedBefore() throws {
+    begin(1, publishing: 1, isOwned: false)
+    #expect(try catalog.publications(named: "a").intents.isEmpty)
+  }
+
+  @Test(.promises("DE138g")) func afterARecordThatWaitsForNoSync_othersDo() throws {
+    begin(1, publishing: 1)
+    #expect(try catalog.setting("synchronous") == "2")
+    #expect(try catalog.setting("wal_autocheckpoint") == "1000")
   }
 }

@@ -1,0 +1,161 @@
+import FileModel
+import GRDB
+
+/// A request is about to publish this under a name.
+struct PublicationIntent: Hashable, Sendable {
+  var name: String
+  var publication: EarlierPublication
+}
+
+/// What became of requests that were to publish, for the catalog.
+struct PublicationNotes: Sendable {
+  /// What was published.
+  struct Published: Sendable {
+    var name: String
+    var publication: EarlierPublication
+    /// The request's intent, and with it the earlier ones of the name, need not be kept; nil where the request is not known.
+    var intent: Int64?
+  }
+
+  var published: [Published] = []
+  /// Intents of requests that have published nothing.
+  var ended: [Int64] = []
+
+  var isEmpty: Bool { published.isEmpty && ended.isEmpty }
+}
+
+/// What is known of the publications under a name.
+struct RecordedPublications: Sendable {
+  /// What this spool published last.
+  var last: EarlierPublication?
+  /// What may have been published as well, the oldest first.
+  var intents: [(number: Int64, publication: EarlierPublication)] = []
+}
+
+/// An intent that was recorded.
+struct RecordedIntent: Sendable {
+  var number: Int64
+  /// No earlier request was to publish the same, so that it can be forgotten if this one does not.
+  var isFirst: Bool
+}
+
+extension CatalogRows {
+  /// The most intents of one name: a request names no more.
+  static let intentsOfNameMax = 8
+  /// The most intents altogether: some 20 MB. Older ones cost a number each.
+  static let intentsMax: Int64 = 100_000
+
+  private static let selectPublication = """
+    SELECT file, merkle_root, size, chunk, published_as FROM publication WHERE name = ?
+    """
+  private static let upsertPublication = """
+    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, published_as) VALUES (?, ?, ?, ?, ?, ?)
+    """
+  private static let selectIntents = """
+    SELECT file, merkle_root, size, chunk, number FROM intent WHERE name = ? ORDER BY number
+    """
+  private static let insertIntent = """
+    INSERT INTO intent (number, name, file, merkle_root, size, chunk) VALUES (?, ?, ?, ?, ?, ?)
+    """
+  private static let selectLastIntent = "SELECT MAX(number) FROM intent"
+  private static let deleteIntent = "DELETE FROM intent WHERE number = ?"
+  private static let deleteIntentsUpTo = "DELETE FROM intent WHERE name = ? AND number <= ?"
+  private static let deleteIntentsOf = """
+    DELETE FROM intent WHERE name = ? AND file = ? AND merkle_root = ? AND size = ?
+    """
+  private static let deleteOldIntents = "DELETE FROM intent WHERE number <= ?"
+
+  static let publicationStatements = [
+    selectPublication, upsertPublication, selectIntents, insertIntent, selectLastIntent, deleteIntent,
+    deleteIntentsUpTo, deleteIntentsOf, deleteOldIntents,
+  ]
+
+  /// A row that cannot be understood counts as not there: the next capture of that name gets a number.
+  static func publications(named name: String, _ database: Database) throws -> RecordedPublications {
+    let row = try Row.fetchOne(database.cachedStatement(sql: selectPublication), arguments: [name])
+    let last = row.flatMap { row in
+      let columns = Columns(row)
+      return publication(columns, publishedAs: columns.text(4))
+    }
+    let intents = try intents(of: name, database).compactMap { intent in
+      intent.publication.map { (intent.number, $0) }
+    }
+    return RecordedPublications(last: last, intents: intents)
+  }
+
+  private static func publication(_ columns: Columns, publishedAs: String? = nil) -> EarlierPublication? {
+    guard let file = columns.fileID(0), let merkleRoot = columns.text(1), let size = columns.integer(2) else {
+      return nil
+    }
+    return EarlierPublication(
+      fileID: file, merkleRoot: merkleRoot, sizeBytes: UInt64(bitPattern: size),
+      chunkBytes: columns.integer(3).map { Int(clamping: $0) }, publishedAs: publishedAs)
+  }
+
+  private static func intents(
+    of name: String, _ database: Database
+  ) throws -> [(number: Int64, publication: EarlierPublication?)] {
+    try Row.fetchAll(database.cachedStatement(sql: selectIntents), arguments: [name]).compactMap { row in
+      let columns = Columns(row)
+      return columns.integer(4).map { ($0, publication(columns)) }
+    }
+  }
+
+  /// Notes what became of requests.
+  static func note(_ notes: PublicationNotes, _ database: Database) throws {
+    for published in notes.published {
+      let (name, publication) = (published.name, published.publication)
+      let (file, size) = (publication.fileID.blob, Int64(bitPattern: publication.sizeBytes))
+      try database.cachedStatement(sql: upsertPublication).execute(arguments: [
+        name, file, publication.merkleRoot, size, publication.chunkBytes, publication.publishedAs,
+      ])
+      if let intent = published.intent {
+        try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent])
+      } else {
+        try database.cachedStatement(sql: deleteIntentsOf)
+          .execute(arguments: [name, file, publication.merkleRoot, size])
+      }
+    }
+    for intent in notes.ended { try database.cachedStatement(sql: deleteIntent).execute(arguments: [intent]) }
+  }
+
+  /// Notes what is about to be published, under numbers beyond `last`. Of intents that are the same one is kept, as the latest.
+  static func begin(
+    _ intents: [PublicationIntent], after last: Int64, _ database: Database
+  ) throws -> [RecordedIntent] {
+    let newest = try Int64.fetchOne(database.cachedStatement(sql: selectLastIntent)) ?? 0
+    var number = max(last, newest)
+    var recorded: [RecordedIntent] = []
+    for intent in intents {
+      number += 1
+      recorded.append(RecordedIntent(number: number, isFirst: try makeRoom(for: intent, database)))
+      let publication = intent.publication
+      try database.cachedStatement(sql: insertIntent).execute(arguments: [
+        number, intent.name, publication.fileID.blob, publication.merkleRoot,
+        Int64(bitPattern: publication.sizeBytes), publication.chunkBytes,
+      ])
+    }
+    if number > intentsMax {
+      try database.cachedStatement(sql: deleteOldIntents).execute(arguments: [number - intentsMax])
+    }
+    return recorded
+  }
+
+  /// Removes those that are the same, and of a name that has many the oldest. Whether none was the same.
+  private static func makeRoom(for intent: PublicationIntent, _ database: Database) throws -> Bool {
+    let known = try intents(of: intent.name, database)
+    let isSame = { (publication: EarlierPublication?) in publication?.isSame(as: intent.publication) ?? false }
+    let others = known.filter { !isSame($0.publication) }
+    for row in known.filter({ isSame($0.publication) }) + others.dropLast(intentsOfNameMax - 1) {
+      try database.cachedStatement(sql: deleteIntent).execute(arguments: [row.number])
+    }
+    return others.count == known.count
+  }
+}
+
+extension EarlierPublication {
+  /// The same bytes of the same capture, however they are sent.
+  func isSame(as other: EarlierPublication) -> Bool {
+    fileID == other.fileID && merkleRoot == other.merkleRoot && sizeBytes == other.sizeBytes
+  }
+}
