@@ -91,6 +91,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What captures are called is forgotten at a restart.
   case forgetNames = "forget-names"
 
+  /// What is about to be published is on no record: it is another one's after a crash.
+  case forgetIntents = "forget-intents"
+
   /// What was published before the first template counts as never called so.
   case overlookPlainNames = "overlook-plain-names"
 
@@ -169,7 +172,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// The scenario in which it does most harm.
   public var scenario: Scenario {
     switch self {
-    case .skipEpochCheck, .strayLonger: .hasty
+    case .skipEpochCheck, .strayLonger, .forgetIntents: .hasty
     case .hideRewrites: .recorders
     case .dropContentWillChange: .clock
     case .leakBuffer, .doubleCommit, .wrongChain, .resendAcknowledged, .completeBeforeDurable,
@@ -223,6 +226,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .compressUnasked: .encoding
     case .forgetWords: .words
     case .forgetNames, .overlookPlainNames: .names
+    case .forgetIntents: .owners
     case .holdUpOthers: .destinations
     case .answerEarly, .answerLate: .waits
     case .endlessSessionName: .resumeRecord

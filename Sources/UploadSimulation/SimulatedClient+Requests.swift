@@ -110,6 +110,7 @@ extension SimulatedClient {
       return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
     }
     names.used(by: order.order)
+    publications.begin(order.id, step)
     checkRetention(order.order)
     checks.sent(order, attempts: { [self] in attempts(of: $0) })
     if world.bug == .dawdle, case .commit = order.order {
@@ -217,6 +218,7 @@ extension SimulatedClient {
     }
     world.trace("request \(order.id.value): \(outcome.brief)")
     checks.ended(order, outcome)
+    publications.ended(order.id, outcome)
     if case .commit(let commit) = order.order {
       committed[commit.session.id] = commit.fileID
       // Also of a content that is not the file's any more.
@@ -266,6 +268,7 @@ extension SimulatedClient {
       if let file = commit.fileID {
         guard let name = names.name(of: file, at: commit.path) else { return nil }
         commit.path = name
+        commit.right = publications.right(to: name)
       }
       return .commit(commit)
     case .abort(let session): return .abort(session)
@@ -289,10 +292,12 @@ extension SimulatedClient {
       guard let found = buffers[read] else { return nil }
       buffer = found
     }
-    return WholeFileSending(
+    var sending = WholeFileSending(
       fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
+    sending.right = publications.right(to: name)
+    return sending
   }
 
   private func attempts(of id: FileID) -> Int {

@@ -43,6 +43,10 @@ final class SimulatedClient: CopyHolder {
   private(set) var unreadSessions: LookupSet<String> = []
   /// What captures are called there.
   private(set) var names: SimulatedNames
+  /// Whose the names are there.
+  private(set) lazy var publications = SimulatedPublications(world, isLiedTo: lie != nil) { [unowned self] in
+    destination
+  }
   /// Those who wait for deliveries; nil where nobody does.
   private(set) var waits: SimulatedWaits?
 
@@ -115,6 +119,7 @@ final class SimulatedClient: CopyHolder {
     }
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
     limits.rules.defaults.name = names.start(recalling: entries)
+    publications.start()
     if world.oracles.count > 1 { limits.rules.asker = site.name }
     schedule = UploadSchedule(
       limits: limits, abilities: destination.abilities, endpointCount: destination.endpointCount,
@@ -147,6 +152,7 @@ final class SimulatedClient: CopyHolder {
     life += 1
     journal?.die()
     names.die()
+    publications.die()
     waits?.die()
     schedule = nil
     journal = nil

@@ -82,7 +82,10 @@ final class SimulatedDaemon: CaptureSink {
     if world.scenario.bareCopies > 0, world.strikes(world.scenario.bareCopies) { capture.copyWithoutLabels() }
     if world.scenario.lostStates > 0, world.strikes(world.scenario.lostStates) {
       world.trace("client: catalog and records are lost")
-      for client in clients { client.storage.lose() }
+      for client in clients {
+        client.storage.lose()
+        client.publications.lose()
+      }
     }
     world.time.after(world.random.duration(.milliseconds(20)...(.seconds(20)))) { [self] in
       if !isUp { start() }

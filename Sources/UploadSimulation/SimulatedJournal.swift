@@ -283,6 +283,7 @@ final class SimulatedJournal {
     guard client.admits(.catalog) else { return retry(entries, forgotten) }
     for entry in entries { storage.catalog[entry.id] = entry }
     for id in forgotten { storage.catalog[id] = nil }
+    client.publications.save()
     client.checkCatalog(entries)
     client.waits?.recorded(entries)
     for entry in entries {

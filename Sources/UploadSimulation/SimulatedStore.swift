@@ -40,6 +40,8 @@ final class SimulatedStore {
   private var receiptCount = 0
   /// What was published for each receipt, and where the intent is.
   private var publications: LookupTable<String, (node: SimulatedDisk.Node, journal: SimulatedDisk.Node?)> = [:]
+  /// Which publication each file is, as its attribute says.
+  private var marks: LookupTable<UInt64, PublicationMark> = [:]
   /// Journals of which a record was whole on the disk once, and is not any more.
   private var rotten: LookupSet<UInt64> = []
 
@@ -321,7 +323,7 @@ final class SimulatedStore {
         try self.disk.sync(journal)
         if self.failed.contains(session), self.world.bug != .shareSyncReports { throw DiskFailure.broken }
       }
-      + [{ try self.take(data, receipt, intent: journal) }]).map { step in
+      + [{ try self.take(data, publication, intent: journal) }]).map { step in
         {
           do {
             try step()
@@ -363,7 +365,7 @@ final class SimulatedStore {
         position = self.receiptCount
       },
       { try self.syncReceipts(to: position) },
-      { try self.take(data, receipt, intent: Self.receipts) },
+      { try self.take(data, publication, intent: Self.receipts) },
       { if self.world.bug != .skipNameSync { try self.disk.syncNames() } },
       {
         try self.appendIfPossible(.wholeFilePublished(receiptID: receipt.id), to: Self.receipts)
@@ -392,15 +394,30 @@ final class SimulatedStore {
     }
   }
 
-  private func take(_ data: String, _ receipt: ReceiptFacts, intent: String) throws(DiskFailure) {
+  private func take(_ data: String, _ publication: Publication, intent: String) throws(DiskFailure) {
+    let receipt = publication.receipt
     let target = Self.target(receipt.name)
+    checkOwner(of: target, publication)
     try disk.rename(data, to: target)
-    if let node = disk.node(target) { publications[receipt.id] = (node, disk.node(intent)) }
+    if let node = disk.node(target) {
+      publications[receipt.id] = (node, disk.node(intent))
+      marks[node.number] = PublicationMark(publication)
+    }
     world.trace("receiver: publishes \(receipt.name), \(receipt.sizeBytes) bytes, receipt \(receipt.id)")
     world.oracle.published(disk.bytes(target) ?? [], name: receipt.name, receipt: receipt.id)
     if let quota = world.scenario.quotaBytes, !world.isHealed, publishedBytes > quota {
       world.fail(.quota, "\(publishedBytes) bytes are published, \(quota) are allowed")
     }
+  }
+
+  /// Every client here is of one spool, so that no capture gets a number. Of a spool that has lost its record, the capture that
+  /// would get one takes the name.
+  private func checkOwner(of target: String, _ publication: Publication) {
+    guard world.knowsOwners, let node = disk.node(target), let mark = marks[node.number] else { return }
+    let holder = NameRights.Holder(
+      words: .mark(mark), sizeBytes: UInt64(node.bytes.count), modifiedNanoseconds: PublicationMark.time)
+    guard case .no(let words) = NameRights(publication).answer(to: holder) else { return }
+    world.fail(.owners, "\(publication.receipt.name) gets a number: \(words)")
   }
 
   /// A full disk must not undo a publication.
@@ -573,5 +590,18 @@ extension SimulatedStore {
     let contents = JournalFraming.read(all)
     if contents.validBytes < all.count, contents.validBytes > 0 { disk.cut(path, to: contents.validBytes) }
     return contents.payloads.compactMap { try? WireJSON.decode(Record.self, from: Array($0)) }
+  }
+}
+
+extension PublicationMark {
+  /// Files of the simulation keep no time.
+  fileprivate static let time: Int64 = 0
+
+  fileprivate init?(_ publication: Publication) {
+    let receipt = publication.receipt
+    guard let fileID = receipt.fileID, let root = Digest32(receipt.merkleRoot) else { return nil }
+    self.init(
+      fileID: fileID, merkleRoot: root, chunkBytes: publication.chunkBytes, sizeBytes: receipt.sizeBytes,
+      modifiedNanoseconds: Self.time)
   }
 }

@@ -76,6 +76,8 @@ final class World {
   var contentChanges: (FileID) -> Void = { _ in }
   /// The receiver has published a session.
   var wasPublished: (_ session: String) -> Void = { _ in }
+  /// The client's record of what it has published is whole, so that it never counts its own as another one's.
+  var knowsOwners = true
   private var log: Trace
 
   init(scenario: Scenario, seed: UInt64, bug: PlantedBug?, plan: PlannedFault?, isTracing: Bool) {

@@ -138,8 +138,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipDataSync, .publishUnderOldName,
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
-    .retrySetbacks, .forgetNames, .answerEarly, .answerLate, .evictForOne, .swallowWriteBackErrors, .announceLastKnown,
-    .endFailedScan, .hideScanFailure, .verifyInMemory,
+    .retrySetbacks, .forgetNames, .forgetIntents, .answerEarly, .answerLate, .evictForOne, .swallowWriteBackErrors,
+    .announceLastKnown, .endFailedScan, .hideScanFailure, .verifyInMemory,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {
     let (_, violation) = try #require(try bug.seedThatFinds(among: 1..<21))

@@ -1,0 +1,68 @@
+import FileModel
+import UploadEngine
+
+/// What a client has published under which names, and may have: the real record of it, which outlives the process. What is about to
+/// be published is written at once; what was published with the catalog, as the disk allows.
+final class SimulatedPublications {
+  private unowned let world: World
+  /// In memory: a power cut takes nothing of it.
+  private var catalog: Catalog?
+  /// That of this start; nil where the destination cannot tell whose a name is.
+  private var index: PublicationIndex?
+  private let destination: () -> any Destination
+
+  /// Where the destination lies, nothing of it is known.
+  init(_ world: World, isLiedTo: Bool, destination: @escaping () -> any Destination) {
+    self.world = world
+    self.destination = destination
+    if isLiedTo { world.knowsOwners = false }
+  }
+
+  func start() {
+    guard destination().abilities.ifExists != nil else { return }
+    do throws(StorageError) {
+      let known: Catalog
+      if let catalog { known = catalog } else { known = try Catalog.inMemory() }
+      catalog = known
+      index = PublicationIndex(catalog: known)
+    } catch {
+      world.fail(.owners, "the record of publications cannot be opened: \(error.message)")
+    }
+  }
+
+  func die() { index = nil }
+
+  /// The spool's state is gone: from now on what was published before is another one's.
+  func lose() {
+    if catalog != nil { world.knowsOwners = false }
+    catalog = nil
+  }
+
+  func right(to name: RelativePath) -> NameRight? {
+    guard let index, let ifExists = destination().abilities.ifExists else { return nil }
+    do throws(StorageError) {
+      return try index.right(to: destination().publishedName(for: name), ifExists)
+    } catch {
+      world.fail(.owners, "the record of publications cannot be read: \(error.message)")
+      return nil
+    }
+  }
+
+  /// A request is about to go out.
+  func begin(_ request: HTTPRequestID, _ step: UploadStep) {
+    index?.begins(request, PublicationIndex.Sent.all(of: step) { destination().publishedName(for: $0) })
+    if world.bug != .forgetIntents { index?.recordBegun([request]) }
+  }
+
+  func ended(_ request: HTTPRequestID, _ outcome: StepOutcome) { index?.ended(request, outcome) }
+
+  /// The catalog is written.
+  func save() {
+    guard let index, let catalog else { return }
+    do throws(StorageError) {
+      try index.save(in: catalog)
+    } catch {
+      world.fail(.owners, "the record of publications cannot be written: \(error.message)")
+    }
+  }
+}
