@@ -251,6 +251,23 @@ import Testing
   }
 
   /// Regression: the flush after the start took the mark away, and at the next start the part counted as whole.
+  /// Regression, found by the simulation (comebacks): a power cut could come between the new length and the mark, and after a later
+  /// write into what the file had grown by, so that torn bytes had no mark.
+  @Test(.promises("S40c")) func whatAClosedFileIsMadeLongerBy_isMarkedBeforeItChanges() throws {
+    let mounted = try Mounted()
+    try mounted.make("a", [1, 2, 3])
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+    var changes = AttributeChanges()
+    changes.size = 4096
+    _ = try mounted.filesystem.setAttributes(of: file.node, changes, handle: nil)
+    #expect(file.state.withLock { $0.provenBytes } == 4096)
+    let handle = try mounted.open("a", flags: O_WRONLY)
+    try mounted.write(handle, at: 100, [4])
+    #expect(file.state.withLock { $0.provenBytes } == nil, "the disk has the mark")
+    mounted.filesystem.release(handle)
+  }
+
   @Test(.promises("S40c", "S41l")) func whatIsFoundCutShort_isSoAfterAFlushAndAnotherRestart() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder).make("a") }

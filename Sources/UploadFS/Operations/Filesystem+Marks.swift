@@ -70,9 +70,13 @@ extension Filesystem {
         state.isMarkUnsynced = false
       }
       try commitMark(&state, before: extent)
-    } else if state.mark == writing {
       return
-    } else if state.mark?.isUnproven == true, !writing.isWriting {
+    }
+    // Until the disk has the mark that comes after it, the file has its new length there under none.
+    if case .size(let sizeBytes) = extent, let provenBytes = state.provenBytes {
+      state.provenBytes = max(provenBytes, sizeBytes)
+    }
+    if state.mark != writing, state.mark?.isUnproven == true, !writing.isWriting {
       // As it is, it proves of the changed content as little as of this one.
       try keep(writing, of: file, state, on: descriptor)
       state.mark = writing
