@@ -35,6 +35,11 @@ final class Oracle {
     var bytes: [UInt8]
   }
 
+  /// A file had this content under one of these names while nobody was writing it.
+  func knows(_ bytes: [UInt8], names: [RelativePath]) -> Bool {
+    names.contains { legitimate[PublishedName.encode($0.bytes)]?.contains(bytes) == true }
+  }
+
   /// Nobody is writing this file now.
   func settled(_ bytes: [UInt8], names: [RelativePath]) {
     settledCount += 1

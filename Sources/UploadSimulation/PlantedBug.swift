@@ -147,10 +147,14 @@ public enum PlantedBug: String, CaseIterable, Sendable {
 
   /// That a file was closed counts as that it is whole, also where the power has gone since.
   case believeClosedMarks = "believe-closed-marks"
+  /// That a killed writer's file is in the bytes that it was found with, also where the power has gone since.
+  case believeEndedMarks = "believe-ended-marks"
   /// What was being written when the power went is made good by going on at its end.
   case goOnAfterCuts = "go-on-after-cuts"
   /// What says that a file is being changed may come to the disk after the changes.
   case markBesideChanges = "mark-beside-changes"
+  /// An upload that was published proves whatever content a power cut has brought back.
+  case believeFormerSessions = "believe-former-sessions"
   /// A file counts as on the disk before the disk has it.
   case unmarkBeforeFlush = "unmark-before-flush"
   /// What is left of a delivered copy is published under the next name that it gets.
@@ -199,7 +203,10 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
     case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure, .forgetUnreadMarks: .spoolDisk
     case .forgetUnreadRecords, .believePagesReadAgain: .unreadRecords
-    case .believeClosedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew, .goOnAfterCuts: .spoolPower
+    case .believeClosedMarks, .believeEndedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew,
+      .goOnAfterCuts:
+      .spoolPower
+    case .believeFormerSessions: .comebacks
     case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon: .lostStates
     case .believeBareCopies: .bareCopies
     case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
@@ -239,7 +246,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .forgetUsage: .quota
     case .loseRecord: .progress
     case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .strayLonger,
-      .wakeByWallClock:
+      .wakeByWallClock, .believeFormerSessions:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry
@@ -248,8 +255,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
     case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile: .retention
     case .hideScanFailure: .explanation
-    case .believeClosedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew, .believeBareCopies,
-      .goOnAfterCuts:
+    case .believeClosedMarks, .believeEndedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew,
+      .believeBareCopies, .goOnAfterCuts:
       .remains
     case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon, .releaseUnrecorded: .onlyCopy
     }

@@ -58,11 +58,33 @@ extension Scenario {
     $0.rewrites = 0.8
     $0.renames = 0.5
     $0.words = 2
+    $0.kills = 0.1
     $0.evictions = 2
     $0.partitions = 1
     $0.seconds = 20...120
     $0.pauses = .milliseconds(1)...(.seconds(4))
     $0.rests = .milliseconds(1)...(.seconds(5))
+  }
+
+  /// Delivered captures are cut short and delivered again, and then the power goes: it brings back contents of before, and records of
+  /// their uploads.
+  static let comebacks = Scenario("comebacks") {
+    $0.clientCrashes = 25
+    $0.powerCuts = 1
+    $0.losesSpool = true
+    $0.folders = 1
+    $0.fileBytesMax = 250
+    $0.truncations = 0.5
+    $0.rewrites = 0.98
+    $0.renames = 0.02
+    $0.unlinks = 0
+    $0.attributes = 0.02
+    $0.writers = 1...2
+    $0.pieces = 1...2
+    $0.pauses = .milliseconds(1)...(.milliseconds(50))
+    $0.rests = .milliseconds(300)...(.milliseconds(2500))
+    $0.latency = .microseconds(200)...(.milliseconds(20))
+    $0.seconds = 5...15
   }
 
   /// Recordings that are larger than the disk, whose catalogs and records are lost, and all that ages does.
@@ -356,7 +378,7 @@ extension Scenario {
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
-      spoolDisk, receiverDisk, unreadRecords, spoolPower, lostStates, bareCopies,
+      spoolDisk, receiverDisk, unreadRecords, spoolPower, comebacks, lostStates, bareCopies,
     ] + servers
 
   /// The one with this name.

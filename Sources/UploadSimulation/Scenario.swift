@@ -32,6 +32,8 @@ public struct Scenario: Hashable, Sendable {
   var overwrites = 0.0
   /// Files that are opened to write other bytes over all that they have, once.
   var patches = 0.0
+  /// Files that are given another length without being opened.
+  var truncations = 0.1
   /// Writes of bytes that repeat themselves.
   var compressible = 0.0
   /// Modification times of a filesystem that counts in this unit.

@@ -11,8 +11,18 @@ extension SimulatedCapture {
     /// In these instances of the spool's filesystem.
     case writing(Int), closed(Int)
     case interrupted(Interruption)
+    /// For another reason than that bytes are missing, in this instance.
+    case ended(Interruption, Int)
 
     var isClosed: Bool { if case .closed = self { true } else { false } }
+
+    /// As `SpoolMark.isUnproven`.
+    var isUnproven: Bool {
+      switch self {
+      case .closed, .ended: true
+      case .none, .writing, .interrupted: false
+      }
+    }
 
     /// What follows in an instance for a file that is, or is not, empty.
     func interruption(in instance: Int, isEmpty: Bool) -> Interruption? {
@@ -21,6 +31,7 @@ extension SimulatedCapture {
       case .closed(let known): known == instance || isEmpty ? nil : .notOnDisk
       case .writing(let known): known == instance ? .mountDied : .notOnDisk
       case .interrupted(let interruption): interruption
+      case .ended(let interruption, let known): known == instance ? interruption : .notOnDisk
       }
     }
   }
@@ -101,7 +112,7 @@ extension SimulatedCapture {
     file.settledFate = file.fate
     // Without a mark an earlier run has brought it to the disk.
     file.isSynchronized = world.scenario.losesSpool && file.mark == .none
-    if file.mark.isClosed { awaitFlush(file) }
+    if file.mark.isUnproven { awaitFlush(file) }
   }
 
   // MARK: Marks
@@ -115,12 +126,15 @@ extension SimulatedCapture {
       file.fate.lack.map { .interrupted($0) }
       ?? (file.refusal == nil ? .writing(instance) : .interrupted(.notOnDisk))
     let isOpen = file.activity.writableOpens > 0
-    let wanted = isOpen || file.mark.isClosed && writing != .writing(instance) ? writing : file.mark
+    let wanted = isOpen || file.mark.isUnproven && writing != .writing(instance) ? writing : file.mark
     if wasOnDisk, file.mark == .none { file.provenBytes = UInt64(file.bytes.count) }
     if file.mark != wanted {
       guard !fails(.write) else { return false }
       file.mark = wanted
       noteMetadata(of: file)
+    }
+    if !isOpen, let provenBytes = file.provenBytes, case .size(let sizeBytes) = extent {
+      file.provenBytes = max(provenBytes, sizeBytes)
     }
     guard isOpen, let provenBytes = file.provenBytes, extent.changesBytes(ofSize: provenBytes) else { return true }
     file.provenBytes = nil
@@ -130,12 +144,21 @@ extension SimulatedCapture {
 
   /// The mark becomes what is known of the content; where the disk does not take it, the earlier one stays.
   func keepMark(of file: File) {
-    let unsaved: Mark =
-      file.refusal != nil ? .interrupted(.notOnDisk) : file.isSynchronized ? .none : .closed(instance)
-    let wanted = file.contentFate.interruption.map { Mark.interrupted($0) } ?? unsaved
+    let wanted = wantedMark(of: file)
     put(wanted, on: file)
     if wanted == .none, file.isSynchronized, file.mark == .none { file.metadata.commit() }
-    if wanted.isClosed { awaitFlush(file) }
+    if wanted.isUnproven { awaitFlush(file) }
+  }
+
+  /// As `Filesystem.wantedMark`.
+  private func wantedMark(of file: File) -> Mark {
+    let fate = file.contentFate
+    if let lack = fate.lack { return .interrupted(lack) }
+    if file.refusal != nil { return .interrupted(.notOnDisk) }
+    if let interruption = fate.interruption {
+      return file.isSynchronized ? .interrupted(interruption) : .ended(interruption, instance)
+    }
+    return file.isSynchronized ? .none : .closed(instance)
   }
 
   private func put(_ mark: Mark, on file: File) {
@@ -314,6 +337,18 @@ extension SimulatedCapture {
     }
   }
 
+  /// As `Filesystem.endFlushing`: at an orderly end what was closed is on the disk, with the marks that say so. A disk that takes too
+  /// long is not waited for.
+  func endFlushing() {
+    guard world.scenario.losesSpool, world.random.happens(0.9) else { return }
+    let mount = mount
+    for file in byInode.sorted().map(\.value) where self.mount == mount && !file.names.isEmpty {
+      guard isUnflushed(file) else { continue }
+      bringToDisk(file)
+      if file.mark == .none, file.isSynchronized { file.metadata.commit() }
+    }
+  }
+
   private func askAgain(_ file: File) {
     guard file.isDoubtful, !file.activity.isGone, file.activity.isQuiet else { return }
     guard !fails(.look) else { return awaitFlush(file) }
@@ -328,16 +363,23 @@ extension SimulatedCapture {
     if file.refusal != nil { saveAgain(file) }
   }
 
+  private func isUnflushed(_ file: File) -> Bool {
+    file.isMarkKnown && file.mark.isUnproven && !file.isSynchronized && file.refusal == nil && !file.activity.isGone
+  }
+
   private func flushClosed(_ file: File) {
-    guard file.isMarkKnown, file.mark.isClosed, !file.isSynchronized, file.refusal == nil, !file.activity.isGone
-    else { return }
-    if world.bug == .unmarkBeforeFlush {
+    guard isUnflushed(file) else { return }
+    if world.bug == .unmarkBeforeFlush, file.mark.isClosed {
       file.mark = .none
       noteMetadata(of: file)
       file.metadata.commit()
     }
     // The disk takes its time, and may be cut off meanwhile.
     if world.scenario.losesSpool, world.random.happens(0.3) { return awaitFlush(file) }
+    bringToDisk(file)
+  }
+
+  private func bringToDisk(_ file: File) {
     var descriptor = file.pages.open()
     if let kept = file.kept {
       descriptor = kept

@@ -19,6 +19,7 @@ extension SimulatedCapture {
   func foundInterruption(of file: File) -> Interruption? {
     let isEmpty = file.bytes.isEmpty
     if world.bug == .believeClosedMarks, file.mark.isClosed { return nil }
+    if world.bug == .believeEndedMarks, case .ended(let interruption, _) = file.mark { return interruption }
     if world.bug == .goOnAfterCuts, case .writing = file.mark { return .mountDied }
     return file.mark.interruption(in: instance, isEmpty: isEmpty)
   }
@@ -29,7 +30,7 @@ extension SimulatedCapture {
     world.trace("the spool's filesystem is mounted anew")
     instance += 1
     for file in byInode.sorted().map(\.value) {
-      file.mayBeDoubted = true
+      doubt(file, file.mark, isEmpty: file.bytes.isEmpty)
       file.pages.writeBack(file.bytes) { _ in false }
       noteSynced(file)
       if !isMounted { forgetDisk(of: file) }
@@ -47,7 +48,6 @@ extension SimulatedCapture {
   }
 
   private func tear(_ file: File) {
-    file.mayBeDoubted = true
     let (last, found) = (file.metadata.last, file.metadata.remaining(using: &world.random))
     var remains: [UInt8]
     if found.keptCount == last.keptCount {
@@ -61,11 +61,16 @@ extension SimulatedCapture {
       // It lies elsewhere, and nobody reads it here.
       if place < file.bytes.count { remains[place] = file.bytes[place] }
     }
+    doubt(file, found.mark, isEmpty: remains.isEmpty)
     let isOther = remains != file.bytes
     if isOther {
       world.trace("a power cut leaves \(remains.count) bytes of \(file.snapshot.brief)")
-      // What the disk had before is whole, and not what was delivered since: its label may know of that.
-      if remains != file.metadata.synced || found.mark.interruption(in: instance, isEmpty: remains.isEmpty) != nil {
+      // Of what is empty nothing is left to be mixed with what is written next, and a content of before is whole, unless its label
+      // says otherwise.
+      let isDoubtful = found.mark.interruption(in: instance, isEmpty: remains.isEmpty) != nil
+      if remains.isEmpty || !isDoubtful && world.oracles.contains(where: { $0.knows(remains, names: file.names) }) {
+        file.isRemains = false
+      } else if isDoubtful || remains != file.metadata.synced {
         leave(remains, of: file)
       }
     }
@@ -78,6 +83,11 @@ extension SimulatedCapture {
     file.metadata = SimulatedMetadata()
     noteMetadata(of: file)
     noteSynced(file)
+  }
+
+  /// In another instance of the filesystem. What its disk has, with the mark that says so, is whole.
+  private func doubt(_ file: File, _ mark: Mark, isEmpty: Bool) {
+    if mark.interruption(in: instance, isEmpty: isEmpty) != nil { file.mayBeDoubted = true }
   }
 
   /// These bytes are nothing that a writer has made.

@@ -507,6 +507,8 @@ final class SimulatedCapture {
       if file.activity.isQuiet { byInode[file.inode] = nil }
       sink?.handle(.removed(file.id))
     } else {
+      // Names outlive every power cut here.
+      file.metadata.commitMark()
       noteSettled(file)
       sink?.handle(.namesChanged(facts(of: file, isAnswer: false)))
     }

@@ -99,6 +99,7 @@ final class SimulatedClient: CopyHolder {
       world.fail(.progress, "the destination cannot be made again: \(error.message)")
     }
     var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
+    if world.bug == .believeFormerSessions { for index in entries.indices { entries[index].session = nil } }
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     var (records, lacksRecords) = storage.load(world)
     unreadSessions =

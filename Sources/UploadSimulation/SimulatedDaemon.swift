@@ -62,6 +62,7 @@ final class SimulatedDaemon: CaptureSink {
     world.trace("client: stops")
     for client in clients where isUp { client.flush() }
     guard isUp else { return }
+    capture.endFlushing()
     end()
     if world.scenario.losesSpool, world.strikes(0.1) { capture.remount() }
   }

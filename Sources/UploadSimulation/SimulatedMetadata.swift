@@ -29,6 +29,13 @@ struct SimulatedMetadata {
     later = []
   }
 
+  /// The disk has a name that the file got by now, and what was put on the file before; its size may still be an earlier one.
+  mutating func commitMark() {
+    let mark = last.mark
+    durable.mark = mark
+    for index in later.indices { later[index].mark = mark }
+  }
+
   /// The disk has these bytes as well.
   mutating func sync(_ bytes: [UInt8]) {
     synced = bytes

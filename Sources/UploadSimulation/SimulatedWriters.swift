@@ -92,7 +92,7 @@ final class SimulatedWriters {
     case world.random.happens(scenario.renamesAway):
       capture.rename(name, to: pick(Self.temporaryNames))
     case world.random.happens(0.03): capture.link(name, as: pick(finalNames))
-    case world.random.happens(0.1): truncateByName(name)
+    case world.random.happens(scenario.truncations): truncateByName(name)
     case world.random.happens(scenario.patches): patch(name)
     case world.random.happens(scenario.renames):
       let temporary = pick(Self.temporaryNames)
