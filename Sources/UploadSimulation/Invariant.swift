@@ -20,6 +20,8 @@ public enum Invariant: String, CaseIterable, Sendable {
   case resending
   /// What a power cut, or a copy without labels, has left of a capture is published by nobody who was not told to.
   case remains
+  /// An older content that was put back by hand does not replace a later one that was delivered.
+  case older
   /// What is at the server alone is never given up there, nor taken for lost.
   case onlyCopy = "only-copy"
   /// The same bytes do not go out again and again without pauses that grow.

@@ -15,6 +15,8 @@ final class Oracle {
   private var receipts: LookupTable<String, [UInt8]> = [:]
   /// What power cuts and copies have left of captures.
   private var remains: LookupSet<[UInt8]> = []
+  /// What was put back by hand in the place of what was delivered since, and nobody wants as it is.
+  private var older: LookupTable<String, LookupSet<[UInt8]>> = [:]
   /// Names under which parts of two captures are wanted.
   private var mixed: LookupSet<String> = []
   /// What lies only at the receiver now, by the path that it had.
@@ -54,8 +56,19 @@ final class Oracle {
   /// Somebody wants it published as it is, whatever it is called.
   func wanted(_ bytes: [UInt8], names: [RelativePath]) {
     settled(bytes, names: names)
-    for name in names { wanted.insert(PublishedName.encode(name.bytes)) }
+    for name in names {
+      wanted.insert(PublishedName.encode(name.bytes))
+      older[PublishedName.encode(name.bytes)]?.remove(bytes)
+    }
   }
+
+  /// These bytes are not to be published under these names, under which later ones are.
+  func isOlder(_ bytes: [UInt8], names: [RelativePath]) {
+    for name in names { older[PublishedName.encode(name.bytes), default: []].insert(bytes) }
+  }
+
+  /// The next start decides anew.
+  func forgetOlder() { older = [:] }
 
   /// What is published under any of these names may be parts of two captures, and is wanted all the same.
   func mixed(_ names: [RelativePath]) { for name in names { mixed.insert(PublishedName.encode(name.bytes)) } }
@@ -91,6 +104,9 @@ final class Oracle {
   func published(_ bytes: [UInt8], name: String, receipt: String) {
     publicationCount += 1
     receipts[receipt] = bytes
+    if older[name]?.contains(bytes) == true {
+      report(.older, "\(name) was published with an older content, which was put back by hand")
+    }
     shown(bytes, name: name)
   }
 

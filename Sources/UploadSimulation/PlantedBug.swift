@@ -78,6 +78,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case damagedRecordHidesFile = "damaged-record-hides-file"
   /// What was edited by hand between two starts counts as delivered.
   case overlookHandEdits = "overlook-hand-edits"
+  /// What was put back by hand counts as a new content, whatever was delivered.
+  case deliverOlder = "deliver-older"
 
   /// Nobody knows after a restart that a file was being written when the mount died.
   case forgetDeadWriters = "forget-dead-writers"
@@ -195,7 +197,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .pretendAdvance: .blackHole
     case .forgetUsage: .quota
     case .releaseUnsecured, .releaseUnrecorded, .readHoles: .shortage
-    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits: .ages
+    case .evictUndelivered, .damagedRecordHidesFile, .overlookHandEdits, .deliverOlder: .ages
     case .publishUnverified: .proxy
     case .retryWithoutDelay, .acknowledgeBeforeWrite, .forgetFileAtRestart, .believeRecordedDigests, .forgetDeadWriters,
       .overbook:
@@ -220,6 +222,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .forgetDeadWriters, .readHoles, .announceLastKnown, .forgetUnreadMarks:
       .publication
     case .ignoreEpochAtCommit, .dropContentWillChange, .overlookHandEdits: .receipt
+    case .deliverOlder: .older
     case .completeBeforeDurable: .durability
     case .acknowledgeBeforeWrite, .publishUnverified, .storeEncoded: .acknowledgement
     case .resendAcknowledged: .resending

@@ -13,6 +13,7 @@ extension SimulatedCapture {
     for file in byInode.sorted().map(\.value) where !file.names.isEmpty {
       (file.hasLostLabel, file.mayBeDoubted) = (true, true)
       if !keepsTimes { file.modifiedNanoseconds = world.time.wallNanoseconds }
+      giveNewNumber(to: file)
     }
   }
 
@@ -46,8 +47,7 @@ extension SimulatedCapture {
       }
     } else {
       let isSameSize = entry?.sizeBytes == UInt64(file.bytes.count)
-      let isSame = isSameSize && entry?.modifiedNanoseconds == file.modifiedNanoseconds
-      file.id = isSame ? entry?.id ?? file.id : FileID.random(using: &world.random)
+      file.id = isSameSize ? entry?.id ?? file.id : FileID.random(using: &world.random)
       file.mark = isSameSize ? .closed(instance) : .interrupted(.unproven)
     }
     if world.bug == .believeBareCopies { (file.mark, file.released, file.pointer) = (.closed(instance), nil, nil) }

@@ -6,7 +6,7 @@ import UploadEngine
 /// (``WriterActivity``), the same order of events, and no kernel.
 final class SimulatedCapture {
   final class File {
-    let inode: UInt64
+    fileprivate(set) var inode: UInt64
     /// Stands on the file, from before its first change.
     var id: FileID
     /// What its writers have written, whatever became of it on the disk.
@@ -42,6 +42,13 @@ final class SimulatedCapture {
     var isRemains = false
     /// What its writers have closed, whatever a power cut has left of it; until it changes.
     var closed: [UInt8]?
+    /// What had been closed before that, and when it was changed: a backup has it.
+    var former: (bytes: [UInt8], modifiedNanoseconds: Int64)?
+    fileprivate var closedNanoseconds: Int64 = 0
+    /// That lies here again, put back by hand; until it changes.
+    fileprivate(set) var isPutBack = false
+    /// Another file lies in its place, or it was copied, since it was written last.
+    fileprivate(set) var isReplaced = false
     /// The filesystem has ended since it was last written, and what it says of it by then may be doubted.
     var mayBeDoubted = false
     /// It was copied without what it says of itself.
@@ -164,7 +171,9 @@ final class SimulatedCapture {
       guard let file = byName[name] else { continue }
       world.trace("by hand: \(name.displayText)")
       let before = file.bytes
-      switch Int.random(in: 0..<5, using: &world.random) {
+      let way = Int.random(in: 0..<7, using: &world.random)
+      if way > 4, putBack(file) { continue }
+      switch way {
       case 0: unlink(name)
       case 1: rename(name, to: RelativePath("by hand \(file.inode)"))
       case 2: file.bytes += world.random.bytes(Int.random(in: 1...200, using: &world.random))
@@ -173,6 +182,7 @@ final class SimulatedCapture {
         file.released = nil
       }
       if file.bytes != before {
+        file.isPutBack = false
         file.pages.begin(with: file.bytes)
         noteMetadata(of: file)
         noteSynced(file)
@@ -182,12 +192,50 @@ final class SimulatedCapture {
     }
   }
 
+  /// An older content is put back from a backup, into the file or in its place. False when there is none.
+  private func putBack(_ file: File) -> Bool {
+    guard let former = file.former, former.bytes != file.bytes, !file.isRemains else { return false }
+    (file.bytes, file.modifiedNanoseconds, file.released) = (former.bytes, former.modifiedNanoseconds, nil)
+    file.isPutBack = true
+    if world.random.happens(0.5) { giveNewNumber(to: file) }
+    file.pages.begin(with: file.bytes)
+    noteMetadata(of: file)
+    noteSynced(file)
+    noteSettled(file)
+    return true
+  }
+
+  /// It is copied, or replaced.
+  func giveNewNumber(to file: File) {
+    let inode = newNumber()
+    byInode[file.inode] = nil
+    file.inode = inode
+    file.isReplaced = true
+    byInode[inode] = file
+  }
+
+  private func newNumber() -> UInt64 {
+    var inode: UInt64 = 100
+    while byInode[inode] != nil { inode += 1 }
+    return inode
+  }
+
   /// The planted mistake of `overlookHandEdits`: whatever a file holds is what its entry says.
   func overlooking(_ entry: CatalogEntry) -> CatalogEntry {
     guard let file = byInode[entry.inode] else { return entry }
     var entry = entry
     entry.sizeBytes = UInt64(file.bytes.count)
     entry.modifiedNanoseconds = file.modifiedNanoseconds
+    return entry
+  }
+
+  /// The planted mistake of `deliverOlder`.
+  func forgettingDelivered(_ entry: CatalogEntry) -> CatalogEntry {
+    guard byInode.sorted().contains(where: { $1.id == entry.id && $1.isPutBack }), entry.state == .complete else {
+      return entry
+    }
+    var entry = entry
+    (entry.state, entry.receipt) = (.pending, nil)
     return entry
   }
 
@@ -318,8 +366,7 @@ final class SimulatedCapture {
 
   private func create(_ name: RelativePath) -> File {
     // As on a real disk, the number of a file that is gone is given to a new one.
-    var inode: UInt64 = 100
-    while byInode[inode] != nil { inode += 1 }
+    let inode = newNumber()
     let file = File(inode: inode, id: FileID.random(using: &world.random), activity: .created)
     file.names = [name]
     touch(file)
@@ -364,6 +411,19 @@ final class SimulatedCapture {
     for oracle in world.oracles { oracle.wanted(file.shown, names: file.names) }
   }
 
+  /// What was put back is not to replace what the catalog says was delivered.
+  func notePutBack(knownTo entries: [CatalogEntry], _ oracle: Oracle) {
+    let known = LookupTable(entries.map { ($0.id, $0) })
+    oracle.forgetOlder()
+    for file in byInode.sorted().map(\.value) where file.isPutBack {
+      guard let entry = known[file.id], entry.state == .complete, entry.receipt != nil, file.fate.interruption == nil,
+        file.modifiedNanoseconds < entry.modifiedNanoseconds || file.inode != entry.inode,
+        oracle.bytes(ofReceipt: entry.receipt?.id ?? "") != file.bytes
+      else { continue }
+      oracle.isOlder(file.bytes, names: file.names)
+    }
+  }
+
   /// As `Filesystem.accept`.
   func accept(_ id: FileID, ifUnchangedSince epoch: UInt64) {
     guard let file = byID[id], file.activity.epoch == epoch, file.activity.isQuiet else { return }
@@ -391,6 +451,7 @@ final class SimulatedCapture {
     if isFirst {
       file.fate.revisionBegan()
       file.isDelivered = false
+      (file.isPutBack, file.isReplaced) = (false, false)
       file.mayBeDoubted = false
       file.isMarkOverlooked = false
       file.refusal?.forgetWhatWasSaved(file.fate)
@@ -545,7 +606,9 @@ final class SimulatedCapture {
     noteMixed(file)
     guard file.fate.interruption == nil && !file.isRemains || file.wanted == file.bytes else { return }
     file.settledAt = world.time.nanoseconds
+    if let closed = file.closed, closed != file.bytes { file.former = (closed, file.closedNanoseconds) }
     file.closed = file.bytes
+    file.closedNanoseconds = file.modifiedNanoseconds
     for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }
     sink?.settled(file)
   }

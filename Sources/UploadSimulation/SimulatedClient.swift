@@ -100,6 +100,8 @@ final class SimulatedClient: CopyHolder {
     }
     var entries = world.bug == .overlookHandEdits ? storage.entries.map(capture.overlooking) : storage.entries
     if world.bug == .believeFormerSessions { for index in entries.indices { entries[index].session = nil } }
+    if world.bug == .deliverOlder { entries = entries.map(capture.forgettingDelivered) }
+    capture.notePutBack(knownTo: storage.entries, site.oracle)
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     var (records, lacksRecords) = storage.load(world)
     unreadSessions =

@@ -196,6 +196,7 @@ final class SimulationRun {
       if file.isMistaken, state == .complete || isLackingParts { continue }
       if state == .cancelled, cancelled[file.id] != nil { continue }
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
+      if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
       // It was delivered before, and what is left of it here is not published anew.
       if state == .complete, file.isRemains { continue }
       // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.
