@@ -105,14 +105,25 @@ public final class NameLedger: Sendable {
     migrator.registerMigration("2") { database in
       // When what is called so was published.
       try database.execute(sql: "CREATE TABLE kept (name BLOB PRIMARY KEY NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID")
+      try database.execute(sql: "CREATE TABLE given (name BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID")
       try earlier { entries in
         for entry in entries {
           for path in entry.publishedPaths { try keep(path, of: entry, database) }
         }
+        for case let receipt? in entries.lazy.map(\.receipt) { try note(receipt, database) }
       }
-      try database.execute(sql: "DROP TABLE kept")
+      // A ledger that was lost had given names: nobody gets these again, not even the captures that had them.
+      try database.execute(sql: "INSERT OR IGNORE INTO owner (name, file, path) SELECT name, x'', x'' FROM given")
+      try database.execute(sql: "DROP TABLE given; DROP TABLE kept")
     }
     return migrator
+  }
+
+  private static func note(_ receipt: Receipt, _ database: Database) throws {
+    for name in [receipt.name, receipt.publishedAs ?? receipt.name] {
+      try database.cachedStatement(sql: "INSERT OR IGNORE INTO given (name) VALUES (?)")
+        .execute(arguments: [Data(name.utf8)])
+    }
   }
 
   /// A capture is published under a path, and was before anything was recorded. Of one that is gone only the name stays.

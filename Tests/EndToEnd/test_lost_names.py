@@ -1,0 +1,98 @@
+"""Names that a template has given, when the spool is moved, cloned or restored, or has lost its ledger: no capture takes another one's."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from harness import unmount_lazily
+
+TEMPLATE = ("--name-template", "{seq:3}.{ext}", "--if-exists", "number")
+
+
+def deliver(mount, names):
+    """Delivers a file for each name; what each is published as."""
+    published = {}
+    for name in names:
+        (mount.root / name).write_bytes(f"content of {name}".encode())
+        published[name] = mount.wait_for(name, "complete")["published_name"]
+    return published
+
+
+def contents(receiver):
+    return {name: (receiver.files / name).read_bytes().decode() for name in receiver.published()}
+
+
+def check(receiver, *published):
+    """Each capture is there under the name that was said to be its own, and nothing else is."""
+    wanted = [(there, f"content of {name}") for names in published for name, there in names.items()]
+    assert sorted(contents(receiver).items()) == sorted(wanted)
+
+
+@pytest.mark.promises("S79a")
+def test_numbers_stay_with_their_captures_in_a_moved_spool(new_mount, receiver, folder):
+    """Regression (ID6): by their inode numbers captures took each other's identity and number, and replaced each other."""
+    mount = new_mount(receiver, *TEMPLATE)
+    before = deliver(mount, [f"{letter}.jpg" for letter in "abcdefgh"])
+    assert mount.stop() == 0
+    inodes = {name: (receiver.files / name).stat().st_ino for name in before.values()}
+    moved = folder / "moved"
+    # The copies have the numbers of others.
+    subprocess.run(["cp", "-a", mount.spool, moved], check=True)
+    for name in sorted(before, reverse=True):
+        (moved / "captures" / name).unlink()
+        subprocess.run(["cp", "-a", mount.spool / "captures" / name, moved / "captures" / name], check=True)
+    mount.spool = moved
+    mount.start()
+    for name, published in before.items():
+        assert mount.wait_for(name, "complete")["published_name"] == published
+    after = deliver(mount, ["z.jpg"])
+    check(receiver, before, after)
+    assert {name: (receiver.files / name).stat().st_ino for name in before.values()} == inodes, "nothing is sent again"
+
+
+def lose(way, mount):
+    state = mount.spool / ".state"
+    names = list(state.glob("names*"))
+    match way:
+        case "the ledger":
+            for file in names:
+                file.unlink()
+        case "its content":
+            for file in names:
+                file.write_bytes(b"")
+        case "the state":
+            shutil.rmtree(state)
+            for file in (mount.spool / "captures").iterdir():
+                file.unlink()
+
+
+@pytest.mark.promises("DE138b")
+@pytest.mark.parametrize("way", ["the ledger", "its content", "the state"])
+def test_a_lost_ledger_costs_numbers_and_no_capture(new_mount, receiver, way):
+    """Regression (ID7): numbers were given again, and what had been published under them was replaced."""
+    mount = new_mount(receiver, *TEMPLATE)
+    before = deliver(mount, ["a.jpg", "b.jpg", "c.jpg"])
+    assert mount.stop() == 0
+    lose(way, mount)
+    mount.start()
+    check(receiver, before, deliver(mount, ["d.jpg", "e.jpg"]))
+
+
+@pytest.mark.promises("DE138b")
+@pytest.mark.parametrize("way", ["cloned", "restored"])
+def test_a_copy_of_a_spool_costs_numbers_and_no_capture(new_mount, receiver, folder, way):
+    """Regression (ID7): a clone, or a restored backup, gave the numbers that the original had given since."""
+    mount = new_mount(receiver, *TEMPLATE, name="original")
+    before = deliver(mount, ["a.jpg"])
+    assert mount.stop() == 0
+    copy = folder / "copy"
+    subprocess.run(["cp", "-a", mount.spool, copy], check=True)
+    mount.start()
+    since = deliver(mount, ["b.jpg", "c.jpg"])
+    if way == "restored":
+        mount.kill()
+        unmount_lazily(str(mount.root))
+    later = deliver(new_mount(receiver, *TEMPLATE, spool=pathlib.Path(copy), name="later"), ["d.jpg", "e.jpg", "f.jpg"])
+    check(receiver, before, since, later)
