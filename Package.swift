@@ -75,6 +75,7 @@ let package = Package(
       name: "Destinations",
       dependencies: [
         "UploadEngine", "FileModel", "Integrity", "Lookup", "ChunkProtocol",
+        orderedCollections,
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: strict),
     .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),

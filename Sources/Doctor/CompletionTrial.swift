@@ -53,7 +53,7 @@ extension Finding {
         .conditions, .warning,
         "the server ignores the condition that a name must be free: it replaced a file by "
           + "\(ignored.joined(separator: " and by ")).",
-        advice: "--s3-if-exists refuse looks for each name before; in the moment between, another program can take it. "
+        advice: "Each name is looked for before; in the moment between, another program can take it. "
           + "Let no other one write below this prefix, or use a server that knows If-None-Match.", facts: facts)
     }
     let unclear = outcomes.compactMap { name, outcome -> String? in
@@ -62,11 +62,11 @@ extension Finding {
     }
     guard let first = unclear.first else {
       return Finding(
-        .conditions, .ok, "the server keeps what is there, as --s3-if-exists refuse asks it to.", facts: facts)
+        .conditions, .ok, "the server keeps what is there when it is asked to.", facts: facts)
     }
     return Finding(
       .conditions, .warning, "whether the server keeps what is there is not clear: \(first)",
-      advice: "--s3-if-exists refuse looks for each name before. A server that does not know the condition may refuse "
-        + "every file.", facts: facts)
+      advice: "Each name is looked for before. With --s3-if-exists refuse, a server that does not know the condition "
+        + "may refuse every file.", facts: facts)
   }
 }

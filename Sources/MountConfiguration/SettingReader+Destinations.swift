@@ -46,13 +46,12 @@ extension SettingReader {
   /// At S3 the older spelling is as good, and says no more.
   private func s3IfExists() throws(ConfigurationError) -> S3Options.IfExists {
     let own: S3Options.IfExists? = try choice(.s3IfExists)
-    guard let given = sources[.ifExists] else { return own ?? .replace }
+    guard let given = sources[.ifExists] else { return own ?? S3Options().ifExists }
     if let other = sources[.s3IfExists] {
       throw ConfigurationError(
         "\(other.name(of: .s3IfExists)) and \(given.name(of: .ifExists)) say the same thing; give one of them")
     }
-    guard let policy: S3Options.IfExists = try choice(.ifExists) else { return .replace }
-    return policy
+    return try choice(.ifExists) ?? S3Options().ifExists
   }
 
   /// What becomes of a file whose name is another capture's: for servers that can tell whose a name is.

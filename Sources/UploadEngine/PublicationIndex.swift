@@ -203,7 +203,9 @@ package final class PublicationIndex: Sendable {
 
 extension PublicationIndex.Sent {
   /// What a step is to publish, and under which names.
-  package static func all(of step: UploadStep, called name: (RelativePath) -> String) -> [Self] {
+  package static func all(
+    of step: UploadStep, keepsNonces: Bool = false, called name: (RelativePath) -> String
+  ) -> [Self] {
     let sent: [(path: RelativePath, right: NameRight?, publication: EarlierPublication?)] =
       switch step {
       case .commit(let commit): [(commit.path, commit.right, EarlierPublication(commit))]
@@ -212,7 +214,9 @@ extension PublicationIndex.Sent {
       case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort: []
       }
     return sent.compactMap { path, right, publication in
-      publication.map { Self(name: name(path), publication: $0, isOwned: right?.ifExists != .replace) }
+      guard var publication else { return nil }
+      if !keepsNonces { publication.nonce = nil }
+      return Self(name: name(path), publication: publication, isOwned: right?.ifExists != .replace)
     }
   }
 }
@@ -223,7 +227,7 @@ extension EarlierPublication {
     guard let file = commit.fileID else { return nil }
     self.init(
       fileID: file, merkleRoot: Hex.encode(commit.merkleRoot), sizeBytes: commit.sizeBytes,
-      chunkBytes: commit.chunkBytes)
+      chunkBytes: commit.chunkBytes, nonce: commit.session.nonce)
   }
 
   /// What a request with a whole file is to publish; nil of a file that is read while it is sent.
@@ -233,7 +237,7 @@ extension EarlierPublication {
     if sending.plainBytes > 0 { tree.append(chunkSHA256: sending.digest.sha256) }
     self.init(
       fileID: sending.fileID, merkleRoot: Hex.encode(tree.root), sizeBytes: UInt64(clamping: sending.plainBytes),
-      chunkBytes: max(1, sending.plainBytes))
+      chunkBytes: max(1, sending.plainBytes), nonce: sending.nonce)
   }
 
   /// What a receipt says was published; nil where neither it nor the request says of which capture.
@@ -241,7 +245,7 @@ extension EarlierPublication {
     guard let file = receipt.fileID ?? sent?.fileID else { return nil }
     self.init(
       fileID: file, merkleRoot: receipt.merkleRoot, sizeBytes: receipt.sizeBytes, chunkBytes: sent?.chunkBytes,
-      publishedAs: receipt.publishedAs)
+      publishedAs: receipt.publishedAs, nonce: sent?.nonce, receiptID: sent?.nonce == nil ? nil : receipt.id)
   }
 }
 

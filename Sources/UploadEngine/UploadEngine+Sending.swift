@@ -7,8 +7,8 @@ extension UploadEngine {
   /// What publishes a content is sent once the spool has been asked whether that is still the one that was read: its bytes may
   /// have been in memory for long.
   func send(_ orders: [RequestOrder]) {
-    let publishing = orders.filter { !$0.order.contents.isEmpty }
-    name(orders.filter { $0.order.contents.isEmpty })
+    let publishing = orders.filter { !$0.order.contents.isEmpty || asksWhoseNameItIs($0.order) }
+    name(orders.filter { $0.order.contents.isEmpty && !asksWhoseNameItIs($0.order) })
     guard !publishing.isEmpty else { return }
     notStarted.withLock { waiting in
       for order in publishing { waiting[order.id] = false }
@@ -21,6 +21,12 @@ extension UploadEngine {
       }
       if !orders.isEmpty { publish(orders) }
     }
+  }
+
+  /// A name is bound when the session begins: the disk is asked what was published under it.
+  private func asksWhoseNameItIs(_ order: SendOrder) -> Bool {
+    guard case .openSession = order else { return false }
+    return publications != nil && destination.abilities.bindsNameAtOpening
   }
 
   private func publish(_ orders: [RequestOrder]) {
@@ -98,7 +104,11 @@ extension UploadEngine {
         completed(order.id, .refused(StepFailure(.transport(.cancelled), "What was to be sent is no longer there.")))
         return nil
       }
-      publications?.begins(order.id, PublicationIndex.Sent.all(of: step) { destination.publishedName(for: $0) })
+      publications?.begins(
+        order.id,
+        PublicationIndex.Sent.all(of: step, keepsNonces: destination.abilities.comparesObjects) {
+          destination.publishedName(for: $0)
+        })
       return step
     } catch {
       completed(order.id, .refused(StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")))
@@ -197,6 +207,7 @@ extension UploadEngine {
     case .prewarm: return .prewarm
     case .openSession(var opening):
       guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
+      if destination.abilities.bindsNameAtOpening { opening.right = try right(of: opening.path, to: name) }
       opening.path = name
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)

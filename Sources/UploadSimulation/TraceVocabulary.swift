@@ -130,6 +130,7 @@ extension StepFailure.Kind: TraceWord {
     case .sessionDamaged: "session damaged"
     case .rowLost: "row lost"
     case .notReplaceable: "not replaceable"
+    case .nameTaken: "name taken"
     case .conflict: "conflict"
     case .tooLarge: "too large"
     case .requestTooLarge: "request too large"

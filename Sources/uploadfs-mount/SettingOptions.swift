@@ -61,12 +61,12 @@ struct SettingOptions: ParsableArguments {
       "Checksum kept by the S3 server: auto, none, crc32c or sha256 (default auto).", valueName: "name"))
   var s3Checksum: String?
 
-  @Option(help: ArgumentHelp("When an S3 object exists: replace or refuse (default replace).", valueName: "policy"))
+  @Option(help: ArgumentHelp("As --if-exists, for S3 (default number).", valueName: "policy"))
   var s3IfExists: String?
 
   @Option(
     help: ArgumentHelp(
-      "When another capture has a file's name: number, refuse or replace (default number at a receiver, elsewhere replace).",
+      "When another capture has a file's name: number, refuse or replace (default number at a receiver and S3, else replace).",
       valueName: "policy"))
   var ifExists: String?
 

@@ -15,7 +15,7 @@ from form_servers import Form
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Program, Receiver, mounts_below, unmount_lazily
 from promises import Recorder, require
 from network_fixture import new_network  # noqa: F401 — a test asks for it before its mounts, so that it ends after them
-from s3_servers import Moto, Rclone
+from s3_servers import SMALL_PARTS, Moto, Rclone, credentials
 from shard import enter_network_namespace, is_shard
 from tamper import TamperingProxy
 from throttle import ThrottlingProxy
@@ -141,6 +141,16 @@ def moto(new_s3):
 @pytest.fixture
 def rclone(new_s3):
     return new_s3(Rclone)
+
+
+@pytest.fixture
+def new_s3_mount(new_s3, new_mount):
+    """Mounts on S3 servers; asks for `new_s3` so that mounts end before the servers do."""
+
+    def make(to, *options, environment=None, **more):
+        return new_mount(None, *SMALL_PARTS, *options, to=to, environment=environment or credentials(), **more)
+
+    return make
 
 
 @pytest.fixture

@@ -12,6 +12,9 @@ from promises import installed
 
 KEY, SECRET = "AKIDENDTOEND", "end-to-end-secret-end-to-end-secret"
 BUCKET = "captures"
+# So that a file has several parts without being large: parts have 5 MiB at least.
+SMALL_PARTS = ("--max-file-size", "1GB")
+PART = 5 << 20
 
 
 def credentials(**more):

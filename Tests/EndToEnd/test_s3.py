@@ -13,12 +13,8 @@ import pytest
 
 from harness import SOON, wait_until, write_random
 from s3_front import S3Front
-from s3_servers import KEY, SECRET, credentials
+from s3_servers import KEY, PART, SECRET, credentials
 from throttle import ThrottlingProxy
-
-# So that a file has several parts without being large: parts have 5 MiB at least.
-SMALL_PARTS = ("--max-file-size", "1GB")
-PART = 5 << 20
 
 
 def begun_sessions(state):
@@ -35,16 +31,6 @@ def let_a_week_pass(state):
     """For the sessions of a mount that is not there."""
     with contextlib.closing(sqlite3.connect(state / "catalog.sqlite", timeout=SOON)) as catalog, catalog:
         catalog.execute("UPDATE session SET begun_s = begun_s - 8 * 86400")
-
-
-@pytest.fixture
-def new_s3_mount(new_s3, new_mount):
-    """Mounts on S3 servers; asks for `new_s3` so that mounts end before the servers do."""
-
-    def make(to, *options, environment=None, **more):
-        return new_mount(None, *SMALL_PARTS, *options, to=to, environment=environment or credentials(), **more)
-
-    return make
 
 
 @pytest.mark.promises("DE29")

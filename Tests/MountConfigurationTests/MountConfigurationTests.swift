@@ -285,7 +285,13 @@ private func refusal(
       #expect(try configuration(flags: least.merging([.ifExists: policy.rawValue]) { $1 }).ifExists == policy)
     }
     let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]
-    #expect(try configuration(flags: bucket.merging([.ifExists: "refuse"]) { $1 }).s3?.ifExists == .refuse)
+    #expect(try configuration(flags: bucket).s3?.ifExists == .number)
+    for policy in FileSettings.IfExists.allCases {
+      for setting in [Setting.ifExists, .s3IfExists] {
+        let flags = bucket.merging([setting: policy.rawValue]) { $1 }
+        #expect(try configuration(flags: flags).s3?.ifExists == policy)
+      }
+    }
     #expect(
       refusal(flags: bucket.merging([.ifExists: "refuse", .s3IfExists: "replace"]) { $1 }).contains("one of them"))
     for address in ["form+https://h/p", "tus+https://h/p"] {

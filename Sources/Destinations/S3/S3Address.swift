@@ -73,6 +73,9 @@ public struct S3Address: Hashable, Sendable {
     return knowsRegions && labels.count >= 4 && labels[0] == "s3" ? String(labels[1]) : nil
   }
 
+  /// It is documented that conditions are kept, of PUTs and of completions.
+  var keepsConditions: Bool { isAWS }
+
   private var isAWS: Bool {
     endpoint.host.hasSuffix(".amazonaws.com") || endpoint.host.hasSuffix(".amazonaws.com.cn")
   }

@@ -23,17 +23,17 @@ extension S3Destination {
     case ignored(S3Upload)
   }
 
-  func answers(to opening: SessionOpening, _ responses: [HTTPResponse]) -> OpeningAnswer {
+  func answers(to opening: SessionOpening, of key: String, _ responses: [HTTPResponse]) -> OpeningAnswer {
     guard let first = responses.first, let last = responses.last else { return .refused }
     let answer = S3Answer(first)
     guard isTrial(opening.nonce) else { return .opened(answer) }
     if answer.refusesField { return responses.count > 1 ? .opened(S3Answer(last)) : .refused }
-    guard let upload = begunUpload(opening, answer), upload.checksum == .none else { return .opened(answer) }
+    guard let upload = begunUpload(key, answer), upload.checksum == .none else { return .opened(answer) }
     return responses.count > 2 ? .opened(S3Answer(last)) : .ignored(upload)
   }
 
   /// The upload that an answer to an opening names; nil for any other answer.
-  func begunUpload(_ opening: SessionOpening, _ answer: S3Answer) -> S3Upload? {
+  func begunUpload(_ key: String, _ answer: S3Answer) -> S3Upload? {
     // rclone calls it InitiateMultipartUpload.
     guard answer.isSuccess, answer.root?.name.hasPrefix("InitiateMultipartUpload") == true else { return nil }
     var checksum = options.checksum
@@ -42,17 +42,7 @@ extension S3Destination {
       checksum = answer.response.header("x-amz-checksum-algorithm")?.lowercased() == wanted.rawValue ? wanted : .none
     }
     return S3Upload(
-      key: publishedName(for: opening.path), uploadID: answer.root?.child("UploadId")?.text ?? "", checksum: checksum)
-  }
-
-  /// The answer that says what became of a file, nil while it is to be sent without a checksum, and what a look at the object
-  /// said.
-  func answers(
-    to sending: WholeFileSending, _ responses: [HTTPResponse]
-  ) -> (put: HTTPResponse?, object: HTTPResponse?) {
-    let isRepeated = isTrial(sending.nonce) && responses.first.map { S3Answer($0).refusesField } ?? false
-    let rest = responses.dropFirst(isRepeated ? 1 : 0)
-    return (rest.first, rest.dropFirst().first)
+      key: key, uploadID: answer.root?.child("UploadId")?.text ?? "", checksum: checksum)
   }
 
   /// A step with its answers has said something of the server.
@@ -79,7 +69,7 @@ extension S3Destination {
     )
   }
 
-  private func isTrial(_ nonce: [UInt8]) -> Bool { options.checksum == .auto && checksums.isTrial(nonce) }
+  func isTrial(_ nonce: [UInt8]) -> Bool { options.checksum == .auto && checksums.isTrial(nonce) }
 }
 
 extension S3Answer {

@@ -1,6 +1,7 @@
-public import UploadEngine
+import FileModel
 import Integrity
 import Lookup
+public import UploadEngine
 
 extension S3Destination {
   /// What the response to a step means, where it needs no other.
@@ -11,48 +12,44 @@ extension S3Destination {
   /// What the responses to a step and its follow-ups mean. Whatever they hold, this returns.
   public func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome {
     guard let first = responses.first else { return unexpected("did not answer") }
-    guard let responses = self.responses(behindLookOf: step, responses) else { return ended(step, byLook: first) }
-    guard let response = responses.first else { return unexpected("did not answer") }
-    let answer = S3Answer(response)
+    let answer = S3Answer(first)
     switch step {
     case .prewarm:
       // A key that may only write is refused here, and the connection is warm all the same.
-      return response.status < 500 ? .warmed : refused(answer)
-    case .openSession(let opening):
-      guard case .opened(let answer) = answers(to: opening, responses) else { return refused(answer) }
-      return opened(opening, answer)
+      return first.status < 500 ? .warmed : refused(answer)
+    case .openSession(let opening): return opened(opening, responses)
     case .querySession, .secureSession: return held(responses)
     case .sendChunk(let sending):
       if let failure = refusal(of: sending.session, answer) { return .refused(failure) }
       return stored(answer)
-    case .commit(let commit):
-      if let failure = refusal(of: commit.session, answer) { return .refused(failure) }
-      return committed(commit, answer, object: responses.dropFirst().first)
+    case .commit(let commit): return committed(commit, course(of: commit, responses))
     case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)
-    case .sendWholeFile(let sending):
-      let (put, object) = answers(to: sending, responses)
-      return published(sending, put.map { S3Answer($0) } ?? answer, object: object)
+    case .sendWholeFile(let sending): return published(sending, course(of: sending, responses))
     case .sendBundle: return unexpected("was sent several files in one request, which it never offered to take")
     }
   }
 
-  /// The look has found an object, perhaps this very one, or the server is away.
-  private func ended(_ step: UploadStep, byLook look: HTTPResponse) -> StepOutcome {
-    guard look.status == 200 else { return refused(S3Answer(look)) }
-    let isTaken = S3Answer(HTTPResponse(status: 412))
-    switch step {
-    case .commit(let commit): return committed(commit, isTaken, object: look)
-    case .sendWholeFile(let sending): return published(sending, isTaken, object: look)
-    default: return refused(isTaken)
+  private func opened(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> StepOutcome {
+    switch place(of: opening, responses) {
+    case .found(let search, let answers): return opened(opening, search, answers)
+    case .unanswered(let response): return refused(S3Answer(response))
+    case .asked(let key), .none(let key): return taken(key, isBound: false, .number)
     }
   }
 
-  private func opened(_ opening: SessionOpening, _ answer: S3Answer) -> StepOutcome {
+  private func opened(
+    _ opening: SessionOpening, _ search: S3NameSearch, _ responses: [HTTPResponse]
+  ) -> StepOutcome {
+    guard case .opened(let answer) = answers(to: opening, of: search.key, responses) else {
+      return responses.first.map { refused(S3Answer($0)) } ?? unexpected("did not answer")
+    }
     guard answer.isSuccess else { return refused(answer) }
-    guard let upload = begunUpload(opening, answer) else {
+    guard let upload = begunUpload(search.key, answer) else {
       return unexpected("began an upload, but its answer is not understood")
     }
     learn(from: opening, upload)
+    // The next capture of that name does not wait for this one's end to find another number.
+    if let number = search.number { names.used(number, of: publishedName(for: opening.path)) }
     return .sessionOpened(
       id: upload.sessionID, chunkBytes: opening.chunkBytes,
       expiresAtSeconds: answer.response.header("x-amz-abort-date").flatMap(HTTPDate.seconds))
@@ -87,58 +84,68 @@ extension S3Destination {
     return .held(digests: digests, tokens: tokens)
   }
 
-  private func committed(_ commit: SessionCommit, _ answer: S3Answer, object: HTTPResponse?) -> StepOutcome {
-    let receipt = { (id: String) in
+  private func committed(_ commit: SessionCommit, _ course: S3Course) -> StepOutcome {
+    learn(.completion, commit.session.nonce, commit.path, from: course)
+    let receipt = { (id: String, answer: S3Answer) in
       Receipt(
         id: id, name: publishedName(for: commit.path), sizeBytes: commit.sizeBytes,
         merkleRoot: Hex.encode(commit.merkleRoot), chainTip: Hex.encode(commit.chainTip),
-        publishedAtMilliseconds: publicationTime(answer.response))
+        publishedAtMilliseconds: publicationTime(answer.response),
+        publishedAs: otherName(course.search.key, for: commit.path))
     }
-    if let id = earlierPublication(object, nonce: commit.session.nonce, sizeBytes: commit.sizeBytes) {
-      return .published(receipt(id))
+    guard let end = course.end else { return unexpected("has no end of its answers") }
+    switch end {
+    case .found(let object): return .published(receipt(object.publicationID ?? "", object))
+    case .published(let answer):
+      guard answer.root?.name.hasPrefix("CompleteMultipartUpload") == true,
+        let tag = S3Answer.entityTag(answer.root?.child("ETag")?.text)
+      else { return unexpected("completed an upload, but its answer is not understood") }
+      return .published(receipt(S3Answer.publicationID(answer.response, tag), answer))
+    case .nameless: return unexpected("completed an upload, but its answer is not understood")
+    case .taken: return taken(course.search.key, isBound: true, right(commit.right).ifExists)
+    case .refused(let answer): return refusal(of: commit.session, answer).map { .refused($0) } ?? refused(answer)
+    case .restless: return changing(course.search.key)
     }
-    // A status of 200 was sent before it was known how this would end.
-    guard answer.isSuccess, answer.code == nil else { return refused(answer) }
-    guard answer.root?.name.hasPrefix("CompleteMultipartUpload") == true,
-      let tag = S3Answer.entityTag(answer.root?.child("ETag")?.text)
-    else { return unexpected("completed an upload, but its answer is not understood") }
-    return .published(receipt(publicationID(answer.response, tag)))
   }
 
-  private func published(_ sending: WholeFileSending, _ answer: S3Answer, object: HTTPResponse?) -> StepOutcome {
-    let size = UInt64(clamping: sending.body?.bytes.count ?? 0)
+  private func published(_ sending: WholeFileSending, _ course: S3Course) -> StepOutcome {
+    learn(.object, sending.nonce, sending.path, from: course)
     let proof = sending.proof
-    let receipt = { (id: String) in
+    let receipt = { (id: String, answer: S3Answer) in
       Receipt(
-        id: id, name: publishedName(for: sending.path), sizeBytes: size, merkleRoot: Hex.encode(proof.merkleRoot),
-        chainTip: Hex.encode(proof.chainTip), publishedAtMilliseconds: publicationTime(answer.response))
+        id: id, name: publishedName(for: sending.path), sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0),
+        merkleRoot: Hex.encode(proof.merkleRoot), chainTip: Hex.encode(proof.chainTip),
+        publishedAtMilliseconds: publicationTime(answer.response),
+        publishedAs: otherName(course.search.key, for: sending.path))
     }
-    if let id = earlierPublication(object, nonce: sending.nonce, sizeBytes: size) { return .published(receipt(id)) }
-    guard answer.isSuccess else { return refused(answer) }
-    learn(from: sending, answer)
-    guard let tag = answer.entityTag else { return unexpected("took a file, but did not name it by an ETag") }
-    return .published(receipt(publicationID(answer.response, tag)))
+    guard let end = course.end else { return unexpected("has no end of its answers") }
+    switch end {
+    case .found(let object): return .published(receipt(object.publicationID ?? "", object))
+    case .published(let answer):
+      learn(from: sending, answer)
+      guard let id = answer.publicationID else { return unexpected("took a file, but did not name it by an ETag") }
+      return .published(receipt(id, answer))
+    case .nameless: return unexpected("took a file, but did not name it by an ETag")
+    case .taken: return taken(course.search.key, isBound: false, right(sending.right).ifExists)
+    case .refused(let answer): return refused(answer)
+    case .restless: return changing(course.search.key)
+    }
   }
 
-  /// The id of an object that this very session has made, in an answer that never reached us.
-  private func earlierPublication(_ object: HTTPResponse?, nonce: [UInt8], sizeBytes: UInt64) -> String? {
-    guard let object, object.status == 200, !nonce.isEmpty, object.header(S3Metadata.session) == Hex.encode(nonce),
-      object.header("content-length") == String(sizeBytes), let tag = S3Answer(object).entityTag
-    else { return nil }
-    return publicationID(object, tag)
+  private func otherName(_ key: String, for path: RelativePath) -> String? {
+    key.utf8.elementsEqual(publishedName(for: path).utf8) ? nil : key
   }
 
-  private func publicationID(_ response: HTTPResponse, _ entityTag: String) -> String {
-    // A bucket that keeps no versions may say so by this word, the same for every object.
-    let version = response.header("x-amz-version-id").flatMap { $0 == "null" ? nil : $0 }
-    return version ?? entityTag.replacing("\"", with: "")
+  private func changing(_ key: String) -> StepOutcome {
+    .refused(
+      StepFailure(.conflict, "The object \(key) at \(address.text) changes with every question; it is asked again."))
   }
 
   private func publicationTime(_ response: HTTPResponse) -> Int64 {
     (response.header("date").flatMap(HTTPDate.seconds) ?? secondsSince1970()) * 1000
   }
 
-  private func refused(_ answer: S3Answer) -> StepOutcome {
+  func refused(_ answer: S3Answer) -> StepOutcome {
     if answer.isPage, let failure = StepFailure.page(answer.response, at: address.text) { return .refused(failure) }
     if answer.isExpired { whenExpired() }
     return .refused(

@@ -5,57 +5,64 @@ public import UploadEngine
 extension S3Destination {
   /// The request that carries out a step. There is one address.
   public func request(for step: UploadStep, at endpoint: EndpointID = .first) -> HTTPRequest {
-    lookRequest(of: step) ?? sendingRequest(for: step)
-  }
-
-  /// The one that does something, behind a look if there is one.
-  private func sendingRequest(for step: UploadStep) -> HTTPRequest {
+    begin(step)
     switch step {
-    case .prewarm: request(.head, key: nil)
-    case .openSession(let opening): openingRequest(opening, checksum(for: .upload, nonce: opening.nonce))
-    case .querySession(let session), .secureSession(let session): listRequest(session, after: 0)
-    case .sendChunk(let sending): partRequest(sending)
-    case .commit(let commit): completionRequest(commit)
-    case .abort(let session): uploadRequest(.delete, session)
-    case .sendWholeFile(let sending): wholeFileRequest(sending, checksum(for: .object, nonce: sending.nonce))
-    case .sendBundle(let sendings):
-      // Never asked for: several files in one request have to be offered.
-      sendings.first.map { wholeFileRequest($0, .none) } ?? request(.head, key: nil)
+    case .querySession(let session), .secureSession(let session): return listRequest(session, after: 0)
+    case .sendChunk(let sending): return partRequest(sending)
+    case .abort(let session): return uploadRequest(.delete, session)
+    case .openSession, .commit, .sendWholeFile:
+      // Each of them begins with one.
+      return followUp(of: step, after: [], at: endpoint) ?? request(.head, key: nil)
+    // Several files in one request are never asked for: they have to be offered.
+    case .prewarm, .sendBundle: return request(.head, key: nil)
     }
   }
 
-  /// The rest of a list of parts, a look at the object after an answer that may mean that it is there already, and the request
-  /// without a checksum after one with a checksum that the server does not know.
+  /// The rest of a list of parts, looks at objects before and behind a publication, and the request without what the server does not
+  /// know, checksums or conditions.
   public func followUp(
     of step: UploadStep, after responses: [HTTPResponse], at endpoint: EndpointID
   ) -> HTTPRequest? {
-    guard !responses.isEmpty, let responses = self.responses(behindLookOf: step, responses) else { return nil }
-    guard let last = responses.last else { return sendingRequest(for: step) }
     switch step {
     case .querySession(let session), .secureSession(let session):
-      return S3PartList(last)?.next.map { listRequest(session, after: $0) }
+      return responses.last.flatMap { S3PartList($0)?.next }.map { listRequest(session, after: $0) }
     case .commit(let commit):
-      let answer = S3Answer(last)
-      guard responses.count == 1, answer.mayMeanPublished || answer.isNamelessPublication,
-        let upload = S3Upload(sessionID: commit.session.id)
-      else { return nil }
-      return request(.head, key: upload.key)
-    case .sendWholeFile(let sending):
-      let (put, object) = answers(to: sending, responses)
-      guard let put else { return wholeFileRequest(sending, .none) }
-      guard object == nil, S3Answer(put).mayMeanPublished else { return nil }
-      return request(.head, key: publishedName(for: sending.path))
-    case .openSession(let opening):
-      switch answers(to: opening, responses) {
-      case .opened: return nil
-      case .refused: return openingRequest(opening, .none)
-      case .ignored(let upload):
-        // A server that keeps it without a word would want it with every part: it is asked again in a way that both know.
-        guard responses.count == 1 else { return openingRequest(opening, .none) }
-        return uploadRequest(.delete, SessionIdentity(id: upload.sessionID, nonce: []))
+      switch course(of: commit, responses).turn {
+      case .look(let key): return request(.head, key: key)
+      case .send(_, let condition, _): return completionRequest(commit, condition)
+      case .end: return nil
       }
+    case .sendWholeFile(let sending):
+      switch course(of: sending, responses).turn {
+      case .look(let key): return request(.head, key: key)
+      case .send(let key, let condition, let withChecksum):
+        let checksum = withChecksum ? checksum(for: .object, nonce: sending.nonce) : .none
+        return wholeFileRequest(sending, of: key, checksum, condition)
+      case .end: return nil
+      }
+    case .openSession(let opening): return nextOpeningRequest(opening, responses)
     case .prewarm, .sendChunk, .abort, .sendBundle:
       return nil
+    }
+  }
+
+  private func nextOpeningRequest(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> HTTPRequest? {
+    switch place(of: opening, responses) {
+    case .asked(let key): return request(.head, key: key)
+    case .unanswered, .none: return nil
+    case .found(let search, let answers):
+      let key = search.key
+      guard !answers.isEmpty else {
+        return openingRequest(opening, of: key, checksum(for: .upload, nonce: opening.nonce))
+      }
+      switch self.answers(to: opening, of: key, answers) {
+      case .opened: return nil
+      case .refused: return openingRequest(opening, of: key, .none)
+      case .ignored(let upload):
+        // A server that keeps it without a word would want it with every part: it is asked again in a way that both know.
+        guard answers.count == 1 else { return openingRequest(opening, of: key, .none) }
+        return uploadRequest(.delete, SessionIdentity(id: upload.sessionID, nonce: []))
+      }
     }
   }
 
@@ -69,11 +76,13 @@ extension S3Destination {
 
   // MARK: - Steps
 
-  private func openingRequest(_ opening: SessionOpening, _ checksum: S3Options.Checksum) -> HTTPRequest {
+  private func openingRequest(
+    _ opening: SessionOpening, of key: String, _ checksum: S3Options.Checksum
+  ) -> HTTPRequest {
     var headers = facts(opening.fileID, opening.nonce, opening.modifiedNanoseconds)
     if checksum != .none { headers.append(("x-amz-checksum-algorithm", checksum.rawValue.uppercased())) }
     return request(
-      .post, key: publishedName(for: opening.path), query: [("uploads", "")], headers: headers, body: .bytes([]))
+      .post, key: key, query: [("uploads", "")], headers: headers, body: .bytes([]))
   }
 
   private func partRequest(_ sending: ChunkSending) -> HTTPRequest {
@@ -88,7 +97,7 @@ extension S3Destination {
     uploadRequest(.get, session, query: marker == 0 ? [] : [("part-number-marker", "\(marker)")])
   }
 
-  private func completionRequest(_ commit: SessionCommit) -> HTTPRequest {
+  private func completionRequest(_ commit: SessionCommit, _ condition: S3Condition) -> HTTPRequest {
     let checksum = checksum(of: commit.session)
     let parts = commit.chunks.enumerated().map { index, chunk in
       "<Part>\(checksumElement(chunk.digest, checksum))<ETag>\(XMLElement.escape(chunk.token))</ETag>"
@@ -99,16 +108,19 @@ extension S3Destination {
         + "</CompleteMultipartUpload>").utf8)
     return uploadRequest(
       .post, commit.session,
-      headers: [("content-type", "application/xml"), ("x-amz-mp-object-size", "\(commit.sizeBytes)")] + condition,
+      headers: [("content-type", "application/xml"), ("x-amz-mp-object-size", "\(commit.sizeBytes)")]
+        + condition.headers,
       body: .bytes(body), sha256: sha256(body), limits: HTTPRequestLimits(total: Self.completionTimeout))
   }
 
-  private func wholeFileRequest(_ sending: WholeFileSending, _ checksum: S3Options.Checksum) -> HTTPRequest {
+  private func wholeFileRequest(
+    _ sending: WholeFileSending, of key: String, _ checksum: S3Options.Checksum, _ condition: S3Condition
+  ) -> HTTPRequest {
     let root = Hex.encode(sending.proof.merkleRoot)
     return request(
-      .put, key: publishedName(for: sending.path),
+      .put, key: key,
       headers: facts(sending.fileID, sending.nonce, sending.modifiedNanoseconds)
-        + [(S3Metadata.merkleRoot, root)] + checksumHeaders(sending.digest, checksum) + condition,
+        + [(S3Metadata.merkleRoot, root)] + checksumHeaders(sending.digest, checksum) + condition.headers,
       body: sending.body.map { .pinned($0) } ?? .bytes([]),
       sha256: sending.body == nil ? sha256([]) : sending.digest.sha256,
       limits: .forBody(of: sending.body?.bytes.count ?? 0), sentBytes: sending.sentBytes)
@@ -124,8 +136,6 @@ extension S3Destination {
       (S3Metadata.file, file.description), (S3Metadata.session, Hex.encode(nonce)),
     ]
   }
-
-  private var condition: [(String, String)] { options.ifExists == .refuse ? [("if-none-match", "*")] : [] }
 
   private func checksumHeaders(_ digest: ChunkDigest, _ checksum: S3Options.Checksum) -> [(String, String)] {
     checksum.value(of: digest).map { [(checksum.field, $0)] } ?? []

@@ -15,13 +15,8 @@ public struct S3Options: Hashable, Sendable {
     case sha256
   }
 
-  /// What to do when the key is taken.
-  public enum IfExists: String, CaseIterable, Sendable {
-    /// A capture that was changed and closed again is published again under its key.
-    case replace
-    /// `If-None-Match: *`, for servers that know it.
-    case refuse
-  }
+  /// What to do when the key is another capture's.
+  public typealias IfExists = FileSettings.IfExists
 
   /// The region that requests are signed for; nil for what the address says.
   public var region: String?
@@ -29,8 +24,8 @@ public struct S3Options: Hashable, Sendable {
   public var style: S3Address.Style?
   /// A checksum that the server keeps.
   public var checksum = Checksum.auto
-  /// What to do when the key is taken.
-  public var ifExists = IfExists.replace
+  /// What to do when the key is another capture's.
+  public var ifExists = IfExists.number
   /// Credentials that have expired are replaced without anybody's help.
   public var renewsCredentials = false
   /// Part requests in flight for one upload.
@@ -63,7 +58,7 @@ public struct S3Destination: Destination {
   public var displayURL: String { address.text }
 
   let address: S3Address
-  let options: S3Options
+  private(set) var options: S3Options
   let signature: SignatureV4
   let credentials: @Sendable () -> S3Credentials
   let secondsSince1970: @Sendable () -> Int64
@@ -74,8 +69,9 @@ public struct S3Destination: Destination {
   /// As the transport sends it.
   let host: String
   let checksums = S3ChecksumMemory()
-  /// Looks whether a key is taken before it publishes one that must not be.
-  private(set) var looksFirst: Bool
+  let names: S3NameMemory
+  /// Looks whose a key is before it publishes one that must not be another one's.
+  private(set) var looksFirst = true
 
   /// A destination whose credentials and time are asked for at each request; both must be quick. `whenExpired` is told, from
   /// any thread, whenever the server says that the credentials have ended.
@@ -86,7 +82,7 @@ public struct S3Destination: Destination {
   ) throws(DestinationError) {
     self.address = address
     self.options = options
-    looksFirst = options.ifExists == .refuse
+    names = S3NameMemory(keepsConditions: address.keepsConditions)
     self.credentials = credentials
     self.secondsSince1970 = secondsSince1970
     self.whenExpired = whenExpired
@@ -123,14 +119,17 @@ public struct S3Destination: Destination {
     abilities.chunkBytesMin = S3Limits.partBytesMin
     abilities.chunkCountMax = S3Limits.partCountMax
     abilities.sessionsStay = true
+    abilities.ifExists = options.ifExists
+    abilities.comparesObjects = true
     self.abilities = abilities
   }
 
   /// Without the look before.
   public var underConditionsAlone: (any Destination)? {
-    guard looksFirst else { return nil }
+    guard looksFirst, options.ifExists != .replace else { return nil }
     var destination = self
     destination.looksFirst = false
+    destination.options.ifExists = .refuse
     return destination
   }
 

@@ -53,7 +53,7 @@ struct RetryPolicy: Sendable {
       // Damaged on the way: the bytes in the spool are good, so another try can succeed. Damage that comes every time
       // is no accident of the line, and somebody has to look at it.
       return attempts >= attemptsMax ? .fail : .retryStep
-    case .sessionGone, .sessionDamaged, .notReplaceable:
+    case .sessionGone, .sessionDamaged, .notReplaceable, .nameTaken:
       return .startNewSession
     case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
       return .retryStep
@@ -117,8 +117,8 @@ extension StepFailure.Kind {
   /// What is said of the destination as a whole, and what the network does, never ends a file.
   var canEndFile: Bool {
     switch self {
-    case .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .digestMismatch, .unexpectedAnswer,
-      .transport(.protocolViolation), .transport(.answeredEarly):
+    case .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict, .digestMismatch,
+      .unexpectedAnswer, .transport(.protocolViolation), .transport(.answeredEarly):
       true
     case .unauthorized, .forbidden, .tooLarge, .requestTooLarge, .tagMismatch, .nameRefused, .badRequest,
       .addressRefused, .misdirected, .unclearEnd, .tooEarly, .busy, .insufficientStorage, .serverError, .transport:
@@ -131,7 +131,7 @@ extension StepFailure.Kind {
   var refusesBundle: Bool {
     switch self {
     case .badRequest, .addressRefused, .tooLarge, .requestTooLarge, .sessionGone, .sessionDamaged, .rowLost,
-      .notReplaceable, .conflict,
+      .notReplaceable, .nameTaken, .conflict,
       .nameRefused, .digestMismatch, .tagMismatch, .unexpectedAnswer, .unclearEnd, .forbidden:
       true
     case .unauthorized, .tooEarly, .busy, .insufficientStorage, .serverError, .misdirected, .transport: false
@@ -149,8 +149,8 @@ extension StepFailure.Kind {
         .bodyUnavailable, .overloaded, .stopped:
         false
       }
-    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .tooLarge,
-      .requestTooLarge,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict,
+      .tooLarge, .requestTooLarge,
       .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .tooEarly, .busy, .insufficientStorage:
       false
     }
@@ -169,8 +169,8 @@ extension StepFailure.Kind {
     switch self {
     case .transport(.cancelled), .transport(.stopped), .transport(.overloaded), .transport(.bodyUnavailable): .nothing
     case .transport, .serverError, .misdirected, .unexpectedAnswer: .failed
-    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .conflict, .tooLarge,
-      .requestTooLarge,
+    case .unauthorized, .forbidden, .sessionGone, .sessionDamaged, .rowLost, .notReplaceable, .nameTaken, .conflict,
+      .tooLarge, .requestTooLarge,
       .digestMismatch, .tagMismatch, .nameRefused, .badRequest, .addressRefused, .unclearEnd, .tooEarly, .busy,
       .insufficientStorage:
       .answered
@@ -186,6 +186,7 @@ extension StepFailure.Kind {
     case .sessionDamaged: "session-damaged"
     case .rowLost: "row-lost"
     case .notReplaceable: "rewritten"
+    case .nameTaken: "name-taken"
     case .conflict: "conflict"
     case .tooLarge, .requestTooLarge: "too-large"
     case .digestMismatch: "digest-mismatch"

@@ -33,9 +33,10 @@ extension UploadSchedule {
       pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)
     case .startNewSession:
       // The one that is left is known to the server still, with all that was sent.
-      if failure.kind == .notReplaceable { abortSession(&file, at: now) }
+      let isKnown = failure.kind == .notReplaceable || failure.kind == .nameTaken
+      if isKnown { abortSession(&file, at: now) }
       files[id] = file
-      restartSession(id, by: shown, isLoss: failure.kind != .notReplaceable, at: now)
+      restartSession(id, by: shown, isLoss: !isKnown, at: now)
     case .fail:
       failForGood(id, shown, at: now)
     }

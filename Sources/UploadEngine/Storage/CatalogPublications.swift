@@ -1,4 +1,5 @@
 import FileModel
+import Foundation
 import GRDB
 
 /// A request is about to publish this under a name.
@@ -46,16 +47,17 @@ extension CatalogRows {
   static let intentsMax: Int64 = 100_000
 
   private static let selectPublication = """
-    SELECT file, merkle_root, size, chunk, published_as FROM publication WHERE name = ?
+    SELECT file, merkle_root, size, chunk, nonce, published_as, receipt FROM publication WHERE name = ?
     """
   private static let upsertPublication = """
-    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, published_as) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, nonce, published_as, receipt)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     """
   private static let selectIntents = """
-    SELECT file, merkle_root, size, chunk, number FROM intent WHERE name = ? ORDER BY number
+    SELECT file, merkle_root, size, chunk, nonce, number FROM intent WHERE name = ? ORDER BY number
     """
   private static let insertIntent = """
-    INSERT INTO intent (number, name, file, merkle_root, size, chunk) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO intent (number, name, file, merkle_root, size, chunk, nonce) VALUES (?, ?, ?, ?, ?, ?, ?)
     """
   private static let selectLastIntent = "SELECT MAX(number) FROM intent"
   private static let deleteIntent = "DELETE FROM intent WHERE number = ?"
@@ -75,7 +77,7 @@ extension CatalogRows {
     let row = try Row.fetchOne(database.cachedStatement(sql: selectPublication), arguments: [name])
     let last = row.flatMap { row in
       let columns = Columns(row)
-      return publication(columns, publishedAs: columns.text(4))
+      return publication(columns, publishedAs: columns.text(5), receiptID: columns.text(6))
     }
     let intents = try intents(of: name, database).compactMap { intent in
       intent.publication.map { (intent.number, $0) }
@@ -83,13 +85,16 @@ extension CatalogRows {
     return RecordedPublications(last: last, intents: intents)
   }
 
-  private static func publication(_ columns: Columns, publishedAs: String? = nil) -> EarlierPublication? {
+  private static func publication(
+    _ columns: Columns, publishedAs: String? = nil, receiptID: String? = nil
+  ) -> EarlierPublication? {
     guard let file = columns.fileID(0), let merkleRoot = columns.text(1), let size = columns.integer(2) else {
       return nil
     }
     return EarlierPublication(
       fileID: file, merkleRoot: merkleRoot, sizeBytes: UInt64(bitPattern: size),
-      chunkBytes: columns.integer(3).map { Int(clamping: $0) }, publishedAs: publishedAs)
+      chunkBytes: columns.integer(3).map { Int(clamping: $0) }, publishedAs: publishedAs,
+      nonce: columns.data(4).map { [UInt8]($0) }, receiptID: receiptID)
   }
 
   private static func intents(
@@ -97,7 +102,7 @@ extension CatalogRows {
   ) throws -> [(number: Int64, publication: EarlierPublication?)] {
     try Row.fetchAll(database.cachedStatement(sql: selectIntents), arguments: [name]).compactMap { row in
       let columns = Columns(row)
-      return columns.integer(4).map { ($0, publication(columns)) }
+      return columns.integer(5).map { ($0, publication(columns)) }
     }
   }
 
@@ -107,7 +112,8 @@ extension CatalogRows {
       let (name, publication) = (published.name, published.publication)
       let (file, size) = (publication.fileID.blob, Int64(bitPattern: publication.sizeBytes))
       try database.cachedStatement(sql: upsertPublication).execute(arguments: [
-        name, file, publication.merkleRoot, size, publication.chunkBytes, publication.publishedAs,
+        name, file, publication.merkleRoot, size, publication.chunkBytes, publication.nonce.map { Data($0) },
+        publication.publishedAs, publication.receiptID,
       ])
       if let intent = published.intent {
         try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent])
@@ -132,7 +138,7 @@ extension CatalogRows {
       let publication = intent.publication
       try database.cachedStatement(sql: insertIntent).execute(arguments: [
         number, intent.name, publication.fileID.blob, publication.merkleRoot,
-        Int64(bitPattern: publication.sizeBytes), publication.chunkBytes,
+        Int64(bitPattern: publication.sizeBytes), publication.chunkBytes, publication.nonce.map { Data($0) },
       ])
     }
     if number > intentsMax {
@@ -154,8 +160,9 @@ extension CatalogRows {
 }
 
 extension EarlierPublication {
-  /// The same bytes of the same capture, however they are sent.
+  /// The same bytes of the same capture, sent the same way where the object tells that.
   func isSame(as other: EarlierPublication) -> Bool {
     fileID == other.fileID && merkleRoot == other.merkleRoot && sizeBytes == other.sizeBytes
+      && nonce == other.nonce
   }
 }

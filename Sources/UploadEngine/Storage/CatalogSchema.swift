@@ -124,9 +124,21 @@ enum CatalogSchema {
             file BLOB NOT NULL,
             merkle_root TEXT NOT NULL,
             size INTEGER NOT NULL,
-            chunk INTEGER
+            chunk INTEGER,
+            nonce BLOB
           );
           CREATE INDEX intent_name ON intent(name);
+          """)
+    }
+    // What tells a published object apart from others that have its name. Of what was published before, the receipt's id is known.
+    migrator.registerMigration("9") { database in
+      try database.execute(
+        sql: """
+          ALTER TABLE publication ADD COLUMN nonce BLOB;
+          ALTER TABLE publication ADD COLUMN receipt TEXT;
+          UPDATE publication SET receipt = file.receipt_id FROM file
+            WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root
+              AND publication.file = COALESCE(file.receipt_file, file.id);
           """)
     }
     return migrator

@@ -38,6 +38,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   /// What is to become of a file whose name is another capture's, where no rule says it; nil where the destination cannot tell whose a
   /// name is (``NameRight``), and replaces.
   public var ifExists: FileSettings.IfExists?
+  /// Whose a name is tells the object that has it, by the nonce it was sent with or its id.
+  public var comparesObjects = false
   /// The server can be asked to bring chunks to its disk before the commit.
   public var durableChunks: Bool
 

@@ -29,11 +29,18 @@ public struct EarlierPublication: Hashable, Sendable {
   public var chunkBytes: Int?
   /// The name under which it lies, where that is not the one that was asked for.
   public var publishedAs: String?
+  /// The nonce of the session or the whole file that it was sent with, and the receipt's id; kept for destinations where the object
+  /// that has a name tells whose it is (``DestinationAbilities/comparesObjects``).
+  public var nonce: [UInt8]?
+  /// The server's id of it.
+  public var receiptID: String?
 
   /// Names a publication.
   public init(
-    fileID: FileID, merkleRoot: String, sizeBytes: UInt64, chunkBytes: Int?, publishedAs: String? = nil
+    fileID: FileID, merkleRoot: String, sizeBytes: UInt64, chunkBytes: Int?, publishedAs: String? = nil,
+    nonce: [UInt8]? = nil, receiptID: String? = nil
   ) {
+    (self.nonce, self.receiptID) = (nonce, receiptID)
     self.fileID = fileID
     self.merkleRoot = merkleRoot
     self.sizeBytes = sizeBytes

@@ -18,6 +18,8 @@ public struct SessionOpening: Hashable, Sendable {
   public var modifiedNanoseconds: Int64
   /// Permission bits.
   public var mode: UInt32
+  /// Whose the name may be; nil where the destination does not compare, or the name is not bound yet.
+  public var right: NameRight?
 
   /// Collects what a session is opened with.
   public init(

@@ -16,6 +16,8 @@ public struct StepFailure: Error, Hashable, Sendable {
     case rowLost
     /// The server holds other bytes in the chunk's place and does not take new ones: the upload is to begin anew.
     case notReplaceable
+    /// Another capture has got the name that the session is bound to: start a new one, which finds another name.
+    case nameTaken
     /// 409: another request for the same thing is under way, or the state does not allow it.
     case conflict
     /// 413: the file or the chunk is larger than the server takes.

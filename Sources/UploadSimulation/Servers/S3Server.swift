@@ -12,19 +12,21 @@ struct S3Server: ForeignProtocol {
 
   private struct Upload {
     var key: String
-    var session: String
+    var facts: [HTTPHeader]
     var parts: OrderedDictionary<Int, Part> = [:]
   }
 
   private struct Object {
     var byteCount: Int
-    var session: String
+    var facts: [HTTPHeader]
     var tag: String
   }
 
   private static let pageParts = 3
 
   let bucket = "/bucket/"
+  /// Ceph 16 ignores some.
+  var keepsConditions = true
   var publications: [ForeignPublication] = []
   private var uploads: OrderedDictionary<String, Upload> = [:]
   private var objects: OrderedDictionary<String, Object> = [:]
@@ -62,12 +64,22 @@ struct S3Server: ForeignProtocol {
   // MARK: Objects
 
   private mutating func put(_ key: String, _ request: ForeignRequest) -> HTTPResponse {
-    publish(key, request.body, session(in: request))
+    refusal(of: key, request) ?? publish(key, request.body, facts(in: request))
   }
 
-  private mutating func publish(_ key: String, _ bytes: [UInt8], _ session: String) -> HTTPResponse {
+  /// What the condition of a request says, if it has one.
+  private func refusal(of key: String, _ request: ForeignRequest) -> HTTPResponse? {
+    guard keepsConditions else { return nil }
+    let tag = objects[key].map { "\"\($0.tag)\"" }
+    if let wanted = request.field("if-match"), wanted != tag {
+      return tag == nil ? error(404, "NoSuchKey") : error(412, "PreconditionFailed")
+    }
+    return request.field("if-none-match") != nil && tag != nil ? error(412, "PreconditionFailed") : nil
+  }
+
+  private mutating func publish(_ key: String, _ bytes: [UInt8], _ facts: [HTTPHeader]) -> HTTPResponse {
     let tag = fresh("e")
-    objects[key] = Object(byteCount: bytes.count, session: session, tag: tag)
+    objects[key] = Object(byteCount: bytes.count, facts: facts, tag: tag)
     publications.append(ForeignPublication(name: key, bytes: bytes, receipt: tag))
     return HTTPResponse(status: 200, headers: [HTTPHeader("etag", "\"\(tag)\"")])
   }
@@ -78,15 +90,14 @@ struct S3Server: ForeignProtocol {
       status: 200,
       headers: [
         HTTPHeader("etag", "\"\(object.tag)\""), HTTPHeader("content-length", "\(object.byteCount)"),
-        HTTPHeader("x-amz-meta-uploadfs-session", object.session),
-      ])
+      ] + object.facts)
   }
 
   // MARK: Multipart uploads
 
   private mutating func initiate(_ key: String, _ request: ForeignRequest) -> HTTPResponse {
     let id = fresh("u")
-    uploads[id] = Upload(key: key, session: session(in: request))
+    uploads[id] = Upload(key: key, facts: facts(in: request))
     return xml(
       "<InitiateMultipartUploadResult><Key>\(key)</Key><UploadId>\(id)</UploadId></InitiateMultipartUploadResult>")
   }
@@ -128,14 +139,19 @@ struct S3Server: ForeignProtocol {
       last = number
     }
     guard last > 0 else { return error(400, "MalformedXML") }
+    if let refusal = refusal(of: upload.key, request) { return refusal }
     uploads[id] = nil
-    let tag = publish(upload.key, bytes, upload.session).header("etag") ?? ""
+    let tag = publish(upload.key, bytes, upload.facts).header("etag") ?? ""
     return xml("<CompleteMultipartUploadResult><ETag>\(tag)</ETag></CompleteMultipartUploadResult>")
   }
 
   // MARK: Parts of messages
 
-  private func session(in request: ForeignRequest) -> String { request.field("x-amz-meta-uploadfs-session") ?? "" }
+  private func facts(in request: ForeignRequest) -> [HTTPHeader] {
+    ["x-amz-meta-uploadfs-session", "x-amz-meta-uploadfs-file", "x-amz-meta-uploadfs-merkle-root"].compactMap { name in
+      request.field(name).map { HTTPHeader(name, $0) }
+    }
+  }
 
   private func element(_ name: String, _ text: Substring) -> String? {
     guard let start = text.firstRange(of: "<\(name)>"), let end = text.firstRange(of: "</\(name)>") else { return nil }

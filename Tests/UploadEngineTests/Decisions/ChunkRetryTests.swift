@@ -158,6 +158,20 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  @Test(.promises("DE26c")) func aNameThatIsTakenAtTheEnd_beginsTheUploadAnewAndEndsTheOldOne() {
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    var harness = sending(file)
+    for index in 0..<3 { harness.answerChunk(index, .chunkStored) }
+    harness.answer(.refused(StepFailure(.nameTaken, "the next number"))) { $0.isCommit }
+    #expect(harness.status(file.id)?.lastFailure?.code == "name-taken")
+    harness.answer(.sessionOpened(id: "s2", chunkBytes: 1000, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+    harness.advance(by: .seconds(6))
+    #expect(harness.sent.contains { $0.order.isAbort }, "the first session is ended")
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test(.promises("S72g")) func aDamagedSessionThatHasNothingAlone_isLeftForANewOne() {
     let file = ImaginaryFile(1, "a.mov", size: 5000)
     var harness = sending(file)

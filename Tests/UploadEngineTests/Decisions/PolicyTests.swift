@@ -73,6 +73,7 @@ import Testing
     #expect(policy.verdict(on: .sessionGone, attempts: 1) == .startNewSession)
     #expect(policy.verdict(on: .sessionDamaged, attempts: 1) == .startNewSession)
     #expect(policy.verdict(on: .notReplaceable, attempts: 1) == .startNewSession)
+    #expect(policy.verdict(on: .nameTaken, attempts: 1) == .startNewSession && StepFailure.Kind.nameTaken.canEndFile)
   }
 }
 

@@ -109,6 +109,19 @@ import Testing
     #expect(try index.right(to: "a", .number).replaces == [known])
   }
 
+  @Test(.promises("DE25")) func whatTellsAnObjectApart_isKept_alsoOverARestart() throws {
+    var wanted = Self.publication(1)
+    wanted.nonce = [1, 2]
+    index.begins(HTTPRequestID(1), [("a", wanted)])
+    index.ended(HTTPRequestID(1), Self.receipt(of: Self.publication(1), named: "a"))
+    wanted.receiptID = "r"
+    #expect(try index.right(to: "a", .number).replaces == [wanted])
+    try catalog.write([], removing: [], publications: index.unsaved())
+    catalog.close()
+    let next = PublicationIndex(catalog: try Catalog(path: folder("catalog.sqlite")))
+    #expect(try next.right(to: "a", .number).replaces == [wanted])
+  }
+
   @Test(.promises("DE138b", "DE138d")) func withoutTheRecord_whatIsNumberedGoesOn_andWhatIsRefusedWaits() throws {
     publish(1)
     catalog.close()

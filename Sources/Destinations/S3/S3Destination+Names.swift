@@ -1,0 +1,137 @@
+import ChunkProtocol
+import FileModel
+import UploadEngine
+
+/// Whose a key is (spec G6): asked for with HEAD, and left to the server for the moment between.
+///
+/// A server may ignore `If-None-Match` for one request and know it for another (Ceph 16 ignores it where an upload is completed), and
+/// would replace the object without a word. So the key is looked for before, unless the server is known to keep the condition.
+extension S3Destination {
+  /// An object of at most this size is put a second time, to find out whether the server keeps conditions.
+  private static let trialBytesMax = 64 << 10
+
+  /// A right that nobody has stated is that of a test of the destination, which may leave names alone.
+  func right(_ stated: NameRight?) -> NameRight {
+    stated ?? NameRight(ifExists: options.ifExists == .refuse ? .refuse : .replace)
+  }
+
+  /// What a step begins with; kept for its answers.
+  func begin(_ step: UploadStep) {
+    switch step {
+    case .openSession(let opening): begin(.opening, opening.nonce, opening.path, opening.right)
+    case .commit(let commit): begin(.completion, commit.session.nonce, commit.path, commit.right)
+    case .sendWholeFile(let sending):
+      begin(.object, sending.nonce, sending.path, sending.right, mayTry: sending.plainBytes <= Self.trialBytesMax)
+    case .prewarm, .querySession, .secureSession, .sendChunk, .abort, .sendBundle: break
+    }
+  }
+
+  private func begin(
+    _ kind: S3NameMemory.Kind, _ nonce: [UInt8], _ path: RelativePath, _ stated: NameRight?, mayTry: Bool = false
+  ) {
+    let right = right(stated)
+    guard right.ifExists != .replace else { return }
+    let mayTry = mayTry && looksFirst
+    names.begin(kind, nonce, name: publishedName(for: path), hasEarlier: !right.replaces.isEmpty, mayTry: mayTry)
+  }
+
+  private func beginning(of kind: S3NameMemory.Kind, _ nonce: [UInt8]) -> S3NameMemory.Beginning {
+    var beginning = names.beginning(of: kind, nonce)
+    if !looksFirst { beginning.looks = false }
+    return beginning
+  }
+
+  private func search(
+    for path: RelativePath, _ right: NameRight, _ beginning: S3NameMemory.Beginning
+  ) -> S3NameSearch {
+    S3NameSearch(
+      prefix: address.prefix, name: PublishedName.encode(path.bytes), publishedAs: right.publishedAs,
+      first: beginning.number)
+  }
+
+  /// What came of a file in one request, and what comes next.
+  func course(of sending: WholeFileSending, _ responses: some Sequence<HTTPResponse>) -> S3Course {
+    let right = right(sending.right)
+    let beginning = beginning(of: .object, sending.nonce)
+    let claim = S3Claim(
+      nonce: sending.nonce, sizeBytes: UInt64(clamping: sending.body?.bytes.count ?? 0), replaces: right.replaces)
+    var course = S3Course(
+      .object, claim, right.ifExists, search(for: sending.path, right, beginning), beginning,
+      mayDropChecksum: isTrial(sending.nonce))
+    for response in responses { course.take(response) }
+    return course
+  }
+
+  /// What came of the end of an upload, and what comes next. Its key was found when it was begun.
+  func course(of commit: SessionCommit, _ responses: some Sequence<HTTPResponse>) -> S3Course {
+    let right = right(commit.right)
+    let key = S3Upload(sessionID: commit.session.id)?.key ?? publishedName(for: commit.path)
+    let claim = S3Claim(nonce: commit.session.nonce, sizeBytes: commit.sizeBytes, replaces: right.replaces)
+    var course = S3Course(
+      .completion, claim, right.ifExists, S3NameSearch(prefix: "", name: key, publishedAs: nil, first: 2),
+      beginning(of: .completion, commit.session.nonce))
+    for response in responses { course.take(response) }
+    return course
+  }
+
+  /// Under which key an upload is begun.
+  enum Place {
+    /// This one is asked for next.
+    case asked(String)
+    /// It is begun under this one; the further answers are those to its opening.
+    case found(S3NameSearch, answers: [HTTPResponse])
+    /// The server did not say.
+    case unanswered(HTTPResponse)
+    /// All numbers are taken.
+    case none(String)
+  }
+
+  /// A key that must not be taken is left to the end: until then its object may go.
+  func place(of opening: SessionOpening, _ responses: [HTTPResponse]) -> Place {
+    let right = right(opening.right)
+    var search = search(for: opening.path, right, beginning(of: .opening, opening.nonce))
+    guard right.ifExists == .number else { return .found(search, answers: responses) }
+    let claim = S3Claim(nonce: [], sizeBytes: 0, replaces: right.replaces)
+    for (index, response) in responses.enumerated() {
+      let rest = Array(responses[(index + 1)...])
+      switch claim.standing(response) {
+      case .made, .replaceable, .unseen: return .found(search, answers: rest)
+      case .unanswered: return .unanswered(response)
+      case .free where search.foundFree(): return .found(search, answers: rest)
+      case .taken where !search.foundTaken(): return .none(search.key)
+      case .free, .taken: continue
+      }
+    }
+    return .asked(search.key)
+  }
+
+  /// A publication is over: its answers have said something of the server, and a number may be given.
+  func learn(_ kind: S3NameMemory.Kind, _ nonce: [UInt8], _ path: RelativePath, from course: S3Course) {
+    if let word = course.learned { names.learn(kind, word) }
+    names.ended(nonce)
+    guard let number = course.search.number, kind == .object else { return }
+    switch course.turn {
+    case .end(.published), .end(.found): names.used(number, of: publishedName(for: path))
+    case .look, .send, .end: break
+    }
+  }
+
+  /// What became of a key that is another capture's.
+  func taken(_ key: String, isBound: Bool, _ ifExists: S3Options.IfExists) -> StepOutcome {
+    let taken = refused(S3Answer(HTTPResponse(status: 412)))
+    guard isBound, ifExists == .number else { return taken }
+    return .refused(
+      StepFailure(
+        .nameTaken,
+        "Another capture has got the name \(key) at \(address.text) since the upload began, which is bound to it; "
+          + "the file is sent again under the next number."))
+  }
+}
+
+extension S3Answer {
+  /// It completed an upload and does not name the object: Ceph 16 answers so the first time.
+  var isNamelessPublication: Bool {
+    isSuccess && root?.name.hasPrefix("CompleteMultipartUpload") == true
+      && Self.entityTag(root?.child("ETag")?.text) == nil
+  }
+}

@@ -1,0 +1,67 @@
+import FileModel
+import Integrity
+import UploadEngine
+
+/// Whose a key is, by what HEAD says of it (spec G6).
+enum S3Standing: Equatable {
+  case free
+  /// Who asks may not see it, or HEAD is not known there: the condition alone decides.
+  case unseen
+  /// This very upload has made the object, in an answer that never arrived.
+  case made
+  /// What this spool has published there before.
+  case replaceable(entityTag: String)
+  /// Anything else.
+  case taken
+  /// The server is not to be had, or this is none.
+  case unanswered
+}
+
+/// What a publication knows of objects that are its own.
+struct S3Claim {
+  /// The session's, or the upload's of a whole file; empty where nothing was sent yet.
+  var nonce: [UInt8]
+  var sizeBytes: UInt64
+  var replaces: [EarlierPublication]
+
+  func standing(_ look: HTTPResponse) -> S3Standing {
+    switch look.status {
+    case 404: return .free
+    case 429, 500...: return .unanswered
+    case 200: break
+    default: return .unseen
+    }
+    guard let tag = S3Answer(look).entityTag else { return .unanswered }
+    if isMade(look) { return .made }
+    return replaces.contains { Self.isObject(look, of: $0) } ? .replaceable(entityTag: tag) : .taken
+  }
+
+  /// The object of this session, with the size that is to be published.
+  private func isMade(_ look: HTTPResponse) -> Bool {
+    !nonce.isEmpty && look.header(S3Metadata.session) == Hex.encode(nonce)
+      && look.header("content-length") == String(sizeBytes)
+  }
+
+  /// By the id in its receipt; by the session that made it; or by the capture and the digest of its content, where it has one. The
+  /// capture alone says nothing: a copy of the spool on another machine has it as well.
+  private static func isObject(_ look: HTTPResponse, of publication: EarlierPublication) -> Bool {
+    if let id = publication.receiptID, id == S3Answer(look).publicationID { return true }
+    guard look.header("content-length") == String(publication.sizeBytes) else { return false }
+    if let nonce = publication.nonce, !nonce.isEmpty, look.header(S3Metadata.session) == Hex.encode(nonce) {
+      return true
+    }
+    return look.header(S3Metadata.file) == publication.fileID.description
+      && look.header(S3Metadata.merkleRoot) == publication.merkleRoot
+  }
+}
+
+extension S3Answer {
+  /// What a receipt calls the object that this answer names by its ETag: the version, where the bucket keeps versions.
+  var publicationID: String? { entityTag.map { Self.publicationID(response, $0) } }
+
+  static func publicationID(_ response: HTTPResponse, _ entityTag: String) -> String {
+    // A bucket that keeps no versions may say so by this word, the same for every object.
+    let version = response.header("x-amz-version-id").flatMap { $0 == "null" ? nil : $0 }
+    return version ?? entityTag.replacing("\"", with: "")
+  }
+}
