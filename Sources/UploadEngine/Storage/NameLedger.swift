@@ -105,6 +105,7 @@ public final class NameLedger: Sendable {
     migrator.registerMigration("2") { database in
       // When what is called so was published.
       try database.execute(sql: "CREATE TABLE kept (name BLOB PRIMARY KEY NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID")
+      let isNew = try Row.fetchOne(database, sql: "SELECT 1 FROM owner") == nil
       try database.execute(sql: "CREATE TABLE given (name BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID")
       try earlier { entries in
         for entry in entries {
@@ -113,7 +114,9 @@ public final class NameLedger: Sendable {
         for case let receipt? in entries.lazy.map(\.receipt) { try note(receipt, database) }
       }
       // A ledger that was lost had given names: nobody gets these again, not even the captures that had them.
-      try database.execute(sql: "INSERT OR IGNORE INTO owner (name, file, path) SELECT name, x'', x'' FROM given")
+      if isNew {
+        try database.execute(sql: "INSERT OR IGNORE INTO owner (name, file, path) SELECT name, x'', x'' FROM given")
+      }
       try database.execute(sql: "DROP TABLE given; DROP TABLE kept")
     }
     return migrator

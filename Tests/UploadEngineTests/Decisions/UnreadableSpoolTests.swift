@@ -89,6 +89,7 @@ import Testing
     changed.handle(.scanEnded)
     var other = Self.file(nil, epoch: 0)
     other.snapshot.sizeBytes = 100
+    other.snapshot.modifiedNanoseconds += 1
     changed.handle(other.settled)
     changed.succeed()
     #expect(changed.state(entry.id) == .complete && changed.schedule.catalogEntry(of: entry.id) != entry)
