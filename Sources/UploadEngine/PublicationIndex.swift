@@ -42,6 +42,8 @@ package final class PublicationIndex: Sendable {
     var underWay: OrderedDictionary<HTTPRequestID, [UnderWay]> = [:]
     /// Of these it is not known what became of them, the oldest first.
     var unclear: OrderedDictionary<Name, [EarlierPublication]> = [:]
+    /// What servers said of sessions of before: it was published, and may have been replaced since.
+    var asked: OrderedDictionary<Name, EarlierPublication> = [:]
     /// Intents of requests that have published nothing, for the catalog to forget.
     var ended: [Int64] = []
     var lastIntent: Int64 = 0
@@ -66,16 +68,16 @@ package final class PublicationIndex: Sendable {
   package func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
     guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
-    let (noted, others) = state.withLock { state in
+    let (noted, asked, others) = state.withLock { state in
       let underWay = state.underWay.values.joined().lazy.filter { $0.name == key }.map(\.publication)
-      return (state.unsaved[key], (state.unclear[key] ?? []) + underWay)
+      return (state.unsaved[key], state.asked[key], (state.unclear[key] ?? []) + underWay)
     }
     // What is noted is known without the catalog.
     let recorded = try recorded(name, noted == nil ? ifExists : .number)
-    let last = noted?.publication ?? recorded.last
+    let last = noted?.publication ?? recorded.last(afterAsking: asked)
     let intents = recorded.intents.filter { $0.number > noted?.intent ?? 0 }.map(\.publication)
     var replaces: [EarlierPublication] = []
-    for publication in (last.map { [$0] } ?? []) + others.reversed() + intents.reversed()
+    for publication in [last].compactMap(\.self) + others.reversed() + intents.reversed() + [asked].compactMap(\.self)
     where replaces.count < Self.publicationsMax && !replaces.contains(where: publication.isSame) {
       replaces.append(publication)
     }
@@ -152,8 +154,16 @@ package final class PublicationIndex: Sendable {
   ) {
     switch outcome {
     case .published(let receipt):
-      guard let publication = EarlierPublication(receipt, sent: sent?.publication) else { return }
       let name = sent?.name ?? Name(receipt.name.utf8)
+      guard var publication = EarlierPublication(receipt, sent: sent?.publication) else { return }
+      if sent == nil {
+        guard let unclear = state.unclear[name]?.last(where: publication.isSameContent) else {
+          state.asked[name] = publication
+          if state.asked.count > Self.unclearNamesMax { state.asked.removeFirst() }
+          return
+        }
+        (publication.nonce, publication.chunkBytes) = (unclear.nonce, unclear.chunkBytes)
+      }
       // The one that was asked for last is the one that stays, however late the answers come.
       if let noted = state.unsaved[name], noted.request.value > request.value { return }
       state.unsaved[name] = Noted(request: request, publication: publication, intent: sent?.intent?.number)
@@ -179,6 +189,9 @@ package final class PublicationIndex: Sendable {
         published: state.unsaved.map {
           .init(
             name: String(decoding: $0.key, as: UTF8.self), publication: $0.value.publication, intent: $0.value.intent)
+        },
+        asked: state.asked.map {
+          PublicationIntent(name: String(decoding: $0.key, as: UTF8.self), publication: $0.value)
         }, ended: state.ended)
     }
   }
@@ -186,9 +199,11 @@ package final class PublicationIndex: Sendable {
   /// The catalog has these.
   func saved(_ notes: PublicationNotes) {
     let saved = Dictionary(notes.published.map { (Name($0.name.utf8), $0.publication) }) { $1 }
+    let asked = Dictionary(notes.asked.map { (Name($0.name.utf8), $0.publication) }) { $1 }
     state.withLock { state in
       // One that came meanwhile stays.
       state.unsaved = state.unsaved.filter { name, noted in saved[name] != noted.publication }
+      state.asked = state.asked.filter { name, publication in asked[name] != publication }
       state.ended.removeFirst(min(notes.ended.count, state.ended.count))
     }
   }

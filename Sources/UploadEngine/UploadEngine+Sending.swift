@@ -165,7 +165,11 @@ extension UploadEngine {
         else { return whenAnswered(responses) }
         transport.start([pending(next, order, step, after: responses, whenAnswered: whenAnswered)])
       case .failure(let error):
-        completed(id, destination.outcome(of: step, lost: error))
+        let outcome =
+          earlier.isEmpty
+          ? destination.outcome(of: step, lost: error)
+          : destination.outcome(of: step, lost: error, after: earlier)
+        completed(id, outcome)
       }
     }
   }

@@ -69,9 +69,11 @@ extension SimulatedCapture {
       // says otherwise.
       let isDoubtful = found.mark.interruption(in: instance, isEmpty: remains.isEmpty) != nil
       if remains.isEmpty || !isDoubtful && world.oracles.contains(where: { $0.knows(remains, names: file.names) }) {
-        file.isRemains = false
+        (file.isRemains, file.isPutBack) = (false, true)
       } else if isDoubtful || remains != file.metadata.synced {
         leave(remains, of: file)
+      } else {
+        file.isPutBack = true
       }
     }
     file.bytes = remains

@@ -46,7 +46,7 @@ final class SimulatedCapture {
     var former: (bytes: [UInt8], modifiedNanoseconds: Int64)?
     fileprivate var closedNanoseconds: Int64 = 0
     /// That lies here again, put back by hand; until it changes.
-    fileprivate(set) var isPutBack = false
+    var isPutBack = false
     /// Another file lies in its place, or it was copied, since it was written last.
     fileprivate(set) var isReplaced = false
     /// The filesystem has ended since it was last written, and what it says of it by then may be doubted.

@@ -195,7 +195,12 @@ extension SimulatedClient {
           return start(order, step, next, after: responses)
         }
         completed(order, destination.outcome(of: step, responses: responses), destination.offers(in: response))
-      case .failure(let error): completed(order, destination.outcome(of: step, lost: error))
+      case .failure(let error):
+        let outcome =
+          earlier.isEmpty
+          ? destination.outcome(of: step, lost: error)
+          : destination.outcome(of: step, lost: error, after: earlier)
+        completed(order, outcome)
       }
     }
   }
@@ -258,6 +263,7 @@ extension SimulatedClient {
       guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
       firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
       opening.path = name
+      if destination.abilities.bindsNameAtOpening { opening.right = publications.right(to: name) }
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)
     case .secureSession(let session):

@@ -44,7 +44,10 @@ final class SimulatedClient: CopyHolder {
   /// What captures are called there.
   private(set) var names: SimulatedNames
   /// Whose the names are there.
-  private(set) lazy var publications = SimulatedPublications(world, isLiedTo: lie != nil) { [unowned self] in
+  // A bucket that lies has captures numbered that need no number, for which the oracle has no names.
+  private(set) lazy var publications = SimulatedPublications(
+    world, isLiedTo: lie != nil, replaces: world.scenario.isLiar && site.isTroubled && site.server != .receiver
+  ) { [unowned self] in
     destination
   }
   /// Those who wait for deliveries; nil where nobody does.

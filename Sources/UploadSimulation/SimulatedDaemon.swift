@@ -123,7 +123,8 @@ final class SimulatedDaemon: CaptureSink {
   private func checkHeldUp(_ client: SimulatedClient) {
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) {
       guard let file = capture.file(named: name), file.activity.isQuiet, file.fate.interruption == nil,
-        client.site.oracle.isFor(name)
+        // What was put back by hand is held where a later content was delivered.
+        client.site.oracle.isFor(name), !file.isPutBack, !file.isReplaced
       else { continue }
       let waited = world.time.nanoseconds - max(file.settledAt, startedAt)
       guard waited > Self.heldUpMax, client.site.oracle.look(publishedName(of: file.id, at: name)) != file.bytes else {

@@ -11,10 +11,13 @@ final class SimulatedPublications {
   private var index: PublicationIndex?
   private let destination: () -> any Destination
 
+  private let replaces: Bool
+
   /// Where the destination lies, nothing of it is known.
-  init(_ world: World, isLiedTo: Bool, destination: @escaping () -> any Destination) {
+  init(_ world: World, isLiedTo: Bool, replaces: Bool, destination: @escaping () -> any Destination) {
     self.world = world
     self.destination = destination
+    self.replaces = replaces
     if isLiedTo { world.knowsOwners = false }
   }
 
@@ -39,7 +42,8 @@ final class SimulatedPublications {
   }
 
   func right(to name: RelativePath) -> NameRight? {
-    guard let index, let ifExists = destination().abilities.ifExists else { return nil }
+    guard let index, let usual = destination().abilities.ifExists else { return nil }
+    let ifExists = replaces ? .replace : usual
     do throws(StorageError) {
       return try index.right(to: destination().publishedName(for: name), ifExists)
     } catch {
@@ -50,7 +54,12 @@ final class SimulatedPublications {
 
   /// A request is about to go out.
   func begin(_ request: HTTPRequestID, _ step: UploadStep) {
-    index?.begins(request, PublicationIndex.Sent.all(of: step) { destination().publishedName(for: $0) })
+    let destination = destination()
+    index?.begins(
+      request,
+      PublicationIndex.Sent.all(of: step, keepsNonces: destination.abilities.comparesObjects) {
+        destination.publishedName(for: $0)
+      })
     if world.bug != .forgetIntents { index?.recordBegun([request]) }
   }
 

@@ -40,10 +40,16 @@ final class FakeBucket {
   }
 
   /// Does a step as the engine does.
-  func run(_ step: UploadStep, at destination: S3Destination, losesAnswer: Bool = false) -> StepOutcome {
+  /// `answersMax` requests are answered, and the next one does not reach it.
+  func run(
+    _ step: UploadStep, at destination: S3Destination, losesAnswer: Bool = false, answersMax: Int = 200
+  ) -> StepOutcome {
     requests = []
     var responses = [answer(destination.request(for: step))]
     while responses.count < 200, let next = destination.followUp(of: step, after: responses, at: .first) {
+      guard responses.count < answersMax else {
+        return destination.outcome(of: step, lost: TransportError(.connectFailed, "lost"), after: responses)
+      }
       responses.append(answer(next))
     }
     guard !losesAnswer else { return destination.outcome(of: step, lost: TransportError(.connectionLost, "lost")) }

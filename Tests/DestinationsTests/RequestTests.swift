@@ -14,7 +14,7 @@ import UploadEngine
       parallelChunks: 12, replaceableChunks: true, unknownLength: true, wholeFileBytesMax: 123, fileBytesMax: nil,
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
-    abilities.ifExists = .replace
+    abilities.ifExists = .number
     #expect(destination.abilities == abilities)
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)
     #expect(destination.displayURL == Fixture.base)

@@ -77,6 +77,27 @@ import UploadEngine
     #expect(bucket.requests.filter { $0.contains("PUT") }.count == 1)
   }
 
+  /// Regression: where the trial behind a publication did not reach the server, the file counted as unsent. It was sent again, and got
+  /// a number.
+  @Test(.promises("DE26d")) func whatWasPublished_isSo_whenItsTrialHasNoAnswer() throws {
+    let outcome = bucket.run(.sendWholeFile(Self.sending("a")), at: try Self.destination(), answersMax: 2)
+    #expect(bucket.requests == ["HEAD a", "if-none-match PUT a"])
+    guard case .published(let receipt) = outcome else { throw Unpublished(outcome: outcome) }
+    #expect(receipt.name == "a" && receipt.publishedAs == nil)
+  }
+
+  /// A key that cannot be looked at says nothing, and what was refused may have been published all the same.
+  @Test(.promises("DE26d")) func whatMayHaveBeenPublished_isNotCalledUnsent_whenNobodyCanLook() throws {
+    let destination = try Self.destination()
+    let step = UploadStep.sendWholeFile(Self.sending("a"))
+    let lost = TransportError(.connectFailed, "lost")
+    let answers = [Fixture.answer(404), S3Fixture.error(412, "PreconditionFailed")]
+    guard case .refused(let failure) = destination.outcome(of: step, lost: lost, after: answers),
+      case .refused(let unsent) = destination.outcome(of: step, lost: lost, after: Array(answers[..<1]))
+    else { throw Unpublished(outcome: destination.outcome(of: step, lost: lost, after: answers)) }
+    #expect(failure.kind == .transport(.connectionLost) && unsent.kind == .transport(.connectFailed))
+  }
+
   @Test(.promises("DE26e")) func whoMayNotLook_publishesUnderTheConditionAlone() throws {
     let destination = try Self.destination()
     bucket.mayLook = false

@@ -85,11 +85,29 @@ struct S3Course {
     if ifExists == .replace || !beginning.looks { send(.free) }
   }
 
-  /// What came of it; without the answer to a last look, what was refused. Nil where nothing was answered yet.
+  /// What the requests have done whose answers there are, whatever becomes of the next one.
+  enum Done {
+    case nothing
+    case mayHavePublished
+    case published
+  }
+
+  var done: Done {
+    switch asked {
+    case .trial: .published
+    case .lookAfter(let refusal): refusal.isSuccess || refusal.mayMeanPublished ? .mayHavePublished : .nothing
+    case .look, .send: .nothing
+    }
+  }
+
+  /// What came of it; without the answer to a last look or trial, what was refused or published. Nil where nothing was answered yet.
   var end: End? {
     if case .end(let end) = turn { return end }
-    guard case .lookAfter(let refusal) = asked else { return nil }
-    return refusal.isSuccess ? .nameless : .refused(refusal)
+    switch asked {
+    case .trial(let first): return .published(first)
+    case .lookAfter(let refusal): return refusal.isSuccess ? .nameless : .refused(refusal)
+    case .look, .send: return nil
+    }
   }
 
   mutating func take(_ response: HTTPResponse) {

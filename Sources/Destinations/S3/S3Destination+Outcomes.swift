@@ -29,6 +29,24 @@ extension S3Destination {
     }
   }
 
+  /// What was published stays so when a trial or a look behind it has no answer.
+  public func outcome(
+    of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
+  ) -> StepOutcome {
+    let course: S3Course
+    switch step {
+    case .commit(let commit): course = self.course(of: commit, responses)
+    case .sendWholeFile(let sending): course = self.course(of: sending, responses)
+    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort, .sendBundle:
+      return outcome(of: step, lost: error)
+    }
+    return switch course.done {
+    case .nothing: outcome(of: step, lost: error)
+    case .mayHavePublished: .refused(StepFailure(.transport(.connectionLost), error.message))
+    case .published: outcome(of: step, responses: responses)
+    }
+  }
+
   private func opened(_ opening: SessionOpening, _ responses: [HTTPResponse]) -> StepOutcome {
     switch place(of: opening, responses) {
     case .found(let search, let answers): return opened(opening, search, answers)

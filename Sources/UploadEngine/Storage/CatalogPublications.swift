@@ -19,10 +19,12 @@ struct PublicationNotes: Sendable {
   }
 
   var published: [Published] = []
+  /// What servers said of sessions of before.
+  var asked: [PublicationIntent] = []
   /// Intents of requests that have published nothing.
   var ended: [Int64] = []
 
-  var isEmpty: Bool { published.isEmpty && ended.isEmpty }
+  var isEmpty: Bool { published.isEmpty && asked.isEmpty && ended.isEmpty }
 }
 
 /// What is known of the publications under a name.
@@ -31,6 +33,18 @@ struct RecordedPublications: Sendable {
   var last: EarlierPublication?
   /// What may have been published as well, the oldest first.
   var intents: [(number: Int64, publication: EarlierPublication)] = []
+
+  /// What is known once a server has said what a session of before had published. That is the last publication if it was not known
+  /// what had become of it; otherwise another one may have replaced it.
+  func last(afterAsking asked: EarlierPublication?) -> EarlierPublication? {
+    guard let asked else { return last }
+    guard let intent = intents.last(where: { asked.isSameContent(as: $0.publication) })?.publication else {
+      return last ?? asked
+    }
+    var known = asked
+    (known.nonce, known.chunkBytes) = (intent.nonce, intent.chunkBytes)
+    return known
+  }
 }
 
 /// An intent that was recorded.
@@ -108,21 +122,28 @@ extension CatalogRows {
 
   /// Notes what became of requests.
   static func note(_ notes: PublicationNotes, _ database: Database) throws {
-    for published in notes.published {
-      let (name, publication) = (published.name, published.publication)
-      let (file, size) = (publication.fileID.blob, Int64(bitPattern: publication.sizeBytes))
-      try database.cachedStatement(sql: upsertPublication).execute(arguments: [
-        name, file, publication.merkleRoot, size, publication.chunkBytes, publication.nonce.map { Data($0) },
-        publication.publishedAs, publication.receiptID,
-      ])
-      if let intent = published.intent {
-        try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent])
-      } else {
-        try database.cachedStatement(sql: deleteIntentsOf)
-          .execute(arguments: [name, file, publication.merkleRoot, size])
-      }
+    for asked in notes.asked {
+      let known = try publications(named: asked.name, database)
+      guard let last = known.last(afterAsking: asked.publication), last != known.last else { continue }
+      try note(.init(name: asked.name, publication: last, intent: nil), database)
     }
+    for published in notes.published { try note(published, database) }
     for intent in notes.ended { try database.cachedStatement(sql: deleteIntent).execute(arguments: [intent]) }
+  }
+
+  private static func note(_ published: PublicationNotes.Published, _ database: Database) throws {
+    let (name, publication) = (published.name, published.publication)
+    let (file, size) = (publication.fileID.blob, Int64(bitPattern: publication.sizeBytes))
+    try database.cachedStatement(sql: upsertPublication).execute(arguments: [
+      name, file, publication.merkleRoot, size, publication.chunkBytes, publication.nonce.map { Data($0) },
+      publication.publishedAs, publication.receiptID,
+    ])
+    if let intent = published.intent {
+      try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent])
+    } else {
+      try database.cachedStatement(sql: deleteIntentsOf)
+        .execute(arguments: [name, file, publication.merkleRoot, size])
+    }
   }
 
   /// Notes what is about to be published, under numbers beyond `last`. Of intents that are the same one is kept, as the latest.
@@ -160,9 +181,13 @@ extension CatalogRows {
 }
 
 extension EarlierPublication {
+  /// The same bytes of the same capture.
+  func isSameContent(as other: EarlierPublication) -> Bool {
+    fileID == other.fileID && merkleRoot == other.merkleRoot && sizeBytes == other.sizeBytes
+  }
+
   /// The same bytes of the same capture, sent the same way where the object tells that.
   func isSame(as other: EarlierPublication) -> Bool {
-    fileID == other.fileID && merkleRoot == other.merkleRoot && sizeBytes == other.sizeBytes
-      && nonce == other.nonce
+    isSameContent(as: other) && nonce == other.nonce
   }
 }

@@ -25,6 +25,9 @@ public protocol Destination: Sendable {
   func outcome(of step: UploadStep, responses: [HTTPResponse]) -> StepOutcome
   /// What it means for a step that there was no answer.
   func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome
+  /// What it means for a step that one of its follow-ups had no answer. Those before it, oldest first and at least one, may have
+  /// carried it out.
+  func outcome(of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]) -> StepOutcome
   /// What a response says about the server, whatever the step was.
   func offers(in response: HTTPResponse) -> DestinationOffers
   /// The name under which a file's path will be published; tells people when it differs from the path.
@@ -66,6 +69,13 @@ extension Destination {
       return .refused(StepFailure(.unexpectedAnswer, "There is no answer."))
     }
     return outcome(of: step, response: first)
+  }
+
+  /// As if there had been none before.
+  public func outcome(
+    of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]
+  ) -> StepOutcome {
+    outcome(of: step, lost: error)
   }
 
   /// It can be tried again.

@@ -110,6 +110,10 @@ struct SmallDestination: Destination {
     whole.outcome(of: step, responses: responses)
   }
   func outcome(of step: UploadStep, lost error: TransportError) -> StepOutcome { whole.outcome(of: step, lost: error) }
+
+  func outcome(of step: UploadStep, lost error: TransportError, after responses: [HTTPResponse]) -> StepOutcome {
+    whole.outcome(of: step, lost: error, after: responses)
+  }
   func publishedName(for path: RelativePath) -> String { whole.publishedName(for: path) }
 
   func offers(in response: HTTPResponse) -> DestinationOffers {

@@ -81,6 +81,31 @@ import Testing
     #expect(try index.right(to: "a", .number).replaces == [Self.publication(2)])
   }
 
+  /// Regression: what a server said of a session of before counted as the last publication, and the capture got a number.
+  @Test(.promises("DE138a", "DE138c")) func whatASessionOfBeforeHadPublished_isNotTheLastPublication() throws {
+    publish(1)
+    publish(2)
+    try save()
+    index.ended(HTTPRequestID(3), Self.receipt(of: Self.publication(1), named: "a"))
+    #expect(try index.right(to: "a", .number).replaces.first == Self.publication(2))
+    try save()
+    #expect(index.unsaved().isEmpty)
+    #expect(try afterAKill.right(to: "a", .number).replaces == [Self.publication(2)])
+  }
+
+  @Test(.promises("DE138a", "DE138c"))
+  func whatASessionHadPublished_isTheLastPublication_whereNobodyKnewWhatHadBecomeOfIt() throws {
+    publish(1)
+    try save()
+    begin(2, publishing: 2)
+    let (next, found) = (afterAKill, Self.publication(2, publishedAs: "a-2"))
+    next.ended(HTTPRequestID(1), Self.receipt(of: found, named: "a"))
+    #expect(try next.right(to: "a", .number).publishedAs == "a-2")
+    try save(next)
+    let wanted = NameRight(ifExists: .number, replaces: [found], publishedAs: "a-2")
+    #expect(try afterAKill.right(to: "a", .number) == wanted)
+  }
+
   @Test(.promises("DE138a")) func ofTwoAnswersThatCross_theLaterRequestsCounts() throws {
     begin(1, publishing: 1)
     begin(2, publishing: 2)
@@ -112,7 +137,7 @@ import Testing
   @Test(.promises("DE25")) func whatTellsAnObjectApart_isKept_alsoOverARestart() throws {
     var wanted = Self.publication(1)
     wanted.nonce = [1, 2]
-    index.begins(HTTPRequestID(1), [("a", wanted)])
+    index.begins(HTTPRequestID(1), [PublicationIndex.Sent(name: "a", publication: wanted)])
     index.ended(HTTPRequestID(1), Self.receipt(of: Self.publication(1), named: "a"))
     wanted.receiptID = "r"
     #expect(try index.right(to: "a", .number).replaces == [wanted])

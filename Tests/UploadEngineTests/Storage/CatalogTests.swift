@@ -352,7 +352,7 @@ import Testing
     expected.receipt?.fileID = nil
     #expect(entries.first == expected)
     #expect(entries.map(\.state) == [.complete, .pending])
-    #expect(try catalog.publication(named: "scän.mov")?.receiptID == "r1")
+    #expect(try catalog.publications(named: "scän.mov").last?.receiptID == "r1")
   }
 
   /// A file of which one name is delivered and another is still to be.
