@@ -236,7 +236,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .compressUnasked: .encoding
     case .forgetWords: .words
     case .forgetNames, .overlookPlainNames: .names
-    case .forgetIntents: .owners
+    case .forgetIntents, .strayLonger: .owners
     case .holdUpOthers: .destinations
     case .answerEarly, .answerLate: .waits
     case .endlessSessionName: .resumeRecord
@@ -248,8 +248,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord: .progress
-    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .strayLonger,
-      .wakeByWallClock, .believeFormerSessions:
+    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .wakeByWallClock,
+      .believeFormerSessions:
       .delivery
     case .dawdle: .tail
     case .keepExpired: .expiry
