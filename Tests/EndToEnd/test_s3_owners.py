@@ -38,7 +38,8 @@ def test_two_machines_with_one_bucket_keep_all_their_captures(s3, new_s3_mount, 
     assert s3.keys() == ["day/DSC0001-2.JPG", "day/DSC0001.JPG"]
     assert s3.object("day/DSC0001.JPG") == b"1" + content and s3.object("day/DSC0001-2.JPG") == b"3" + content
     assert "day/DSC0001-2.JPG" in second.program.log
-    assert s3.uploads() == []
+    # Where there was none, rclone knows no list of them.
+    assert len(content) < PART or s3.uploads() == []
 
 
 @pytest.mark.promises("DE26c")
