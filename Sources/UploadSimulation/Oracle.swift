@@ -56,15 +56,18 @@ final class Oracle {
   /// Somebody wants it published as it is, whatever it is called.
   func wanted(_ bytes: [UInt8], names: [RelativePath]) {
     settled(bytes, names: names)
-    for name in names {
-      wanted.insert(PublishedName.encode(name.bytes))
-      older[PublishedName.encode(name.bytes)]?.remove(bytes)
-    }
+    isLater(bytes, names: names)
+    for name in names { wanted.insert(PublishedName.encode(name.bytes)) }
   }
 
   /// These bytes are not to be published under these names, under which later ones are.
   func isOlder(_ bytes: [UInt8], names: [RelativePath]) {
     for name in names { older[PublishedName.encode(name.bytes), default: []].insert(bytes) }
+  }
+
+  /// A writer has made them anew.
+  func isLater(_ bytes: [UInt8], names: [RelativePath]) {
+    for name in names { older[PublishedName.encode(name.bytes)]?.remove(bytes) }
   }
 
   /// The next start decides anew.

@@ -194,7 +194,9 @@ final class SimulatedCapture {
 
   /// An older content is put back from a backup, into the file or in its place. False when there is none.
   private func putBack(_ file: File) -> Bool {
-    guard let former = file.former, former.bytes != file.bytes, !file.isRemains else { return false }
+    guard let former = file.former, former.bytes != file.bytes, !file.isRemains,
+      former.modifiedNanoseconds < file.modifiedNanoseconds
+    else { return false }
     (file.bytes, file.modifiedNanoseconds, file.released) = (former.bytes, former.modifiedNanoseconds, nil)
     file.isPutBack = true
     if world.random.happens(0.5) { giveNewNumber(to: file) }
@@ -609,7 +611,10 @@ final class SimulatedCapture {
     if let closed = file.closed, closed != file.bytes { file.former = (closed, file.closedNanoseconds) }
     file.closed = file.bytes
     file.closedNanoseconds = file.modifiedNanoseconds
-    for oracle in world.oracles { oracle.settled(file.bytes, names: file.names) }
+    for oracle in world.oracles {
+      oracle.settled(file.bytes, names: file.names)
+      if !file.isPutBack, !file.isReplaced { oracle.isLater(file.bytes, names: file.names) }
+    }
     sink?.settled(file)
   }
 }
