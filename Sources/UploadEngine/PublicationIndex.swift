@@ -47,6 +47,11 @@ package final class PublicationIndex: Sendable {
     /// Intents of requests that have published nothing, for the catalog to forget.
     var ended: [Int64] = []
     var lastIntent: Int64 = 0
+
+    /// What may be published under a name, or may have been.
+    func open(_ name: Name) -> [EarlierPublication] {
+      (unclear[name] ?? []) + underWay.values.joined().lazy.filter { $0.name == name }.map(\.publication)
+    }
   }
 
   /// Names of which the outcome is not known.
@@ -69,15 +74,14 @@ package final class PublicationIndex: Sendable {
     guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
     let (noted, asked, others) = state.withLock { state in
-      let underWay = state.underWay.values.joined().lazy.filter { $0.name == key }.map(\.publication)
-      return (state.unsaved[key], state.asked[key], (state.unclear[key] ?? []) + underWay)
+      (state.unsaved[key], state.asked[key], state.open(key))
     }
     // What is noted is known without the catalog.
     let recorded = try recorded(name, noted == nil ? ifExists : .number)
     let last = noted?.publication ?? recorded.last(afterAsking: asked)
     let intents = recorded.intents.filter { $0.number > noted?.intent ?? 0 }.map(\.publication)
     var replaces: [EarlierPublication] = []
-    for publication in [last].compactMap(\.self) + others.reversed() + intents.reversed() + [asked].compactMap(\.self)
+    for publication in [last, asked].compactMap(\.self) + others.reversed() + intents.reversed()
     where replaces.count < Self.publicationsMax && !replaces.contains(where: publication.isSame) {
       replaces.append(publication)
     }
@@ -157,7 +161,7 @@ package final class PublicationIndex: Sendable {
       let name = sent?.name ?? Name(receipt.name.utf8)
       guard var publication = EarlierPublication(receipt, sent: sent?.publication) else { return }
       if sent == nil {
-        guard let unclear = state.unclear[name]?.last(where: publication.isSameContent) else {
+        guard let unclear = state.open(name).last(where: publication.isSameContent) else {
           state.asked[name] = publication
           if state.asked.count > Self.unclearNamesMax { state.asked.removeFirst() }
           return
@@ -268,7 +272,8 @@ extension StepFailure.Kind {
   /// The server may have published what it was asked to, or may do so still.
   fileprivate var mayHavePublished: Bool {
     switch self {
-    case .conflict, .transport(.cancelled), .transport(.stopped): true
+    // A disk of the server may have failed behind the publication.
+    case .conflict, .busy, .insufficientStorage, .transport(.cancelled), .transport(.stopped): true
     default: leavesOpenWhatBecameOfIt
     }
   }

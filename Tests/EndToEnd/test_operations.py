@@ -284,7 +284,8 @@ def put_back(mount, way):
             run(way, BACKUP=mount.backup, SPOOL=mount.spool, NAME="a.mov")
         case "rsync -aX" | "rsync -a" | "rsync":
             program, *options = way.split()
-            subprocess.run([installed(program), *options, copy, captured], check=True)
+            # Contents of one length from one second are one to it.
+            subprocess.run([installed(program), "--ignore-times", *options, copy, captured], check=True)
         case "rm, cp -a":
             captured.unlink()
             subprocess.run(["cp", "-a", copy, captured], check=True)

@@ -106,6 +106,28 @@ import Testing
     #expect(try afterAKill.right(to: "a", .number) == wanted)
   }
 
+  /// Regression: of a file that was written again and again the publication that a server had told of was not named among many that were
+  /// unclear, and the capture got a number.
+  @Test(.promises("DE138a", "DE138g")) func whatAServerHasToldOf_isNamedBeforeWhatIsUnclear() throws {
+    publish(1)
+    for number in 10...30 as ClosedRange<UInt64> {
+      begin(number, publishing: number)
+      index.ended(HTTPRequestID(number), .refused(StepFailure(.transport(.cancelled), "")))
+    }
+    index.ended(HTTPRequestID(40), Self.receipt(of: Self.publication(5), named: "a"))
+    let right = try index.right(to: "a", .number)
+    #expect(right.replaces.first == Self.publication(1))
+    #expect(right.replaces.dropFirst().first?.merkleRoot == Self.publication(5).merkleRoot)
+  }
+
+  /// Regression: a server may tell of a publication before the request that was broken off has come to its end here.
+  @Test(.promises("DE138a", "DE138g")) func whatAServerTellsOf_whileItsRequestIsUnderWay_isTheLastPublication() throws {
+    publish(1)
+    begin(2, publishing: 2)
+    index.ended(HTTPRequestID(3), Self.receipt(of: Self.publication(2), named: "a"))
+    #expect(try index.right(to: "a", .number).replaces.first == Self.publication(2))
+  }
+
   @Test(.promises("DE138a")) func ofTwoAnswersThatCross_theLaterRequestsCounts() throws {
     begin(1, publishing: 1)
     begin(2, publishing: 2)
@@ -114,7 +136,9 @@ import Testing
     #expect(try index.right(to: "a", .number).replaces == [Self.publication(2)])
   }
 
-  @Test(.promises("DE138a"), arguments: [StepFailure.Kind.transport(.connectionLost), .serverError, .conflict])
+  @Test(
+    .promises("DE138a"),
+    arguments: [StepFailure.Kind.transport(.connectionLost), .serverError, .conflict, .busy, .insufficientStorage])
   func whatMayHaveBeenPublished_mayBeReplaced(failure: StepFailure.Kind) throws {
     index.begins(
       HTTPRequestID(1),
