@@ -15,7 +15,7 @@ final class Oracle {
   private var receipts: LookupTable<String, [UInt8]> = [:]
   /// What power cuts and copies have left of captures.
   private var remains: LookupSet<[UInt8]> = []
-  /// What was put back by hand in the place of what was delivered since, and nobody wants as it is.
+  /// What was put back by hand in the place of what was delivered since, and no user wants as it is.
   private var older: LookupTable<String, LookupSet<[UInt8]>> = [:]
   /// Names under which parts of two captures are wanted.
   private var mixed: LookupSet<String> = []
@@ -37,7 +37,7 @@ final class Oracle {
     var bytes: [UInt8]
   }
 
-  /// A file had this content under one of these names while nobody was writing it.
+  /// A file had this content under one of these names while it had no writer.
   func knows(_ bytes: [UInt8], names: [RelativePath]) -> Bool {
     names.contains { legitimate[PublishedName.encode($0.bytes)]?.contains(bytes) == true }
   }

@@ -283,7 +283,7 @@ def test_files_of_other_filesystems_in_the_spool_have_numbers_of_their_own(new_m
 
 @pytest.mark.promises("S30b")
 def test_what_lies_in_the_spool_behind_the_mounts_own_folders_is_said(new_mount, receiver):
-    """Regression (NM11): nobody heard of it, and nothing delivered it."""
+    """Regression (NM11): neither the log nor the mount showed it, and nothing delivered it."""
     mount = new_mount(receiver, start=False)
     hidden = mount.spool / "captures" / "status" / "take.mov"
     hidden.parent.mkdir(mode=0o700, parents=True)

@@ -78,7 +78,7 @@ class EveryState(Moved):
 
     def deliver_first(self, mount):
         self.receiver.files.mkdir(exist_ok=True)
-        (self.receiver.files / "failed.txt").write_bytes(b"of somebody else")
+        (self.receiver.files / "failed.txt").write_bytes(b"of another program")
         (mount.root / "failed.txt").write_bytes(b"failed")
         mount.wait_for("failed.txt", "failed")
         (mount.root / "evicted.bin").write_bytes(bytes(range(256)) * 4096)
@@ -128,7 +128,7 @@ class EveryState(Moved):
         assert sha256(receiver.files / "take.mov") == self.taken
         published = {
             "pending.txt": b"pending", "pending-1.txt": b"two names", "pending-2.txt": b"two names", "pending-holes.txt": self.HOLES,
-            "delivered.txt": b"delivered", "evicted.bin": bytes(range(256)) * 4096, "failed.txt": b"of somebody else"}
+            "delivered.txt": b"delivered", "evicted.bin": bytes(range(256)) * 4096, "failed.txt": b"of another program"}
         if not keeps:
             mount.wait_for("cancelled.txt", "complete")
             published["cancelled.txt"] = b"cancelled"
@@ -304,7 +304,7 @@ def test_an_older_capture_that_is_put_back_replaces_nothing(revised, receiver, w
     assert status["state"] == "interrupted" and status["last_error"]["code"] == "older-than-delivered", status
     assert "uploadfs-mount publish" in status["reason"] and "older-than-delivered" in mount.program.log
     assert (receiver.files / "a.mov").read_bytes() == b"the newer content"
-    # It stays so, until somebody says otherwise.
+    # It stays so until a user publishes it.
     assert mount.stop() == 18
     mount.start()
     assert mount.wait_for("a.mov", "interrupted", "complete")["last_error"]["code"] == "older-than-delivered"

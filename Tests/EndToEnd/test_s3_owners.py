@@ -59,10 +59,10 @@ def test_a_key_that_is_taken_while_the_file_is_sent_stays(moto, new_s3_mount):
         mount = new_s3_mount(moto.url(port=proxy.port))
         write_random(mount.root / "a.mov", 5 * PART)
         wait_until(lambda: moto.parts("a.mov") >= 1, "a part is there")
-        moto.put("a.mov", b"somebody else's")
+        moto.put("a.mov", b"another program's")
         status = mount.wait_for("a.mov", "complete")
     assert status["published_name"] == "a-2.mov" and "name-taken" in mount.program.log
-    assert moto.object("a.mov") == b"somebody else's"
+    assert moto.object("a.mov") == b"another program's"
     assert moto.object("a-2.mov") == (mount.root / "a.mov").read_bytes()
     wait_until(lambda: moto.uploads() == [], "the upload that could not be used is ended")
 
@@ -79,7 +79,7 @@ def test_a_server_that_keeps_no_conditions_is_asked_before(moto, new_s3_mount, c
             del headers["If-None-Match"]
             del headers["If-Match"]
 
-    moto.put("a.mov", b"somebody else's")
+    moto.put("a.mov", b"another program's")
     with S3Front(moto.port, changes) as front:
         mount = new_s3_mount(moto.url(port=front.port))
         # By the first file it is found out.
@@ -88,7 +88,7 @@ def test_a_server_that_keeps_no_conditions_is_asked_before(moto, new_s3_mount, c
             assert deliver(mount, "a.mov", text + content)["published_name"] == "a-2.mov"
         looks = front.count("HEAD", "/a.mov", 200)
     assert looks >= 1
-    assert moto.keys() == ["a-2.mov", "a.mov", "first"] and moto.object("a.mov") == b"somebody else's"
+    assert moto.keys() == ["a-2.mov", "a.mov", "first"] and moto.object("a.mov") == b"another program's"
     assert moto.object("a-2.mov") == b"2" + content
 
 
@@ -106,12 +106,12 @@ def test_a_small_file_is_one_request(moto, new_s3_mount):
 
 @pytest.mark.promises("DE26e")
 def test_credentials_that_may_not_look(moto, new_s3_mount):
-    moto.put("a.mov", b"somebody else's")
+    moto.put("a.mov", b"another program's")
     with S3Front(moto.port, lambda method, *_: (403, "AccessDenied") if method == "HEAD" else None) as front:
         mount = new_s3_mount(moto.url(port=front.port))
         assert deliver(mount, "a.mov", b"mine")["published_name"] == "a-2.mov"
         assert deliver(mount, "long", os.urandom(2 * PART))["published_name"] == "long"
-    assert moto.object("a.mov") == b"somebody else's" and moto.object("a-2.mov") == b"mine"
+    assert moto.object("a.mov") == b"another program's" and moto.object("a-2.mov") == b"mine"
 
 
 @KINDS

@@ -10,7 +10,7 @@ extension S3Destination {
   /// An object of at most this size is put a second time, to find out whether the server keeps conditions.
   private static let trialBytesMax = 64 << 10
 
-  /// A right that nobody has stated is that of a test of the destination, which may leave names alone.
+  /// Without a stated right, that of a test of the destination, which may leave names alone.
   func right(_ stated: NameRight?) -> NameRight {
     stated ?? NameRight(ifExists: options.ifExists == .refuse ? .refuse : .replace)
   }

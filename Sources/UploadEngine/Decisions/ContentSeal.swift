@@ -59,7 +59,7 @@ extension FileUpload {
 
 extension UploadSchedule {
   /// What is about to be committed becomes known to the catalog, for a power cut that comes before the receipt. Once the spool's disk
-  /// has the content nobody will ask.
+  /// has the content no start asks for it.
   mutating func seal(_ file: inout FileUpload, _ proof: CommitProof, chunkBytes: Int) {
     let seal = ContentSeal(root: proof.merkleRoot, chunkBytes: chunkBytes)
     // Between the catalog's forgetting and the change nothing is said of the content any more.

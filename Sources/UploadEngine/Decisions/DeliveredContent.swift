@@ -55,7 +55,7 @@ extension UploadSchedule {
     unconfirmed[file.id]?.state = .complete
   }
 
-  /// Nil where the sizes tell that it is another content, or where nobody knows what the root was taken of.
+  /// Nil where the sizes tell that it is another content, or where the length of its chunks is unknown.
   private func chunkBytesToCompare(_ file: FileUpload, with entry: CatalogEntry) -> Int? {
     let sizeBytes = file.snapshot.sizeBytes
     guard entry.sizeBytes == sizeBytes, entry.receipt?.sizeBytes == sizeBytes else { return nil }

@@ -113,7 +113,7 @@ public final class NameLedger: Sendable {
         }
         for case let receipt? in entries.lazy.map(\.receipt) { try note(receipt, database) }
       }
-      // A ledger that was lost had given names: nobody gets these again, not even the captures that had them.
+      // A ledger that was lost had given names: no capture gets these again, not even those that had them.
       if isNew {
         try database.execute(sql: "INSERT OR IGNORE INTO owner (name, file, path) SELECT name, x'', x'' FROM given")
       }
