@@ -487,6 +487,18 @@ enum TusFixture {
     #expect(short.failure?.kind == .sessionGone)
   }
 
+  /// Regression: a file that was cut to what its upload held was called published, and the server waited for the rest.
+  @Test(.promises("DE54")) func uploadThatHasAllOfACutFile_andWaitsForMore_isNotPublished() throws {
+    let cut = TusFixture.commit(["9"], session: declared, size: 9)
+    #expect(TusFixture.run(cut, try opened(), [TusFixture.at(9, status: 200)]).outcome.failure?.kind == .sessionGone)
+    // The same, where the length was declared by an attempt whose answer was lost.
+    for length in ["20", "a few"] {
+      let waits = TusFixture.at(9, status: 200, [HTTPHeader("upload-length", length)])
+      let (_, outcome) = TusFixture.run(TusFixture.commit(["9"], session: one, size: 9), try opened(), [waits])
+      #expect(outcome.failure?.kind == .sessionGone)
+    }
+  }
+
   @Test func lengthThatWasDeclared_isThatOfTheFileOrTheUploadBeginsAnew() throws {
     let destination = try opened()
     _ = TusFixture.run(.prewarm, destination, [plain])

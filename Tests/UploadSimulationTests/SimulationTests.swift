@@ -119,6 +119,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "bare-copies", seed: 8_000_002_638,
       story: "a file that one change had cut short failed for parts that it no longer had"),
+    FoundSeed(
+      scenario: "tus", seed: 9_400_005_632,
+      story: "a file that was cut to what its upload held was published, and the server waited for the rest"),
   ]
 
   @Test(arguments: found)

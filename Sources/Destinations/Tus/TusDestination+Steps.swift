@@ -296,19 +296,23 @@ extension TusDestination {
     guard let (features, rest) = known(responses) else { return ask(responses) }
     switch TusSession(commit.session.id) {
     case .one(let upload, _, let lengthBytes) where !concatenates(features):
+      // As for a chunk: the file may have been cut to what the upload holds, and the server waits for the rest.
+      if let lengthBytes, lengthBytes != commit.sizeBytes { return .ended(gone()) }
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let look = answer(response)
       if look.isGone {
         // Each of its bytes was acknowledged, and with the last of the length that was declared an upload is complete: the server has put
         // the file away, as some do.
-        guard lengthBytes == commit.sizeBytes else { return .ended(gone()) }
+        guard lengthBytes != nil else { return .ended(gone()) }
         memory.uploads.forget(upload)
         return .ended(.published(receipt(upload, commit, response)))
       }
       guard look.isSuccess else { return .ended(.refused(look.failureOfUpload())) }
       guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
       guard offset == commit.sizeBytes else { return .ended(gone()) }
-      if lengthBytes == nil, response.header("upload-length") == nil {
+      let declaredBytes = response.header("upload-length").map { UInt64($0) }
+      if let declaredBytes, declaredBytes != offset { return .ended(gone()) }
+      if lengthBytes == nil, declaredBytes == nil {
         guard let declared = rest.dropFirst().first.map(answer) else {
           return .send(declaration(of: upload, lengthBytes: commit.sizeBytes))
         }
