@@ -45,6 +45,8 @@ final class SimulatedCapture {
     /// What had been closed before that, and when it was changed: a backup has it.
     var former: (bytes: [UInt8], modifiedNanoseconds: Int64)?
     fileprivate var closedNanoseconds: Int64 = 0
+    /// When the content was changed in whose place an older one is put back.
+    fileprivate var latestNanoseconds: Int64 = 0
     /// That lies here again, put back by hand; until it changes.
     var isPutBack = false
     /// Another file lies in its place, or it was copied, since it was written last.
@@ -182,11 +184,12 @@ final class SimulatedCapture {
         file.released = nil
       }
       if file.bytes != before {
-        file.isPutBack = false
         file.pages.begin(with: file.bytes)
         noteMetadata(of: file)
         noteSynced(file)
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
+        // A clock that was set back makes what is edited now older than what had been delivered.
+        file.isPutBack = file.isPutBack && file.modifiedNanoseconds <= file.latestNanoseconds
       }
       noteSettled(file)
     }
@@ -611,6 +614,7 @@ final class SimulatedCapture {
     if let closed = file.closed, closed != file.bytes { file.former = (closed, file.closedNanoseconds) }
     file.closed = file.bytes
     file.closedNanoseconds = file.modifiedNanoseconds
+    if !file.isPutBack { file.latestNanoseconds = file.modifiedNanoseconds }
     for oracle in world.oracles {
       oracle.settled(file.bytes, names: file.names)
       if !file.isPutBack, !file.isReplaced { oracle.isLater(file.bytes, names: file.names) }
