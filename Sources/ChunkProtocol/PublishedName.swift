@@ -100,6 +100,9 @@ public enum PublishedName {
     character.value < 0x20 || (0x7f...0x9f).contains(character.value)
   }
 
+  /// A character of ASCII that stands for itself.
+  private static func isPlain(_ byte: UInt8) -> Bool { (0x20..<0x7f).contains(byte) && byte != percent }
+
   private static func hash(_ bytes: ArraySlice<UInt8>) -> String {
     String(Hex.encode(sha256(Array(bytes))).prefix(16))
   }
@@ -107,6 +110,10 @@ public enum PublishedName {
   private static func encode(component: ArraySlice<UInt8>) -> String {
     if component.allSatisfy({ $0 == dot }), component.count <= 2 {
       return component.map(escape).joined()
+    }
+    // Nearly all are, and a name is encoded several times for each file.
+    if component.count <= ProtocolLimits.nameComponentBytesMax, component.allSatisfy(isPlain) {
+      return String(decoding: component, as: UTF8.self)
     }
     let units = units(of: component)
     let whole = units.joined()

@@ -124,7 +124,8 @@ public final class Catalog: Sendable {
 
   /// What this spool has published under a name, and what it may have.
   func publications(named name: String) throws(StorageError) -> RecordedPublications {
-    try use { try $0.read { try CatalogRows.publications(named: name, $0) } }
+    // Asked for each capture, and always behind the one connection: a transaction would cost more than the question.
+    try use { try $0.unsafeRead { try CatalogRows.publications(named: name, $0) } }
   }
 
   /// Notes what is about to be published, under numbers beyond `last`. Outlives the process, and a power cut only once something else
