@@ -61,6 +61,7 @@ public final class Filesystem: Sendable, FileContents {
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
   let folderAccess = Mutex(FolderAccess())
+  let recentAccess = Mutex(RecentAccess())
   let virtualCopies = VirtualCopies()
   let listingCopies = ListingCopies()
   let evictedFiles = EvictedFiles()

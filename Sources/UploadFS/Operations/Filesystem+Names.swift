@@ -33,6 +33,7 @@ extension Filesystem {
     let found = try make(entry, caller: caller, removal: AT_REMOVEDIR) { (place) throws(SystemError) in
       try check(mkdirat(place.directory, place.path, mode & 0o7777))
     }
+    recentAccess.withLock { $0.changed() }
     if let path = path(of: entry) { noteCome(path) }
     return found
   }
@@ -146,6 +147,7 @@ extension Filesystem {
       finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return removed
     }
+    recentAccess.withLock { $0.changed() }
     if let file = removed.file { announceNames(of: file) }
   }
 
@@ -160,6 +162,7 @@ extension Filesystem {
       finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return status
     }
+    recentAccess.withLock { $0.changed() }
     if let path { noteGone(path, status) }
   }
 
@@ -245,6 +248,7 @@ extension Filesystem {
         return (moved, isExchange ? nil : target)
       }
     }
+    recentAccess.withLock { $0.changed() }
     if let file = replaced?.file { announceNames(of: file) }
     for file in moved { announceNames(of: file) }
     if let path = paths.old, let status = before.old { noteGone(path, status) }

@@ -123,16 +123,15 @@ extension Filesystem {
     let daemonOnly = FileOwnership(user: geteuid(), group: getegid(), mode: 0o500)
     switch subject {
     case .file(let id, let last):
-      // The disk may hang, with the file's lock held.
-      let status = inquiry.ask { [weak self] in self?.status(ofFile: id) } ?? nil
-      if let status { return FileOwnership(status) }
+      let answer = ask(.file(id)) { $0.status(ofFile: id) }
+      if case .some(let access?) = answer { return access }
       guard let last else { return daemonOnly }
       let owned = FileOwnership(user: last.user, group: last.group, mode: last.mode | 0o400)
       guard case .folder(let folder)? = virtualTree.subject(of: path.parent) else { return owned }
       return folderAccess.withLock { $0.restrict(owned, in: folder) }
     case .folder(.root): return FileOwnership(rootAttributes())
     case .folder(let folder):
-      let answer = inquiry.ask { [weak self] in self?.status(ofFolder: folder).map { FileOwnership($0) } }
+      let answer = ask(.folder(folder)) { $0.status(ofFolder: folder) }
       return folderAccess.withLock { known in
         switch answer {
         // The disk says nothing: what it has said.
@@ -148,6 +147,30 @@ extension Filesystem {
         }
       }
     }
+  }
+
+  /// What the disk says, or has said a moment ago: the inner nil is its word that there is nothing, the outer one that it says none. It
+  /// may hang, with the locks held that are needed here.
+  private func ask(
+    _ subject: RecentAccess.Subject, _ look: @escaping @Sendable (Filesystem) -> stat?
+  ) -> FileOwnership?? {
+    let (known, era) = recentAccess.withLock {
+      ($0.access(to: subject, atMilliseconds: Self.monotonicMilliseconds()), $0.era)
+    }
+    if let known { return known }
+    let answer = inquiry.ask { [weak self] in self.flatMap(look).map { FileOwnership($0) } }
+    if case .some(let access?) = answer {
+      recentAccess.withLock {
+        $0.said(access, of: subject, in: era, atMilliseconds: Self.monotonicMilliseconds())
+      }
+    }
+    return answer
+  }
+
+  private static func monotonicMilliseconds() -> Int {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * 1000 + now.tv_nsec / 1_000_000
   }
 
   /// A folder has gone from its path. The caller holds none of the locks.

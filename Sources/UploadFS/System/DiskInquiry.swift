@@ -78,7 +78,7 @@ final class DiskInquiry: Sendable {
       defer { pthread_mutex_unlock(lock) }
       guard !isStuck, !isClosed, hasThread || startThread() else { return false }
       jobs.append(job)
-      pthread_cond_signal(arrival)
+      unlocked { pthread_cond_signal(arrival) }
       while !job.isDone {
         guard pthread_cond_timedwait(answered, lock, &end) == ETIMEDOUT, !job.isDone else { continue }
         job.isGivenUp = true
@@ -122,13 +122,18 @@ final class DiskInquiry: Sendable {
         }
         let job = jobs.removeFirst()
         guard !job.isGivenUp else { continue }
-        pthread_mutex_unlock(lock)
-        job.run()
-        pthread_mutex_lock(lock)
+        unlocked { job.run() }
         job.isDone = true
         isStuck = false
-        pthread_cond_broadcast(answered)
+        unlocked { pthread_cond_broadcast(answered) }
       }
+    }
+
+    /// Also for signals: a thread that is woken while the lock is held sleeps at once again.
+    private func unlocked<Result>(_ body: () -> Result) {
+      pthread_mutex_unlock(lock)
+      defer { pthread_mutex_lock(lock) }
+      _ = body()
     }
   }
 }
