@@ -21,8 +21,10 @@ final class CurlTransfer {
   private var stallMeter: StallMeter?
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
   private var violation: String?
-  /// How often libcurl was about to send it; counted for a request that is to be sent once.
+  /// How often libcurl was about to send it.
   private var beginnings = 0
+  /// It was begun, and there was no other connection for it when it was to be begun again: all of it may have been sent before.
+  private var wasGivenUp = false
   /// The part of the body that comes while it is sent, and the bytes of it that libcurl reads from.
   private let stream: (any StreamedBytes)?
   private var streamedBytes: (any PinnedBytes)?
@@ -67,7 +69,7 @@ final class CurlTransfer {
     onCompletion(
       result.mapError { error in
         var error = error
-        error.mayHaveArrived = request.body.byteCount == 0 ? beginnings > 0 : handle.hasGivenBody
+        error.mayHaveArrived = request.body.byteCount == 0 ? beginnings > 0 : handle.hasGivenBody || wasGivenUp
         return error
       })
   }
@@ -114,14 +116,7 @@ final class CurlTransfer {
       return .failure(
         TransportError(.protocolViolation, "\(target.host) sent a line of header fields that is longer than 100 KiB"))
     }
-    guard code == CURLE_OK || isAnswered(despite: code) else {
-      let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
-      if proxyStatus >= 300 { return .failure(CurlFailure.ofProxy(status: proxyStatus, host: target.host)) }
-      if let proxy, endedAtProxy(code, proxy: proxy, proxyStatus: proxyStatus) {
-        return .failure(CurlFailure.atProxy(proxy, code: code, text: handle.failureText))
-      }
-      return .failure(CurlFailure.error(for: code, text: handle.failureText, host: target.host))
-    }
+    guard code == CURLE_OK || isAnswered(despite: code) else { return .failure(failure(of: code)) }
     if let error = brokenHead ?? errorOfEarlySuccess { return .failure(error) }
     if code == CURLE_OK { request.sentBytes?.set(UInt64(clamping: request.body.byteCount)) }
     let facts = HTTPConnectionFacts(
@@ -131,6 +126,25 @@ final class CurlTransfer {
       HTTPResponse(
         status: head.status, reasonPhrase: head.reasonPhrase, headers: head.headers, body: responseBody,
         connection: facts))
+  }
+
+  /// Where a kept-alive connection ends before the answer, libcurl sends the request anew by itself. That there is no other connection
+  /// then says nothing of what the server has made of the request that it had.
+  private func failure(of code: CURLcode) -> TransportError {
+    let cause = cause(of: code)
+    guard beginnings > 0, cause.kind.isOfAnUnsentRequest else { return cause }
+    wasGivenUp = true
+    return TransportError(
+      .connectionLost, "\(target.host) ended the connection before it answered, and then: \(cause.message)")
+  }
+
+  private func cause(of code: CURLcode) -> TransportError {
+    let proxyStatus = handle.fact(CURLINFO_HTTP_CONNECTCODE)
+    if proxyStatus >= 300 { return CurlFailure.ofProxy(status: proxyStatus, host: target.host) }
+    if let proxy, endedAtProxy(code, proxy: proxy, proxyStatus: proxyStatus) {
+      return CurlFailure.atProxy(proxy, code: code, text: handle.failureText)
+    }
+    return CurlFailure.error(for: code, text: handle.failureText, host: target.host)
   }
 
   /// It got no further than to the proxy: nothing else is connected to, and a way through one that speaks HTTP is open once that
@@ -312,11 +326,21 @@ extension CurlTransfer {
     try handle.set(CURLOPT_HEADERDATA, context)
     try handle.set(CURLOPT_WRITEFUNCTION, onResponseBytes)
     try handle.set(CURLOPT_WRITEDATA, context)
-    if request.isSentOnce { try handle.setBegin(onBegin, context: context) }
+    try handle.setBegin(onBegin, context: context)
     guard request.sentBytes != nil else { return }
     try handle.setProgress(onProgress)
     try handle.set(CURLOPT_XFERINFODATA, context)
     try handle.set(CURLOPT_NOPROGRESS, false)
+  }
+}
+
+extension TransportError.Kind {
+  /// Nothing of a request has gone out when it fails so, unless it had been begun before.
+  fileprivate var isOfAnUnsentRequest: Bool {
+    switch self {
+    case .unknownHost, .connectFailed, .proxyFailed, .tlsFailed, .certificateRefused: true
+    default: false
+    }
   }
 }
 

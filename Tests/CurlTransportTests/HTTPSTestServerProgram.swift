@@ -16,8 +16,8 @@ let httpsTestServerProgram = #"""
           print(json.dumps(event), flush=True)
 
   class Connection:
-      def __init__(self, stream, name):
-          self.stream, self.name, self.buffer, self.requests = stream, name, b"", 0
+      def __init__(self, stream, name, listener):
+          self.stream, self.name, self.listener, self.buffer, self.requests = stream, name, listener, b"", 0
 
       def fill(self):
           data = self.stream.recv(65536)
@@ -102,6 +102,13 @@ let httpsTestServerProgram = #"""
               if self.requests > 1:
                   return False
               self.send(200, digest.encode())
+          elif path == "/dies-reused":
+              digest = self.read_body()
+              if self.requests > 1:
+                  # Nobody is there any more: whoever asks again is refused a connection.
+                  self.listener.shutdown(socket.SHUT_RDWR)
+                  return False
+              self.send(200, digest.encode())
           elif path == "/refuses-early":
               self.send(413, b"{\"title\":\"too large\"}", ["Content-Type: application/problem+json"])
               self.wait_for_client_to_leave()
@@ -167,9 +174,12 @@ let httpsTestServerProgram = #"""
           except OSError:
               plain.close()
               return
-          Connection(stream, name).serve()
+          Connection(stream, name, listener).serve()
       while True:
-          plain, _ = listener.accept()
+          try:
+              plain, _ = listener.accept()
+          except OSError:
+              return
           threading.Thread(target=handshake, args=(plain,), daemon=True).start()
 
   directory, ports = pathlib.Path(sys.argv[1]), {}

@@ -152,6 +152,27 @@ extension CurlTransportTests {
     }
   }
 
+  /// libcurl sends a request anew by itself, and what it then fails with is what it says: that there is no connection.
+  @Test("Regression: what a server had read when it died counted as never sent", arguments: [0, 100_000])
+  func readByAServerThatDied(byteCount: Int) async throws {
+    try await withServer { server, transport in
+      let body: HTTPRequest.Body = byteCount == 0 ? .none : .pinned(TestBody(count: byteCount))
+      let request = HTTPRequest(.put, try server.url("/dies-reused"), body: body)
+      #expect(try await transport.send(request).get().status == 200)
+      guard case .failure(let error) = await transport.send(request) else {
+        Issue.record("there was an answer")
+        return
+      }
+      #expect(error.kind == .connectionLost && error.mayHaveArrived, "\(error)")
+      // Now it is so.
+      guard case .failure(let refused) = await transport.send(request) else {
+        Issue.record("there was an answer")
+        return
+      }
+      #expect(refused.kind == .connectFailed && !refused.mayHaveArrived, "\(refused)")
+    }
+  }
+
   @Test("Whether all of a request was on its way is known", arguments: [("body", false), ("response", true)])
   func knowsWhatMayHaveArrived(place: String, mayHaveArrived: Bool) async throws {
     try await withServer { server, transport in

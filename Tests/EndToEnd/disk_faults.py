@@ -204,7 +204,6 @@ class Round:
         elif disk:
             spool = disk.place / "spool"
         self.with_state = with_state
-        self.has_killed_receiver = False
         self.sides = Sides(folder, new_mount, new_receiver, self.options, spool, root)
         self.mount, self.receiver = self.sides.mount, self.sides.receiver
         self.watch = Watch(self.sides)
@@ -272,7 +271,6 @@ class Round:
 
     def kill(self, side):
         self.note("kill the", side)
-        self.has_killed_receiver |= side == "receiver"
         if side == "mount" and self.disk:
             # What a disk refuses of it later, and what is not in memory, no mount would know of.
             for name in sorted(self.forgotten):
@@ -754,8 +752,8 @@ class Round:
         if state == "complete":
             receipt = status["published_name"]
             published = self.receiver.files / receipt
-            # A receiver that died over a publication, and a record that a failing disk has taken, can cost a number (DE138g).
-            may_have_number = self.has_killed_receiver or self.side_of_faults != "receiver"
+            # A record that a failing disk has taken can cost a number (DE138g).
+            may_have_number = self.side_of_faults != "receiver"
             if receipt != status["receipt"]["name"] and not may_have_number:
                 problems.append(f"{name} has a number, and nothing cost it one: {receipt}")
             if not published.exists():
@@ -821,7 +819,6 @@ class Round:
 
     def check_restart(self):
         """What counts as delivered does so after a restart of both."""
-        # Where a receiver died over a publication, the next one can have a number (DE138g).
         complete = {
             name: status["published_name"] for name, status in self.states().items() if status["state"] == "complete"}
         inodes = {name: (self.receiver.files / published).stat().st_ino for name, published in complete.items()}
