@@ -346,17 +346,19 @@ class Round:
             if found is None or digest(found) != known:
                 lost.append((name, None if found is None else len(found)))
         assert not lost, f"on-disk, and not there after the power cut (name, bytes found): {lost}"
+        # Names of captures of which there is another content than their writers closed last.
+        back = set()
         with self.model.lock:
             for name in list(self.model.closed):
                 path = captures / name
                 found = path.read_bytes() if path.exists() else None
-                if found is None or digest(found) not in self.model.history[name]:
+                # An earlier content that is back is not what `complete` speaks of (S40l): a later one may have been delivered.
+                if found != self.model.closed[name]:
                     self.model.closed.pop(name)
-                else:
-                    self.model.closed[name] = found
+                    back.add(name)
             # Renames and removals may have been undone.
             for path in captures.iterdir():
-                if path.name not in self.model.closed:
+                if path.name not in self.model.closed and path.name not in back:
                     content = path.read_bytes()
                     if digest(content) in self.model.history.get(path.name, ()):
                         self.model.versions.setdefault(path.name, 0)
@@ -383,7 +385,8 @@ class Round:
         assert not wrong, wrong
         assert not held & self.on_disk.keys(), f"on-disk, and held: {held & self.on_disk.keys()}"
         for known in (self.on_disk, self.delivered):
-            for name, content in known.items():
+            # Under a temporary name nothing is published.
+            for name, content in ((name, content) for name, content in known.items() if name.endswith(".mov")):
                 found = [path for path in self.receiver.files.iterdir() if name in (path.name, without_number(path.name))]
                 assert content in {digest(path.read_bytes()) for path in found}, f"{name}: on-disk or delivered, and not there"
         self.said.append(f"{len(held)} held of {len(os.listdir(self.mount.root)) - 2}, {len(self.on_disk)} on-disk")
