@@ -59,6 +59,8 @@ final class SimulatedCapture {
     var isMistaken = false
     /// It has been delivered as it is.
     var isDelivered = false
+    /// It was delivered whole under a name that shows that still; what is left of it here was wanted, and goes to further names.
+    fileprivate(set) var hasWholeDelivery = false
     /// Where its label says that the released parts are.
     var pointer: SessionPointer?
     /// What lies on the spool file for the next run, and whether this one has read it.
@@ -190,6 +192,7 @@ final class SimulatedCapture {
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
         // A clock that was set back makes what is edited now older than what had been delivered.
         file.isPutBack = file.isPutBack && file.modifiedNanoseconds <= file.latestNanoseconds
+        file.hasWholeDelivery = false
       }
       noteSettled(file)
     }
@@ -435,6 +438,7 @@ final class SimulatedCapture {
     file.fate.accepted()
     file.settledFate = file.fate
     file.isLost = false
+    file.hasWholeDelivery = file.hasWholeDelivery || file.isRemains && file.isDelivered
     file.isRemains = false
     file.bytes = file.shown
     file.pages.accept()
@@ -456,6 +460,7 @@ final class SimulatedCapture {
     if isFirst {
       file.fate.revisionBegan()
       file.isDelivered = false
+      file.hasWholeDelivery = false
       (file.isPutBack, file.isReplaced) = (false, false)
       file.mayBeDoubted = false
       file.isMarkOverlooked = false

@@ -198,7 +198,7 @@ final class SimulationRun {
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
       // It was delivered before, and what is left of it here is not published anew.
-      if state == .complete, file.isRemains { continue }
+      if state == .complete, file.isRemains || file.hasWholeDelivery { continue }
       // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.
       if state == .failed, code == "released-part-away", world.scenario.lostStates > 0 { continue }
       if state == .failed, code == "released-part-lost", !file.isRemains {
