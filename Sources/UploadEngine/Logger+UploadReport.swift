@@ -84,6 +84,10 @@ extension Logger {
       warning(
         "an earlier upload of the file cannot be gone on with; the file is kept and sent again",
         metadata: ["path": "\(path.displayText)", "reason": "\(reason)"])
+    case .takenOver(_, let path, let count):
+      notice(
+        "parts that the spool's disk has lost are delivered as the server has them",
+        metadata: ["path": "\(path.displayText)", "chunks": "\(count)"])
     case .notSent(_, let path):
       error(
         "a chunk was chosen and could not be sent; this is a mistake of uploadfs, please report it",

@@ -209,6 +209,7 @@ extension UploadReport {
     case .unproven(let count): "unproven \(count)"
     case .discarded(let id, _, let failure): "discarded \(id) \(failure.code)"
     case .notResumed(let id, let path, _): "not resumed \(id) \(path.displayText)"
+    case .takenOver(let id, let path, let count): "taken over \(id) \(path.displayText): \(count) chunks"
     case .releasing(let id, let path): "releasing \(id) \(path.displayText)"
     case .notReleasing(let id, let path, _): "not releasing \(id) \(path.displayText)"
     case .stuck(let id, let path): "stuck \(id) \(path.displayText)"

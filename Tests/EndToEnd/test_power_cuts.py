@@ -14,7 +14,7 @@ import pytest
 
 from certificates import Authority
 from failing_disk import PowerDisk, marked
-from filesystems import run
+from filesystems import FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, fallocate, run
 from front import Front
 from harness import unmount_lazily, wait_until
 from power_cuts import Round
@@ -138,6 +138,42 @@ def test_what_the_receiver_holds_of_a_capture_that_the_disk_lost_is_delivered(po
         (mount.root / "take.mov").rename(mount.root / "renamed.mov")
         assert mount.wait_for("renamed.mov", "interrupted")["missing"]["ranges"] == [{"offset": 0, "length": SIZE}]
         assert receiver.published() == {"take.mov": SIZE}
+
+
+@pytest.mark.promises("S40r")
+@WITH_A_JOURNAL
+def test_of_a_recording_that_the_cut_ended_what_the_receiver_has_is_not_read_as_zeros(power, new_mount, receiver):
+    """Of what the disk has lost the receiver had four chunks, and not the first one, which is sent last."""
+    chunk, count = 256 << 10, 24
+    mount = new_mount(receiver, "--chunk-size", "256KiB", spool=power.place / "spool")
+    content = bytearray(os.urandom(count * chunk))
+    descriptor = os.open(mount.root / "take.mov", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.write(descriptor, content)
+        mount.readings("take.mov", lambda reading: reading["bytes"]["acknowledged"] >= 20 * chunk)
+        records = mount.spool / ".state" / "resume"
+        wait_until(
+            lambda: any(path.stat().st_size > 20 * 36 for path in records.iterdir()), "twenty chunks are in the record")
+        os.sync()
+        cut(mount, power)
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    with open(mount.spool / "captures" / "take.mov", "r+b", buffering=0) as capture:
+        assert os.fstat(capture.fileno()).st_size == len(content)
+        for offset, length in ((0, 4096), (5 * chunk, 3 * chunk), (9 * chunk + 8192, 4096)):
+            assert fallocate(capture.fileno(), FALLOC_PUNCH_HOLE | FALLOC_KEEP_SIZE, offset, length) == 0
+    content[:4096] = bytes(4096)
+    mount.start()
+    status = mount.wait_for("take.mov", "interrupted")
+    assert status["last_error"]["code"] == "not-on-disk" and len(status["missing"]["ranges"]) == 3, status
+    mount.say("publish", "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == content
+    assert "parts that the spool's disk has lost are delivered as the server has them" in mount.program.log
+    (mount.root / "take.mov").rename(mount.root / "renamed.mov")
+    mount.wait_for("renamed.mov", "interrupted")
+    assert receiver.published() == {"take.mov": len(content)}
 
 
 @pytest.mark.promises("S44b", "S44e")

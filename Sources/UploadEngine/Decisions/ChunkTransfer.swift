@@ -146,6 +146,9 @@ final class ChunkTransfer: @unchecked Sendable {
     return proof.chunkCount == states.count ? proof : nil
   }
 
+  /// What is known of a chunk's bytes; nil also beyond the end.
+  func digest(of index: Int) -> ChunkDigest? { states.indices.contains(index) ? states[index].digest : nil }
+
   /// Takes a chunk back that the server turned out not to hold; false when it was not believed to hold it.
   func deny(_ index: Int) -> Bool {
     guard states.indices.contains(index), case .done = states[index] else { return false }

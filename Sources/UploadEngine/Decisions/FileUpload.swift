@@ -139,6 +139,10 @@ struct FileUpload: Sendable {
     var wish: Wish?
     /// Why that was not whole. Until the spool has heard of the wish, it goes on saying so.
     var acceptedInterruption: Interruption?
+    /// What the spool's disk has lost of it, where the server may have that; until it is delivered.
+    var lost: MissingBytes?
+    /// Chunks that the server has and the spool's disk has lost.
+    var takenOverChunks = 0
     /// The content, by its epoch, that a session may have published. Should it change, the catalog is told first that no session
     /// of it counts any more.
     var committedEpoch: UInt64?

@@ -105,6 +105,22 @@ final class HeldChunks: @unchecked Sendable {
     forgetChanges()
   }
 
+  /// The server holds these bytes, of a content that has changed since.
+  func report(_ digest: ChunkDigest, at index: Int) {
+    isOutdated(index)
+    reported[index] = digest.sha256
+  }
+
+  /// The server still holds what it acknowledged, and the file has, or may have, other bytes there. True when it was acknowledged.
+  @discardableResult
+  func isOutdated(_ index: Int) -> Bool {
+    guard let digest = acknowledged.removeValue(forKey: index) else { return false }
+    reported[index] = digest.sha256
+    commitment = nil
+    noteChange(of: index)
+    return true
+  }
+
   func remove(_ index: Int) {
     reported[index] = nil
     tokens[index] = nil

@@ -201,6 +201,8 @@ public enum UploadReport: Hashable, Sendable {
   case destinationAvailable
   /// The resume record of a file is of no use, for this reason; the file is sent again.
   case notResumed(FileID, RelativePath, String)
+  /// So many chunks that the spool's disk has lost are delivered as the server has them.
+  case takenOver(FileID, RelativePath, chunks: Int)
   /// A chunk of a file was chosen and could not be sent: a mistake of the schedule, which goes on without it.
   case notSent(FileID, RelativePath)
   /// A file that the catalog held as pending is no longer in the spool.

@@ -27,7 +27,11 @@ extension UploadSchedule {
       }
       return
     }
-    file.session?.held.acknowledge(digest, at: index, token: outcome.chunkToken)
+    if !isCurrent, isInFirstWriting(file), file.growth != nil, file.transfer?.digest(of: index) != digest {
+      file.session?.held.report(digest, at: index)
+    } else {
+      file.session?.held.acknowledge(digest, at: index, token: outcome.chunkToken)
+    }
     file.session?.acknowledgedSinceRecord += 1
     if let expiresAtSeconds = outcome.chunkExpiresAtSeconds { file.session?.expiresAtSeconds = expiresAtSeconds }
     if isCurrent {

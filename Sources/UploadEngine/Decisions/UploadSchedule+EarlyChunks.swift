@@ -96,8 +96,12 @@ extension UploadSchedule {
     for index in growth.take(report, at: now.monotonic) {
       // What was thrown away as a whole is not rewritten in places.
       if takeBack(index, of: transfer), index < count, !report.wasEmptied { growth.noteRewritten() }
+      noteOutdated(index, of: file)
     }
-    for index in stride(from: transfer.states.count - 1, through: count, by: -1) { _ = takeBack(index, of: transfer) }
+    for index in stride(from: transfer.states.count - 1, through: count, by: -1) {
+      _ = takeBack(index, of: transfer)
+      noteOutdated(index, of: file)
+    }
     transfer.resize(to: report.sizeBytes)
     for index in growth.seal(quietFor: limits.sealDelay, at: now.monotonic)
     where transfer.states.indices.contains(index) {
@@ -109,6 +113,12 @@ extension UploadSchedule {
       noteSize(of: report.file, at: now)
       warmForOpenFiles(at: now)
     }
+  }
+
+  /// A record that goes on naming what the server has of it would say that this is what its writer left.
+  private mutating func noteOutdated(_ index: Int, of file: FileUpload) {
+    guard isInFirstWriting(file), file.session?.held.isOutdated(index) == true, file.hasResumableSession else { return }
+    actions.append(.saveResume(file.id))
   }
 
   /// The bytes of a chunk may be others than those that were read or sent; true when any were.

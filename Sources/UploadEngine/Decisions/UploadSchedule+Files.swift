@@ -116,6 +116,8 @@ extension UploadSchedule {
     file.progress.seal = nil
     file.progress.delivered = nil
     file.progress.acceptedInterruption = nil
+    file.progress.lost = nil
+    file.progress.takenOverChunks = 0
     file.progress.rowsBegunAnew = 0
     file.progress.chunksAllowed = 0
     file.isLocal = true
@@ -475,7 +477,8 @@ extension UploadSchedule {
       changeSequence: makeChangeSequence())
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
-    file.revision = max(1, entry?.revision ?? 1)
+    // One that was never finished stays at none.
+    file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
     if let entry, entry.isDelivered, entry.describes(snapshot) {
       file.becomeDelivered(as: entry)
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
@@ -500,9 +503,6 @@ extension UploadSchedule {
       if let entry, entry.describes(snapshot) { file.progress.seal = entry.seal }
       if let wish = entry?.wish(for: snapshot) {
         file.progress.wish = wish
-        file.progress.acceptedInterruption = snapshot.interruption
-        file.snapshot.interruption = nil
-        if snapshot.interruption != nil { spoolOrders.append(.accept(EvictionCandidate(snapshot))) }
       }
     }
     // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
@@ -516,12 +516,14 @@ extension UploadSchedule {
       file.session?.triedPaths = snapshot.names
     } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
       file.session = resumedSession(record, of: file)
+      file.session?.isOfFirstWriting = record.epochRevision == 0 && (entry?.revision ?? 0) == 0
     } else if let session {
       actions.append(.removeResume(snapshot.id))
       // That of a delivered one is published.
       if file.receipt == nil, let identity = session.identity { discard(identity, at: now) }
     }
     if goesOn, session == nil { noteTried(&file, by: known) }
+    if file.progress.wish != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
     let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil

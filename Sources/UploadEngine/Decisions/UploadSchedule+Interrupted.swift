@@ -129,12 +129,10 @@ extension UploadSchedule {
   mutating func accept(_ id: FileID, at now: Moment) {
     guard var file = files[id] else { return }
     unconfirmed[id] = nil
-    file.progress.acceptedInterruption = file.snapshot.interruption
-    file.snapshot.interruption = nil
+    acceptInterruption(of: &file, file.snapshot.interruption)
     file.progress.wish = file.progress.wish ?? .asIs
     file.lastFailure = nil
     files[id] = file
-    spoolOrders.append(.accept(EvictionCandidate(file.snapshot)))
     if file.isOpen {
       files[id]?.phase = .writing
       actions.append(.record(id))
@@ -142,6 +140,15 @@ extension UploadSchedule {
     } else {
       settleName(id, at: now)
     }
+  }
+
+  /// From now on it counts as whole. Where the server has what the disk has lost of it, the spool hears of that once it is known which of
+  /// the two was delivered.
+  mutating func acceptInterruption(of file: inout FileUpload, _ interruption: Interruption?) {
+    file.progress.lost = lostPlaces(of: file)
+    file.progress.acceptedInterruption = interruption
+    file.snapshot.interruption = nil
+    if file.progress.lost == nil, interruption != nil { spoolOrders.append(.accept(EvictionCandidate(file.snapshot))) }
   }
 
   /// By rule the file is gone from the spool.

@@ -199,6 +199,7 @@ extension UploadSchedule {
     file.lastFailure = nil
     file.attempts = 0
     file.progress.previousDelay = nil
+    settleLostPlaces(of: &file)
     files[id] = file
     actions.append(.showStatus(id))
     actions.append(.report(.delivered(id, file.publishedPaths.last ?? file.path, receipt)))

@@ -70,6 +70,7 @@ extension UploadSchedule {
         if file.wantedSeal != nil { takeOver(held, into: transfer) }
         denied = takeBackDenied(of: transfer, notIn: held)
       }
+      takeOverLostPlaces(of: &file)
       checkpoint(&file)
       files[id] = file
       actions.append(.showStatus(id))

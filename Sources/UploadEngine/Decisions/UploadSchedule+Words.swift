@@ -37,6 +37,7 @@ extension UploadSchedule {
     file.attempts = 0
     file.progress.previousDelay = nil
     file.progress.wish = nil
+    settleLostPlaces(of: &file)
     files[id] = file
     if !file.lacksParts { actions.append(.removeResume(id)) }
     actions.append(.record(id))

@@ -61,6 +61,8 @@ struct UploadSession: Sendable {
   var isSecuring = false
   /// Nothing of it is known here but where it is: what the server says that it holds is what was sent.
   var trustsServer = false
+  /// Everything that its record names was sent while its file was written for the first time, and never closed.
+  var isOfFirstWriting = false
   /// It could not, and is asked again at this time.
   var securingRest: MonotonicTime?
   /// It has refused; after which pause it is asked again, and what is said of it.
