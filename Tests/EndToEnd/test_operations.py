@@ -187,15 +187,19 @@ def test_what_the_mount_knows_is_lost(every_state, heading):
 
 @pytest.mark.promises("S45f", "S80b")
 def test_a_copy_of_the_catalog_takes_its_place(mount, receiver):
-    """What was delivered before the copy is not sent again; everything after it is there."""
+    """Regression (ID13): what was delivered before the copy was sent again. Everything after it is there, also what has the same size and
+    time as before."""
     root = mount.root
-    for name in ("early.txt", "changed.txt"):
+    for name in ("early.txt", "changed.txt", "timed.txt"):
         (root / name).write_bytes(name.encode())
         mount.wait_for(name, "complete")
     # The end of a mount leaves a copy.
     assert mount.stop() == 0
     mount.start()
     (root / "changed.txt").write_bytes(b"changed since, to another length")
+    time = (root / "timed.txt").stat().st_mtime_ns
+    (root / "timed.txt").write_bytes(b"TIMED.TXT")
+    os.utime(root / "timed.txt", ns=(time, time))
     (root / "late.txt").write_bytes(b"late")
     mount.wait_all()
     receiver.kill()
@@ -209,7 +213,7 @@ def test_a_copy_of_the_catalog_takes_its_place(mount, receiver):
     mount.wait_all()
     assert (receiver.files / "early.txt").stat().st_ino == early
     assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
-        "early.txt": b"early.txt", "late.txt": b"late", "pending.txt": b"pending",
+        "early.txt": b"early.txt", "late.txt": b"late", "pending.txt": b"pending", "timed.txt": b"TIMED.TXT",
         "changed.txt": b"changed since, to another length"}
 
 

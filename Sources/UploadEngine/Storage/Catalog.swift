@@ -35,6 +35,9 @@ public final class Catalog: Sendable {
     self.path = path
     wasMissing = access(path, F_OK) != 0 && errno == ENOENT
     var state = State(connection: StateConnection(path: path, room: room) { try Self.prepare($0, $1, path) })
+    if wasMissing, Self.standIn(for: path) {
+      state.damage = "the catalog \(quoted(path)) was missing; \(Self.standInWords)"
+    }
     try Self.withUsableFile(&state, path, isInUse: false) { try $0.open(patience: patience) }
     unsaidDamage = Mutex(state.damage)
     self.state = Mutex(state)
@@ -43,8 +46,8 @@ public final class Catalog: Sendable {
   /// One that is on no disk, for a simulation of disks.
   package static func inMemory() throws(StorageError) -> Catalog { try Catalog(path: StateDatabase.inMemory) }
 
-  /// A sentence for people when the database was damaged and a new one had to be made, at the start or since; nil when
-  /// all is well.
+  /// A sentence for people when the database was damaged, or was missing beside its copy, and another one is in its place, since the
+  /// start or later; nil when all is well.
   public var openedDamaged: String? { state.withLock { $0.damage } }
 
   /// The same, to one who asks, once for each time that it was found. Waits for no disk.
@@ -218,9 +221,11 @@ extension Catalog {
       guard isInUse ? isDamagedFile(error) : isDamage(error) else { throw storageError(error, path) }
       state.connection.drop()
       let aside = try moveAside(path)
+      // The same copy would be damaged in the same way.
+      let standsIn = !isInUse && state.damage == nil && standIn(for: path)
       state.damage =
-        "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(error))); it is kept as \(quoted(aside)) and a new "
-        + "one was made: files that are still in the spool are uploaded again"
+        "the catalog \(quoted(path)) was damaged (\(StateDatabase.describe(error))); it is kept as \(quoted(aside)), and "
+        + (standsIn ? standInWords : "a new one was made: files that are still in the spool are uploaded again")
     }
     do {
       return try body(&state.connection)
@@ -246,7 +251,11 @@ extension Catalog {
     try database.read { try CatalogRows.prepareAll($0) }
   }
 
-  private static func check(_ database: DatabaseQueue) throws {
+  private static let standInWords =
+    "its copy for backups stands in for it: what that says was delivered is read and compared, and what was delivered later "
+    + "is uploaded again"
+
+  static func check(_ database: DatabaseQueue) throws {
     let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
     guard findings == ["ok"] else {
       throw StorageError(.damaged, findings.first ?? "the database cannot be checked")

@@ -209,7 +209,9 @@ extension Filesystem {
     guard stamp.isThere else { return nil }
     let held = "what nothing proves to have been finished is held (uploadfs-mount publish takes it as it is)"
     if configuration.knownCaptures.areLost {
-      return "what was known of the spool's captures is gone: what is whole is delivered again, and \(held)"
+      return
+        "what was known of the spool's captures is gone, or as old as its copy for backups: what is whole and not known to have "
+        + "been delivered is delivered again, and \(held)"
     }
     guard stamp.isMoved else { return nil }
     return stamp.hasLostAttributes

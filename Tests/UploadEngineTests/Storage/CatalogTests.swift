@@ -246,6 +246,36 @@ import Testing
     #expect(try last.loadAll() == [delivered(1)])
   }
 
+  /// Regression (ID13): everything that had been delivered was sent again, with the copy beside it.
+  @Test(.promises("S45f"), arguments: [nil, Array(repeating: UInt8(7), count: 5000)])
+  func theCopyStandsIn_andWhatItSaysWasDeliveredIsToBeCompared(damage: [UInt8]?) throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    try catalog.copy(to: StateCopies.path(of: path))
+    try catalog.upsert([delivered(2)])
+    catalog.close()
+    for name in folder.names() where name.hasPrefix("catalog.sqlite") { unlink(path + name.dropFirst(14)) }
+    if let damage { try folder.write(damage, to: "catalog.sqlite") }
+    let restored = try Catalog(path: path)
+    #expect(restored.openedDamaged?.contains("stands in for it") == true && restored.isAnew)
+    var known = delivered(1)
+    known.modifiedNanoseconds = .min
+    #expect(try restored.loadAll() == [known])
+    try restored.upsert([delivered(1)])
+    restored.close()
+    let reopened = try Catalog(path: path)
+    #expect(try reopened.loadAll() == [delivered(1)] && reopened.openedDamaged == nil)
+  }
+
+  @Test(.promises("S45f")) func aCopyThatIsDamagedToo_standsInForNothing() throws {
+    try folder.write(Array(repeating: 7, count: 5000), to: "catalog.backup.sqlite")
+    #expect(try Catalog(path: path).loadAll().isEmpty)
+    unlink(path)
+    unlink(StateCopies.path(of: path))
+    #expect(mkfifo(StateCopies.path(of: path), 0o600) == 0)
+    #expect(try Catalog(path: path).loadAll().isEmpty)
+  }
+
   @Test func damagedDatabasesThatAreKeptAreFew() throws {
     for _ in 1...12 {
       try folder.write(Array(repeating: 7, count: 5000), to: "catalog.sqlite")

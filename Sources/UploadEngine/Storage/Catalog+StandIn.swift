@@ -1,0 +1,46 @@
+import GRDB
+import Glibc
+
+/// The copy that is made for backups (``StateCopies``) in the place of a catalog that is missing or damaged.
+extension Catalog {
+  /// Puts it there; false where there is none that is whole. What it says was delivered is to be compared with what lies in the spool:
+  /// a program that sets times can have changed that since, with the same size and time.
+  static func standIn(for path: String) -> Bool {
+    let copy = StateCopies.path(of: path)
+    var status = stat()
+    guard path != StateDatabase.inMemory, lstat(copy, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      return false
+    }
+    let temporary = path + AtomicFile.temporarySuffix
+    do {
+      unlink(temporary)
+      try restore(copy, to: temporary)
+      try AtomicFile.adopt(temporary, as: path, effects: .system)
+      return true
+    } catch {
+      // Without it more is delivered again, and nothing is lost.
+      unlink(temporary)
+      return false
+    }
+  }
+
+  private static func restore(_ copy: String, to path: String) throws {
+    var configuration = Configuration()
+    configuration.readonly = true
+    let original = try DatabaseQueue(path: copy, configuration: configuration)
+    try check(original)
+    try StateDatabase.copy(original, to: path)
+    try original.close()
+    let restored = try DatabaseQueue(path: path)
+    try restored.write { try CatalogRows.doubtDeliveries($0) }
+    try restored.close()
+  }
+}
+
+extension CatalogRows {
+  /// No file has this time, so that each is read before it counts as what was delivered.
+  fileprivate static func doubtDeliveries(_ database: Database) throws {
+    try database.execute(
+      sql: "UPDATE file SET modified_ns = ? WHERE state = ?", arguments: [Int64.min, CatalogState.complete.rawValue])
+  }
+}
