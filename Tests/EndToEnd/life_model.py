@@ -1,0 +1,167 @@
+"""What is known of captures, spools and published names while a spool lives (lives.py): what may be published, held, or sent again."""
+
+import collections
+import dataclasses
+import hashlib
+import os
+import re
+import threading
+
+from published import Published
+
+# How a start or a word may answer for a capture that it does not deliver.
+HOLDS = {"mount-died", "unproven", "older-than-delivered"}
+
+
+class Content:
+    """Bytes that a capture had. No two contents are the same."""
+
+    def __init__(self, data):
+        self.data, self.digest = data, hashlib.sha256(data).digest()
+        # Why it may be sent once more than it was when it was looked at last.
+        self.excuses = {"it is new"}
+        # Receiver → how often it was published there when it was looked at last.
+        self.counted = collections.Counter()
+
+    def __repr__(self):
+        return f"{self.digest.hex()[:8]} ({len(self.data)} bytes)"
+
+
+@dataclasses.dataclass
+class Capture:
+    """What a spool has under a path."""
+
+    # None while nobody has closed it: its mount died under its writer.
+    content: Content | None
+    # With which codes it may be held, and whether it was found held.
+    holds: set = dataclasses.field(default_factory=set)
+    is_held: bool = False
+    is_delivered: bool = False
+    # A copy of the catalog knows of its delivery.
+    is_in_copy: bool = False
+    # Its name may be refused; somebody has cancelled it.
+    may_fail: bool = False
+    is_cancelled: bool = False
+    # Nothing on its file says that it is whole, since it was copied without attributes.
+    is_bare: bool = False
+
+    def copy(self):
+        return dataclasses.replace(self, holds=set(self.holds))
+
+    def expect_hold(self, *codes):
+        self.holds |= set(codes)
+
+
+class SpoolModel:
+    """What one spool knows. A copy of it is another spool, which shares the past."""
+
+    def __init__(self):
+        self.captures = {}
+        # Path → the contents that came to be there, one after the other.
+        self.places = collections.defaultdict(list)
+        self.templates = set()
+        # Records of published names were lost, or are older than the spool.
+        self.has_lost = False
+        self.replaces = False
+
+    def copy(self):
+        other = SpoolModel()
+        other.captures = {path: capture.copy() for path, capture in self.captures.items()}
+        other.places.update({path: list(contents) for path, contents in self.places.items()})
+        other.templates = set(self.templates)
+        other.has_lost, other.replaces = self.has_lost, self.replaces
+        return other
+
+    def place(self, path, content):
+        self.places[path].append(content)
+
+    def lose_places(self):
+        """Its names are forgotten: only what lies in the spool may be published once more in its own place."""
+        self.has_lost = True
+        self.places.clear()
+        for path, capture in self.captures.items():
+            if capture.content:
+                self.place(path, capture.content)
+
+    def excuse(self, why):
+        for capture in self.captures.values():
+            if capture.content:
+                capture.content.excuses.add(why)
+
+    def excuse_undelivered(self, why):
+        for capture in self.captures.values():
+            if capture.content and not capture.is_delivered:
+                capture.content.excuses.add(why)
+
+    def lets_replace(self, before, after):
+        """Whether a path of the spool had one content, and later the other one; or whatever has a name gives way."""
+        for contents in self.places.values():
+            if after in contents and (self.replaces or before in contents[:last_index(contents, after)]):
+                return True
+        return False
+
+
+def last_index(contents, content):
+    return len(contents) - 1 - contents[::-1].index(content)
+
+
+class Shelf(Published):
+    """What a receiver shows under each name, and has shown."""
+
+    def __init__(self, name, folder):
+        super().__init__(folder, every=0.03)
+        self.name = name
+        # Held while the folder is replaced.
+        self.lock = threading.RLock()
+        self.reset()
+
+    def reset(self):
+        """After its folder was replaced by another one: what is there counts as seen, and nothing as replaced."""
+        self.current, self.changes = {}, []
+        self.shown = collections.defaultdict(set)
+        self.publications = collections.Counter()
+        self._known = {}
+        self.look()
+        self.changes.clear()
+        self.publications.clear()
+
+    def look(self):
+        with self.lock:
+            self._look()
+
+    def _look(self):
+        found = set()
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                relative = os.path.relpath(path, self.folder)
+                with open(path, "rb") as file:
+                    status = os.fstat(file.fileno())
+                    key = status.st_ino, status.st_mtime_ns, status.st_size
+                    found.add(relative)
+                    if self._known.get(relative) != key:
+                        self._show(relative, key, hashlib.sha256(file.read()).digest())
+        for name in self.current.keys() - found:
+            self.changes.append((name, self.current.pop(name), None))
+            del self._known[name]
+
+    def _show(self, name, key, digest):
+        self.changes.append((name, self.current.get(name), digest))
+        self._known[name], self.current[name] = key, digest
+        self.shown[name].add(digest)
+        self.publications[digest] += 1
+
+
+def rendered(template, path):
+    """A template's name for a path, as a pattern in which a number may stand before the extension."""
+    stem, extension = os.path.splitext(os.path.basename(path))
+    text = template.replace("{path}", os.path.splitext(path)[0]).replace("{name}", stem)
+    return re.escape(text).replace(re.escape("{seq:3}"), r"\d{3,}") + r"(?P<number>-\d+)?" + re.escape(extension)
+
+
+def numbered(templates, path, name):
+    """The number of a published name, or an empty text; and whether it is a name of this path at all."""
+    for template in sorted(templates):
+        if found := re.fullmatch(rendered(template, path), name):
+            return True, found["number"] or ""
+    return False, ""

@@ -1,0 +1,577 @@
+"""Rounds of the lives of spools, against a model (life_model.py): what users do to spools, machines and receivers over the years.
+
+A round has one machine or two that publish into one folder, and perhaps a second destination. Captures are written, changed and
+removed; either side is killed; settings change between starts; spools are moved, backed up, restored, cloned and damaged, and the
+receiver is restored. Whenever everything has settled the model judges: what was closed is delivered, or held with a reason that the
+documents allow for what was done; what is published was closed, replaces only what is its own and older, and is sent again only
+where something was lost or asked for.
+"""
+
+import dataclasses
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import subprocess
+import time
+
+from damage import WAYS
+from harness import SOON, unmount_lazily
+from life_model import HOLDS, Capture, Content, Shelf, SpoolModel, numbered
+from test_moves import WITH_ATTRIBUTES, WITHOUT, copy
+from test_operations import run
+
+FOLDERS = ["", "day"]
+STEMS = ["a", "b", "c"]
+# Captures with the first of these go to the second destination as well, where there is one.
+EXTENSIONS = [".mov", ".txt", ".txt"]
+TEMPLATES = ["{path}", "{path}", "{name}", "{seq:3}-{name}"]
+SIZES = [10, 4_000, 70_000, 300_000, 1_200_000]
+DAMAGED = {
+    "catalog": ["catalog.sqlite", "catalog.sqlite-wal"], "names": ["names.sqlite", "names.sqlite-wal"], "marks": ["marks"],
+    "resume": ["resume"], "key": ["master.key"], "identity": ["spool"], "state": ["."]}
+# Any longer, and a round hangs.
+SETTLING_SECONDS = 90
+
+
+@dataclasses.dataclass
+class Settings:
+    """How a daemon is started."""
+
+    template: str
+    if_exists: str
+    chunk_kib: int
+    parallel: int
+    upload: str
+
+    @classmethod
+    def draw(cls, draw, templates):
+        return cls(draw.choice(templates), draw.choice(["number"] * 6 + ["refuse", "replace"]), draw.choice([256, 1024]),
+                   draw.choice([1, 4]), draw.choice(["while-writing", "on-close"]))
+
+    def flags(self):
+        return ["--name-template", self.template, "--if-exists", self.if_exists, "--chunk-size", f"{self.chunk_kib}KiB",
+                "--parallel", str(self.parallel), "--upload", self.upload]
+
+
+@dataclasses.dataclass
+class Copy:
+    """A copy of a spool, or of a receiver's root, and what the model knew when it was made."""
+
+    folder: pathlib.Path
+    known: SpoolModel | None = None
+
+
+class Machine:
+    """A mount with a spool of its own."""
+
+    def __init__(self, name, mount, known):
+        self.name, self.mount, self.known = name, mount, known
+        self.settings, self.backup = None, None
+
+    @property
+    def is_running(self):
+        return self.mount.program is not None and self.mount.program.is_running
+
+    @property
+    def root(self):
+        return self.mount.root
+
+    @property
+    def captures(self):
+        return self.known.captures
+
+
+class Round:
+    """One round, which follows from its seed."""
+
+    def __init__(self, seed, folder, new_mount, new_receiver):
+        self.seed, self.draw = seed, random.Random(seed)
+        self.folder, self.new_mount = folder, new_mount
+        self.did, self.contents, self.spools = [], {}, []
+        self.receiver = new_receiver(name="receiver")
+        self.archive = new_receiver(name="archive") if self.draw.random() < 0.3 else None
+        self.shelves = {"main": Shelf("main", self.receiver.files)}
+        if self.archive:
+            self.shelves["archive"] = Shelf("archive", self.archive.files)
+        self.templates = TEMPLATES if self.draw.random() < 0.5 else ["{path}"]
+        self.root_copy, self.was_restored, self.count = None, False, 0
+        self.machines = [self.new_machine("first", SpoolModel())]
+        if self.draw.random() < 0.5:
+            self.machines.append(self.new_machine("second", SpoolModel()))
+
+    def note(self, *words):
+        self.did.append(" ".join(map(str, words)))
+
+    def describe(self):
+        return "\n".join([f"seed {self.seed}", *self.did, *(
+            machine.mount.program.describe() for machine in self.machines if machine.mount.program), self.receiver.describe()])
+
+    # Machines.
+
+    def new_machine(self, name, known):
+        self.spools.append(known)
+        mount = self.new_mount(self.receiver, name=name, start=False, spool=self.new_folder("spool"))
+        return Machine(name, mount, known)
+
+    def new_folder(self, kind):
+        self.count += 1
+        return self.folder / f"{kind}-{self.count}"
+
+    def start(self, machine):
+        if machine.is_running:
+            return
+        machine.settings = Settings.draw(self.draw, self.templates)
+        flags = machine.settings.flags()
+        machine.known.templates.add(machine.settings.template)
+        if self.archive:
+            archive = self.archive
+            flags += ["--destination", f"archive to={archive.url} token-file={archive.token_file} ca={archive.ca}",
+                      "--rule", "**/*.mov to=main,archive"]
+        self.note("start", machine.name, shlex.join(flags[:10]))
+        machine.known.replaces |= machine.settings.if_exists == "replace"
+        self.expect_refusals(machine)
+        machine.mount.options = flags
+        machine.mount.start()
+
+    def expect_refusals(self, machine):
+        for capture in machine.captures.values():
+            capture.may_fail |= machine.settings.if_exists == "refuse" and not capture.is_delivered
+
+    def kill(self, machine):
+        if machine.is_running:
+            self.note("kill", machine.name)
+            machine.mount.kill()
+            unmount_lazily(str(machine.root))
+            machine.known.excuse_undelivered("its mount was killed")
+
+    def stop(self, machine):
+        """The orderly end, which leaves what is pending."""
+        if machine.is_running:
+            self.note("stop", machine.name)
+            machine.mount.stop_at_once()
+            for capture in machine.captures.values():
+                capture.is_in_copy = capture.is_delivered
+
+    def end(self, machine):
+        self.draw.choice([self.kill, self.stop])(machine)
+
+    def restart(self, machine):
+        self.end(machine)
+        self.start(machine)
+
+    def kill_receiver(self, machine):
+        if self.receiver.program.is_running:
+            self.note("kill the receiver")
+            self.receiver.kill()
+            for spool in self.spools:
+                spool.excuse_undelivered("its receiver was killed")
+
+    def start_receivers(self):
+        for receiver in (self.receiver, self.archive):
+            if receiver and not receiver.program.is_running:
+                self.note("start", receiver.root.name)
+                receiver.start()
+
+    # Captures.
+
+    def new_path(self):
+        return os.path.join(self.draw.choice(FOLDERS), self.draw.choice(STEMS) + self.draw.choice(EXTENSIONS))
+
+    def old_path(self, machine, is_wanted=lambda capture: True):
+        paths = sorted(path for path, capture in machine.captures.items() if is_wanted(capture))
+        return self.draw.choice(paths) if paths else None
+
+    def data(self):
+        return self.draw.randbytes(self.draw.choice(SIZES))
+
+    def new_content(self, data):
+        content = Content(data)
+        # Bytes that are published on request may have been known before.
+        return self.contents.setdefault(content.digest, content)
+
+    def put(self, machine, path, content):
+        capture = Capture(content, may_fail=machine.settings.if_exists == "refuse")
+        machine.captures[path] = capture
+        machine.known.place(path, content)
+        return capture
+
+    def write(self, machine, flags=os.O_CREAT | os.O_TRUNC, path=None, before=b"", dies=False):
+        self.start(machine)
+        path, data = path or self.new_path(), self.data()
+        self.note("write", machine.name, path, len(before) + len(data), "and die in it" if dies else "")
+        (machine.root / path).parent.mkdir(exist_ok=True)
+        content = None if dies else self.new_content(before + data)
+        descriptor = os.open(machine.root / path, os.O_WRONLY | flags, 0o644)
+        try:
+            for piece in (data[:len(data) // 2], data[len(data) // 2:]):
+                os.write(descriptor, piece)
+                if dies:
+                    machine.captures[path] = Capture(None, holds=set(HOLDS))
+                    self.kill(machine)
+                    return
+        finally:
+            try:
+                os.close(descriptor)
+            except OSError:
+                assert dies
+        self.put(machine, path, content)
+
+    def die_in_a_write(self, machine):
+        self.write(machine, dies=True)
+
+    def lengthen(self, machine):
+        if path := self.old_path(machine, lambda capture: capture.content and not capture.is_held):
+            self.write(machine, os.O_APPEND, path, machine.captures[path].content.data)
+
+    def save_like_an_editor(self, machine):
+        if path := self.old_path(machine):
+            self.start(machine)
+            data = self.data()
+            self.note("save", machine.name, path, len(data))
+            temporary = machine.root / f"{path}.part"
+            content = self.new_content(data)
+            temporary.write_bytes(data)
+            os.rename(temporary, machine.root / path)
+            self.put(machine, path, content)
+
+    def rename(self, machine):
+        path, new = self.old_path(machine), self.new_path()
+        if path and path != new:
+            self.start(machine)
+            self.note("rename", machine.name, path, new)
+            (machine.root / new).parent.mkdir(exist_ok=True)
+            os.rename(machine.root / path, machine.root / new)
+            capture = machine.captures[new] = machine.captures.pop(path)
+            capture.is_delivered = capture.is_in_copy = False
+            capture.may_fail |= machine.settings.if_exists == "refuse"
+            if capture.content:
+                machine.known.place(new, capture.content)
+                capture.content.excuses.add("it was renamed")
+
+    def remove(self, machine):
+        if path := self.old_path(machine):
+            self.start(machine)
+            self.note("remove", machine.name, path)
+            (machine.root / path).unlink()
+            del machine.captures[path]
+
+    # Words.
+
+    def publish(self, machine):
+        """What is held is published as it is."""
+        if path := self.old_path(machine, lambda capture: capture.is_held):
+            self.start(machine)
+            self.note("publish", machine.name, path)
+            machine.mount.wait_for(path, "interrupted")
+            content = self.new_content((machine.root / path).read_bytes())
+            content.excuses.add("publish")
+            self.put(machine, path, content)
+            machine.mount.say("publish", path)
+
+    def cancel(self, machine):
+        """Of what cannot be delivered at present."""
+        self.start(machine)
+        self.kill_receiver(machine)
+        self.write(machine)
+        path = self.old_path(machine, lambda capture: capture.content and "it is new" in capture.content.excuses)
+        state = machine.mount.wait_for(path, "queued", "uploading", "waiting", "complete", "interrupted", "failed", "cancelled")["state"]
+        if state in ("queued", "uploading", "waiting"):
+            self.note("cancel", machine.name, path)
+            try:
+                machine.mount.say("cancel", path)
+            except OSError:
+                self.note("it was too late")
+                return
+            machine.captures[path].is_cancelled = True
+
+    def retry(self, machine):
+        if path := self.old_path(machine, lambda capture: capture.is_cancelled or capture.may_fail):
+            self.start(machine)
+            self.note("retry", machine.name, path)
+            machine.mount.wait_for(path, "queued", "uploading", "waiting", "complete", "interrupted", "failed", "cancelled")
+            try:
+                machine.mount.say("retry", path)
+            except OSError:
+                self.note("it does not apply")
+                return
+            capture = machine.captures[path]
+            capture.is_cancelled = False
+            capture.content.excuses.add("retry")
+
+    def deliver_again(self, machine):
+        self.start(machine)
+        self.note("retry --delivered", machine.name)
+        self.settle()
+        machine.known.excuse("retry --delivered")
+        machine.mount.tool("retry", "--delivered", "--all")
+
+    # Spools.
+
+    def move(self, machine):
+        self.end(machine)
+        way, new = self.draw.choice([*WITH_ATTRIBUTES, *WITHOUT, "mv"]), self.new_folder("spool")
+        old = machine.mount.spool
+        if not old.exists():
+            return
+        self.note("move", machine.name, way)
+        if way == "mv":
+            run("mv", SPOOL=old, NEW=new)
+        else:
+            copy(way, old, new)
+            shutil.rmtree(old)
+        machine.mount.spool = new
+        if way in WITHOUT:
+            for capture in machine.captures.values():
+                capture.is_bare = True
+                if not capture.is_delivered:
+                    capture.expect_hold("unproven", *["older-than-delivered"] * (way == "cp -r"))
+
+    def back_up(self, machine):
+        self.start(machine)
+        self.note("back up", machine.name)
+        folder = machine.backup.folder if machine.backup else self.new_folder("backup")
+        known = machine.known.copy()
+        run("Backing up while the mount runs", SPOOL=machine.mount.spool, BACKUP=folder)
+        machine.backup = Copy(folder, known)
+
+    def restore(self, machine):
+        """A backup takes the place of the spool, which is lost."""
+        if not machine.backup:
+            return
+        self.end(machine)
+        self.note("restore", machine.name)
+        machine.mount.spool = self.new_folder("spool")
+        run("Restoring a spool", BACKUP=machine.backup.folder, NEW=machine.mount.spool)
+        machine.known = machine.backup.known.copy()
+        machine.known.has_lost = True
+        self.spools.append(machine.known)
+        for capture in machine.captures.values():
+            # The copy of the catalog is older than that of the captures.
+            if not capture.is_in_copy:
+                capture.is_delivered = False
+                capture.expect_hold("older-than-delivered", "mount-died")
+                if capture.content:
+                    capture.content.excuses.add("its catalog is an older one")
+
+    def put_back(self, machine):
+        """One older capture is copied from the backup."""
+        if not machine.backup:
+            return
+        self.start(machine)
+        self.settle()
+        olds = machine.backup.known.captures
+        paths = sorted(path for path, capture in machine.captures.items()
+                       if capture.is_delivered and path in olds and olds[path].content
+                       and not (olds[path].is_held or olds[path].is_bare))
+        if not paths:
+            return
+        path = self.draw.choice(paths)
+        self.stop(machine)
+        self.note("put back", machine.name, path)
+        run("One capture", BACKUP=machine.backup.folder, SPOOL=machine.mount.spool, NAME=path)
+        capture, content = machine.captures[path], olds[path].content
+        if content is not capture.content:
+            machine.captures[path] = Capture(content, holds={"older-than-delivered"}, is_held=True)
+
+    def clone(self, machine):
+        """Another machine starts with a copy of the spool."""
+        if len(self.machines) > 1 or not machine.mount.spool.exists():
+            return
+        self.end(machine)
+        self.note("clone", machine.name)
+        clone = self.new_machine("clone", machine.known.copy())
+        subprocess.run(["cp", "-a", machine.mount.spool, clone.mount.spool], check=True)
+        self.machines.append(clone)
+        for capture in machine.captures.values():
+            if capture.content and not capture.is_delivered:
+                capture.content.excuses.add("the clone sends it as well")
+        # Of the two the one that starts later knows less.
+        clone.known.has_lost = machine.known.has_lost = True
+
+    def damage(self, machine):
+        self.end(machine)
+        state, what = machine.mount.spool / ".state", self.draw.choice(sorted(DAMAGED))
+        way = "delete" if what in ("state", "resume") else self.draw.choice(["delete", "cut", "empty", "zero"])
+        files = [state / name for name in DAMAGED[what] if (state / name).exists()]
+        self.note("damage", machine.name, what, way)
+        for file in files:
+            shutil.rmtree(file) if file.is_dir() else WAYS[way](file, None)
+        known = machine.known
+        if what in ("catalog", "state"):
+            known.excuse(f"the {what} was lost")
+            for capture in machine.captures.values():
+                capture.is_delivered = capture.is_in_copy = False
+                if capture.is_bare:
+                    capture.expect_hold("unproven")
+        if what == "state":
+            time.sleep(0.3)
+            self.look()
+            known.lose_places()
+        elif what in ("names", "catalog"):
+            known.has_lost = True
+        self.start_after(machine, files)
+
+    def start_after(self, machine, damaged):
+        """Starts the mount, after what it asks for was done."""
+        try:
+            return self.start(machine)
+        except AssertionError:
+            program = machine.mount.program
+            assert program.wait(SOON) == 13 and "uploadfs-mount: " in program.log, program.describe()
+            self.note("refused")
+        for file in damaged:
+            file.unlink(missing_ok=True)
+        self.start(machine)
+
+    # The receiver.
+
+    def copy_root(self, machine):
+        self.start_receivers()
+        self.settle()
+        self.receiver.stop()
+        self.note("copy the receiver's root")
+        self.root_copy = Copy(self.new_folder("root"))
+        run("Moving a receiver", ROOT=self.receiver.root, NEW_ROOT=self.root_copy.folder)
+        self.receiver.start()
+
+    def restore_root(self, machine):
+        """The receiver comes back with an older root, and each machine delivers again what it has."""
+        if not self.root_copy:
+            return
+        self.settle()
+        self.receiver.stop()
+        self.look()
+        self.note("restore the receiver's root")
+        shelf = self.shelves["main"]
+        with shelf.lock:
+            shutil.rmtree(self.receiver.root)
+            run("Moving a receiver", ROOT=self.root_copy.folder, NEW_ROOT=self.receiver.root)
+            shelf.reset()
+        self.was_restored = True
+        for content in self.contents.values():
+            content.counted["main"] = 0
+            content.excuses.add("the receiver was restored")
+        self.receiver.start()
+        for machine in self.machines:
+            self.start(machine)
+            for path, capture in machine.captures.items():
+                capture.may_fail |= machine.settings.if_exists == "refuse"
+            run("Restoring a receiver", MOUNT=machine.root)
+
+    # What is published.
+
+    def look(self):
+        """Judges what receivers have shown since this was asked for last."""
+        for shelf in self.shelves.values():
+            shelf.look()
+            changes, shelf.changes = shelf.changes, []
+            for name, before, after in changes:
+                self.judge_change(shelf, name, before, after)
+
+    def judge_change(self, shelf, name, before, after):
+        where = f"{name} at {shelf.name}"
+        assert after is not None, f"{where} is gone"
+        content = self.contents.get(after)
+        assert content, f"{where}: bytes that nobody had closed were published"
+        if before is not None and before != after:
+            old = self.contents[before]
+            assert any(spool.lets_replace(old, content) for spool in self.spools), (
+                f"{where}: {old} was replaced by {content}, which is no later content of its own")
+
+    # What has settled.
+
+    def settle(self):
+        """Everything runs, until nothing is under way; then the model judges."""
+        self.start_receivers()
+        for machine in self.machines:
+            self.start(machine)
+        for machine in self.machines:
+            machine.mount.wait_all(timeout=SETTLING_SECONDS, interrupted=True)
+        self.look()
+        for machine in self.machines:
+            for path, capture in sorted(machine.captures.items()):
+                self.judge(machine, path, capture)
+        self.judge_publications()
+
+    def judge(self, machine, path, capture):
+        status = machine.mount.status(path)
+        what = f"{machine.name} {path}, {capture}: {status}"
+        state, code = status["state"], (status["last_error"] or {}).get("code")
+        match state:
+            case "interrupted":
+                assert capture.is_held or code in capture.holds, f"held without a reason: {what}"
+                assert code in HOLDS and status["reason"] and status["last_error"]["message"], f"held, and not said why: {what}"
+                capture.is_held, capture.is_delivered = True, False
+            case "failed":
+                assert capture.may_fail and code == "name-refused", f"failed without a reason: {what}"
+            case "cancelled":
+                assert capture.is_cancelled, f"nobody has cancelled it: {what}"
+            case "complete":
+                assert capture.content and not capture.is_held, f"published although nobody had finished it: {what}"
+                assert not capture.is_cancelled, f"sent although it was cancelled: {what}"
+                self.judge_delivered(machine, path, capture, status)
+            case _:
+                raise AssertionError(f"it has not settled: {what}")
+        if capture.content:
+            assert (machine.root / path).read_bytes() == capture.content.data, f"it has other bytes: {what}"
+
+    def judge_delivered(self, machine, path, capture, status):
+        parts = {part["name"]: part for part in status.get("destinations", [])} if self.archive else {}
+        wanted = ["main", "archive"] if self.archive and path.endswith(".mov") else ["main"]
+        for place in wanted:
+            name = parts.get(place, status)["published_name"]
+            assert capture.content.digest in self.shelves[place].shown[name], (
+                f"{machine.name} {path}: {capture.content} is said to be {name} at {place}, and is not: {status}")
+            self.judge_name(machine, path, place, name)
+        capture.is_delivered, capture.is_held = True, False
+        capture.holds.clear()
+
+    def judge_name(self, machine, path, place, name):
+        known = machine.known
+        is_own, number = numbered(known.templates, path, name)
+        assert is_own, f"{machine.name} {path}: {name} at {place} is not what a template calls it"
+        if number and not known.has_lost and not self.was_restored:
+            stem, extension = os.path.splitext(name)
+            own = {content.digest for content in known.places[path]}
+            others = self.shelves[place].shown[stem.removesuffix(number) + extension] - own
+            assert others, f"{machine.name} {path}: {name} at {place} has a number, and nobody else had its name"
+
+    def judge_publications(self):
+        for content in self.contents.values():
+            for place, shelf in self.shelves.items():
+                count = shelf.publications[content.digest]
+                first = 0 if content.counted[place] else 1
+                assert content.excuses - {"it is new"} or count - content.counted[place] <= first, (
+                    f"{content} was published at {place} {count} times, before {content.counted[place]}")
+                content.counted[place] = count
+            content.excuses.clear()
+
+    # A round.
+
+    def play(self, count):
+        acts = {
+            self.write: 10, self.lengthen: 3, self.save_like_an_editor: 2, self.rename: 3, self.remove: 2, self.die_in_a_write: 1,
+            self.restart: 2, self.kill_receiver: 2, self.publish: 3, self.cancel: 1, self.retry: 2, self.deliver_again: 1,
+            self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1, self.damage: 3, self.copy_root: 1,
+            self.restore_root: 1}
+        for _ in range(count):
+            self.draw.choices(list(acts), list(acts.values()))[0](self.draw.choice(self.machines))
+            if self.draw.random() < 0.3:
+                self.settle()
+        self.settle()
+
+    def check_quiet_restart(self):
+        """What is delivered is not sent again because the daemon was started again."""
+        for machine in self.machines:
+            self.stop(machine)
+        self.settle()
+
+    def run(self, count):
+        import contextlib
+        with contextlib.ExitStack() as stack:
+            for shelf in self.shelves.values():
+                stack.enter_context(shelf)
+            self.play(count)
+            self.check_quiet_restart()

@@ -1,0 +1,40 @@
+"""Random lives of spools (lives.py).
+
+    /usr/bin/python3 -m pytest Tests/EndToEnd/test_lives.py --fresh --rounds 100     (scripts/test --long)
+    … --seed N      plays one round again
+"""
+
+import random
+
+import pytest
+
+from lives import Round
+from promises import needs
+
+pytestmark = needs("root")
+
+FIXED_SEEDS = [1, 2]
+ACTS, FRESH_ACTS = 15, 40
+
+
+def pytest_generate_tests(metafunc):
+    option = metafunc.config.getoption
+    if option("--seed") is not None:
+        seeds = [option("--seed")]
+    elif option("--fresh"):
+        # Drawn in the test: all processes that share the rounds have to name them alike.
+        seeds = [f"fresh-{number}" for number in range(option("--rounds") or 100)]
+    else:
+        seeds = FIXED_SEEDS
+    metafunc.parametrize("seed", seeds)
+
+
+def test_whatever_becomes_of_a_spool_no_capture_is_lost_replaced_or_sent_twice(seed, folder, new_mount, new_receiver):
+    if isinstance(seed, str):
+        seed = random.SystemRandom().randrange(1 << 30)
+    round_ = Round(seed, folder, new_mount, new_receiver)
+    try:
+        round_.run(ACTS if seed in FIXED_SEEDS else FRESH_ACTS)
+    except BaseException:
+        print(round_.describe())
+        raise
