@@ -17,6 +17,8 @@ public struct FileSnapshot: Hashable, Sendable {
   public var group: UInt32
   /// The spool file's inode number; the key by which a restarted daemon finds the file again.
   public var inode: UInt64
+  /// It was put past the mount in the place of the capture whose identity it has: whatever its inode number says, it is another file.
+  public var isPutInPlace: Bool
   /// Every name that the file has below the root, oldest first; empty once it is unlinked.
   public var names: [RelativePath]
   /// Writable handles, counted from before the reply to open or create until its release is processed.
@@ -49,8 +51,9 @@ public struct FileSnapshot: Hashable, Sendable {
     id: FileID, epoch: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, mode: UInt32, inode: UInt64,
     names: [RelativePath], writableOpens: Int, mutationsInFlight: Int, interruption: Interruption? = nil,
     isPartlyReleased: Bool = false, pointer: SessionPointer? = nil, user: UInt32 = 0, group: UInt32 = 0,
-    diskErrno: Int32? = nil, isOnDisk: Bool = false, missing: MissingBytes? = nil
+    diskErrno: Int32? = nil, isOnDisk: Bool = false, missing: MissingBytes? = nil, isPutInPlace: Bool = false
   ) {
+    self.isPutInPlace = isPutInPlace
     self.isOnDisk = isOnDisk
     self.diskErrno = diskErrno
     self.user = user

@@ -245,7 +245,9 @@ public final class Filesystem: Sendable, FileContents {
         identity = namespace.identity(of: key, claim)
       }
       let id = namespace.table.adopt(key, kind: status.kind, at: entry) { node in
-        CapturedFile(id: identity ?? .new(), node: node, key: key, isNew: isNew, found: claim.found)
+        CapturedFile(
+          id: identity ?? .new(), node: node, key: key, isNew: isNew, found: claim.found,
+          isPutInPlace: claim.isPutInPlace && identity == claim.id)
       }
       if counting { namespace.table.countLookup(id) }
       return id

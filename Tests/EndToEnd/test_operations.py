@@ -4,9 +4,11 @@ published, nothing that was delivered is sent again, every state is kept, and wh
     /usr/bin/python3 -m pytest Tests/EndToEnd/test_operations.py --fresh     (all ways of putting a capture back: scripts/test --long)
 """
 
+import contextlib
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -312,6 +314,48 @@ def test_an_older_capture_that_is_put_back_replaces_nothing(revised, receiver, w
     assert mount.stop() == 18
     mount.start()
     assert mount.wait_for("a.mov", "interrupted", "complete")["last_error"]["code"] == "older-than-delivered"
+    mount.say("publish", "a.mov")
+    mount.wait_for("a.mov", "complete")
+    assert (receiver.files / "a.mov").read_bytes() == b"the older content"
+    assert mount.stop() == 0
+    mount.start()
+    assert mount.wait_for("a.mov", "complete", "interrupted")["state"] == "complete"
+
+
+def get_its_number(mount):
+    """The copy has no label, and the very inode number that was free since the capture was taken away."""
+    captured = mount.spool / "captures" / "a.mov"
+    os.removexattr(captured, "user.uploadfs")
+    captured.write_bytes((mount.backup / "captures" / "a.mov").read_bytes())
+
+
+def come_back_unknown(mount):
+    """Another capture was recorded in its place, and the catalog has forgotten the older one."""
+    mount.start()
+    (mount.root / "a.mov").unlink()
+    (mount.root / "a.mov").write_bytes(b"the newer content")
+    mount.wait_all()
+    assert mount.stop() == 0
+    captured = mount.spool / "captures" / "a.mov"
+    with contextlib.closing(sqlite3.connect(mount.spool / ".state" / "catalog.sqlite")) as catalog, catalog:
+        catalog.execute("DELETE FROM file WHERE inode <> ?", (captured.stat().st_ino,))
+    put_back(mount, "rm, cp -a")
+
+
+@pytest.mark.promises("S80a")
+@pytest.mark.parametrize("put", [get_its_number, come_back_unknown])
+def test_an_older_capture_that_looks_like_another_one_replaces_nothing(revised, receiver, put):
+    """Regression: where the inode number was given anew, or the capture was forgotten, it replaced the newer one at the server."""
+    mount = revised
+    put(mount)
+    for _ in range(2):
+        mount.start()
+        status = mount.wait_for("a.mov", "interrupted", "complete")
+        assert status["state"] == "interrupted" and status["last_error"]["code"] == "older-than-delivered", status
+        assert (receiver.files / "a.mov").read_bytes() == b"the newer content"
+        assert mount.stop() == 18
+    mount.start()
+    mount.wait_for("a.mov", "interrupted")
     mount.say("publish", "a.mov")
     mount.wait_for("a.mov", "complete")
     assert (receiver.files / "a.mov").read_bytes() == b"the older content"

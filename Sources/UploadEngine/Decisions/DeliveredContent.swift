@@ -17,9 +17,11 @@ extension CatalogEntry {
   /// The spool knows what the destination has of it.
   var isDelivered: Bool { (state == .complete || state == .evicted) && receipt != nil }
 
-  /// The file of the capture itself was changed, after its delivery. A file that was put in its place has another inode.
+  /// The file of the capture itself was changed, after its delivery. A file that was put in its place has another inode,
+  /// or is known not to be the one that had its number.
   fileprivate func isRevised(in snapshot: FileSnapshot) -> Bool {
-    state == .complete && inode == snapshot.inode && modifiedNanoseconds < snapshot.modifiedNanoseconds
+    state == .complete && inode == snapshot.inode && !snapshot.isPutInPlace
+      && modifiedNanoseconds < snapshot.modifiedNanoseconds
   }
 }
 
@@ -53,6 +55,10 @@ extension UploadSchedule {
     }
     unconfirmed[file.id] = entry
     unconfirmed[file.id]?.state = .complete
+    guard file.snapshot.isPutInPlace, entry.inode == file.snapshot.inode else { return }
+    // From now on the file says that it is this capture. Its number must not say to the next start that it was changed.
+    unconfirmed[file.id]?.inode = 0
+    actions.append(.record(file.id))
   }
 
   /// Nil where the sizes tell that it is another content, or where the length of its chunks is unknown.

@@ -12,6 +12,8 @@ final class CapturedFile: Sendable {
   let id: FileID
   let node: NodeID
   let key: SpoolKey
+  /// See ``FileSnapshot/isPutInPlace``.
+  let isPutInPlace: Bool
 
   /// Held while an event is decided and delivered.
   let order = Mutex<Void>(())
@@ -129,7 +131,10 @@ final class CapturedFile: Sendable {
     }
   }
 
-  init(id: FileID, node: NodeID, key: SpoolKey, isNew: Bool, found: SpoolLabel.Found? = nil) {
+  init(
+    id: FileID, node: NodeID, key: SpoolKey, isNew: Bool, found: SpoolLabel.Found? = nil, isPutInPlace: Bool = false
+  ) {
+    self.isPutInPlace = isPutInPlace
     self.id = id
     self.node = node
     self.key = key

@@ -141,7 +141,7 @@ extension Filesystem {
       user: state.lastKnown.user, group: state.lastKnown.group,
       diskErrno: state.refusal?.error.code,
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
-      missing: state.lack?.missing)
+      missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
   }
 
   /// The spool says what the file is like; also of one that was taken away. The file's lock and the namespace lock are held.

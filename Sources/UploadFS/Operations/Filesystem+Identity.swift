@@ -28,6 +28,15 @@ extension Filesystem {
     var id: FileID?
     /// An earlier run knew it by its inode number.
     var usesInode = true
+    /// Of a capture that is known, in whose place another file was put past the mount.
+    var isPutInPlace = false
+
+    /// The file has the identity of what it was put in the place of.
+    mutating func isInPlace(of known: KnownCapture) {
+      id = known.id
+      usesInode = false
+      isPutInPlace = true
+    }
   }
 
   /// What a file says of itself, where files can.
@@ -47,30 +56,49 @@ extension Filesystem {
     if let id = claim.found?.label.id {
       claim.usesInode = false
       claim.id = isCopy(id, of: key, at: entry) ? nil : id
+      if claim.id != nil, let known = knownInstead(of: id, at: entry) { claim.isInPlace(of: known) }
     } else if let path = path(of: entry), let known = knownUnlabelled(at: path, entry) {
       claim.id = known.id
     } else if let path = path(of: entry), let known = knownInPlace(at: path, of: key, entry) {
-      claim.id = known.id
-      claim.usesInode = false
+      claim.isInPlace(of: known)
     }
     return claim
   }
 
   /// Every file of a spool has a label from its first change on, so that one without was put there past the mount. Under the name of a
-  /// capture it is another content of that one, unless it is the file of another capture that could not be labelled.
+  /// capture it is another content of that one, unless it is the file of another capture that could not be labelled. It may have
+  /// got the very inode number that was free since that one's file was taken away.
   private func knownInPlace(at path: RelativePath, of key: SpoolKey, _ entry: DirectoryEntry) -> KnownCapture? {
     guard marksWriters, stamp.isThere, !stamp.isMoved else { return nil }
     if let id = nodes.withLock({ $0.knownIdentities[key.inode] }) {
-      guard let known = configuration.knownCaptures.capture(id), known.path != path, let facts = facts(of: entry),
+      guard let known = configuration.knownCaptures.capture(id), let facts = facts(of: entry),
         known.sizeBytes != facts.sizeBytes || known.modifiedNanoseconds != facts.modifiedNanoseconds
       else { return nil }
+      // An empty file may have no label, and one whose label was refused is recorded.
+      if known.path == path {
+        return known.sizeBytes > 0 && facts.sizeBytes > 0 && markRecord.mark(of: key.inode) == nil ? known : nil
+      }
     }
     // The creation of an empty one may have been the last that an earlier run did.
     guard let facts = facts(of: entry), facts.sizeBytes > 0 else { return nil }
-    return knownByName.withLock { names in
+    return known(at: path)
+  }
+
+  private func known(at path: RelativePath) -> KnownCapture? {
+    knownByName.withLock { names in
       if case .unread = names { names = .all(configuration.knownCaptures.all() ?? [:]) }
       return names[path]
     }
+  }
+
+  /// A capture that nobody knows any more lies where a later one is known that was changed after it: it comes from a backup, and is another
+  /// content of that one. (What was renamed there in the mount, before it died, was known.)
+  private func knownInstead(of id: FileID, at entry: DirectoryEntry) -> KnownCapture? {
+    guard stamp.isThere, configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
+      let known = known(at: path), id < known.id, let facts = facts(of: entry),
+      facts.modifiedNanoseconds < known.modifiedNanoseconds
+    else { return nil }
+    return known
   }
 
   private func facts(of entry: DirectoryEntry) -> CapturedFile.KnownAttributes? {
