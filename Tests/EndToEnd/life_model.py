@@ -39,9 +39,12 @@ class Capture:
     is_delivered: bool = False
     # A copy of the catalog knows of its delivery.
     is_in_copy: bool = False
-    # Its name may be refused; somebody has cancelled it.
+    # Its name may be refused; somebody has cancelled it, which may have been lost.
     may_fail: bool = False
     is_cancelled: bool = False
+    is_forgotten: bool = False
+    # Its file, which stays the same as long as it is changed in place, and renamed.
+    file: object = dataclasses.field(default_factory=object, repr=False)
     # Nothing on its file says that it is whole, since it was copied without attributes.
     is_bare: bool = False
 
@@ -153,10 +156,10 @@ class Shelf(Published):
 
 
 def rendered(template, path):
-    """A template's name for a path, as a pattern in which a number may stand before the extension."""
+    """A template's name for a path, as a pattern. The spool numbers its own before a receiver does."""
     stem, extension = os.path.splitext(os.path.basename(path))
     text = template.replace("{path}", os.path.splitext(path)[0]).replace("{name}", stem)
-    return re.escape(text).replace(re.escape("{seq:3}"), r"\d{3,}") + r"(?P<number>-\d+)?" + re.escape(extension)
+    return re.escape(text).replace(re.escape("{seq:3}"), r"\d{3,}") + r"(?P<number>(-\d+)*)" + re.escape(extension)
 
 
 def numbered(templates, path, name):
