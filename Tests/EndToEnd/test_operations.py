@@ -342,8 +342,18 @@ def come_back_unknown(mount):
     put_back(mount, "rm, cp -a")
 
 
+def come_back_beside_itself(mount):
+    """The older capture was renamed, and another one recorded in its place."""
+    mount.start()
+    os.rename(mount.root / "a.mov", mount.root / "renamed.mov")
+    (mount.root / "a.mov").write_bytes(b"the newer content")
+    mount.wait_all()
+    assert mount.stop() == 0
+    put_back(mount, "rm, cp -a")
+
+
 @pytest.mark.promises("S80a")
-@pytest.mark.parametrize("put", [get_its_number, come_back_unknown])
+@pytest.mark.parametrize("put", [get_its_number, come_back_unknown, come_back_beside_itself])
 def test_an_older_capture_that_looks_like_another_one_replaces_nothing(revised, receiver, put):
     """Regression: where the inode number was given anew, or the capture was forgotten, it replaced the newer one at the server."""
     mount = revised

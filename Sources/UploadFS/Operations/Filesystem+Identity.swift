@@ -56,7 +56,7 @@ extension Filesystem {
     if let id = claim.found?.label.id {
       claim.usesInode = false
       claim.id = isCopy(id, of: key, at: entry) ? nil : id
-      if claim.id != nil, let known = knownInstead(of: id, at: entry) { claim.isInPlace(of: known) }
+      if let known = knownInstead(of: id, isCopy: claim.id == nil, at: entry) { claim.isInPlace(of: known) }
     } else if let path = path(of: entry), let known = knownUnlabelled(at: path, entry) {
       claim.id = known.id
     } else if let path = path(of: entry), let known = knownInPlace(at: path, of: key, entry) {
@@ -91,10 +91,10 @@ extension Filesystem {
     }
   }
 
-  /// A capture that nobody knows any more lies where a later one is known that was changed after it: it comes from a backup, and is another
-  /// content of that one. (What was renamed there in the mount, before it died, was known.)
-  private func knownInstead(of id: FileID, at entry: DirectoryEntry) -> KnownCapture? {
-    guard stamp.isThere, configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
+  /// A capture that nobody knows any more, or that lies elsewhere by now, lies where a later one is known that was changed after it: it
+  /// comes from a backup, and is another content of that one. (What was renamed there in the mount, before it died, was known.)
+  private func knownInstead(of id: FileID, isCopy: Bool, at entry: DirectoryEntry) -> KnownCapture? {
+    guard stamp.isThere, isCopy || configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
       let known = known(at: path), id < known.id, let facts = facts(of: entry),
       facts.modifiedNanoseconds < known.modifiedNanoseconds
     else { return nil }
