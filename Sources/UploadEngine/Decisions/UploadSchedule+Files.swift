@@ -379,7 +379,7 @@ extension UploadSchedule {
 
   /// A file that the search had not come to was removed in the mount: its upload ends as that of every other one.
   private mutating func endUnfound(_ id: FileID, at now: Moment) {
-    if inherited[id]?.pointer != nil { actions.append(.forget(id)) }
+    if inherited[id] != nil { actions.append(.forget(id)) }
     guard let record = inheritedRecords.removeValue(forKey: id) else { return }
     actions.append(.removeResume(id))
     discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)

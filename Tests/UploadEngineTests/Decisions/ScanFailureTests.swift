@@ -8,6 +8,17 @@ import Testing
 @Suite struct ScanFailureTests {
   private let folder = RelativePath("day")
 
+  /// Regression: its row stayed, and said of what came under its name after it that it was being written.
+  @Test(.promises("S79c")) func captureThatIsRemovedBeforeTheSearchComesToIt_isForgotten() throws {
+    var earlier = ScheduleHarness()
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    earlier.write(file)
+    let entry = try #require(earlier.schedule.catalogEntry(of: file.id))
+    var harness = ScheduleHarness(catalog: [entry])
+    harness.handle(.removed(file.id))
+    #expect(harness.others.contains(.forget(file.id)))
+  }
+
   /// Regression (ST5): one error, and what the catalog knew was forgotten and its session ended at the server.
   @Test(.promises("S35c")) func whatCannotBeRead_isNotForgotten_andIsWaitedForTenSeconds() throws {
     var earlier = ScheduleHarness()
