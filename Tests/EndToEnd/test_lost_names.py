@@ -81,6 +81,25 @@ def test_a_lost_ledger_costs_numbers_and_no_capture(new_mount, receiver, way):
 
 
 @pytest.mark.promises("DE138b")
+@pytest.mark.parametrize("way", ["the ledger", "its content"])
+def test_a_lost_ledger_gives_no_path_the_name_of_another_one(new_mount, receiver, way):
+    """Regression: what was delivered counted as called like its path, and what came under that path replaced another capture."""
+    mount = new_mount(receiver, "--name-template", "{name}")
+    (mount.root / "day").mkdir()
+    before = deliver(mount, ["day/a.jpg", "a.jpg"])
+    assert before == {"day/a.jpg": "a.jpg", "a.jpg": "a-2.jpg"}
+    assert mount.stop() == 0
+    lose(way, mount)
+    mount.start()
+    mount.wait_for("a.jpg", "complete")
+    (mount.root / "a.jpg").unlink()
+    (mount.root / "a.jpg").write_bytes(b"recorded anew")
+    there = mount.wait_for("a.jpg", "complete")["published_name"]
+    assert there not in before.values()
+    assert contents(receiver) == {"a.jpg": "content of day/a.jpg", "a-2.jpg": "content of a.jpg", there: "recorded anew"}
+
+
+@pytest.mark.promises("DE138b")
 @pytest.mark.parametrize("way", ["cloned", "restored"])
 def test_a_copy_of_a_spool_costs_numbers_and_no_capture(new_mount, receiver, folder, way):
     """Regression (ID7): a clone, or a restored backup, gave the numbers that the original had given since."""

@@ -108,7 +108,7 @@ public final class NameLedger: Sendable {
       let isNew = try Row.fetchOne(database, sql: "SELECT 1 FROM owner") == nil
       try database.execute(sql: "CREATE TABLE given (name BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID")
       try earlier { entries in
-        for entry in entries {
+        for entry in entries where isCalledAsItsPath(entry) {
           for path in entry.publishedPaths { try keep(path, of: entry, database) }
         }
         for case let receipt? in entries.lazy.map(\.receipt) { try note(receipt, database) }
@@ -120,6 +120,13 @@ public final class NameLedger: Sendable {
       try database.execute(sql: "DROP TABLE given; DROP TABLE kept")
     }
     return migrator
+  }
+
+  /// A ledger that was lost had given other names: which path is called how is not known then, but for what receipts say was given. (A
+  /// name that could not be sent as it is says nothing.)
+  private static func isCalledAsItsPath(_ entry: CatalogEntry) -> Bool {
+    guard let name = entry.receipt?.name.utf8, !name.contains(UInt8(ascii: "%")) else { return true }
+    return entry.publishedPaths.contains { $0.bytes.elementsEqual(name) }
   }
 
   private static func note(_ receipt: Receipt, _ database: Database) throws {
