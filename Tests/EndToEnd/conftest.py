@@ -22,11 +22,12 @@ from throttle import ThrottlingProxy
 
 
 def pytest_addoption(parser):
-    group = parser.getgroup("uploadfs", "random tests (test_model.py, test_torment.py, test_combinations.py, test_disk_faults.py)")
+    group = parser.getgroup("uploadfs", "random tests (test_model.py, test_torment.py, test_combinations.py, test_lives.py, …)")
     group.addoption("--seed", type=int, help="play this seed only")
     group.addoption("--fresh", action="store_true", help="draw other seeds than the fixed ones")
     group.addoption("--kills", type=int, help="how often test_torment.py kills; a tenth as many power cuts")
-    group.addoption("--rounds", type=int, help="how many rounds test_combinations.py and test_disk_faults.py draw with --fresh")
+    group.addoption(
+        "--rounds", type=int, help="how many rounds test_combinations.py, test_lives.py and test_disk_faults.py draw with --fresh")
     group.addoption("--cuts", type=int, help="how many power cuts test_power_cuts.py makes with --fresh")
     group.addoption("--seconds", type=float, help="how long each random test draws fresh seeds")
 

@@ -16,7 +16,8 @@ HOLDS = {"mount-died", "unproven", "older-than-delivered"}
 class Content:
     """Bytes that a capture had. No two contents are the same."""
 
-    def __init__(self, data):
+    def __init__(self, data, origin):
+        self.origin = origin
         self.data, self.digest = data, hashlib.sha256(data).digest()
         # Why it may be sent once more than it was when it was looked at last.
         self.excuses = {"it is new"}
@@ -24,7 +25,7 @@ class Content:
         self.counted = collections.Counter()
 
     def __repr__(self):
-        return f"{self.digest.hex()[:8]} ({len(self.data)} bytes)"
+        return f"{self.digest.hex()[:8]} ({len(self.data)} bytes, first {self.origin})"
 
 
 @dataclasses.dataclass
@@ -42,6 +43,7 @@ class Capture:
     # Its name may be refused; somebody has cancelled it, which may have been lost.
     may_fail: bool = False
     is_cancelled: bool = False
+    was_cancelled: bool = False
     is_forgotten: bool = False
     # Its file, which stays the same as long as it is changed in place, and renamed.
     file: object = dataclasses.field(default_factory=object, repr=False)
