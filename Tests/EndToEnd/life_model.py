@@ -39,6 +39,7 @@ class Capture:
     # With which codes it may be held, and whether it was found held.
     holds: set = dataclasses.field(default_factory=set)
     is_held: bool = False
+    held_as: str | None = None
     is_delivered: bool = False
     # A copy of the catalog knows of its delivery.
     is_in_copy: bool = False

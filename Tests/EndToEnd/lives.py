@@ -435,6 +435,10 @@ class Round:
             for capture in machine.captures.values():
                 capture.is_delivered = capture.is_in_copy = False
                 capture.is_forgotten = True
+                if capture.held_as == "older-than-delivered" and capture.is_held:
+                    # Only the catalog knew what had been delivered.
+                    capture.is_held = False
+                    capture.expect_hold("older-than-delivered")
                 if capture.is_bare:
                     capture.expect_hold("unproven")
         if what == "state":
@@ -536,7 +540,7 @@ class Round:
             case "interrupted":
                 assert capture.may_be_held(code), f"held without a reason: {what}"
                 assert code in HOLDS and status["reason"] and status["last_error"]["message"], f"held, and not said why: {what}"
-                capture.is_held, capture.is_delivered = True, False
+                capture.is_held, capture.held_as, capture.is_delivered = True, code, False
             case "failed":
                 assert capture.may_fail and code == "name-refused", f"failed without a reason: {what}"
             case "cancelled":
