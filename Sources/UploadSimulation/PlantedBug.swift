@@ -266,7 +266,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   }
 
   /// It has to be found within so many seeds.
-  public static let seedsMax: UInt64 = 500
+  public static let seedsMax: UInt64 = 2000
 
   /// The first seed of `seeds` with which the simulation finds the mistake by its invariant, and holds without it.
   public func seedThatFinds(among seeds: Range<UInt64>) throws(DestinationError) -> (UInt64, Violation)? {

@@ -59,8 +59,9 @@ final class SimulatedCapture {
     var isMistaken = false
     /// It has been delivered as it is.
     var isDelivered = false
-    /// It was delivered whole under a name that shows that still; what is left of it here was wanted, and goes to further names.
-    fileprivate(set) var hasWholeDelivery = false
+    /// The content that was delivered whole, under a name that shows it still; what is left of it here was wanted, and goes to further
+    /// names.
+    fileprivate(set) var wholeDelivery: [UInt8]?
     /// Where its label says that the released parts are.
     var pointer: SessionPointer?
     /// What lies on the spool file for the next run, and whether this one has read it.
@@ -192,7 +193,7 @@ final class SimulatedCapture {
         file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
         // A clock that was set back makes what is edited now older than what had been delivered.
         file.isPutBack = file.isPutBack && file.modifiedNanoseconds <= file.latestNanoseconds
-        file.hasWholeDelivery = false
+        file.wholeDelivery = nil
       }
       noteSettled(file)
     }
@@ -438,7 +439,7 @@ final class SimulatedCapture {
     file.fate.accepted()
     file.settledFate = file.fate
     file.isLost = false
-    file.hasWholeDelivery = file.hasWholeDelivery || file.isRemains && file.isDelivered
+    if file.isRemains, file.isDelivered { file.wholeDelivery = file.closed }
     file.isRemains = false
     file.bytes = file.shown
     file.pages.accept()
@@ -460,7 +461,7 @@ final class SimulatedCapture {
     if isFirst {
       file.fate.revisionBegan()
       file.isDelivered = false
-      file.hasWholeDelivery = false
+      file.wholeDelivery = nil
       (file.isPutBack, file.isReplaced) = (false, false)
       file.mayBeDoubted = false
       file.isMarkOverlooked = false

@@ -185,8 +185,10 @@ final class SimulationRun {
     let (client, oracle) = (route.client, route.site.oracle)
     for name in capture.names where !TemporaryNameRule.standard.matches(name.lastComponent) && oracle.isFor(name) {
       guard let file = capture.file(named: name) else { continue }
-      if route.peer.shown(client.publishedName(of: file.id, at: name)) == file.bytes { continue }
+      let shown = route.peer.shown(client.publishedName(of: file.id, at: name))
+      if shown == file.bytes { continue }
       let (state, code) = client.explanation(of: file.id)
+      if state == .complete, let whole = file.wholeDelivery, shown == whole { continue }
       if state == .failed, let code, route.site.isTroubled, legitimateFailures.contains(code) { continue }
       // What was given up here was published, and what is left here is something else: changed or renamed before the rest of it
       // was gone, or a power cut has left less of it. Nothing puts the two together any more.
@@ -198,7 +200,7 @@ final class SimulationRun {
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
       // It was delivered before, and what is left of it here is not published anew.
-      if state == .complete, file.isRemains || file.hasWholeDelivery { continue }
+      if state == .complete, file.isRemains { continue }
       // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.
       if state == .failed, code == "released-part-away", world.scenario.lostStates > 0 { continue }
       if state == .failed, code == "released-part-lost", !file.isRemains {
