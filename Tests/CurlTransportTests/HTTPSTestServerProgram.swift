@@ -105,7 +105,7 @@ let httpsTestServerProgram = #"""
           elif path == "/dies-reused":
               digest = self.read_body()
               if self.requests > 1:
-                  # Nobody is there any more: whoever asks again is refused a connection.
+                  # The server is gone: the next connection is refused.
                   self.listener.shutdown(socket.SHUT_RDWR)
                   return False
               self.send(200, digest.encode())

@@ -34,7 +34,7 @@ class Content:
 class Capture:
     """What a spool has under a path."""
 
-    # None while nobody has closed it: its mount died under its writer.
+    # None while no writer has closed it: its mount died under its writer.
     content: Content | None
     # With which codes it may be held, and whether it was found held.
     holds: set = dataclasses.field(default_factory=set)
@@ -43,7 +43,7 @@ class Capture:
     is_delivered: bool = False
     # A copy of the catalog knows of its delivery.
     is_in_copy: bool = False
-    # Its name may be refused; somebody has cancelled it, which may have been lost.
+    # Its name may be refused; a user has cancelled it, which may have been lost.
     may_fail: bool = False
     is_cancelled: bool = False
     was_cancelled: bool = False

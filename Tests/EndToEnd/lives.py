@@ -511,7 +511,7 @@ class Round:
         where = f"{name} at {shelf.name}"
         assert after is not None, f"{where} is gone"
         content = self.contents.get(after)
-        assert content, f"{where}: bytes that nobody had closed were published"
+        assert content, f"{where}: bytes that no writer had closed were published"
         if before is not None and before != after:
             old = self.contents[before]
             assert any(spool.lets_replace(old, content) for spool in self.spools), (
@@ -545,9 +545,9 @@ class Round:
                 assert capture.may_fail and code == "name-refused", f"failed without a reason: {what}"
             case "cancelled":
                 # A restored catalog may be from before the retry.
-                assert capture.is_cancelled or capture.was_cancelled and capture.is_forgotten, f"nobody has cancelled it: {what}"
+                assert capture.is_cancelled or capture.was_cancelled and capture.is_forgotten, f"no user has cancelled it: {what}"
             case "complete":
-                assert capture.content and not capture.is_held, f"published although nobody had finished it: {what}"
+                assert capture.content and not capture.is_held, f"published although no writer had finished it: {what}"
                 assert not capture.is_cancelled or capture.is_forgotten, f"sent although it was cancelled: {what}"
                 self.judge_delivered(machine, path, capture, status)
             case _:
@@ -583,7 +583,7 @@ class Round:
             stem, extension = os.path.splitext(name)
             own = {content.digest for content in known.places[path]}
             others = self.shelves[place].shown[stem.removesuffix(number) + extension] - own
-            assert others, f"{machine.name} {path}: {name} at {place} has a number, and nobody else had its name"
+            assert others, f"{machine.name} {path}: {name} at {place} has a number, and no other capture had its name"
 
     def judge_publications(self):
         # What was to be sent again, and was refused, is sent by a later start with other settings.
