@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import seeds
 from combinations import Round
 
 FIXED_SEEDS = [1, 2, 3]
@@ -15,15 +16,7 @@ ACTS = 30
 
 
 def pytest_generate_tests(metafunc):
-    option = metafunc.config.getoption
-    if option("--seed") is not None:
-        seeds = [option("--seed")]
-    elif option("--fresh"):
-        # Drawn in the test: all processes that share the rounds have to name them alike.
-        seeds = [f"fresh-{number}" for number in range(option("--rounds") or 100)]
-    else:
-        seeds = FIXED_SEEDS
-    metafunc.parametrize("seed", seeds)
+    seeds.parametrize(metafunc, FIXED_SEEDS)
 
 
 def test_whatever_is_combined_what_was_closed_arrives_and_nothing_else(

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import seeds
 from disk_faults import Round
 from failing_disk import FailingDisk
 from promises import require
@@ -17,17 +18,7 @@ ACTS = 25
 
 
 def pytest_generate_tests(metafunc):
-    if "seed" not in metafunc.fixturenames:
-        return
-    option = metafunc.config.getoption
-    if option("--seed") is not None:
-        seeds = [option("--seed")]
-    elif option("--fresh"):
-        # Drawn in the test: all processes that share the rounds have to name them alike.
-        seeds = [f"fresh-{number}" for number in range(option("--rounds") or 100)]
-    else:
-        seeds = FIXED_SEEDS
-    metafunc.parametrize("seed", seeds)
+    seeds.parametrize(metafunc, FIXED_SEEDS)
 
 
 def test_whatever_a_disk_refuses_nothing_is_lost_or_published_in_part(seed, folder, new_mount, new_receiver, tmpfs):

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import seeds
 from lives import Round
 from promises import needs
 
@@ -18,15 +19,7 @@ ACTS, FRESH_ACTS = 15, 40
 
 
 def pytest_generate_tests(metafunc):
-    option = metafunc.config.getoption
-    if option("--seed") is not None:
-        seeds = [option("--seed")]
-    elif option("--fresh"):
-        # Drawn in the test: all processes that share the rounds have to name them alike.
-        seeds = [f"fresh-{number}" for number in range(option("--rounds") or 100)]
-    else:
-        seeds = FIXED_SEEDS
-    metafunc.parametrize("seed", seeds)
+    seeds.parametrize(metafunc, FIXED_SEEDS)
 
 
 def test_whatever_becomes_of_a_spool_no_capture_is_lost_replaced_or_sent_twice(seed, folder, new_mount, new_receiver):

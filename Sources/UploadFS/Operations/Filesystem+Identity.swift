@@ -91,8 +91,9 @@ extension Filesystem {
     }
   }
 
-  /// A capture that the catalog does not know any more, or that lies elsewhere by now, lies where a later one is known that was changed after it: it
-  /// comes from a backup, and is another content of that one. (What was renamed there in the mount, before it died, was known.)
+  /// A capture that the catalog does not know any more, or that lies elsewhere by now, lies where a later one is known that was changed
+  /// after it: it comes from a backup, and is another content of that one. (What was renamed there in the mount, before it died, was
+  /// known.)
   private func knownInstead(of id: FileID, isCopy: Bool, at entry: DirectoryEntry) -> KnownCapture? {
     guard stamp.isThere, isCopy || configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
       let known = known(at: path), id < known.id, let facts = facts(of: entry),
