@@ -116,13 +116,16 @@ final class SimulatedWaits {
   private func isTrue(_ outcome: DeliveryOutcome, of wait: Wait, _ client: SimulatedClient) -> Bool {
     let file = client.capture.file(wait.file)
     let isThere = file?.names.isEmpty == false
-    let state = client.explanation(of: wait.file).state
+    let (state, code) = client.explanation(of: wait.file)
     switch outcome {
     case .delivered:
       let isDurable = wait.contents.contains { durable[wait.file]?.contains($0) == true }
       // Of a file that is gone nothing is recorded any more.
       return isDurable || (!isThere && wait.contents.contains { world.oracle.haveReceipt($0) })
-    case .failed: return !isThere || state == .failed || state == .interrupted || state == .cancelled
+    case .failed:
+      // Its copy in the spool was tried again, and could not be read for ten seconds.
+      let isUnreadable = state == .waiting && code == "spool-unreadable"
+      return !isThere || state == .failed || state == .interrupted || state == .cancelled || isUnreadable
     case .notToBeDelivered:
       return file?.names.allSatisfy { TemporaryNameRule.standard.matches($0.lastComponent) } ?? false
     }

@@ -153,6 +153,8 @@ struct FileUpload: Sendable {
   /// The disk fails, or does not let the daemon in.
   struct Unreadable: Hashable, Sendable {
     var since: MonotonicTime
+    /// It was tried again meanwhile. While no other try was made, as with all buffers full, nothing is known of it.
+    var isRepeated = false
     /// Since so long that the drain and calls wait for it no longer.
     var isLasting = false
   }

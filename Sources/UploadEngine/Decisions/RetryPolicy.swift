@@ -12,6 +12,8 @@ struct RetryPolicy: Sendable {
     case retryStep
     /// This file waits for a moment; the others go on.
     case pauseFile
+    /// The destination has no room for this file now. It waits, and goes on with one chunk; the others go on.
+    case waitForRoom
     /// The session is gone at the server, or of no use; open another.
     case startNewSession
     /// It will not pass by itself. The file stays in the spool and can be retried.
@@ -58,7 +60,7 @@ struct RetryPolicy: Sendable {
     case .conflict, .tooEarly, .unexpectedAnswer, .rowLost:
       return .retryStep
     case .insufficientStorage:
-      return .pauseFile
+      return .waitForRoom
     case .busy, .serverError, .misdirected:
       return .waitOut
     case .transport(let kind):

@@ -28,6 +28,11 @@ extension UploadSchedule {
       setBack(id, by: shown, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter, at: now)
     case .waitOut:
       waitOut(id, failure, shown, at: now)
+    case .waitForRoom:
+      // Room for one chunk is none for twelve, most of which would go out for nothing each time.
+      files[id]?.progress.chunksAllowed = 1
+      let pause = leastPause(isFirst: file.attempts == 0, retryAfter: failure.retryAfter)
+      pauseFile(id, failure: shown, retryAfter: pause, at: now)
     case .retryStep, .pauseFile:
       if failure.kind == .transport(.bodyUnavailable) { noteUnreadable(id, at: now) }
       pauseFile(id, failure: shown, isTooEarly: failure.kind == .tooEarly, retryAfter: failure.retryAfter, at: now)

@@ -113,7 +113,7 @@ extension UploadSchedule {
       if gate == .probing(request) { gate = .closed(until: now.monotonic) }
     case .pauseFile where failure.kind == .transport(.bodyUnavailable):
       if gate == .probing(request) { gate = .closed(until: now.monotonic) }
-    case .retryStep, .pauseFile, .startNewSession, .fail:
+    case .retryStep, .pauseFile, .waitForRoom, .startNewSession, .fail:
       if case .transport = failure.kind {
         // No answer, but no proof that nobody is there: the next request is the next probe.
         if gate == .probing(request) { closeGate(failure, by: .answers, at: now) }

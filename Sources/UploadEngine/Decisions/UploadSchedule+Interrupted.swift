@@ -93,7 +93,7 @@ extension UploadSchedule {
     guard let file = files.entry(id)?.file else { return }
     if file.isAwaitingDisk, let end = file.diskPatience, end <= now.monotonic {
       files[id]?.diskPatience = nil
-    } else if let unreadable = file.unreadable, unreadable.since + Self.diskPatience <= now.monotonic {
+    } else if let unreadable = file.unreadable, unreadable.beginsToLast(at: now) {
       files[id]?.unreadable?.isLasting = true
     } else {
       return
@@ -104,8 +104,11 @@ extension UploadSchedule {
 
   /// The copy in the spool cannot be read to be sent, which is tried again.
   mutating func noteUnreadable(_ id: FileID, at now: Moment) {
-    guard let file = files.entry(id)?.file, file.unreadable == nil, file.phase == .ready || file.isWaiting else {
-      return
+    guard let file = files.entry(id)?.file, file.phase == .ready || file.isWaiting else { return }
+    guard file.unreadable == nil else {
+      // Requests that fail together are one try.
+      if !file.isWaiting { files[id]?.unreadable?.isRepeated = true }
+      return endDiskPatience(of: id, at: now)
     }
     files[id]?.unreadable = FileUpload.Unreadable(since: now.monotonic)
     deadlines.insert(.disk(id), at: now.monotonic + Self.diskPatience)
@@ -243,5 +246,12 @@ extension FileStatus.Failure {
     case 122: " (EDQUOT: the disk quota was used up)"
     default: " (errno \(errno))"
     }
+  }
+}
+
+extension FileUpload.Unreadable {
+  /// It was tried again meanwhile, and is waited for no longer.
+  fileprivate func beginsToLast(at now: Moment) -> Bool {
+    isRepeated && !isLasting && since + UploadSchedule.diskPatience <= now.monotonic
   }
 }

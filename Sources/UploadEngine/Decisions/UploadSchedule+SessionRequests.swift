@@ -69,7 +69,7 @@ extension UploadSchedule {
   mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
     guard case .refused(let failure) = outcome, session.attempts + 1 < policy.attemptsMax else { return }
     switch policy.verdict(on: failure.kind, attempts: 1) {
-    case .pauseDestination, .waitOut, .pauseFile, .retryStep: break
+    case .pauseDestination, .waitOut, .pauseFile, .waitForRoom, .retryStep: break
     case .startNewSession, .fail, .ignore: return
     }
     var session = session

@@ -67,7 +67,7 @@ import Testing
     #expect(proven.verdict(on: .addressRefused, attempts: 1000) == .waitOut)
     #expect(policy.verdict(on: .digestMismatch, attempts: 6) == .retryStep)
     #expect(policy.verdict(on: .digestMismatch, attempts: 7) == .fail)
-    #expect(policy.verdict(on: .insufficientStorage, attempts: 100) == .pauseFile)
+    #expect(policy.verdict(on: .insufficientStorage, attempts: 100) == .waitForRoom)
     #expect(policy.verdict(on: .transport(.connectFailed), attempts: 100) == .pauseDestination)
     #expect(policy.verdict(on: .transport(.cancelled), attempts: 1) == .ignore)
     #expect(policy.verdict(on: .sessionGone, attempts: 1) == .startNewSession)

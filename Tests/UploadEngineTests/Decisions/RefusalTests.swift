@@ -220,6 +220,37 @@ import Testing
     #expect(harness.state(other.id) == .complete && harness.state(huge.id) == .waiting)
   }
 
+  /// Regression (simulation, quota 6800001215): with room for one chunk at a time all chunks of a file went out each half second, and all
+  /// but one for nothing.
+  @Test func fileWhoseChunksHaveNoRoom_goesOnWithOneChunk() {
+    let file = ImaginaryFile(1, "a.mov", size: 20_000)
+    var harness = harness(files: [file])
+    harness.answerReads()
+    harness.openSession()
+    harness.answerReads()
+    let full = StepOutcome.refused(StepFailure(.insufficientStorage, "full"))
+    func chunksInFlight() -> Int { harness.sent.count { $0.order.isChunk } }
+    #expect(chunksInFlight() > 2)
+    while harness.answer(full, where: { $0.isChunk }) != nil {}
+    for _ in 0..<5 {
+      for _ in 0..<600 where chunksInFlight() == 0 {
+        harness.advance(by: .milliseconds(100))
+        harness.answerReads()
+      }
+      #expect(chunksInFlight() == 1)
+      // Room for one, and for none of the two that follow.
+      harness.answer(.chunkStored) { $0.isChunk }
+      harness.answerReads()
+      #expect(chunksInFlight() == 2)
+      while harness.answer(full, where: { $0.isChunk }) != nil {}
+    }
+    for _ in 0..<600 where harness.state(file.id) != .complete {
+      harness.advance(by: .milliseconds(100))
+      harness.succeed()
+    }
+    #expect(harness.state(file.id) == .complete)
+  }
+
   /// Regression (SV2): “too many open uploads” for large files kept small ones waiting, which need none.
   @Test func refusedOpenings_holdUpNoWholeFiles() {
     let large = (1...6).map { ImaginaryFile(UInt64($0), "large-\($0)", size: 30_000) }

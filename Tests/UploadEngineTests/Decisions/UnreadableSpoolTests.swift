@@ -172,6 +172,28 @@ import Testing
     #expect(outcome() == .delivered)
   }
 
+  /// Regression (simulation, waiting 6800014143): one failed reading was taken for ten seconds of it, where the buffers were full of
+  /// other files and nothing was tried again.
+  @Test(.promises("S41n")) func fileThatIsNotReadAgain_isWaitedForOn() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3500)
+    harness.write(file)
+    func outcome() -> DeliveryOutcome? { harness.schedule.deliveryOutcome(of: file.id)?.outcome }
+    func refuse() throws {
+      #expect(!harness.reads.isEmpty)
+      while let read = harness.reads.popLast() {
+        harness.apply { $0.chunkRead(read.id, result: .failed(.system(errno: 13)), at: $1) }
+      }
+    }
+    try refuse()
+    // Its next reading hangs.
+    harness.advance(by: .seconds(11))
+    #expect(outcome() == nil && !harness.schedule.isIdle)
+    try refuse()
+    #expect(outcome() == .failed && harness.schedule.isIdle)
+  }
+
   /// What is known to be missing nobody waits for.
   @Test(.promises("S41f")) func fileThatIsLost_isNotWaitedFor() {
     var harness = ScheduleHarness()
