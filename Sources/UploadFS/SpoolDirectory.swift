@@ -20,9 +20,8 @@ struct SpoolDirectory {
     let captures = place.path + "/captures"
     // Nobody gets at the captures through the spool itself, so with other users on the mount its root may be open to
     // them; who may write there is then said by chmod(1) on the mount.
-    if mkdir(captures, configuration.allowOther ? 0o755 : 0o700) != 0, errno != EEXIST {
-      throw place.unusable(captures, "cannot be made")
-    }
+    let isNew = mkdir(captures, configuration.allowOther ? 0o755 : 0o700) == 0
+    guard isNew || errno == EEXIST else { throw place.unusable(captures, "cannot be made") }
     let number = uploadfs_openat(AT_FDCWD, captures, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0)
     guard number >= 0 else { throw failure(place, captures) }
     let descriptor = FileDescriptor(owning: number, isReadable: true, isWritable: false)
@@ -44,10 +43,20 @@ struct SpoolDirectory {
       let folder = FileDescriptor(owning: number, isReadable: true, isWritable: false)
       let stamp = try SpoolStamp(in: folder, captures: descriptor)
       if stamp.isMoved { marks.wasMoved() }
+      if isNew, !stamp.isThere { leaveStamp(in: folder, descriptor) }
       return SpoolDirectory(folder: folder, captures: descriptor, status: status, marks: marks, stamp: stamp)
     } catch {
       errno = error.code
       throw place.unusable(place.path, "cannot be looked at")
+    }
+  }
+
+  /// Nothing lies here that would have to be met first, and a backup of the first second is one of a spool.
+  private static func leaveStamp(in folder: FileDescriptor, _ captures: FileDescriptor) {
+    do throws(SystemError) {
+      try SpoolStamp.put(in: folder, captures: captures)
+    } catch {
+      // The end of the first search tries it again.
     }
   }
 

@@ -19,7 +19,7 @@ import subprocess
 import time
 
 from damage import WAYS
-from harness import SOON, unmount_lazily, wait_until
+from harness import SOON, unmount_lazily
 from life_model import CHUNK_KIB, HOLDS, Capture, Content, Shelf, SpoolModel, numbered
 from test_moves import WITH_ATTRIBUTES, WITHOUT, copy
 from test_operations import run
@@ -356,7 +356,6 @@ class Round:
         self.note("back up", machine.name)
         folder = machine.backup.folder if machine.backup else self.new_folder("backup")
         # A spool is one once its first start has searched it.
-        wait_until((machine.mount.spool / ".spool").exists, "the spool is searched")
         known = machine.known.copy()
         run("Backing up while the mount runs", SPOOL=machine.mount.spool, BACKUP=folder)
         machine.backup = Copy(folder, known)

@@ -68,7 +68,7 @@ extension UploadSchedule {
     // What fits into the shortest chunk was a single one, however long it could have been.
     let usual = limits.adaptsChunkBytes ? UploadConstants.chunkBytesMin : limits.chunkBytes
     let known =
-      entry.deliveredChunkBytes ?? (!limits.adaptsChunkBytes || sizeBytes <= UInt64(usual) ? usual : nil)
+      entry.receipt?.chunkBytes ?? (!limits.adaptsChunkBytes || sizeBytes <= UInt64(usual) ? usual : nil)
     guard let known, known > 0 else { return nil }
     // A longer chunk is as long as the file.
     let chunkBytes = min(known, Int(clamping: sizeBytes))

@@ -97,9 +97,11 @@ extension UploadSchedule {
       // The tail's own acknowledgements may still be on their way; the receipt says more than they can.
       acknowledgedBytes += transfer.plan.sizeBytes - min(transfer.doneBytes, transfer.plan.sizeBytes)
     }
+    let chunkBytes = chunkBytes(of: file)
     leaveTransfer(&file)
     watchdog.uploadEnded(file.id)
     file.receipt = receipt
+    file.receipt?.chunkBytes = chunkBytes
     file.progress.seal = nil
     // The receipt holds them from now on.
     file.progress.merkleRoot = nil
@@ -112,6 +114,12 @@ extension UploadSchedule {
     file.phase = .finishing
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))
+  }
+
+  /// How long the chunks are of which a receipt's root is; nil of a stream, whose pieces are the destination's.
+  private func chunkBytes(of file: FileUpload) -> Int? {
+    guard file.isWholeFile else { return file.transfer?.plan.chunkBytes }
+    return file.isStreamed ? nil : max(1, Int(clamping: file.snapshot.sizeBytes))
   }
 
   /// The server had published the session before an earlier run could take note. If that was the present content under

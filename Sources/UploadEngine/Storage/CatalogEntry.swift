@@ -53,9 +53,6 @@ public struct CatalogEntry: Sendable, Hashable {
   /// of earlier versions.
   public var session: String?
 
-  /// How long the chunks were of which the receipt's root is; nil where that is not known.
-  public var deliveredChunkBytes: Int?
-
   /// A file of which the place in the spool is known.
   public init(
     id: FileID, path: RelativePath, inode: UInt64, sizeBytes: UInt64, modifiedNanoseconds: Int64, revision: UInt64,

@@ -141,6 +141,15 @@ enum CatalogSchema {
               AND publication.file = COALESCE(file.receipt_file, file.id);
           """)
     }
+    // Of how long chunks a receipt's root is, also where an earlier run's session was published.
+    migrator.registerMigration("10") { database in
+      try database.execute(
+        sql: """
+          ALTER TABLE file ADD COLUMN receipt_chunk INTEGER;
+          UPDATE file SET receipt_chunk = publication.chunk FROM publication
+            WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root;
+          """)
+    }
     return migrator
   }
 
@@ -164,8 +173,7 @@ enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
-    doubt, pointer, receipt_file, session, published_as,
-    (SELECT chunk FROM publication WHERE name = receipt_name AND publication.merkle_root = file.merkle_root)
+    doubt, pointer, receipt_file, session, published_as, receipt_chunk
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
@@ -184,8 +192,8 @@ enum CatalogRows {
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    receipt_answer, doubt, pointer, receipt_file, session, published_as, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    receipt_answer, doubt, pointer, receipt_file, session, published_as, receipt_chunk, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
@@ -195,12 +203,12 @@ enum CatalogRows {
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
     published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, doubt = excluded.doubt,
     pointer = excluded.pointer, receipt_file = excluded.receipt_file, session = excluded.session,
-    published_as = excluded.published_as, changed = excluded.changed
+    published_as = excluded.published_as, receipt_chunk = excluded.receipt_chunk, changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
     receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
-    receipt_file = NULL, published_as = NULL, doubt = 'mount-died', session = '',
+    receipt_file = NULL, published_as = NULL, receipt_chunk = NULL, doubt = 'mount-died', session = '',
     failure_code = nullif(failure_code, '\(ContentSeal.code)')
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL OR session IS NOT ''
     OR failure_code = '\(ContentSeal.code)')
@@ -260,7 +268,6 @@ enum CatalogRows {
       guard var entry = entry(columns) else { continue }
       entry.publishedPaths = columns.paths(12)
       entry.receipt = receipt(columns)
-      entry.deliveredChunkBytes = columns.integer(25).map { Int(clamping: $0) }
       // No proof, no delivery.
       if entry.state == .complete, entry.receipt == nil { entry.state = .pending }
       entries.append(entry)
@@ -322,7 +329,7 @@ enum CatalogRows {
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
       receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
-      receipt?.fileID?.blob, entry.session, receipt?.publishedAs,
+      receipt?.fileID?.blob, entry.session, receipt?.publishedAs, receipt?.chunkBytes,
     ])
   }
 
@@ -364,7 +371,8 @@ enum CatalogRows {
     return Receipt(
       id: id, name: name, sizeBytes: UInt64(bitPattern: size), merkleRoot: merkleRoot, chainTip: chainTip,
       publishedAtMilliseconds: published, answer: columns.text(19),
-      publishedAs: columns.text(24), fileID: columns.fileID(22))
+      publishedAs: columns.text(24), fileID: columns.fileID(22),
+      chunkBytes: columns.integer(25).map { Int(clamping: $0) })
   }
 }
 

@@ -20,14 +20,17 @@ public struct Receipt: Hashable, Sendable {
   public var publishedAs: String?
   /// The capture that the server says it is for; nil where it does not say that.
   public var fileID: FileID?
+  /// How long the chunks were of which the root is; nil where that is not known.
+  public var chunkBytes: Int?
 
   /// A receipt as the server gave it.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
-    answer: String? = nil, publishedAs: String? = nil, fileID: FileID? = nil
+    answer: String? = nil, publishedAs: String? = nil, fileID: FileID? = nil, chunkBytes: Int? = nil
   ) {
     self.publishedAs = publishedAs
     self.fileID = fileID
+    self.chunkBytes = chunkBytes
     self.answer = answer
     self.id = id
     self.name = name

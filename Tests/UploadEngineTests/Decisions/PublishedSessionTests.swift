@@ -168,6 +168,27 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression (random lives, 480469941 and 752702138): of what the server had published by itself it was not known how long the chunks
+  /// were, so that a copy of it without its times was held.
+  @Test(.promises("S80b")) func ofAnUploadThatWasPublished_theLengthOfItsChunksIsKnown() throws {
+    let file = ImaginaryFile(1, "a.mov", size: 3000, epoch: 0)
+    var harness = found(file, session: "s", doubt: nil, modified: 5)
+    harness.answer(.published(publication(of: file))) { $0.isQuery }
+    harness.answerReads()
+    harness.record()
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(entry.state == .complete && entry.receipt?.chunkBytes == 1000)
+    var copy = file
+    (copy.snapshot.inode, copy.snapshot.modifiedNanoseconds) = (99, 9)
+    var limits = ScheduleHarness.standardLimits
+    limits.adaptsChunkBytes = true
+    harness = ScheduleHarness(limits: limits, catalog: [entry])
+    harness.handle(copy.found)
+    harness.handle(.scanEnded)
+    harness.answerReads()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty)
+  }
+
   @Test(.promises("S40n")) func anUploadOfAnEarlierContent_thatWasNotPublished_isGoneOnWith_andCountsFromThenOn() {
     let file = ImaginaryFile(1, "a.mov", size: 3000, epoch: 0)
     var harness = found(file, session: "", doubt: .mountDied)

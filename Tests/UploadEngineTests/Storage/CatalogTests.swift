@@ -24,7 +24,7 @@ import Testing
     entry.publishedPaths = [RelativePath("b"), RelativePath("a")]
     entry.receipt = Receipt(
       id: "r\(number)", name: "scän.mov", sizeBytes: .max, merkleRoot: "aa", chainTip: "bb",
-      publishedAtMilliseconds: 1_700_000_000_123, fileID: entry.id)
+      publishedAtMilliseconds: 1_700_000_000_123, fileID: entry.id, chunkBytes: 4)
     entry.completedAtMilliseconds = 1_700_000_000_456
     return entry
   }
@@ -380,9 +380,28 @@ import Testing
     expected.path = RelativePath(bytes: [0xff, 0x0a, 0x22])
     expected.publishedPaths = [RelativePath(bytes: [0x62, 0xfe, 0x63]), RelativePath(bytes: [0xff, 0x61])]
     expected.receipt?.fileID = nil
+    expected.receipt?.chunkBytes = nil
     #expect(entries.first == expected)
     #expect(entries.map(\.state) == [.complete, .pending])
     #expect(try catalog.publications(named: "scän.mov").last?.receiptID == "r1")
+  }
+
+  /// Version 9 knew the length of the chunks from the publication alone.
+  @Test func theLengthOfTheChunks_isTakenOver() throws {
+    let catalog = try Catalog(path: path)
+    var publication = EarlierPublication(
+      fileID: delivered(1).id, merkleRoot: "aa", sizeBytes: .max, chunkBytes: 8)
+    let notes = PublicationNotes(published: [.init(name: "scän.mov", publication: publication)])
+    try catalog.write([delivered(1)], removing: [], publications: notes)
+    publication.merkleRoot = "other"
+    var other = delivered(2)
+    other.receipt?.name = "other"
+    try catalog.write(
+      [other], removing: [], publications: .init(published: [.init(name: "other", publication: publication)]))
+    catalog.close()
+    try sql("ALTER TABLE file DROP COLUMN receipt_chunk; DELETE FROM grdb_migrations WHERE identifier = '10'")
+    let entries = try sorted(Catalog(path: path).loadAll())
+    #expect(entries.map { $0.receipt?.chunkBytes } == [8, nil])
   }
 
   /// A file of which one name is delivered and another is still to be.
