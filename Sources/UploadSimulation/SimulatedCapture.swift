@@ -119,6 +119,7 @@ final class SimulatedCapture {
   private var byName: LookupTable<RelativePath, File> = [:]
   private var byID: LookupTable<FileID, File> = [:]
   private(set) var byInode: LookupTable<UInt64, File> = [:]
+  private var handEdits: Int64 = 0
   /// Of the spool's filesystem: it ends with the power.
   var instance = 0
   /// Files that the flush looks at next, by their inodes.
@@ -190,7 +191,9 @@ final class SimulatedCapture {
         file.pages.begin(with: file.bytes)
         noteMetadata(of: file)
         noteSynced(file)
-        file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000
+        // No two edits have the same time, as they could once an older content with its time was put back in between.
+        handEdits += 1
+        file.modifiedNanoseconds = max(file.modifiedNanoseconds, world.time.wallNanoseconds) + 3_000_000_000 + handEdits
         // A clock that was set back makes what is edited now older than what had been delivered.
         file.isPutBack = file.isPutBack && file.modifiedNanoseconds <= file.latestNanoseconds
         file.wholeDelivery = nil
