@@ -61,10 +61,18 @@ class Capture:
     def expect_hold(self, *codes):
         self.holds |= set(codes)
 
+    @property
+    def may_be_of_longer_chunks(self):
+        """The chunks of which its receipt's root is may be longer than those of a later start, which cannot compare it (S80b)."""
+        return self.is_compared and self.content is not None and len(self.content.data) > CHUNK_KIB[0] << 10
+
     def may_be_held(self, code):
-        # Of how long chunks its receipt's root is may not be known (S80b).
-        is_of_unknown_chunks = self.is_compared and self.content and len(self.content.data) > CHUNK_KIB[0] << 10
-        return self.is_held or code in self.holds or bool(is_of_unknown_chunks) and code == "older-than-delivered"
+        return self.is_held or code in self.holds or self.may_be_of_longer_chunks and code == "older-than-delivered"
+
+    @property
+    def is_kept_back(self):
+        """It is not delivered before a user says so; but for what a start could not compare, and another one can (S80c)."""
+        return self.is_held and not (self.may_be_of_longer_chunks and self.held_as == "older-than-delivered")
 
 
 class SpoolModel:

@@ -265,6 +265,17 @@ def test_a_backup_of_a_running_mount_is_restored(new_mount, receiver, folder, tm
         assert (mount.root / name).read_bytes() == (receiver.files / name).read_bytes()
 
 
+def test_a_later_backup_has_what_was_written_again_within_a_second(mount, folder):
+    """Regression (random lives, 577534775): rsync compared seconds, and the backup had the former content under the later one's label."""
+    backup = folder / "backup"
+    for content in (b"former", b"latter"):
+        (mount.root / "a.mov").write_bytes(content)
+        os.utime(mount.root / "a.mov", ns=(0, 1_000_000_000 + content[0]))
+        mount.wait_for("a.mov", "complete")
+        run("Backing up while the mount runs", SPOOL=mount.spool, BACKUP=backup)
+        assert (backup / "captures" / "a.mov").read_bytes() == content
+
+
 @pytest.fixture
 def revised(new_mount, receiver, folder):
     """A capture was delivered, backed up, and delivered with a later content; its mount has ended."""
