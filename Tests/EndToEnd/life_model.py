@@ -54,6 +54,8 @@ class Capture:
     is_bare: bool = False
     # Its copy has another time, and it is compared with its receipt.
     is_compared: bool = False
+    # It lies in a copy of the spool in which it was recorded.
+    is_copied: bool = False
 
     def copy(self):
         return dataclasses.replace(self, holds=set(self.holds))
@@ -94,6 +96,11 @@ class SpoolModel:
         other.templates = set(self.templates)
         other.has_lost, other.replaces = self.has_lost, self.replaces
         return other
+
+    def note_copied(self):
+        """Its captures have other inodes than they had."""
+        for capture in self.captures.values():
+            capture.is_copied = True
 
     def place(self, path, content):
         self.places[path].append(content)

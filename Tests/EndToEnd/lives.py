@@ -207,7 +207,8 @@ class Round:
     def put(self, machine, path, content, is_new_file=False):
         capture = Capture(content, may_fail=machine.settings.if_exists == "refuse")
         if path in machine.captures and not is_new_file:
-            capture.file = machine.captures[path].file
+            known = machine.captures[path]
+            capture.file, capture.is_copied = known.file, known.is_copied
         machine.captures[path] = capture
         if content:
             machine.known.place(path, content)
@@ -283,7 +284,10 @@ class Round:
         if path := self.old_path(machine, lambda capture: capture.is_held):
             self.start(machine)
             self.note("publish", machine.name, path)
-            machine.mount.wait_for(path, "interrupted")
+            states = ["interrupted"] if machine.captures[path].is_kept_back else ["interrupted", "complete"]
+            if machine.mount.wait_for(path, *states)["state"] == "complete":
+                self.note("it is known to be what was delivered")
+                return
             content = self.new_content((machine.root / path).read_bytes(), machine, path)
             content.excuses.add("publish")
             self.put(machine, path, content)
@@ -343,6 +347,8 @@ class Round:
             copy(way, old, new)
             shutil.rmtree(old)
         machine.mount.spool = new
+        if way != "mv":
+            machine.known.note_copied()
         if way in WITHOUT:
             for capture in machine.captures.values():
                 capture.is_bare = True
@@ -355,7 +361,6 @@ class Round:
         self.start(machine)
         self.note("back up", machine.name)
         folder = machine.backup.folder if machine.backup else self.new_folder("backup")
-        # A spool is one once its first start has searched it.
         known = machine.known.copy()
         run("Backing up while the mount runs", SPOOL=machine.mount.spool, BACKUP=folder)
         machine.backup = Copy(folder, known)
@@ -371,6 +376,7 @@ class Round:
         machine.known = machine.backup.known.copy()
         machine.known.has_lost = True
         self.spools.append(machine.known)
+        machine.known.note_copied()
         for capture in machine.captures.values():
             # The copy of the catalog is older than that of the captures.
             if not capture.is_in_copy:
@@ -414,6 +420,7 @@ class Round:
         clone = self.new_machine("clone", machine.known.copy())
         subprocess.run(["cp", "-a", machine.mount.spool, clone.mount.spool], check=True)
         self.machines.append(clone)
+        clone.known.note_copied()
         for capture in machine.captures.values():
             if capture.content and not capture.is_delivered:
                 capture.content.excuses.add("the clone sends it as well")
@@ -440,6 +447,9 @@ class Round:
                     capture.expect_hold("older-than-delivered")
                 if capture.is_bare:
                     capture.expect_hold("unproven")
+                if capture.is_copied:
+                    # The catalog's copy may know it by its former inode: that it was changed since is not known.
+                    capture.expect_hold("older-than-delivered")
         if what == "state":
             time.sleep(0.3)
             self.look()
