@@ -59,16 +59,24 @@ struct NamesAndBytesTests {
     #expect(mounted.sink.problems == [])
   }
 
-  /// Regression (FS15): an `open` that came after the look-up got ESTALE, and no statement said so.
-  @Test(.promises("S3d", "S6a")) func anUnlinkedFileIsHeldByItsHandlesOnly() throws {
+  /// Regression (FS5, FS15): a descriptor that only names a file (O_PATH), and an `open` that came after the look-up, got ESTALE.
+  @Test(.promises("S3d", "S6c")) func anUnlinkedFileIsThereAsLongAsTheKernelKnowsIt() throws {
     let mounted = try Mounted()
     try mounted.make("a")
     let node = try mounted.node("a")
+    let lookups = try #require(mounted.filesystem.nodes.withLock { $0.table[node]?.lookups })
     try mounted.filesystem.unlink(mounted.entry("a"))
-    #expect(failure { _ = try mounted.filesystem.open(node, flags: O_RDONLY) } == ESTALE)
     try mounted.make("a", Array("new".utf8))
+    #expect(try mounted.filesystem.attributes(of: node, handle: nil).st_nlink == 0)
+    let handles = [try mounted.filesystem.open(node, flags: O_RDONLY).handle, try mounted.open("a", flags: O_RDONLY)]
+    #expect(try handles.map { try mounted.read($0) } == [Array("content".utf8), Array("new".utf8)])
+    for handle in handles { mounted.filesystem.release(handle) }
+    mounted.filesystem.forget(node, count: lookups)
     #expect(failure { _ = try mounted.filesystem.open(node, flags: O_RDONLY) } == ESTALE)
-    #expect(try mounted.read(mounted.open("a", flags: O_RDONLY)) == Array("new".utf8), "the kernel looks a second time")
+    let other = try mounted.node("a")
+    try mounted.filesystem.unlink(mounted.entry("a"))
+    mounted.filesystem.withNodes { $0.table.unpinFiles() }
+    #expect(failure { _ = try mounted.filesystem.open(other, flags: O_RDONLY) } == ESTALE, "a write needs the room")
   }
 
   @Test func aFileWhoseOtherNameIsNotKnownYetStaysOpenable() throws {
@@ -233,7 +241,10 @@ struct NamesAndBytesTests {
     changes.mode = 0o3711
     _ = try mounted.filesystem.setAttributes(of: mounted.node("d"), changes, handle: nil)
     #expect(try shown("status", in: mounted).st_mode == S_IFDIR | 0o511)
+    let node = try mounted.node("a")
+    let lookups = try #require(mounted.filesystem.nodes.withLock { $0.table[node]?.lookups })
     try mounted.filesystem.unlink(mounted.entry("a"))
+    mounted.filesystem.forget(node, count: lookups)
     try mounted.filesystem.removeDirectory(mounted.entry("d"))
     let gone = try shown("status/file.json", in: mounted)
     #expect(gone.st_uid == 77 && gone.st_gid == 78 && gone.st_mode == S_IFREG | 0o440)

@@ -33,6 +33,7 @@ final class CapturedFile: Sendable {
     var settledFate = ContentFate()
     /// What the spool file is marked with; nil until somebody has looked.
     var mark: SpoolMark?
+    var changeTime = ChangeTime()
     /// What it was found with, until somebody looks.
     var found: SpoolLabel.Found?
     /// What its label says beside its identity, its mark and what is missing; nil where that is nothing.

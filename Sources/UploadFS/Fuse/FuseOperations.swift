@@ -57,15 +57,17 @@ private func fuseInit(_ userdata: UnsafeMutableRawPointer?, _ connection: Unsafe
   connection.pointee.time_gran = 1
   let wanted = [
     UPLOADFS_CAPABILITY_ASYNC_READ, UPLOADFS_CAPABILITY_ATOMIC_O_TRUNC, UPLOADFS_CAPABILITY_READDIRPLUS,
-    UPLOADFS_CAPABILITY_READDIRPLUS_AUTO, UPLOADFS_CAPABILITY_ASYNC_DIO,
+    UPLOADFS_CAPABILITY_READDIRPLUS_AUTO,
     UPLOADFS_CAPABILITY_PARALLEL_DIROPS, UPLOADFS_CAPABILITY_NO_EXPORT_SUPPORT,
     UPLOADFS_CAPABILITY_DIRECT_IO_ALLOW_MMAP,
   ]
   // AUTO_INVAL_DATA would drop a file's pages whenever its time is new, between a write's copy into its page and the write
   // itself as well: a page that is read again just then lacks the bytes and stays (seen on 6.18: whoever follows a file
   // reads zeros). Every change comes through the kernel; of the few that pass its pages by it is told.
+  // ASYNC_DIO would let an asynchronous O_DIRECT write end without the kernel dropping the pages that a reader has brought in
+  // meanwhile (seen on 6.18); a synchronous one drops them.
   let unwanted = [
-    UPLOADFS_CAPABILITY_AUTO_INVAL_DATA,
+    UPLOADFS_CAPABILITY_AUTO_INVAL_DATA, UPLOADFS_CAPABILITY_ASYNC_DIO,
     UPLOADFS_CAPABILITY_POSIX_LOCKS, UPLOADFS_CAPABILITY_FLOCK_LOCKS, UPLOADFS_CAPABILITY_EXPORT_SUPPORT,
     UPLOADFS_CAPABILITY_DONT_MASK, UPLOADFS_CAPABILITY_SPLICE_READ, UPLOADFS_CAPABILITY_SPLICE_WRITE,
     UPLOADFS_CAPABILITY_SPLICE_MOVE, UPLOADFS_CAPABILITY_IOCTL_DIR, UPLOADFS_CAPABILITY_WRITEBACK_CACHE,

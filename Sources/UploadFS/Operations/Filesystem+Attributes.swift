@@ -37,9 +37,16 @@ extension Filesystem {
     if node.isVirtual { return try virtualAttributes(of: node, handle: number) }
     if node == .root { return rootAttributes() }
     if let number, case .file(let handle)? = handles.withLock({ $0[number] }) {
-      return shownInodes.shown(try handle.descriptor.status())
+      return shown(try handle.descriptor.status(), of: node)
     }
-    return shownInodes.shown(try namespaceLock.shared { () throws(SystemError) in try statusInSpool(of: node) })
+    return shown(try namespaceLock.shared { () throws(SystemError) in try statusInSpool(of: node) }, of: node)
+  }
+
+  /// A status as programs see it. No file's lock is held.
+  func shown(_ status: stat, of node: NodeID) -> stat {
+    let status = shownInodes.shown(status)
+    guard status.kind == .regular, let file = file(of: node) else { return status }
+    return file.state.withLock { $0.changeTime.shown(status) }
   }
 
   /// The root needs no disk: what is said of the files stands below it, and is wanted most when the disk says nothing any more.
@@ -88,6 +95,7 @@ extension Filesystem {
       }
     }
     if changes.changesAttributes, let file = open?.file ?? file(of: node) {
+      file.state.withLock { $0.changeTime.changed() }
       announce(file) { state in state.activity.isGone ? nil : .attributesChanged }
     }
     return try attributes(of: node, handle: number)

@@ -224,7 +224,7 @@ extension Filesystem {
         noteWriteBack(of: file, &state)
         guard state.activity.epoch == content.epoch, state.refusal == nil else { return false }
         state.isSynchronized = true
-        state.asking = nil
+        defer { state.asking = nil }
         return removeMark(of: file, &state)
       }
     }
@@ -255,7 +255,7 @@ extension Filesystem {
     default: return true
     }
     do throws(SystemError) {
-      try keep(wanted, of: file, state, on: try openForMarks(file, state))
+      try keep(wanted, of: file, &state, on: try descriptorWithName(of: file, state))
       state.mark = wanted
       state.isMarkUnsynced = true
       return true
@@ -264,5 +264,14 @@ extension Filesystem {
       if error.isAbsence { noteMissing(file, &state) } else { flushes.add(file) }
       return false
     }
+  }
+
+  /// An opening of a file that stands where it is known to. The one that asks is spared another: a mark takes no failure from it.
+  private func descriptorWithName(
+    of file: CapturedFile, _ state: CapturedFile.State
+  ) throws(SystemError) -> FileDescriptor {
+    guard state.descriptor == nil, let asking = state.asking?.descriptor else { return try openForMarks(file, state) }
+    guard file.matches(try location(of: file.node).status()) else { throw .stale }
+    return asking
   }
 }

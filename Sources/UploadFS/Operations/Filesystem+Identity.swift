@@ -174,7 +174,7 @@ extension Filesystem {
     if found.origin != .attribute, !stamp.isThere { unlabelledFiles.add(1, ordering: .relaxed) }
     guard found.origin != .attribute || isCopy || former != nil else { return mark }
     do throws(SystemError) {
-      try putFirstLabel(mark, of: file, state, removesEarlier: found.origin == .earlierAttributes)
+      try putFirstLabel(mark, of: file, &state, removesEarlier: found.origin == .earlierAttributes)
     } catch {
       // It is known by its inode or its name the next time as it was now, and labelled before its first change.
     }
@@ -201,11 +201,11 @@ extension Filesystem {
   }
 
   private func putFirstLabel(
-    _ mark: SpoolMark, of file: CapturedFile, _ state: CapturedFile.State, removesEarlier: Bool
+    _ mark: SpoolMark, of file: CapturedFile, _ state: inout CapturedFile.State, removesEarlier: Bool
   ) throws(SystemError) {
     if marksWriters {
       let descriptor = try openForMarks(file, state)
-      if SpoolLabel.put(state.label(of: file.id, mark), on: descriptor) {
+      if put(state.label(of: file.id, mark), &state, on: descriptor) {
         if removesEarlier { SpoolLabel.removeEarlier(from: descriptor) }
         return
       }

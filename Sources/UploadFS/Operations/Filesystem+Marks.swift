@@ -10,11 +10,11 @@ extension Filesystem {
   /// Keeps a mark where it can be kept; without it the caller changes nothing. A file that is being written, or is not whole, is
   /// durably so where the record says it.
   func keep(
-    _ mark: SpoolMark, of file: CapturedFile, _ state: CapturedFile.State, on descriptor: FileDescriptor
+    _ mark: SpoolMark, of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor
   ) throws(SystemError) {
     // What the label says is not known, and would be written over.
     guard state.mark != nil else { throw state.doubt ?? .inputOutput }
-    if marksWriters, SpoolLabel.put(state.label(of: file.id, mark), on: descriptor) {
+    if marksWriters, put(state.label(of: file.id, mark), &state, on: descriptor) {
       // It would decide against the attribute.
       try markRecord.forget(file.key.inode)
     } else if mark == .none, !marksWriters {
@@ -25,9 +25,14 @@ extension Filesystem {
   }
 
   /// What the file's label says becomes what is known of it now. False, with errno, where the disk does not take it.
-  func putLabel(of file: CapturedFile, _ state: CapturedFile.State, on descriptor: FileDescriptor) -> Bool {
+  func putLabel(of file: CapturedFile, _ state: inout CapturedFile.State, on descriptor: FileDescriptor) -> Bool {
     guard let mark = state.mark else { return false }
-    return SpoolLabel.put(state.label(of: file.id, mark), on: descriptor)
+    return put(state.label(of: file.id, mark), &state, on: descriptor)
+  }
+
+  /// False, with errno, where the disk does not take it.
+  func put(_ label: FileLabel, _ state: inout CapturedFile.State, on descriptor: FileDescriptor) -> Bool {
+    state.changeTime.keep(over: descriptor) { SpoolLabel.put(label, on: descriptor) }
   }
 
   /// A file of an earlier run is met for the first time: what its mark says. The file's lock and the namespace lock are held.
@@ -65,7 +70,7 @@ extension Filesystem {
     if wasOnDisk, state.mark == SpoolMark.none { state.provenBytes = state.lastKnown.sizeBytes }
     if state.activity.writableOpens > 0 {
       if state.mark != writing {
-        try keep(writing, of: file, state, on: descriptor)
+        try keep(writing, of: file, &state, on: descriptor)
         state.mark = writing
         state.isMarkUnsynced = false
       }
@@ -78,7 +83,7 @@ extension Filesystem {
     }
     if state.mark != writing, state.mark?.isUnproven == true, !writing.isWriting {
       // As it is, it proves of the changed content as little as of this one.
-      try keep(writing, of: file, state, on: descriptor)
+      try keep(writing, of: file, &state, on: descriptor)
       state.mark = writing
     }
   }
@@ -100,7 +105,7 @@ extension Filesystem {
     let wanted = state.markWhileWriting(in: instance)
     guard wanted.isDoubt, !wanted.isWriting, wanted != known else { return }
     do throws(SystemError) {
-      try keep(wanted, of: file, state, on: descriptor)
+      try keep(wanted, of: file, &state, on: descriptor)
       state.mark = wanted
     } catch {
       // It is tried again with the next change, at the close, and each time that the content is given to the disk again.
@@ -116,7 +121,7 @@ extension Filesystem {
       let wanted = try wantedMark(state, descriptor)
       if wanted.isUnproven { flushes.add(file) }
       guard mark != wanted else { return true }
-      try keep(wanted, of: file, state, on: descriptor)
+      try keep(wanted, of: file, &state, on: descriptor)
       state.mark = wanted
       state.markIsOutdated = false
       state.isMarkUnsynced = true

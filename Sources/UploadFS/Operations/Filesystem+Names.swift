@@ -16,7 +16,8 @@ extension Filesystem {
         noteTakenAway(entry)
         return nil
       }
-      return FoundEntry(node: adopt(status, at: entry, counting: true), status: shownInodes.shown(status))
+      let node = adopt(status, at: entry, counting: true)
+      return FoundEntry(node: node, status: shown(status, of: node))
     }
   }
 
@@ -127,6 +128,7 @@ extension Filesystem {
       let new = try location(of: entry)
       try check(linkat(old.directory, old.path, new.directory, new.path, 0))
       let status = try orUnmake(new) { (new) throws(SystemError) in try new.status() }
+      // A name is a change.
       return (
         FoundEntry(node: adopt(status, at: entry, counting: true), status: shownInodes.shown(status)), false
       )
@@ -144,7 +146,7 @@ extension Filesystem {
       let place = try location(of: entry)
       let removed = try prepareRemoval(of: entry, at: place)
       try check(unlinkat(place.directory, place.path, 0))
-      finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
+      finishRemoval(removed) { $0.table.removeName(entry) }
       return removed
     }
     recentAccess.withLock { $0.changed() }
@@ -159,7 +161,7 @@ extension Filesystem {
       let removed = try prepareRemoval(of: entry, at: place)
       let status = try removed.pin.status()
       try check(unlinkat(place.directory, place.path, AT_REMOVEDIR))
-      finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
+      finishRemoval(removed) { $0.table.removeName(entry) }
       return status
     }
     recentAccess.withLock { $0.changed() }
@@ -190,12 +192,12 @@ extension Filesystem {
 
   /// Takes the name out of the table after the spool has removed it.
   ///
-  /// A directory or special file without a name stays reachable for as long as the kernel knows it (it may be somebody's
-  /// current directory). So does a regular file that was replaced: the kernel may have looked up its name already and open
-  /// it only now, and with ESTALE it tries but once more, which fails again where the name is replaced all the time. One
-  /// that was unlinked is reachable only through open handles: holding more would keep its blocks from the writer who
-  /// removed it to make room. One that has further names, not looked up yet, waits for them under its number.
-  func finishRemoval(_ removed: Removed, isReplaced: Bool, _ removeName: (inout Namespace) -> Void) {
+  /// What has no name stays reachable for as long as the kernel knows it: it may be a process's current directory, or named by a
+  /// descriptor that does not open it (O_PATH). Of a file that was replaced the kernel may have looked up the name already and
+  /// open it only now; with ESTALE it tries but once more, which fails again where the name is replaced all the time. The kernel
+  /// forgets what is not used within milliseconds, and a write that needs the room does not wait for that (``NodeTable/unpinFiles()``).
+  /// One that has further names, not looked up yet, waits for them under its number.
+  func finishRemoval(_ removed: Removed, _ removeName: (inout Namespace) -> Void) {
     let hasOtherNames: Bool
     do throws(SystemError) {
       hasOtherNames = try removed.pin.status().st_nlink > 0
@@ -205,9 +207,7 @@ extension Filesystem {
     }
     withNodes { namespace in
       if namespace.table[removed.node]?.names.count == 1 {
-        if removed.file == nil || isReplaced || hasOtherNames {
-          namespace.table.pin(removed.node, by: removed.pin)
-        }
+        namespace.table.pin(removed.node, by: removed.pin)
         if removed.file != nil, hasOtherNames { namespace.table.keepReachable(removed.node) }
       }
       removeName(&namespace)
@@ -236,7 +236,7 @@ extension Filesystem {
       if isExchange {
         withNodes { $0.table.exchange(from, to) }
       } else if let target {
-        finishRemoval(target, isReplaced: true) { _ = $0.table.move(from, to: to) }
+        finishRemoval(target) { _ = $0.table.move(from, to: to) }
       } else {
         _ = withNodes { $0.table.move(from, to: to) }
       }

@@ -225,7 +225,7 @@ extension Filesystem {
         state.unseenWriters += 1
         state.caching.leftMapping()
         do throws(SystemError) {
-          try keep(.writing(in: instance), of: file, state, on: reader)
+          try keep(.writing(in: instance), of: file, &state, on: reader)
           state.mark = .writing(in: instance)
         } catch {
           // What it is now, an interrupted content, is known to this run; the flush tries it again.

@@ -89,7 +89,7 @@ extension Filesystem {
     let known = state.released
     state.released = released
     if let pointer = candidate.pointer { state.pointer = pointer }
-    guard putLabel(of: file, state, on: descriptor) else {
+    guard putLabel(of: file, &state, on: descriptor) else {
       (state.released, state.pointer) = (known, named.formerPointer)
       canRelease.store(false, ordering: .relaxed)
       return nil
@@ -106,7 +106,7 @@ extension Filesystem {
     state.released = released.isEmpty ? nil : released
     if released.isEmpty { state.pointer = named.formerPointer }
     // Where that fails it names chunks that are there, which the next start finds out.
-    _ = putLabel(of: file, state, on: named.descriptor)
+    _ = putLabel(of: file, &state, on: named.descriptor)
     file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
   }
 
@@ -244,7 +244,7 @@ extension Filesystem {
     guard released != state.released else { return }
     state.released = released.isEmpty ? nil : released
     // Where that fails it names chunks behind the end, which the next start leaves out.
-    _ = putLabel(of: file, state, on: descriptor)
+    _ = putLabel(of: file, &state, on: descriptor)
     file.isPartlyReleased.store(state.released != nil, ordering: .sequentiallyConsistent)
   }
 }

@@ -159,7 +159,7 @@ extension Filesystem {
     let known = isInMemory ? .notOnDisk : state.fate.interruption
     let mark = known.map { SpoolMark.interrupted($0) } ?? .none
     do throws(SystemError) {
-      try keep(mark, of: file, state, on: descriptor)
+      try keep(mark, of: file, &state, on: descriptor)
       state.mark = mark
       state.markIsOutdated = false
     } catch {
