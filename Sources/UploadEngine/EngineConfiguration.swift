@@ -6,7 +6,7 @@ public struct EngineConfiguration: Sendable {
   public var readThreads = 2
   /// How they read.
   public var reading = ReadingMethod.plain
-  /// Nobody else reads the same files: pages of large ones are of no use to anybody once they are delivered.
+  /// No other destination reads the same files: pages of large ones are of no use once they are delivered.
   public var readsAlone = true
   /// Tells how much memory is left, about once a second; nil asks the machine and the control groups.
   public var availableMemory: (@Sendable () -> UInt64?)?

@@ -117,7 +117,7 @@ extension UploadEngine {
   }
 
   private func pending(
-    _ order: RequestOrder, _ step: UploadStep, trace: (file: FileID, range: Range<UInt64>)?
+    _ order: RequestOrder, _ step: UploadStep, trace: CacheTrace?
   ) -> PendingHTTPRequest {
     let id = order.id
     var request = destination.request(for: step, at: order.endpoint)
@@ -127,7 +127,7 @@ extension UploadEngine {
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
       noteSession(of: step, outcome)
-      if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace.file, trace.range) }
+      if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace) }
       completed(id, outcome, response.connection, destination.offers(in: response))
     }
   }
@@ -266,11 +266,10 @@ extension UploadEngine {
 
   private func stream(of whole: WholeFileOrder, sizeBytes: UInt64) -> FileStream {
     let (pool, file, workers) = (streamPool, whole.file, parts.withLock { $0.workers })
-    let readsAlone = configuration.readsAlone
     return FileStream(
       file: whole.file, epoch: whole.epoch, sizeBytes: sizeBytes, nonce: whole.nonce,
       source: FileStream.Source(
         acquire: { pool.tryAcquire() }, submit: { workers?.submit($0) ?? false },
-        letGo: { if readsAlone { workers?.release(file, $0) } }))
+        letGo: { workers?.release(CacheTrace(file: file, range: $0)) }))
   }
 }

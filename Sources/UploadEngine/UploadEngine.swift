@@ -37,7 +37,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var plainBytes: Int
     var encoding = ChunkEncoding.identity
     /// The bytes to clear from the page cache once the receiver holds them.
-    var trace: (file: FileID, range: Range<UInt64>)?
+    var trace: CacheTrace?
   }
 
   struct BodyUnderWay: Sendable {
@@ -155,7 +155,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     }
     let pressure = MemoryPressure()
     let availableMemory = configuration.availableMemory ?? { pressure.availableBytes() }
-    let io = HybridIOEngine(contents: contents, method: configuration.reading, counters: counters)
+    let io = HybridIOEngine(
+      contents: contents, method: configuration.reading, counters: counters, isAlone: configuration.readsAlone)
     journal.start(
       source: EngineJournal.Source(
         catalogEntries: { [self] ids in
@@ -462,9 +463,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .success(let chunk):
       held.withLock {
         $0[ReadID(job.id)]?.encoding = chunk.encoding
-        if chunk.leavesNoTrace, configuration.readsAlone {
-          $0[ReadID(job.id)]?.trace = (job.file, job.offset..<(job.offset + UInt64(job.byteCount)))
-        }
+        guard chunk.leavesNoTrace || job.isOfGrowingFile else { return }
+        $0[ReadID(job.id)]?.trace = CacheTrace(
+          file: job.file, range: job.offset..<(job.offset + UInt64(job.byteCount)), isOfLargeFile: chunk.leavesNoTrace)
       }
       outcome = .success(chunk.digest)
     case .changed: outcome = .changed

@@ -24,10 +24,12 @@ final class HybridIOEngine: Sendable {
   private let counters: PipelineCounters
   private let kept = Mutex<OrderedDictionary<FileID, Kept>>([:])
   private let savesMemory = Atomic<Bool>(false)
-  private let pageCache = PageCacheRelease()
+  private let pageCache: PageCacheRelease
 
-  init(contents: any FileContents, method: ReadingMethod, counters: PipelineCounters) {
+  /// - Parameter isAlone: No other destination reads the same files.
+  init(contents: any FileContents, method: ReadingMethod, counters: PipelineCounters, isAlone: Bool = true) {
     self.contents = contents
+    pageCache = PageCacheRelease(isShared: !isAlone)
     self.method = method
     self.counters = counters
   }
@@ -98,17 +100,17 @@ final class HybridIOEngine: Sendable {
 
   // MARK: Page cache
 
-  /// The receiver holds these bytes of a large file: they need not stay in the page cache. Called on a worker's thread.
-  func acknowledged(_ id: FileID, _ range: Range<UInt64>) {
-    if let open = kept.withLock({ $0[id]?.file }) {
-      open.letGo(of: range)
-      pageCache.release(range, of: id, open.file)
-    } else {
-      do throws(FileContentsError) {
-        pageCache.release(range, of: id, try contents.openForReading(id))
-      } catch {
-        // Its pages stay until the kernel needs the memory.
+  /// The receiver holds these bytes: they need not stay in the page cache. Called on a worker's thread.
+  func acknowledged(_ trace: CacheTrace) {
+    let open = kept.withLock { $0[trace.file]?.file }
+    open?.letGo(of: trace.range)
+    do throws(FileContentsError) {
+      try pageCache.release(trace) { () throws(FileContentsError) in
+        if let open { return open.file }
+        return try contents.openForReading(trace.file)
       }
+    } catch {
+      // Its pages stay until the kernel needs the memory.
     }
   }
 

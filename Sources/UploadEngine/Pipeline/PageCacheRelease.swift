@@ -4,58 +4,110 @@ import Glibc
 import OrderedCollections
 import Synchronization
 
+/// Acknowledged bytes of a capture, which need not stay in the page cache (spec C1).
+struct CacheTrace: Hashable, Sendable {
+  var file: FileID
+  var range: Range<UInt64>
+  /// The capture is large. One that is still written, and is not, may become so.
+  var isOfLargeFile = true
+}
+
 /// Drops acknowledged bytes of large files from the page cache (spec C1), so that a long capture does not push out what
 /// the machine works with.
 ///
 /// The kernel keeps dirty pages whatever it is advised. So writing back is begun at the acknowledgement, which does not
-/// wait, and the advice is given twice: at once, and one to two seconds later. On tmpfs the pages are the file, and stay.
+/// wait, and the advice is given twice: at once, and one to two seconds later. Where other destinations read the file as well, it is
+/// given once, after ``sharedSeconds``: those that keep up have read by then, and one that lags reads from the disk anyway. On tmpfs the
+/// pages are the file, and stay.
 final class PageCacheRelease: Sendable {
   private struct Pending {
     var file: any ReadableFile
-    var fresh: [Range<UInt64>] = []
-    var aged: [Range<UInt64>] = []
+    /// By the second of their acknowledgement, the latest one first.
+    var generations: [[Range<UInt64>]]
+
+    var isEmpty: Bool { generations.allSatisfy(\.isEmpty) }
   }
 
-  /// Files that are remembered for the second time; beyond it only the first is tried. They are open meanwhile.
+  private struct State {
+    var pending: OrderedDictionary<FileID, Pending> = [:]
+    /// Of files that are still written and are not large yet.
+    var early: OrderedDictionary<FileID, [Range<UInt64>]> = [:]
+  }
+
+  static let sharedSeconds = 10
+  /// Files that are remembered beyond the first advice. They are open meanwhile.
   private static let filesMax = 16
+  /// Files that may become large; beyond it the longest known keeps what is in the page cache of it by now.
+  private static let earlyFilesMax = 256
   /// Chunks come back nearly in order, so that their ranges join.
   private static let rangesMax = 64
   /// The kernel keeps neighbouring pages together in pieces of up to this size, and drops none of a piece that is advised in
   /// part.
   private static let pieceBytes: UInt64 = 2 << 20
 
-  private let pending = Mutex<OrderedDictionary<FileID, Pending>>([:])
+  private let isShared: Bool
+  private let state = Mutex(State())
 
-  func release(_ range: Range<UInt64>, of id: FileID, _ file: any ReadableFile) {
-    guard let descriptor = file.descriptor, let offset = off_t(exactly: range.lowerBound),
-      let length = off_t(exactly: range.upperBound - range.lowerBound), length > 0
-    else { return }
-    // Advice: where it is refused the pages stay, and an error of the disk is heard of by the file's own sync.
-    _ = uploadfs_begin_writeback(descriptor, offset, length)
-    Self.drop([range], of: file)
+  /// - Parameter isShared: Other destinations read the same files.
+  init(isShared: Bool) {
+    self.isShared = isShared
+  }
+
+  private var generationCount: Int { isShared ? Self.sharedSeconds : 2 }
+
+  /// Opens the file only where there is something to do.
+  func release(_ trace: CacheTrace, _ open: () throws(FileContentsError) -> any ReadableFile) throws(FileContentsError)
+  {
+    guard !trace.range.isEmpty else { return }
+    guard trace.isOfLargeFile else { return remember(trace) }
+    let file = try open()
+    guard let descriptor = file.descriptor else { return }
+    let early = state.withLock { $0.early.removeValue(forKey: trace.file) } ?? []
+    let ranges = early + [trace.range]
+    for range in ranges {
+      // Advice: where it is refused the pages stay, and an error of the disk is heard of by the file's own sync.
+      _ = uploadfs_begin_writeback(
+        descriptor, off_t(clamping: range.lowerBound), off_t(clamping: range.upperBound - range.lowerBound))
+    }
+    if !isShared { Self.drop(ranges, of: file) }
     // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
-    _ = pending.withLock { pending -> (any ReadableFile)? in
-      guard pending[id] != nil || pending.count < Self.filesMax else { return nil }
-      var entry = pending[id] ?? Pending(file: file)
+    _ = state.withLock { state -> (any ReadableFile)? in
+      guard state.pending[trace.file] != nil || state.pending.count < Self.filesMax else { return nil }
+      let nothing = Array(repeating: [Range<UInt64>](), count: generationCount)
+      var entry = state.pending[trace.file] ?? Pending(file: file, generations: nothing)
       let previous = entry.file
       entry.file = file
-      Self.insert(range, into: &entry.fresh)
-      pending[id] = entry
+      for range in ranges { Self.insert(range, into: &entry.generations[0]) }
+      state.pending[trace.file] = entry
       return previous
+    }
+  }
+
+  private func remember(_ trace: CacheTrace) {
+    state.withLock { state in
+      Self.insert(trace.range, into: &state.early[trace.file, default: []])
+      if state.early.count > Self.earlyFilesMax { state.early.removeFirst() }
     }
   }
 
   /// The file is gone, and its pages with it.
   func forget(_ id: FileID) {
     // Closed at this function's end, not under the lock.
-    _ = pending.withLock { $0.removeValue(forKey: id)?.file }
+    _ = state.withLock { state in
+      state.early[id] = nil
+      return state.pending.removeValue(forKey: id)?.file
+    }
   }
 
+  /// A second has passed.
   func releaseAgain() {
-    let due = pending.withLock { pending -> [(file: any ReadableFile, ranges: [Range<UInt64>])] in
-      let due = pending.values.map { (file: $0.file, ranges: $0.aged) }
-      pending = pending.compactMapValues { entry in
-        entry.fresh.isEmpty ? nil : Pending(file: entry.file, fresh: [], aged: entry.fresh)
+    let due = state.withLock { state -> [(file: any ReadableFile, ranges: [Range<UInt64>])] in
+      let due = state.pending.values.map { (file: $0.file, ranges: $0.generations.last ?? []) }
+      state.pending = state.pending.compactMapValues { entry in
+        var entry = entry
+        entry.generations.removeLast()
+        entry.generations.insert([], at: 0)
+        return entry.isEmpty ? nil : entry
       }
       return due
     }

@@ -48,7 +48,7 @@ public struct ReadChunk: Sendable {
   public var buffer: ChunkBuffer?
   /// How the bytes lie in the buffer.
   public var encoding = ChunkEncoding.identity
-  /// The file is large: once the receiver holds the chunk, ``ReadWorkers/release(_:_:)`` clears it from the page cache.
+  /// The file is large: once the receiver holds the chunk, ``ReadWorkers/release(_:)`` clears it from the page cache.
   public var leavesNoTrace = false
 
   /// A chunk as read.
@@ -80,7 +80,7 @@ public final class ReadWorkers: Sendable {
     /// Threads that read.
     var readingCount = 0
     /// Work for when nothing is to be read; what does not fit is forgotten, and the kernel drops the pages when it likes.
-    var releases: [(file: FileID, range: Range<UInt64>)] = []
+    var releases: [CacheTrace] = []
     var isStopped = false
 
     init(capacity: Int) {
@@ -106,7 +106,7 @@ public final class ReadWorkers: Sendable {
   private enum Work {
     case read(ReadJob)
     case readPair(ReadJob, ReadJob)
-    case release([(file: FileID, range: Range<UInt64>)])
+    case release([CacheTrace])
   }
 
   private static let releasesMax = 64
@@ -152,8 +152,8 @@ public final class ReadWorkers: Sendable {
             queue.withLock { queue, _ in queue.readingCount -= 1 }
             onResult(first, results.0)
             onResult(second, results.1)
-          case .release(let ranges):
-            for (file, range) in ranges { io.acknowledged(file, range) }
+          case .release(let traces):
+            for trace in traces { io.acknowledged(trace) }
           }
         }
       }
@@ -171,11 +171,11 @@ public final class ReadWorkers: Sendable {
     }
   }
 
-  /// The receiver holds these bytes of a large file: clears them from the page cache when there is nothing to read.
-  public func release(_ file: FileID, _ range: Range<UInt64>) {
+  /// The receiver holds these bytes: clears them from the page cache when there is nothing to read.
+  func release(_ trace: CacheTrace) {
     queue.withLock { queue, signal in
       guard !queue.isStopped, queue.releases.count < Self.releasesMax else { return }
-      queue.releases.append((file, range))
+      queue.releases.append(trace)
       signal.signal()
     }
   }

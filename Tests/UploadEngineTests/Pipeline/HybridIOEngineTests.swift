@@ -59,7 +59,7 @@ import Testing
     do {
       let file = try io.begin(SpoolFileFake.id, isKept: true)
       opened = file
-      io.acknowledged(SpoolFileFake.id, 0..<UInt64(Self.size))
+      io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: 0..<UInt64(Self.size)))
       io.end(file, isLastChunk: false)
     }
     #expect(io.openCount == 1 && opened != nil)
@@ -204,11 +204,44 @@ import Testing
     #expect(file.residentPages(0..<Self.size) == Self.size / 4096)
     // Two chunks whose border lies where the kernel keeps pages together, some seconds apart.
     for chunk in [0..<(3 << 19), (3 << 19)..<UInt64(Self.size)] {
-      io.acknowledged(SpoolFileFake.id, chunk)
+      io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: chunk))
       io.sweep()
       io.sweep()
     }
     #expect(file.residentPages(0..<Self.size) == 0)
+  }
+
+  /// Regression (PR17): with several destinations nothing was dropped.
+  @Test(.enabled(if: SpoolFileFake.canLeaveThePageCache, "/tmp lies in memory, where the pages are the file"))
+  func whatIsReadByOtherDestinationsAsWell_leavesThePageCacheLater() throws {
+    let io = HybridIOEngine(contents: spool, method: .plain, counters: counters, isAlone: false)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    _ = reader.read(job(0, 1 << 20))
+    let file = try #require(MappedFile(spool))
+    io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: 0..<UInt64(Self.size)))
+    for _ in 1..<PageCacheRelease.sharedSeconds { io.sweep() }
+    #expect(file.residentPages(0..<Self.size) == Self.size / 4096)
+    io.sweep()
+    #expect(file.residentPages(0..<Self.size) == 0)
+  }
+
+  /// Regression (PR17): what was acknowledged of a recording before it was large stayed.
+  @Test(
+    .enabled(if: SpoolFileFake.canLeaveThePageCache, "/tmp lies in memory, where the pages are the file"),
+    arguments: [false, true])
+  func whatWasAcknowledgedOfARecording_leavesThePageCacheOnceItIsLarge(becomesLarge: Bool) throws {
+    let io = engine(.plain)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    _ = reader.read(job(0, 1 << 20))
+    let file = try #require(MappedFile(spool))
+    let middle = UInt64(2 << 20)
+    io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: 0..<middle, isOfLargeFile: false))
+    if becomesLarge {
+      io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: middle..<UInt64(Self.size)))
+    }
+    io.sweep()
+    io.sweep()
+    #expect(file.residentPages(0..<Self.size) == (becomesLarge ? 0 : Self.size / 4096))
   }
 
   /// Regression: the pages of a file of which the disk had refused some were dropped once a server had its chunk.
@@ -221,7 +254,7 @@ import Testing
     _ = reader.read(job(0, 1 << 20))
     let file = try #require(MappedFile(spool))
     spool.set { $0.keepsPages = true }
-    io.acknowledged(SpoolFileFake.id, 0..<UInt64(Self.size))
+    io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: 0..<UInt64(Self.size)))
     io.sweep()
     io.sweep()
     #expect(file.residentPages(0..<Self.size) == Self.size / 4096)
