@@ -347,6 +347,16 @@ def fill_catalog(spool):
                 (b"\xff" * 12 + number.to_bytes(4, "big"), "x" * 4000))
 
 
+def reads_of_a_start(mount, faults):
+    faults.set(("pread", 0, "/catalog.sqlite"))
+    before = faults.seen.count("pread 0")
+    mount.start()
+    wait_until(lambda: mount.summary()["scanned"], mount.program.describe)
+    reads = faults.seen.count("pread 0") - before
+    mount.kill()
+    return reads
+
+
 @pytest.fixture
 def large_catalog(new_mount, receiver, faults):
     """A mount that was killed, and how often a start reads its catalog: with a file that was delivered, one that was cancelled and one
@@ -361,12 +371,8 @@ def large_catalog(new_mount, receiver, faults):
     mount.wait_for("cancelled.mov", "cancelled")
     mount.kill()
     fill_catalog(mount.spool)
-    faults.set(("pread", 0, "/catalog.sqlite"))
-    mount.start()
-    wait_until(lambda: mount.summary()["scanned"], mount.program.describe)
-    reads = faults.seen.count("pread 0")
-    mount.kill()
-    yield mount, reads
+    # Where the machine is slow a copy for backups may be made meanwhile, which reads the catalog as well.
+    yield mount, min(reads_of_a_start(mount, faults) for _ in range(2))
     mount.wait_for("pending.mov", "complete")
     assert mount.status("delivered.mov")["receipt"] == receipt
     mount.wait_all(interrupted=True)
@@ -381,7 +387,8 @@ def test_nothing_of_earlier_runs_is_delivered_while_the_catalog_cannot_be_read(l
     receiver.start()
     mount.start()
     wait_until(lambda: "cannot read the catalog; it is tried again" in mount.program.log, mount.program.describe)
-    summary = mount.summary()
+    # The log says so a moment before.
+    summary = wait_until(lambda: (reading := mount.summary())["last_error"] and reading, mount.program.describe)
     assert summary["last_error"]["code"] == "spool-unreadable" and not summary["scanned"], summary
     assert summary["failed_paths"] == ["."], summary
     # What is captured goes on, and what was captured before does not, also where it is renamed.
