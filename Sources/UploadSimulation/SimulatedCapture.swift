@@ -59,6 +59,8 @@ final class SimulatedCapture {
     var isMistaken = false
     /// It has been delivered as it is.
     var isDelivered = false
+    /// How often it was changed by hand, also back.
+    fileprivate(set) var handEdits = 0
     /// The content that was delivered whole, under a name that shows it still; what is left of it here was wanted, and goes to further
     /// names.
     fileprivate(set) var wholeDelivery: [UInt8]?
@@ -177,6 +179,7 @@ final class SimulatedCapture {
       guard let file = byName[name] else { continue }
       world.trace("by hand: \(name.displayText)")
       let before = file.bytes
+      defer { if file.bytes != before { file.handEdits += 1 } }
       let way = Int.random(in: 0..<7, using: &world.random)
       if way > 4, putBack(file) { continue }
       switch way {

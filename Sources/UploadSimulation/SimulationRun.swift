@@ -224,11 +224,13 @@ private struct CancelledContent {
   let bytes: [UInt8]
   let modifiedNanoseconds: Int64
   let inode: UInt64
+  let handEdits: Int
   /// It was settled, and the decision was durable.
   var isFinal: Bool
 
   func isStill(_ file: SimulatedCapture.File) -> Bool {
     isFinal && file.bytes == bytes && file.modifiedNanoseconds == modifiedNanoseconds && file.inode == inode
+      && file.handEdits == handEdits
   }
 }
 
@@ -247,7 +249,7 @@ extension SimulationRun {
       let isCancelled = client.explanation(of: file.id).state == .cancelled
       cancelled[file.id] = CancelledContent(
         bytes: file.bytes, modifiedNanoseconds: file.modifiedNanoseconds, inode: file.inode,
-        isFinal: isDurable && isCancelled && file.activity.isQuiet)
+        handEdits: file.handEdits, isFinal: isDurable && isCancelled && file.activity.isQuiet)
     case .publish: break
     }
   }
