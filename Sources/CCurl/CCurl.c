@@ -66,6 +66,7 @@ static int limit_silence(void *context, curl_socket_t socket, curlsocktype purpo
   unsigned int milliseconds = (unsigned int)(size_t)context;
   // Without it a dead network is noticed later, by the request's own limits: not a reason to do without a connection.
   (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+  uploadfs_note_socket(socket);
   return CURL_SOCKOPT_OK;
 }
 

@@ -17,6 +17,8 @@ final class CurlLoop {
   /// transfers are not used again.
   private var idleHandles: [EasyHandle] = []
   private var sessions: TLSSessions?
+  /// What has moved to and from each server, which are few.
+  private var pathBytes: [String: Int] = [:]
   private var nextStallCheck = ContinuousClock.now
   /// Where the last answer came over HTTP/2. There a request waits for a connection that is being made, to share it; one to a
   /// server that turns out to speak HTTP/1.1 would wait until the request before it has ended (seen with libcurl 8.14).
@@ -134,11 +136,18 @@ final class CurlLoop {
     let now = ContinuousClock.now
     guard now >= nextStallCheck else { return false }
     nextStallCheck = now + .milliseconds(Int64(Self.stallCheckMilliseconds))
+    for transfer in transfers.values { countMoved(by: transfer) }
     let stalled = transfers.values.compactMap { transfer in
-      transfer.stallError(at: now).map { (transfer, $0) }
+      transfer.stallError(at: now, pathBytes: pathBytes[transfer.origin] ?? 0).map { (transfer, $0) }
     }
     for (transfer, error) in stalled { finish(transfer, .failure(error)) }
     return !stalled.isEmpty
+  }
+
+  private func countMoved(by transfer: CurlTransfer) {
+    let isShared = multiplexedOrigins.contains(transfer.origin)
+    let sharers = isShared ? transfers.values.count { $0.origin == transfer.origin } : 1
+    pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(sharers: sharers)
   }
 
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.
@@ -152,6 +161,8 @@ final class CurlLoop {
 
   /// Ends a transfer: libcurl lets go of it first, then its slot is free, then its owner hears of it.
   private func finish(_ transfer: CurlTransfer, _ result: Result<HTTPResponse, TransportError>) {
+    // What a broken connection still held has not moved.
+    if case .success = result { countMoved(by: transfer) }
     curl_multi_remove_handle(multi, transfer.handle.pointer)
     transfers[transfer.id] = nil
     // libcurl 8.14 keeps what a failed upload has left in its handle, through curl_easy_reset as well: the next transfer on it

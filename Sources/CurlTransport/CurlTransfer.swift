@@ -19,6 +19,8 @@ final class CurlTransfer {
   private var head = ResponseHead()
   private var responseBody: [UInt8] = []
   private var stallMeter: StallMeter?
+  private var arrival = BodyArrival()
+  private var movedBytes = 0
   /// Why a callback broke the transfer off; libcurl itself only knows that it did.
   private var violation: String?
   /// How often libcurl was about to send it.
@@ -85,15 +87,28 @@ final class CurlTransfer {
   /// True when somebody has to look after the transfer while nothing moves.
   var hasStallLimit: Bool { stallMeter != nil }
 
-  /// The error that ends a stalled transfer; nil while it moves, or is still connecting.
-  func stallError(at now: ContinuousClock.Instant) -> TransportError? {
+  /// Looks at how far it is. What has moved since the last look, in both directions.
+  /// - Parameter sharers: Transfers that may share its connection, this one included.
+  func measure(sharers: Int) -> Int {
+    arrival.measure(
+      handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount,
+      headBytes: handle.fact(CURLINFO_REQUEST_SIZE), sharers: sharers)
+    request.sentBytes?.set(UInt64(clamping: arrival.bytes))
+    let bytes = arrival.bytes &+ handle.count(CURLINFO_SIZE_DOWNLOAD_T)
+    defer { movedBytes = bytes }
+    return max(0, bytes &- movedBytes)
+  }
+
+  /// The error that ends a stalled transfer; nil while it moves, or is still connecting. `pathBytes` is what all transfers to its
+  /// server have moved.
+  func stallError(at now: ContinuousClock.Instant, pathBytes: Int) -> TransportError? {
     guard !isStarved, handle.time(CURLINFO_PRETRANSFER_TIME_T) > .zero,
       stallMeter?.isStalled(
-        at: now, uploaded: handle.count(CURLINFO_SIZE_UPLOAD_T), downloaded: handle.count(CURLINFO_SIZE_DOWNLOAD_T))
+        at: now, uploaded: arrival.bytes, downloaded: handle.count(CURLINFO_SIZE_DOWNLOAD_T), pathBytes: pathBytes)
         == true
     else { return nil }
     let limits = request.limits
-    if handle.count(CURLINFO_SIZE_UPLOAD_T) >= request.body.byteCount, !head.isComplete {
+    if arrival.bytes >= request.body.byteCount, !head.isComplete {
       return TransportError(
         .stalled, "\(target.host) was sent everything and has not answered for \(limits.answer)")
     }
@@ -327,10 +342,6 @@ extension CurlTransfer {
     try handle.set(CURLOPT_WRITEFUNCTION, onResponseBytes)
     try handle.set(CURLOPT_WRITEDATA, context)
     try handle.setBegin(onBegin, context: context)
-    guard request.sentBytes != nil else { return }
-    try handle.setProgress(onProgress)
-    try handle.set(CURLOPT_XFERINFODATA, context)
-    try handle.set(CURLOPT_NOPROGRESS, false)
   }
 }
 
@@ -349,8 +360,9 @@ extension TransportError.Kind {
 extension CurlTransfer {
   /// False when the request must not be sent again: libcurl does that by itself when a kept-alive connection is closed before
   /// the answer, whether the server has read the request or not.
-  fileprivate func begins() -> Bool {
+  fileprivate func begins(localPort: Int32) -> Bool {
     beginnings += 1
+    arrival.begin(localPort: localPort)
     return !request.isSentOnce || beginnings == 1
   }
 
@@ -373,8 +385,6 @@ extension CurlTransfer {
 
   /// What of the body has been handed to the network.
   var sentBytes: UInt64 { UInt64(clamping: handle.count(CURLINFO_SIZE_UPLOAD_T)) }
-
-  fileprivate func sent(_ byteCount: Int) { request.sentBytes?.set(UInt64(clamping: byteCount)) }
 
   /// The bytes that follow, which are kept until the next ones are asked for; nil when there are none now, or, with
   /// ``streamFailure`` set, at all.
@@ -412,7 +422,7 @@ private func onBegin(
   _ context: UnsafeMutableRawPointer?, _ theirAddress: UnsafeMutablePointer<CChar>?,
   _ ourAddress: UnsafeMutablePointer<CChar>?, _ theirPort: Int32, _ ourPort: Int32
 ) -> Int32 {
-  guard let context, CurlTransfer.of(context).begins() else { return CURL_PREREQFUNC_ABORT }
+  guard let context, CurlTransfer.of(context).begins(localPort: ourPort) else { return CURL_PREREQFUNC_ABORT }
   return CURL_PREREQFUNC_OK
 }
 
@@ -444,13 +454,4 @@ private func onStreamNeeded(
   bytes.pointee = next.baseAddress
   count.pointee = next.count
   return UPLOADFS_CURL_BYTES
-}
-
-private func onProgress(
-  _ context: UnsafeMutableRawPointer?, _ downloadTotal: curl_off_t, _ downloaded: curl_off_t,
-  _ uploadTotal: curl_off_t, _ uploaded: curl_off_t
-) -> Int32 {
-  guard let context else { return 0 }
-  CurlTransfer.of(context).sent(Int(uploaded))
-  return 0
 }

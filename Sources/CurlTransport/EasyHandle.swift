@@ -95,11 +95,6 @@ final class EasyHandle {
     try check(uploadfs_curl_set_sink(pointer, option, sink), option)
   }
 
-  /// Sets the progress callback.
-  func setProgress(_ callback: @escaping curl_xferinfo_callback) throws(TransportError) {
-    try check(uploadfs_curl_set_progress(pointer, callback), CURLOPT_XFERINFOFUNCTION)
-  }
-
   /// Lets libcurl write its error text into this handle's buffer.
   func setErrorBuffer() throws(TransportError) {
     try check(uploadfs_curl_set_pointer(pointer, CURLOPT_ERRORBUFFER, errorText), CURLOPT_ERRORBUFFER)

@@ -2,6 +2,10 @@ import UploadEngine
 
 /// Decides whether a transfer has stalled (spec E3). Pure: the loop tells it the time and the counts.
 ///
+/// While anything moves on the way to its server, it has not: transfers that share a slow line get their parts of it in bursts, and
+/// one of them may rest for as long as one that has stalled. A connection that is dead while others are well is found by its missing
+/// acknowledgements (TCP_USER_TIMEOUT), and by the watchdog of its request.
+///
 /// libcurl's own check (CURLOPT_LOW_SPEED_TIME) looks at an average over five seconds, so that a fast transfer that stops
 /// dead is noticed only after ten; and it counts the time in which a server digests what it has received.
 struct StallMeter {
@@ -10,7 +14,7 @@ struct StallMeter {
   private let bodyByteCount: Int
   private let answer: Duration
   /// Since when, and from which count on, too little has moved.
-  private var mark: (at: ContinuousClock.Instant, bytes: Int)?
+  private var mark: (at: ContinuousClock.Instant, pathBytes: Int)?
   private var isWaiting = false
 
   /// Nil when the limits ask for no such check.
@@ -22,14 +26,16 @@ struct StallMeter {
     answer = limits.answer
   }
 
-  /// True when the transfer has moved less than its limit for as long as it may. Called now and then once the connection
+  /// True when less than its limit has moved for as long as it may. Called now and then once the connection
   /// is established; how often decides how exact the answer is, not whether it is right.
-  mutating func isStalled(at now: ContinuousClock.Instant, uploaded: Int, downloaded: Int) -> Bool {
-    let bytes = uploaded &+ downloaded
+  /// - Parameter pathBytes: What all transfers to its server have moved since some moment, in both directions.
+  mutating func isStalled(
+    at now: ContinuousClock.Instant, uploaded: Int, downloaded: Int, pathBytes: Int
+  ) -> Bool {
     let wasWaiting = isWaiting
     isWaiting = uploaded >= bodyByteCount && downloaded == 0
-    guard let mark, isWaiting == wasWaiting, !hasMoved(bytes &- mark.bytes) else {
-      mark = (now, bytes)
+    guard let mark, isWaiting == wasWaiting, !hasMoved(pathBytes &- mark.pathBytes) else {
+      mark = (now, pathBytes)
       return false
     }
     // Everything has been handed over: the server may take its time to verify and store it.

@@ -46,7 +46,10 @@ enum MetricsDocument {
       "uploadfs_acknowledged_bytes_total", .counter, "Bytes that the destination has acknowledged.",
       summary.acknowledgedBytes)
     text.family(
-      "uploadfs_upload_rate_bytes_per_second", .gauge, "Acknowledged bytes per second over the last seconds.",
+      "uploadfs_sent_bytes", .gauge, "Bytes that are acknowledged, or that the network took of what is being sent.",
+      summary.sentBytes)
+    text.family(
+      "uploadfs_upload_rate_bytes_per_second", .gauge, "Sent bytes per second over the last ten seconds.",
       JSONWriter.rate(summary.bytesPerSecond))
     text.family(
       "uploadfs_chunk_requests_in_flight", .gauge, "Chunks that are being sent.", summary.requestsInFlight)

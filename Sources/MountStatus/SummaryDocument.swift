@@ -23,6 +23,7 @@ enum SummaryDocument {
       }
       json.field("bytes") {
         $0.field("pending", summary.pendingBytes)
+        $0.field("sent", summary.sentBytes)
         $0.field("acknowledged", summary.acknowledgedBytes)
       }
       json.field("rate_bytes_per_second", JSONWriter.rate(summary.bytesPerSecond), decimals: 0)
@@ -77,6 +78,7 @@ enum SummaryDocument {
     }
     json.field("bytes") {
       $0.field("pending", summary.pendingBytes)
+      $0.field("sent", summary.sentBytes)
       $0.field("acknowledged", summary.acknowledgedBytes)
     }
     json.field("change_sequence", summary.changeSequence)

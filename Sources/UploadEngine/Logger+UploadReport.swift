@@ -7,6 +7,8 @@ extension Logger {
     switch report {
     case .delivered(_, let path, let receipt):
       var facts: Metadata = ["path": "\(path.displayText)", "receipt": "\(ShownAddress.of(receipt.id))"]
+      if let milliseconds = receipt.durationMilliseconds { facts["seconds"] = "\(Double(milliseconds) / 1000)" }
+      if let rate = receipt.meanBytesPerSecond { facts["bytes_per_second"] = "\(UInt64(rate))" }
       if let other = receipt.publishedAs {
         facts["published_as"] = "\(other)"
         return notice("delivered under another name: what has its own is not this capture's", metadata: facts)

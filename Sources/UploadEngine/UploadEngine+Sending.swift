@@ -150,8 +150,10 @@ extension UploadEngine {
     whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
   ) -> PendingHTTPRequest {
     let id = order.id
-    if let counter = request.sentBytes {
-      let body = BodyUnderWay(sent: counter, byteCount: UInt64(clamping: request.body.byteCount))
+    // One that follows another begins anew, also without a body: its step has moved.
+    if let counter = request.sentBytes ?? (earlier.isEmpty ? nil : SentByteCounter()) {
+      let body = BodyUnderWay(
+        sent: counter, byteCount: UInt64(clamping: request.body.byteCount), answered: earlier.count)
       sentCounters.withLock { $0[id] = body }
     }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
@@ -187,11 +189,13 @@ extension UploadEngine {
   }
 
   func lookAtProgress() {
-    let sent = sentCounters.withLock { $0.mapValues(\.sent.value) }
+    let sent = sentCounters.withLock {
+      $0.mapValues { SentBody(bytes: $0.sent.value, of: $0.byteCount, answered: $0.answered) }
+    }
     apply { $0.progressed(sent, at: $1) }
   }
 
-  private func trace(of order: SendOrder) -> (file: FileID, range: Range<UInt64>)? {
+  private func trace(of order: SendOrder) -> CacheTrace? {
     guard case .chunk(_, _, _, let read, _) = order else { return nil }
     return held.withLock { $0[read]?.trace }
   }

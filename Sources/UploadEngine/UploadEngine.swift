@@ -43,6 +43,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   struct BodyUnderWay: Sendable {
     let sent: SentByteCounter
     let byteCount: UInt64
+    /// Requests of the same step that were answered before.
+    let answered: Int
 
     /// As long as less than this is out, a part of the content is not; compressed it is shorter.
     func unsentBelow(_ contentBytes: UInt64) -> UInt64 { min(contentBytes, byteCount) }

@@ -181,7 +181,9 @@ extension SimulatedClient {
     let isAdmitted = admits(.send)
     guard isUp else { return }
     let life = life
-    if let counter = request.sentBytes { sentCounters[order.id] = counter }
+    if let counter = request.sentBytes ?? (earlier.isEmpty ? nil : SentByteCounter()) {
+      sentCounters[order.id] = (counter, request.body.byteCount, earlier.count)
+    }
     network.start(order.id, request, isBroken: !isAdmitted) { [self] result in
       guard self.life == life else { return }
       sentCounters[order.id] = nil
@@ -322,15 +324,21 @@ extension SimulatedClient {
 
   func lookAtProgress() {
     network.countProgress()
-    var sent = LookupTable(sentCounters.map { ($0.key, $0.value.value) })
+    var sent = LookupTable(sentCounters.map { ($0.key, $0.value.counter.value) })
     switch world.bug {
     case .hideProgress: sent = [:]
     case .pretendAdvance:
-      sent = LookupTable(sentCounters.map { ($0.key, ($0.key.value << 32) + $0.value.value) })
+      sent = LookupTable(sentCounters.map { ($0.key, ($0.key.value << 32) + $0.value.counter.value) })
     case .pretendProgress: sent = sent.mapValues { _ in UInt64(world.time.nanoseconds) }
     default: break
     }
-    apply { $0.progressed(sent, at: $1) }
+    let bodies = LookupTable(
+      sentCounters.compactMap { request, body in
+        sent[request].map {
+          (request, SentBody(bytes: $0, of: UInt64(clamping: body.byteCount), answered: body.answered))
+        }
+      })
+    apply { $0.progressed(bodies, at: $1) }
   }
 }
 

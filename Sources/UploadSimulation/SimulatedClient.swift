@@ -27,7 +27,8 @@ final class SimulatedClient: CopyHolder {
   var reads: LookupSet<ReadID> = []
   /// Of those, and of the buffers, the small ones.
   var smallReads: LookupSet<ReadID> = []
-  var sentCounters: OrderedDictionary<HTTPRequestID, SentByteCounter> = [:]
+  var sentCounters: OrderedDictionary<HTTPRequestID, (counter: SentByteCounter, byteCount: Int, answered: Int)> =
+    [:]
   private var memory = MemoryBudget.full
   private var alarm: MonotonicTime?
   /// What this start has found in the catalog.

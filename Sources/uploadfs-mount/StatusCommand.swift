@@ -79,7 +79,8 @@ extension FileReading {
   var percentText: String {
     guard state != "complete" else { return "100 %" }
     guard bytes.total > 0 else { return "0 %" }
-    return "\(Int((Double(bytes.acknowledged) / Double(bytes.total) * 100).rounded(.down))) %"
+    let sent = max(bytes.sent ?? 0, bytes.acknowledged)
+    return "\(Int((Double(sent) / Double(bytes.total) * 100).rounded(.down))) %"
   }
 
   /// One fact a line.
@@ -88,7 +89,12 @@ extension FileReading {
     if let reason { facts.append(("reason", Readable.line(reason))) }
     facts.append(("published as", Readable.line(publishedName)))
     facts.append(("size", "\(Readable.bytes(bytes.total)) (\(bytes.total) bytes)"))
-    facts.append(("acknowledged", "\(Readable.bytes(bytes.acknowledged)) (\(percentText))"))
+    facts.append(("sent", "\(Readable.bytes(max(bytes.sent ?? 0, bytes.acknowledged))) (\(percentText))"))
+    facts.append(("acknowledged", Readable.bytes(bytes.acknowledged)))
+    if let upload {
+      let mean = upload.bytesPerSecond.map { ", \(Readable.rate($0)) on average" } ?? ""
+      facts.append(("took", Readable.seconds(upload.seconds) + mean))
+    }
     if rateBytesPerSecond > 0 { facts.append(("rate", Readable.rate(rateBytesPerSecond))) }
     if let etaSeconds { facts.append(("left", Readable.seconds(etaSeconds))) }
     facts.append(

@@ -56,6 +56,8 @@ struct SummaryReading: Decodable {
 struct FileReading: Decodable {
   struct Bytes: Decodable {
     var acknowledged: UInt64
+    /// Unknown to daemons of earlier versions.
+    var sent: UInt64?
     var total: UInt64
   }
   struct Chunks: Decodable {
@@ -68,6 +70,11 @@ struct FileReading: Decodable {
   struct Receipt: Decodable {
     var id: String
     var merkleRoot: String
+  }
+
+  struct Upload: Decodable {
+    var seconds: Double
+    var bytesPerSecond: Double?
   }
 
   /// One of several.
@@ -84,6 +91,8 @@ struct FileReading: Decodable {
   var bytes: Bytes
   var rateBytesPerSecond: Double
   var etaSeconds: Double?
+  /// Unknown to daemons of earlier versions.
+  var upload: Upload?
   var chunks: Chunks
   var lastError: FailureReading?
   var nextAttemptAt: String?

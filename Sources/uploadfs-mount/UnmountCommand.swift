@@ -93,7 +93,7 @@ struct UnmountCommand: ParsableCommand {
 extension SummaryReading {
   /// What is left to deliver, for people.
   var remainder: String {
-    let rate = rateBytesPerSecond > 0 ? " at \(Readable.rate(rateBytesPerSecond))" : ""
+    let rate = rateBytesPerSecond > 0 && unfinished > 0 ? " at \(Readable.rate(rateBytesPerSecond))" : ""
     let why = lastError.map { "; \(Readable.line($0.message))" } ?? ""
     return "\(Readable.count(unfinished, "file")), \(Readable.bytes(bytes.pending))\(rate)\(why)"
   }

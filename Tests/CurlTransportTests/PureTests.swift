@@ -129,12 +129,18 @@ struct StallMeterTests {
   let start = ContinuousClock.now
   let limits = HTTPRequestLimits(stall: .seconds(5), stallBytesPerSecond: 8192)
 
-  /// The first of the given moments, in seconds, at which the meter says stalled.
-  func stalled(body: Int, _ samples: [(at: Double, uploaded: Int, downloaded: Int)]) throws -> Double? {
+  /// The first of the given moments, in seconds, at which the meter says stalled. `others` is what other transfers to the server have
+  /// moved by then.
+  func stalled(
+    body: Int, _ samples: [(at: Double, uploaded: Int, downloaded: Int)], others: (Double) -> Double = { _ in 0 }
+  ) throws -> Double? {
     var meter = try #require(StallMeter(limits, bodyByteCount: body))
     for sample in samples {
       let now = start + .seconds(sample.at)
-      if meter.isStalled(at: now, uploaded: sample.uploaded, downloaded: sample.downloaded) { return sample.at }
+      let pathBytes = sample.uploaded + sample.downloaded + Int(others(sample.at))
+      if meter.isStalled(at: now, uploaded: sample.uploaded, downloaded: sample.downloaded, pathBytes: pathBytes) {
+        return sample.at
+      }
     }
     return nil
   }
@@ -158,6 +164,19 @@ struct StallMeterTests {
     #expect(try stalled(body: 1 << 40, samples(8300)) == nil)
     #expect(try stalled(body: 1 << 40, samples(8000)) == 5)
     #expect(try stalled(body: 1 << 40, samples(0)) == 5)
+  }
+
+  /// Regression (NU1): twelve transfers that shared 1 Mbit/s got less than their limit each, and were broken off again and again.
+  @Test("A transfer that rests while others to its server move is not stalled, and is as soon as they stop")
+  func shared() throws {
+    let samples = stride(from: 0.0, to: 60, by: 0.25).map { (at: $0, uploaded: Int($0 * 100), downloaded: 0) }
+    #expect(try stalled(body: 1 << 40, samples, others: { $0 * 16_000 }) == nil)
+    #expect(try stalled(body: 1 << 40, samples, others: { $0 * 4000 }) == 5)
+    let stopped = try #require(try stalled(body: 1 << 40, samples, others: { min($0, 20) * 16_000 }))
+    #expect(20...25 ~= stopped)
+    // It has all of the body: its server's answer does not come over the others.
+    let waiting = stride(from: 0.0, to: 60, by: 0.25).map { (at: $0, uploaded: 1000, downloaded: 0) }
+    #expect(try stalled(body: 1000, waiting, others: { $0 * 16_000 }) == 20)
   }
 
   @Test("A server that has received everything may take its time, but not for ever")

@@ -46,11 +46,6 @@ static inline CURLcode uploadfs_curl_set_sink(CURL *easy, CURLoption option, upl
   return curl_easy_setopt(easy, option, sink);
 }
 
-/// For CURLOPT_XFERINFOFUNCTION.
-static inline CURLcode uploadfs_curl_set_progress(CURL *easy, curl_xferinfo_callback progress) {
-  return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
-}
-
 /// For CURLOPT_PREREQFUNCTION (since 7.80), which is called each time that a request is about to be sent.
 static inline CURLcode uploadfs_curl_set_begin(CURL *easy, curl_prereq_callback begin, void *context) {
   CURLcode code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, begin);
@@ -99,6 +94,19 @@ CURLcode uploadfs_curl_set_body(CURL *easy, struct uploadfs_curl_body *body);
 
 /// Sets TCP_USER_TIMEOUT on every connection that the handle opens. The socket is only within reach of a callback.
 CURLcode uploadfs_curl_set_acknowledgement_timeout(CURL *easy, long milliseconds);
+
+/// Remembers a socket that libcurl has opened on this thread.
+void uploadfs_note_socket(int socket);
+
+/// The latest such socket with this local port; −1 where there is none. libcurl tells of a transfer's connection only its ports.
+int uploadfs_socket_of_port(int port);
+
+/// What the peer has acknowledged of everything that was sent through a TCP socket (tcpi_bytes_acked, Linux 4.1); −1 where that is not
+/// known.
+long long uploadfs_acknowledged_bytes(int socket);
+
+/// What waits in a socket's buffer, or was sent and is not acknowledged (SIOCOUTQ).
+long long uploadfs_unacknowledged_bytes(int socket);
 
 /// For facts of the kind `long`.
 static inline CURLcode uploadfs_curl_get_long(CURL *easy, CURLINFO info, long *value) {

@@ -115,6 +115,8 @@ struct FileUpload: Sendable {
     var retriedChunks = 0
     var reusedChunks = 0
     var rate = RateMeter()
+    /// What of the present content the rates have counted.
+    var countedBytes: UInt64 = 0
     /// What the network took of a file that is being streamed.
     var streamedBytes: UInt64 = 0
     var protocolName = ""

@@ -1,30 +1,72 @@
-/// Bytes per second over the last few seconds, for people to read. No decision is taken from it.
+/// Bytes per second over the last ten seconds, for people to read. No decision is taken from it.
 struct RateMeter: Hashable, Sendable {
-  private static let windowSeconds = 3.0
-  private var bytesPerSecond = 0.0
-  private var last: MonotonicTime?
+  private static let windowSeconds = 10
+  /// A rate of less time than that says little: a line begins slowly.
+  private static let steadySeconds = 4.0
+  /// The latest half of what was measured may differ from all of it by so much, or the rate is still changing.
+  private static let steadyRatio = 1.5
 
-  /// Bytes were acknowledged.
+  /// Bytes of each second, the latest one last.
+  private var seconds: [Int] = []
+  /// The latest of them, since the clock's beginning.
+  private var second: Int64 = 0
+  /// When this row of bytes began.
+  private var start: MonotonicTime?
+
+  /// Bytes have arrived.
   mutating func add(_ bytes: Int, at now: MonotonicTime) {
-    let elapsed = last.map { max(0, (now - $0).seconds) } ?? 0
-    let kept = Self.kept(over: elapsed)
-    bytesPerSecond = bytesPerSecond * kept + Double(bytes) / Self.windowSeconds
-    last = now
+    guard bytes > 0 else { return }
+    advance(to: now)
+    if start == nil { start = now }
+    if seconds.isEmpty { seconds = [0] }
+    seconds[seconds.count - 1] += bytes
   }
 
-  /// The rate as seen now: it fades when nothing is added.
-  func rate(at now: MonotonicTime) -> Double {
-    guard let last else { return 0 }
-    let rate = bytesPerSecond * Self.kept(over: max(0, (now - last).seconds))
+  /// The rate as seen now; 0 where nothing has arrived for as long as is looked back.
+  func rate(at now: MonotonicTime) -> Double { rate(at: now, over: Double(Self.windowSeconds)) }
+
+  /// The rate as seen now, if it is one from which the time that is left can be told.
+  func steadyRate(at now: MonotonicTime) -> Double? {
+    guard let start else { return nil }
+    let measured = min((now - start).seconds, Double(Self.windowSeconds))
+    guard measured >= Self.steadySeconds else { return nil }
+    let (whole, latest) = (rate(at: now, over: measured), rate(at: now, over: measured / 2))
+    guard whole > 0, latest > 0, max(whole, latest) / min(whole, latest) <= Self.steadyRatio else { return nil }
+    return whole
+  }
+
+  private func rate(at now: MonotonicTime, over window: Double) -> Double {
+    var meter = self
+    meter.advance(to: now)
+    guard let start = meter.start else { return 0 }
+    let window = min(window, max((now - start).seconds, 1))
+    // The second that is not over counts for the part of it that has passed.
+    let passed = Double(now.nanoseconds - meter.second * 1_000_000_000) / 1_000_000_000
+    var (bytes, left) = (0.0, window)
+    for (index, count) in meter.seconds.reversed().enumerated() {
+      let length = index == 0 ? max(passed, 0.001) : 1
+      bytes += Double(count) * min(1, left / length)
+      left -= length
+      if left <= 0 { break }
+    }
+    let rate = bytes / window
     return rate < 1 ? 0 : rate
   }
 
-  /// The weight of what was measured before `seconds`: e^(−t/window), from the compound form so that nothing but
-  /// arithmetic is needed here.
-  private static func kept(over seconds: Double) -> Double {
-    guard seconds < windowSeconds * 20 else { return 0 }
-    var factor = 1 - seconds / windowSeconds / 1024
-    for _ in 0..<10 { factor *= factor }
-    return max(0, factor)
+  private mutating func advance(to now: MonotonicTime) {
+    let current = now.nanoseconds / 1_000_000_000
+    let steps = current - second
+    guard steps > 0 else { return }
+    second = current
+    guard !seconds.isEmpty else { return }
+    // Nothing has arrived for so long that the next bytes are the first of a new row.
+    guard steps <= Self.windowSeconds else { return self = RateMeter(second: current) }
+    seconds += Array(repeating: 0, count: Int(steps))
+    if seconds.count > Self.windowSeconds + 1 { seconds.removeFirst(seconds.count - Self.windowSeconds - 1) }
+    if seconds.allSatisfy({ $0 == 0 }) { self = RateMeter(second: current) }
   }
+
+  init() {}
+
+  private init(second: Int64) { self.second = second }
 }

@@ -23,6 +23,7 @@ struct TripleWatchdog: Sendable {
     var file: FileID?
     var patience: Duration
     var sentBytes: UInt64 = 0
+    var answered = 0
     var movedAt: MonotonicTime
     var isReported = false
   }
@@ -71,10 +72,12 @@ struct TripleWatchdog: Sendable {
     all = all ?? Progress(movedAt: now, patience: max(timing.globalWatchdog, patience))
   }
 
-  /// So many bytes of a request's body were handed to the network.
-  mutating func sent(_ bytes: UInt64, by request: HTTPRequestID, at now: MonotonicTime) {
-    guard let one = watched[request], bytes > one.sentBytes else { return }
+  /// The network took so many bytes of a request's body.
+  /// `answered`: of a step that takes several requests so many were answered before, and each begins anew.
+  mutating func sent(_ bytes: UInt64, after answered: Int = 0, by request: HTTPRequestID, at now: MonotonicTime) {
+    guard let one = watched[request], bytes > one.sentBytes || answered > one.answered else { return }
     watched[request]?.sentBytes = bytes
+    watched[request]?.answered = answered
     watched[request]?.movedAt = now
     if let id = one.file, let file = files[id], bytes > file.highWater {
       files[id]?.highWater = bytes

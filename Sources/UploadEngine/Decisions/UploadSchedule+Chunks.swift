@@ -38,8 +38,6 @@ extension UploadSchedule {
       file.transfer?.set(.done(digest), at: index)
       let byteCount = file.transfer?.plan.byteCount(of: index) ?? 0
       acknowledgedBytes += UInt64(byteCount)
-      file.progress.rate.add(byteCount, at: now.monotonic)
-      rate.add(byteCount, at: now.monotonic)
     } else if let transfer = file.transfer, transfer.states.indices.contains(index),
       case .read(let read, digest) = transfer.states[index]
     {
@@ -51,6 +49,7 @@ extension UploadSchedule {
     }
     if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval { checkpoint(&file) }
     files[id] = file
+    countSent(of: id, at: now)
     progressed(id)
     allowMoreChunks(of: id)
     actions.append(.showStatus(id))

@@ -57,6 +57,7 @@ extension UploadSchedule {
     file.progress.merkleRoot = nil
     file.progress.chainTip = nil
     file.progress.streamedBytes = 0
+    file.progress.countedBytes = 0
     file.isStreamed = !fitsOneBuffer && abilities.streamsWholeFiles
     file.isWholeFile =
       fitsOneRequest && !isToBeProven && !file.mustKeepSession && (!hasSentChunks || size == 0 && abilities.needsChunks)

@@ -75,12 +75,10 @@ extension UploadSchedule {
     _ receipt: Receipt, _ publishing: FileUpload.Publishing, of file: inout FileUpload, at now: Moment
   ) {
     if file.isWholeFile || file.session?.id == nil {
-      // What was seen of a stream while it went is counted.
-      let bytes = Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.streamedBytes))
       acknowledgedBytes += receipt.sizeBytes
-      file.progress.rate.add(bytes, at: now.monotonic)
-      rate.add(bytes, at: now.monotonic)
     }
+    // What was seen of it while it went is counted.
+    rate.add(Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.countedBytes)), at: now.monotonic)
     let isSessionOver = file.session?.nonce == publishing.nonce
     // Behind the catalog's entry: without either, a crash in between would have the whole file sent again.
     let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
@@ -102,6 +100,9 @@ extension UploadSchedule {
     watchdog.uploadEnded(file.id)
     file.receipt = receipt
     file.receipt?.chunkBytes = chunkBytes
+    let startedAt = file.progress.startedAt
+    file.receipt?.durationMilliseconds = startedAt.map { max(0, now.wallMilliseconds - $0) }
+    file.progress.countedBytes = 0
     file.progress.seal = nil
     // The receipt holds them from now on.
     file.progress.merkleRoot = nil

@@ -64,6 +64,7 @@ extension UploadSchedule {
     summary.pendingBytes = files.pendingBytes - min(files.pendingBytes, acknowledged)
     summary.oldestPendingSequence = files.oldestPendingSequence()
     summary.acknowledgedBytes = acknowledgedBytes
+    summary.sentBytes = sentBytes
     summary.retriedChunks = retriedChunks
     summary.reusedChunks = reusedChunks
     summary.outgrownFiles = outgrownFiles
@@ -308,9 +309,11 @@ extension UploadSchedule {
     let isDelivered = file.receipt != nil
     status.acknowledgedBytes = isDelivered ? size : file.transfer?.doneBytes ?? 0
     if file.isStreamed, !isDelivered, file.publishing != nil { status.acknowledgedBytes = file.progress.streamedBytes }
+    status.sentBytes = isDelivered ? size : max(status.acknowledgedBytes, sentBytes(of: file))
     status.bytesPerSecond = isDelivered ? 0 : file.progress.rate.rate(at: now.monotonic)
-    if status.bytesPerSecond > 0, size >= status.acknowledgedBytes {
-      status.etaSeconds = Double(size - status.acknowledgedBytes) / status.bytesPerSecond
+    if !isDelivered, !file.isOpen, size >= status.sentBytes, let rate = file.progress.rate.steadyRate(at: now.monotonic)
+    {
+      status.etaSeconds = Double(size - status.sentBytes) / rate
     }
     let plan = file.transfer?.plan ?? ChunkPlan(sizeBytes: size, chunkBytes: status.chunkBytes)
     status.chunks.total = plan.count

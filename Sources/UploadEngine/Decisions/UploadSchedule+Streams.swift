@@ -36,12 +36,8 @@ extension UploadSchedule {
     }
     let bytes = min(bytes, file.snapshot.sizeBytes - 1)
     guard bytes > file.progress.streamedBytes else { return }
-    let more = Int(clamping: bytes - file.progress.streamedBytes)
-    files.update(id) {
-      $0.progress.streamedBytes = bytes
-      $0.progress.rate.add(more, at: now.monotonic)
-    }
-    rate.add(more, at: now.monotonic)
+    files.update(id) { $0.progress.streamedBytes = bytes }
+    count(bytes, of: id, at: now)
     actions.append(.showStatus(id))
   }
 

@@ -1,20 +1,11 @@
-public import Lookup
 import FileModel
+import Lookup
 import OrderedCollections
 
 /// Speed, and what does not move.
 extension UploadSchedule {
-  /// While whole files are streamed there are no acknowledgements to show: how far they are is seen only by looking.
-  private var lookInterval: Duration { streamRequests > 0 ? .milliseconds(200) : .seconds(1) }
-
-  /// How many bytes of its body each request has handed to the network; answers ``UploadAction/lookAtProgress``.
-  public mutating func progressed(_ sentBytes: LookupTable<HTTPRequestID, UInt64>, at now: Moment) {
-    for (request, underway) in requests {
-      guard let bytes = sentBytes[request] else { continue }
-      watchdog.sent(bytes, by: request, at: now.monotonic)
-      if let id = underway.streams { streamed(bytes, of: id, request, at: now) }
-    }
-  }
+  /// How far requests are is seen only by looking, and shown at least twice a second.
+  private var lookInterval: Duration { streamRequests > 0 ? .milliseconds(200) : .milliseconds(400) }
 
   /// A chunk or a whole file goes out.
   mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
@@ -70,13 +61,19 @@ extension UploadSchedule {
     if isAdjusting { deadlines.insert(.adjust, at: now.monotonic + UploadConstants.parallelismAdjustInterval) }
   }
 
-  /// Once a second while chunks are sent.
+  /// Now and then while bytes are sent.
   mutating func look(at now: Moment) {
-    for alarm in watchdog.alarms(at: now.monotonic) { react(to: alarm, at: now) }
     isLooking = watchdog.isWatching
     guard isLooking else { return }
     actions.append(.lookAtProgress)
+    // What has moved since the last look is known by then.
+    deadlines.insert(.alarms, at: now.monotonic + .milliseconds(1))
     deadlines.insert(.look, at: now.monotonic + lookInterval)
+  }
+
+  /// What has not moved for too long, after a look.
+  mutating func raiseAlarms(at now: Moment) {
+    for alarm in watchdog.alarms(at: now.monotonic) { react(to: alarm, at: now) }
   }
 
   private mutating func react(to alarm: TripleWatchdog.Alarm, at now: Moment) {

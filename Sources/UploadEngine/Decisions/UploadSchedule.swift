@@ -87,6 +87,8 @@ public struct UploadSchedule: Sendable {
     var lacksChunks = false
     /// Of a chunk or a whole file.
     var byteCount = 0
+    /// Of these, what has arrived.
+    var sentBytes: UInt64 = 0
     var carriesSmallFiles = false
     /// The file that is read while it is sent.
     var streams: FileID?
@@ -132,6 +134,7 @@ public struct UploadSchedule: Sendable {
     case ramp
     case gathered
     case look
+    case alarms
     case adjust
     case gate
     case doubt
@@ -396,6 +399,8 @@ public struct UploadSchedule: Sendable {
         isGathering = false
       case .look:
         look(at: now)
+      case .alarms:
+        raiseAlarms(at: now)
       case .adjust:
         adjustStreams(at: now)
       case .gate:

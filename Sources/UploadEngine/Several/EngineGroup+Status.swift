@@ -34,11 +34,11 @@ extension EngineGroup {
 }
 
 extension FileStatus {
-  /// Has come less far than the other: what needs help comes first, then what has the least acknowledged.
+  /// Has come less far than the other: what needs help comes first, then what has the least sent.
   fileprivate func isBehind(_ other: FileStatus) -> Bool {
     let (mine, theirs) = (state.distance, other.state.distance)
     guard mine == theirs else { return mine > theirs }
-    return acknowledgedBytes < other.acknowledgedBytes
+    return sentBytes < other.sentBytes
   }
 }
 
@@ -65,6 +65,7 @@ extension MountSummary {
     filesByState.merge(other.filesByState) { $0 + $1 }
     pendingBytes += other.pendingBytes
     acknowledgedBytes += other.acknowledgedBytes
+    sentBytes += other.sentBytes
     bytesPerSecond += other.bytesPerSecond
     requestsInFlight += other.requestsInFlight
     retriedChunks += other.retriedChunks

@@ -78,11 +78,13 @@ public struct FileStatus: Hashable, Sendable {
   public var writtenBytes: UInt64
   /// Bytes that the server has acknowledged, of the present content.
   public var acknowledgedBytes: UInt64
+  /// Bytes of the present content that are acknowledged, or that the network took. Less after a request has failed.
+  public var sentBytes: UInt64 = 0
   /// Bytes to deliver; grows while the file is being written.
   public var totalBytes: UInt64
-  /// Bytes per second over the last seconds; 0 when nothing moves.
+  /// Sent bytes per second over the last ten seconds; 0 when nothing moves.
   public var bytesPerSecond: Double
-  /// Seconds until everything is acknowledged at the present rate; nil when unknown.
+  /// Seconds until everything is sent at the present rate; nil while that is not steady.
   public var etaSeconds: Double?
   /// Chunk counts.
   public var chunks = Chunks()
@@ -191,6 +193,8 @@ public struct MountSummary: Hashable, Sendable {
   public var pendingBytes: UInt64 = 0
   /// Bytes acknowledged since the daemon started.
   public var acknowledgedBytes: UInt64 = 0
+  /// Acknowledged, or on its way, since the start. Less after a request has failed.
+  public var sentBytes: UInt64 = 0
   /// Bytes per second over the last seconds.
   public var bytesPerSecond: Double = 0
   /// Chunk requests in flight.

@@ -8,7 +8,7 @@ public enum StatusDocument {
   public static let unitBytes = 1024
   static let schemaName = "uploadfs-status-1"
   /// Rises with each member that later versions add; readers ignore what they do not know.
-  static let version = 3
+  static let version = 4
 
   /// Renders a file's status.
   public static func render(_ status: FileStatus) -> [UInt8] {
@@ -83,12 +83,14 @@ public enum StatusDocument {
   private static func progress(_ status: FileStatus, _ json: inout JSONWriter) {
     json.field("bytes") {
       $0.field("written", status.writtenBytes)
+      $0.field("sent", status.sentBytes)
       $0.field("acknowledged", status.acknowledgedBytes)
       $0.field("total", status.totalBytes)
     }
     json.field("percent", percent(of: status), decimals: 2)
     json.field("rate_bytes_per_second", JSONWriter.rate(status.bytesPerSecond), decimals: 0)
     json.field("eta_seconds", status.etaSeconds.map { max($0, 0) }, decimals: 1)
+    json.field("upload", upload: status.receipt)
     json.field("chunks") {
       $0.field("total", status.chunks.total)
       $0.field("done", status.chunks.done)
@@ -103,7 +105,9 @@ public enum StatusDocument {
   private static func percent(of status: FileStatus) -> Double {
     guard status.totalBytes > 0 else { return status.state == .complete ? 100 : 0 }
     guard status.acknowledgedBytes < status.totalBytes else { return 100 }
-    let product = status.acknowledgedBytes.multipliedFullWidth(by: 10_000)
+    // What has arrived may still be refused.
+    guard status.sentBytes < status.totalBytes else { return 99.99 }
+    let product = max(status.sentBytes, status.acknowledgedBytes).multipliedFullWidth(by: 10_000)
     return Double(status.totalBytes.dividingFullWidth(product).quotient) / 100
   }
 }
@@ -115,6 +119,15 @@ extension JSONWriter {
       $0.field("code", failure.code)
       $0.field("message", failure.message)
       $0.field("at", millisecondsSince1970: failure.atMilliseconds)
+    }
+  }
+
+  /// How long the upload took, where that is known.
+  mutating func field(_ key: StaticString, upload receipt: Receipt?) {
+    guard let receipt, let milliseconds = receipt.durationMilliseconds else { return nullField(key) }
+    field(key) {
+      $0.field("seconds", Double(milliseconds) / 1000, decimals: 3)
+      $0.field("bytes_per_second", receipt.meanBytesPerSecond.map(Self.rate), decimals: 0)
     }
   }
 

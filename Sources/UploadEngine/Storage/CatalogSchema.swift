@@ -141,11 +141,12 @@ enum CatalogSchema {
               AND publication.file = COALESCE(file.receipt_file, file.id);
           """)
     }
-    // Of how long chunks a receipt's root is, also where an earlier run's session was published.
+    // Of how long chunks a receipt's root is, also where an earlier run's session was published; and how long the upload took.
     migrator.registerMigration("10") { database in
       try database.execute(
         sql: """
           ALTER TABLE file ADD COLUMN receipt_chunk INTEGER;
+          ALTER TABLE file ADD COLUMN upload_ms INTEGER;
           UPDATE file SET receipt_chunk = publication.chunk FROM publication
             WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root;
           """)
@@ -173,7 +174,8 @@ enum CatalogRows {
   private static let selectFiles = """
     SELECT id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms, opened_ms,
     closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms, receipt_answer,
-    doubt, pointer, receipt_file, session, published_as, receipt_chunk
+    doubt, pointer, receipt_file, session, published_as, receipt_chunk,
+    upload_ms
     FROM file
     """
   private static let selectPage = "\(selectFiles) WHERE id > ? ORDER BY id LIMIT ?"
@@ -192,8 +194,8 @@ enum CatalogRows {
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
-    receipt_answer, doubt, pointer, receipt_file, session, published_as, receipt_chunk, changed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    receipt_answer, doubt, pointer, receipt_file, session, published_as, receipt_chunk, upload_ms, changed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
@@ -203,12 +205,13 @@ enum CatalogRows {
     receipt_size = excluded.receipt_size, merkle_root = excluded.merkle_root, chain_tip = excluded.chain_tip,
     published_ms = excluded.published_ms, receipt_answer = excluded.receipt_answer, doubt = excluded.doubt,
     pointer = excluded.pointer, receipt_file = excluded.receipt_file, session = excluded.session,
-    published_as = excluded.published_as, receipt_chunk = excluded.receipt_chunk, changed = excluded.changed
+    published_as = excluded.published_as, receipt_chunk = excluded.receipt_chunk, upload_ms = excluded.upload_ms,
+    changed = excluded.changed
     """
   private static let clearDelivery = """
     UPDATE file SET state = 'pending', completed_ms = NULL, published = NULL, receipt_id = NULL, receipt_name = NULL,
     receipt_size = NULL, merkle_root = NULL, chain_tip = NULL, published_ms = NULL, receipt_answer = NULL,
-    receipt_file = NULL, published_as = NULL, receipt_chunk = NULL, doubt = 'mount-died', session = '',
+    receipt_file = NULL, published_as = NULL, receipt_chunk = NULL, upload_ms = NULL, doubt = 'mount-died', session = '',
     failure_code = nullif(failure_code, '\(ContentSeal.code)')
     WHERE id = ? AND (state <> 'pending' OR receipt_id IS NOT NULL OR published IS NOT NULL OR session IS NOT ''
     OR failure_code = '\(ContentSeal.code)')
@@ -329,7 +332,7 @@ enum CatalogRows {
       entry.publishedPaths.isEmpty ? nil : Data(entry.publishedPaths.map(\.bytes).joined(separator: [0])),
       receipt?.id, receipt?.name, receipt.map { Int64(bitPattern: $0.sizeBytes) }, receipt?.merkleRoot,
       receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
-      receipt?.fileID?.blob, entry.session, receipt?.publishedAs, receipt?.chunkBytes,
+      receipt?.fileID?.blob, entry.session, receipt?.publishedAs, receipt?.chunkBytes, receipt?.durationMilliseconds,
     ])
   }
 
@@ -372,7 +375,8 @@ enum CatalogRows {
       id: id, name: name, sizeBytes: UInt64(bitPattern: size), merkleRoot: merkleRoot, chainTip: chainTip,
       publishedAtMilliseconds: published, answer: columns.text(19),
       publishedAs: columns.text(24), fileID: columns.fileID(22),
-      chunkBytes: columns.integer(25).map { Int(clamping: $0) })
+      chunkBytes: columns.integer(25).map { Int(clamping: $0) },
+      durationMilliseconds: columns.integer(26))
   }
 }
 

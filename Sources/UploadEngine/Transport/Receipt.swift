@@ -22,15 +22,19 @@ public struct Receipt: Hashable, Sendable {
   public var fileID: FileID?
   /// How long the chunks were of which the root is; nil where that is not known.
   public var chunkBytes: Int?
+  /// From the first byte that was sent of it to this receipt, milliseconds; nil where that is not known.
+  public var durationMilliseconds: Int64?
 
   /// A receipt as the server gave it.
   public init(
     id: String, name: String, sizeBytes: UInt64, merkleRoot: String, chainTip: String, publishedAtMilliseconds: Int64,
-    answer: String? = nil, publishedAs: String? = nil, fileID: FileID? = nil, chunkBytes: Int? = nil
+    answer: String? = nil, publishedAs: String? = nil, fileID: FileID? = nil, chunkBytes: Int? = nil,
+    durationMilliseconds: Int64? = nil
   ) {
     self.publishedAs = publishedAs
     self.fileID = fileID
     self.chunkBytes = chunkBytes
+    self.durationMilliseconds = durationMilliseconds
     self.answer = answer
     self.id = id
     self.name = name
@@ -38,5 +42,11 @@ public struct Receipt: Hashable, Sendable {
     self.merkleRoot = merkleRoot
     self.chainTip = chainTip
     self.publishedAtMilliseconds = publishedAtMilliseconds
+  }
+
+  /// Over the whole upload; nil where it is not known how long that took, or it took no time.
+  public var meanBytesPerSecond: Double? {
+    guard let durationMilliseconds, durationMilliseconds > 0 else { return nil }
+    return Double(sizeBytes) * 1000 / Double(durationMilliseconds)
   }
 }

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// Bytes of one request's body that were handed to the network so far. Written by the transport's thread, read by any.
+/// Bytes of one request's body that the network took so far: where the transport can tell, those that the peer's TCP has acknowledged, and
+/// not what waits in a buffer of this machine. Written by the transport's thread, read by any.
 public final class SentByteCounter: Sendable {
   private let count = Atomic<UInt64>(0)
 

@@ -162,15 +162,43 @@ import Testing
 }
 
 @Suite struct RateMeterTests {
-  @Test func steadyFlow_isMeasured_andFadesWhenItStops() {
+  private static func at(_ seconds: Double) -> MonotonicTime { MonotonicTime(nanoseconds: Int64(seconds * 1e9)) }
+
+  /// The meter after bytes arrived, so many a second, each twentieth of a second.
+  private func meter(after seconds: Int, _ rate: (Double) -> Double) -> RateMeter {
     var meter = RateMeter()
-    var now = MonotonicTime(nanoseconds: 0)
-    for _ in 0..<400 {
-      now = now + .milliseconds(50)
-      meter.add(50_000, at: now)
+    for tick in 1...seconds * 20 {
+      let now = Double(tick) / 20
+      meter.add(Int(rate(now) / 20), at: Self.at(now))
     }
-    #expect(abs(meter.rate(at: now) - 1_000_000) < 50_000)
-    #expect(meter.rate(at: now + .seconds(3)) < 500_000)
-    #expect(meter.rate(at: now + .seconds(120)) == 0)
+    return meter
+  }
+
+  @Test(arguments: [2, 5, 20, 100]) func steadyFlow_isMeasured_overTenSeconds(seconds: Int) {
+    let meter = meter(after: seconds) { _ in 1_000_000 }
+    let end = Double(seconds)
+    #expect(abs(meter.rate(at: Self.at(end)) - 1_000_000) < 60_000)
+    #expect((meter.steadyRate(at: Self.at(end)) != nil) == (seconds > 4))
+    // It stops.
+    #expect(abs(meter.rate(at: Self.at(end + 3)) - 1_000_000 * min(10, end) / min(10, end + 3)) < 300_000)
+    #expect(meter.rate(at: Self.at(end + 11)) == 0 && meter.steadyRate(at: Self.at(end + 11)) == nil)
+  }
+
+  @Test func aRateThatChanges_tellsNoTime() {
+    let growing = meter(after: 8) { $0 < 5 ? 100_000 : 1_000_000 }
+    #expect(growing.steadyRate(at: Self.at(8)) == nil)
+    #expect(growing.rate(at: Self.at(8)) > 100_000)
+    let steady = meter(after: 30) { $0 < 5 ? 100_000 : 1_000_000 }
+    #expect(abs((steady.steadyRate(at: Self.at(30)) ?? 0) - 1_000_000) < 60_000)
+  }
+
+  /// Regression (NU3): 3 MB at 1 Mbit/s went from 49 KB/s to 13.5 MB/s within seconds.
+  @Test func aBurstIsSpreadOverWhatIsLookedBack() {
+    var meter = meter(after: 20) { _ in 100_000 }
+    meter.add(1_000_000, at: Self.at(20))
+    #expect(meter.rate(at: Self.at(20.1)) < 250_000)
+    // After a rest it begins anew.
+    meter.add(50_000, at: Self.at(60))
+    #expect(meter.rate(at: Self.at(60.5)) == 50_000)
   }
 }

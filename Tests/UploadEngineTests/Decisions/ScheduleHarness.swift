@@ -314,6 +314,11 @@ extension StepFailure {
 }
 
 extension UploadSchedule {
+  /// So many bytes of each request, whose bodies are as long as what they carry.
+  mutating func progressed(_ sent: LookupTable<HTTPRequestID, UInt64>, at now: Moment) {
+    progressed(sent.mapValues { SentBody(bytes: $0, of: 0) }, at: now)
+  }
+
   /// Somebody goes through all files: what has failed or waits is tried again, and what was interrupted is published.
   mutating func retryAll(at now: Moment) {
     for file in Array(files.values) {

@@ -94,6 +94,20 @@ import Testing
     return (harness, file)
   }
 
+  /// Regression (simulation, lying-tus 7400023676): the second request of a step counted from zero, and was ended as one that had stood still
+  /// since the first.
+  @Test func aStepWhoseNextRequestBegins_hasMoved() {
+    var (harness, _) = sending()
+    let request = harness.sent.first { $0.order.isChunk }
+    for second in 1...45 as ClosedRange<UInt64> {
+      harness.advance(by: .seconds(1))
+      let isSecond = second > 25
+      let body = SentBody(bytes: isSecond ? 0 : min(second, 4), of: 1000, answered: isSecond ? 1 : 0)
+      if let request { harness.apply { $0.progressed([request.id: body], at: $1) } }
+    }
+    #expect(!harness.cancelled.contains { $0 == request?.id })
+  }
+
   @Test func chunkThatDoesNotMove_isCancelled_andSentAgain() {
     var (harness, file) = sending()
     harness.answerChunk(0, .chunkStored)

@@ -18,6 +18,7 @@ import Testing
     status.revision = 3
     status.writtenBytes = 1 << 40
     status.acknowledgedBytes = 1 << 40
+    status.sentBytes = 1 << 40
     status.totalBytes = 1 << 40
     status.chunks.total = 4
     status.chunks.done = 4
@@ -34,7 +35,8 @@ import Testing
     status.completedAtMilliseconds = 1_700_000_000_999
     status.receipt = Receipt(
       id: "r-1", name: "scan42.mov", sizeBytes: 1 << 40, merkleRoot: String(repeating: "0a", count: 32),
-      chainTip: String(repeating: "ff", count: 32), publishedAtMilliseconds: 1_700_000_000_500)
+      chainTip: String(repeating: "ff", count: 32), publishedAtMilliseconds: 1_700_000_000_500,
+      durationMilliseconds: 2_097_152_500)
     status.isLocal = false
     return status
   }
@@ -137,7 +139,7 @@ import Testing
     let expected = """
       {
         "schema": "uploadfs-status-1",
-        "version": 3,
+        "version": 4,
         "path": "day 1/scan42.mov",
         "other_paths": ["link.mov"],
         "published_name": "scan42.mov",
@@ -145,10 +147,11 @@ import Testing
         "state": "complete",
         "reason": null,
         "revision": 3,
-        "bytes": {"written": 1099511627776, "acknowledged": 1099511627776, "total": 1099511627776},
+        "bytes": {"written": 1099511627776, "sent": 1099511627776, "acknowledged": 1099511627776, "total": 1099511627776},
         "percent": 100.00,
         "rate_bytes_per_second": 0,
         "eta_seconds": null,
+        "upload": {"seconds": 2097152.500, "bytes_per_second": 524288},
         "chunks": {"total": 4, "done": 4, "in_flight": 0, "retried": 0, "reused": 1, "size": 4194304},
         "attempts": 0,
         "last_error": null,
@@ -194,10 +197,15 @@ import Testing
       (0, 0, .uploading, 0), (0, 0, .complete, 100), (1, 3, .uploading, 33.33), (999_999, 1_000_000, .uploading, 99.99),
       (5, 4, .uploading, 100), (UInt64.max - 1, UInt64.max, .uploading, 99.99),
       (UInt64.max, UInt64.max, .complete, 100),
-    ] as [(UInt64, UInt64, FileStatus.State, Double)])
-  func percentIsRoundedDown(acknowledged: UInt64, total: UInt64, state: FileStatus.State, percent: Double) throws {
+    ] as [(UInt64, UInt64, FileStatus.State, Double)], [false, true])
+  func percentIsRoundedDown(
+    row: (acknowledged: UInt64, total: UInt64, state: FileStatus.State, percent: Double), isOnItsWay: Bool
+  ) throws {
+    let (acknowledged, total, state, percent) = row
     var status = status(state)
-    status.acknowledgedBytes = acknowledged
+    // What has arrived counts, and is not all before it is acknowledged.
+    status.acknowledgedBytes = isOnItsWay && acknowledged < total ? 0 : acknowledged
+    status.sentBytes = acknowledged
     status.totalBytes = total
     #expect(try JSONValue.parse(StatusDocument.render(status))["percent"] == .number(percent))
   }

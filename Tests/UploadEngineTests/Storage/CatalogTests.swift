@@ -24,7 +24,8 @@ import Testing
     entry.publishedPaths = [RelativePath("b"), RelativePath("a")]
     entry.receipt = Receipt(
       id: "r\(number)", name: "scän.mov", sizeBytes: .max, merkleRoot: "aa", chainTip: "bb",
-      publishedAtMilliseconds: 1_700_000_000_123, fileID: entry.id, chunkBytes: 4)
+      publishedAtMilliseconds: 1_700_000_000_123, fileID: entry.id, chunkBytes: 4,
+      durationMilliseconds: 17)
     entry.completedAtMilliseconds = 1_700_000_000_456
     return entry
   }
@@ -381,6 +382,7 @@ import Testing
     expected.publishedPaths = [RelativePath(bytes: [0x62, 0xfe, 0x63]), RelativePath(bytes: [0xff, 0x61])]
     expected.receipt?.fileID = nil
     expected.receipt?.chunkBytes = nil
+    expected.receipt?.durationMilliseconds = nil
     #expect(entries.first == expected)
     #expect(entries.map(\.state) == [.complete, .pending])
     #expect(try catalog.publications(named: "scän.mov").last?.receiptID == "r1")
@@ -399,7 +401,8 @@ import Testing
     try catalog.write(
       [other], removing: [], publications: .init(published: [.init(name: "other", publication: publication)]))
     catalog.close()
-    try sql("ALTER TABLE file DROP COLUMN receipt_chunk; DELETE FROM grdb_migrations WHERE identifier = '10'")
+    try sql("ALTER TABLE file DROP COLUMN receipt_chunk; ALTER TABLE file DROP COLUMN upload_ms")
+    try sql("DELETE FROM grdb_migrations WHERE identifier = '10'")
     let entries = try sorted(Catalog(path: path).loadAll())
     #expect(entries.map { $0.receipt?.chunkBytes } == [8, nil])
   }

@@ -1,0 +1,56 @@
+#include "CCurl.h"
+
+// The kernel's own header: that of the C library knows no tcpi_bytes_acked.
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+// More than a thread has connections. Those that were closed since fall out of it, or have another port.
+#define SOCKETS_MAX 256
+
+static _Thread_local int sockets[SOCKETS_MAX];
+static _Thread_local unsigned socket_count = 0;
+
+void uploadfs_note_socket(int socket) {
+  sockets[socket_count % SOCKETS_MAX] = socket;
+  socket_count++;
+}
+
+static int local_port(int socket) {
+  union {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+  } address;
+  socklen_t length = sizeof address;
+  if (getsockname(socket, &address.any, &length) != 0) return -1;
+  switch (address.any.sa_family) {
+    case AF_INET: return ntohs(address.four.sin_port);
+    case AF_INET6: return ntohs(address.six.sin6_port);
+    default: return -1;
+  }
+}
+
+int uploadfs_socket_of_port(int port) {
+  const unsigned known = socket_count < SOCKETS_MAX ? socket_count : SOCKETS_MAX;
+  for (unsigned back = 1; back <= known; back++) {
+    const int socket = sockets[(socket_count - back) % SOCKETS_MAX];
+    if (local_port(socket) == port) return socket;
+  }
+  return -1;
+}
+
+long long uploadfs_acknowledged_bytes(int socket) {
+  struct tcp_info info = {0};
+  socklen_t length = sizeof info;
+  if (socket < 0 || getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
+  // What lies behind a lost packet counts once that has come again; until then the peer says that it has it.
+  return (long long)info.tcpi_bytes_acked + (long long)info.tcpi_sacked * info.tcpi_snd_mss;
+}
+
+long long uploadfs_unacknowledged_bytes(int socket) {
+  int bytes = 0;
+  return socket >= 0 && ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? bytes : 0;
+}

@@ -1,0 +1,82 @@
+import FileModel
+public import Lookup
+import OrderedCollections
+
+/// How far files are, for people: what has arrived counts before its chunk is acknowledged (spec I1).
+extension UploadSchedule {
+  /// How many bytes of its body the network took of each request; answers ``UploadAction/lookAtProgress``.
+  public mutating func progressed(_ sent: LookupTable<HTTPRequestID, SentBody>, at now: Moment) {
+    for (request, underway) in requests {
+      guard let body = sent[request] else { continue }
+      watchdog.sent(body.bytes, after: body.answered, by: request, at: now.monotonic)
+      if let id = underway.streams {
+        streamed(body.bytes, of: id, request, at: now)
+      } else if underway.byteCount > 0, body.bodyBytes > 0 {
+        let bytes = body.plainBytes(of: underway.byteCount)
+        guard bytes != underway.sentBytes else { continue }
+        requests[request]?.sentBytes = bytes
+        // Of several files in one request it is not known whose bytes these are.
+        guard let id = underway.purpose.onlyFile else { continue }
+        countSent(of: id, at: now)
+        actions.append(.showStatus(id))
+      }
+    }
+  }
+
+  /// What has arrived of the present content: acknowledged, or on its way. Less after a request has failed.
+  func sentBytes(of file: FileUpload) -> UInt64 {
+    if file.isStreamed { return file.progress.streamedBytes }
+    guard let transfer = file.transfer else { return 0 }
+    let underWay = requests.reduce(UInt64(0)) { sum, entry in
+      let (request, underway) = entry
+      guard underway.sentBytes > 0, underway.purpose.onlyFile == file.id,
+        transfer.isSending(request, at: underway.purpose.chunkIndex ?? 0)
+      else { return sum }
+      return sum + underway.sentBytes
+    }
+    return min(file.snapshot.sizeBytes, transfer.doneBytes + underWay)
+  }
+
+  /// Something of a file was acknowledged, or has arrived: the rates count what was not counted before.
+  mutating func countSent(of id: FileID, at now: Moment) {
+    guard let file = files.entry(id)?.file else { return }
+    count(sentBytes(of: file), of: id, at: now)
+  }
+
+  /// So much of a file has arrived by now.
+  mutating func count(_ sent: UInt64, of id: FileID, at now: Moment) {
+    guard let known = files.entry(id)?.file.progress.countedBytes, sent != known else { return }
+    let more = sent > known ? Int(clamping: sent - known) : 0
+    files.update(id) {
+      $0.progress.countedBytes = sent
+      $0.progress.rate.add(more, at: now.monotonic)
+    }
+    rate.add(more, at: now.monotonic)
+  }
+
+  /// Acknowledged, or on its way, since the start.
+  var sentBytes: UInt64 { requests.values.reduce(acknowledgedBytes) { $0 + $1.sentBytes } }
+}
+
+extension UploadSchedule.Purpose {
+  /// The only file whose bytes it carries.
+  fileprivate var onlyFile: FileID? {
+    switch self {
+    case .chunk(let id, _, _, _, _): id
+    case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: nil
+    }
+  }
+
+  fileprivate var chunkIndex: Int? {
+    if case .chunk(_, let index, _, _, _) = self { index } else { nil }
+  }
+}
+
+extension ChunkTransfer {
+  /// The request carries the present bytes of this chunk.
+  fileprivate func isSending(_ request: HTTPRequestID, at index: Int) -> Bool {
+    guard states.indices.contains(index), case .sending(request, _, _) = states[index] else { return false }
+    return true
+  }
+}
