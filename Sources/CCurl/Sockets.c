@@ -7,25 +7,27 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-// More than a thread has connections. Those that were closed since fall out of it, or have another port.
-#define SOCKETS_MAX 256
+// More than a thread has connections. The kernel gives the lowest free number, so that those of closed ones are used again.
+#define SOCKETS_MAX 1024
 
 static _Thread_local int sockets[SOCKETS_MAX];
 static _Thread_local unsigned socket_count = 0;
 
 void uploadfs_note_socket(int socket) {
-  sockets[socket_count % SOCKETS_MAX] = socket;
-  socket_count++;
+  for (unsigned index = 0; index < socket_count; index++) {
+    if (sockets[index] == socket) return;
+  }
+  if (socket_count < SOCKETS_MAX) sockets[socket_count++] = socket;
 }
 
-static int local_port(int socket) {
+static int port_of(int socket, int (*name)(int, struct sockaddr *, socklen_t *)) {
   union {
     struct sockaddr any;
     struct sockaddr_in four;
     struct sockaddr_in6 six;
   } address;
   socklen_t length = sizeof address;
-  if (getsockname(socket, &address.any, &length) != 0) return -1;
+  if (name(socket, &address.any, &length) != 0) return -1;
   switch (address.any.sa_family) {
     case AF_INET: return ntohs(address.four.sin_port);
     case AF_INET6: return ntohs(address.six.sin6_port);
@@ -33,11 +35,18 @@ static int local_port(int socket) {
   }
 }
 
-int uploadfs_socket_of_port(int port) {
-  const unsigned known = socket_count < SOCKETS_MAX ? socket_count : SOCKETS_MAX;
-  for (unsigned back = 1; back <= known; back++) {
-    const int socket = sockets[(socket_count - back) % SOCKETS_MAX];
-    if (local_port(socket) == port) return socket;
+static int own_name(int socket, struct sockaddr *address, socklen_t *length) {
+  return getsockname(socket, address, length);
+}
+
+static int peer_name(int socket, struct sockaddr *address, socklen_t *length) {
+  return getpeername(socket, address, length);
+}
+
+int uploadfs_socket_between(int local_port, int peer_port) {
+  for (unsigned index = 0; index < socket_count; index++) {
+    const int socket = sockets[index];
+    if (port_of(socket, own_name) == local_port && port_of(socket, peer_name) == peer_port) return socket;
   }
   return -1;
 }

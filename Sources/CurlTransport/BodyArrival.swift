@@ -10,29 +10,43 @@ struct BodyArrival {
   private var socket: Int32 = -1
   /// What the peer had acknowledged on the connection when the request began.
   private var base: Int64 = -1
+  /// Other requests are, or were, under way on the connection.
+  private var wasShared = false
 
-  /// A request begins on the connection with this local port, from its first byte.
-  mutating func begin(localPort: Int32) {
-    bytes = 0
-    socket = uploadfs_socket_of_port(localPort)
+  /// libcurl gives the socket no more of a body at once than that, and counts a piece when all of it is gone.
+  private static let pieceBytes = 128 << 10
+
+  /// A request begins on the connection between these ports, from its first byte.
+  mutating func begin(localPort: Int32, peerPort: Int32) {
+    begin(on: uploadfs_socket_between(localPort, peerPort))
+  }
+
+  /// Likewise on this socket; −1 where it is not known.
+  mutating func begin(on socket: Int32) {
+    self = BodyArrival()
+    self.socket = socket
     base = uploadfs_acknowledged_bytes(socket)
   }
 
   /// Looks at it.
   /// - Parameters:
   ///   - handed: What libcurl has handed to the socket of the body.
-  ///   - headBytes: How long the request's head is.
-  ///   - sharers: Requests that may be under way on the connection, this one included.
-  mutating func measure(handed: Int, bodyBytes: Int, headBytes: Int, sharers: Int) {
-    let now = uploadfs_acknowledged_bytes(socket)
-    if now < 0 || base < 0 {
-      // Neither a failure of TCP, as of QUIC, nor one that matters.
+  ///   - isShared: Other requests may be under way on the connection.
+  mutating func measure(handed: Int, bodyBytes: Int, isShared: Bool) {
+    wasShared = wasShared || isShared
+    let acknowledged = uploadfs_acknowledged_bytes(socket)
+    guard acknowledged >= 0, base >= 0 else {
+      // Not TCP, or the connection is gone.
       bytes = max(bytes, handed)
-    } else if sharers > 1 {
-      bytes = max(bytes, handed - Int(uploadfs_unacknowledged_bytes(socket)) / sharers)
-    } else {
-      // Some of what is being handed may have arrived: libcurl counts a piece when all of it is gone.
-      bytes = max(bytes, min(bodyBytes, Int(clamping: now - base) - headBytes))
+      return
     }
+    let waiting = Int(uploadfs_unacknowledged_bytes(socket))
+    // All of it is there once nothing waits any more: how long the head is, and how much encryption adds, is not known.
+    if handed >= bodyBytes, waiting == 0 { return bytes = max(bytes, bodyBytes) }
+    var arrived = max(0, handed - waiting)
+    if !wasShared {
+      arrived = max(arrived, min(Int(clamping: acknowledged - base), handed + Self.pieceBytes))
+    }
+    bytes = max(bytes, min(arrived, max(0, bodyBytes - 1)))
   }
 }

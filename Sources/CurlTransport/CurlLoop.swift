@@ -145,9 +145,9 @@ final class CurlLoop {
   }
 
   private func countMoved(by transfer: CurlTransfer) {
-    let isShared = multiplexedOrigins.contains(transfer.origin)
-    let sharers = isShared ? transfers.values.count { $0.origin == transfer.origin } : 1
-    pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(sharers: sharers)
+    let isShared =
+      multiplexedOrigins.contains(transfer.origin) && transfers.values.count { $0.origin == transfer.origin } > 1
+    pathBytes[transfer.origin] = (pathBytes[transfer.origin] ?? 0) &+ transfer.measure(isShared: isShared)
   }
 
   /// Waits for the network, a timer or the inbox; not at all when a transfer has just made room for a waiting one.

@@ -88,11 +88,10 @@ final class CurlTransfer {
   var hasStallLimit: Bool { stallMeter != nil }
 
   /// Looks at how far it is. What has moved since the last look, in both directions.
-  /// - Parameter sharers: Transfers that may share its connection, this one included.
-  func measure(sharers: Int) -> Int {
+  /// - Parameter isShared: Other transfers may be under way on its connection.
+  func measure(isShared: Bool) -> Int {
     arrival.measure(
-      handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount,
-      headBytes: handle.fact(CURLINFO_REQUEST_SIZE), sharers: sharers)
+      handed: handle.count(CURLINFO_SIZE_UPLOAD_T), bodyBytes: request.body.byteCount, isShared: isShared)
     request.sentBytes?.set(UInt64(clamping: arrival.bytes))
     let bytes = arrival.bytes &+ handle.count(CURLINFO_SIZE_DOWNLOAD_T)
     defer { movedBytes = bytes }
@@ -360,9 +359,9 @@ extension TransportError.Kind {
 extension CurlTransfer {
   /// False when the request must not be sent again: libcurl does that by itself when a kept-alive connection is closed before
   /// the answer, whether the server has read the request or not.
-  fileprivate func begins(localPort: Int32) -> Bool {
+  fileprivate func begins(localPort: Int32, peerPort: Int32) -> Bool {
     beginnings += 1
-    arrival.begin(localPort: localPort)
+    arrival.begin(localPort: localPort, peerPort: peerPort)
     return !request.isSentOnce || beginnings == 1
   }
 
@@ -422,7 +421,9 @@ private func onBegin(
   _ context: UnsafeMutableRawPointer?, _ theirAddress: UnsafeMutablePointer<CChar>?,
   _ ourAddress: UnsafeMutablePointer<CChar>?, _ theirPort: Int32, _ ourPort: Int32
 ) -> Int32 {
-  guard let context, CurlTransfer.of(context).begins(localPort: ourPort) else { return CURL_PREREQFUNC_ABORT }
+  guard let context, CurlTransfer.of(context).begins(localPort: ourPort, peerPort: theirPort) else {
+    return CURL_PREREQFUNC_ABORT
+  }
   return CURL_PREREQFUNC_OK
 }
 

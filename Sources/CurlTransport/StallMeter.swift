@@ -38,7 +38,7 @@ struct StallMeter {
       mark = (now, pathBytes)
       return false
     }
-    // Everything has been handed over: the server may take its time to verify and store it.
+    // Everything has arrived: the server may take its time to verify and store it.
     return mark.at.duration(to: now) >= (isWaiting ? max(window, answer) : window)
   }
 

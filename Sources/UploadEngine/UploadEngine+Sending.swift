@@ -147,13 +147,14 @@ extension UploadEngine {
   /// A request whose step may need others after it; they go by its name, so that whoever ends the step ends them.
   private func pending(
     _ request: HTTPRequest, _ order: RequestOrder, _ step: UploadStep, after earlier: [HTTPResponse] = [],
-    whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
+    sentBefore: UInt64 = 0, whenAnswered: @escaping @Sendable ([HTTPResponse]) -> Void
   ) -> PendingHTTPRequest {
     let id = order.id
     // One that follows another begins anew, also without a body: its step has moved.
     if let counter = request.sentBytes ?? (earlier.isEmpty ? nil : SentByteCounter()) {
       let body = BodyUnderWay(
-        sent: counter, byteCount: UInt64(clamping: request.body.byteCount), answered: earlier.count)
+        sent: counter, byteCount: UInt64(clamping: request.body.byteCount), answered: earlier.count,
+        sentBefore: sentBefore, stepBytes: UInt64(clamping: step.bodyBytes))
       sentCounters.withLock { $0[id] = body }
     }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
@@ -165,7 +166,11 @@ extension UploadEngine {
         guard responses.count <= Self.followUpsMax,
           let next = destination.followUp(of: step, after: responses, at: order.endpoint)
         else { return whenAnswered(responses) }
-        transport.start([pending(next, order, step, after: responses, whenAnswered: whenAnswered)])
+        // Of a body that goes in pieces this one is there.
+        let taken = (200..<300).contains(response.status) ? UInt64(clamping: request.body.byteCount) : 0
+        transport.start([
+          pending(next, order, step, after: responses, sentBefore: sentBefore + taken, whenAnswered: whenAnswered)
+        ])
       case .failure(let error):
         let outcome =
           earlier.isEmpty
@@ -190,7 +195,7 @@ extension UploadEngine {
 
   func lookAtProgress() {
     let sent = sentCounters.withLock {
-      $0.mapValues { SentBody(bytes: $0.sent.value, of: $0.byteCount, answered: $0.answered) }
+      $0.mapValues { $0.progress }
     }
     apply { $0.progressed(sent, at: $1) }
   }

@@ -45,6 +45,13 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     let byteCount: UInt64
     /// Requests of the same step that were answered before.
     let answered: Int
+    /// What these have carried of the step's body, and how long that is; 0 where the step has none.
+    let sentBefore: UInt64
+    let stepBytes: UInt64
+
+    var progress: SentBody {
+      SentBody(bytes: sentBefore + sent.value, of: max(stepBytes, byteCount), answered: answered)
+    }
 
     /// As long as less than this is out, a part of the content is not; compressed it is shorter.
     func unsentBelow(_ contentBytes: UInt64) -> UInt64 { min(contentBytes, byteCount) }

@@ -75,11 +75,12 @@ extension FileReading {
   /// What was removed before it was delivered is nothing that one could go on with.
   var shownState: String { state == "cancelled" && !local ? "removed" : state }
 
-  /// How much of the file is acknowledged. A file without bytes is done when it is complete.
+  /// How much of the file is sent. A file without bytes is done when it is complete.
   var percentText: String {
     guard state != "complete" else { return "100 %" }
     guard bytes.total > 0 else { return "0 %" }
-    let sent = max(bytes.sent ?? 0, bytes.acknowledged)
+    // What has arrived may still be refused.
+    let sent = min(max(bytes.sent ?? 0, bytes.acknowledged), max(bytes.acknowledged, bytes.total - 1))
     return "\(Int((Double(sent) / Double(bytes.total) * 100).rounded(.down))) %"
   }
 

@@ -571,7 +571,7 @@ class Round:
         parts = {part["name"]: part for part in status.get("destinations", [])} if self.archive else {}
         for place in self.places_of(path):
             name = self.published_name(machine, parts.get(place, status))
-            # A spool that replaces may do so before anybody has looked.
+            # A spool that replaces may do so between two looks.
             is_seen = capture.content.digest in self.shelves[place].shown[name]
             assert is_seen or any(other.known.replaces for other in self.machines if other is not machine), (
                 f"{machine.name} {path}: {capture.content} is said to be {name} at {place}, and is not: {status}")

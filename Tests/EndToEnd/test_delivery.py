@@ -29,8 +29,8 @@ def test_copy_of_200_MB_arrives_identical_and_every_reading_is_valid(mount, rece
     assert acknowledged == sorted(acknowledged)
 
     last = readings[-1]
-    assert last["bytes"] == {"written": 200_000_000, "acknowledged": 200_000_000, "total": 200_000_000}
-    assert last["percent"] == 100
+    assert last["bytes"] == {"written": 200_000_000, "sent": 200_000_000, "acknowledged": 200_000_000, "total": 200_000_000}
+    assert last["percent"] == 100 and 0 < last["upload"]["seconds"] < 60
     assert last["receipt"]["size"] == 200_000_000
     assert last["receipt"]["merkle_root"] == last["integrity"]["merkle_root"]
     assert last["receipt"]["chain_tip"] == last["integrity"]["chain_tip"]

@@ -98,8 +98,8 @@ CURLcode uploadfs_curl_set_acknowledgement_timeout(CURL *easy, long milliseconds
 /// Remembers a socket that libcurl has opened on this thread.
 void uploadfs_note_socket(int socket);
 
-/// The latest such socket with this local port; −1 where there is none. libcurl tells of a transfer's connection only its ports.
-int uploadfs_socket_of_port(int port);
+/// Such a socket that is connected between these ports; −1 where there is none. libcurl tells of a transfer's connection only its ports.
+int uploadfs_socket_between(int local_port, int peer_port);
 
 /// What the peer has acknowledged of everything that was sent through a TCP socket (tcpi_bytes_acked, Linux 4.1); −1 where that is not
 /// known.

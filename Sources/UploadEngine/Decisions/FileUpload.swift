@@ -109,6 +109,8 @@ struct FileUpload: Sendable {
   struct Progress: Hashable, Sendable {
     /// When the first bytes of the file went out.
     var startedAt: Int64?
+    /// Likewise; nil where some had gone out in an earlier run.
+    var beganAt: MonotonicTime?
     /// Of the present content, once every chunk is known.
     var merkleRoot: [UInt8]?
     var chainTip: [UInt8]?
@@ -150,6 +152,15 @@ struct FileUpload: Sendable {
     var committedEpoch: UInt64?
     /// Names that the file has lost while something was being published under them.
     var formerPaths: [RelativePath] = []
+    /// Chunks of the present content had gone out in an earlier run.
+    var isResumed = false
+
+    /// Bytes of the file go out, the first ones or later ones.
+    mutating func begin(at now: Moment) {
+      guard startedAt == nil else { return }
+      startedAt = now.wallMilliseconds
+      beganAt = isResumed ? nil : now.monotonic
+    }
   }
 
   /// The disk fails, or does not let the daemon in.

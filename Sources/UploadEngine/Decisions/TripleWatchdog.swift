@@ -5,7 +5,7 @@ import OrderedCollections
 /// Three watchdogs with three reactions (spec E2). A request that makes no progress is sent again; a file that makes none
 /// gets new connections and the server is asked; when nothing is acknowledged at all, everything starts anew.
 ///
-/// Progress of a request is a byte that was handed to the network. Progress of a file, and of all together, is an
+/// Progress of a request is a byte that the network took. Progress of a file, and of all together, is an
 /// acknowledgement, or a request that has come further than any since the latest one: a line that swallows bytes lets
 /// every request begin, and none come further than the one before.
 struct TripleWatchdog: Sendable {

@@ -55,7 +55,7 @@ extension UploadSchedule {
       byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
     file.transfer?.set(.sending(request, read, digest), at: index)
     file.session?.chunksInFlight.insert(index)
-    if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
+    file.progress.begin(at: now)
     files[id] = file
     actions.append(.showStatus(id))
     return true

@@ -120,6 +120,9 @@ extension UploadSchedule {
     file.progress.takenOverChunks = 0
     file.progress.rowsBegunAnew = 0
     file.progress.chunksAllowed = 0
+    file.progress.streamedBytes = 0
+    file.progress.countedBytes = 0
+    (file.progress.startedAt, file.progress.beganAt, file.progress.isResumed) = (nil, nil, false)
     file.isLocal = true
     file.isOpen = snapshot.writableOpens > 0
     files[snapshot.id] = file
@@ -523,6 +526,7 @@ extension UploadSchedule {
       if file.receipt == nil, let identity = session.identity { discard(identity, at: now) }
     }
     if goesOn, session == nil { noteTried(&file, by: known) }
+    if file.session != nil { file.progress.isResumed = true }
     if file.progress.wish != nil, file.receipt == nil { acceptInterruption(of: &file, snapshot.interruption) }
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.

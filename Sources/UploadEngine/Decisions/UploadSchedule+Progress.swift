@@ -12,7 +12,7 @@ extension UploadSchedule {
       if let id = underway.streams {
         streamed(body.bytes, of: id, request, at: now)
       } else if underway.byteCount > 0, body.bodyBytes > 0 {
-        let bytes = body.plainBytes(of: underway.byteCount)
+        let bytes = max(underway.sentBytes, body.plainBytes(of: underway.byteCount))
         guard bytes != underway.sentBytes else { continue }
         requests[request]?.sentBytes = bytes
         // Of several files in one request it is not known whose bytes these are.
@@ -25,7 +25,7 @@ extension UploadSchedule {
 
   /// What has arrived of the present content: acknowledged, or on its way. Less after a request has failed.
   func sentBytes(of file: FileUpload) -> UInt64 {
-    if file.isStreamed { return file.progress.streamedBytes }
+    if file.isStreamed { return file.publishing == nil ? 0 : min(file.snapshot.sizeBytes, file.progress.streamedBytes) }
     guard let transfer = file.transfer else { return 0 }
     let underWay = requests.reduce(UInt64(0)) { sum, entry in
       let (request, underway) = entry
@@ -41,6 +41,13 @@ extension UploadSchedule {
   mutating func countSent(of id: FileID, at now: Moment) {
     guard let file = files.entry(id)?.file else { return }
     count(sentBytes(of: file), of: id, at: now)
+  }
+
+  /// Something of a file was found at the server, and has not moved.
+  mutating func countFound(of id: FileID) {
+    guard let file = files.entry(id)?.file else { return }
+    let sent = sentBytes(of: file)
+    files.update(id) { $0.progress.countedBytes = sent }
   }
 
   /// So much of a file has arrived by now.

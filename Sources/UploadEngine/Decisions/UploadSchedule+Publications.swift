@@ -76,9 +76,10 @@ extension UploadSchedule {
   ) {
     if file.isWholeFile || file.session?.id == nil {
       acknowledgedBytes += receipt.sizeBytes
+      // What was seen of it while it went is counted.
+      rate.add(
+        Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.countedBytes)), at: now.monotonic)
     }
-    // What was seen of it while it went is counted.
-    rate.add(Int(clamping: receipt.sizeBytes - min(receipt.sizeBytes, file.progress.countedBytes)), at: now.monotonic)
     let isSessionOver = file.session?.nonce == publishing.nonce
     // Behind the catalog's entry: without either, a crash in between would have the whole file sent again.
     let outdatedRecord = isSessionOver && file.session?.id != nil ? file.id : nil
@@ -100,8 +101,8 @@ extension UploadSchedule {
     watchdog.uploadEnded(file.id)
     file.receipt = receipt
     file.receipt?.chunkBytes = chunkBytes
-    let startedAt = file.progress.startedAt
-    file.receipt?.durationMilliseconds = startedAt.map { max(0, now.wallMilliseconds - $0) }
+    let beganAt = file.progress.beganAt
+    file.receipt?.durationMilliseconds = beganAt.map { (now.monotonic - $0).wholeNanoseconds / 1_000_000 }
     file.progress.countedBytes = 0
     file.progress.seal = nil
     // The receipt holds them from now on.

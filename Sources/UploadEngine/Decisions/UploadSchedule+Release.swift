@@ -160,6 +160,7 @@ extension UploadSchedule {
       transfer.noteReleased(index)
       files[id]?.progress.reusedChunks += 1
       reusedChunks += 1
+      countFound(of: id)
       actions.append(.showStatus(id))
       return
     }

@@ -33,6 +33,7 @@ extension UploadSchedule {
         files[id]?.progress.reusedChunks += 1
         reusedChunks += 1
         release(read)
+        countFound(of: id)
         actions.append(.showStatus(id))
       } else if !beginsRowAnew(id, with: index, read: read, at: now) {
         transfer.set(.read(read, digest), at: index)

@@ -159,7 +159,7 @@ extension UploadSchedule {
           request: request, path: order.path, epoch: order.epoch, nonce: order.nonce, isOnce: isOnce)
         if let read = order.read { file.transfer?.set(.sending(request, read, order.digest), at: 0) }
         if order.streamedBytes != nil { file.transfer?.set(.streaming(request), at: 0) }
-        if file.progress.startedAt == nil { file.progress.startedAt = now.wallMilliseconds }
+        file.progress.begin(at: now)
       }
       actions.append(.showStatus(order.file))
     }

@@ -37,6 +37,7 @@ extension UploadSchedule {
     let bytes = min(bytes, file.snapshot.sizeBytes - 1)
     guard bytes > file.progress.streamedBytes else { return }
     files.update(id) { $0.progress.streamedBytes = bytes }
+    requests[request]?.sentBytes = bytes
     count(bytes, of: id, at: now)
     actions.append(.showStatus(id))
   }

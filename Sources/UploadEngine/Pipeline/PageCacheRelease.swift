@@ -71,16 +71,18 @@ final class PageCacheRelease: Sendable {
     }
     if !isShared { Self.drop(ranges, of: file) }
     // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
-    _ = state.withLock { state -> (any ReadableFile)? in
-      guard state.pending[trace.file] != nil || state.pending.count < Self.filesMax else { return nil }
+    let (hasPlace, _) = state.withLock { state -> (Bool, (any ReadableFile)?) in
+      guard state.pending[trace.file] != nil || state.pending.count < Self.filesMax else { return (false, nil) }
       let nothing = Array(repeating: [Range<UInt64>](), count: generationCount)
       var entry = state.pending[trace.file] ?? Pending(file: file, generations: nothing)
       let previous = entry.file
       entry.file = file
       for range in ranges { Self.insert(range, into: &entry.generations[0]) }
       state.pending[trace.file] = entry
-      return previous
+      return (true, previous)
     }
+    // A destination that reads them later reads from the disk.
+    if isShared, !hasPlace { Self.drop(ranges, of: file) }
   }
 
   private func remember(_ trace: CacheTrace) {

@@ -195,7 +195,7 @@ public struct MountSummary: Hashable, Sendable {
   public var acknowledgedBytes: UInt64 = 0
   /// Acknowledged, or on its way, since the start. Less after a request has failed.
   public var sentBytes: UInt64 = 0
-  /// Bytes per second over the last seconds.
+  /// Bytes per second of what was sent, over the last ten seconds.
   public var bytesPerSecond: Double = 0
   /// Chunk requests in flight.
   public var requestsInFlight = 0

@@ -14,7 +14,7 @@ public struct ChunkSending: Sendable {
   public var body: any PinnedBytes
   /// Where in its row it is.
   public var place: ChunkPlace
-  /// Counts what has been handed to the network.
+  /// Counts what the network took.
   public var sentBytes: SentByteCounter
 
   /// A chunk with its bytes; plain ones, unless said otherwise.

@@ -19,3 +19,14 @@ public enum UploadStep: Sendable {
   /// Send and publish several small files in one request; only for a server that has offered it.
   case sendBundle([WholeFileSending])
 }
+
+extension UploadStep {
+  /// What it carries of files, as that travels; 0 of a stream, whose one request says it.
+  var bodyBytes: Int {
+    switch self {
+    case .sendChunk(let sending): sending.body.bytes.count
+    case .sendWholeFile(let sending): sending.body?.bytes.count ?? 0
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort, .sendBundle: 0
+    }
+  }
+}

@@ -26,7 +26,7 @@ public struct WholeFileSending: Sendable {
   public var mode: UInt32
   /// Whose the name may be; nil where the destination does not compare.
   public var right: NameRight?
-  /// Counts what has been handed to the network.
+  /// Counts what the network took.
   public var sentBytes: SentByteCounter
 
   /// A small file with its bytes.

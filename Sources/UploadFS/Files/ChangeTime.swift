@@ -9,7 +9,7 @@ struct ChangeTime: Sendable {
   /// Nanoseconds since 1970 that the spool's file has since its last label, and that programs go on seeing as long as it has them.
   private var known: (inSpool: Int64, shown: Int64)?
 
-  /// The daemon does something for itself. What a user does meanwhile is not told apart from it; the last writer's close is over.
+  /// The daemon does something for itself. What a user does meanwhile is not told apart from it, and is said by ``changed()`` after.
   mutating func keep<Result, Failure: Error>(
     over file: FileDescriptor, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -22,20 +22,22 @@ struct ChangeTime: Sendable {
     return result
   }
 
-  /// A user has changed the file's attributes, perhaps within the clock's tick of a label.
+  /// A user has changed the file, perhaps within the tick of the filesystem's clock in which a label was put (4 ms before Linux 6.13).
   mutating func changed() { known = nil }
 
   /// A status as programs see it.
   func shown(_ status: stat) -> stat {
-    guard known != nil else { return status }
+    let inSpool = Self.nanoseconds(status)
+    let time = shown(inSpool)
+    guard time != inSpool else { return status }
     var status = status
-    let time = shown(Self.nanoseconds(status))
     status.st_ctim = timespec(tv_sec: Int(time / 1_000_000_000), tv_nsec: Int(time % 1_000_000_000))
     return status
   }
 
   private func shown(_ time: Int64) -> Int64 {
-    guard let known, known.inSpool == time else { return time }
+    // Between the two lies what the spool's file had after an earlier label, as a status says that was read before this one.
+    guard let known, time > known.shown, time <= known.inSpool else { return time }
     return known.shown
   }
 

@@ -39,7 +39,7 @@ struct NodeTable {
 
   /// The regular files among the pinned nodes, the longest pinned first.
   private var pinnedFiles: [NodeID] = []
-  /// The kernel forgets a replaced file as soon as nobody uses it, so that few are pinned at a time, unless somebody
+  /// The kernel forgets a file without a name as soon as it is not used, so that few are pinned at a time, unless a program
   /// collects O_PATH descriptors. Each costs a descriptor and its blocks; beyond this many the longest pinned goes.
   static let pinnedFilesMax = 256
 

@@ -269,6 +269,7 @@ extension Filesystem {
     _ mutation: ContentMutation, of file: CapturedFile, through descriptor: FileDescriptor, writtenBytes: UInt64?
   ) {
     let isEnded = file.state.withLock { state in
+      state.changeTime.changed()
       state.chunks.end(mutation, writtenBytes: writtenBytes)
       if let writtenBytes {
         state.fate.ended(mutation, writtenBytes: writtenBytes)

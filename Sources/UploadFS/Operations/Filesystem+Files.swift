@@ -412,7 +412,7 @@ extension Filesystem {
   private func admitAtOnce(_ bytes: UInt64, isPartEnough: Bool, heldBytes: inout UInt64) -> UInt64 {
     heldBytes = 0
     return space.admit(bytes) { spareBytes in
-      // Replaced files that the kernel might still open are worth less than a write.
+      // Files without a name that the kernel might still open are worth less than a write.
       withNodes { $0.table.unpinFiles() }
       let spare = spareBytes()
       if spare >= bytes { return }
@@ -460,6 +460,14 @@ extension Filesystem {
       guard error.isOfSpace else { throw error }
       failure = error
     }
+    // An inode may be what is lacking, and be held for a file without a name.
+    withNodes { $0.table.unpinFiles() }
+    do throws(SystemError) {
+      return try make()
+    } catch {
+      guard error.isOfSpace else { throw error }
+      failure = error
+    }
     var removedCount = 0
     for candidate in sink.evictionCandidates() where evict(candidate) {
       removedCount += 1
@@ -482,6 +490,7 @@ extension Filesystem {
   /// Removes delivered files until so much may be written, or none is left.
   func makeRoom(for bytes: UInt64) {
     guard space.spareBytes(refreshing: true) < bytes else { return }
+    withNodes { $0.table.unpinFiles() }
     evict(sink.evictionCandidates(), for: NeededRoom(bytes: bytes)) { space.spareBytes(refreshing: true) }
   }
 

@@ -128,7 +128,7 @@ extension Filesystem {
       let new = try location(of: entry)
       try check(linkat(old.directory, old.path, new.directory, new.path, 0))
       let status = try orUnmake(new) { (new) throws(SystemError) in try new.status() }
-      // A name is a change.
+      // A name is a change: the time is the spool's.
       return (
         FoundEntry(node: adopt(status, at: entry, counting: true), status: shownInodes.shown(status)), false
       )
@@ -146,7 +146,7 @@ extension Filesystem {
       let place = try location(of: entry)
       let removed = try prepareRemoval(of: entry, at: place)
       try check(unlinkat(place.directory, place.path, 0))
-      finishRemoval(removed) { $0.table.removeName(entry) }
+      finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return removed
     }
     recentAccess.withLock { $0.changed() }
@@ -161,7 +161,7 @@ extension Filesystem {
       let removed = try prepareRemoval(of: entry, at: place)
       let status = try removed.pin.status()
       try check(unlinkat(place.directory, place.path, AT_REMOVEDIR))
-      finishRemoval(removed) { $0.table.removeName(entry) }
+      finishRemoval(removed, isReplaced: false) { $0.table.removeName(entry) }
       return status
     }
     recentAccess.withLock { $0.changed() }
@@ -175,6 +175,9 @@ extension Filesystem {
       names.reduce(RelativePath.root) { $0.appending($1.bytes) }.appending(entry.name.bytes)
     }
   }
+
+  /// Of an unlinked file more is not held.
+  private static let pinnedBytesMax: UInt64 = 1 << 20
 
   /// What is about to lose a name.
   struct Removed: Sendable {
@@ -195,19 +198,20 @@ extension Filesystem {
   /// What has no name stays reachable for as long as the kernel knows it: it may be a process's current directory, or named by a
   /// descriptor that does not open it (O_PATH). Of a file that was replaced the kernel may have looked up the name already and
   /// open it only now; with ESTALE it tries but once more, which fails again where the name is replaced all the time. The kernel
-  /// forgets what is not used within milliseconds, and a write that needs the room does not wait for that (``NodeTable/unpinFiles()``).
-  /// One that has further names, not looked up yet, waits for them under its number.
-  func finishRemoval(_ removed: Removed, _ removeName: (inout Namespace) -> Void) {
-    let hasOtherNames: Bool
+  /// forgets what is not used within milliseconds. A large file that is unlinked gives its space back before the call returns: its writer
+  /// may have removed it to make room. One that has further names, not looked up yet, waits for them under its number.
+  func finishRemoval(_ removed: Removed, isReplaced: Bool, _ removeName: (inout Namespace) -> Void) {
+    var (hasOtherNames, isLarge) = (true, true)
     do throws(SystemError) {
-      hasOtherNames = try removed.pin.status().st_nlink > 0
+      let status = try removed.pin.status()
+      (hasOtherNames, isLarge) = (status.st_nlink > 0, UInt64(clamping: status.st_blocks) * 512 > Self.pinnedBytesMax)
     } catch {
       // A name that turns up has to become this node again.
-      hasOtherNames = true
     }
+    let isPinned = removed.file == nil || isReplaced || hasOtherNames || !isLarge
     withNodes { namespace in
       if namespace.table[removed.node]?.names.count == 1 {
-        namespace.table.pin(removed.node, by: removed.pin)
+        if isPinned { namespace.table.pin(removed.node, by: removed.pin) }
         if removed.file != nil, hasOtherNames { namespace.table.keepReachable(removed.node) }
       }
       removeName(&namespace)
@@ -236,7 +240,7 @@ extension Filesystem {
       if isExchange {
         withNodes { $0.table.exchange(from, to) }
       } else if let target {
-        finishRemoval(target) { _ = $0.table.move(from, to: to) }
+        finishRemoval(target, isReplaced: true) { _ = $0.table.move(from, to: to) }
       } else {
         _ = withNodes { $0.table.move(from, to: to) }
       }
