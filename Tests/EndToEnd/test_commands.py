@@ -368,6 +368,10 @@ def test_progress_stays_in_a_narrow_terminal(folder):
     try:
         assert daemon.stdout.readline().startswith(b"mounted")
         (place / "a-name-that-is-quite-long.mov").write_bytes(b"x" * 100_000)
+        # What is logged in the middle of a line stands behind it.
+        shown = b""
+        while b"everything waits" not in shown:
+            shown += os.read(reading, 4096)
         daemon.send_signal(signal.SIGINT)
         shown = b""
         while shown.count(b"\r\x1b[Kdelivering") < 2:
