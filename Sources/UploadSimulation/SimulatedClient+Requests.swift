@@ -75,6 +75,7 @@ extension SimulatedClient {
   private func readEnded(_ order: ReadOrder, _ outcome: ReadOutcome) {
     reads.remove(order.id)
     world.trace("read \(order.id.value) \(outcome.brief)")
+    waits?.noteReading(of: order.file, outcome)
     apply { $0.chunkRead(order.id, result: outcome, at: $1) }
   }
 }

@@ -32,6 +32,8 @@ final class SimulatedWaits {
   private var waiters = DeliveryWaiters()
   private var open: OrderedDictionary<UInt64, Wait> = [:]
   private var lastNumber: UInt64 = 0
+  /// When readings of a file failed, the first and the latest since one succeeded.
+  private var unread: LookupTable<FileID, (first: Int64, latest: Int64)> = [:]
   /// Contents of a file for which the catalog has had a receipt.
   private var durable: LookupTable<FileID, LookupSet<[UInt8]>> = [:]
 
@@ -95,6 +97,7 @@ final class SimulatedWaits {
   /// The mount is gone, and nobody waits for it.
   func die() {
     open = [:]
+    unread = [:]
     waiters.endAll()
     waiters = DeliveryWaiters()
     _ = answers.take()
@@ -123,12 +126,23 @@ final class SimulatedWaits {
       // Of a file that is gone nothing is recorded any more.
       return isDurable || (!isThere && wait.contents.contains { world.oracle.haveReceipt($0) })
     case .failed:
-      // Its copy in the spool was tried again, and could not be read for ten seconds.
-      let isUnreadable = state == .waiting && code == "spool-unreadable"
+      let isUnreadable = state == .waiting && code == "spool-unreadable" && couldNotBeRead(wait.file)
       return !isThere || state == .failed || state == .interrupted || state == .cancelled || isUnreadable
     case .notToBeDelivered:
       return file?.names.allSatisfy { TemporaryNameRule.standard.matches($0.lastComponent) } ?? false
     }
+  }
+
+  /// A reading of a file's copy in the spool has ended.
+  func noteReading(of file: FileID, _ outcome: ReadOutcome) {
+    guard case .failed(.system) = outcome else { return unread[file] = nil }
+    unread[file] = (unread[file]?.first ?? world.time.nanoseconds, world.time.nanoseconds)
+  }
+
+  /// It was tried again, and could not be read for ten seconds.
+  private func couldNotBeRead(_ file: FileID) -> Bool {
+    guard let (first, latest) = unread[file] else { return false }
+    return latest > first && world.time.nanoseconds - first >= 10_000_000_000
   }
 
   /// Nobody waits for what is known.
