@@ -14,8 +14,6 @@ package final class PublicationIndex: Sendable {
   package struct Sent: Sendable {
     var name: String
     var publication: EarlierPublication
-    /// It does not take the name from whatever has it, so that later ones have to know of it.
-    var isOwned = true
   }
 
   /// Names by their bytes: to Swift two spellings of é are one.
@@ -24,7 +22,6 @@ package final class PublicationIndex: Sendable {
   private struct UnderWay {
     var name: Name
     var publication: EarlierPublication
-    var isOwned: Bool
     /// Where the catalog has it.
     var intent: RecordedIntent?
   }
@@ -106,17 +103,18 @@ package final class PublicationIndex: Sendable {
     guard !publications.isEmpty else { return }
     state.withLock { state in
       state.underWay[request] = publications.map {
-        UnderWay(name: Name($0.name.utf8), publication: $0.publication, isOwned: $0.isOwned)
+        UnderWay(name: Name($0.name.utf8), publication: $0.publication)
       }
     }
   }
 
-  /// Records what requests are to publish that have begun and are not sent yet. Blocks for a write, and for no sync of the disk. From a
-  /// disk that does not take it captures get away all the same.
+  /// Records what requests are to publish that have begun and are not sent yet, also where that takes its name from whatever has it: the
+  /// next start may have other settings. Blocks for a write, and for no sync of the disk. From a disk that does not take it captures get
+  /// away all the same.
   package func recordBegun(_ requests: [HTTPRequestID]) {
     let (begun, last) = state.withLock { state in
       let begun = requests.flatMap { request in
-        (state.underWay[request] ?? []).enumerated().filter(\.element.isOwned).map { (request, $0.offset, $0.element) }
+        (state.underWay[request] ?? []).enumerated().map { (request, $0.offset, $0.element) }
       }
       return (begun, state.lastIntent)
     }
@@ -225,17 +223,17 @@ extension PublicationIndex.Sent {
   package static func all(
     of step: UploadStep, keepsNonces: Bool = false, called name: (RelativePath) -> String
   ) -> [Self] {
-    let sent: [(path: RelativePath, right: NameRight?, publication: EarlierPublication?)] =
+    let sent: [(path: RelativePath, publication: EarlierPublication?)] =
       switch step {
-      case .commit(let commit): [(commit.path, commit.right, EarlierPublication(commit))]
-      case .sendWholeFile(let sending): [(sending.path, sending.right, EarlierPublication(sending))]
-      case .sendBundle(let sendings): sendings.map { ($0.path, $0.right, EarlierPublication($0)) }
+      case .commit(let commit): [(commit.path, EarlierPublication(commit))]
+      case .sendWholeFile(let sending): [(sending.path, EarlierPublication(sending))]
+      case .sendBundle(let sendings): sendings.map { ($0.path, EarlierPublication($0)) }
       case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort: []
       }
-    return sent.compactMap { path, right, publication in
+    return sent.compactMap { path, publication in
       guard var publication else { return nil }
       if !keepsNonces { publication.nonce = nil }
-      return Self(name: name(path), publication: publication, isOwned: right?.ifExists != .replace)
+      return Self(name: name(path), publication: publication)
     }
   }
 }

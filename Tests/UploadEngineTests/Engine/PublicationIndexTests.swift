@@ -36,11 +36,9 @@ import Testing
     index.ended(request, Self.receipt(of: publication, named: name))
   }
 
-  private func begin(
-    _ request: UInt64, publishing number: UInt64, in index: PublicationIndex? = nil, isOwned: Bool = true
-  ) {
+  private func begin(_ request: UInt64, publishing number: UInt64, in index: PublicationIndex? = nil) {
     let index = index ?? self.index
-    index.begins(HTTPRequestID(request), [.init(name: "a", publication: Self.publication(number), isOwned: isOwned)])
+    index.begins(HTTPRequestID(request), [.init(name: "a", publication: Self.publication(number))])
     index.recordBegun([HTTPRequestID(request)])
   }
 
@@ -256,9 +254,17 @@ import Testing
     #expect(index.unsaved().isEmpty)
   }
 
-  @Test(.promises("DE138g")) func whatTakesItsNameFromAnything_isNotRecordedBefore() throws {
-    begin(1, publishing: 1, isOwned: false)
-    #expect(try catalog.publications(named: "a").intents.isEmpty)
+  /// Regression: a request that takes its name from whatever has it left no record, and once the daemon was killed and
+  /// started again with numbers, the same content got one.
+  @Test(.promises("DE138g")) func whatTakesItsNameFromAnything_isKnownAfterAKill_toWhatMayNot() throws {
+    var sending = WholeFileSending(
+      fileID: FileID(high: 1, low: 1), revision: 1, nonce: [1], path: RelativePath("a"),
+      digest: ChunkDigest(sha256: sha256([1]), crc32c: 0), plainBytes: 1, body: nil, modifiedNanoseconds: 0,
+      mode: 0o644, sentBytes: SentByteCounter())
+    sending.right = try index.right(to: "a", .replace)
+    index.begins(HTTPRequestID(1), PublicationIndex.Sent.all(of: .sendWholeFile(sending)) { $0.displayText })
+    index.recordBegun([HTTPRequestID(1)])
+    #expect(try afterAKill.right(to: "a", .number).replaces.map(\.fileID) == [sending.fileID])
   }
 
   @Test(.promises("DE138g")) func afterARecordThatWaitsForNoSync_othersDo() throws {
