@@ -103,6 +103,17 @@ public struct NameTemplate: Hashable, Sendable {
     return name.parent.appending(Array(stem) + Array("-\(number)".utf8) + Array(last[stem.endIndex...]))
   }
 
+  /// The name that another one may have been made of so, and the number; nil where it has none.
+  public static func number(in name: RelativePath) -> (name: RelativePath, number: Int)? {
+    let last = name.lastComponent
+    let stem = self.stem(of: last)
+    guard let dash = stem.lastIndex(of: UInt8(ascii: "-")), dash > stem.startIndex,
+      let number = Int(String(decoding: stem[(dash + 1)...], as: UTF8.self)), number > 1
+    else { return nil }
+    let other = name.parent.appending(Array(stem[..<dash]) + Array(last[stem.endIndex...]))
+    return distinguished(other, by: number) == name ? (other, number) : nil
+  }
+
   private static func value(_ placeholder: Placeholder, _ facts: Facts) -> [UInt8] {
     let last = facts.path.lastComponent
     return switch placeholder {

@@ -59,6 +59,12 @@ import Testing
     let cases = [("a.d/scan.mov", "a.d/scan-2.mov"), ("scan", "scan-2"), (".x", ".x-2"), ("a.d/b", "a.d/b-2")]
     for (name, other) in cases {
       #expect(NameTemplate.distinguished(RelativePath(name), by: 2) == RelativePath(other))
+      let found = NameTemplate.number(in: RelativePath(other))
+      #expect(found?.name == RelativePath(name) && found?.number == 2)
+      #expect(NameTemplate.number(in: RelativePath(name)) == nil)
+    }
+    for name in ["a-1", "a-02", "a-+2", "a-x.mov", "a-2b.mov", "a-", "a-99999999999999999999"] {
+      #expect(NameTemplate.number(in: RelativePath(name)) == nil)
     }
   }
 

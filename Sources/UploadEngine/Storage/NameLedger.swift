@@ -119,6 +119,30 @@ public final class NameLedger: Sendable {
       }
       try database.execute(sql: "DROP TABLE given; DROP TABLE kept")
     }
+    migrator.registerMigration("3") { database in
+      try database.execute(
+        sql: """
+          -- The number from which on one is looked for that makes a name free: all below are taken.
+          CREATE TABLE next_number (
+            name BLOB PRIMARY KEY NOT NULL,
+            number INTEGER NOT NULL
+          ) WITHOUT ROWID;
+          -- Numbers that were given instead of a name, by the path that they were for: some may be given there again.
+          CREATE TABLE given_number (
+            name BLOB NOT NULL,
+            path BLOB NOT NULL,
+            number INTEGER NOT NULL,
+            PRIMARY KEY (name, path, number)
+          ) WITHOUT ROWID;
+          """)
+      let owners = try Row.fetchCursor(database, sql: "SELECT name, path FROM owner")
+      while let row = try owners.next() {
+        guard let (name, number) = NameTemplate.number(in: RelativePath(bytes: Array(row["name"] as Data))) else {
+          continue
+        }
+        try noteGiven(number, insteadOf: Data(name.bytes), for: row["path"], database)
+      }
+    }
     return migrator
   }
 
@@ -239,17 +263,50 @@ public final class NameLedger: Sendable {
   /// The name itself, or with the first number that makes it free, and whose it was. A name is shared by the names of one file,
   /// and by the captures that came under one path one after the other: these replace each other without a template, too. A file
   /// that has the name under another path as well may be there now, and keeps it.
+  ///
+  /// Of thousands of captures of one name each tries no numbers of those before it, but those that may be its own.
   private static func free(
     _ name: RelativePath, _ file: Data, _ path: Data, _ database: Database
   ) throws -> (RelativePath, owner: Data?) {
-    var candidate = name
-    var number = 1
-    while let owner = try owner(of: Data(candidate.bytes), for: path, database) {
-      if owner.file == file || owner.passes { return (candidate, owner.file) }
-      number += 1
-      candidate = NameTemplate.distinguished(name, by: number)
+    let wanted = Data(name.bytes)
+    guard let owner = try owner(of: wanted, for: path, database) else { return (name, nil) }
+    if owner.file == file || owner.passes { return (name, owner.file) }
+    for number in try givenNumbers(insteadOf: wanted, file, path, database) {
+      let candidate = NameTemplate.distinguished(name, by: number)
+      guard let owner = try Self.owner(of: Data(candidate.bytes), for: path, database) else { continue }
+      guard owner.file == file || owner.passes else { continue }
+      try noteGiven(number, insteadOf: wanted, for: path, database)
+      return (candidate, owner.file)
     }
-    return (candidate, nil)
+    let next = try database.cachedStatement(sql: "SELECT number FROM next_number WHERE name = ?")
+    var number = max(2, try Int.fetchOne(next, arguments: [wanted]) ?? 2)
+    while try Self.owner(of: Data(NameTemplate.distinguished(name, by: number).bytes), for: path, database) != nil {
+      number += 1
+    }
+    try database.cachedStatement(sql: "INSERT OR REPLACE INTO next_number (name, number) VALUES (?, ?)")
+      .execute(arguments: [wanted, number + 1])
+    try noteGiven(number, insteadOf: wanted, for: path, database)
+    return (NameTemplate.distinguished(name, by: number), nil)
+  }
+
+  /// The numbers that were given instead of a name for a path, or for another one of the file, in order.
+  private static func givenNumbers(
+    insteadOf name: Data, _ file: Data, _ path: Data, _ database: Database
+  ) throws -> [Int] {
+    let given = try database.cachedStatement(
+      sql: """
+        SELECT number FROM given_number WHERE name = ?1 AND path = ?3
+        UNION SELECT number FROM choice JOIN given_number USING (path) WHERE file = ?2 AND given_number.name = ?1
+        ORDER BY number
+        """)
+    return try Int.fetchAll(given, arguments: [name, file, path])
+  }
+
+  private static func noteGiven(
+    _ number: Int, insteadOf name: Data, for path: Data, _ database: Database
+  ) throws {
+    try database.cachedStatement(sql: "INSERT OR IGNORE INTO given_number (name, path, number) VALUES (?, ?, ?)")
+      .execute(arguments: [name, path, number])
   }
 
   /// Whose a name is, and whether it passes to what comes under a path.

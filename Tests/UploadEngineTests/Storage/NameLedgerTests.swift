@@ -40,6 +40,56 @@ import Testing
     #expect(try decide(names, 4, "x-2.mov") == "x-2-2.mov")
   }
 
+  /// Regression (NM8): each capture tried the numbers of all before it, and 8,000 of one name took two minutes.
+  @Test(.timeLimit(.minutes(1))) func ofThousandsOfCapturesOfOneName_eachGetsTheNextNumber() throws {
+    let ledger = try NameLedger(path: path)
+    let template = try NameTemplate("{name}")
+    let wish = { (number: Int) in
+      let path = RelativePath("\(number)/x.mov")
+      let id = FileID(high: 0, low: UInt64(number))
+      return NameLedger.Wish(
+        file: id, path: path, template: template,
+        facts: NameTemplate.Facts(path: path, id: id, date: "", time: "", host: "", sequence: nil))
+    }
+    for batch in stride(from: 1, to: 8_000, by: 1000) {
+      let choices = try ledger.names(for: (batch..<batch + 1000).map(wish))
+      #expect(choices.last?.name.displayText == "x-\(batch + 999).mov")
+    }
+    ledger.close()
+    #expect(try NameLedger(path: path).names(for: [wish(8_001)]).first?.name.displayText == "x-8001.mov")
+  }
+
+  @Test(arguments: [false, true]) func aNumberStaysWithItsPath_andItsFile(isOfAnEarlierVersion: Bool) throws {
+    let ledger = try NameLedger(path: path)
+    let before = try names("{name}", ledger)
+    for (file, folder) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] as [(UInt64, String)] {
+      _ = try decide(before, file, "\(folder)/x.mov")
+    }
+    before.forget(FileID(high: 0, low: 3))
+    before.stop()
+    ledger.close()
+    if isOfAnEarlierVersion { try undo(["3"]) }
+    let after = try names("{name}", try NameLedger(path: path))
+    // The path's next capture has its name, a link to a file has that file's, and any other one gets a number that none had.
+    #expect(try decide(after, 5, "e/x.mov") == "x-5.mov")
+    #expect(try decide(after, 6, "c/x.mov") == "x-3.mov")
+    #expect(try decide(after, 4, "f/x.mov") == "x-4.mov")
+    #expect(try decide(after, 7, "g/x.mov") == "x-6.mov")
+    after.stop()
+  }
+
+  /// Leaves the record as it was before it was migrated.
+  private func undo(_ migrations: [String]) throws {
+    let database = try DatabaseQueue(path: path)
+    try database.write { database in
+      for migration in migrations {
+        try database.execute(sql: "DELETE FROM grdb_migrations WHERE identifier = ?", arguments: [migration])
+      }
+      try database.execute(sql: "DROP TABLE next_number; DROP TABLE given_number")
+    }
+    try database.close()
+  }
+
   @Test func whatReplacesEachOtherWithoutATemplateDoesSoWithOne() throws {
     let names = try names("in/{name}", try NameLedger(path: path))
     #expect(try decide(names, 1, "a/x.mov") == "in/x.mov")
@@ -294,9 +344,7 @@ import Testing
     names.stop()
     earlier.close()
     // As it was before catalogs were asked.
-    let database = try DatabaseQueue(path: path)
-    try database.write { try $0.execute(sql: "DELETE FROM grdb_migrations WHERE identifier = '2'") }
-    try database.close()
+    try undo(["2", "3"])
     let entries = [published(1, "x"), published(2, "y")]
     let ledger = try NameLedger(path: path) { take in try take(entries) }
     let later = try self.names("{name}", ledger)
