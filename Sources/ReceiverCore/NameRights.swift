@@ -23,8 +23,8 @@ public struct NameRights: Sendable {
   /// Whether a file gives way.
   public enum Answer: Hashable, Sendable {
     case yes
-    /// Only if its content is that of one of these publications.
-    case ifContent(isOf: [PublicationClaim])
+    /// Only if its content is that of one of these publications; otherwise the text says whose the name is.
+    case ifContent(isOf: [PublicationClaim], otherwise: String)
     /// The text says whose the name is, for people.
     case no(String)
   }
@@ -58,14 +58,20 @@ public struct NameRights: Sendable {
     guard let claims else { return olderAnswer(to: holder) }
     switch holder.words {
     case .mark(let mark):
-      guard claims.contains(where: { mark.isOf($0) }) else { return .no(words(for: mark)) }
-      guard mark.isUnchanged(sizeBytes: holder.sizeBytes, modifiedNanoseconds: holder.modifiedNanoseconds) else {
-        return .no("its file was changed since it was published")
+      let isUnchanged = mark.isUnchanged(
+        sizeBytes: holder.sizeBytes, modifiedNanoseconds: holder.modifiedNanoseconds)
+      if claims.contains(where: { mark.isOf($0) }) {
+        return isUnchanged ? .yes : .no("its file was changed since it was published")
       }
-      return .yes
+      // In chunks of another length the same content has another root.
+      let candidates = claims.filter {
+        isSameName($0.fileID, mark.fileID) && $0.chunkBytes != mark.chunkBytes && $0.mayBe(of: holder)
+      }
+      guard isUnchanged, !candidates.isEmpty else { return .no(words(for: mark)) }
+      return .ifContent(isOf: candidates, otherwise: words(for: mark))
     case .nothing, .unreadable:
-      let candidates = claims.filter { $0.sizeBytes == holder.sizeBytes && $0.isComparable }
-      return candidates.isEmpty ? .no(Self.unknown) : .ifContent(isOf: candidates)
+      let candidates = claims.filter { $0.mayBe(of: holder) }
+      return candidates.isEmpty ? .no(Self.unknown) : .ifContent(isOf: candidates, otherwise: Self.unknown)
     }
   }
 
@@ -98,8 +104,11 @@ extension PublicationMark {
 }
 
 extension PublicationClaim {
+  /// Whether the file's content may be the publication's, and can be compared with it.
+  fileprivate func mayBe(of holder: NameRights.Holder) -> Bool { sizeBytes == holder.sizeBytes && isComparable }
+
   /// Whether the root can be computed from a file's content, in a number of steps that a file may cost.
-  fileprivate var isComparable: Bool {
+  private var isComparable: Bool {
     guard sizeBytes > 0 else { return true }
     guard let chunkBytes, chunkBytes > 0 else { return false }
     return (sizeBytes - 1) / UInt64(chunkBytes) < UInt64(ProtocolLimits.chunkCountMax)

@@ -242,6 +242,20 @@ import Testing
     }
   }
 
+  /// Regression: what a spool without its records sent in chunks of another length got a number.
+  @Test(.promises("P108"), arguments: [false, true])
+  func contentThatIsThereAlready_isKnown_inChunksOfAnotherLength(isWholeFile: Bool) throws {
+    let store = try makeStore()
+    try publish(first, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    let again = try publish(first, as: "a.mov", by: store, isWholeFile: !isWholeFile)
+    #expect(again.publishedAs == nil && folder.files().count == 1)
+    // Another content of that size.
+    let like = Capture(first.fileID, "THE FIRST ONE")
+    let result = try publish(like, as: "a.mov", by: store, isWholeFile: isWholeFile)
+    #expect(result.publishedAs == "a-2.mov" && result.nameHolder != NameRights.unknown)
+    #expect(text("a.mov") == "the first one")
+  }
+
   @Test(
     "What a receiver before this one published, or lies on a filesystem without attributes, is known by its content",
     .promises("P108"), arguments: [false, true])

@@ -113,8 +113,8 @@ extension PublishedTree {
     throw .nameTaken(holder)
   }
 
-  /// Of how many numbers the files are read that say nothing of themselves. On a filesystem without attributes, thousands of one size
-  /// would all be read after a start.
+  /// Of how many numbers files are read whose content decides. On a filesystem without attributes, thousands of one size would all be
+  /// read after a start.
   private static let numbersReadMax = 16
 
   /// What is found under a name.
@@ -154,8 +154,8 @@ extension PublishedTree {
     {
     case .yes: return .replaceable(stamp)
     case .no(let holder): return .taken(holder)
-    case .ifContent where !mayRead: return .taken(NameRights.unknown)
-    case .ifContent(let claims):
+    case .ifContent(_, let holder) where !mayRead: return .taken(holder)
+    case .ifContent(let claims, let holder):
       for claim in claims {
         let chunkBytes = claim.chunkBytes ?? .max
         let content = PublishedNames.Content(stamp: stamp, chunkBytes: chunkBytes)
@@ -163,7 +163,7 @@ extension PublishedTree {
         guard let root else { return .taken(PublishedTree.unreadable) }
         if root == claim.merkleRoot { return .replaceable(stamp) }
       }
-      return .taken(NameRights.unknown)
+      return .taken(holder)
     }
   }
 
