@@ -8,8 +8,7 @@ extension UploadSchedule {
   public func status(of id: FileID, publishedName: (RelativePath) -> String, at now: Moment) -> FileStatus? {
     guard let file = files[id] else { return nil }
     let path = file.snapshot.names.first ?? file.path
-    // What a file that is gone was called has been forgotten, but for its receipt.
-    let name = file.isLocal ? publishedName(path) : file.receipt?.name ?? publishedName(path)
+    let name = givenName(of: file, path) ?? publishedName(path)
     // The name is another capture's, or a folder's: the receipt says where it lies.
     let other = file.receipt.flatMap { $0.name.utf8.elementsEqual(name.utf8) ? $0.publishedAs : nil }
     var status = FileStatus(id: id, path: path, publishedName: other ?? name, state: state(of: file))
@@ -34,6 +33,13 @@ extension UploadSchedule {
     status.missing = file.isLocal && file.snapshot.interruption != nil ? file.snapshot.missing : nil
     status.ownership = file.ownership
     return status
+  }
+
+  /// What a delivered file is called as its receipt says, where nobody else says it any more: it is gone, or what was given is forgotten.
+  private func givenName(of file: FileUpload, _ path: RelativePath) -> String? {
+    guard file.isLocal else { return file.receipt?.name }
+    let isForgotten = file.phase == .complete && file.publishedPaths == [path] && publishedName(file.id, path) == nil
+    return isForgotten ? file.receipt?.name : nil
   }
 
   /// The mount as a whole.

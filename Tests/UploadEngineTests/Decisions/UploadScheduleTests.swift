@@ -39,6 +39,27 @@ import Testing
     #expect(harness.buffers.isEmpty)
   }
 
+  /// Regression: where the names that were given are forgotten, a delivered file's status named what a template of today would give.
+  @Test func aDeliveredFileWhoseNameIsForgotten_isCalledAsItsReceiptSays() throws {
+    var harness = scanned()
+    let file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.write(file)
+    harness.succeed()
+    var entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    entry.receipt?.name = "given.mov"
+    for (publishedAs, expected) in [(nil, "given.mov"), ("given-2.mov", "given-2.mov")] as [(String?, String)] {
+      entry.receipt?.publishedAs = publishedAs
+      var later = ScheduleHarness()
+      later.schedule = UploadSchedule(
+        limits: ScheduleHarness.standardLimits, abilities: harness.schedule.abilities, publishedName: { _, _ in nil },
+        random: SplitMix64(state: 7))
+      later.schedule.inherit(Inheritance(catalog: [entry], records: []))
+      later.handle(file.found)
+      later.handle(.scanEnded)
+      #expect(later.state(file.id) == .complete && later.status(file.id)?.publishedName == expected)
+    }
+  }
+
   /// Regression: an entry that the journal had read before the receipt came was taken for the one that holds it.
   @Test func entryOfBeforeTheReceipt_doesNotMakeTheFileComplete() {
     var harness = scanned()
