@@ -31,7 +31,8 @@ extension FileUpload {
     phase = .complete
     receipt = entry.receipt
     publishedPaths = entry.publishedPaths.filter { snapshot.names.contains($0) }
-    completedAt = entry.completedAtMilliseconds
+    // Versions before did not record it.
+    completedAt = entry.completedAtMilliseconds ?? entry.receipt?.publishedAtMilliseconds
   }
 }
 

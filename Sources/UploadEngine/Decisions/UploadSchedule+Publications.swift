@@ -113,6 +113,8 @@ extension UploadSchedule {
     file.unreadable = nil
     file.progress.setbacks = Setbacks()
     file.needsNewConnection = false
+    // Recorded with the receipt.
+    file.completedAt = file.completedAt ?? now.wallMilliseconds
     file.phase = .finishing
     actions.append(.record(file.id))
     actions.append(.showStatus(file.id))

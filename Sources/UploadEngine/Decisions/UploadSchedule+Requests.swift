@@ -196,7 +196,6 @@ extension UploadSchedule {
   private mutating func believe(_ receipt: Receipt, of id: FileID, at now: Moment) {
     guard var file = files[id], file.phase == .finishing || file.isUnrecorded, file.receipt == receipt else { return }
     file.phase = .complete
-    file.completedAt = file.completedAt ?? now.wallMilliseconds
     file.lastFailure = nil
     file.attempts = 0
     file.progress.previousDelay = nil

@@ -26,8 +26,10 @@ extension UploadSchedule {
     status.openedAtMilliseconds = file.openedAt
     status.closedAtMilliseconds = file.closedAt
     status.startedAtMilliseconds = file.progress.startedAt
-    status.completedAtMilliseconds = file.completedAt
-    status.receipt = file.phase == .finishing || file.isUnrecorded ? nil : file.receipt
+    if file.phase != .finishing, !file.isUnrecorded {
+      status.completedAtMilliseconds = file.completedAt
+      status.receipt = file.receipt
+    }
     status.isLocal = file.isLocal
     status.isOnDisk = file.isLocal && file.snapshot.isOnDisk
     status.missing = file.isLocal && file.snapshot.interruption != nil ? file.snapshot.missing : nil
@@ -220,7 +222,10 @@ extension UploadSchedule {
   public func mayLose(_ candidate: EvictionCandidate) -> Bool {
     guard let file = files[candidate.id] else { return false }
     switch file.phase {
-    case .complete: return file.isShown && EvictionCandidate(file.snapshot) == candidate
+    case .complete:
+      // What was delivered here, and renamed, may go elsewhere by now.
+      return (file.isShown || limits.leavesAlone(file.snapshot.names) == .elsewhere)
+        && EvictionCandidate(file.snapshot) == candidate
     case .ignored, .elsewhere: return true
     case .interrupted: return interruptedPolicy(for: file) == .discard
     case .writing, .held, .ready, .waiting, .finishing, .failed, .cancelled, .removed: return false

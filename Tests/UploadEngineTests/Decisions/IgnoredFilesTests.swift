@@ -53,6 +53,24 @@ import Testing
     #expect(harness.state(file.id) == .complete)
   }
 
+  /// Regression: what one destination had was kept for good in the spool once it was renamed to go to another one alone.
+  @Test(.promises("S75b"), arguments: [("a.txt", true), ("a.log", false)] as [(String, Bool)])
+  func deliveredFile_thatGoesElsewhereUnderItsNewName_mayGo(name: String, mayGo: Bool) throws {
+    var limits = ScheduleHarness.standardLimits
+    limits.rules = FileRules(rules: [try FileRule("*.txt to=other"), try FileRule("*.log upload=never")])
+    limits.rules.asker = .main
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.write(file)
+    harness.succeed()
+    file.snapshot.names = [RelativePath(name)]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty)
+    #expect(harness.schedule.mayLose(EvictionCandidate(file.snapshot)) == mayGo)
+    #expect(harness.schedule.evictionCandidates(countMax: 1).isEmpty, "the other destination says when it may go")
+  }
+
   @Test(.promises("S38c"), arguments: 0..<12) func renamedToAnIgnoredName_isGivenUpAtEveryStep(steps: Int) throws {
     var harness = try Self.harness()
     var file = ImaginaryFile(1, "a.mov", size: 3500)

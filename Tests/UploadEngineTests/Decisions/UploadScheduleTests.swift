@@ -1027,6 +1027,32 @@ import Testing
     return (evictable, harness.schedule.expired(at: harness.now))
   }
 
+  /// Regression: the time of the delivery was not in the catalog, so that the first start with `--keep` removed every copy at once.
+  @Test func aDeliveredFile_isKeptAsLongAfterARestart() throws {
+    var limits = ScheduleHarness.standardLimits
+    limits.keepDelivered = .seconds(60)
+    var harness = ScheduleHarness(limits: limits)
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a", size: 10)
+    harness.write(file)
+    harness.succeed()
+    let delivered = try #require(harness.status(file.id)?.completedAtMilliseconds)
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    var anEarlierVersions = entry
+    anEarlierVersions.completedAtMilliseconds = nil
+    anEarlierVersions.receipt?.publishedAtMilliseconds = delivered
+    for entry in [entry, anEarlierVersions] {
+      var later = ScheduleHarness(limits: limits, catalog: [entry])
+      later.now = harness.now
+      later.handle(file.found)
+      later.handle(.scanEnded)
+      #expect(later.status(file.id)?.completedAtMilliseconds == delivered)
+      #expect(later.schedule.expired(at: later.now).isEmpty)
+      later.advance(by: .seconds(61))
+      #expect(later.schedule.expired(at: later.now).map(\.id) == [file.id])
+    }
+  }
+
   @Test func expiredFiles_areThoseThatWereDeliveredLongAgo() {
     var limits = ScheduleHarness.standardLimits
     limits.keepDelivered = .seconds(60)
