@@ -122,6 +122,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "tus", seed: 9_400_005_632,
       story: "a file that was cut to what its upload held was published, and the server waited for the rest"),
+    FoundSeed(
+      scenario: "lost-states", seed: 7_800_030_630,
+      story: "parts of a delivered file were given up under its next name, and nothing said where they were"),
   ]
 
   @Test(arguments: found)

@@ -56,8 +56,10 @@ extension UploadSchedule {
     actions.append(.showStatus(id))
   }
 
-  /// By rule; the name that a temporary one will probably become counts as well.
+  /// By rule; the name that a temporary one will probably become counts as well. What is delivered goes out under a further name as a
+  /// whole: a session of that has no pointer, and a start would take the receipt for all that there is to know.
   func releases(_ file: FileUpload) -> Bool {
+    guard file.receipt == nil else { return false }
     let path = file.snapshot.names.first ?? file.path
     let final = limits.temporaryNames.finalName(of: path.lastComponent).map { path.parent.appending($0) }
     return limits.rules.settings(for: final ?? path).whenFull == .release

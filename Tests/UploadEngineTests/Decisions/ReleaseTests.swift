@@ -94,6 +94,28 @@ import Testing
     #expect(!recording.harness.commits.isEmpty && recording.candidates() == [])
   }
 
+  @Test(
+    "Regression, found by the simulation (lost-states, seed 7800030630): parts of a delivered file were given up while it went out under a further name, and nothing on the spool file said where they were",
+    .promises("S70b"))
+  func whatIsDelivered_andGoesOutUnderAFurtherName_staysWhole() {
+    var harness = ScheduleHarness(limits: Self.limits)
+    harness.handle(.scanEnded)
+    var file = ImaginaryFile(1, "take.mov", size: 12_000)
+    harness.write(file)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    file.snapshot.names = [RelativePath("final.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.openSession()
+    harness.answerReads()
+    for index in 1...5 { harness.answerChunk(index, .chunkStored) }
+    var candidates: [ReleaseCandidate] = []
+    harness.apply { candidates = $0.releaseCandidates(bytesMax: .max, at: $1) }
+    #expect(candidates.isEmpty && !harness.sent.contains { $0.order.isSecuring })
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   @Test func asManyBytesAsAreWanted() {
     var recording = recorded()
     _ = recording.candidates()
