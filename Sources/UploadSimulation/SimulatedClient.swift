@@ -252,8 +252,8 @@ final class SimulatedClient: CopyHolder {
     apply { $0.measured(snapshot, at: $1) }
   }
 
-  func recorded(_ id: FileID, _ receipt: Receipt) {
-    world.trace("recorded \(id)")
+  func recorded(_ id: FileID, _ receipt: Receipt?) {
+    if receipt != nil { world.trace("recorded \(id)") }
     apply { $0.recorded(id, receipt: receipt, at: $1) }
   }
 

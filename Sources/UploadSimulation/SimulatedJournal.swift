@@ -287,9 +287,8 @@ final class SimulatedJournal {
     client.checkCatalog(entries)
     client.waits?.recorded(entries)
     for entry in entries {
-      guard let receipt = entry.receipt else { continue }
       world.time.after(.microseconds(1)) { [self] in
-        if !isDead { client.recorded(entry.id, receipt) }
+        if !isDead { client.recorded(entry.id, entry.receipt) }
       }
     }
   }

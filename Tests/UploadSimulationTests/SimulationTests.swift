@@ -125,6 +125,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "lost-states", seed: 7_800_030_630,
       story: "parts of a delivered file were given up under its next name, and nothing said where they were"),
+    FoundSeed(
+      scenario: "spool-disk", seed: 7_800_026_785,
+      story: "what was put back counted as delivered, where a revision that nobody could record was published"),
   ]
 
   @Test(arguments: found)

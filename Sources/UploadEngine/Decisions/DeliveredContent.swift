@@ -76,6 +76,40 @@ extension UploadSchedule {
     return chunkBytes <= bufferBytes ? chunkBytes : nil
   }
 
+  /// Another content than the catalog says was delivered is to go out. Nothing of it does before the catalog has ceased to say so: should
+  /// the former content be put back, it would count as delivered where this one is published.
+  mutating func awaitSuperseding(_ id: FileID) {
+    files.update(id) { file in
+      file.phase = .ready
+      file.isSmallAtWork = false
+    }
+    actions.append(.record(id))
+    actions.append(.showStatus(id))
+  }
+
+  /// The catalog says of no content of this file that it was delivered.
+  mutating func deliveryIsSuperseded(_ id: FileID, at now: Moment) {
+    guard unconfirmed[id] == nil, supersededDeliveries.contains(id) else { return }
+    let waits = files.entry(id).map { isRevisionToRecord($0.file) } ?? false
+    supersededDeliveries.remove(id)
+    guard waits else { return }
+    if files[id]?.lastFailure?.code == FileUpload.notRecordedCode { files[id]?.lastFailure = nil }
+    makeReady(id, at: now)
+  }
+
+  /// It waits for nothing but the catalog.
+  func isRevisionToRecord(_ file: FileUpload) -> Bool {
+    guard supersededDeliveries.contains(file.id) else { return false }
+    return file.phase == .ready && file.progress.delivered == nil
+      || file.phase == .failed && file.lastFailure?.code == FileUpload.notRecordedCode
+  }
+
+  /// Those that wait for it, and are waited for.
+  var revisionsToRecord: [FileID] {
+    guard !supersededDeliveries.isEmpty else { return [] }
+    return files.values.filter { $0.phase == .ready && isRevisionToRecord($0) }.map(\.id)
+  }
+
   /// It waits for its turn to be read.
   mutating func beginComparing(_ id: FileID) {
     files.update(id) { file in
@@ -121,6 +155,7 @@ extension UploadSchedule {
     if comparing == id { comparing = nil }
     let entry = unconfirmed.removeValue(forKey: id)
     if let entry, proof.merkleRoot == delivered.root {
+      supersededDeliveries.remove(id)
       file.becomeDelivered(as: entry)
       files[id] = file
       actions.append(.record(id))

@@ -17,6 +17,10 @@ extension UploadSchedule {
       files[id] = file
       return beginComparing(id)
     }
+    if supersededDeliveries.contains(id), unconfirmed[id] == nil {
+      files[id] = file
+      return awaitSuperseding(id)
+    }
     // What a session was opened for may be empty at its end, and cannot be published from there.
     if file.snapshot.sizeBytes == 0, abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
     let isResuming = file.transfer != nil

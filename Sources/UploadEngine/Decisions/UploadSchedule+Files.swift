@@ -354,6 +354,7 @@ extension UploadSchedule {
     if let entry = inherited.removeValue(forKey: id) { doubtEarlierRun(entry, at: now) }
     contentsToChange[id] = nil
     unconfirmed[id] = nil
+    supersededDeliveries.remove(id)
     guard var file = files[id] else {
       if !isScanned {
         goneUnfound.insert(id)
@@ -507,6 +508,11 @@ extension UploadSchedule {
       if let wish = entry?.wish(for: snapshot) {
         file.progress.wish = wish
       }
+    }
+    if known?.isDelivered == true, file.receipt == nil {
+      supersededDeliveries.insert(file.id)
+    } else {
+      supersededDeliveries.remove(file.id)
     }
     // Also of one that is held back: somebody may want it as it is. Of one that nobody wants sent, as long as parts of it are at
     // the server alone.

@@ -147,32 +147,47 @@ extension UploadSchedule {
   }
 
   /// A catalog entry with this receipt is durable. An entry that was read before the receipt came does not count.
-  public mutating func recorded(_ id: FileID, receipt: Receipt, at now: Moment) {
+  public mutating func recorded(_ id: FileID, receipt: Receipt?, at now: Moment) {
     recorded([(id: id, receipt: receipt)], at: now)
   }
 
-  /// Several catalog entries are durable, of one transaction.
-  public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt)], at now: Moment) {
+  /// Several catalog entries are durable, of one transaction; some have no receipt.
+  public mutating func recorded(_ entries: [(id: FileID, receipt: Receipt?)], at now: Moment) {
     if recordFailure != nil {
       recordFailure = nil
       actions.append(.showSummary)
     }
-    for entry in entries { believe(entry.receipt, of: entry.id, at: now) }
+    for entry in entries {
+      if let receipt = entry.receipt {
+        believe(receipt, of: entry.id, at: now)
+      } else {
+        deliveryIsSuperseded(entry.id, at: now)
+      }
+    }
     pump(at: now)
   }
 
   /// The disk does not take what is to be recorded, which is tried again. What was delivered meanwhile does not count until it is.
   public mutating func recordingFails(_ reason: String, at now: Moment) {
     // What nobody waits for is tried again without a word.
-    guard files.counts.finishing > 0 || recordFailure?.isLasting == true else { return recordFailure = nil }
+    let revisions = revisionsToRecord
+    guard files.counts.finishing > 0 || !revisions.isEmpty || recordFailure?.isLasting == true else {
+      return recordFailure = nil
+    }
     if recordFailure == nil { deadlines.insert(.record, at: now.monotonic + Self.recordPatience) }
-    let failure = FileStatus.Failure(
+    let delivered = FileStatus.Failure(
       code: FileUpload.notRecordedCode,
       message:
         "The destination has the file, and that cannot be recorded: \(reason). It is tried again every second, and delivered "
         + "anew after the next start if it cannot be. Look after the spool's disk.", at: now)
+    let revised = FileStatus.Failure(
+      code: FileUpload.notRecordedCode,
+      message:
+        "The file is not what was delivered before, and that cannot be recorded: \(reason). It is tried again every second, and the "
+        + "file is delivered once it can be. Look after the spool's disk.", at: now)
     recordFailure = RecordFailure(
-      failure: failure, since: recordFailure?.since ?? now.monotonic, isLasting: recordFailure?.isLasting ?? false)
+      failure: files.counts.finishing > 0 || revisions.isEmpty ? delivered : revised, ofRevision: revised,
+      since: recordFailure?.since ?? now.monotonic, isLasting: recordFailure?.isLasting ?? false)
     if recordFailure?.isLasting == true { holdUnrecorded() }
     actions.append(.showSummary)
   }
@@ -182,8 +197,13 @@ extension UploadSchedule {
 
   /// Nobody waits for these any more, and they are named; once they are recorded after all they are complete.
   mutating func holdUnrecorded() {
-    guard let failure = recordFailure?.failure, files.counts.finishing > 0 else { return }
-    for id in files.values.filter({ $0.phase == .finishing }).map(\.id) {
+    guard let recordFailure else { return }
+    let delivered = files.counts.finishing > 0 ? files.values.filter { $0.phase == .finishing }.map(\.id) : []
+    let held =
+      delivered.map { (id: $0, failure: recordFailure.failure) }
+      + revisionsToRecord.map { (id: $0, failure: recordFailure.ofRevision) }
+    guard !held.isEmpty else { return }
+    for (id, failure) in held {
       files.update(id) { file in
         file.phase = .failed
         file.lastFailure = failure

@@ -189,7 +189,7 @@ extension UploadSchedule {
 
   /// A delivery is only believed once the file's catalog entry is durable.
   public func isAwaitingRecord(of id: FileID) -> Bool {
-    files[id].map { $0.phase == .finishing || $0.isUnrecorded } ?? false
+    files[id].map { $0.phase == .finishing || $0.isUnrecorded || isRevisionToRecord($0) } ?? false
   }
 
   /// What is to be known after a restart of an upload that is under way; only what has changed since `mark`, where that is
@@ -351,6 +351,7 @@ extension UploadSchedule {
       break
     }
     if file.phase == .finishing { status.lastFailure = recordFailure?.failure ?? status.lastFailure }
+    if isRevisionToRecord(file) { status.lastFailure = recordFailure?.ofRevision ?? status.lastFailure }
     status.lastFailure = file.writeFailure ?? status.lastFailure
     // Whatever else keeps it waiting is less.
     if file.phase != .interrupted { status.lastFailure = file.diskFailure ?? status.lastFailure }

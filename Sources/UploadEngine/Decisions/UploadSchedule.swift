@@ -159,6 +159,8 @@ public struct UploadSchedule: Sendable {
   /// What was delivered cannot be recorded at present.
   struct RecordFailure: Sendable {
     var failure: FileStatus.Failure
+    /// What is said of a revision that waits for the catalog.
+    var ofRevision: FileStatus.Failure
     var since: MonotonicTime
     /// Since so long that nobody waits for it any more.
     var isLasting = false
@@ -188,6 +190,8 @@ public struct UploadSchedule: Sendable {
   var contentsToChange: LookupTable<FileID, KnownContent> = [:]
   /// Entries of files that were found, and of which the spool cannot say yet whether they are what their entries describe.
   var unconfirmed: LookupTable<FileID, CatalogEntry> = [:]
+  /// Files of which the catalog says that another content was delivered than the one that was found, and has not ceased to say so.
+  var supersededDeliveries: LookupSet<FileID> = []
   /// Files that look different from what was delivered of them, and the one that is read to be compared.
   var comparisons = FileQueue()
   var comparing: FileID?

@@ -27,8 +27,8 @@ final class EngineJournal: Sendable {
     var publications: @Sendable () -> PublicationNotes = { PublicationNotes() }
     /// The catalog holds these.
     var publicationsSaved: @Sendable (PublicationNotes) -> Void = { _ in }
-    /// Receipts that are durable now, perhaps none; the catalog takes what it is to hold.
-    var recorded: @Sendable ([(id: FileID, receipt: Receipt)]) -> Void
+    /// Entries that are durable now, perhaps none, with their receipts; the catalog takes what it is to hold.
+    var recorded: @Sendable ([(id: FileID, receipt: Receipt?)]) -> Void
     /// Looks at open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
     /// Once a second, whatever happens.
@@ -293,17 +293,17 @@ final class EngineJournal: Sendable {
     return snapshot.mark
   }
 
-  /// The receipts that are durable now; nil when the catalog could not be written.
+  /// The entries that are durable now; nil when the catalog could not be written.
   private func writeCatalog(
     _ batch: OrderedDictionary<FileID, CatalogWork>, _ source: Source
-  ) -> [(id: FileID, receipt: Receipt)]? {
+  ) -> [(id: FileID, receipt: Receipt?)]? {
     let entries = source.catalogEntries(batch.compactMap { $0.value == .record ? $0.key : nil })
     let forgotten = batch.compactMap { $0.value == .forget ? $0.key : nil }
     let publications = source.publications()
     do throws(StorageError) {
       try catalog.write(entries, removing: forgotten, publications: publications)
       source.publicationsSaved(publications)
-      return entries.compactMap { entry in entry.receipt.map { (entry.id, $0) } }
+      return entries.map { ($0.id, $0.receipt) }
     } catch {
       logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])
       work.withLock { work, _ in work.refusal = error }

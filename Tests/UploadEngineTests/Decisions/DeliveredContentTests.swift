@@ -83,6 +83,32 @@ import Testing
     #expect(harness.schedule.catalogEntry(of: file.id)?.sizeBytes == sizeBytes)
   }
 
+  @Test(
+    "Regression, found by the simulation (spool-disk, seed 7800026785): a revision was published before the catalog took that it was one; the former content, put back then, counted as delivered",
+    .promises("S80e"), arguments: [3000, 2000, 300] as [UInt64])
+  func aRevision_goesOutOnceTheCatalogHasCeasedToSayWhatWasDelivered(sizeBytes: UInt64) throws {
+    var harness = found {
+      ($0.sizeBytes, $0.modifiedNanoseconds, $0.epoch) = (sizeBytes, 9, 0)
+    }
+    harness.answerReads()
+    #expect(harness.sent.isEmpty && harness.buffers.isEmpty && harness.state(file.id) == .queued)
+    let pending = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(pending.state == .pending && pending.receipt == nil && harness.schedule.isAwaitingRecord(of: file.id))
+    for _ in 0..<12 {
+      harness.apply { $0.recordingFails("the disk is read-only", at: $1) }
+      #expect(harness.status(file.id)?.lastFailure?.code == "not-recorded")
+      harness.advance(by: .seconds(1))
+    }
+    #expect(harness.state(file.id) == .failed && harness.schedule.isIdle && harness.sent.isEmpty)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == nil)
+    harness.apply { $0.retry(file.id, at: $1) }
+    #expect(harness.sent.isEmpty && !harness.schedule.isIdle)
+    harness.record()
+    #expect(harness.state(file.id) != .failed && harness.status(file.id)?.lastFailure == nil)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.buffers.isEmpty)
+  }
+
   @Test(.promises("S80b")) func whatWasEvictedAndIsPutBack_isDelivered() {
     var evicted = entry
     evicted.state = .evicted

@@ -210,7 +210,8 @@ struct ScheduleHarness {
     while true {
       answerReads()
       guard let request = sent.first else {
-        if reads.isEmpty { return }
+        if reads.isEmpty { record() }
+        if reads.isEmpty, sent.isEmpty { return }
         continue
       }
       answer(Self.success(of: request.order)) { _ in true }
@@ -226,8 +227,8 @@ struct ScheduleHarness {
     }
     others.removeAll { if case .record = $0 { true } else { false } }
     for id in ids {
-      guard let receipt = schedule.catalogEntry(of: id)?.receipt else { continue }
-      apply { $0.recorded(id, receipt: receipt, at: $1) }
+      guard let entry = schedule.catalogEntry(of: id) else { continue }
+      apply { $0.recorded(id, receipt: entry.receipt, at: $1) }
     }
   }
 

@@ -121,6 +121,28 @@ import Testing
     #expect(said.count == 1, "\(log.lines.withLock { $0 })")
   }
 
+  /// What goes out waits until its entry says that nothing of it is delivered.
+  @Test(.promises("S80e")) func entriesWithoutReceipts_areSaidToBeDurable() throws {
+    let said = Mutex<[FileID]>([])
+    journal.record(ResumeFixture.id, isAwaited: true)
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntries: { ids in
+          ids.map { id in
+            CatalogEntry(
+              id: id, path: RelativePath("a"), inode: 1, sizeBytes: 1, modifiedNanoseconds: 1, revision: 1,
+              state: .pending)
+          }
+        },
+        resumeSnapshot: { _, _ in nil }, resumeSaved: { _, _ in },
+        recorded: { [catalog] entries in
+          #expect(entries.allSatisfy { $0.receipt == nil } && (try? catalog.loadAll().map(\.id)) == entries.map(\.id))
+          said.withLock { $0 += entries.map(\.id) }
+        }, measure: { _ in }, tick: {}))
+    journal.stop()
+    #expect(said.withLock { $0 } == [ResumeFixture.id])
+  }
+
   /// As the simulation's journal does: an order that came from hashing would differ from run to run.
   @Test func work_isDone_inTheOrderInWhichItWasAskedFor() {
     let ids = (1...64).map { FileID(high: $0 &* 0x9e37_79b9_7f4a_7c15, low: $0) }
