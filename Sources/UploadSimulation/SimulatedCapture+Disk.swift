@@ -237,7 +237,12 @@ extension SimulatedCapture {
     guard !world.scenario.losesSpool else { return }
     writeBack(file)
     guard file.pages.isRefused || file.pages.isWrong else { return }
-    if world.oracles.allSatisfy({ !$0.haveReceipt(file.bytes) }) { loseRefused(file) }
+    if world.oracles.allSatisfy({ !$0.haveReceipt(file.bytes) }) {
+      let before = file.bytes
+      loseRefused(file)
+      // Its label says that the disk had not taken it: this is what is left of it, as after a power cut, and the receiver may have it all.
+      if file.bytes != before, file.fate.interruption == .notOnDisk { leave(file.bytes, of: file) }
+    }
     file.pages.begin(with: file.bytes)
   }
 
