@@ -113,7 +113,7 @@ final class ClientChecks {
     switch (order.order, outcome) {
     case (.chunk(let session, let index, let digest, _, _), .chunkStored):
       acknowledged[ChunkPlace(session: session.id, index: index)] = digest
-    case (.commit(let commit), .published): costs.published(commit.session)
+    case (.commit(let commit), .published): costs.published(commit)
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
     case (.querySession(let session), .held(let digests, _, _, _, _, _)):

@@ -1,6 +1,7 @@
 import FileModel
 import Integrity
 import Lookup
+import OrderedCollections
 import UploadEngine
 
 /// Watches what is sent again: the same bytes of a file go out no oftener than pauses that grow allow, whatever is answered
@@ -12,6 +13,12 @@ struct CostChecks {
     var digest: ChunkDigest
   }
 
+  /// A name of a file.
+  private struct Place: Hashable {
+    var file: FileID
+    var path: RelativePath
+  }
+
   /// A few tries break together, or follow at once.
   private static let triesAtOnceMax = 10
   /// From then on pauses are longer than this on average.
@@ -20,6 +27,10 @@ struct CostChecks {
   private unowned let world: World
   private var files: LookupTable<[UInt8], FileID> = [:]
   private var tries: LookupTable<Piece, (count: Int, since: Int64)> = [:]
+  /// What went out in each session, by its nonce.
+  private var carried: LookupTable<[UInt8], OrderedSet<Piece>> = [:]
+  /// The content that was published last under each name of a file, by its root.
+  private var published: LookupTable<Place, [UInt8]> = [:]
   /// Setbacks of each file's present content, and those by which something was lost that a server had acknowledged.
   private var setbacks: LookupTable<FileID, (count: Int, losses: Int)> = [:]
   /// Chunks of files that have lost repeatedly, sent since then.
@@ -35,6 +46,8 @@ struct CostChecks {
   mutating func forget() {
     files = [:]
     tries = [:]
+    carried = [:]
+    published = [:]
     setbacks = [:]
     afterLosses = []
   }
@@ -50,9 +63,16 @@ struct CostChecks {
 
   mutating func beginAnew() { setbacks = [:] }
 
-  /// A session is published, also while answers to its last chunks are still on their way.
-  mutating func published(_ session: SessionIdentity) {
-    if let file = files[session.nonce] { beginsAnew(file) }
+  /// A session is published, also while answers to its last chunks are still on their way. What brought another content under a name
+  /// is no try of what is published next: chunks that a change leaves as they were go out with each content, and under each name.
+  mutating func published(_ commit: SessionCommit) {
+    guard let file = files[commit.session.nonce] else { return }
+    beginsAnew(file)
+    let pieces = carried.removeValue(forKey: commit.session.nonce) ?? []
+    let place = Place(file: file, path: commit.path)
+    guard published[place] != commit.merkleRoot else { return }
+    published[place] = commit.merkleRoot
+    for piece in pieces { takeBack(piece) }
   }
 
   /// Of what was lost twice, over all files, one chunk is under way.
@@ -74,6 +94,7 @@ struct CostChecks {
   mutating func sent(_ order: SendOrder) {
     let now = world.time.nanoseconds
     for piece in pieces(of: order) {
+      if case .chunk(let session, _, _, _, _) = order { carried[session.nonce, default: []].append(piece) }
       let known = tries[piece] ?? (0, now)
       tries[piece] = (known.count + 1, known.since)
       let allowed = Self.triesAtOnceMax + Int((now - known.since) / Self.pauseMin)
@@ -86,10 +107,12 @@ struct CostChecks {
 
   /// Nobody was there to whom bytes could have been sent.
   mutating func foundNobody(_ order: SendOrder) {
-    for piece in pieces(of: order) {
-      guard let known = tries[piece] else { continue }
-      tries[piece] = (max(0, known.count - 1), known.since)
-    }
+    for piece in pieces(of: order) { takeBack(piece) }
+  }
+
+  private mutating func takeBack(_ piece: Piece) {
+    guard let known = tries[piece] else { return }
+    tries[piece] = (max(0, known.count - 1), known.since)
   }
 
   private mutating func pieces(of order: SendOrder) -> [Piece] {

@@ -131,6 +131,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "spool-disk", seed: 7_800_023_225,
       story: "the simulation took what a disk had refused and lost for the file, which the receiver had as a whole"),
+    FoundSeed(
+      scenario: "comebacks", seed: 7_800_006_549,
+      story: "the invariant took a chunk that each of six contents had, under two names, for tries of one"),
   ]
 
   @Test(arguments: found)
