@@ -209,7 +209,10 @@ let package = Package(
       dependencies: ["Promises", "ProtocolReference", "ReceiverCore", "Integrity", "ChunkProtocol", "Lookup"],
       swiftSettings: tests),
     .testTarget(
-      name: "UploadSimulationTests", dependencies: ["UploadSimulation", "Destinations", "uploadfs-simulate"],
+      name: "UploadSimulationTests",
+      dependencies: [
+        "UploadSimulation", "ReceiverCore", "ChunkProtocol", "Integrity", "Destinations", "uploadfs-simulate",
+      ],
       swiftSettings: tests),
     .testTarget(
       name: "UploadReceiverTests",

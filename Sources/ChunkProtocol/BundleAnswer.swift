@@ -1,4 +1,4 @@
-/// One member's part of the answer to a bundle: the response that the member would have got alone.
+/// One member's part of the answer to a bundle or a run: the response that the member would have got alone.
 public struct BundleAnswer: Sendable {
   /// The status.
   public var status: Int
@@ -22,15 +22,15 @@ public struct BundleAnswer: Sendable {
     bytes += body
   }
 
-  /// Reads the body of the answer to a bundle. The bytes come from the network: whatever they are, this returns or throws.
+  /// Reads the body of the answer to a bundle or a run. The bytes come from the network: whatever they are, this returns or throws.
   public static func read(
-    _ bytes: [UInt8], filesMax: Int = ProtocolLimits.bundleFilesMax
+    _ bytes: [UInt8], membersMax: Int = ProtocolLimits.bundleFilesMax
   ) throws(BundleViolation) -> [BundleAnswer] {
     try bytes.withUnsafeBufferPointer { (bytes) throws(BundleViolation) in
       var answers: [BundleAnswer] = []
       var rest = UnsafeRawBufferPointer(bytes)
       while !rest.isEmpty {
-        guard answers.count < filesMax else { throw .tooManyMembers }
+        guard answers.count < membersMax else { throw .tooManyMembers }
         answers.append(try next(&rest))
       }
       return answers
@@ -89,6 +89,7 @@ public struct BundleAnswer: Sendable {
     case 405: "Method Not Allowed"
     case 408: "Request Timeout"
     case 409: "Conflict"
+    case 410: "Gone"
     case 413: "Content Too Large"
     case 422: "Unprocessable Content"
     case 429: "Too Many Requests"

@@ -1,31 +1,31 @@
-/// What is wrong with a bundle, or with the answer to one.
+/// What is wrong with a bundle or a run, or with the answer to one.
 public enum BundleViolation: Error, Hashable, Sendable, CustomStringConvertible {
   /// A head cannot be read; says why.
   case malformed(String)
   /// It ends within a member, or holds none.
   case brokenOff
-  /// More members than ``ProtocolLimits/bundleFilesMax``.
+  /// More members than ``BundleBounds/membersMax``.
   case tooManyMembers
   /// A member's head is longer than ``ProtocolLimits/bundleHeadBytesMax``.
   case headTooLong
-  /// The members' plain bytes are more than ``ProtocolLimits/bundleBytesMax``.
+  /// The members' plain bytes are more than ``BundleBounds/bytesMax``.
   case tooManyBytes
 
   /// What is wrong, for people.
   public var description: String {
     switch self {
     case .malformed(let reason): reason
-    case .brokenOff: "the bundle ends within a member, or holds none"
-    case .tooManyMembers: "a bundle has at most \(ProtocolLimits.bundleFilesMax) members"
+    case .brokenOff: "the body ends within a member, or holds none"
+    case .tooManyMembers: "there are more members than one request may carry"
     case .headTooLong: "a member's head has at most \(ProtocolLimits.bundleHeadBytesMax) bytes"
-    case .tooManyBytes: "the members of a bundle have at most \(ProtocolLimits.bundleBytesMax) bytes together"
+    case .tooManyBytes: "the members have more bytes together than one request may carry"
     }
   }
 }
 
-/// The head of a bundle's member: the request `PUT /v1/files/{name}` that would send this file alone.
+/// The head of a bundle's or a run's member: the PUT request that would send this file or chunk alone.
 public struct BundleMemberHead: Sendable {
-  /// The request's target, percent-encoded: ``ProtocolPath/file(name:)``.
+  /// The request's target, percent-encoded: ``ProtocolPath/file(name:)`` or ``ProtocolPath/chunk(id:index:)``.
   public var target: String
   /// The request's header fields, without Authorization.
   public var fields: [(name: String, value: String)]

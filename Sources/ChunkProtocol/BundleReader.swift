@@ -1,4 +1,27 @@
-/// Reads a bundle in the pieces in which it arrives. Keeps nothing of it but the head that is not yet whole; the bytes
+/// What one request may carry that has several members.
+public struct BundleBounds: Hashable, Sendable {
+  /// The most members.
+  public var membersMax: Int
+  /// The most plain bytes of the members together; also the most of their bodies as sent.
+  public var bytesMax: Int
+
+  /// Of whole files.
+  public static let files = BundleBounds(
+    membersMax: ProtocolLimits.bundleFilesMax, bytesMax: ProtocolLimits.bundleBytesMax)
+  /// Of chunks of one session.
+  public static let run = BundleBounds(membersMax: ProtocolLimits.runChunksMax, bytesMax: ProtocolLimits.runBytesMax)
+
+  /// Bounds of another kind.
+  public init(membersMax: Int, bytesMax: Int) {
+    self.membersMax = membersMax
+    self.bytesMax = bytesMax
+  }
+
+  /// The longest body that they allow: the members' bytes and heads.
+  public var contentBytesMax: Int { bytesMax + membersMax * ProtocolLimits.bundleHeadBytesMax }
+}
+
+/// Reads a bundle, or a run, in the pieces in which it arrives. Keeps nothing of it but the head that is not yet whole; the bytes
 /// come from the network, and whatever they are, each is looked at once.
 public struct BundleReader: Sendable {
   /// What comes next in a bundle. Each member is a head, its body in any number of pieces, and an end.
@@ -17,8 +40,7 @@ public struct BundleReader: Sendable {
     case failed(BundleViolation)
   }
 
-  private let filesMax: Int
-  private let bytesMax: Int
+  private let bounds: BundleBounds
   private var phase = Phase.head
   private var head: [UInt8] = []
   /// How much of the empty line that ends a head was seen.
@@ -28,10 +50,9 @@ public struct BundleReader: Sendable {
   /// The members that have begun.
   public private(set) var memberCount = 0
 
-  /// Begins with a bundle's first byte.
-  public init(filesMax: Int = ProtocolLimits.bundleFilesMax, bytesMax: Int = ProtocolLimits.bundleBytesMax) {
-    self.filesMax = filesMax
-    self.bytesMax = bytesMax
+  /// Begins with the first byte.
+  public init(_ bounds: BundleBounds = .files) {
+    self.bounds = bounds
   }
 
   /// The next event, taken from the front of the piece; nil when the piece is used up. After an error it throws the same
@@ -70,7 +91,7 @@ public struct BundleReader: Sendable {
 
   private mutating func readHead(_ piece: inout UnsafeRawBufferPointer) throws(BundleViolation) -> Event? {
     guard !piece.isEmpty else { return nil }
-    guard memberCount < filesMax else { throw .tooManyMembers }
+    guard memberCount < bounds.membersMax else { throw .tooManyMembers }
     let count = lookForEnd(piece.prefix(ProtocolLimits.bundleHeadBytesMax - head.count))
     head.append(contentsOf: piece[..<count])
     piece = UnsafeRawBufferPointer(rebasing: piece[count...])
@@ -110,7 +131,8 @@ public struct BundleReader: Sendable {
   private mutating func admit(_ member: BundleMemberHead, _ contentLength: UInt64) throws(BundleViolation) -> Int {
     let stated = member.fields.first { $0.name.isSameFieldName(as: HeaderName.chunkSize) }
     let plain = max(contentLength, stated.flatMap { DecimalText.unsigned($0.value) } ?? 0)
-    guard let length = Int(exactly: contentLength), let bytes = Int(exactly: plain), bytes <= bytesMax - plainBytes
+    guard let length = Int(exactly: contentLength), let bytes = Int(exactly: plain),
+      bytes <= bounds.bytesMax - plainBytes
     else {
       throw .tooManyBytes
     }

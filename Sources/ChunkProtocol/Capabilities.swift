@@ -20,6 +20,10 @@ public struct Capabilities: Hashable, Sendable, Codable {
   public var bundleFilesMax: Int?
   /// The most plain bytes of a bundle's members together.
   public var bundleBytesMax: Int?
+  /// The most chunks of a run; nil where runs are not taken.
+  public var runChunksMax: Int?
+  /// The most plain bytes of a run's chunks together.
+  public var runBytesMax: Int?
   /// Chunk requests may be sent as TLS early data.
   public var isReplaySafe: Bool
   /// Parity chunks are understood.
@@ -36,6 +40,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
     case wholeFileBytesMax = "whole_file_bytes_max"
     case bundleFilesMax = "bundle_files_max"
     case bundleBytesMax = "bundle_bytes_max"
+    case runChunksMax = "run_chunks_max"
+    case runBytesMax = "run_bytes_max"
     case isReplaySafe = "replay_safe"
     case hasErasure = "erasure"
   }
@@ -48,7 +54,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
     protocolVersion: Int = ProtocolLimits.version, chunkBytesMin: Int, chunkBytesMax: Int, fileBytesMax: UInt64,
     encodings: [String] = encodingsUnderstood, digests: [String] = ["sha-256", "crc32c"],
     concurrentChunks: Int, wholeFileBytesMax: Int, bundleFilesMax: Int? = ProtocolLimits.bundleFilesMax,
-    bundleBytesMax: Int? = ProtocolLimits.bundleBytesMax, isReplaySafe: Bool = false, hasErasure: Bool = false
+    bundleBytesMax: Int? = ProtocolLimits.bundleBytesMax, runChunksMax: Int? = ProtocolLimits.runChunksMax,
+    runBytesMax: Int? = ProtocolLimits.runBytesMax, isReplaySafe: Bool = false, hasErasure: Bool = false
   ) {
     self.protocolVersion = protocolVersion
     self.chunkBytesMin = chunkBytesMin
@@ -60,6 +67,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
     self.wholeFileBytesMax = wholeFileBytesMax
     self.bundleFilesMax = bundleFilesMax
     self.bundleBytesMax = bundleBytesMax
+    self.runChunksMax = runChunksMax
+    self.runBytesMax = runBytesMax
     self.isReplaySafe = isReplaySafe
     self.hasErasure = hasErasure
   }

@@ -42,6 +42,8 @@ public enum HeaderName {
   public static let transferEncoding = "Transfer-Encoding"
   /// In answers: the most members of a bundle; a receiver without it takes no bundles.
   public static let bundleFilesMax = "X-Bundle-Files-Max"
+  /// In answers: the most plain bytes of a run of chunks; a receiver without it takes no runs.
+  public static let runBytesMax = "X-Run-Bytes-Max"
   /// In answers: the words for ``chunkEncoding`` that are understood, separated by commas.
   public static let chunkEncodings = "X-Chunk-Encodings"
   /// Which spool asks, and which of its starts: see ``SpoolStart``.
@@ -58,7 +60,7 @@ public enum MediaType {
   public static let problem = "application/problem+json"
   /// Chunks and whole files.
   public static let octets = "application/octet-stream"
-  /// Several whole files in one request, and the answers to them.
+  /// Several whole files, or chunks, in one request, and the answers to them.
   public static let bundle = "application/x-uploadfs-bundle"
 }
 

@@ -33,7 +33,11 @@ public enum ProtocolLimits {
   public static let bundleFilesMax = 64
   /// The most plain bytes of a bundle's members together; also the most of their bodies as sent.
   public static let bundleBytesMax = 4 << 20
-  /// The longest head of a bundle's member, its empty line included.
+  /// The most chunks of a run.
+  public static let runChunksMax = 128
+  /// The most plain bytes of a run's chunks together; also the most of their bodies as sent.
+  public static let runBytesMax = 32 << 20
+  /// The longest head of a member of a bundle or a run, its empty line included.
   public static let bundleHeadBytesMax = 16 << 10
   /// How long a commit waits for chunks that are still on their way, at most.
   public static let commitWaitSeconds = 30

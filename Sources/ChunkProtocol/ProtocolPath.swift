@@ -8,6 +8,8 @@ public enum ProtocolPath: Hashable, Sendable {
   case uploads
   /// `/v1/uploads/{id}`
   case upload(id: String)
+  /// `/v1/uploads/{id}/chunks`: runs of chunks.
+  case chunks(id: String)
   /// `/v1/uploads/{id}/chunks/{n}`
   case chunk(id: String, index: UInt32)
   /// `/v1/uploads/{id}/commit`
@@ -34,6 +36,7 @@ public enum ProtocolPath: Hashable, Sendable {
     case .capabilities: "/v1/capabilities"
     case .uploads: "/v1/uploads"
     case .upload(let id): "/v1/uploads/\(id)"
+    case .chunks(let id): "/v1/uploads/\(id)/chunks"
     case .chunk(let id, let index): "/v1/uploads/\(id)/chunks/\(index)"
     case .commit(let id): "/v1/uploads/\(id)/commit"
     case .files: "/v1/files"
@@ -74,6 +77,7 @@ public enum ProtocolPath: Hashable, Sendable {
     switch parts.count {
     case 4: self = .upload(id: id)
     case 5 where parts[4] == "commit": self = .commit(id: id)
+    case 5 where parts[4] == "chunks": self = .chunks(id: id)
     case 6 where parts[4] == "chunks":
       guard let index = DecimalText.unsigned(parts[5], as: UInt32.self) else { return nil }
       self = .chunk(id: id, index: index)

@@ -10,7 +10,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     public var requests: UInt64
     /// Connections that carried its chunks.
     public var connections: UInt64
-    /// Chunk requests whose body arrived in full.
+    /// Chunks whose body arrived in full, alone or in a run.
     public var chunksReceived: UInt64
     /// Chunks that were verified and stored, without those that were held already.
     public var chunksStored: UInt64
@@ -76,7 +76,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
   public var connectionsAccepted: UInt64
   /// TLS handshakes completed.
   public var handshakes: UInt64
-  /// Chunk requests whose body arrived in full; a chunk that was sent twice counts twice.
+  /// Chunks whose body arrived in full, alone or in a run; a chunk that was sent twice counts twice.
   public var chunksReceived: UInt64
   /// Chunks that were verified and stored, without those that were held already.
   public var chunksStored: UInt64
@@ -88,6 +88,8 @@ public struct StatsResponse: Hashable, Sendable, Codable {
   public var filesPublished: UInt64
   /// Bundles whose body arrived in full.
   public var bundlesReceived: UInt64
+  /// Runs of chunks whose body arrived in full.
+  public var runsReceived: UInt64
   /// The most chunk requests that were in flight at once.
   public var chunkRequestsInFlightMax: UInt64
   /// The latest 1000 sessions, newest first.
@@ -104,6 +106,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     case bytesReceived = "bytes_received"
     case filesPublished = "files_published"
     case bundlesReceived = "bundles_received"
+    case runsReceived = "runs_received"
     case chunkRequestsInFlightMax = "chunk_requests_in_flight_max"
     case uploads
   }
@@ -112,7 +115,8 @@ public struct StatsResponse: Hashable, Sendable, Codable {
   public init(
     startedAtMilliseconds: Int64, requests: UInt64, connectionsAccepted: UInt64, handshakes: UInt64,
     chunksReceived: UInt64, chunksStored: UInt64, duplicateChunks: UInt64, bytesReceived: UInt64,
-    filesPublished: UInt64, bundlesReceived: UInt64 = 0, chunkRequestsInFlightMax: UInt64, uploads: [Upload]
+    filesPublished: UInt64, bundlesReceived: UInt64 = 0, runsReceived: UInt64 = 0, chunkRequestsInFlightMax: UInt64,
+    uploads: [Upload]
   ) {
     self.startedAtMilliseconds = startedAtMilliseconds
     self.requests = requests
@@ -124,6 +128,7 @@ public struct StatsResponse: Hashable, Sendable, Codable {
     self.bytesReceived = bytesReceived
     self.filesPublished = filesPublished
     self.bundlesReceived = bundlesReceived
+    self.runsReceived = runsReceived
     self.chunkRequestsInFlightMax = chunkRequestsInFlightMax
     self.uploads = uploads
   }

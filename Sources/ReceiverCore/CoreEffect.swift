@@ -85,6 +85,8 @@ public enum Reply: Sendable {
   case sessionOpened(SessionFacts, isNew: Bool, expiresAt: Milliseconds)
   /// The body may be read.
   case bodyAdmitted
+  /// The run may be read; no chunk is larger than this.
+  case runAdmitted(chunkBytesMax: Int)
   /// The chunk is stored; `wasHeld` when it was there already.
   case chunkStored(wasHeld: Bool)
   /// What is held.

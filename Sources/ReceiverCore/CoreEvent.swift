@@ -6,6 +6,10 @@ public import Lookup
 public enum CoreEvent: Sendable {
   /// A client opens a session.
   case openSession(RequestID, SessionOpeningRequest)
+  /// A run of chunks of a session begins to arrive; its chunks are events of their own.
+  case beginRun(RequestID, CredentialID, SessionID)
+  /// Nothing more of the run arrives.
+  case endRun(RequestID)
   /// A chunk's header has arrived.
   case beginChunk(RequestID, ChunkHead)
   /// A chunk's body is complete in memory, and these are the digests of what arrived.

@@ -9,10 +9,7 @@ extension ReceiverCore {
       return refuse(request, gone(head.session, of: head.credential))
     }
     guard !park(.beginChunk(request, head), request, session) else { return }
-    if case .publishing(let pending, let receipt) = session.phase, pending.isRenamed {
-      refuse(request, StoreFailure.unsynced("").refusal)
-      return publishOn(head.session, pending, receipt, since: request)
-    }
+    guard admits(request, session) else { return }
     if let refusal = chunkRefusal(head, session) { return refuse(request, refusal) }
     stages[request] = .chunk(head)
     sessions[head.session]?.inFlightCount += 1
@@ -20,14 +17,40 @@ extension ReceiverCore {
     reply(request, .bodyAdmitted)
   }
 
+  /// A commit waits for a run as for a chunk, also while none of its chunks has begun.
+  mutating func beginRun(_ request: RequestID, _ credential: CredentialID, _ id: SessionID) {
+    guard let session = session(id, of: credential) else { return refuse(request, gone(id, of: credential)) }
+    guard !park(.beginRun(request, credential, id), request, session) else { return }
+    guard admits(request, session) else { return }
+    stages[request] = .run(id)
+    sessions[id]?.runs.insert(request)
+    reply(request, .runAdmitted(chunkBytesMax: Int(clamping: session.chunkBytes)))
+  }
+
+  /// Its chunks are answered, or count by themselves.
+  mutating func endRun(_ request: RequestID) {
+    guard case .run(let id) = stages[request] else { return }
+    stages[request] = nil
+    sessions[id]?.runs.remove(request)
+    chunkRequestEnded(id)
+  }
+
+  /// Whether the session takes chunks now; refuses the request where it does not.
+  private mutating func admits(_ request: RequestID, _ session: UploadSession) -> Bool {
+    switch session.phase {
+    case .open, .committing: return true
+    case .publishing(let pending, let receipt) where pending.isRenamed:
+      refuse(request, StoreFailure.unsynced("").refusal)
+      publishOn(session.facts.sessionID, pending, receipt, since: request)
+    case .creating, .recovered, .publishing:
+      refuse(request, .underWay, "the session takes no chunks while it is being published")
+    case .published: refuse(request, .conflict, "the session is published already")
+    }
+    return false
+  }
+
   /// Why a chunk is not taken, as far as its header tells.
   private mutating func chunkRefusal(_ head: ChunkHead, _ session: UploadSession) -> Refusal? {
-    switch session.phase {
-    case .open, .committing: break
-    case .creating, .recovered, .publishing:
-      return Refusal(.underWay, "the session takes no chunks while it is being published")
-    case .published: return Refusal(.conflict, "the session is published already")
-    }
     let size = UInt64(head.announced.facts.sizeBytes)
     if size > session.chunkBytes {
       return Refusal(
@@ -145,10 +168,12 @@ extension ReceiverCore {
     sessions[head.session]?.inFlightCount -= 1
     let bytes = session.bytesBeyond(head.index, head.announced.facts.sizeBytes)
     sessions[head.session]?.inFlightBeyond -= min(session.inFlightBeyond, bytes)
-    if case .committing = session.phase {
-      restartGrace(head.session)
-      evaluateCommit(head.session)
-    }
+    chunkRequestEnded(head.session)
+  }
+
+  private mutating func chunkRequestEnded(_ id: SessionID) {
+    restartGrace(id)
+    evaluateCommit(id)
   }
 }
 

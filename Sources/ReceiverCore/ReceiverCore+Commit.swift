@@ -128,7 +128,7 @@ extension ReceiverCore {
             chainTip: pending.facts.chainTip)))
       return
     }
-    let isIdle = isQuiet && session.inFlightCount == 0
+    let isIdle = isQuiet && !session.isArriving
     if now >= pending.deadline || (isIdle && now >= pending.graceDeadline) {
       let missing = session.missing(for: pending.facts)
       giveUp(

@@ -22,6 +22,8 @@ public struct ReceiverCore: Sendable {
 
   /// A request between two of its stages.
   enum Stage: Sendable {
+    /// A run of chunks is arriving.
+    case run(SessionID)
     case chunk(ChunkHead)
     case chunkToWrite(ChunkHead)
     case wholeFile(WholeFileHead, fingerprint: Digest32?)
@@ -100,6 +102,8 @@ public struct ReceiverCore: Sendable {
     switch event {
     case .openSession(let request, let opening): openSession(request, opening)
     case .sessionCreated(let id, let result): sessionCreated(id, result)
+    case .beginRun(let request, let credential, let id): beginRun(request, credential, id)
+    case .endRun(let request): endRun(request)
     case .beginChunk(let request, let head): beginChunk(request, head)
     case .chunkArrived(let request, let facts): chunkArrived(request, facts)
     case .chunkFailed(let request, let refusal): chunkFailed(request, refusal)

@@ -65,7 +65,7 @@ struct UploadSession: Sendable {
 
   /// Nothing of it is under way, and nobody has reason to rely on what it holds.
   var isIdle: Bool {
-    guard !isReliedUpon, inFlightCount == 0, writing.isEmpty else { return false }
+    guard !isReliedUpon, !isArriving, writing.isEmpty else { return false }
     switch phase {
     case .open: return true
     case .recovered(let parked, let isVerifying): return parked.isEmpty && !isVerifying
@@ -102,6 +102,8 @@ struct UploadSession: Sendable {
   var securingCount = 0
   /// Requests whose header was accepted and that are not yet answered.
   var inFlightCount = 0
+  /// Requests that carry several of its chunks and are arriving. A chunk whose turn has not come counts by its run.
+  var runs: LookupSet<RequestID> = []
   var inFlightBeyond: UInt64 = 0
   var writesLeft: Int
   /// After a restart nobody knows, so it is not assumed.
@@ -119,6 +121,9 @@ struct UploadSession: Sendable {
     self.lastChange = lastChange
     if case .creating = phase { proof = HeldProof(sessionID: facts.id) }
   }
+
+  /// Chunks are on their way.
+  var isArriving: Bool { inFlightCount > 0 || !runs.isEmpty }
 
   var chunkBytes: UInt64 { UInt64(facts.opening.chunkBytes) }
 

@@ -17,6 +17,9 @@ final class SimulatedReceiver {
     fileprivate var isBroken = false
     fileprivate var wantsJSON = false
     fileprivate var bundle: BundleIntake?
+    fileprivate var run: RunIntake?
+    /// The core lets the run in.
+    fileprivate var takesRun = false
     fileprivate var question: CoreQuestion?
     fileprivate var id: RequestID?
     fileprivate var admitted: AdmittedBody?
@@ -34,8 +37,9 @@ final class SimulatedReceiver {
       receiver?.bodyArrived(self)
     }
 
-    /// The client's connection is gone in mid-body.
-    func breakOff() {
+    /// The client's connection is gone in mid-body, after so much of it.
+    func breakOff(after arrived: [UInt8]) {
+      if run != nil { body = arrived }
       isBroken = true
       receiver?.bodyArrived(self)
     }
@@ -190,32 +194,49 @@ final class SimulatedReceiver {
     case .readBundle(let bundle):
       exchange.bundle = bundle
       bodyArrived(exchange)
+    case .readRun(let run):
+      exchange.run = run
+      let id = wait(for: exchange)
+      handle(run.begin(id))
     case .ask(let question): ask(question, exchange)
     }
   }
 
-  private func ask(_ question: CoreQuestion, _ exchange: Exchange) {
+  private func wait(for exchange: Exchange) -> RequestID {
     let id = RequestID(nextRequest)
     nextRequest += 1
-    exchange.question = question
     exchange.id = id
     waiting[id] = exchange
+    return id
+  }
+
+  private func ask(_ question: CoreQuestion, _ exchange: Exchange) {
+    exchange.question = question
+    let id = wait(for: exchange)
     let freeBytes: UInt64 = world.fullDisks.contains(.receiver) ? 0 : 1 << 40
     handle(question.event(id, freshID: Hex.encode(world.random.bytes(16)), freeBytes: freeBytes))
   }
 
-  /// Each member of a bundle is a request of its own whose body is here already; the bundle is answered with the last.
-  private func follow(_ members: [BundleIntake.Member], _ exchange: Exchange) {
-    var answers = [Answer?](repeating: nil, count: members.count)
-    var missing = members.count
-    for (index, member) in members.enumerated() {
-      let part = Exchange(exchange.request, self) { answer in
+  /// Requests of their own for the members of one, whose bodies are here already; `done` is told their answers with the
+  /// last, or nil where one got none.
+  private func parts(_ count: Int, of exchange: Exchange, _ done: @escaping ([Answer]?) -> Void) -> [Exchange] {
+    var answers = [Answer?](repeating: nil, count: count)
+    var missing = count
+    return (0..<count).map { index in
+      Exchange(exchange.request, self) { answer in
         answers[index] = answer
         missing -= 1
         guard missing == 0 else { return }
         let known = answers.compactMap(\.self)
-        exchange.finish(known.count == answers.count ? .bundle(known) : nil)
+        done(known.count == answers.count ? known : nil)
       }
+    }
+  }
+
+  /// Each member of a bundle is a request of its own; the bundle is answered with the last.
+  private func follow(_ members: [BundleIntake.Member], _ exchange: Exchange) {
+    let parts = parts(members.count, of: exchange) { exchange.finish($0.map { .bundle($0) }) }
+    for (member, part) in zip(members, parts) {
       switch member.body {
       case .plain(let bytes, let facts):
         part.body = bytes
@@ -230,8 +251,35 @@ final class SimulatedReceiver {
     }
   }
 
+  /// As much of a run as has arrived. What is complete is stored, whatever becomes of the rest.
+  private func take(_ body: [UInt8], _ run: RunIntake, _ exchange: Exchange, _ id: RequestID) {
+    var run = run
+    var (complete, refusal) = run.takeAll(body)
+    if exchange.isBroken, refusal == nil { refusal = .bodyBrokeOff }
+    let finish = { [self] (answers: [Answer]?) in
+      waiting[id] = nil
+      exchange.finish(answers.map { answers in refusal.map { .refused($0) } ?? .bundle(answers) })
+    }
+    let parts = parts(complete.count, of: exchange, finish)
+    for ((member, sent), part) in zip(complete, parts) where isUp {
+      part.body = sent
+      if member.body == nil { part.isBroken = true }
+      switch member.plan {
+      case .answer(let answer): part.finish(answer)
+      case .ask(let question): ask(question, part)
+      }
+    }
+    handle(run.end(id))
+    if complete.isEmpty { finish([]) }
+  }
+
   fileprivate func bodyArrived(_ exchange: Exchange) {
     guard isUp, exchange.answer != nil else { return }
+    if let run = exchange.run, let id = exchange.id {
+      guard exchange.takesRun, let body = exchange.body else { return }
+      exchange.run = nil
+      return take(body, run, exchange, id)
+    }
     if exchange.isBroken, exchange.admitted == nil, exchange.question == nil {
       exchange.finish(nil)
     } else if exchange.wantsJSON, let body = exchange.body {
@@ -281,6 +329,15 @@ final class SimulatedReceiver {
   }
 
   private func reply(_ id: RequestID, _ reply: Reply) {
+    if let exchange = waiting[id], exchange.run != nil {
+      if let answer = exchange.run?.answer(to: reply) {
+        waiting[id] = nil
+        world.trace("receiver: \(exchange.request.method) \(exchange.request.target) → \(answer.status)")
+        return exchange.finish(answer)
+      }
+      exchange.takesRun = true
+      return bodyArrived(exchange)
+    }
     guard let exchange = waiting[id], let question = exchange.question else { return }
     switch question.outcome(of: reply) {
     case .readBody(let admitted):

@@ -56,7 +56,7 @@ import Testing
 
   @Test func answers_areBounded() {
     let one = BundleAnswerTests.encode([BundleAnswerTests.answers[2]])
-    #expect(throws: BundleViolation.tooManyMembers) { try BundleAnswer.read(one + one + one, filesMax: 2) }
+    #expect(throws: BundleViolation.tooManyMembers) { try BundleAnswer.read(one + one + one, membersMax: 2) }
     let long = BundleAnswer(status: 200, fields: [("X", String(repeating: "a", count: 16 << 10))], body: [])
     #expect(throws: BundleViolation.headTooLong) { try BundleAnswer.read(BundleAnswerTests.encode([long])) }
   }

@@ -43,7 +43,7 @@ extension BundleReader {
   static func readAll(_ pieces: [[UInt8]], filesMax: Int = 64, bytesMax: Int = 4 << 20) throws(BundleViolation)
     -> [Member]
   {
-    var reader = BundleReader(filesMax: filesMax, bytesMax: bytesMax)
+    var reader = BundleReader(BundleBounds(membersMax: filesMax, bytesMax: bytesMax))
     var members: [Member] = []
     var open: (member: Member, contentLength: Int)?
     for piece in pieces {

@@ -41,6 +41,9 @@ import Testing
     #expect(protocolText.contains("| head of a member | \(ProtocolLimits.bundleHeadBytesMax >> 10) KiB |"))
     #expect(protocolText.contains("| plain bytes of a bundle | \(ProtocolLimits.bundleBytesMax >> 20) MiB |"))
     #expect(protocolText.contains("`\(HeaderName.bundleFilesMax): \(ProtocolLimits.bundleFilesMax)`"))
+    #expect(protocolText.contains("| chunks of a run | \(ProtocolLimits.runChunksMax) |"))
+    #expect(protocolText.contains("| plain bytes of a run | \(ProtocolLimits.runBytesMax >> 20) MiB |"))
+    #expect(protocolText.contains("`\(HeaderName.runBytesMax): \(ProtocolLimits.runBytesMax)`"))
     #expect(protocolText.contains("| chunks of one upload | \(ProtocolLimits.chunkCountMax / 1000),000 "))
     #expect(protocolText.contains("| indices in one `incomplete` | \(ProtocolLimits.missingIndicesMax) |"))
     #expect(protocolText.contains("| a commit's wait for chunks | \(ProtocolLimits.commitWaitSeconds) s |"))
@@ -53,7 +56,7 @@ import Testing
       HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest, HeaderName.idempotencyKey,
       HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID, HeaderName.ifExists,
       HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.retryAfter, HeaderName.bundleFilesMax,
-      HeaderName.chunkEncodings,
+      HeaderName.chunkEncodings, HeaderName.runBytesMax,
     ] {
       #expect(protocolText.contains("`\(name)"), "docs/protocol.md: \(name)")
       #expect(openAPIText.contains("\(name)"), "docs/openapi.yaml: \(name)")

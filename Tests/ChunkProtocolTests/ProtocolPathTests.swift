@@ -7,7 +7,8 @@ import Testing
     (.root, "/v1/"), (.capabilities, "/v1/capabilities"), (.uploads, "/v1/uploads"),
     (.upload(id: "a-_Z9"), "/v1/uploads/a-_Z9"), (.chunk(id: "x", index: 0), "/v1/uploads/x/chunks/0"),
     (.chunk(id: "x", index: .max), "/v1/uploads/x/chunks/4294967295"), (.commit(id: "x"), "/v1/uploads/x/commit"),
-    (.file(name: "a b/ü%.mov"), "/v1/files/a%20b/%C3%BC%25.mov"), (.files, "/v1/files"), (.stats, "/v1/stats"),
+    (.chunks(id: "x"), "/v1/uploads/x/chunks"), (.file(name: "a b/ü%.mov"), "/v1/files/a%20b/%C3%BC%25.mov"),
+    (.files, "/v1/files"), (.stats, "/v1/stats"),
     (.metrics, "/metrics"),
   ]
 
@@ -19,7 +20,7 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "/", "/v2/", "/v1/uploads/", "/v1/uploads/a/", "/v1/uploads/a/chunks", "/v1/uploads/a/chunks/",
+    "", "/", "/v2/", "/v1/uploads/", "/v1/uploads/a/", "/v1/uploads/a/chunks/",
     "/v1/uploads/a/chunks/01", "/v1/uploads/a/chunks/-1", "/v1/uploads/a/chunks/+1",
     "/v1/uploads/a/chunks/4294967296", "/v1/uploads/a/chunks/99999999999999999999999", "/v1/uploads/a/chunks/1/",
     "/v1/uploads/a/other", "/v1/uploads/..", "/v1/uploads/a%2F", "/v1/uploads/a b", "v1/uploads/a",

@@ -104,6 +104,7 @@ enum Fixture {
     [
       .prewarm, .openSession(opening()), .querySession(session), .sendChunk(chunk()), .commit(commit()),
       .abort(session), .sendWholeFile(wholeFile()), .sendBundle([wholeFile(), wholeFile(path: "b")]),
+      .sendRun([chunk(), chunk(index: 4)]),
     ]
   }
 }

@@ -69,8 +69,10 @@ private final class Counter: Sendable {
       server.seen.withLock { $0.map { $0.header(HeaderName.spool) } }
         == steps.map { _ in SpoolStart(spool: spool, count: 4, mark: mark).headerValue })
     server.seen.withLock { $0 = [] }
-    #expect(send(destination.request(for: .sendChunk(Fixture.chunk())), over: transport) == 1)
-    #expect(server.seen.withLock { $0.map { $0.header(HeaderName.spool) } } == [nil])
+    for step in [UploadStep.sendChunk(Fixture.chunk()), .sendRun([Fixture.chunk()])] {
+      #expect(send(destination.request(for: step), over: transport) == 1)
+    }
+    #expect(server.seen.withLock { $0.map { $0.header(HeaderName.spool) } } == [nil, nil])
   }
 
   @Test("What a receiver knows of the spool is heard with any answer", .promises("P107")) func hears() {

@@ -61,6 +61,22 @@ def chain_tip(session, digests):
     return tip
 
 
+RUN = "application/x-uploadfs-bundle"
+
+
+def statuses(answer):
+    """Those of the members of a run, from the answer to it."""
+    assert answer.status == 200 and answer.headers["content-type"] == RUN, answer
+    found, rest = [], answer.body
+    while rest:
+        head, rest = rest.split(b"\r\n\r\n", 1)
+        line, *fields = head.decode().split("\r\n")
+        assert line.startswith("HTTP/1.1 "), line
+        length = int(dict(field.lower().split(": ", 1) for field in fields)["content-length"])
+        found, rest = found + [int(line.split(" ")[1])], rest[length:]
+    return found
+
+
 class Answer:
     def __init__(self, response):
         self.status = response.status
@@ -142,6 +158,23 @@ class Session:
         return self.client.request(
             "PUT", f"/v1/uploads/{self.id}/chunks/{index}", self.chunk_headers(index, data, **replaced),
             data if body is None else body)
+
+    def member(self, index, data, **replaced):
+        """A chunk in a run: the request that would send it alone."""
+        fields = self.chunk_headers(index, data, **replaced) | {"Content-Length": len(data)}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        return f"PUT /v1/uploads/{self.id}/chunks/{index} HTTP/1.1\r\n{head}\r\n".encode() + data
+
+    def put_run(self, members, **headers):
+        """Sends chunks in one request."""
+        return self.client.request(
+            "POST", f"/v1/uploads/{self.id}/chunks", {"Content-Type": RUN} | headers, b"".join(members))
+
+    def run_head(self, length):
+        """A run's request as it begins on a connection."""
+        return (
+            f"POST /v1/uploads/{self.id}/chunks HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {self.client.token}\r\n"
+            f"Content-Type: {RUN}\r\nContent-Length: {length}\r\n\r\n").encode()
 
     def held(self, digests=False):
         answer = self.client.request("GET", f"/v1/uploads/{self.id}" + ("?digests=1" if digests else ""))

@@ -174,4 +174,17 @@ def test_paths_and_answers_are_as_described(description, client):
             assert (answer.status == 200) == (place == session.id)
     for name, target in (("getCapabilities", "/v1/capabilities"), ("getStats", "/v1/stats")):
         Operation(description, name).check(client.request("GET", target), True, name)
+    run = Operation(description, "sendRun")
+    assert (run.path, run.method) == ("/v1/uploads/{id}/chunks", "POST")
+    member = session.member(0, b"x")
+    for members, headers, status in (
+            ([member], {}, 200), ([member[:-1]], {}, 400), ([], {}, 400), ([member], {"Content-Type": "text/plain"}, 415),
+            ([], {"Content-Length": 64 << 20}, 413)):
+        answer = session.put_run(members, **headers)
+        assert answer.status == status and str(status) in run.found["responses"], answer
+        kinds = run.resolved(run.found["responses"][str(status)])["content"]
+        assert answer.headers["content-type"] in kinds, answer
+    for name in ("x-run-bytes-max", "x-bundle-files-max", "x-chunk-encodings"):
+        described = Operation(description, "prewarm").found["responses"]["204"]["headers"]
+        assert name in client.request("HEAD", "/v1/").headers and name in {each.lower() for each in described}
     Operation(description, "abort").check(client.request("DELETE", f"/v1/uploads/{session.id}"), True, "abort")

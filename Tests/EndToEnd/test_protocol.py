@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from protocol_client import ProtocolClient, Session, chain_tip, crc32c, hkdf, merkle_root, tag
+from harness import wait_until
+from protocol_client import ProtocolClient, Session, chain_tip, crc32c, hkdf, merkle_root, statuses, tag
 
 CHUNK = 256 << 10
 
@@ -195,7 +196,56 @@ def test_commit_waits_for_the_last_chunk(client, receiver):
     assert (receiver.files / "file.bin").read_bytes() == b"".join(chunks)
 
 
-@pytest.mark.promises("P33")
+@pytest.mark.promises("P33b", "P33d", "P33e")
+def test_a_run_is_stored_chunk_by_chunk(client, receiver):
+    session, other = Session(client), Session(client)
+    chunks = chunks_of(CHUNK, CHUNK, 1000)
+    wrong = session.member(1, chunks[1], X_Chunk_SHA256="00" * 32)
+    answer = session.put_run([session.member(2, chunks[2]), wrong, other.member(0, chunks[0]), session.member(0, chunks[0])])
+    assert statuses(answer) == [201, 422, 400, 201]
+    assert session.held()["held"] == [[0, 0], [2, 2]] and other.held()["held"] == []
+    assert statuses(session.put_run([session.member(index, chunk) for index, chunk in enumerate(chunks)])) == [200, 201, 200]
+    assert session.commit(chunks).status == 200
+    assert (receiver.files / "file.bin").read_bytes() == b"".join(chunks)
+
+
+@pytest.mark.promises("P33f", "P33h")
+def test_a_run_that_breaks_off_leaves_what_was_complete(client, receiver):
+    session = Session(client)
+    chunks = chunks_of(CHUNK, CHUNK, 100_000)
+    members = [session.member(index, chunk) for index, chunk in enumerate(chunks)]
+    with client.raw() as connection:
+        connection.sendall(session.run_head(sum(map(len, members))) + members[0] + members[1] + members[2][:-1])
+        # Before the run has ended, too.
+        wait_until(lambda: session.held()["held"] == [[0, 1]], "the complete chunks are stored")
+    # The receiver notices the broken connection, and the commit does not wait for it.
+    incomplete = session.commit(chunks)
+    assert incomplete.problem == "incomplete" and incomplete.json["missing"] == [2]
+    with client.raw() as connection, concurrent.futures.ThreadPoolExecutor() as pool:
+        connection.sendall(session.run_head(len(members[2])) + members[2][:-1])
+        committing = pool.submit(session.commit, chunks)
+        # Longer than a commit waits for chunks that have not begun.
+        assert not concurrent.futures.wait([committing], timeout=2.5).done
+        connection.sendall(members[2][-1:])
+        assert committing.result(60).status == 200
+    assert (receiver.files / "file.bin").read_bytes() == b"".join(chunks)
+
+
+@pytest.mark.promises("P33c", "P33g")
+def test_a_run_as_a_whole_is_bounded(client):
+    session = Session(client)
+    member = session.member(0, b"x")
+    assert session.put_run([member], **{"Content-Type": "text/plain"}).status == 415
+    assert session.put_run([]).problem == "bad-request"
+    assert session.put_run([], **{"Content-Length": 64 << 20}).problem == "too-large"
+    many = session.put_run([session.member(index, b"x") for index in range(129)])
+    assert many.problem == "too-large" and many.json["limit"] == 128
+    assert session.held()["held"] == [[0, 127]]
+    session.id = "0" * 32
+    assert session.put_run([member]).problem == "not-found"
+
+
+@pytest.mark.promises("P33a")
 def test_body_that_stops_short_leaves_nothing(client, receiver):
     session = Session(client)
     data = b"x" * 100_000

@@ -191,8 +191,8 @@ class RecordedReceiver:
                     answer = json.dumps(json.loads(answer) | {"chain_tip": tip}).encode()
                 self.send_response_only(exchange["status"])
                 for name, value in exchange["answer_headers"].items():
-                    # How files fall into bundles is another matter each time.
-                    if name.lower() not in ("content-length", "x-bundle-files-max"):
+                    # How files fall into bundles, and chunks into runs, is another matter each time.
+                    if name.lower() not in ("content-length", "x-bundle-files-max", "x-run-bytes-max"):
                         self.send_header(name, value)
                 if exchange["status"] != 204:
                     self.send_header("Content-Length", str(len(answer)))

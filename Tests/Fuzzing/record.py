@@ -77,7 +77,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         keep("client", "Destinations", head.encode() + content + bytes([2, 0]))
         if "bundle" in (self.headers.get("Content-Type") or ""):
             keep("receiver", "BundleReader", body + b"\0\0\0\0")
-            keep("receiver", "BundleIntake", body + b"\0\0")
+            keep("receiver", "RunIntake" if self.path.endswith("/chunks") else "BundleIntake", body + b"\0\0")
             keep("client", "BundleAnswer", content)
         elif content.startswith(b'{"chain_tip"'):
             keep("client", "ReceiptBody", content)

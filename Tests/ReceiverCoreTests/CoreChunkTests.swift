@@ -109,7 +109,7 @@ import Testing
     #expect(core.refusal(core.begin(id, .max, [1])) == .tooLarge(limitBytes: 10))
   }
 
-  @Test(.promises("P33")) func bodyThatBreaksOff_leavesTheSessionUsable() {
+  @Test(.promises("P33a")) func bodyThatBreaksOff_leavesTheSessionUsable() {
     let core = CoreHarness()
     let id = core.opened()
     let request = core.begin(id, 0, [1, 2, 3, 4])

@@ -111,14 +111,24 @@ let clientProgram = #"""
       return h
   def put_file(path, data, key, **changes): return call("PUT", "/v1/files/" + path, data, file_headers(data, key, **changes))
   BUNDLE = "application/x-uploadfs-bundle"
-  def member(path, body, headers):
-      lines = [f"PUT /v1/files/{path} HTTP/1.1"] + [f"{k}: {v}" for k, v in headers.items()] + [f"Content-Length: {len(body)}"]
+  def member(path, body, headers): return member_to("/v1/files/" + path, body, headers)
+  def member_to(target, body, headers):
+      lines = [f"PUT {target} HTTP/1.1"] + [f"{k}: {v}" for k, v in headers.items()] + [f"Content-Length: {len(body)}"]
       return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
   def plain_member(path, data, key, **changes): return member(path, data, file_headers(data, key, **changes))
   def send_bundle(body, headers={}, connection=None):
       return call("POST", "/v1/files", body, {"Content-Type": BUNDLE, **headers}, connection)
-  # The members' answers as `call` gives those of requests.
-  def members_of(answer):
+  def run_member(session, index, data, sent=None, **changes):
+      return member_to(session.path(index), data if sent is None else sent, session.headers(index, data, **changes))
+  def run_head(session, length):
+      return head("POST", f"/v1/uploads/{session.id}/chunks", {"Content-Type": BUNDLE, "Content-Length": length})
+  def send_run(session, body):
+      return call("POST", f"/v1/uploads/{session.id}/chunks", body, {"Content-Type": BUNDLE})
+  # The members' answers: the status and the body's bytes.
+  def answers_of(answer): return [(status, body) for status, body, _ in parts_of(answer)]
+  # The same as `call` gives those of requests.
+  def members_of(answer): return [(status, json.loads(body), fields) for status, body, fields in parts_of(answer)]
+  def parts_of(answer):
       assert answer[0] == 200 and answer[2]["Content-Type"] == BUNDLE, answer
       found, rest = [], answer[1]
       while rest:
@@ -127,7 +137,7 @@ let clientProgram = #"""
           assert line.startswith("HTTP/1.1 "), line
           fields = dict(field.split(": ", 1) for field in fields)
           body, rest = rest[:int(fields["Content-Length"])], rest[int(fields["Content-Length"]):]
-          found.append((int(line.split(" ")[1]), json.loads(body), fields))
+          found.append((int(line.split(" ")[1]), body, fields))
       return found
   def stats(): return expect(call("GET", "/v1/stats"), 200)
   def published():

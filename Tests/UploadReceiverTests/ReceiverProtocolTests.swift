@@ -165,7 +165,7 @@ import Testing
       """#)
   }
 
-  @Test(.promises("P33")) func bodyThatStopsShort_leavesTheSessionAsItWas() async throws {
+  @Test(.promises("P33a")) func bodyThatStopsShort_leavesTheSessionAsItWas() async throws {
     try await ReceiverProgram().run(
       #"""
       s = Session()

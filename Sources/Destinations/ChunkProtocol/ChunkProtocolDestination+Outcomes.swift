@@ -17,7 +17,10 @@ extension ChunkProtocolDestination {
     case (.abort, 200..<300), (.abort, 404), (.abort, 410): .ended
     case (.sendWholeFile(let sending), 200), (.sendWholeFile(let sending), 201):
       published(response, as: expectation(sending))
-    case (.sendBundle(let sendings), 200): members(sendings, response)
+    case (.sendBundle(let sendings), 200):
+      members(sendings.map { .sendWholeFile($0) }, ProtocolLimits.bundleFilesMax, "files", response)
+    case (.sendRun(let sendings), 200):
+      members(sendings.map { .sendChunk($0) }, ProtocolLimits.runChunksMax, "chunks", response)
     default: refused(step, response)
     }
   }
@@ -31,6 +34,9 @@ extension ChunkProtocolDestination {
       encodings: words.map { encodings($0.map(String.init)) },
       filesPerRequest: response.header(HeaderName.bundleFilesMax.lowercased()).flatMap {
         DecimalText.unsigned(Substring($0), as: UInt16.self).map { Int(min($0, UInt16(ProtocolLimits.bundleFilesMax))) }
+      },
+      runBytesMax: response.header(HeaderName.runBytesMax.lowercased()).flatMap {
+        DecimalText.unsigned($0).map { Int(min($0, UInt64(ProtocolLimits.runBytesMax))) }
       })
   }
 
@@ -43,21 +49,24 @@ extension ChunkProtocolDestination {
     return DestinationLimits(fileBytesMax: body.fileBytesMax, chunkBytes: chunkBytes)
   }
 
-  private func members(_ sendings: [WholeFileSending], _ response: HTTPResponse) -> StepOutcome {
+  /// Each member of the request is answered for itself, as the step that would have sent it alone.
+  private func members(
+    _ steps: [UploadStep], _ membersMax: Int, _ things: String, _ response: HTTPResponse
+  ) -> StepOutcome {
     let answers: [BundleAnswer]
     do {
-      answers = try BundleAnswer.read(response.body)
+      answers = try BundleAnswer.read(response.body, membersMax: membersMax)
     } catch {
-      return unexpected("took several files, but its answer is not understood (\(error))")
+      return unexpected("took several \(things), but its answer is not understood (\(error))")
     }
-    guard answers.count == sendings.count else {
-      return unexpected("took \(sendings.count) files, and answered for \(answers.count)")
+    guard answers.count == steps.count else {
+      return unexpected("took \(steps.count) \(things), and answered for \(answers.count)")
     }
     return .each(
-      zip(sendings, answers).map { sending, answer in
+      zip(steps, answers).map { step, answer in
         let fields = answer.fields.map { HTTPHeader($0.name.lowercased(), $0.value) }
         return outcome(
-          of: .sendWholeFile(sending),
+          of: step,
           response: HTTPResponse(
             status: answer.status, headers: fields, body: answer.body, connection: response.connection))
       })

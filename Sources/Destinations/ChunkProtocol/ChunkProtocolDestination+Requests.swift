@@ -34,6 +34,7 @@ extension ChunkProtocolDestination {
     case .abort(let session): request(.delete, .upload(id: session.id))
     case .sendWholeFile(let sending): wholeFileRequest(sending)
     case .sendBundle(let sendings): bundleRequest(sendings)
+    case .sendRun(let sendings): runRequest(sendings)
     }
   }
 
@@ -68,14 +69,28 @@ extension ChunkProtocolDestination {
   }
 
   private func chunkRequest(_ sending: ChunkSending) -> HTTPRequest {
-    let index = UInt32(clamping: sending.index)
-    let headers = chunkHeaders(
-      sending.digest, sizeBytes: UInt64(clamping: sending.plainBytes), sending.encoding, index: index,
-      sessionID: sending.session.id, nonce: sending.session.nonce)
-    return request(
-      .put, .chunk(id: sending.session.id, index: index),
-      headers: headers.fields + [(HeaderName.contentType, MediaType.octets)], body: .pinned(sending.body),
+    request(
+      .put, path(of: sending), headers: chunkFields(sending), body: .pinned(sending.body),
       limits: HTTPRequestLimits.forBody(of: sending.body.bytes.count), sentBytes: sending.sentBytes)
+  }
+
+  private func path(of sending: ChunkSending) -> ProtocolPath {
+    .chunk(id: sending.session.id, index: UInt32(clamping: sending.index))
+  }
+
+  private func chunkFields(_ sending: ChunkSending) -> [(name: String, value: String)] {
+    let headers = chunkHeaders(
+      sending.digest, sizeBytes: UInt64(clamping: sending.plainBytes), sending.encoding,
+      index: UInt32(clamping: sending.index), sessionID: sending.session.id, nonce: sending.session.nonce)
+    return headers.fields + [(HeaderName.contentType, MediaType.octets)]
+  }
+
+  /// Each chunk is written as the request that would send it alone.
+  private func runRequest(_ sendings: [ChunkSending]) -> HTTPRequest {
+    let session = sendings.first?.session.id ?? ""
+    return severalRequest(
+      .chunks(id: session),
+      sendings.map { (path(of: $0), chunkFields($0), $0.body) }, sentBytes: sendings.first?.sentBytes)
   }
 
   private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {
@@ -98,19 +113,29 @@ extension ChunkProtocolDestination {
       sentBytes: sending.sentBytes)
   }
 
-  /// Each file is written as the request that would send it alone. The first one's counter counts for all.
+  /// Each file is written as the request that would send it alone.
   private func bundleRequest(_ sendings: [WholeFileSending]) -> HTTPRequest {
+    severalRequest(
+      .files,
+      sendings.map { (.file(name: publishedName(for: $0.path)), wholeFileFields($0), $0.body) },
+      sentBytes: sendings.first?.sentBytes)
+  }
+
+  /// Several requests in one. The counter is the first one's and counts for all.
+  private func severalRequest(
+    _ path: ProtocolPath,
+    _ members: [(path: ProtocolPath, fields: [(name: String, value: String)], body: (any PinnedBytes)?)],
+    sentBytes: SentByteCounter?
+  ) -> HTTPRequest {
     var pieces: [HTTPRequest.Body.Piece] = []
-    for sending in sendings {
-      let head = BundleMemberHead(
-        target: ProtocolPath.file(name: publishedName(for: sending.path)).text, fields: wholeFileFields(sending))
-      pieces.append(.bytes(head.encode(contentLength: sending.body?.bytes.count ?? 0)))
-      if let body = sending.body { pieces.append(.pinned(body)) }
+    for member in members {
+      let head = BundleMemberHead(target: member.path.text, fields: member.fields)
+      pieces.append(.bytes(head.encode(contentLength: member.body?.bytes.count ?? 0)))
+      if let body = member.body { pieces.append(.pinned(body)) }
     }
     return request(
-      .post, .files, headers: [(HeaderName.contentType, MediaType.bundle)], body: .pieces(pieces),
-      limits: HTTPRequestLimits.forBody(of: pieces.reduce(0) { $0 + $1.byteCount }),
-      sentBytes: sendings.first?.sentBytes)
+      .post, path, headers: [(HeaderName.contentType, MediaType.bundle)], body: .pieces(pieces),
+      limits: HTTPRequestLimits.forBody(of: pieces.reduce(0) { $0 + $1.byteCount }), sentBytes: sentBytes)
   }
 
   /// For receivers that cannot tell whose a name is: what this spool has published there may be replaced, and nothing else.

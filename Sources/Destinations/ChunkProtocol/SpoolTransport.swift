@@ -45,6 +45,8 @@ public final class SpoolTransport: HTTPTransport {
 }
 
 extension HTTPRequest {
-  /// It puts a chunk into a session.
-  fileprivate var isOfChunk: Bool { method == .put && url.contains("/v1/uploads/") }
+  /// It puts a chunk into a session, or several.
+  fileprivate var isOfChunk: Bool {
+    url.contains("/v1/uploads/") && (method == .put || (method == .post && url.hasSuffix("/chunks")))
+  }
 }

@@ -25,7 +25,8 @@ extension S3Destination {
     case .commit(let commit): return committed(commit, course(of: commit, responses))
     case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)
     case .sendWholeFile(let sending): return published(sending, course(of: sending, responses))
-    case .sendBundle: return unexpected("was sent several files in one request, which it never offered to take")
+    case .sendBundle, .sendRun:
+      return unexpected("was sent several files or chunks in one request, which it never offered to take")
     }
   }
 
@@ -37,7 +38,7 @@ extension S3Destination {
     switch step {
     case .commit(let commit): course = self.course(of: commit, responses)
     case .sendWholeFile(let sending): course = self.course(of: sending, responses)
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .abort, .sendBundle:
+    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .abort, .sendBundle:
       return outcome(of: step, lost: error)
     }
     return switch course.done {

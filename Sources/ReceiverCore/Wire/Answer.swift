@@ -45,7 +45,7 @@ public struct Answer: Hashable, Sendable {
     Answer(status: status, contentType: MediaType.json, body: WireJSON.encode(ReceiptBody(receipt)))
   }
 
-  /// The answers to a bundle's members, in their order.
+  /// The answers to the members of a bundle or a run, in their order.
   public static func bundle(_ members: [Answer]) -> Answer {
     var body: [UInt8] = []
     body.reserveCapacity(members.count * 640)
@@ -72,6 +72,7 @@ public struct Answer: Hashable, Sendable {
     fields.append(("Cache-Control", "no-store"))
     if tellsAbilities {
       fields.append((HeaderName.bundleFilesMax, String(ProtocolLimits.bundleFilesMax)))
+      fields.append((HeaderName.runBytesMax, String(ProtocolLimits.runBytesMax)))
       fields.append((HeaderName.chunkEncodings, Answer.encodings))
     }
     if let spoolKnown { fields.append((HeaderName.spoolKnown, spoolKnown.headerValue)) }

@@ -19,15 +19,7 @@ public struct BundleIntake: Sendable {
     }
 
     /// What is to be done about it.
-    public enum Plan: Sendable {
-      /// It is answered already.
-      case answer(Answer)
-      /// The core is to be asked.
-      case ask(CoreQuestion)
-    }
-
-    /// What is to be done about it.
-    public let plan: Plan
+    public let plan: MemberPlan
     /// Its body.
     public internal(set) var body = Body.none
 
@@ -52,7 +44,7 @@ public struct BundleIntake: Sendable {
   private let contentLength: Int
   private let translation: RequestTranslation
   private var reader = BundleReader()
-  private var open: (plan: Member.Plan, body: [UInt8])?
+  private var open: (plan: MemberPlan, body: [UInt8])?
   /// The member whose digests are computed beside the next one's.
   private var unhashed: Int?
 
@@ -76,7 +68,7 @@ public struct BundleIntake: Sendable {
       var rest = bytes
       while let event = try reader.next(&rest) { take(event) }
     } catch {
-      throw Refusal(error)
+      throw Refusal(error, .files)
     }
   }
 
@@ -96,7 +88,7 @@ public struct BundleIntake: Sendable {
     }
   }
 
-  private mutating func add(_ plan: Member.Plan, _ body: [UInt8]) {
+  private mutating func add(_ plan: MemberPlan, _ body: [UInt8]) {
     switch plan.encoding {
     case nil: members.append(Member(plan: plan))
     case .lz4?: members.append(Member(plan: plan, body: .encoded(body)))
@@ -132,7 +124,7 @@ public struct BundleIntake: Sendable {
     do throws(BundleViolation) {
       try reader.finish()
     } catch {
-      throw Refusal(error)
+      throw Refusal(error, .files)
     }
     if let last = unhashed { hashAlone(last) }
     unhashed = nil
@@ -169,24 +161,38 @@ public struct BundleIntake: Sendable {
   }
 }
 
-extension BundleIntake.Member.Plan {
+/// What is to be done about a member of a bundle or a run.
+public enum MemberPlan: Sendable {
+  /// It is answered already.
+  case answer(Answer)
+  /// The core is to be asked.
+  case ask(CoreQuestion)
+}
+
+extension MemberPlan {
   /// What is announced of the body that the question brings along.
-  fileprivate var announced: AnnouncedBytes? {
-    if case .ask(.wholeFile(_, _, _, let announced)) = self { announced } else { nil }
+  var announced: AnnouncedBytes? {
+    switch self {
+    case .ask(.wholeFile(_, _, _, let announced)), .ask(.chunk(_, _, _, let announced)): announced
+    case .ask, .answer: nil
+    }
   }
 
   fileprivate var encoding: ChunkEncoding? { announced?.encoding }
 }
 
 extension Refusal {
-  /// The request that brought this bundle is refused as a whole.
-  init(_ violation: BundleViolation) {
+  /// The request whose members these are is refused as a whole.
+  init(_ violation: BundleViolation, _ bounds: BundleBounds) {
+    let limit: Int
     switch violation {
-    case .malformed, .brokenOff: self.init(.badRequest(field: "body"), violation.description)
-    case .tooManyMembers: self.init(.tooLarge(limitBytes: UInt64(ProtocolLimits.bundleFilesMax)), violation.description)
-    case .headTooLong:
-      self.init(.tooLarge(limitBytes: UInt64(ProtocolLimits.bundleHeadBytesMax)), violation.description)
-    case .tooManyBytes: self.init(.tooLarge(limitBytes: UInt64(ProtocolLimits.bundleBytesMax)), violation.description)
+    case .malformed, .brokenOff:
+      self.init(.badRequest(field: "body"), violation.description)
+      return
+    case .tooManyMembers: limit = bounds.membersMax
+    case .headTooLong: limit = ProtocolLimits.bundleHeadBytesMax
+    case .tooManyBytes: limit = bounds.bytesMax
     }
+    self.init(.tooLarge(limitBytes: UInt64(limit)), violation.description)
   }
 }

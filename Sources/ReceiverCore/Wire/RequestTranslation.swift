@@ -14,6 +14,9 @@ public enum RequestPlan: Sendable {
   /// Its body is a bundle; give it to the intake as it arrives, ask the core what its members ask, and answer with
   /// ``Answer/bundle(_:)``.
   case readBundle(BundleIntake)
+  /// Its body is a run of chunks; ask the core whether the session takes it, give it to the intake as it arrives, ask the
+  /// core what each member asks as soon as it is complete, and answer with ``Answer/bundle(_:)``.
+  case readRun(RunIntake)
   /// The core is to be asked.
   case ask(CoreQuestion)
 }
@@ -81,10 +84,13 @@ public struct RequestTranslation: Sendable {
           isDurable: ProtocolPath.wantsDurability(target: request.target)))
     case (.upload(let id), "DELETE"): return .ask(.abort(credential, SessionID(id)))
     case (.commit(let id), "POST"): return try commit(credential, SessionID(id), json)
+    case (.chunks(let id), "POST"):
+      return try several(request, .run) { _ in .readRun(RunIntake(of: credential, into: SessionID(id), self)) }
     case (.chunk(let id, let index), "PUT"):
       return .ask(.chunk(credential, SessionID(id), index: index, try announced(request)))
     case (.file(let name), "PUT"): return .ask(try wholeFile(request, credential, name))
-    case (.files, "POST"): return try bundle(request, credential)
+    case (.files, "POST"):
+      return try several(request, .files) { .readBundle(BundleIntake(contentLength: $0, of: credential, self)) }
     default: return .answer(RequestTranslation.methodNotAllowed(path))
     }
   }
@@ -125,8 +131,10 @@ public struct RequestTranslation: Sendable {
     return .wholeFile(credential, name: name, headers, announced)
   }
 
-  /// The bounds of a bundle as a whole; those of its members are the intake's.
-  private func bundle(_ request: WireRequest, _ credential: CredentialID) throws(Refusal) -> RequestPlan {
+  /// The bounds of a bundle or a run as a whole; those of its members are the intake's. `plan` is told the body's length.
+  private func several(
+    _ request: WireRequest, _ bounds: BundleBounds, _ plan: (Int) -> RequestPlan
+  ) throws(Refusal) -> RequestPlan {
     guard request.field(HeaderName.contentType)?.lowercased() == MediaType.bundle else {
       return .answer(
         .problem(
@@ -136,16 +144,30 @@ public struct RequestTranslation: Sendable {
     guard let length = request.field(HeaderName.contentLength).flatMap({ DecimalText.unsigned($0) }) else {
       return .answer(
         .problem(
-          Problem(.badRequest, detail: "a bundle's length must be stated", status: 411, field: HeaderName.contentLength)
+          Problem(.badRequest, detail: "the body's length must be stated", status: 411, field: HeaderName.contentLength)
         ))
     }
-    let most = ProtocolLimits.bundleBytesMax + ProtocolLimits.bundleFilesMax * ProtocolLimits.bundleHeadBytesMax
-    guard length <= UInt64(most) else { throw Refusal(.tooManyBytes) }
-    return .readBundle(BundleIntake(contentLength: Int(length), of: credential, self))
+    guard length <= UInt64(bounds.contentBytesMax) else { throw Refusal(.tooManyBytes, bounds) }
+    return plan(Int(length))
+  }
+
+  /// What is to be done about a member of a run into this session: as about the same request alone.
+  func plan(_ member: BundleMemberHead, of credential: CredentialID, into session: SessionID) -> MemberPlan {
+    do throws(Refusal) {
+      guard case .chunk(session.text, let index)? = ProtocolPath(target: member.target) else {
+        throw Refusal(.badRequest(field: "target"), "the members of a run are chunks of the session that it is sent to")
+      }
+      return .ask(
+        .chunk(
+          credential, session, index: index,
+          try announced(WireRequest(method: "PUT", target: member.target, fields: member.fields))))
+    } catch {
+      return .answer(.refused(error))
+    }
   }
 
   /// What is to be done about a member of a bundle: as about the same request alone.
-  func plan(_ member: BundleMemberHead, of credential: CredentialID) -> BundleIntake.Member.Plan {
+  func plan(_ member: BundleMemberHead, of credential: CredentialID) -> MemberPlan {
     guard case .file(let name)? = ProtocolPath(target: member.target) else {
       let isFile = ProtocolPath.isFile(target: member.target)
       return .answer(isFile ? .refused(RequestTranslation.undecodable) : RequestTranslation.notFound)
@@ -165,7 +187,7 @@ public struct RequestTranslation: Sendable {
       switch path {
       case .root: "HEAD"
       case .capabilities, .stats, .metrics: "GET"
-      case .uploads, .commit, .files: "POST"
+      case .uploads, .commit, .chunks, .files: "POST"
       case .upload: "GET, DELETE"
       case .chunk, .file: "PUT"
       }
@@ -278,6 +300,7 @@ extension RequestPlan {
     switch self {
     case .ask(let question): question.credential
     case .readBundle(let bundle): bundle.credential
+    case .readRun(let run): run.credential
     case .counts(let credential): credential
     case .answer, .metrics, .readJSON: nil
     }

@@ -6,17 +6,21 @@ public struct DestinationOffers: Hashable, Sendable {
   public var encodings: LookupSet<ChunkEncoding>?
   /// How many small files one request may carry; nil when the answer does not say.
   public var filesPerRequest: Int?
+  /// The most plain bytes that one request may carry in chunks of one session; nil when the answer does not say.
+  public var runBytesMax: Int?
   /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
   /// destination claims no more than any of its servers can do.
   public var abilities: DestinationAbilities?
 
   /// What an answer says.
   public init(
-    encodings: LookupSet<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, abilities: DestinationAbilities? = nil
+    encodings: LookupSet<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, runBytesMax: Int? = nil,
+    abilities: DestinationAbilities? = nil
   ) {
     self.abilities = abilities
     self.encodings = encodings
     self.filesPerRequest = filesPerRequest
+    self.runBytesMax = runBytesMax
   }
 }
 

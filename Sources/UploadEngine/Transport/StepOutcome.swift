@@ -24,7 +24,7 @@ public enum StepOutcome: Hashable, Sendable {
   case published(Receipt)
   /// The server lacks these chunks or holds other bytes for them.
   case incomplete(missing: [Int])
-  /// The answers for several files of one request, in its order.
+  /// The answers for several files, or chunks, of one request, in its order.
   case each([StepOutcome])
   /// The session is gone, as asked.
   case ended

@@ -10,6 +10,8 @@ public enum UploadStep: Sendable {
   case secureSession(SessionIdentity)
   /// Send one chunk.
   case sendChunk(ChunkSending)
+  /// Send several chunks of one session in one request; only to a server that has offered it.
+  case sendRun([ChunkSending])
   /// Publish the file.
   case commit(SessionCommit)
   /// Give the session up; what was sent is discarded.
@@ -26,6 +28,7 @@ extension UploadStep {
     switch self {
     case .sendChunk(let sending): sending.body.bytes.count
     case .sendWholeFile(let sending): sending.body?.bytes.count ?? 0
+    case .sendRun(let sendings): sendings.reduce(0) { $0 + $1.body.bytes.count }
     case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort, .sendBundle: 0
     }
   }

@@ -14,6 +14,8 @@ final class ReceiverDriver: Sendable {
   /// Who is told of a reply.
   private enum Waiter {
     case request(CheckedContinuation<Reply, Never>)
+    /// One that was submitted; called without the lock.
+    case call(@Sendable (Reply) -> Void)
     /// One of several requests that are answered together, which are known by the first of them.
     case member(of: RequestID, Int)
   }
@@ -37,6 +39,7 @@ final class ReceiverDriver: Sendable {
   /// What is to be done when the lock is let go.
   private struct Outcome {
     var replies: [(CheckedContinuation<Reply, Never>, Reply)] = []
+    var calls: [(@Sendable (Reply) -> Void, Reply)] = []
     var groups: [(CheckedContinuation<[Reply], Never>, [Reply])] = []
     var files: [PublicationQueue.Item] = []
     var work: [(CoreEffect, (any BodyBytes)?)] = []
@@ -48,7 +51,7 @@ final class ReceiverDriver: Sendable {
     var begin: CoreEvent
     /// What follows when the core lets the body in.
     var next: CoreEvent
-    var body: [UInt8]
+    var body: any BodyBytes
   }
 
   private let state: Mutex<State>
@@ -109,6 +112,15 @@ final class ReceiverDriver: Sendable {
         state.waiting[request] = .request(continuation)
         state.bodies[request] = body
       }
+    }
+  }
+
+  /// Hands a request with its body to the core; `then` is called with the answer, once and from any thread.
+  func submit(_ request: CompleteRequest, then: @escaping @Sendable (Reply) -> Void) {
+    handle(request.begin) { state in
+      state.waiting[request.request] = .call(then)
+      state.bodies[request.request] = request.body
+      state.next[request.request] = request.next
     }
   }
 
@@ -217,6 +229,9 @@ final class ReceiverDriver: Sendable {
     perform(on: publishers) { uploadfs_return_memory() }
   }
 
+  /// Tells the core what needs no answer.
+  func tell(_ event: CoreEvent) { handle(event) }
+
   /// Tells the core that time has passed.
   func tick() { handle(.tick) }
 
@@ -274,6 +289,7 @@ final class ReceiverDriver: Sendable {
     switch state.waiting.removeValue(forKey: request) {
     case nil: break
     case .request(let continuation)?: outcome.replies.append((continuation, reply))
+    case .call(let then)?: outcome.calls.append((then, reply))
     case .member(let first, let index)?:
       guard var group = state.groups[first] else { return }
       group.replies[index] = reply
@@ -285,6 +301,7 @@ final class ReceiverDriver: Sendable {
 
   private func run(_ outcome: Outcome) {
     for (continuation, reply) in outcome.replies { continuation.resume(returning: reply) }
+    for (then, reply) in outcome.calls { then(reply) }
     for (continuation, replies) in outcome.groups { continuation.resume(returning: replies) }
     if !outcome.files.isEmpty { publications.add(outcome.files) { [self] in handle($0) } }
     for (effect, body) in outcome.work { run(effect, body) }

@@ -44,6 +44,7 @@ final class ReceiverStatistics: Sendable {
     var concurrentChunksMax = 0
     var filesPublished = 0
     var bundlesReceived = 0
+    var runsReceived = 0
     /// Its uploads, the oldest first. One credential's many do not displace another's.
     var uploads: [String] = []
   }
@@ -134,6 +135,9 @@ final class ReceiverStatistics: Sendable {
   /// A bundle's body is complete.
   func bundleReceived(of owner: CredentialID) { state.withLock { $0.count(of: owner) { $0.bundlesReceived += 1 } } }
 
+  /// A run's body is complete.
+  func runReceived(of owner: CredentialID) { state.withLock { $0.count(of: owner) { $0.runsReceived += 1 } } }
+
   /// A request that concerns an upload; makes it known when it is new.
   func uploadRequested(_ id: String, of owner: CredentialID, name: String) {
     state.withLock { state in
@@ -150,8 +154,8 @@ final class ReceiverStatistics: Sendable {
     }
   }
 
-  /// A chunk's header was accepted.
-  func chunkBegan(_ upload: String, of owner: CredentialID, on connection: UInt64?) {
+  /// The header of a chunk, or of a run of them, was accepted.
+  func chunkRequestBegan(_ upload: String, of owner: CredentialID, on connection: UInt64?) {
     let now = clock.now
     state.withLock { state in
       state.count(of: owner) { counts in
@@ -186,15 +190,21 @@ final class ReceiverStatistics: Sendable {
     state.withLock { $0.count(of: owner) { $0.bytes += UInt64(bytes) } }
   }
 
-  /// A chunk request was answered; nil when it was refused.
-  func chunkEnded(_ upload: String, of owner: CredentialID, wasHeld: Bool?) {
+  /// That request was answered.
+  func chunkRequestEnded(_ upload: String, of owner: CredentialID) {
+    state.withLock { state in
+      state.count(of: owner) { $0.concurrentChunks -= 1 }
+      state.uploads[upload]?.concurrentChunks -= 1
+    }
+  }
+
+  /// A chunk was answered; nil when it was refused.
+  func chunkAnswered(_ upload: String, of owner: CredentialID, wasHeld: Bool?) {
     state.withLock { state in
       state.count(of: owner) { counts in
-        counts.concurrentChunks -= 1
         if wasHeld == true { counts.duplicateChunks += 1 }
         if wasHeld == false { counts.chunksStored += 1 }
       }
-      state.uploads[upload]?.concurrentChunks -= 1
       if wasHeld == true { state.uploads[upload]?.duplicateChunks += 1 }
       if wasHeld == false { state.uploads[upload]?.chunksStored += 1 }
     }
@@ -213,7 +223,7 @@ final class ReceiverStatistics: Sendable {
         chunksReceived: UInt64(counts.chunksReceived), chunksStored: UInt64(counts.chunksStored),
         duplicateChunks: UInt64(counts.duplicateChunks), bytesReceived: counts.bytes,
         filesPublished: UInt64(counts.filesPublished),
-        bundlesReceived: UInt64(counts.bundlesReceived),
+        bundlesReceived: UInt64(counts.bundlesReceived), runsReceived: UInt64(counts.runsReceived),
         chunkRequestsInFlightMax: UInt64(counts.concurrentChunksMax),
         uploads: uploads.prefix(ReceiverStatistics.uploadsMax).map(\.response))
     }
@@ -241,6 +251,7 @@ final class ReceiverStatistics: Sendable {
         "bundles_received_total", "counter", "Bundles of whole files received completely.",
         UInt64(total.bundlesReceived)
       ),
+      ("runs_received_total", "counter", "Runs of chunks received completely.", UInt64(total.runsReceived)),
       (
         "spools_told_total", "counter", "Requests of spools that were restored, or run twice.", UInt64(state.spoolsTold)
       ),

@@ -27,6 +27,15 @@ struct RequestBodyReader {
     return piece
   }
 
+  /// The next piece of the body; nil at its end.
+  mutating func nextPiece() async throws(Refusal) -> ByteBuffer? {
+    do {
+      return try await next()
+    } catch {
+      throw RequestBodyReader.refusal(for: error)
+    }
+  }
+
   /// A plain body, with its digests. One that ends early is handed out as it is; one that goes on is refused.
   mutating func collectPlain(
     _ admitted: AdmittedBody

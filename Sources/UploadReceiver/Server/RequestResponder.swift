@@ -19,7 +19,7 @@ struct RequestResponder: Sendable {
   let logger: Logger
 
   /// A request being answered.
-  private struct Exchange {
+  struct Exchange {
     var request: WireRequest
     var reader: RequestBodyReader
     /// The connection, or the stream of HTTP/2.
@@ -83,6 +83,7 @@ struct RequestResponder: Sendable {
     case .counts(let owner): return .json(statistics.response(of: owner))
     case .metrics: return metrics
     case .readBundle(let bundle): return await answer(bundle, &exchange, writer)
+    case .readRun(let run): return await answer(run, &exchange, writer)
     case .ask(let question): return await ask(question, &exchange, writer)
     case .readJSON: return .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
     }
@@ -99,7 +100,7 @@ struct RequestResponder: Sendable {
   }
 
   /// Memory for a body; when others need it more, the body ends with an error.
-  private func takeMemory(_ bytes: Int, of owner: CredentialID, _ channel: any Channel) async -> BodyLease? {
+  func takeMemory(_ bytes: Int, of owner: CredentialID, _ channel: any Channel) async -> BodyLease? {
     await budget.take(bytes, of: owner) { lease in
       channel.eventLoop.execute {
         // The requests of a connection run on its loop: this one has not been followed by another.
@@ -109,7 +110,7 @@ struct RequestResponder: Sendable {
   }
 
   /// Clients that asked to be told before they send a body are told now.
-  private func inviteBody(_ exchange: inout Exchange, _ writer: borrowing ResponseWriter) async {
+  func inviteBody(_ exchange: inout Exchange, _ writer: borrowing ResponseWriter) async {
     guard exchange.wantsContinue else { return }
     exchange.wantsContinue = false
     // A connection that is gone shows itself when the body is read.
@@ -225,9 +226,10 @@ extension RequestResponder {
     guard case .chunk(_, let id, _, _) = question else {
       return await store(admitted, of: request, question, &exchange, writer)
     }
-    statistics.chunkBegan(id.text, of: question.credential, on: exchange.connection)
+    statistics.chunkRequestBegan(id.text, of: question.credential, on: exchange.connection)
     let reply = await store(admitted, of: request, question, &exchange, writer)
-    statistics.chunkEnded(id.text, of: question.credential, wasHeld: reply.wasHeld)
+    statistics.chunkAnswered(id.text, of: question.credential, wasHeld: reply.wasHeld)
+    statistics.chunkRequestEnded(id.text, of: question.credential)
     return reply
   }
 
@@ -278,7 +280,7 @@ extension RequestResponder {
   }
 
   /// Counts and logs what a reply tells.
-  private func note(_ reply: Reply, to question: CoreQuestion, freshID: String, level: Logger.Level = .info) {
+  func note(_ reply: Reply, to question: CoreQuestion, freshID: String, level: Logger.Level = .info) {
     switch (question, reply) {
     case (.openSession, .sessionOpened(let facts, _, _)):
       statistics.uploadRequested(facts.id, of: question.credential, name: facts.opening.name)
@@ -315,7 +317,7 @@ extension RequestResponder {
 
 extension Reply {
   /// Whether the chunk was held already; nil when it is not stored.
-  fileprivate var wasHeld: Bool? {
+  var wasHeld: Bool? {
     if case .chunkStored(let wasHeld) = self { wasHeld } else { nil }
   }
 }
@@ -351,7 +353,7 @@ private enum FieldNames {
       HeaderName.chunkEncoding, HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest,
       HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
       HeaderName.ifExists, HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.contentType,
-      HeaderName.contentLength, HeaderName.bundleFilesMax,
+      HeaderName.contentLength, HeaderName.bundleFilesMax, HeaderName.runBytesMax,
       HeaderName.chunkEncodings, HeaderName.spool, HeaderName.spoolKnown, "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 

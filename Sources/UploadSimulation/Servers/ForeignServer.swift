@@ -65,7 +65,7 @@ final class ForeignServer: SimulatedPeer {
     }
 
     func arrive(_ bytes: [UInt8]) { server?.arrived(self, bytes) }
-    func breakOff() { server?.broke(self) }
+    func breakOff(after arrived: [UInt8]) { server?.broke(self) }
   }
 
   private unowned let world: World

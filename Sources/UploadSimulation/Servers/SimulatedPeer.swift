@@ -39,8 +39,13 @@ extension SimulatedPeer {
 protocol PeerExchange: AnyObject {
   /// The body is there as a whole.
   func arrive(_ bytes: [UInt8])
-  /// The connection is gone in mid-body.
-  func breakOff()
+  /// The connection is gone in mid-body, after so much of it.
+  func breakOff(after arrived: [UInt8])
+}
+
+extension PeerExchange {
+  /// The connection is gone in mid-body, and nothing that has arrived is of use.
+  func breakOff() { breakOff(after: []) }
 }
 
 extension SimulatedReceiver.Exchange: PeerExchange {}

@@ -29,6 +29,8 @@ let bodyParsers: [FuzzedParser] = [
   } test: { input in
     guard let read = try? BundleAnswer.read(input.bytes) else { return }
     require(read.count <= ProtocolLimits.bundleFilesMax, "an answer has no more members than a bundle")
+    let ofRun = try BundleAnswer.read(input.bytes, membersMax: ProtocolLimits.runChunksMax)
+    require(ofRun.map(\.body) == read.map(\.body), "that of a run may have more, and is read likewise")
     let again = try BundleAnswer.read(answers(read))
     require(
       again.map(\.status) == read.map(\.status) && again.map(\.body) == read.map(\.body), "what is written is read")

@@ -72,9 +72,8 @@ private let kinds = [
 ]
 
 private func steps(in session: SessionIdentity, tokens: [String]) -> [UploadStep] {
-  func chunk(_ index: Int) -> UploadStep {
-    .sendChunk(
-      ChunkSending(session: session, index: index, digest: digest, body: Bytes(content), sentBytes: SentByteCounter()))
+  func chunk(_ index: Int) -> ChunkSending {
+    ChunkSending(session: session, index: index, digest: digest, body: Bytes(content), sentBytes: SentByteCounter())
   }
   let whole = WholeFileSending(
     fileID: FileID(high: 1, low: 2), revision: 7, nonce: nonce, path: path, digest: digest, body: Bytes(content),
@@ -84,8 +83,10 @@ private func steps(in session: SessionIdentity, tokens: [String]) -> [UploadStep
     modifiedNanoseconds: -5, mode: 0o100755,
     chunks: (0..<2).map { CommittedChunk(digest: digest, token: $0 < tokens.count ? tokens[$0] : "9") })
   return [
-    chunk(0), chunk(1), .querySession(session), .secureSession(session), .commit(commit), .abort(session),
+    .sendChunk(chunk(0)), .sendChunk(chunk(1)), .querySession(session), .secureSession(session), .commit(commit),
+    .abort(session),
     .sendWholeFile(whole), .sendBundle([whole, whole]),
+    .sendRun([chunk(0), chunk(1)]),
   ]
 }
 

@@ -130,7 +130,95 @@ let bundleParsers: [FuzzedParser] = [
     let whole = intake([input.bytes[...]])
     require(whole == intake([input.bytes[..<place], input.bytes[place...]]), "pieces change nothing")
   },
+  FuzzedParser("RunIntake", bytesMax: 8192, words: words + ["/v1/uploads/s/chunks/", "4096"]) {
+    let zeros = [UInt8](repeating: 0, count: 4096)
+    let block = compressed(zeros)
+    return [
+      inRun(0, [1, 2, 3]) + inRun(7, zeros, sending: block, .lz4) + inRun(1, zeros),
+      inRun(0, zeros, sending: block.dropLast(), .lz4) + inRun(0, [1], sending: [2]),
+      inRun(2, [UInt8](repeating: 0, count: 4097)) + bundled("a", [1]) + inRun(0, [1]).dropLast(),
+    ]
+  } test: { input in
+    var input = input
+    let place = input.choosePlaces(1)[0]
+    let bytes = input.bytes
+    let whole = RunReading([bytes[...]])
+    require(whole == RunReading([bytes[..<place], bytes[place...]]), "pieces change nothing")
+    let begun = RunReading([bytes[..<place]])
+    require(
+      whole.members.prefix(begun.members.count).elementsEqual(begun.members), "what is complete does not change")
+    var atOnce = runIntake()
+    let (complete, refusal) = atOnce.takeAll(bytes)
+    require(complete.map { summary($0.member, $0.sent) } == whole.members, "all at once is the same")
+    require(refusal.map { "\($0)" } == whole.refusal, "and ends the same way")
+  },
 ]
+
+/// A chunk as a client sends it in a run of the session `s`.
+func inRun(_ index: UInt32, _ plain: [UInt8], sending sent: [UInt8]? = nil, _ encoding: ChunkEncoding = .identity)
+  -> [UInt8]
+{
+  let facts = ChunkFacts(of: plain)
+  let chunk = ChunkHeaders(
+    sha256: facts.sha256.bytes, crc32c: facts.crc32c, sizeBytes: UInt64(plain.count), encoding: encoding,
+    tag: sha256([1]), contentSHA256: nil)
+  return member(ProtocolPath.chunk(id: "s", index: index).text, chunk.fields, sent ?? plain)
+}
+
+/// One that the core has let in.
+private func runIntake() -> RunIntake {
+  let request = WireRequest(
+    method: "POST", target: "/v1/uploads/s/chunks",
+    fields: [("Authorization", "Bearer token"), ("Content-Type", MediaType.bundle), ("Content-Length", "1")])
+  guard case .readRun(var intake) = translation.plan(request) else { fatalError("a run is to be read") }
+  require(intake.answer(to: .runAdmitted(chunkBytesMax: 4096)) == nil, "a run that is let in is read")
+  return intake
+}
+
+private func summary(_ member: RunIntake.Member, _ sent: [UInt8]) -> String {
+  "\(member), \(sent.count) bytes, \(sent.withUnsafeBytes { CRC32C.checksum($0) })"
+}
+
+/// What a receiver makes of a run: the members that are complete, and how it ends.
+private struct RunReading: Hashable {
+  var members: [String] = []
+  var refusal: String?
+
+  init(_ pieces: [ArraySlice<UInt8>]) {
+    var intake = runIntake()
+    var open: (member: RunIntake.Member, sent: [UInt8])?
+    do throws(Refusal) {
+      for piece in pieces {
+        try Array(piece).withUnsafeBufferPointer { (bytes) throws(Refusal) in
+          var rest = UnsafeRawBufferPointer(bytes)
+          while true {
+            let (count, step) = try intake.take(rest)
+            let taken = rest.prefix(count)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            guard let step else { break }
+            switch step {
+            case .begins(let member):
+              require(open == nil, "a member ends before the next one begins")
+              require(member.body?.memoryBytes ?? 0 <= 2 * 4096, "a member takes no more memory than a chunk")
+              open = (member, [])
+            case .body: if open?.member.body != nil { open?.sent += taken }
+            case .ends:
+              guard let ended = open else { fatalError("a member ends that has begun") }
+              require(ended.sent.count <= ended.member.body?.sentBytesMax ?? 0, "no more arrives than was announced")
+              members.append(summary(ended.member, ended.sent))
+              open = nil
+            }
+          }
+          require(rest.isEmpty, "a piece is used up")
+        }
+      }
+      try intake.finish()
+      require(!members.isEmpty && open == nil, "a run that is accepted has members")
+    } catch {
+      refusal = "\(error)"
+    }
+  }
+}
 
 func compressed(_ plain: [UInt8]) -> [UInt8] {
   [UInt8](unsafeUninitializedCapacity: LZ4.compressedBytesMax(plain.count)) { target, count in
