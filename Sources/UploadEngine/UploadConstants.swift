@@ -26,6 +26,12 @@ public enum UploadConstants {
   public static let chunkBytesDefault = 4 << 20
   /// The largest chunk.
   public static let chunkBytesMax = 32 << 20
+  /// The longest chunk where one request carries several of them …
+  public static let runChunkBytesMax = 1 << 20
+  /// … and files up to this size have chunks of ``chunkBytesMin`` there, unless the link is known to be fast.
+  public static let shortChunkFileBytes: UInt64 = 64 << 20
+  /// So many bytes may always be on their way, however slow the link is: two of the shortest chunks.
+  public static let flightBytesLeast = 2 * chunkBytesMin
   /// A link is `normal` from this speed on, and `slow` below …
   public static let normalTierMegabitsPerSecond: Double = 3
   /// … `fast` from this …
@@ -98,6 +104,8 @@ public enum UploadConstants {
   public static let minSpeedSamples = 3
   /// Acknowledged chunks between two resume records.
   public static let resumeCheckpointInterval = 10
+  /// The shortest time between two of these.
+  public static let resumeCheckpointPause: Duration = .milliseconds(250)
   /// After this an upload session is not resumed.
   public static let sessionMaxAge: Duration = .seconds(604_800)
   /// The shortest time between two updates of a status file.

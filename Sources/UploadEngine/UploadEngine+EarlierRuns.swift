@@ -52,8 +52,6 @@ extension UploadEngine {
         "not all upload records can be read: what they are of is sent from its beginning, and what lacks parts waits",
         metadata: ["error": "\(failure.message)"])
     }
-    // Nothing is read before the buffers are as long as the chunks that are gone on with.
-    pool.enlarge(to: reading?.records.map(\.chunkBytes).max() ?? 0)
     // Without it nobody knows what was delivered, and what is not to be.
     let entries = readRepeatedly("the catalog", isEndless: true) { failure in
       goOn(withoutEarlierRuns: reading?.records ?? [], failure)

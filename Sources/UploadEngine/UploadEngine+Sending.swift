@@ -95,7 +95,7 @@ extension UploadEngine {
     let steps = orders.compactMap { order in takeStep(of: order).map { (order, $0) } }
     // A daemon that is killed between a publication and its record would count it as another one's.
     publications?.recordBegun(steps.map(\.0.id))
-    transport.start(steps.map { order, step in pending(order, step, trace: trace(of: order.order)) })
+    transport.start(steps.map { order, step in pending(order, step, traces: traces(of: order.order)) })
   }
 
   private func takeStep(of order: RequestOrder) -> UploadStep? {
@@ -117,7 +117,7 @@ extension UploadEngine {
   }
 
   private func pending(
-    _ order: RequestOrder, _ step: UploadStep, trace: CacheTrace?
+    _ order: RequestOrder, _ step: UploadStep, traces: [CacheTrace?]
   ) -> PendingHTTPRequest {
     let id = order.id
     var request = destination.request(for: step, at: order.endpoint)
@@ -127,7 +127,10 @@ extension UploadEngine {
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
       noteSession(of: step, outcome)
-      if let trace, outcome.isChunkStored { parts.withLock { $0.workers }?.release(trace) }
+      for (position, trace) in traces.enumerated() {
+        guard let trace, outcome.ofMember(position, of: traces.count).isChunkStored else { continue }
+        parts.withLock { $0.workers }?.release(trace)
+      }
       completed(id, outcome, response.connection, destination.offers(in: response))
     }
   }
@@ -200,9 +203,10 @@ extension UploadEngine {
     apply { $0.progressed(sent, at: $1) }
   }
 
-  private func trace(of order: SendOrder) -> CacheTrace? {
-    guard case .chunk(_, _, _, let read, _) = order else { return nil }
-    return held.withLock { $0[read]?.trace }
+  /// What the chunks of a request leave in the page cache, in their order.
+  private func traces(of order: SendOrder) -> [CacheTrace?] {
+    guard let (_, chunks) = order.chunks else { return [] }
+    return held.withLock { held in chunks.map { held[$0.read]?.trace } }
   }
 
   private func completed(
@@ -237,6 +241,13 @@ extension UploadEngine {
         ChunkSending(
           session: session, index: index, digest: digest, plainBytes: chunk.plainBytes, encoding: chunk.encoding,
           body: chunk.buffer, place: place, sentBytes: SentByteCounter()))
+    case .run(let session, let chunks):
+      let sendings = held.withLock { held in
+        chunks.compactMap { chunk in
+          held[chunk.read].map { chunk.sending(in: session, $0.plainBytes, $0.encoding, $0.buffer) }
+        }
+      }
+      return sendings.count == chunks.count ? .sendRun(sendings) : nil
     case .wholeFile(let whole):
       return try sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):
@@ -280,5 +291,16 @@ extension UploadEngine {
       source: FileStream.Source(
         acquire: { pool.tryAcquire() }, submit: { workers?.submit($0) ?? false },
         letGo: { workers?.release(CacheTrace(file: file, range: $0)) }))
+  }
+}
+
+extension ChunkOrder {
+  /// The chunk with its bytes.
+  package func sending(
+    in session: SessionIdentity, _ plainBytes: Int, _ encoding: ChunkEncoding, _ body: any PinnedBytes
+  ) -> ChunkSending {
+    ChunkSending(
+      session: session, index: index, digest: digest, plainBytes: plainBytes, encoding: encoding, body: body,
+      sentBytes: SentByteCounter())
   }
 }

@@ -197,7 +197,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
-      queueCapacity: configuration.limits.buffers + configuration.limits.smallBuffers + streamPool.capacity
+      queueCapacity: configuration.limits.buffers
+        * max(1, configuration.limits.bufferBytes / UploadConstants.chunkBytesMin)
+        + configuration.limits.smallBuffers + streamPool.capacity
     ) { [weak self] job, result in
       if let stream = job.stream { stream.readEnded(job, result) } else { self?.readEnded(job, result) }
     }
@@ -451,8 +453,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   private func read(_ order: ReadOrder) {
     // The schedule counts buffers, so one is free; if it were not, the read fails and is tried again.
-    let pool = order.isSmall ? smallPool : pool
-    guard let buffer = pool.tryAcquire(), let workers = parts.withLock({ $0.workers }) else {
+    let free = order.isSmall ? smallPool.tryAcquire() : pool.tryAcquire(order.bufferBytes)
+    guard let buffer = free, let workers = parts.withLock({ $0.workers }) else {
       apply { $0.chunkRead(order.id, result: .failed(.system(errno: 0)), at: $1) }
       return
     }
@@ -492,7 +494,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Fewer buffers when memory is short, more when there is enough again (spec A2).
   private func watchMemory(_ io: HybridIOEngine, _ availableMemory: () -> UInt64?) {
     let budget = state.withLock { $0.schedule.memory }
-      .next(availableBytes: availableMemory(), bufferBytes: pool.bufferBytes)
+      .next(availableBytes: availableMemory(), bufferBytes: configuration.limits.bufferBytes)
     io.setSavesMemory(budget.readsPlainly)
     apply { $0.memoryChanged(to: budget, at: $1) }
   }

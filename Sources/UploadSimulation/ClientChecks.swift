@@ -46,11 +46,14 @@ final class ClientChecks {
   /// One more buffer is taken, and so many of its kind are in use now, also those into which is being read.
   ///
   /// Large ones that were in use when the budget fell stay until their requests are over: only no other may be added.
-  func bufferIsTaken(isSmall: Bool, inUse count: Int) {
+  func bufferIsTaken(isSmall: Bool, inUse count: Int, bytes: Int) {
     let limits = world.scenario.limits
-    let limit = isSmall ? limits.smallBuffers : min(limits.buffers, budget.buffers)
-    if count > limit {
-      world.fail(.buffers, "\(count) \(isSmall ? "small" : "large") buffers are in use, \(limit) are allowed")
+    if isSmall, count > limits.smallBuffers {
+      world.fail(.buffers, "\(count) small buffers are in use, \(limits.smallBuffers) are allowed")
+    }
+    let bytesMax = min(limits.buffers, budget.buffers) * limits.bufferBytes
+    if !isSmall, count > 1, bytes > bytesMax {
+      world.fail(.buffers, "\(bytes) bytes of buffers are in use, \(bytesMax) are allowed")
     }
   }
 
@@ -62,9 +65,9 @@ final class ClientChecks {
     costs.sent(order.id, order.order)
     inFlight[order.id] = order.order
     checkCount(order.order)
-    guard case .chunk(let session, let index, let digest, _, _) = order.order else { return }
-    if acknowledged[ChunkPlace(session: session.id, index: index)] == digest {
-      world.fail(.resending, "chunk \(index) of \(session.id) is sent again although it was acknowledged")
+    guard let (session, chunks) = order.order.chunks else { return }
+    for chunk in chunks where acknowledged[ChunkPlace(session: session.id, index: chunk.index)] == chunk.digest {
+      world.fail(.resending, "chunk \(chunk.index) of \(session.id) is sent again although it was acknowledged")
     }
   }
 
@@ -88,10 +91,12 @@ final class ClientChecks {
       switch (order, other) {
       case (.commit(let mine), .commit(let others)) where mine.session.id == others.session.id:
         world.fail(.singlePublication, "two commits of session \(mine.session.id) are under way")
-      case (.chunk(let mine, let index, _, _, _), .chunk(let others, let otherIndex, _, _, _))
-      where mine.id == others.id && index == otherIndex:
-        world.fail(.singleChunk, "two requests for chunk \(index) of \(mine.id) are under way")
       default: break
+      }
+      if let mine = order.chunks, let others = other.chunks, mine.session.id == others.session.id,
+        let both = mine.chunks.first(where: { chunk in others.chunks.contains { $0.index == chunk.index } })
+      {
+        world.fail(.singleChunk, "two requests for chunk \(both.index) of \(mine.session.id) are under way")
       }
     }
   }
@@ -111,8 +116,12 @@ final class ClientChecks {
     default: break
     }
     switch (order.order, outcome) {
-    case (.chunk(let session, let index, let digest, _, _), .chunkStored):
-      acknowledged[ChunkPlace(session: session.id, index: index)] = digest
+    case (.chunk, .chunkStored), (.run, .each):
+      guard let (session, chunks) = order.order.chunks else { break }
+      for (position, chunk) in chunks.enumerated()
+      where outcome.ofMember(position, of: chunks.count) == .chunkStored {
+        acknowledged[ChunkPlace(session: session.id, index: chunk.index)] = chunk.digest
+      }
     case (.commit(let commit), .published): costs.published(commit)
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
@@ -170,7 +179,7 @@ final class ClientChecks {
 extension SendOrder {
   var isBody: Bool {
     switch self {
-    case .chunk: true
+    case .chunk, .run: true
     case .wholeFile(let file): file.read != nil
     case .bundle(let files): files.contains { $0.read != nil }
     default: false
@@ -191,7 +200,7 @@ extension SendOrder {
     switch self {
     case .wholeFile(let file): [file]
     case .bundle(let files): files
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .commit, .abort: []
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .commit, .abort: []
     }
   }
 }

@@ -77,12 +77,13 @@ struct CostChecks {
 
   /// Of what was lost twice, over all files, one chunk is under way.
   mutating func sent(_ request: HTTPRequestID, _ order: SendOrder) {
-    guard case .chunk(let session, let index, _, _, _) = order, let file = files[session.nonce],
+    guard let (session, chunks) = order.chunks, let file = files[session.nonce],
       setbacks[file]?.losses ?? 0 > 1
     else { return }
     afterLosses.removeAll { setbacks[$0.file]?.losses ?? 0 < 2 }
     if let other = afterLosses.first?.file {
-      world.fail(.cost, "chunk \(index) of \(file) goes out beside one of \(other), and both have lost repeatedly")
+      world.fail(
+        .cost, "chunk \(chunks[0].index) of \(file) goes out beside one of \(other), and both have lost repeatedly")
     }
     afterLosses.append((request, file))
   }
@@ -120,8 +121,9 @@ struct CostChecks {
     case .openSession(let opening):
       know(nonce: opening.nonce, of: opening.fileID)
       return []
-    case .chunk(let session, let index, let digest, _, _):
-      return files[session.nonce].map { [Piece(file: $0, index: index, digest: digest)] } ?? []
+    case .chunk(let session, _, _, _, _), .run(let session, _):
+      guard let file = files[session.nonce] else { return [] }
+      return (order.chunks?.chunks ?? []).map { Piece(file: file, index: $0.index, digest: $0.digest) }
     case .wholeFile(let whole): return [Piece(file: whole.file, index: nil, digest: whole.digest)]
     case .bundle(let files): return files.map { Piece(file: $0.file, index: nil, digest: $0.digest) }
     case .prewarm, .querySession, .secureSession, .commit, .abort: return []

@@ -144,7 +144,10 @@ struct DeadlineChecks {
 
   private func places(of order: SendOrder) -> [Place] {
     switch order {
-    case .chunk(let session, let index, _, _, _): files[session.nonce].map { [Place(file: $0, index: index)] } ?? []
+    case .chunk(let session, _, _, _, _), .run(let session, _):
+      files[session.nonce].map { file in
+        (order.chunks?.chunks ?? []).map { Place(file: file, index: $0.index) }
+      } ?? []
     case .querySession(let session): files[session.nonce].map { [Place(file: $0, index: nil)] } ?? []
     case .wholeFile(let file): [Place(file: file.file, index: nil)]
     case .bundle(let files): files.map { Place(file: $0.file, index: nil) }

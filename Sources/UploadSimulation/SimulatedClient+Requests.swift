@@ -10,9 +10,10 @@ import UploadEngine
 extension SimulatedClient {
   func read(_ order: ReadOrder) {
     reads.insert(order.id)
-    if order.isSmall { smallReads.insert(order.id) }
-    let inUse = order.isSmall ? smallReads.count : buffers.count + reads.count - smallReads.count
-    checks.bufferIsTaken(isSmall: order.isSmall, inUse: inUse)
+    if order.isSmall { smallReads.insert(order.id) } else { bufferBytes[order.id] = order.bufferBytes }
+    checks.bufferIsTaken(
+      isSmall: order.isSmall, inUse: order.isSmall ? smallReads.count : bufferBytes.count,
+      bytes: bufferBytes.values.reduce(0, +))
     guard admits(.read) else {
       if isUp { readEnded(order, .failed(.system(errno: 5)), after: .microseconds(100)) }
       return
@@ -126,8 +127,8 @@ extension SimulatedClient {
     if world.bug == .overbook, case .querySession = order.order {
       for _ in 0..<world.scenario.limits.controlRequests { start(extra(order), step) }
     }
-    if world.bug == .doubleChunk, case .chunk = order.order { start(extra(order), step) }
-    if world.bug == .releaseBufferEarly, case .chunk(_, _, _, let read, _) = order.order { buffers[read]?.wipe() }
+    if world.bug == .doubleChunk, order.order.chunks != nil { start(extra(order), step) }
+    if world.bug == .releaseBufferEarly, let read = order.order.chunks?.chunks.last?.read { buffers[read]?.wipe() }
   }
 
   /// What is in a session alone is not given up for it.
@@ -144,7 +145,7 @@ extension SimulatedClient {
         world.fail(.retention, "session \(session.id.prefix(6)) is ended, which alone has parts of \(id)")
       }
       checkOnlyCopy(session.id)
-    case .prewarm, .querySession, .secureSession, .chunk, .commit, .wholeFile, .bundle: break
+    case .prewarm, .querySession, .secureSession, .chunk, .run, .commit, .wholeFile, .bundle: break
     }
   }
 
@@ -287,6 +288,13 @@ extension SimulatedClient {
         ChunkSending(
           session: session, index: index, digest: digest, plainBytes: buffer.plainBytes,
           encoding: buffer.isCompressed ? .lz4 : .identity, body: buffer, place: place, sentBytes: SentByteCounter()))
+    case .run(let session, let chunks):
+      let sendings = chunks.compactMap { chunk in
+        buffers[chunk.read].map {
+          chunk.sending(in: session, $0.plainBytes, $0.isCompressed ? .lz4 : .identity, $0)
+        }
+      }
+      return sendings.count == chunks.count ? .sendRun(sendings) : nil
     case .wholeFile(let whole): return sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):
       let sendings = files.compactMap { sending($0) }
@@ -356,6 +364,7 @@ extension UploadStep {
     case .sendChunk(let sending): sending.encoding == .lz4
     case .sendWholeFile(let sending): sending.encoding == .lz4
     case .sendBundle(let sendings): sendings.contains { $0.encoding == .lz4 }
+    case .sendRun(let sendings): sendings.contains { $0.encoding == .lz4 }
     default: false
     }
   }

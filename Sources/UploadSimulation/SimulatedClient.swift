@@ -27,6 +27,8 @@ final class SimulatedClient: CopyHolder {
   var reads: LookupSet<ReadID> = []
   /// Of those, and of the buffers, the small ones.
   var smallReads: LookupSet<ReadID> = []
+  /// How long the others are.
+  var bufferBytes: OrderedDictionary<ReadID, Int> = [:]
   var sentCounters: OrderedDictionary<HTTPRequestID, (counter: SentByteCounter, byteCount: Int, answered: Int)> =
     [:]
   private var memory = MemoryBudget.full
@@ -168,6 +170,7 @@ final class SimulatedClient: CopyHolder {
     for buffer in buffers.values { buffer.wipe() }
     buffers = [:]
     smallReads = []
+    bufferBytes = [:]
     reads = []
     sentCounters = [:]
     memory = .full
@@ -307,6 +310,8 @@ final class SimulatedClient: CopyHolder {
     guard let deadline else { return }
     let life = life
     let isImpatient = world.bug == .retryWithoutDelay
+    // The clock of this mistake runs ahead, and pauses that double take it out of what can be told.
+    if isImpatient, deadline.nanoseconds > .max / 4 { return }
     let wallTime = world.time.wallNanoseconds + deadline.nanoseconds - world.time.nanoseconds
     world.time.at(isImpatient ? world.time.nanoseconds + 1_000_000 : deadline.nanoseconds) { [self] in
       guard self.life == life, alarm == deadline else { return }
@@ -329,6 +334,7 @@ final class SimulatedClient: CopyHolder {
       if world.bug == .leakBuffer, world.random.happens(0.1) { return }
       buffers.removeValue(forKey: read)?.wipe()
       smallReads.remove(read)
+      bufferBytes[read] = nil
     case .send(let orders): sendNamed(orders)
     case .cancel(let request): cancel(request)
     case .cancelUnsent(let request, _): if !network.isOut(request) { cancel(request) }

@@ -172,7 +172,7 @@ final class SimulatedNetwork {
     life += 1
     for flight in flights.values {
       flight.completion = nil
-      world.time.after(.microseconds(10)) { Self.breakOff(flight) }
+      world.time.after(.microseconds(10)) { [self] in breakOff(flight) }
     }
     flights = [:]
     troubledFlights = []
@@ -312,13 +312,15 @@ final class SimulatedNetwork {
     guard let completion = flight.completion else { return }
     flight.completion = nil
     flights[flight.id] = nil
-    Self.breakOff(flight)
+    breakOff(flight)
     completion(result)
   }
 
-  /// A request that has ended before its body arrived has lost its connection.
-  private static func breakOff(_ flight: Flight) {
-    if !flight.hasArrived { flight.exchange?.breakOff() }
+  /// A request that has ended before its body arrived has lost its connection. What went out of it until then has arrived.
+  private func breakOff(_ flight: Flight) {
+    guard !flight.hasArrived, let exchange = flight.exchange else { return }
+    let sent = flight.body?.sent(at: world.time.nanoseconds) ?? 0
+    exchange.breakOff(after: Array(flight.request.body.content.prefix(sent)))
   }
 
   private func jitter(_ flight: Flight) -> Duration {

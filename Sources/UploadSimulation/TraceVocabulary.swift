@@ -89,6 +89,8 @@ extension SendOrder {
     case .secureSession(let session): "secure \(session.id.prefix(6))"
     case .chunk(let session, let index, let digest, _, _):
       "chunk \(index) of \(session.id.prefix(6)) \(digest.brief)"
+    case .run(let session, let chunks):
+      "run of \(session.id.prefix(6)): \(list: chunks.lazy.map(\.brief))"
     case .commit(let commit):
       "commit \(commit.session.id.prefix(6)) as \(commit.path.displayText), \(commit.sizeBytes) bytes"
     case .abort(let session): "abort \(session.id.prefix(6))"
@@ -96,6 +98,10 @@ extension SendOrder {
     case .bundle(let files): "bundle of \(list: files.lazy.map(\.brief))"
     }
   }
+}
+
+extension ChunkOrder {
+  fileprivate var brief: TraceLine { "chunk \(index) \(digest.brief)" }
 }
 
 extension WholeFileOrder {

@@ -175,6 +175,7 @@ extension MountSession {
     options.parallelChunks = configuration.parallel
     options.chunkBytesMax = configuration.chunkBytes
     options.wholeFileBytesMax = configuration.chunkBytes
+    options.fileBytesMax = configuration.fileBytesMax
     options.allowPlainHTTP = configuration.allowPlainHTTP
     options.ifExists = configuration.ifExists ?? options.ifExists
     return try ChunkProtocolDestination(

@@ -15,6 +15,8 @@ import UploadEngine
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
     abilities.ifExists = .number
+    abilities.takesRuns = true
+    abilities.chunkCountMax = 200_000
     #expect(destination.abilities == abilities)
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)
     #expect(destination.displayURL == Fixture.base)

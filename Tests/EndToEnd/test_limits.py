@@ -31,15 +31,16 @@ def test_a_file_passes_a_proxys_limit_in_shorter_requests(front, new_mount, auth
     receiver = front.receiver
     mount = new_mount(
         None, to=f"https://127.0.0.1:{front.port}", token_file=receiver.token_file, ca=authority.certificate)
-    write_random(mount.root / "large.mov", 9 * MIB, seed=1)
+    # Requests grow beyond it while it is sent.
+    write_random(mount.root / "large.mov", 64 * MIB, seed=1)
     write_random(mount.root / "one request.mov", 2 * MIB, seed=2)
     mount.wait_all()
     for name in ("large.mov", "one request.mov"):
         assert sha256(receiver.files / name) == sha256(mount.root / name), name
-    assert "client_max_body_size" in mount.program.log and "bytes_max=1048576" in mount.program.log
+    assert "client_max_body_size" in mount.program.log and "bytes_max=" in mount.program.log
     # The next one begins with what is known.
     refused = front.log.count("client intended to send too large body")
-    write_random(mount.root / "next.mov", 9 * MIB, seed=3)
+    write_random(mount.root / "next.mov", 64 * MIB, seed=3)
     mount.wait_all()
     assert front.log.count("client intended to send too large body") == refused <= 12
 

@@ -65,3 +65,24 @@ def test_a_slow_line_is_used_once_and_progress_is_what_has_arrived(
     late = [(took - at, reading["eta_seconds"]) for at, reading in readings if at > 10 and reading["percent"] < 90]
     known = [(left, eta) for left, eta in late if eta is not None]
     assert len(known) > len(late) / 2 and all(abs(eta - left) < 0.3 * left + 1 for left, eta in known), known
+
+
+def test_a_kill_on_a_slow_line_costs_a_chunk_of_each_stream(new_network, new_receiver, new_mount, authority, folder):
+    """Regression (NU2): a file of up to 4 MiB went in one request, and twelve chunks of 4 MiB at once: leaving lost minutes."""
+    size, chunk, streams = 3 << 20, 256 << 10, 4
+    network = new_network(path(rate="2mbit", delay="50ms", queue="500ms"))
+    host = network.server.address
+    certificate = authority.issue("receiver", hosts=f"IP:{host}")
+    receiver = new_receiver(
+        certificate=certificate, ca=authority.certificate, host=host, prefix=network.server.prefix)
+    mount = new_mount(receiver, prefix=network.client.prefix)
+    source = write_random(folder / "source", size)
+    (mount.root / "capture.bin").write_bytes(source.read_bytes())
+    mount.readings("capture.bin", lambda status: status["bytes"]["sent"] > 0.75 * size)
+    mount.kill()
+    mount.start()
+    mount.wait_for("capture.bin", "complete")
+
+    assert sha256(receiver.files / "capture.bin") == sha256(source)
+    sent = network.path[0].counters()["upstream"]["out"]["bytes"]
+    assert sent < 1.07 * size + streams * chunk, sent

@@ -108,7 +108,7 @@ extension ChunkProtocolDestination {
     guard ProtocolPath.isSessionID(session.id) else {
       return unexpected("opened a session whose id holds characters that an id must not have")
     }
-    guard session.chunkBytes > 0, session.chunkBytes <= options.chunkBytesMax else {
+    guard session.chunkBytes > 0, session.chunkBytes <= max(options.chunkBytesMax, opening.chunkBytes) else {
       return unexpected("opened a session with chunks of \(session.chunkBytes) bytes")
     }
     // Each chunk costs memory and a request: what a server may make of a file is bounded by the protocol, and not by the server.

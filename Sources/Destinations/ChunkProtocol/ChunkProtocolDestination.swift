@@ -81,6 +81,8 @@ public struct ChunkProtocolDestination: Destination {
       wholeFileBytesMax: options.wholeFileBytesMax, fileBytesMax: options.fileBytesMax,
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
+    abilities.takesRuns = true
+    abilities.chunkCountMax = Int(ProtocolLimits.chunkCountMax)
     abilities.ifExists = options.ifExists
     self.abilities = abilities
   }

@@ -73,7 +73,7 @@ extension UploadSchedule {
     guard let known, known > 0 else { return nil }
     // A longer chunk is as long as the file.
     let chunkBytes = min(known, Int(clamping: sizeBytes))
-    return chunkBytes <= bufferBytes ? chunkBytes : nil
+    return chunkBytes <= chunkBytesMax ? chunkBytes : nil
   }
 
   /// Another content than the catalog says was delivered is to go out. Nothing of it does before the catalog has ceased to say so: should

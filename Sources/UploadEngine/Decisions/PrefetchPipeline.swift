@@ -7,17 +7,19 @@
 struct PrefetchPipeline: Hashable, Sendable {
   /// Chunk requests that may be in flight now: what link, destination and memory allow.
   let parallelism: Int
-  /// Buffers that may be in use: one for each request, and those ahead of them.
-  let buffers: Int
+  /// Bytes of buffers that may be in use: those of each request, and those ahead of them.
+  let bufferBytes: Int
 
   init(limits: UploadLimits, destinationParallelism: Int, tierParallelism: Int = .max, memory: MemoryBudget) {
     parallelism = max(1, min(limits.parallelChunks, destinationParallelism, tierParallelism, memory.chunksInFlight))
-    buffers = max(1, min(limits.buffers, parallelism + memory.chunksReadAhead(of: limits.timing.prefetch)))
+    let requests = max(1, min(limits.buffers, parallelism + memory.chunksReadAhead(of: limits.timing.prefetch)))
+    bufferBytes = requests * limits.bufferBytes
   }
 
   /// Another chunk request may go out.
   func maySend(inFlight: Int) -> Bool { inFlight < parallelism }
 
-  /// Another chunk may be read. `inUse` counts what is being read, waits, and is in flight.
-  func mayRead(inUse: Int) -> Bool { inUse < buffers }
+  /// Another chunk of so many bytes may be read. `inUse` counts the buffers of what is being read, waits, and is in flight. A single
+  /// chunk is always read, however long it is.
+  func mayRead(_ byteCount: Int, inUse: Int) -> Bool { inUse == 0 || inUse + byteCount <= bufferBytes }
 }

@@ -7,7 +7,7 @@ public enum UploadAction: Hashable, Sendable {
   case read(ReadOrder)
   /// The buffer of this read is free again.
   case release(ReadID)
-  /// Keep no more than this many buffers in memory. An action like the others, so that no read that was ordered before it
+  /// Keep no more in memory than so many buffers of the usual length, or as many bytes in others. An action like the others, so that no read that was ordered before it
   /// finds its buffer gone.
   case resizeBuffers(Int)
   /// Send requests, begun together; answer each with ``UploadSchedule/requestCompleted(_:outcome:connection:at:)``.
@@ -65,6 +65,8 @@ public struct ReadOrder: Hashable, Sendable {
   public var mayCompress = false
   /// It goes into a small buffer.
   public var isSmall = false
+  /// The length of the buffer that it goes into otherwise.
+  public var bufferBytes = 0
 }
 
 /// A request and its name.
@@ -88,6 +90,8 @@ public enum SendOrder: Hashable, Sendable {
   case querySession(SessionIdentity)
   case secureSession(SessionIdentity)
   case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID, place: ChunkPlace)
+  /// Several chunks of one session in one request; each is answered for itself.
+  case run(session: SessionIdentity, [ChunkOrder])
   case commit(SessionCommit)
   case abort(SessionIdentity)
   case wholeFile(WholeFileOrder)
@@ -101,7 +105,17 @@ extension SendOrder {
     switch self {
     case .commit: once == .everything
     case .wholeFile, .bundle: once != .nothing
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: false
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .abort: false
+    }
+  }
+
+  /// The chunks that it carries, and of which session.
+  package var chunks: (session: SessionIdentity, chunks: [ChunkOrder])? {
+    switch self {
+    case .chunk(let session, let index, let digest, let read, _):
+      (session, [ChunkOrder(index: index, digest: digest, read: read)])
+    case .run(let session, let chunks): (session, chunks)
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort, .wholeFile, .bundle: nil
     }
   }
 
@@ -111,7 +125,7 @@ extension SendOrder {
     case .commit(let commit): commit.fileID.map { [$0] } ?? []
     case .wholeFile(let whole): [whole.file]
     case .bundle(let files): files.map(\.file)
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .abort: []
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .abort: []
     }
   }
 
@@ -122,8 +136,25 @@ extension SendOrder {
     case .commit(let commit): commit.fileID.map { [($0, commit.path)] } ?? []
     case .wholeFile(let whole): [(whole.file, whole.path)]
     case .bundle(let files): files.map { ($0.file, $0.path) }
-    case .prewarm, .querySession, .secureSession, .chunk, .abort: []
+    case .prewarm, .querySession, .secureSession, .chunk, .run, .abort: []
     }
+  }
+}
+
+/// One chunk that goes in a request, alone or with others of its session.
+public struct ChunkOrder: Hashable, Sendable {
+  /// Its position.
+  public var index: Int
+  /// Digests of its bytes.
+  public var digest: ChunkDigest
+  /// Its bytes.
+  public var read: ReadID
+
+  /// A chunk whose bytes are in a buffer.
+  public init(index: Int, digest: ChunkDigest, read: ReadID) {
+    self.index = index
+    self.digest = digest
+    self.read = read
   }
 }
 

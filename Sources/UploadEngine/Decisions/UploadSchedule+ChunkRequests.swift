@@ -8,7 +8,7 @@ extension UploadSchedule {
 
   /// The chunk to send next: of the files whose bytes are in a buffer, the one that was given the fewest bytes.
   func nextChunkToSend() -> (FileID, Int)? {
-    guard buffersInUse > 0 || abilities.streamsWholeFiles else { return nil }
+    guard bufferBytesInUse > 0 || abilities.streamsWholeFiles else { return nil }
     var best: (id: FileID, index: Int, time: UInt64)?
     let hasStream = sessionChunks < streamPlan.streams
     for id in activeMedium + activeLarge where !passedOver.contains(id) {
@@ -48,13 +48,22 @@ extension UploadSchedule {
       return true
     }
     guard let identity = file.session?.identity else { return false }
+    let chunks = run(from: index, of: file, at: now).compactMap { index -> ChunkOrder? in
+      guard case .read(let read, let digest)? = file.transfer?.states[index] else { return nil }
+      return ChunkOrder(index: index, digest: digest, read: read)
+    }
     let place = takePlace(of: index, in: file)
     let request = send(
-      .chunk(session: identity, index: index, digest: digest, read: read, place: place),
-      purpose: .chunk(id, index: index, digest: digest, read: read, session: identity.id),
-      byteCount: file.transfer?.plan.byteCount(of: index) ?? 0, opensConnection: file.needsNewConnection, at: now)
-    file.transfer?.set(.sending(request, read, digest), at: index)
-    file.session?.chunksInFlight.insert(index)
+      chunks.count > 1
+        ? .run(session: identity, chunks)
+        : .chunk(session: identity, index: index, digest: digest, read: read, place: place),
+      purpose: .chunks(id, chunks, session: identity.id),
+      byteCount: chunks.reduce(0) { $0 + (file.transfer?.plan.byteCount(of: $1.index) ?? 0) },
+      opensConnection: file.needsNewConnection, at: now)
+    for chunk in chunks {
+      file.transfer?.set(.sending(request, chunk.read, chunk.digest), at: chunk.index)
+      file.session?.chunksInFlight.insert(chunk.index)
+    }
     file.progress.begin(at: now)
     files[id] = file
     actions.append(.showStatus(id))
@@ -88,13 +97,15 @@ extension UploadSchedule {
     else { return }
     let read = makeReadID()
     let byteCount = transfer.plan.byteCount(of: index)
+    let bufferByteCount = bufferBytes(for: transfer.plan)
     let chunkEpoch = entry.file.growth.map { $0.epoch(of: index) ?? 0 }
     transfer.set(.reading(read), at: index)
     if isSmall {
       smallBuffersInUse += 1
       smallReads.insert(read)
     } else {
-      buffersInUse += 1
+      bufferBytes[read] = bufferByteCount
+      bufferBytesInUse += bufferByteCount
       // What is sent early costs a file nothing: its turn begins when it is complete.
       if entry.file.phase == .ready {
         virtualTime = max(virtualTime, entry.file.virtualTime)
@@ -107,11 +118,33 @@ extension UploadSchedule {
         ReadOrder(
           id: read, file: id, epoch: chunkEpoch ?? entry.file.snapshot.epoch, isOfGrowingFile: chunkEpoch != nil,
           offset: transfer.plan.offset(of: index),
-          byteCount: byteCount, mayCompress: encodings.contains(.lz4), isSmall: isSmall)))
+          byteCount: byteCount, mayCompress: encodings.contains(.lz4), isSmall: isSmall,
+          bufferBytes: bufferByteCount)))
+  }
+
+  /// How long a buffer for a chunk is: of few lengths, so that buffers are used again, and none longer than it has to be.
+  func bufferBytes(for plan: ChunkPlan) -> Int {
+    let longest = Int(clamping: min(plan.sizeBytes, UInt64(plan.chunkBytes)))
+    return min(Self.roundedBufferBytes(longest), max(longest, limits.bufferBytes))
+  }
+
+  private static func roundedBufferBytes(_ byteCount: Int) -> Int {
+    guard byteCount > UploadConstants.chunkBytesMin else {
+      var power = 1
+      while power < byteCount { power *= 2 }
+      return power
+    }
+    let step =
+      byteCount > UploadConstants.runChunkBytesMax ? UploadConstants.runChunkBytesMax : UploadConstants.chunkBytesMin
+    return byteCount > .max - step ? byteCount : (byteCount + step - 1) / step * step
   }
 
   mutating func release(_ read: ReadID) {
-    if smallReads.remove(read) != nil { smallBuffersInUse -= 1 } else { buffersInUse -= 1 }
+    if smallReads.remove(read) != nil {
+      smallBuffersInUse -= 1
+    } else {
+      bufferBytesInUse -= bufferBytes.removeValue(forKey: read) ?? 0
+    }
     actions.append(.release(read))
   }
 }

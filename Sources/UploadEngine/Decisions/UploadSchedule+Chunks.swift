@@ -5,19 +5,14 @@ import Lookup
 /// Chunks that were sent: acknowledged, or to be sent again.
 extension UploadSchedule {
   mutating func chunkEnded(
-    _ id: FileID, _ request: HTTPRequestID, _ index: Int, _ digest: ChunkDigest, _ session: String,
-    _ outcome: StepOutcome, sentAt: MonotonicTime, at now: Moment
+    _ id: FileID, _ request: HTTPRequestID, _ chunk: ChunkOrder, _ session: String, _ outcome: StepOutcome,
+    sentAt: MonotonicTime, at now: Moment
   ) {
     guard var file = files[id], file.session?.id == session else { return }
+    let (index, digest) = (chunk.index, chunk.digest)
     file.session?.chunksInFlight.remove(index)
-    let isCurrent: Bool
-    if let transfer = file.transfer, transfer.states.indices.contains(index),
-      case .sending(request, _, _) = transfer.states[index]
-    {
-      isCurrent = true
-    } else {
-      isCurrent = false  // the content has changed since; the acknowledgement still says what the server holds
-    }
+    // Of content that has changed since, the acknowledgement still says what the server holds.
+    let isCurrent = file.transfer?.isSending(request, at: index) ?? false
     files[id] = file
     guard outcome.isChunkStored else {
       if isCurrent {
@@ -47,7 +42,10 @@ extension UploadSchedule {
       reusedChunks += 1
       release(read)
     }
-    if (file.session?.acknowledgedSinceRecord ?? 0) >= UploadConstants.resumeCheckpointInterval { checkpoint(&file) }
+    if file.session?.wantsRecord(at: now.monotonic) ?? false {
+      file.session?.recordedAt = now.monotonic
+      checkpoint(&file)
+    }
     files[id] = file
     countSent(of: id, at: now)
     progressed(id)

@@ -100,10 +100,10 @@ extension UploadSchedule {
     sendSmallFiles(at: now)
     sendChunks(at: now)
     readSmallFiles()
-    while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToRead() { readChunk(of: id, isSmall: false) }
-    while pipeline.mayRead(inUse: buffersInUse), let id = nextFileToCompare() { readChunk(of: id, isSmall: false) }
+    while let id = nextFileToRead(), mayRead(from: id) { readChunk(of: id, isSmall: false) }
+    while let id = nextFileToCompare(), mayRead(from: id) { readChunk(of: id, isSmall: false) }
     // What is complete comes first: somebody waits for it.
-    while pipeline.mayRead(inUse: buffersInUse), let id = nextEarlyFileToRead(at: now) {
+    while mayReadAny, let id = nextEarlyFileToRead(at: now), mayRead(from: id) {
       readChunk(of: id, isSmall: false)
     }
     // An empty file is ready without a read, and behind the last chunk that has gone out just now its commit follows.
@@ -111,6 +111,14 @@ extension UploadSchedule {
     for id in activeLarge { sendControl(id, at: now) }
     admit()
     abortDiscarded(at: now)
+  }
+
+  private var mayReadAny: Bool { pipeline.mayRead(1, inUse: bufferBytesInUse) }
+
+  /// There is memory for another chunk of the file.
+  private func mayRead(from id: FileID) -> Bool {
+    guard let plan = files.entry(id)?.file.transfer?.plan else { return false }
+    return pipeline.mayRead(bufferBytes(for: plan), inUse: bufferBytesInUse)
   }
 
   /// How many chunks may be in flight, and how many read ahead of them, as things are now.
@@ -122,7 +130,9 @@ extension UploadSchedule {
   /// the link carries.
   private mutating func sendChunks(at now: Moment) {
     passedOver = []
-    while maySend(at: now), let (id, index) = nextChunkToSend() ?? nextEarlyChunkToSend(at: now), startsNow(at: now) {
+    while maySend(at: now), hasRoomOnLine(at: now),
+      let (id, index) = nextChunkToSend() ?? nextEarlyChunkToSend(at: now), startsNow(at: now)
+    {
       guard !sendChunk(id, index, at: now) else { continue }
       // It would be chosen again at once, for ever. The others have their turn.
       passedOver.insert(id)
@@ -206,10 +216,11 @@ extension UploadSchedule {
     namesUnderWay.formUnion(publishes.map(\.path))
     if case .closed = gate { gate = .probing(request) }
     switch purpose {
-    case .chunk(let id, let index, _, _, _):
+    case .chunks(let id, let chunks, _):
       chunkRequests += 1
       sessionChunks += 1
-      let attempts = files[id]?.transfer?.retries[index]?.attempts ?? 0
+      let retries = files[id]?.transfer?.retries
+      let attempts = chunks.map { retries?[$0.index]?.attempts ?? 0 }.max() ?? 0
       watch(request, of: id, byteCount, attempts: attempts, at: now)
     case .wholeFiles(let turns):
       chunkRequests += 1

@@ -567,7 +567,7 @@ extension UploadSchedule {
   /// the disk may still say it later, nothing is decided.
   private func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
     guard file.snapshot.isPartlyReleased, !lacksRecords, let pointer = file.snapshot.pointer ?? entry?.pointer,
-      pointer.chunkBytes <= bufferBytes, inheritedRecords[file.id]?.sessionID != pointer.sessionID
+      pointer.chunkBytes <= chunkBytesMax, inheritedRecords[file.id]?.sessionID != pointer.sessionID
     else { return nil }
     return pointer
   }

@@ -76,7 +76,7 @@ extension UploadSchedule {
   /// Few requests are under way, and few files are such: they are looked through only for one of these.
   private var isChunkUnderWayAfterLosses: Bool {
     requests.values.contains {
-      guard case .chunk(let id, _, _, _, _) = $0.purpose else { return false }
+      guard case .chunks(let id, _, _) = $0.purpose else { return false }
       return files.entry(id)?.file.progress.setbacks.areRepeated == true
     }
   }
@@ -238,7 +238,7 @@ extension UploadSchedule.Purpose {
     switch self {
     case .prewarm, .querySession, .secureSession, .abort: .answers
     case .openSession: .begins
-    case .chunk, .commit, .wholeFiles: .takes
+    case .chunks, .commit, .wholeFiles: .takes
     }
   }
 

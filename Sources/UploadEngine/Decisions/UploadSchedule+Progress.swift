@@ -6,6 +6,8 @@ import OrderedCollections
 extension UploadSchedule {
   /// How many bytes of its body the network took of each request; answers ``UploadAction/lookAtProgress``.
   public mutating func progressed(_ sent: LookupTable<HTTPRequestID, SentBody>, at now: Moment) {
+    // What has arrived makes room on the line.
+    defer { pump(at: now) }
     for (request, underway) in requests {
       guard let body = sent[request] else { continue }
       watchdog.sent(body.bytes, after: body.answered, by: request, at: now.monotonic)
@@ -15,6 +17,7 @@ extension UploadSchedule {
         let bytes = max(underway.sentBytes, body.plainBytes(of: underway.byteCount))
         guard bytes != underway.sentBytes else { continue }
         requests[request]?.sentBytes = bytes
+        flightWindow.arrived(Int(clamping: bytes - min(bytes, underway.sentBytes)), at: now.monotonic)
         // Of several files in one request it is not known whose bytes these are.
         guard let id = underway.purpose.onlyFile else { continue }
         countSent(of: id, at: now)
@@ -29,10 +32,11 @@ extension UploadSchedule {
     guard let transfer = file.transfer else { return 0 }
     let underWay = requests.reduce(UInt64(0)) { sum, entry in
       let (request, underway) = entry
-      guard underway.sentBytes > 0, underway.purpose.onlyFile == file.id,
-        transfer.isSending(request, at: underway.purpose.chunkIndex ?? 0)
-      else { return sum }
-      return sum + underway.sentBytes
+      guard underway.sentBytes > 0, underway.purpose.onlyFile == file.id else { return sum }
+      let present = underway.purpose.chunkIndices.reduce(0) { bytes, index in
+        bytes + (transfer.isSending(request, at: index) ? transfer.plan.byteCount(of: index) : 0)
+      }
+      return sum + min(underway.sentBytes, UInt64(clamping: present))
     }
     return min(file.snapshot.sizeBytes, transfer.doneBytes + underWay)
   }
@@ -69,21 +73,13 @@ extension UploadSchedule.Purpose {
   /// The only file whose bytes it carries.
   fileprivate var onlyFile: FileID? {
     switch self {
-    case .chunk(let id, _, _, _, _): id
+    case .chunks(let id, _, _): id
     case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
     case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: nil
     }
   }
 
-  fileprivate var chunkIndex: Int? {
-    if case .chunk(_, let index, _, _, _) = self { index } else { nil }
-  }
-}
-
-extension ChunkTransfer {
-  /// The request carries the present bytes of this chunk.
-  fileprivate func isSending(_ request: HTTPRequestID, at index: Int) -> Bool {
-    guard states.indices.contains(index), case .sending(request, _, _) = states[index] else { return false }
-    return true
+  fileprivate var chunkIndices: [Int] {
+    if case .chunks(_, let chunks, _) = self { chunks.map(\.index) } else { [0] }
   }
 }

@@ -208,7 +208,7 @@ extension UploadSchedule {
   /// What is said of such a file.
   func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
     // One that fits is of an upload that was delivered before the file was changed.
-    if !lacksRecords, let pointer = file.snapshot.pointer, pointer.chunkBytes > bufferBytes {
+    if !lacksRecords, let pointer = file.snapshot.pointer, pointer.chunkBytes > chunkBytesMax {
       return FileStatus.Failure(
         code: "released-part-away",
         message:

@@ -6,12 +6,19 @@ import FileModel
 /// refusal halves what is sent, for all files and until the end of the run, and the file goes on in shorter chunks.
 extension UploadSchedule {
   /// A larger file goes in chunks.
-  var wholeFileBytesMax: Int { min(abilities.wholeFileBytesMax, requestBytesMax ?? .max) }
+  var wholeFileBytesMax: Int { min(abilities.wholeFileBytesMax, requestBytesMax ?? .max, lineBytes) }
 
   /// A length of chunks, bounded by what is known to be taken and by what a file of this size needs.
   func chunkBytes(_ wanted: Int, forFileOf sizeBytes: UInt64?) -> Int {
     let taken = min(wanted, requestBytesMax ?? .max)
-    return min(limits.bufferBytes, max(taken, abilities.chunkBytesLeast(forFileOf: sizeBytes)))
+    let least = abilities.chunkBytesLeast(forFileOf: sizeBytes)
+    // A file that is too long for shorter ones has chunks that are longer than what one request carries of others; one that is still
+    // written, where nobody has set their length.
+    if abilities.takesRuns {
+      let hasLeast = sizeBytes != nil || limits.adaptsChunkBytes
+      return max(min(limits.bufferBytes, taken), hasLeast ? least : 1)
+    }
+    return min(limits.bufferBytes, max(taken, least))
   }
 
   /// A request of so many bytes was refused for its length: the file goes out in shorter ones, or fails where no shorter ones

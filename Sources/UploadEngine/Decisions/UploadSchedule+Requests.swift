@@ -81,7 +81,7 @@ extension UploadSchedule {
     learnEncodings(from: outcome)
     settleBudget(of: underway)
     switch purpose {
-    case .chunk, .wholeFiles: unwatch(request, underway.byteCount, outcome, at: now)
+    case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
     case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: break
     }
     let sign = signOfHealth(in: outcome)
@@ -101,10 +101,10 @@ extension UploadSchedule {
       sessionQueryEnded(id, request, outcome, at: now)
     case .secureSession(let id, let session):
       secureEnded(id, session, outcome, at: now)
-    case .chunk(let id, let index, let digest, let read, let session):
-      release(read)
+    case .chunks(let id, let chunks, let session):
+      for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
-      chunkEnded(id, request, index, digest, session, outcome, sentAt: underway.sentAt, at: now)
+      chunksEnded(id, request, chunks, session, outcome, sentAt: underway.sentAt, at: now)
     case .commit(let id):
       noteWarmth(id, connection)
       publicationEnded(id, request, outcome, at: now)
@@ -130,6 +130,7 @@ extension UploadSchedule {
   mutating func learn(_ offers: DestinationOffers, at now: Moment) {
     if let abilities = offers.abilities { learn(abilities, at: now) }
     if let encodings = offers.encodings { self.encodings = encodings }
+    learnRuns(offers)
     if let filesPerRequest = offers.filesPerRequest {
       self.filesPerRequest = max(1, min(filesPerRequest, limits.smallBuffers))
     }
@@ -230,7 +231,7 @@ extension UploadSchedule {
 
   private mutating func settleBudget(of underway: Underway) {
     switch underway.purpose {
-    case .chunk:
+    case .chunks:
       chunkRequests -= 1
       sessionChunks -= 1
     case .wholeFiles:
@@ -295,7 +296,7 @@ extension UploadSchedule.Purpose {
     case .prewarm, .abort: nil
     case .openSession(let id), .querySession(let id), .commit(let id): id
     case .secureSession(let id, _): id
-    case .chunk(let id, _, _, _, _): id
+    case .chunks(let id, _, _): id
     case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
     }
   }

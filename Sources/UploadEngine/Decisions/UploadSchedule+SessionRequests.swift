@@ -20,17 +20,18 @@ extension UploadSchedule {
   /// A session that is still to be opened.
   mutating func makeSession(for file: FileUpload, at now: Moment) -> UploadSession {
     let sizeBytes = file.isOpen ? nil : file.snapshot.sizeBytes
-    let chunkBytes =
-      limits.adaptsChunkBytes
-      ? streamPlan.tier.chunkBytes(
-        forFileOf: sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams),
-        bufferBytes: limits.bufferBytes)
-      : limits.chunkBytes
     return UploadSession(
       state: .wanted, id: nil, nonce: makeNonce(),
-      chunkBytes: self.chunkBytes(chunkBytes, forFileOf: sizeBytes),
+      chunkBytes: chunkBytes(wantedChunkBytes(forFileOf: sizeBytes), forFileOf: sizeBytes),
       epoch: file.snapshot.epoch,
       openedAtSeconds: now.wallMilliseconds / 1000, owner: owner)
+  }
+
+  private func wantedChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
+    guard limits.adaptsChunkBytes else { return limits.chunkBytes }
+    if abilities.takesRuns, runs != .none { return runChunkBytes(forFileOf: sizeBytes) }
+    return streamPlan.tier.chunkBytes(
+      forFileOf: sizeBytes, streams: min(pipeline.parallelism, streamPlan.streams), bufferBytes: limits.bufferBytes)
   }
 
   /// Ends the session at the server. One that is still being opened is ended when the answer comes. One that holds what nobody

@@ -14,7 +14,7 @@ extension UploadSchedule {
       return
     }
     guard case .sessionOpened(let sessionID, let chunkBytes, let expiresAt, _) = outcome, chunkBytes > 0,
-      chunkBytes <= limits.bufferBytes
+      chunkBytes <= max(limits.bufferBytes, session.chunkBytes)
     else {
       // A file at work opens another one; for a file that is still being written it is planned anew. Never the same
       // again: under its key the server may hold an opening that says something else.

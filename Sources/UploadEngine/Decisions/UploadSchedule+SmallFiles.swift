@@ -206,11 +206,11 @@ extension StepOutcome {
     if case .refused(let failure) = self { failure.kind.refusesBundle } else { false }
   }
 
-  /// What became of one file of a request with so many.
-  fileprivate func ofMember(_ index: Int, of count: Int) -> StepOutcome {
+  /// What became of one file, or chunk, of a request with so many.
+  package func ofMember(_ index: Int, of count: Int) -> StepOutcome {
     guard case .each(let outcomes) = self else { return self }
     guard outcomes.count == count else {
-      return .refused(StepFailure(.unexpectedAnswer, "The receiver did not answer for every file of a request."))
+      return .refused(StepFailure(.unexpectedAnswer, "The receiver did not answer for all that a request carried."))
     }
     return outcomes[index]
   }

@@ -316,7 +316,8 @@ extension UploadSchedule {
     let size = file.snapshot.sizeBytes
     status.writtenBytes = size
     status.totalBytes = size
-    status.chunkBytes = file.transfer?.plan.chunkBytes ?? file.session?.chunkBytes ?? limits.chunkBytes
+    status.chunkBytes =
+      file.transfer?.plan.chunkBytes ?? file.session?.chunkBytes ?? file.receipt?.chunkBytes ?? limits.chunkBytes
     let isDelivered = file.receipt != nil
     status.acknowledgedBytes = isDelivered ? size : file.transfer?.doneBytes ?? 0
     if file.isStreamed, !isDelivered, file.publishing != nil { status.acknowledgedBytes = file.progress.streamedBytes }

@@ -4,8 +4,12 @@ import OrderedCollections
 
 /// Speed, and what does not move.
 extension UploadSchedule {
-  /// How far requests are is seen only by looking, and shown at least twice a second.
-  private var lookInterval: Duration { streamRequests > 0 ? .milliseconds(200) : .milliseconds(400) }
+  /// How far requests are is seen only by looking, and shown at least twice a second. While nothing is known of the line, what arrives makes
+  /// room for more with each of its round trips.
+  private var lookInterval: Duration {
+    if streamRequests > 0 { return .milliseconds(200) }
+    return limits.adaptsChunkBytes && estimate.bytesPerSecond == nil ? .milliseconds(50) : .milliseconds(400)
+  }
 
   /// A chunk or a whole file goes out.
   mutating func watch(_ request: HTTPRequestID, of id: FileID?, _ byteCount: Int, attempts: Int, at now: Moment) {
@@ -38,11 +42,15 @@ extension UploadSchedule {
   }
 
   /// It has been answered.
-  mutating func unwatch(_ request: HTTPRequestID, _ byteCount: Int, _ outcome: StepOutcome, at now: Moment) {
+  mutating func unwatch(_ request: HTTPRequestID, _ underway: Underway, _ outcome: StepOutcome, at now: Moment) {
+    let byteCount = underway.byteCount
     let isAcknowledged: Bool
     switch outcome {
     case .chunkStored, .chunkStoredAs, .published, .each: isAcknowledged = true
     default: isAcknowledged = false
+    }
+    if isAcknowledged {
+      flightWindow.arrived(byteCount - Int(clamping: underway.sentBytes), at: now.monotonic)
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
       streamPlan.stalled(at: now.monotonic)

@@ -6,7 +6,7 @@ import OrderedCollections
 public struct UploadLimits: Hashable, Sendable {
   /// Chunk requests in flight, over all files.
   public var parallelChunks = UploadConstants.maxParallelChunkUploads
-  /// Chunk buffers: one for each request in flight, and those read ahead.
+  /// Requests for whose chunks there is memory: those in flight, and those read ahead of them.
   public var buffers = UploadConstants.bufferPoolSize
   /// Requests in flight that carry no chunk: sessions, questions, commits.
   public var controlRequests = 8
@@ -27,8 +27,11 @@ public struct UploadLimits: Hashable, Sendable {
   public var adaptsChunkBytes = false
   /// Between the starts of two streams on a link that was idle.
   public var rampDelay = UploadConstants.parallelRampUpDelay
-  /// The length of a chunk buffer; no chunk may be longer.
+  /// The most that one request carries of chunks; no chunk of a new session may be longer. Together the buffers are ``buffers`` times
+  /// as long.
   public var bufferBytes = UploadConstants.chunkBytesDefault
+  /// So much may always be on its way, however slow the line is.
+  public var flightBytesLeast = UploadConstants.flightBytesLeast
   /// Requests are not made shorter than this for a server that refuses longer ones.
   public var requestBytesLeast = UploadConstants.chunkBytesMin
   /// A new file gets a session only once it has been open for this long: a tool that writes a small file and closes it
@@ -103,7 +106,7 @@ public struct UploadSchedule: Sendable {
     case openSession(FileID)
     case querySession(FileID)
     case secureSession(FileID, session: String)
-    case chunk(FileID, index: Int, digest: ChunkDigest, read: ReadID, session: String)
+    case chunks(FileID, [ChunkOrder], session: String)
     case commit(FileID)
     case abort(Discarded)
     case wholeFiles([WholeFileTurn])
@@ -167,8 +170,8 @@ public struct UploadSchedule: Sendable {
   }
 
   let limits: UploadLimits
-  /// The length of a chunk buffer: sessions of earlier runs may have longer chunks than new ones.
-  private(set) var bufferBytes: Int
+  /// The longest chunk: sessions of earlier runs may have longer ones than new ones.
+  private(set) var chunkBytesMax: Int
   /// A server may say more of them than was known at the start; see ``DestinationOffers``.
   var abilities: DestinationAbilities
   /// The destination's name for a path, nil while none is recorded; a receipt names what was published.
@@ -245,6 +248,7 @@ public struct UploadSchedule: Sendable {
   var estimate: SpeedEstimate
   var sampler = SpeedSampler()
   var streamPlan: StreamPlan
+  var flightWindow: FlightWindow
   var watchdog: TripleWatchdog
   var isRamping = false
   /// Files of which a chunk was chosen and could not be sent: each is reported once.
@@ -254,12 +258,18 @@ public struct UploadSchedule: Sendable {
   var isLooking = false
   var isAdjusting = false
   var controlRequests = 0
-  var buffersInUse = 0
+  /// Reads that hold a chunk buffer, and how long that is.
+  var bufferBytes: LookupTable<ReadID, Int> = [:]
+  var bufferBytesInUse = 0
   var smallBuffersInUse = 0
   /// As many small files go in one request; one until the receiver has said more.
   var filesPerRequest = 1
   /// Longer requests are refused, as some of them have shown; nil while none has. A person's retry asks again.
   var requestBytesMax: Int?
+  /// Whether one request may carry several chunks.
+  var runs = Runs.unknown
+  /// Requests with several chunks that were refused as such.
+  var runRefusals = 0
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: LookupSet<ChunkEncoding> = [.identity]
   /// What memory allows (spec A2).
@@ -339,13 +349,14 @@ public struct UploadSchedule: Sendable {
     self.limits = limits
     policy = RetryPolicy(limits.timing)
     watchdog = TripleWatchdog(limits.timing)
-    bufferBytes = limits.bufferBytes
+    chunkBytesMax = limits.bufferBytes
     self.abilities = abilities
     self.publishedName = publishedName ?? { $1.displayText }
     self.owner = owner
     self.random = random
     endpoints = EndpointTable(count: endpointCount)
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)
+    flightWindow = FlightWindow(bytesLeast: limits.flightBytesLeast)
     estimate = SpeedEstimate(nil)
     inherit(Inheritance(catalog: catalog, records: records))
   }
@@ -358,14 +369,14 @@ public struct UploadSchedule: Sendable {
     lacksRecords = inheritance.lacksRecords
     // What this run has measured is newer.
     if !hasBegun { estimate = SpeedEstimate(inheritance.estimator) }
-    bufferBytes = max(bufferBytes, inheritance.chunkBytesMax)
+    chunkBytesMax = max(chunkBytesMax, inheritance.chunkBytesMax)
   }
 
   /// What earlier runs left cannot be read yet, and what is captured meanwhile is delivered. Sessions with chunks of that length may
   /// have to be gone on with later.
   mutating func goOn(besideChunksOf chunkBytes: Int) {
     hasBegun = true
-    bufferBytes = max(bufferBytes, chunkBytes)
+    chunkBytesMax = max(chunkBytesMax, chunkBytes)
   }
 
   /// When ``woke(at:)`` is to be called; nil when nothing is waited for.

@@ -2,30 +2,51 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A fixed number of page-aligned buffers in which chunks are read, hashed and sent (spec C3).
+/// A bounded amount of memory in page-aligned buffers, in which chunks are read, hashed and sent (spec C3).
 ///
-/// Each buffer's memory is mapped when it is first needed and then used again and again: the upload loop allocates
-/// nothing of a chunk's size. When memory is short the pool is made smaller: its free buffers go back to the system at
-/// once, the others when they come back. A buffer keeps its pool alive, so it does not matter which of the two is dropped first.
+/// Each buffer's memory is mapped when it is first needed and then used again and again for chunks of the same length: the upload loop
+/// allocates nothing of a chunk's size. Where chunks of another length come, free buffers of the former one go back to the system. When
+/// memory is short the pool is made smaller: its free buffers go back at once, the others when they come back. A buffer keeps its pool
+/// alive, so it does not matter which of the two is dropped first.
 public final class ChunkBufferPool: Sendable {
   private struct State {
-    var free: [Region] = []
-    /// Mapped now, free or handed out.
+    /// By their length.
+    var free: [Int: [Region]] = [:]
+    /// Of buffers that are mapped now, free or handed out.
+    var mappedBytes = 0
     var mappedCount = 0
-    /// Buffers that there may be now.
-    var limit: Int
-    var bufferBytes: Int
+    /// Of those that are handed out.
+    var lentBytes = 0
+    /// Bytes that may be handed out now.
+    var limitBytes: Int
     var onRelease: (@Sendable () -> Void)?
+
+    /// A buffer of this length may be handed out; one always may, however long it is.
+    func admits(_ byteCount: Int) -> Bool { lentBytes == 0 || lentBytes + byteCount <= limitBytes }
+
+    /// Takes free buffers away until so many bytes are mapped at most, or none is free.
+    mutating func shrink(to byteCount: Int) -> [Region] {
+      var surplus: [Region] = []
+      // In no order: whichever goes, the bound is kept.
+      while mappedBytes > byteCount, let length = free.first(where: { !$0.value.isEmpty })?.key,
+        let region = free[length]?.popLast()
+      {
+        surplus.append(region)
+        mappedBytes -= length
+        mappedCount -= 1
+      }
+      return surplus
+    }
   }
 
-  /// How many buffers there are.
+  /// How many buffers of ``bufferBytes`` there are.
   public let capacity: Int
-  /// The size of each buffer, a whole number of pages.
-  public var bufferBytes: Int { state.withLock { state, _ in state.bufferBytes } }
+  /// The length of a buffer that is asked for without one, a whole number of pages.
+  public let bufferBytes: Int
   private let counters: PipelineCounters
   private let state: Monitor<State>
 
-  /// A pool of `capacity` buffers that hold at least `bufferBytes` each. Nothing is mapped yet.
+  /// A pool for `capacity` buffers that hold at least `bufferBytes` each, or as many bytes of others. Nothing is mapped yet.
   public convenience init(capacity: Int = UploadConstants.bufferPoolSize, bufferBytes: Int) {
     self.init(capacity: capacity, bufferBytes: bufferBytes, counters: PipelineCounters())
   }
@@ -33,65 +54,51 @@ public final class ChunkBufferPool: Sendable {
   init(capacity: Int, bufferBytes: Int, counters: PipelineCounters) {
     precondition(capacity > 0 && bufferBytes > 0, "a pool needs at least one buffer of at least one byte")
     self.capacity = capacity
+    self.bufferBytes = Region.roundedToPages(bufferBytes)
     self.counters = counters
-    state = Monitor(State(limit: capacity, bufferBytes: Region.roundedToPages(bufferBytes)))
+    state = Monitor(State(limitBytes: capacity * Region.roundedToPages(bufferBytes)))
   }
 
   deinit {
     // Every buffer holds a reference to the pool: whatever was mapped has been given back by now.
     state.withLock { state, _ in
-      for region in state.free { region.unmap() }
+      for region in state.shrink(to: 0) { region.unmap() }
     }
   }
 
-  /// A buffer, or nil when all are in use.
-  public func tryAcquire() -> ChunkBuffer? {
-    let region = state.withLock { state, _ in takeLocked(&state) }
+  /// A buffer of this length, or nil when the memory is in use.
+  public func tryAcquire(_ byteCount: Int? = nil) -> ChunkBuffer? {
+    let length = Region.roundedToPages(byteCount ?? bufferBytes)
+    let region = state.withLock { state, _ in takeLocked(length, &state) }
     return region.map { ChunkBuffer(region: $0, pool: self) }
   }
 
   /// A buffer; waits without spinning until one is given back. Never call it on a filesystem thread.
   public func acquire() -> ChunkBuffer {
     let region = state.wait { state in
-      if let region = takeLocked(&state) { return .done(region) }
+      if let region = takeLocked(bufferBytes, &state) { return .done(region) }
       // The kernel may refuse to map another buffer, which may pass without any buffer being given back.
-      return state.mappedCount < state.limit ? .againBy(nanoseconds: monotonicNanoseconds() + 100_000_000) : .again
+      return state.admits(bufferBytes) ? .againBy(nanoseconds: monotonicNanoseconds() + 100_000_000) : .again
     }
     return ChunkBuffer(region: region, pool: self)
   }
 
-  /// Buffers that can be had at once.
+  /// Buffers of ``bufferBytes`` that can be had at once.
   public var freeCount: Int {
-    state.withLock { state, _ in state.free.count + max(0, state.limit - state.mappedCount) }
+    state.withLock { state, _ in max(0, state.limitBytes - state.lentBytes) / bufferBytes }
   }
 
   /// Buffers that take up memory now.
   public var mappedCount: Int { state.withLock { state, _ in state.mappedCount } }
 
-  /// Allows this many buffers, at least 1 and at most ``capacity``, from now on (spec A2).
+  /// Allows this many buffers of ``bufferBytes``, at least 1 and at most ``capacity``, from now on (spec A2).
   public func resize(to count: Int) {
     let surplus = state.withLock { state, signal -> [Region] in
-      state.limit = min(max(count, 1), capacity)
+      state.limitBytes = min(max(count, 1), capacity) * bufferBytes
       signal.broadcast()
-      let number = min(state.free.count, max(0, state.mappedCount - state.limit))
-      let surplus = Array(state.free.suffix(number))
-      state.free.removeLast(number)
-      state.mappedCount -= number
-      return surplus
+      return state.shrink(to: state.limitBytes)
     }
     for region in surplus { region.unmap() }
-  }
-
-  /// Makes each buffer that is mapped from now on at least so long. Called before any is handed out.
-  func enlarge(to byteCount: Int) {
-    let outgrown = state.withLock { state, _ -> [Region] in
-      guard byteCount > state.bufferBytes else { return [] }
-      state.bufferBytes = Region.roundedToPages(byteCount)
-      defer { state.free = [] }
-      state.mappedCount -= state.free.count
-      return state.free
-    }
-    for region in outgrown { region.unmap() }
   }
 
   /// Sets what is called after each give-back, on the thread that gave back, with no lock held. It takes the place of an
@@ -100,10 +107,18 @@ public final class ChunkBufferPool: Sendable {
     state.withLock { state, _ in state.onRelease = handler }
   }
 
-  private func takeLocked(_ state: inout State) -> Region? {
-    if let region = state.free.popLast() { return region }
-    guard state.mappedCount < state.limit, let region = Region.map(byteCount: state.bufferBytes) else { return nil }
+  private func takeLocked(_ length: Int, _ state: inout State) -> Region? {
+    guard state.admits(length) else { return nil }
+    if let region = state.free[length]?.popLast() {
+      state.lentBytes += length
+      return region
+    }
+    // Rare: chunks have another length than those before.
+    for region in state.shrink(to: max(0, state.limitBytes - length)) { region.unmap() }
+    guard let region = Region.map(byteCount: length) else { return nil }
+    state.mappedBytes += length
     state.mappedCount += 1
+    state.lentBytes += length
     counters.blocksMapped.add(1, ordering: .relaxed)
     return region
   }
@@ -111,14 +126,17 @@ public final class ChunkBufferPool: Sendable {
   /// Takes back what a buffer held; called once for each buffer.
   fileprivate func giveBack(_ region: Region) {
     let (handler, isSurplus) = state.withLock { state, signal in
-      let isSurplus = state.mappedCount > state.limit
+      state.lentBytes -= region.byteCount
+      let isSurplus = state.mappedBytes > state.limitBytes
       if isSurplus {
+        state.mappedBytes -= region.byteCount
         state.mappedCount -= 1
       } else {
         // Last in, first out: the next chunk is read into memory that is still mapped, locked and perhaps cached.
-        state.free.append(region)
-        signal.signal()
+        state.free[region.byteCount, default: []].append(region)
       }
+      // Also where it is not kept: another one may be mapped in its place.
+      signal.broadcast()
       return (state.onRelease, isSurplus)
     }
     if isSurplus { region.unmap() }

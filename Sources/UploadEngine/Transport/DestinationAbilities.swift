@@ -25,6 +25,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var rows = ChunkRows.none
   /// A commit names every chunk by its digest and the token with which it was acknowledged.
   public var commitListsChunks = false
+  /// One request may carry several chunks of a session, where the server offers it (``DestinationOffers/runBytesMax``).
+  public var takesRuns = false
   /// A session without a chunk cannot be published: an empty file goes as a whole file.
   public var needsChunks = false
   /// Every chunk but the last is at least so long.
@@ -71,7 +73,7 @@ extension DestinationAbilities {
     let count = UInt64(max(1, chunkCountMax))
     let least = Int(clamping: sizeBytes / count + (sizeBytes.isMultiple(of: count) ? 0 : 1))
     let step = 64 << 10
-    guard least < .max - step else { return least }
+    guard least > chunkBytesMin, least < .max - step else { return max(chunkBytesMin, least) }
     return max(chunkBytesMin, (least + step - 1) / step * step)
   }
 }

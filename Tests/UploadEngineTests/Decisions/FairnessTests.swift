@@ -128,7 +128,7 @@ extension ScheduleHarness {
 
   private func file(of order: SendOrder) -> FileID? {
     switch order {
-    case .chunk(let session, _, _, _, _): FileID(session.id)
+    case .chunk(let session, _, _, _, _), .run(let session, _): FileID(session.id)
     case .wholeFile(let whole): whole.file
     case .bundle: nil
     case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: nil

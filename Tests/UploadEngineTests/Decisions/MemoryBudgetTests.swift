@@ -53,6 +53,8 @@ import Testing
 }
 
 @Suite struct PrefetchPipelineTests {
+  private static let requestBytes = UploadConstants.chunkBytesDefault
+
   private func pipeline(destination: Int = 12, tier: Int = 12, memory: MemoryBudget = .full) -> PrefetchPipeline {
     PrefetchPipeline(
       limits: UploadLimits(), destinationParallelism: destination, tierParallelism: tier, memory: memory)
@@ -60,18 +62,21 @@ import Testing
 
   @Test func threeAheadOfWhatIsAllowedInFlight() {
     #expect(pipeline() == pipeline(destination: 100))
-    #expect(pipeline().buffers == 15)
+    #expect(pipeline().bufferBytes == 15 * Self.requestBytes)
     #expect(pipeline(tier: 4).parallelism == 4)
-    #expect(pipeline(tier: 4).buffers == 7)
-    #expect(pipeline(destination: 1).buffers == 4)
+    #expect(pipeline(tier: 4).bufferBytes == 7 * Self.requestBytes)
+    #expect(pipeline(destination: 1).bufferBytes == 4 * Self.requestBytes)
     #expect(pipeline(memory: MemoryBudget(availableBytes: 0)).parallelism == 2)
-    #expect(pipeline(memory: MemoryBudget(availableBytes: 0)).buffers == 3)
+    #expect(pipeline(memory: MemoryBudget(availableBytes: 0)).bufferBytes == 3 * Self.requestBytes)
     #expect(pipeline(destination: 0).parallelism == 1)
   }
 
   @Test func theBoundsAreBounds() {
     let slow = pipeline(tier: 4)
     #expect(slow.maySend(inFlight: 3) && !slow.maySend(inFlight: 4))
-    #expect(slow.mayRead(inUse: 6) && !slow.mayRead(inUse: 7))
+    #expect(slow.mayRead(Self.requestBytes, inUse: 6 * Self.requestBytes))
+    #expect(!slow.mayRead(Self.requestBytes, inUse: 6 * Self.requestBytes + 1))
+    #expect(slow.mayRead(1, inUse: 7 * Self.requestBytes - 1) && !slow.mayRead(1, inUse: 7 * Self.requestBytes))
+    #expect(slow.mayRead(100 * Self.requestBytes, inUse: 0), "one is always read")
   }
 }

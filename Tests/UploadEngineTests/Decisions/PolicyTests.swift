@@ -45,7 +45,9 @@ import Testing
           policy.delay(after: .seconds(60), retryAfter: nil, using: &random)))
     }
     #expect(policy.verdict(on: .digestMismatch, attempts: 2) == .fail && policy.fileDelayMax == .seconds(40))
-    #expect(PrefetchPipeline(limits: limits, destinationParallelism: 12, memory: .full).buffers == 13)
+    #expect(
+      PrefetchPipeline(limits: limits, destinationParallelism: 12, memory: .full).bufferBytes == 13 * limits.bufferBytes
+    )
     var watchdog = TripleWatchdog(limits.timing)
     let file = FileID(high: 0, low: 1)
     watchdog.started(HTTPRequestID(1), of: file, patience: .seconds(10), at: MonotonicTime(nanoseconds: 0))

@@ -209,7 +209,7 @@ import Testing
     for _ in 0..<3 {
       harness.answerReads()
       while harness.answer(full, where: { $0.isOpenSession }) != nil {}
-      #expect(harness.schedule.buffersInUse == 0)
+      #expect(harness.schedule.bufferBytesInUse == 0)
       harness.advance(by: .seconds(30))
     }
     while harness.answer(full, where: { $0.isOpenSession }) != nil {}

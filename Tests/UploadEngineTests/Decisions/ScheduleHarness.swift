@@ -30,6 +30,8 @@ struct ScheduleHarness {
   /// Buffers that the schedule holds.
   var buffers: Set<ReadID> = []
   var smallBuffers: Set<ReadID> = []
+  /// How long the others are.
+  var bufferBytes: [ReadID: Int] = [:]
   /// What each answer says that the server takes.
   var offers = DestinationOffers()
   var others: [UploadAction] = []
@@ -73,13 +75,15 @@ struct ScheduleHarness {
       switch action {
       case .read(let order):
         #expect(buffers.insert(order.id).inserted)
-        if order.isSmall { smallBuffers.insert(order.id) }
+        if order.isSmall { smallBuffers.insert(order.id) } else { bufferBytes[order.id] = order.bufferBytes }
+        #expect(order.isSmall || order.byteCount <= order.bufferBytes)
         #expect(!order.isSmall || order.byteCount <= schedule.limits.smallFileBytes)
-        #expect(order.byteCount > 0 && order.byteCount <= schedule.bufferBytes)
+        #expect(order.byteCount > 0 && order.byteCount <= schedule.chunkBytesMax)
         reads.append(order)
       case .release(let read):
         #expect(buffers.remove(read) != nil, "a buffer was released that is not in use")
         smallBuffers.remove(read)
+        bufferBytes[read] = nil
       case .send(let orders):
         sent += orders.map { ($0.id, $0.order) }
         for order in orders {
@@ -94,7 +98,8 @@ struct ScheduleHarness {
     }
     buffersMax = max(buffersMax, buffers.count)
     chunkRequestsMax = max(chunkRequestsMax, sent.filter { $0.order.carriesChunk }.count)
-    #expect(buffers.count - smallBuffers.count <= schedule.limits.buffers)
+    let limits = schedule.limits
+    #expect(bufferBytes.count <= 1 || bufferBytes.values.reduce(0, +) <= limits.buffers * limits.bufferBytes)
     #expect(smallBuffers.count <= schedule.limits.smallBuffers)
     if checksSums { expectTrueSums() }
   }
@@ -239,6 +244,7 @@ struct ScheduleHarness {
       return .sessionOpened(id: "s", chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
     case .querySession, .secureSession: return .held(digests: [:])
     case .chunk: return .chunkStored
+    case .run(_, let chunks): return .each(chunks.map { _ in .chunkStored })
     case .abort: return .ended
     case .commit(let commit):
       return .published(
@@ -270,7 +276,7 @@ struct ScheduleHarness {
 extension SendOrder {
   var carriesChunk: Bool {
     switch self {
-    case .chunk, .wholeFile, .bundle: true
+    case .chunk, .run, .wholeFile, .bundle: true
     case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: false
     }
   }

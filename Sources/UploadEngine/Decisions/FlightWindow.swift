@@ -1,0 +1,47 @@
+/// How many bytes may be on their way without having arrived: few at first, then twice what has arrived in the last two seconds
+/// (spec B: small and few, growing within seconds).
+///
+/// On a slow line everything else waits behind them: answers, the next file's first byte, what a broken connection has lost. On a
+/// long and fast one they have to fill the line. Twice what arrives lets them grow as fast as TCP's own windows do, and no further
+/// than some seconds of the line.
+struct FlightWindow: Hashable, Sendable {
+  /// What has arrived for so long says how much may be on its way.
+  private static let memory: Duration = .seconds(2)
+  private static let slotNanoseconds: Int64 = 250_000_000
+  private static let slotCount = 8
+
+  private let bytesLeast: Int
+  /// Bytes that arrived in each quarter of a second, the latest one last.
+  private var slots: [Int] = Array(repeating: 0, count: Self.slotCount)
+  /// The latest of them, since the clock's beginning.
+  private var slot: Int64 = 0
+
+  /// So many bytes may always be on their way, and twice as many on a line of which nothing is known.
+  init(bytesLeast: Int) { self.bytesLeast = bytesLeast }
+
+  /// Bytes have arrived.
+  mutating func arrived(_ bytes: Int, at now: MonotonicTime) {
+    guard bytes > 0 else { return }
+    advance(to: now)
+    slots[Self.slotCount - 1] += bytes
+  }
+
+  /// As many as may be on their way now, on a line of which this is known.
+  func bytes(bytesPerSecond: Double?, at now: MonotonicTime) -> Int {
+    var window = self
+    window.advance(to: now)
+    let recent = window.slots.reduce(0, +)
+    guard let bytesPerSecond else { return max(2 * bytesLeast, 2 * recent) }
+    return max(bytesLeast, 2 * recent, Int(min(bytesPerSecond * Self.memory.seconds, 1e12)))
+  }
+
+  private mutating func advance(to now: MonotonicTime) {
+    let current = now.nanoseconds / Self.slotNanoseconds
+    let steps = current - slot
+    guard steps > 0 else { return }
+    slot = current
+    let passed = Int(min(steps, Int64(Self.slotCount)))
+    slots.removeFirst(passed)
+    slots += Array(repeating: 0, count: passed)
+  }
+}

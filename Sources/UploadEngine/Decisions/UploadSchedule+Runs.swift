@@ -1,0 +1,177 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// Several chunks of one session in one request (spec B): chunks are short, so that what a broken connection takes with it is little,
+/// and requests are as long as the line wants.
+extension UploadSchedule {
+  /// Whether the destination takes such requests.
+  enum Runs: Hashable, Sendable {
+    /// It has not said anything yet.
+    case unknown
+    case none
+    /// Of so many plain bytes at most.
+    case upTo(Int)
+  }
+
+  /// The most chunks of one request; a server may take so many (docs/protocol.md).
+  private static let runChunksMax = 128
+  /// After so many refusals that are none of a chunk it is not believed any more that runs are taken.
+  private static let runRefusalsMax = 3
+  /// Of a longer file the list of what the server holds costs more than what a broken run may have brought there.
+  private static let askedChunksMax = 20_000
+
+  /// What an answer says of them. A server that says what else it takes, and nothing of runs, knows none.
+  mutating func learnRuns(_ offers: DestinationOffers) {
+    guard runRefusals < Self.runRefusalsMax else { return }
+    if let bytes = offers.runBytesMax {
+      runs = bytes > 0 ? .upTo(bytes) : .none
+    } else if offers.encodings != nil || offers.filesPerRequest != nil {
+      runs = .none
+    }
+  }
+
+  // MARK: - The line
+
+  /// On their way, and not arrived yet. Files that are read while they are sent have one request each and count for themselves.
+  private var bytesInFlight: Int {
+    requests.values.reduce(0) { sum, underway in
+      guard underway.streams == nil else { return sum }
+      return sum + max(0, underway.byteCount - Int(clamping: underway.sentBytes))
+    }
+  }
+
+  private func windowBytes(at now: Moment) -> Int {
+    flightWindow.bytes(bytesPerSecond: estimate.bytesPerSecond, at: now.monotonic)
+  }
+
+  /// One more request with bytes of a larger file may go out. Two always may: while one waits for its answer the other fills the line.
+  func hasRoomOnLine(at now: Moment) -> Bool {
+    guard limits.adaptsChunkBytes, chunkRequests >= StreamPlan.streamsMin else { return true }
+    return bytesInFlight < windowBytes(at: now)
+  }
+
+  /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
+  var lineBytes: Int {
+    guard limits.adaptsChunkBytes, abilities.takesRuns, runs != .none else { return .max }
+    guard let bytesPerSecond = estimate.bytesPerSecond else { return UploadConstants.runChunkBytesMax }
+    return max(UploadConstants.chunkBytesMin, Int(min(2 * bytesPerSecond, 1e12)))
+  }
+
+  // MARK: - Chunks
+
+  /// The length of the chunks of a new session whose requests carry several of them. On a fast line they are long: each costs a digest, a
+  /// tag and a record. Nil is a size that is not known yet.
+  func runChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
+    let (least, most) = (UploadConstants.chunkBytesMin, UploadConstants.runChunkBytesMax)
+    switch streamPlan.tier {
+    case .fast, .ultrafast: return most
+    case .slow where sizeBytes == nil: return least
+    case .slow, .normal, .unknown:
+      guard let sizeBytes else { return most }
+      return sizeBytes <= UploadConstants.shortChunkFileBytes ? least : most
+    }
+  }
+
+  /// The chunks that go out together with this one of the same file.
+  func run(from first: Int, of file: FileUpload, at now: Moment) -> [Int] {
+    guard abilities.takesRuns, case .upTo(let most) = runs, gate == .open, !file.progress.setbacks.areRepeated,
+      let transfer = file.transfer, transfer.retries[first] == nil
+    else { return [first] }
+    let bytesMax = min(most, runBytes(of: file, transfer, at: now))
+    let busy = file.session?.chunksInFlight ?? []
+    let allowed = file.progress.chunksAllowed
+    let countMax = min(Self.runChunksMax, allowed == 0 ? .max : max(1, allowed - busy.count))
+    var run = [first]
+    var bytes = transfer.plan.byteCount(of: first)
+    // What has failed before goes alone: it may be what makes a run fail.
+    for index in transfer.readIndices
+    where index != first && !busy.contains(index) && transfer.retries[index] == nil {
+      bytes += transfer.plan.byteCount(of: index)
+      guard bytes <= bytesMax, run.count < countMax else { break }
+      run.append(index)
+    }
+    return run
+  }
+
+  /// How long a request is: what its stream carries in about two seconds, and at the file's end half of its share of what is left: streams
+  /// are not equally fast, and none is to have much to do when the others have nothing left.
+  private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: Moment) -> Int {
+    let streams = max(1, min(streamPlan.streams, pipeline.parallelism))
+    var bytes = min(limits.bufferBytes, streamPlan.tier.chunkBytes, requestBytesMax ?? .max)
+    if limits.adaptsChunkBytes { bytes = min(bytes, windowBytes(at: now) / (2 * streams)) }
+    guard file.phase == .ready else { return bytes }
+    let chunkBytes = transfer.plan.chunkBytes
+    let left = transfer.states.count - transfer.doneCount - transfer.sendingCount
+    return min(bytes, (left / (2 * streams) + 1).multipliedReportingOverflow(by: chunkBytes).partialValue)
+  }
+
+  // MARK: - Answers
+
+  /// A request with chunks of a session has ended: each of them hears what became of it.
+  mutating func chunksEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ outcome: StepOutcome,
+    sentAt: MonotonicTime, at now: Moment
+  ) {
+    if chunks.count > 1, case .refused(let failure) = outcome {
+      return runRefused(id, request, chunks, session, failure, sentAt: sentAt, at: now)
+    }
+    for (position, chunk) in chunks.enumerated() {
+      chunkEnded(
+        id, request, chunk, session, outcome.ofMember(position, of: chunks.count), sentAt: sentAt, at: now)
+    }
+  }
+
+  /// A request with several chunks was refused as a whole, or has broken off: what arrived of it whole, the server may have kept.
+  private mutating func runRefused(
+    _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ failure: StepFailure,
+    sentAt: MonotonicTime, at now: Moment
+  ) {
+    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
+    if failure.kind == .requestTooLarge {
+      let plan = files[id]?.transfer?.plan
+      learnRequestLength(from: shown, byteCount: chunks.reduce(0) { $0 + (plan?.byteCount(of: $1.index) ?? 0) })
+      return giveBack(chunks, of: id, request, session)
+    }
+    if failure.kind.refusesBundle {
+      // It may be said of the request and not of the chunks, which a single one of them shows.
+      runRefusals += 1
+      runs = .none
+      return giveBack(chunks, of: id, request, session)
+    }
+    guard case .retryStep = policy.verdict(on: failure.kind, attempts: 1) else {
+      giveBack(Array(chunks.dropFirst()), of: id, request, session)
+      return chunkEnded(id, request, chunks[0], session, .refused(failure), sentAt: sentAt, at: now)
+    }
+    for chunk in chunks {
+      chunkEnded(id, request, chunk, session, .refused(failure), sentAt: sentAt, at: now)
+    }
+    guard failure.kind.leavesOpenWhatBecameOfIt, let file = files[id], file.session?.id == session,
+      file.session?.isOpen == true, file.transfer.map({ $0.plan.count <= Self.askedChunksMax }) ?? false
+    else { return }
+    files[id]?.session?.state = .unconfirmed
+  }
+
+  /// They are sent again as if they had not been.
+  private mutating func giveBack(
+    _ chunks: [ChunkOrder], of id: FileID, _ request: HTTPRequestID, _ session: String
+  ) {
+    guard var file = files[id], file.session?.id == session else { return }
+    for chunk in chunks {
+      file.session?.chunksInFlight.remove(chunk.index)
+      if let transfer = file.transfer, transfer.isSending(request, at: chunk.index) {
+        transfer.set(.pending, at: chunk.index)
+      }
+    }
+    files[id] = file
+    if file.isPublishingOlderContent { cancelCommit(of: file) }
+  }
+}
+
+extension ChunkTransfer {
+  /// The request carries the present bytes of this chunk.
+  func isSending(_ request: HTTPRequestID, at index: Int) -> Bool {
+    guard states.indices.contains(index), case .sending(request, _, _) = states[index] else { return false }
+    return true
+  }
+}

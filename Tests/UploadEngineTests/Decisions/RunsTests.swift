@@ -1,0 +1,272 @@
+import FileModel
+import Lookup
+import Testing
+
+@testable import UploadEngine
+
+/// Requests with several chunks of one session (spec B, E9).
+@Suite struct RunsTests {
+  private static let size: UInt64 = 100_000
+  private let file = ImaginaryFile(1, "a.mov", size: size)
+
+  /// A file of a hundred chunks of which twelve are on their way, each alone, and the next ones are read.
+  private func sending(runBytes: Int? = 1 << 25) -> ScheduleHarness {
+    var limits = ScheduleHarness.standardLimits
+    limits.bufferBytes = 4000
+    var harness = ScheduleHarness(limits: limits) { $0.takesRuns = true }
+    harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: runBytes)
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    return harness
+  }
+
+  /// The next request that carries several.
+  private func run(_ harness: ScheduleHarness) -> [Int] {
+    harness.sent.lazy.compactMap { request -> [Int]? in
+      guard case .run(_, let chunks) = request.order else { return nil }
+      return chunks.map(\.index)
+    }.first ?? []
+  }
+
+  private func answerRun(_ harness: inout ScheduleHarness, _ outcome: StepOutcome) {
+    harness.answer(outcome) { if case .run = $0 { true } else { false } }
+  }
+
+  @Test func chunksThatWait_goTogether_asManyAsFitARequest() {
+    var harness = sending()
+    #expect(harness.chunkRequests.map(\.index) == Array(0..<12) && run(harness).isEmpty)
+    harness.answerChunk(0, .chunkStored)
+    #expect(run(harness) == [12, 13, 14, 15])
+    answerRun(&harness, .each(Array(repeating: .chunkStored, count: 4)))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.status(file.id)?.chunks.retried == 0)
+    #expect(harness.bufferBytes.isEmpty && harness.schedule.bufferBytesInUse == 0)
+  }
+
+  @Test func serverThatDoesNotOfferThem_getsChunksOneByOne() {
+    for (runBytes, mention) in [(nil, "older"), (0, "declines")] as [(Int?, Comment)] {
+      var harness = sending(runBytes: runBytes)
+      harness.answerChunk(0, .chunkStored)
+      #expect(run(harness).isEmpty && harness.chunkRequests.count == 12, mention)
+    }
+  }
+
+  /// The last requests are shorter, so that all streams end together.
+  @Test func atTheEndOfAFile_eachStreamHasItsShare() {
+    var harness = sending()
+    var lengths: [Int] = []
+    while let order = harness.sent.first?.order, !order.isCommit {
+      if let chunks = order.chunks?.chunks { lengths.append(chunks.count) }
+      harness.answer(ScheduleHarness.success(of: order)) { _ in true }
+      harness.answerReads()
+    }
+    #expect(lengths.max() == 4 && lengths.suffix(12).allSatisfy { $0 == 1 }, "\(lengths)")
+    #expect(lengths.reduce(0, +) == 100)
+  }
+
+  @Test func eachChunkIsAnsweredForItself() {
+    var harness = sending()
+    harness.answerChunk(0, .chunkStored)
+    answerRun(
+      &harness,
+      .each([.chunkStored, .refused(StepFailure(.digestMismatch, "damaged")), .chunkStored, .chunkStored]))
+    #expect(harness.status(file.id)?.chunks.done == 4 && harness.status(file.id)?.chunks.retried == 1)
+    // It is sent again.
+    harness.advance(by: .seconds(20))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  @Test func anAnswerForFewerChunksThanWereSent_isNone() {
+    var harness = sending()
+    harness.answerChunk(0, .chunkStored)
+    answerRun(&harness, .each([.chunkStored, .chunkStored]))
+    #expect(harness.status(file.id)?.chunks.done == 1 && harness.status(file.id)?.chunks.retried == 4)
+  }
+
+  /// What arrived whole before a connection broke is not sent again.
+  @Test func ofARunThatBreaksOff_theServerIsAskedWhatItHas() {
+    var harness = sending()
+    harness.answerChunk(0, .chunkStored)
+    answerRun(&harness, StepFailure.connection(.connectionLost))
+    #expect(harness.sent.contains { $0.order.isQuery })
+    let offsets: [UInt64] = [0, 12_000, 13_000]
+    let digests = LookupTable(
+      offsets.map { offset in
+        (Int(offset / 1000), ScheduleHarness.digest(file: file.id, epoch: 1, offset: offset).sha256)
+      })
+    harness.answer(.held(digests: digests)) { $0.isQuery }
+    var sentAgain: [Int] = []
+    for _ in 0..<40 where !harness.schedule.isIdle {
+      harness.advance(by: .seconds(1))
+      harness.answerReads()
+      while let order = harness.sent.first?.order {
+        sentAgain += order.chunks?.chunks.map(\.index).filter { (12...15).contains($0) } ?? []
+        harness.answer(ScheduleHarness.success(of: order)) { _ in true }
+        harness.answerReads()
+        harness.record()
+      }
+    }
+    #expect(sentAgain.sorted() == [14, 15] && harness.state(file.id) == .complete)
+  }
+
+  /// What has failed in a run goes alone, and comes with no other.
+  @Test func whatHasFailed_goesAlone() {
+    var harness = sending()
+    for index in 0..<4 { harness.answerChunk(index, StepFailure.connection(.connectionLost)) }
+    for _ in 0..<30 {
+      harness.advance(by: .seconds(1))
+      harness.answerReads()
+      while let order = harness.sent.first?.order {
+        if let chunks = order.chunks?.chunks, chunks.contains(where: { $0.index < 4 }) { #expect(chunks.count == 1) }
+        harness.answer(ScheduleHarness.success(of: order)) { _ in true }
+        harness.answerReads()
+        harness.record()
+      }
+    }
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// A server that was exchanged for an older one, or something before it that knows no such request.
+  @Test func refusedAsSuch_chunksGoOneByOne_andAreNoTries() {
+    var harness = sending()
+    for round in 1...3 {
+      harness.answerChunk((round - 1), .chunkStored)
+      #expect(run(harness).count == 4, "round \(round)")
+      // The answer offers them still.
+      answerRun(&harness, .refused(StepFailure(.sessionGone, "404")))
+      harness.answerReads()
+      #expect(harness.status(file.id)?.chunks.retried == 0 && harness.sent.allSatisfy { !$0.order.isOpenSession })
+    }
+    harness.answerChunk(3, .chunkStored)
+    #expect(run(harness).isEmpty)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+
+  /// A proxy's limit is found without a try, and the session stays.
+  @Test func tooLongForSomethingBefore_requestsAreShorter() {
+    var limits = ScheduleHarness.standardLimits
+    (limits.bufferBytes, limits.requestBytesLeast) = (4000, 500)
+    var harness = ScheduleHarness(limits: limits) { $0.takesRuns = true }
+    harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: 1 << 25)
+    harness.handle(.scanEnded)
+    harness.beginSending(file)
+    harness.answerChunk(0, .chunkStored)
+    answerRun(&harness, .refused(StepFailure(.requestTooLarge, "413")))
+    harness.answerReads()
+    harness.answerChunk(1, .chunkStored)
+    #expect(run(harness).count == 2 && harness.status(file.id)?.state == .uploading)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+}
+
+/// How much is on its way (spec B: small and few, growing within seconds).
+@Suite struct FlightWindowTests {
+  private static let quarter: Int64 = 250_000_000
+
+  private func time(_ milliseconds: Int64) -> MonotonicTime {
+    MonotonicTime(nanoseconds: 1_000_000_000_000 + milliseconds * 1_000_000)
+  }
+
+  @Test func itIsTwiceWhatArrivedInTwoSeconds_andNeverLessThanTheLeast() {
+    var window = FlightWindow(bytesLeast: 1000)
+    #expect(window.bytes(bytesPerSecond: nil, at: time(0)) == 2000)
+    #expect(window.bytes(bytesPerSecond: 1, at: time(0)) == 1000)
+    for step in 0..<40 { window.arrived(1000, at: time(Int64(step) * 100)) }
+    let steady = window.bytes(bytesPerSecond: nil, at: time(3900))
+    #expect((34_000...44_000).contains(steady), "\(steady)")
+    #expect(window.bytes(bytesPerSecond: nil, at: time(10_000)) == 2000)
+    #expect(window.bytes(bytesPerSecond: 50_000, at: time(10_000)) == 100_000)
+  }
+
+  private func harness(_ change: (inout UploadLimits) -> Void = { _ in }) -> ScheduleHarness {
+    var limits = UploadLimits()
+    limits.adaptsChunkBytes = true
+    limits.rampDelay = .zero
+    change(&limits)
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 4 << 20) { $0.takesRuns = true }
+    harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: 32 << 20)
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  private func open(_ harness: inout ScheduleHarness, _ file: ImaginaryFile) {
+    harness.write(file)
+    harness.answer(.warmed) { $0.isPrewarm }
+    harness.answer(.sessionOpened(id: "s", chunkBytes: 256 << 10, expiresAtSeconds: nil)) { $0.isOpenSession }
+    harness.answerReads()
+  }
+
+  private func bytesInFlight(_ harness: ScheduleHarness) -> Int {
+    harness.sent.reduce(0) { $0 + ($1.order.chunks?.chunks.count ?? 0) } * (256 << 10)
+  }
+
+  @Test func ofALineThatIsNotKnown_littleIsOnItsWay_andTwiceAsMuchWithEachAnswer() {
+    var harness = harness()
+    open(&harness, ImaginaryFile(1, "a.mov", size: 600 << 20))
+    #expect(bytesInFlight(harness) == 1 << 20)
+    var rounds: [Int] = []
+    for _ in 0..<8 {
+      for order in harness.sent.map(\.order) where order.carriesChunk {
+        harness.answer(ScheduleHarness.success(of: order)) { $0 == order }
+        harness.answerReads()
+      }
+      rounds.append(bytesInFlight(harness))
+    }
+    #expect(rounds.starts(with: [2 << 20, 3 << 20]) && rounds.max() ?? 0 > 16 << 20, "\(rounds)")
+  }
+
+  @Test func whatHasArrivedMakesRoom_beforeItIsAcknowledged() {
+    var harness = harness()
+    open(&harness, ImaginaryFile(1, "a.mov", size: 60 << 20))
+    let requests = harness.sent.filter { $0.order.carriesChunk }.map(\.id)
+    #expect(requests.count == 4)
+    let arrived = LookupTable(requests.map { ($0, SentBody(bytes: 200 << 10, of: 256 << 10)) })
+    harness.apply { $0.progressed(arrived, at: $1) }
+    #expect(harness.sent.filter { $0.order.carriesChunk }.count > 4)
+  }
+
+  /// On a slow line a break takes at most what two seconds of it carry, or one chunk of each stream (spec E9).
+  @Test func aSlowLine_hasShortRequests() {
+    var harness = harness()
+    open(&harness, ImaginaryFile(1, "a.mov", size: 60 << 20))
+    // 1 Mbit/s: 256 KiB in two seconds.
+    for _ in 0..<40 {
+      harness.advance(by: .seconds(2))
+      guard let order = harness.sent.first(where: { $0.order.carriesChunk })?.order else { break }
+      harness.answer(ScheduleHarness.success(of: order)) { $0 == order }
+      harness.answerReads()
+      #expect(bytesInFlight(harness) <= 1 << 20)
+      #expect(harness.sent.allSatisfy { $0.order.chunks?.chunks.count ?? 1 == 1 })
+    }
+  }
+
+  @Test func aFileThatTheLineDoesNotCarryInTwoSeconds_goesInChunks() {
+    var harness = harness()
+    harness.write(ImaginaryFile(1, "a.jpg", size: 1 << 20))
+    harness.answerReads()
+    #expect(harness.sent.contains { $0.order.isWholeFile })
+    harness.write(ImaginaryFile(2, "b.jpg", size: 3 << 20))
+    #expect(harness.sent.contains { $0.order.isOpenSession })
+  }
+
+  @Test(arguments: [
+    (64 << 20, 256 << 10), ((64 << 20) + 1, 1 << 20), (300_000_000_000, 1_507_328),
+  ])
+  func chunksAreShort_andLongerOnlyWhereTheFileIsTooLongForThem(sizeBytes: Int, chunkBytes: Int) {
+    var harness = harness()
+    harness = ScheduleHarness(limits: harness.schedule.limits, wholeFileBytesMax: 4 << 20) {
+      $0.takesRuns = true
+      $0.chunkCountMax = 200_000
+    }
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: UInt64(sizeBytes))
+    harness.write(file)
+    let opening = harness.sent.lazy.compactMap { request -> SessionOpening? in
+      if case .openSession(let opening) = request.order { opening } else { nil }
+    }.first
+    #expect(opening?.chunkBytes == chunkBytes)
+  }
+}
