@@ -1,6 +1,7 @@
 """What is known of captures, spools and published names while a spool lives (lives.py): what may be published, held, or sent again."""
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -56,6 +57,10 @@ class Capture:
     is_compared: bool = False
     # It lies in a copy of the spool in which it was recorded.
     is_copied: bool = False
+    # It had another name as well, which its receipt may say.
+    was_linked: bool = False
+    # It was evicted, and another capture has come under its path.
+    is_covered: bool = False
 
     def copy(self):
         return dataclasses.replace(self, holds=set(self.holds))
@@ -82,20 +87,36 @@ class SpoolModel:
 
     def __init__(self):
         self.captures = {}
+        # Path → what was delivered there, and then evicted.
+        self.evicted = {}
         # Path → the contents that came to be there, one after the other.
         self.places = collections.defaultdict(list)
         self.templates = set()
         # Records of published names were lost, or are older than the spool.
         self.has_lost = False
+        # What was published for captures that are gone by now, of which nobody knows any more for which path that was.
+        self.forgotten = set()
         self.replaces = False
+        # Paths from which captures were renamed that were held, which the catalog may not have noted.
+        self.doubted = set()
 
     def copy(self):
         other = SpoolModel()
         other.captures = {path: capture.copy() for path, capture in self.captures.items()}
+        other.evicted = {path: capture.copy() for path, capture in self.evicted.items()}
         other.places.update({path: list(contents) for path, contents in self.places.items()})
         other.templates = set(self.templates)
-        other.has_lost, other.replaces = self.has_lost, self.replaces
+        other.has_lost, other.replaces, other.forgotten = self.has_lost, self.replaces, set(self.forgotten)
+        other.doubted = set(self.doubted)
         return other
+
+    def evict(self, path):
+        self.evicted[path] = self.captures.pop(path)
+
+    def cover(self, path):
+        """A capture comes under a path."""
+        if path in self.evicted:
+            self.evicted[path].is_covered = True
 
     def note_copied(self):
         """Its captures have other inodes than they had."""
@@ -113,6 +134,15 @@ class SpoolModel:
             if capture.content:
                 self.place(path, capture.content)
 
+    def forget_names(self):
+        """Of captures that are there the catalog knows what they are called."""
+        present = {capture.content for capture in self.captures.values()}
+        self.forgotten |= {content for contents in self.places.values() for content in contents} - present
+
+    def had_its_name_elsewhere(self, path, content):
+        """A template may have given it one name under two paths, which passes to nobody then."""
+        return self.templates != {"{path}"} and any(content in contents for other, contents in self.places.items() if other != path)
+
     def excuse(self, why):
         for capture in self.captures.values():
             if capture.content:
@@ -126,7 +156,8 @@ class SpoolModel:
     def lets_replace(self, before, after):
         """Whether a path of the spool had one content, and later the other one; or whatever has a name gives way."""
         for contents in self.places.values():
-            if after in contents and (self.replaces or before in contents[:last_index(contents, after)]):
+            if after in contents and (
+                    self.replaces or before in self.forgotten or before in contents[:last_index(contents, after)]):
                 return True
         return False
 
@@ -165,21 +196,43 @@ class Shelf(Published):
             for name in names:
                 path = os.path.join(folder, name)
                 relative = os.path.relpath(path, self.folder)
-                with open(path, "rb") as file:
-                    status = os.fstat(file.fileno())
-                    key = status.st_ino, status.st_mtime_ns, status.st_size
-                    found.add(relative)
-                    if self._known.get(relative) != key:
-                        self._show(relative, key, hashlib.sha256(file.read()).digest())
+                found.add(relative)
+                self._look_at(path, relative)
         for name in self.current.keys() - found:
             self.changes.append((name, self.current.pop(name), None))
             del self._known[name]
+
+    def _look_at(self, path, relative):
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            key = status.st_ino, status.st_mtime_ns, status.st_size
+            if self._known.get(relative) != key:
+                self._show(relative, key, hashlib.sha256(file.read()).digest())
 
     def _show(self, name, key, digest):
         self.changes.append((name, self.current.get(name), digest))
         self._known[name], self.current[name] = key, digest
         self.shown[name].add(digest)
         self.publications[digest] += 1
+
+
+class Bucket(Shelf):
+    """What rclone shows, which replaces an object by removing it, and sets its time afterwards. So it cannot be told how often one content
+    came under a key."""
+
+    def _look(self):
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                if not name.startswith(".rclone_temp_put_"):
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        self._look_at(path, os.path.relpath(path, self.folder))
+
+    def _show(self, name, key, digest):
+        if self.current.get(name) == digest:
+            self._known[name] = key
+        else:
+            super()._show(name, key, digest)
 
 
 def rendered(template, path):

@@ -1,15 +1,14 @@
 """Rounds of the lives of spools, against a model (life_model.py): what users do to spools, machines and receivers over the years.
 
-A round has one machine or two that publish into one folder, and perhaps a second destination. Captures are written, changed and
-removed; either side is killed; settings change between starts; spools are moved, backed up, restored, cloned and damaged, and the
-receiver is restored. Whenever everything has settled the model judges: what was closed is delivered, or held with a reason that the
-documents allow for what was done; what is published was closed, replaces only what is its own and older, and is sent again only
-where something was lost or asked for.
+A round has one machine or two that publish into one folder, and perhaps a second destination, which may be a bucket. Captures are
+written, also with holes, changed, linked, evicted and removed; either side is killed; settings change between starts; spools are moved,
+backed up, restored, cloned and damaged, and the receiver is restored. Whenever everything has settled the model judges: what was closed
+is delivered, or held with a reason that the documents allow for what was done; what is published was closed, replaces only what is its
+own and older, and is sent again only where something was lost or asked for.
 """
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import random
@@ -19,8 +18,9 @@ import subprocess
 import time
 
 from damage import WAYS
-from harness import SOON, unmount_lazily
-from life_model import CHUNK_KIB, HOLDS, Capture, Content, Shelf, SpoolModel, numbered
+from harness import SOON, unmount_lazily, wait_until
+from life_model import CHUNK_KIB, HOLDS, Bucket, Capture, Content, Shelf, SpoolModel, numbered
+from s3_servers import BUCKET, Rclone, credentials
 from test_moves import WITH_ATTRIBUTES, WITHOUT, copy
 from test_operations import run
 
@@ -30,6 +30,7 @@ STEMS = ["a", "b", "c"]
 EXTENSIONS = [".mov", ".txt", ".txt"]
 TEMPLATES = ["{path}", "{path}", "{name}", "{seq:3}-{name}"]
 SIZES = [10, 4_000, 70_000, 300_000, 1_200_000]
+HOLES = [5_000, 600_000]
 DAMAGED = {
     "catalog": ["catalog.sqlite", "catalog.sqlite-wal"], "names": ["names.sqlite", "names.sqlite-wal"], "marks": ["marks"],
     "resume": ["resume"], "key": ["master.key"], "identity": ["spool"], "state": ["."]}
@@ -88,19 +89,24 @@ class Machine:
 class Round:
     """One round, which follows from its seed."""
 
-    def __init__(self, seed, folder, new_mount, new_receiver):
+    def __init__(self, seed, folder, new_mount, new_receiver, new_s3):
         self.seed, self.draw = seed, random.Random(seed)
         self.folder, self.new_mount = folder, new_mount
         self.did, self.contents, self.spools = [], {}, []
         self.receiver = new_receiver(name="receiver")
-        self.archive = new_receiver(name="archive") if self.draw.random() < 0.3 else None
+        kind = self.draw.choices([None, "receiver", "bucket"], [6, 2, 2])[0]
+        self.archive = new_receiver(name="archive") if kind == "receiver" else None
+        self.bucket = new_s3(Rclone) if kind == "bucket" else None
         self.shelves = {"main": Shelf("main", self.receiver.files)}
         if self.archive:
             self.shelves["archive"] = Shelf("archive", self.archive.files)
+        elif self.bucket:
+            self.shelves["archive"] = Bucket("archive", self.bucket.folder / BUCKET)
         self.templates = TEMPLATES if self.draw.random() < 0.5 else ["{path}"]
         self.root_copy, self.was_restored, self.count = None, False, 0
         self.machines = [self.new_machine("first", SpoolModel())]
-        if self.draw.random() < 0.5:
+        # rclone keeps no conditions: two machines that find a key free at once replace each other.
+        if not self.bucket and self.draw.random() < 0.5:
             self.machines.append(self.new_machine("second", SpoolModel()))
 
     def note(self, *words):
@@ -114,24 +120,28 @@ class Round:
 
     def new_machine(self, name, known):
         self.spools.append(known)
-        mount = self.new_mount(self.receiver, name=name, start=False, spool=self.new_folder("spool"))
+        mount = self.new_mount(
+            self.receiver, name=name, start=False, spool=self.new_folder("spool"), environment=credentials() if self.bucket else None)
         return Machine(name, mount, known)
 
     def new_folder(self, kind):
         self.count += 1
         return self.folder / f"{kind}-{self.count}"
 
-    def start(self, machine):
+    def start(self, machine, *more):
         if machine.is_running:
             return
         machine.settings = Settings.draw(self.draw, self.templates)
-        flags = machine.settings.flags()
+        flags = [*machine.settings.flags(), *more]
         machine.known.templates.add(machine.settings.template)
+        self.note("start", machine.name, shlex.join(flags))
         if self.archive:
             archive = self.archive
-            flags += ["--destination", f"archive to={archive.url} token-file={archive.token_file} ca={archive.ca}",
-                      "--rule", "**/*.mov to=main,archive"]
-        self.note("start", machine.name, shlex.join(flags[:10]))
+            flags += ["--destination", f"archive to={archive.url} token-file={archive.token_file} ca={archive.ca}"]
+        elif self.bucket:
+            flags += ["--destination", f"archive to={self.bucket.url()}", "--max-file-size", "1GB"]
+        if "archive" in self.shelves:
+            flags += ["--rule", "**/*.mov to=main,archive"]
         machine.known.replaces |= machine.settings.if_exists == "replace"
         self.expect_refusals(machine)
         machine.mount.options = flags
@@ -166,6 +176,7 @@ class Round:
         else:
             self.note("stop at once", machine.name)
             machine.mount.stop_at_once()
+            machine.known.excuse_undelivered("its mount did not wait for answers")
 
     def end(self, machine):
         self.draw.choice([self.kill, self.stop])(machine)
@@ -210,6 +221,7 @@ class Round:
             known = machine.captures[path]
             capture.file, capture.is_copied = known.file, known.is_copied
         machine.captures[path] = capture
+        machine.known.cover(path)
         if content:
             machine.known.place(path, content)
         return capture
@@ -217,13 +229,19 @@ class Round:
     def write(self, machine, flags=os.O_CREAT | os.O_TRUNC, path=None, before=b"", dies=False):
         self.start(machine)
         path, data = path or self.new_path(), self.data()
-        self.note("write", machine.name, path, len(before) + len(data), "and die in it" if dies else "")
+        first, last = data[:len(data) // 2], data[len(data) // 2:]
+        hole = bytes(self.draw.choice(HOLES) if self.draw.random() < 0.2 else 0)
+        data = first + hole + last
+        self.note("write", machine.name, path, len(before) + len(data), f"with a hole of {len(hole)}", "and die in it" if dies else "")
         (machine.root / path).parent.mkdir(exist_ok=True)
         content = None if dies else self.new_content(before + data, machine, path)
         descriptor = os.open(machine.root / path, os.O_WRONLY | flags, 0o644)
         try:
-            for piece in (data[:len(data) // 2], data[len(data) // 2:]):
+            for piece in (first, last):
                 os.write(descriptor, piece)
+                if piece is first and hole:
+                    os.ftruncate(descriptor, len(before) + len(first) + len(hole))
+                    os.lseek(descriptor, 0, os.SEEK_END)
                 if dies:
                     self.put(machine, path, None).expect_hold(*HOLDS)
                     self.kill(machine)
@@ -240,7 +258,10 @@ class Round:
 
     def lengthen(self, machine):
         if path := self.old_path(machine, lambda capture: capture.content and not capture.is_held):
-            self.write(machine, os.O_APPEND, path, machine.captures[path].content.data)
+            before = machine.captures[path]
+            self.write(machine, os.O_APPEND, path, before.content.data)
+            # What it was doubted for before is not made good at its end.
+            machine.captures[path].expect_hold(*before.holds)
 
     def save_like_an_editor(self, machine):
         if path := self.old_path(machine):
@@ -261,6 +282,9 @@ class Round:
             (machine.root / new).parent.mkdir(exist_ok=True)
             os.rename(machine.root / path, machine.root / new)
             capture = machine.captures[new] = machine.captures.pop(path)
+            machine.known.cover(new)
+            if capture.is_held or capture.holds:
+                machine.known.doubted.add(path)
             capture.is_delivered = capture.is_in_copy = False
             capture.may_fail |= machine.settings.if_exists == "refuse"
             if capture.is_bare:
@@ -269,6 +293,63 @@ class Round:
             if capture.content:
                 machine.known.place(new, capture.content)
                 capture.content.excuses.add("it was renamed")
+
+    def link(self, machine):
+        """A capture gets a second name, and is delivered under both; then it loses one of them."""
+        path = self.old_path(machine, lambda capture: capture.content and not (
+            capture.is_held or capture.holds or capture.is_bare or capture.is_compared or capture.is_cancelled))
+        if not path:
+            return
+        new = os.path.splitext(self.new_path())[0] + os.path.splitext(path)[1]
+        if new in machine.captures:
+            return
+        self.start(machine)
+        self.note("link", machine.name, path, new)
+        (machine.root / new).parent.mkdir(exist_ok=True)
+        os.link(machine.root / path, machine.root / new)
+        capture = machine.captures[path]
+        capture.is_delivered = capture.is_in_copy = False
+        capture.may_fail |= machine.settings.if_exists == "refuse"
+        capture.was_linked = True
+        machine.known.cover(new)
+        capture.content.excuses.add("it has another name")
+        machine.known.place(new, capture.content)
+        self.draw.choice([lambda machine: None, self.kill, self.kill_receiver])(machine)
+        self.start_receivers()
+        self.start(machine)
+        machine.mount.wait_all(timeout=SETTLING_SECONDS, interrupted=True)
+        self.look()
+        if machine.mount.status(path)["state"] == "complete":
+            for name in (path, new):
+                for place in self.places_of(name):
+                    assert self.is_shown(machine, name, place, capture.content), (
+                        f"{machine.name} {name}, {capture}: its file is delivered, and not under this name, at {place}")
+        gone = self.draw.choice([path, new])
+        self.note("remove", machine.name, gone)
+        (machine.root / gone).unlink()
+        if gone == path:
+            machine.captures[new] = machine.captures.pop(path)
+
+    def is_shown(self, machine, path, place, content):
+        return any(numbered(machine.known.templates, path, name)[0] and content.digest in digests
+                   for name, digests in list(self.shelves[place].shown.items()))
+
+    def evict(self, machine):
+        """What is delivered leaves the spool."""
+        self.settle()
+        self.end(machine)
+        self.note("evict", machine.name)
+        self.start(machine, "--keep", "1s")
+        self.start_receivers()
+        machine.mount.wait_all(timeout=SETTLING_SECONDS, interrupted=True)
+        self.look()
+        for path, capture in sorted(machine.captures.items()):
+            status = self.judge(machine, path, capture)
+            if status["state"] == "complete":
+                wait_until(lambda: not (machine.root / path).exists(), lambda: f"{path} is evicted: {machine.mount.status(path)}")
+                machine.known.evict(path)
+        self.end(machine)
+        self.start(machine)
 
     def remove(self, machine):
         if path := self.old_path(machine):
@@ -350,9 +431,12 @@ class Round:
         if way != "mv":
             machine.known.note_copied()
         if way in WITHOUT:
-            for capture in machine.captures.values():
+            for path, capture in machine.captures.items():
                 capture.is_bare = True
                 capture.is_compared |= way == "cp -r"
+                # The catalog may know it by its other name, or another one, which was doubted, by this name.
+                if capture.was_linked or path in machine.known.doubted:
+                    capture.expect_hold("unproven", "mount-died", "older-than-delivered")
                 if not capture.is_delivered:
                     # The mount may have been killed before its catalog said that it was closed.
                     capture.expect_hold("unproven", "mount-died", *["older-than-delivered"] * (way == "cp -r"))
@@ -375,6 +459,7 @@ class Round:
         run("Restoring a spool", BACKUP=machine.backup.folder, NEW=machine.mount.spool)
         machine.known = machine.backup.known.copy()
         machine.known.has_lost = True
+        machine.known.evicted.clear()
         self.spools.append(machine.known)
         machine.known.note_copied()
         for capture in machine.captures.values():
@@ -383,6 +468,8 @@ class Round:
                 capture.is_delivered = False
                 capture.is_forgotten = True
                 capture.expect_hold("older-than-delivered", "mount-died")
+                # Only the catalog knew what had been delivered.
+                capture.is_held &= capture.held_as != "older-than-delivered"
                 if capture.content:
                     capture.content.excuses.add("its catalog is an older one")
 
@@ -392,8 +479,8 @@ class Round:
             return
         self.start(machine)
         self.settle()
-        olds = machine.backup.known.captures
-        paths = sorted(path for path, capture in machine.captures.items()
+        olds, evicted = machine.backup.known.captures, machine.known.evicted
+        paths = sorted(path for path, capture in {**evicted, **machine.captures}.items()
                        if capture.is_delivered and path in olds and olds[path].content
                        and not (olds[path].is_held or olds[path].is_bare))
         if not paths:
@@ -402,9 +489,13 @@ class Round:
         self.stop(machine)
         self.note("put back", machine.name, path)
         run("One capture", BACKUP=machine.backup.folder, SPOOL=machine.mount.spool, NAME=path)
-        capture, old = machine.captures[path], olds[path]
-        if old.content is not capture.content:
-            # That it was delivered, before another file took its place, may be known, and it is not sent again.
+        capture, old = machine.captures.get(path) or evicted.pop(path), olds[path]
+        machine.captures[path] = capture
+        machine.known.cover(path)
+        if old.content is capture.content:
+            capture.is_copied = True
+        else:
+            # That it was delivered, before another file took its place, may be known where the mount was killed just then.
             was_delivered = all(old.content.counted[place] for place in self.places_of(path))
             machine.captures[path] = Capture(
                 old.content, holds={"older-than-delivered"}, is_held=old.file is capture.file or not was_delivered, file=old.file)
@@ -413,7 +504,7 @@ class Round:
 
     def clone(self, machine):
         """Another machine starts with a copy of the spool."""
-        if len(self.machines) > 1 or not machine.mount.spool.exists():
+        if len(self.machines) > 1 or self.bucket or not machine.mount.spool.exists():
             return
         self.end(machine)
         self.note("clone", machine.name)
@@ -438,6 +529,7 @@ class Round:
         known = machine.known
         if what in ("catalog", "state"):
             known.excuse(f"the {what} was lost")
+            known.evicted.clear()
             for capture in machine.captures.values():
                 capture.is_delivered = capture.is_in_copy = False
                 capture.is_forgotten = True
@@ -456,6 +548,8 @@ class Round:
             known.lose_places()
         elif what in ("names", "catalog"):
             known.has_lost = True
+            if what == "names":
+                known.forget_names()
         self.start_after(machine, files)
 
     def start_after(self, machine, damaged):
@@ -539,6 +633,8 @@ class Round:
         for machine in self.machines:
             for path, capture in sorted(machine.captures.items()):
                 self.judge(machine, path, capture)
+            for path, capture in sorted(machine.known.evicted.items()):
+                self.judge_evicted(machine, path, capture)
         self.judge_publications()
 
     def judge(self, machine, path, capture):
@@ -556,35 +652,40 @@ class Round:
                 # A restored catalog may be from before the retry.
                 assert capture.is_cancelled or capture.was_cancelled and capture.is_forgotten, f"no user has cancelled it: {what}"
             case "complete":
-                assert capture.content and not capture.is_kept_back, f"published although no writer had finished it: {what}"
+                was_delivered = capture.content and all(capture.content.counted[place] for place in self.places_of(path))
+                # It may be known to be what was delivered under its present name.
+                is_kept_back = capture.is_kept_back and not (was_delivered and capture.held_as == "older-than-delivered")
+                assert capture.content and not is_kept_back, f"published although no writer had finished it: {what}"
                 assert not capture.is_cancelled or capture.is_forgotten, f"sent although it was cancelled: {what}"
                 self.judge_delivered(machine, path, capture, status)
             case _:
                 raise AssertionError(f"it has not settled: {what}")
-        if capture.content:
+        if capture.content and "--keep" not in machine.mount.options:
             assert (machine.root / path).read_bytes() == capture.content.data, f"it has other bytes: {what}"
+        return status
+
+    def judge_evicted(self, machine, path, capture):
+        # What was linked may be known by its other name, where the mount was killed before it recorded that this was removed.
+        if not capture.is_covered and not capture.was_linked:
+            status = machine.mount.status(path)
+            assert status["state"] == "complete" and not status["local"], f"it was delivered, and evicted: {path}, {capture}: {status}"
 
     def places_of(self, path):
-        return ["main", "archive"] if self.archive and path.endswith(".mov") else ["main"]
+        return ["main", "archive"] if "archive" in self.shelves and path.endswith(".mov") else ["main"]
 
     def judge_delivered(self, machine, path, capture, status):
-        parts = {part["name"]: part for part in status.get("destinations", [])} if self.archive else {}
+        parts = {part["name"]: part for part in status.get("destinations", [])} if "archive" in self.shelves else {}
         for place in self.places_of(path):
-            name = self.published_name(machine, parts.get(place, status))
-            # A spool that replaces may do so between two looks.
-            is_seen = capture.content.digest in self.shelves[place].shown[name]
+            name = parts.get(place, status)["published_name"]
+            # A spool that replaces may do so between two looks. Of two names the receipt says the last.
+            is_seen = self.is_shown(machine, path, place, capture.content) if capture.was_linked else (
+                capture.content.digest in self.shelves[place].shown[name])
             assert is_seen or any(other.known.replaces for other in self.machines if other is not machine), (
                 f"{machine.name} {path}: {capture.content} is said to be {name} at {place}, and is not: {status}")
-            self.judge_name(machine, path, place, name)
+            if not capture.was_linked:
+                self.judge_name(machine, path, place, name)
         capture.is_delivered, capture.is_held, capture.is_cancelled = True, False, False
         capture.holds.clear()
-
-    def published_name(self, machine, status):
-        """A spool that has lost its names says what a template of today calls it, and the receipt under what it lies."""
-        name = status["published_name"]
-        if machine.known.has_lost and (receipt := status["receipt"]):
-            return json.loads(receipt.get("answer") or "{}").get("published_as", receipt["name"])
-        return name
 
     def judge_name(self, machine, path, place, name):
         known = machine.known
@@ -592,7 +693,7 @@ class Round:
         assert is_own, f"{machine.name} {path}: {name} at {place} is not what a template calls it"
         if number and not known.has_lost and not self.was_restored:
             stem, extension = os.path.splitext(name)
-            own = {content.digest for content in known.places[path]}
+            own = {content.digest for content in known.places[path] if not known.had_its_name_elsewhere(path, content)}
             others = self.shelves[place].shown[stem.removesuffix(number) + extension] - own
             assert others, f"{machine.name} {path}: {name} at {place} has a number, and no other capture had its name"
 
@@ -613,10 +714,10 @@ class Round:
 
     def play(self, count):
         acts = {
-            self.write: 10, self.lengthen: 3, self.save_like_an_editor: 2, self.rename: 3, self.remove: 2, self.die_in_a_write: 1,
-            self.restart: 2, self.kill_receiver: 2, self.publish: 3, self.cancel: 1, self.retry: 2, self.deliver_again: 1,
-            self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1, self.damage: 3, self.copy_root: 1,
-            self.restore_root: 1}
+            self.write: 10, self.lengthen: 3, self.save_like_an_editor: 2, self.rename: 3, self.link: 2, self.remove: 2,
+            self.die_in_a_write: 1, self.restart: 2, self.kill_receiver: 2, self.publish: 3, self.cancel: 1, self.retry: 2,
+            self.deliver_again: 1, self.evict: 1, self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1,
+            self.damage: 3, self.copy_root: 1, self.restore_root: 1}
         for _ in range(count):
             self.draw.choices(list(acts), list(acts.values()))[0](self.draw.choice(self.machines))
             if self.draw.random() < 0.3:
