@@ -12,15 +12,12 @@ public struct KnownCapture: Hashable, Sendable {
   public var doubt: Interruption?
   /// The upload that holds, or may hold, parts of it which are nowhere else.
   public var pointer: SessionPointer?
-  /// It was delivered, and its copy has left the spool.
-  public var isEvicted: Bool
 
   /// Collects what is known.
   public init(
     id: FileID, path: RelativePath, sizeBytes: UInt64, modifiedNanoseconds: Int64, doubt: Interruption? = nil,
-    pointer: SessionPointer? = nil, isEvicted: Bool = false
+    pointer: SessionPointer? = nil
   ) {
-    self.isEvicted = isEvicted
     self.id = id
     self.path = path
     self.sizeBytes = sizeBytes
@@ -39,7 +36,7 @@ public struct KnownCaptures: Sendable {
   public var doubtful: [RelativePath: KnownCapture] = [:]
   /// All of them, by their names; nil where that cannot be said.
   public var all: @Sendable () -> [RelativePath: KnownCapture]? = { [:] }
-  /// One of them, also an evicted one; nil where it is not known, or cannot be said.
+  /// One of them; nil where it is not known, or cannot be said.
   public var capture: @Sendable (FileID) -> KnownCapture? = { _ in nil }
   /// What was known was lost, and nothing is known now.
   public var areLost = false

@@ -372,27 +372,6 @@ def come_back_evicted(mount):
     put_back(mount, "rm, cp -a")
 
 
-def come_back_before_an_older_one(mount):
-    """The capture was evicted, and one that was recorded before it was renamed to its place."""
-    mount.start()
-    os.rename(mount.root / "a.mov", mount.root / "renamed.mov")
-    (mount.root / "a.mov").write_bytes(b"the older content")
-    mount.wait_all()
-    assert mount.stop() == 0
-    captures, aside = mount.spool / "captures", mount.backup / "renamed.mov"
-    subprocess.run(["cp", "-a", captures / "a.mov", mount.backup / "captures/a.mov"], check=True)
-    # Taken out by hand, it is not evicted.
-    (captures / "renamed.mov").rename(aside)
-    evict(mount)
-    assert mount.stop() == 0
-    aside.rename(captures / "renamed.mov")
-    mount.start()
-    os.rename(mount.root / "renamed.mov", mount.root / "a.mov")
-    mount.wait_all()
-    assert mount.stop() == 0
-    put_back(mount, "rm, cp -a")
-
-
 def evict(mount):
     options, mount.options = mount.options, ("--keep", "1s")
     mount.start()
@@ -403,8 +382,7 @@ def evict(mount):
 
 
 @pytest.mark.promises("S80a")
-@pytest.mark.parametrize(
-    "put", [get_its_number, come_back_unknown, come_back_beside_itself, come_back_evicted, come_back_before_an_older_one])
+@pytest.mark.parametrize("put", [get_its_number, come_back_unknown, come_back_beside_itself, come_back_evicted])
 def test_an_older_capture_that_looks_like_another_one_replaces_nothing(revised, receiver, put):
     """Regression: where the inode number was given anew, or the capture was forgotten, it replaced the newer one at the server."""
     mount = revised

@@ -95,7 +95,7 @@ public final class Catalog: Sendable {
     try use { try $0.read { try CatalogRows.known(onlyDoubtful: onlyDoubtful, $0) } }
   }
 
-  /// What is known of one file that may be in the spool, or was evicted.
+  /// What is known of one file that may be in the spool.
   public func known(_ id: FileID) throws(StorageError) -> KnownCapture? {
     try use { try $0.read { try CatalogRows.known(id, $0) } }
   }

@@ -183,14 +183,14 @@ enum CatalogRows {
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
   private static let selectKnown = """
-    SELECT id, path, size, modified_ns, doubt, pointer, state = 'evicted' FROM file WHERE state <> 'removed'
+    SELECT id, path, size, modified_ns, doubt, pointer FROM file WHERE state NOT IN ('evicted', 'removed')
     """
   private static let selectKnownByID = "\(selectKnown) AND id = ?"
-  private static let selectDoubtful = """
-    \(selectKnown) AND state <> 'evicted' AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id
-    """
+  private static let selectDoubtful = "\(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id"
   /// What was evicted may be put back; a capture that may be there under that name counts before it.
-  private static let selectAllKnown = "\(selectKnown) ORDER BY state <> 'evicted', id"
+  private static let selectAllKnown = """
+    SELECT id, path, size, modified_ns, doubt, pointer FROM file WHERE state <> 'removed' ORDER BY state <> 'evicted', id
+    """
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
@@ -304,7 +304,7 @@ enum CatalogRows {
     return known
   }
 
-  /// What is known of one file that may be in the spool, or was evicted.
+  /// What is known of one file that may be in the spool.
   static func known(_ file: FileID, _ database: Database) throws -> KnownCapture? {
     try Row.fetchOne(database.cachedStatement(sql: selectKnownByID), arguments: [file.blob])
       .flatMap { capture(Columns($0)) }
@@ -316,8 +316,7 @@ enum CatalogRows {
     else { return nil }
     return KnownCapture(
       id: id, path: path, sizeBytes: UInt64(bitPattern: size), modifiedNanoseconds: modified,
-      doubt: doubt(columns.text(4)), pointer: columns.text(5).flatMap { SessionPointer($0) },
-      isEvicted: columns.integer(6) == 1)
+      doubt: doubt(columns.text(4)), pointer: columns.text(5).flatMap { SessionPointer($0) })
   }
 
   /// What is not understood doubts all the same.

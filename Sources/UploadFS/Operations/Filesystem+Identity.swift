@@ -91,21 +91,14 @@ extension Filesystem {
     }
   }
 
-  /// A capture that is not in the spool any more, or that lies elsewhere by now, lies where another one is known: it comes from a backup,
-  /// and is another content of that one.
-  ///
-  /// Of one that the catalog does not know, the other one has to be the later one, and changed after it: what was renamed there in the
-  /// mount, before it died, was known. What was evicted comes back past the mount only.
+  /// A capture that the catalog does not know any more, or that lies elsewhere by now, lies where a later one is known that was changed
+  /// after it: it comes from a backup, and is another content of that one. (What was renamed there in the mount, before it died, was
+  /// known.)
   private func knownInstead(of id: FileID, isCopy: Bool, at entry: DirectoryEntry) -> KnownCapture? {
-    let own = configuration.knownCaptures.capture(id)
-    let wasEvicted = own?.isEvicted ?? false
-    guard stamp.isThere, isCopy || own == nil || wasEvicted, let path = path(of: entry), let known = known(at: path),
-      known.id != id
+    guard stamp.isThere, isCopy || configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
+      let known = known(at: path), id < known.id, let facts = facts(of: entry),
+      facts.modifiedNanoseconds < known.modifiedNanoseconds
     else { return nil }
-    if wasEvicted, !known.isEvicted { return known }
-    guard id < known.id, let facts = facts(of: entry), facts.modifiedNanoseconds < known.modifiedNanoseconds else {
-      return nil
-    }
     return known
   }
 
@@ -120,9 +113,9 @@ extension Filesystem {
   /// Somebody has copied a capture beside itself, with its label: the known one keeps the identity.
   private func isCopy(_ id: FileID, of key: SpoolKey, at entry: DirectoryEntry) -> Bool {
     if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == id { return false }
-    guard let known = configuration.knownCaptures.capture(id), !known.isEvicted, let path = path(of: entry),
-      known.path != path
-    else { return false }
+    guard let known = configuration.knownCaptures.capture(id), let path = path(of: entry), known.path != path else {
+      return false
+    }
     do throws(SystemError) {
       let components = known.path.components.map { EntryName(bytes: Array($0)) }
       let place = try SpoolLocation(root: root.number, components: components)

@@ -324,13 +324,10 @@ import Testing
     // Of two that had a name, one of which is gone by now, the doubtful one counts.
     var namesake = entry(4)
     namesake.path = doubtful.path
-    var evicted = entry(6, .evicted)
-    evicted.doubt = .mountDied
-    try catalog.upsert([delivered(1), doubtful, pointing, namesake, entry(5, .removed), evicted])
+    try catalog.upsert([delivered(1), doubtful, pointing, namesake, entry(5, .removed)])
     #expect(try Set(catalog.known(onlyDoubtful: true).keys) == [doubtful.path, pointing.path])
     let all = try catalog.known(onlyDoubtful: false)
-    #expect(all.count == 4 && all[doubtful.path]?.doubt == .mountDied)
-    #expect(try catalog.known(evicted.id)?.isEvicted == true && all[doubtful.path]?.isEvicted == false)
+    #expect(all.count == 3 && all[doubtful.path]?.doubt == .mountDied)
     #expect(try catalog.known(pointing.id)?.pointer == pointing.pointer)
     #expect(try catalog.known(FileID(high: 7, low: 5)) == nil, "it is gone")
     catalog.close()
