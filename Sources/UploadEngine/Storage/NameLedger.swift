@@ -58,7 +58,9 @@ public final class NameLedger: Sendable {
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) {
     self.path = path
-    var connection = StateConnection(path: path, room: room) { database, _ in
+    var connection = StateConnection(path: path, room: room) { database, opening in
+      // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
+      if opening == .first { try Self.check(database) }
       try Self.migrator(after: earlier).migrate(database)
     }
     do {
@@ -347,6 +349,11 @@ public final class NameLedger: Sendable {
         throw Self.failure(error, path)
       }
     }
+  }
+
+  private static func check(_ database: DatabaseQueue) throws {
+    let findings = try database.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
+    guard findings == ["ok"] else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: findings.first) }
   }
 
   private static func failure(_ error: any Error, _ path: String) -> StorageError {

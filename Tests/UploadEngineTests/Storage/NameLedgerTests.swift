@@ -364,6 +364,19 @@ import Testing
     #expect(name == shown && name.hasPrefix("2026-11-2") && name.hasSuffix("728-x"))
   }
 
+  /// Regression (random lives, 224290525): beside a log a record that was cut got its length back, with zeros, and files waited for their
+  /// names for ever.
+  @Test func aRecordThatHasLostItsEndIsSaidSoAtTheStart() throws {
+    let ledger = try NameLedger(path: path)
+    _ = try decide(try names("{seq}-{name}", ledger), 1, "x.mov")
+    ledger.close()
+    let bytes = try folder.read("names.sqlite")
+    let half = bytes.count / 2
+    try folder.write(Array(bytes[..<half]) + Array(repeating: 0, count: bytes.count - half), to: "names.sqlite")
+    let error = #expect(throws: StorageError.self) { try NameLedger(path: path) }
+    #expect(error?.kind == .damaged && error?.message.contains("move it away") == true)
+  }
+
   @Test func aRecordThatIsNoneIsSaidSo() throws {
     try folder.write(Array(repeating: 7, count: 10_000), to: "names.sqlite")
     let error = #expect(throws: StorageError.self) { try NameLedger(path: path) }
