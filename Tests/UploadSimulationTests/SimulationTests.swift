@@ -153,7 +153,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     .retryWithoutDelay, .leakBuffer, .publishUnverified, .doubleCommit, .skipDataSync, .publishUnderOldName,
     .releaseBufferEarly, .loseCompletion, .storeEncoded, .stayAtFirstAddress, .ignoreMemory, .dawdle, .keepExpired,
     .forgetUsage, .evictUndelivered, .doubleChunk, .overbook, .loseRecord, .endlessSessionName, .pretendAdvance,
-    .retrySetbacks, .forgetNames, .forgetIntents, .answerEarly, .answerLate, .evictForOne, .swallowWriteBackErrors,
+    .retrySetbacks, .forgetNames, .forgetIntents, .answerEarly, .answerLate, .evictForOne,
     .announceLastKnown, .endFailedScan, .hideScanFailure, .verifyInMemory,
   ])
   func plantedBug_isFound_byTheInvariantThatItNames(_ bug: PlantedBug) throws {

@@ -35,6 +35,22 @@ extension FileUpload {
 }
 
 extension UploadSchedule {
+  /// Has it made durable at every tenth acknowledgement, four times a second at most: on a fast line ten chunks are a few milliseconds, and each
+  /// record costs the spool's disk a sync.
+  mutating func checkpointInTime(_ file: inout FileUpload, at now: Moment) {
+    guard let session = file.session,
+      session.acknowledgedSinceRecord >= UploadConstants.resumeCheckpointInterval
+    else { return }
+    let due = session.recordedAt.map { $0 + UploadConstants.resumeCheckpointPause } ?? now.monotonic
+    if due <= now.monotonic {
+      file.session?.recordedAt = now.monotonic
+      checkpoint(&file)
+    } else if !session.isRecordPlanned {
+      file.session?.isRecordPlanned = true
+      deadlines.insert(.checkpoint(file.id), at: due)
+    }
+  }
+
   /// Makes the resume record durable where it lacks an acknowledgement: at every tenth, and whenever the upload changes its
   /// state.
   mutating func checkpoint(_ file: inout FileUpload) {

@@ -27,6 +27,7 @@ extension UploadSchedule {
     } else {
       file.session?.held.acknowledge(digest, at: index, token: outcome.chunkToken)
     }
+    if case .querying = file.session?.state { file.session?.acknowledgedSinceAsked.append(chunk) }
     file.session?.acknowledgedSinceRecord += 1
     if let expiresAtSeconds = outcome.chunkExpiresAtSeconds { file.session?.expiresAtSeconds = expiresAtSeconds }
     if isCurrent {
@@ -42,10 +43,7 @@ extension UploadSchedule {
       reusedChunks += 1
       release(read)
     }
-    if file.session?.wantsRecord(at: now.monotonic) ?? false {
-      file.session?.recordedAt = now.monotonic
-      checkpoint(&file)
-    }
+    checkpointInTime(&file, at: now)
     files[id] = file
     countSent(of: id, at: now)
     progressed(id)

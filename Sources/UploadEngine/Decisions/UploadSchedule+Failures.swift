@@ -81,7 +81,7 @@ extension UploadSchedule {
     guard var file = files[id] else { return }
     let wasUnreadable = file.lastFailure?.code == Self.unreadableCode
     file.lastFailure = failure
-    guard !file.isWaiting else {
+    guard !file.isWaiting, !file.isEarly || isRested(id, at: now) else {
       // Twelve requests that break together are one failure, not twelve steps up the ladder of delays.
       files[id] = file
       return

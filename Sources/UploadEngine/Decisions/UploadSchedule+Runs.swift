@@ -16,14 +16,14 @@ extension UploadSchedule {
 
   /// The most chunks of one request; a server may take so many (docs/protocol.md).
   private static let runChunksMax = 128
-  /// After so many refusals that are none of a chunk it is not believed any more that runs are taken.
-  private static let runRefusalsMax = 3
+  /// After a run that failed as a whole chunks go one by one for so long, and twice as long after each further one.
+  private static let runRestMin: Duration = .seconds(30)
+  private static let runRestMax: Duration = .seconds(3600)
   /// Of a longer file the list of what the server holds costs more than what a broken run may have brought there.
   private static let askedChunksMax = 20_000
 
   /// What an answer says of them. A server that says what else it takes, and nothing of runs, knows none.
   mutating func learnRuns(_ offers: DestinationOffers) {
-    guard runRefusals < Self.runRefusalsMax else { return }
     if let bytes = offers.runBytesMax {
       runs = bytes > 0 ? .upTo(bytes) : .none
     } else if offers.encodings != nil || offers.filesPerRequest != nil {
@@ -76,6 +76,7 @@ extension UploadSchedule {
   /// The chunks that go out together with this one of the same file.
   func run(from first: Int, of file: FileUpload, at now: Moment) -> [Int] {
     guard abilities.takesRuns, case .upTo(let most) = runs, gate == .open, !file.progress.setbacks.areRepeated,
+      runFailures.restsUntil.map({ $0 <= now.monotonic }) ?? true,
       let transfer = file.transfer, transfer.retries[first] == nil
     else { return [first] }
     let bytesMax = min(most, runBytes(of: file, transfer, at: now))
@@ -116,10 +117,34 @@ extension UploadSchedule {
     if chunks.count > 1, case .refused(let failure) = outcome {
       return runRefused(id, request, chunks, session, failure, sentAt: sentAt, at: now)
     }
+    if chunks.count > 1, case .each(let outcomes) = outcome, outcomes.contains(where: \.isChunkStored) {
+      runFailures = RunFailures()
+    }
     for (position, chunk) in chunks.enumerated() {
       chunkEnded(
         id, request, chunk, session, outcome.ofMember(position, of: chunks.count), sentAt: sentAt, at: now)
     }
+  }
+
+  /// Runs that failed as a whole, in a row: something on the way may take single chunks alone.
+  struct RunFailures: Hashable, Sendable {
+    var count = 0
+    var latest: MonotonicTime?
+    var restsUntil: MonotonicTime?
+  }
+
+  /// A run has failed as a whole that was sent after the latest such failure: runs that fail together are one. A connection may break
+  /// once; what the server, or something before it, says of the request counts the first time.
+  private mutating func noteRunFailure(_ kind: StepFailure.Kind, sentAt: MonotonicTime, at now: Moment) {
+    guard kind.refusesBundle || kind.leavesOpenWhatBecameOfIt, runFailures.latest.map({ sentAt > $0 }) ?? true else {
+      return
+    }
+    runFailures.latest = now.monotonic
+    runFailures.count += 1
+    let rests = kind.refusesBundle ? runFailures.count : runFailures.count - 1
+    guard rests > 0 else { return }
+    let rest = min(Self.runRestMax, Self.runRestMin * (1 << min(rests - 1, 8)))
+    runFailures.restsUntil = now.monotonic + rest
   }
 
   /// A request with several chunks was refused as a whole, or has broken off: what arrived of it whole, the server may have kept.
@@ -127,27 +152,29 @@ extension UploadSchedule {
     _ id: FileID, _ request: HTTPRequestID, _ chunks: [ChunkOrder], _ session: String, _ failure: StepFailure,
     sentAt: MonotonicTime, at now: Moment
   ) {
-    let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
     if failure.kind == .requestTooLarge {
+      let shown = FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now)
       let plan = files[id]?.transfer?.plan
       learnRequestLength(from: shown, byteCount: chunks.reduce(0) { $0 + (plan?.byteCount(of: $1.index) ?? 0) })
       return giveBack(chunks, of: id, request, session)
     }
-    if failure.kind.refusesBundle {
-      // It may be said of the request and not of the chunks, which a single one of them shows.
-      runRefusals += 1
-      runs = .none
+    noteRunFailure(failure.kind, sentAt: sentAt, at: now)
+    // It may be said of the request and not of the chunks, which a single one of them shows. An older receiver knows no such request, and
+    // says the same as of a session that is gone.
+    if failure.kind.refusesBundle, failure.kind != .conflict, failure.kind != .sessionDamaged {
       return giveBack(chunks, of: id, request, session)
     }
-    guard case .retryStep = policy.verdict(on: failure.kind, attempts: 1) else {
+    if case .retryStep = policy.verdict(on: failure.kind, attempts: 1) {
+      for chunk in chunks {
+        chunkEnded(id, request, chunk, session, .refused(failure), sentAt: sentAt, at: now)
+      }
+    } else {
       giveBack(Array(chunks.dropFirst()), of: id, request, session)
-      return chunkEnded(id, request, chunks[0], session, .refused(failure), sentAt: sentAt, at: now)
+      chunkEnded(id, request, chunks[0], session, .refused(failure), sentAt: sentAt, at: now)
     }
-    for chunk in chunks {
-      chunkEnded(id, request, chunk, session, .refused(failure), sentAt: sentAt, at: now)
-    }
-    guard failure.kind.leavesOpenWhatBecameOfIt, let file = files[id], file.session?.id == session,
-      file.session?.isOpen == true, file.transfer.map({ $0.plan.count <= Self.askedChunksMax }) ?? false
+    guard failure.kind.leavesOpenWhatBecameOfIt || failure.kind == .busy, let file = files[id],
+      file.session?.id == session, file.session?.isOpen == true,
+      file.transfer.map({ $0.plan.count <= Self.askedChunksMax }) ?? false
     else { return }
     files[id]?.session?.state = .unconfirmed
   }

@@ -125,6 +125,7 @@ extension UploadSchedule {
 
   mutating func querySession(_ file: inout FileUpload, at now: Moment) {
     guard var session = file.session, let identity = session.identity else { return }
+    session.acknowledgedSinceAsked = []
     session.state = .querying(
       send(
         .querySession(identity), purpose: .querySession(file.id), opensConnection: file.needsNewConnection, at: now))

@@ -1,5 +1,6 @@
 import FileModel
 import Integrity
+import Lookup
 
 /// Sessions at the server: opened, asked about, begun anew.
 extension UploadSchedule {
@@ -27,6 +28,7 @@ extension UploadSchedule {
     }
     session.state = .open
     session.id = sessionID
+    chunkBytesMax = max(chunkBytesMax, chunkBytes)
     // What the server can do has only been learned by this answer, perhaps.
     if !abilities.bindsNameAtOpening { session.boundPath = nil }
     session.openedAtSeconds = now.wallMilliseconds / 1000
@@ -57,7 +59,11 @@ extension UploadSchedule {
       // Its chunks lie elsewhere than ours: nothing that it holds is of use.
       let message = "The server holds an upload in chunks of another size; the file is sent again."
       restartSession(id, by: FileStatus.Failure(code: "unexpected-answer", message: message, at: now), at: now)
-    case .held(let digests, _, let expiresAt, _, let tokens, _):
+    case .held(var digests, _, let expiresAt, _, let tokens, _):
+      // What the server has acknowledged meanwhile need not be in its list. Where tokens name what it holds, chunks come one by one.
+      if abilities.takesRuns {
+        for chunk in file.session?.acknowledgedSinceAsked ?? [] { digests[chunk.index] = chunk.digest.sha256 }
+      }
       if let expiresAt { file.session?.expiresAtSeconds = expiresAt }
       // From now on what it publishes is of the present content.
       if file.session?.tried == .earlier { actions.append(.record(id)) }

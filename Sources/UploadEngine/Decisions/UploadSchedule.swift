@@ -133,6 +133,7 @@ public struct UploadSchedule: Sendable {
   enum Deadline: Sendable {
     case file(FileID)
     case chunk(FileID, index: Int)
+    case checkpoint(FileID)
     case abort
     case ramp
     case gathered
@@ -171,7 +172,7 @@ public struct UploadSchedule: Sendable {
 
   let limits: UploadLimits
   /// The longest chunk: sessions of earlier runs may have longer ones than new ones.
-  private(set) var chunkBytesMax: Int
+  var chunkBytesMax: Int
   /// A server may say more of them than was known at the start; see ``DestinationOffers``.
   var abilities: DestinationAbilities
   /// The destination's name for a path, nil while none is recorded; a receipt names what was published.
@@ -268,8 +269,8 @@ public struct UploadSchedule: Sendable {
   var requestBytesMax: Int?
   /// Whether one request may carry several chunks.
   var runs = Runs.unknown
-  /// Requests with several chunks that were refused as such.
-  var runRefusals = 0
+  /// Requests with several chunks that failed as such.
+  var runFailures = RunFailures()
   /// How bodies may travel; plain ones only until the receiver has said more.
   var encodings: LookupSet<ChunkEncoding> = [.identity]
   /// What memory allows (spec A2).
@@ -397,6 +398,11 @@ public struct UploadSchedule: Sendable {
         makeReady(id, at: now)
       case .chunk(let id, let index):
         endRest(of: id, index, at: now)
+      case .checkpoint(let id):
+        guard var file = files[id] else { continue }
+        file.session?.isRecordPlanned = false
+        checkpointInTime(&file, at: now)
+        files[id] = file
       case .abort:
         abortDiscarded(at: now)
       case .scan:

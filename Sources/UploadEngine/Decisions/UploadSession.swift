@@ -52,10 +52,14 @@ struct UploadSession: Sendable {
   var held = HeldChunks()
   /// Chunks with a request under way, also one of an earlier content: two requests for one chunk could overtake each other.
   var chunksInFlight: LookupSet<Int> = []
+  /// Acknowledged while the server is asked what it holds, which may have been before that.
+  var acknowledgedSinceAsked: [ChunkOrder] = []
   /// Acknowledgements since the last resume record.
   var acknowledgedSinceRecord = 0
   /// When the last one was asked for after an acknowledgement.
   var recordedAt: MonotonicTime?
+  /// One is due as soon as it is so long ago.
+  var isRecordPlanned = false
   var recordedChunks = 0
   /// The change of ``held`` up to which the resume record on the disk goes.
   var recordedChange: UInt64?
@@ -75,13 +79,6 @@ struct UploadSession: Sendable {
 
   /// Chunk requests may go out.
   var isOpen: Bool { state == .open }
-
-  /// So much was acknowledged since the last resume record that another one is due. On a fast line ten chunks are a few milliseconds, and
-  /// each record costs the spool's disk a sync; what it lacks the server is asked for.
-  func wantsRecord(at now: MonotonicTime) -> Bool {
-    guard acknowledgedSinceRecord >= UploadConstants.resumeCheckpointInterval else { return false }
-    return recordedAt.map { now - $0 >= UploadConstants.resumeCheckpointPause } ?? true
-  }
 
   /// A request goes out that publishes the content of this epoch through it.
   mutating func tries(_ path: RelativePath, epoch: UInt64) {

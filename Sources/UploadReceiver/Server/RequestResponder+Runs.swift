@@ -22,7 +22,7 @@ extension RequestResponder {
       refusal = error
     }
     driver.tell(run.end(request))
-    // What was complete is stored before a client that asks for it can ask.
+    // What was complete is stored before the client hears of the request's end.
     let answers = await replies.all
     return refusal.map { .refused($0) } ?? .bundle(answers)
   }

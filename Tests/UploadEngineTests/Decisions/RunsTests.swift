@@ -128,20 +128,69 @@ import Testing
   }
 
   /// A server that was exchanged for an older one, or something before it that knows no such request.
-  @Test func refusedAsSuch_chunksGoOneByOne_andAreNoTries() {
+  @Test func refusedAsSuch_chunksGoOneByOneForAWhile_andAreNoTries() {
     var harness = sending()
-    for round in 1...3 {
-      harness.answerChunk((round - 1), .chunkStored)
-      #expect(run(harness).count == 4, "round \(round)")
-      // The answer offers them still.
-      answerRun(&harness, .refused(StepFailure(.sessionGone, "404")))
-      harness.answerReads()
-      #expect(harness.status(file.id)?.chunks.retried == 0 && harness.sent.allSatisfy { !$0.order.isOpenSession })
+    var index = 0
+    func acknowledge() {
+      harness.answerChunk(index, .chunkStored)
+      index += 1
     }
-    harness.answerChunk(3, .chunkStored)
-    #expect(run(harness).isEmpty)
+    for rest in [30, 60] {
+      acknowledge()
+      #expect(run(harness).count > 1)
+      // Several that are refused together are one refusal.
+      acknowledge()
+      while !run(harness).isEmpty {
+        answerRun(&harness, .refused(StepFailure(.sessionGone, "404")))
+        harness.answerReads()
+      }
+      #expect(harness.status(file.id)?.chunks.retried == 0 && harness.sent.allSatisfy { !$0.order.isOpenSession })
+      harness.advance(by: .seconds(rest - 1))
+      acknowledge()
+      #expect(run(harness).isEmpty, "\(rest) s")
+      harness.advance(by: .seconds(1))
+    }
     harness.succeed()
-    #expect(harness.state(file.id) == .complete)
+    #expect(harness.state(file.id) == .complete && harness.schedule.runFailures == UploadSchedule.RunFailures())
+  }
+
+  /// Something on the way breaks off each request with several chunks, and takes single ones.
+  @Test func brokenOffAgainAndAgain_chunksGoOneByOne() {
+    var harness = sending()
+    var broken = 0
+    for _ in 0..<200 where !harness.schedule.isIdle {
+      harness.answerReads()
+      guard let request = harness.sent.first else {
+        harness.advance(by: .milliseconds(500))
+        continue
+      }
+      harness.advance(by: .milliseconds(1))
+      if case .run = request.order {
+        broken += 1
+        harness.answer(StepFailure.connection(.connectionLost)) { $0 == request.order }
+      } else {
+        harness.answer(ScheduleHarness.success(of: request.order)) { $0 == request.order }
+      }
+      harness.record()
+    }
+    #expect(harness.state(file.id) == .complete && broken <= 24, "\(broken)")
+  }
+
+  /// The list that the server makes of what it holds may be older than an acknowledgement that comes before it.
+  @Test func whatIsAcknowledgedWhileTheServerIsAsked_isNotLost() {
+    var harness = sending()
+    for index in 0..<2 { harness.answerChunk(index, .chunkStored) }
+    let runs = harness.sent.compactMap { if case .run = $0.order { $0.order } else { nil } }
+    #expect(runs.count == 2)
+    harness.answer(StepFailure.connection(.connectionLost)) { $0 == runs[0] }
+    #expect(harness.sent.contains { $0.order.isQuery })
+    let count = runs[1].chunks?.chunks.count ?? 0
+    harness.answer(.each(Array(repeating: .chunkStored, count: count))) { $0 == runs[1] }
+    let held = LookupTable(
+      (0..<2).map { ($0, ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($0) * 1000).sha256) })
+    harness.answer(.held(digests: held)) { $0.isQuery }
+    #expect(harness.status(file.id)?.chunks.done == 2 + count)
+    #expect(harness.schedule.files[file.id]?.progress.setbacks.losses == 0)
   }
 
   /// A proxy's limit is found without a try, and the session stays.

@@ -615,6 +615,9 @@ import Testing
       harness.answerReads()
     }
     #expect(harness.others.filter { $0 == .saveResume(file.id) }.count == 3)
+    // What is left comes a moment later, also where nothing else is acknowledged.
+    harness.advance(by: .milliseconds(250))
+    #expect(harness.others.filter { $0 == .saveResume(file.id) }.count == 4)
   }
 
   /// Regression: status spoke of a record that was about to be written.
