@@ -14,6 +14,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
 @Suite struct SimulationTests {
   static let found = [
     FoundSeed(scenario: "network", seed: 1155, story: "a publication that was given up overtook its successor"),
+    FoundSeed(scenario: "black-hole", seed: 1061, story: "bytes of before an answer counted as progress after it"),
     FoundSeed(scenario: "disk", seed: 480_613_431, story: "a lost publication overtook its successor"),
     FoundSeed(scenario: "everything", seed: 1056, story: "a name showed what it had shown before"),
     FoundSeed(scenario: "everything", seed: 1059, story: "a name was confirmed after a crash before it was durable"),

@@ -97,11 +97,17 @@ struct TripleWatchdog: Sendable {
 
   /// The server has something of the file, or has published it; nil for several.
   mutating func acknowledged(_ file: FileID?, at now: MonotonicTime) {
+    // What went out before is no progress of what comes after it.
     if let file {
-      let isBusy = watched.values.contains { $0.file == file }
-      files[file] = isBusy ? files[file].map { Progress(movedAt: now, patience: $0.patience) } : nil
+      let highWater = watched.values.lazy.filter { $0.file == file }.map(\.sentBytes).max()
+      files[file] = highWater.flatMap { highWater in
+        files[file].map { Progress(movedAt: now, highWater: highWater, patience: $0.patience) }
+      }
     }
-    all = watched.isEmpty ? nil : all.map { Progress(movedAt: now, patience: $0.patience) }
+    let highWater = watched.values.lazy.map(\.sentBytes).max()
+    all = highWater.flatMap { highWater in
+      all.map { Progress(movedAt: now, highWater: highWater, patience: $0.patience) }
+    }
   }
 
   /// The file's upload is over, or begins anew: the time that this one has stood is not the next one's.
