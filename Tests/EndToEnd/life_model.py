@@ -94,7 +94,7 @@ class SpoolModel:
         self.templates = set()
         # Records of published names were lost, or are older than the spool.
         self.has_lost = False
-        # What was published for captures that are gone by now, of which nobody knows any more for which path that was.
+        # What was published for captures that are gone by now, and whose path no record tells any more.
         self.forgotten = set()
         self.replaces = False
         # Paths from which captures were renamed that were held, which the catalog may not have noted.
@@ -140,7 +140,7 @@ class SpoolModel:
         self.forgotten |= {content for contents in self.places.values() for content in contents} - present
 
     def had_its_name_elsewhere(self, path, content):
-        """A template may have given it one name under two paths, which passes to nobody then."""
+        """A template may have given it one name under two paths; no other path inherits that name then."""
         return self.templates != {"{path}"} and any(content in contents for other, contents in self.places.items() if other != path)
 
     def excuse(self, why):

@@ -10,15 +10,20 @@ from network import path
 FILE_BYTES = 4 << 20
 
 
+def at_both_ends(network, host, new_receiver, new_mount, authority):
+    """A receiver under this address of the network's one end, and a mount at the other."""
+    certificate = authority.issue("receiver", hosts=f"IP:{host}")
+    receiver = new_receiver(
+        certificate=certificate, ca=authority.certificate, host=host, prefix=network.server.prefix)
+    return receiver, new_mount(receiver, prefix=network.client.prefix)
+
+
 @pytest.mark.parametrize("family", [4, 6])
 def test_a_file_arrives_over_a_slow_line_with_loss(new_network, new_receiver, new_mount, authority, folder, family):
     network = new_network(
         path(rate="20mbit", delay="20ms", queue="100ms", upstream={"loss": 0.01}, downstream={"loss": 0.005}))
     host = network.server.address6 if family == 6 else network.server.address
-    certificate = authority.issue("receiver", hosts=f"IP:{host}")
-    receiver = new_receiver(
-        certificate=certificate, ca=authority.certificate, host=host, prefix=network.server.prefix)
-    mount = new_mount(receiver, prefix=network.client.prefix)
+    receiver, mount = at_both_ends(network, host, new_receiver, new_mount, authority)
 
     source = write_random(folder / "source", FILE_BYTES)
     (mount.root / "capture.bin").write_bytes(source.read_bytes())
@@ -38,11 +43,7 @@ def test_a_slow_line_is_used_once_and_progress_is_what_has_arrived(
     """Regression (NU1, NU3): an upload that waited in a socket's buffer was broken off and sent again, and said 0 % until its end."""
     rate, size = 256e3, 640 << 10
     network = new_network(path(rate="256kbit", delay="100ms", queue="2000ms"))
-    host = network.server.address
-    certificate = authority.issue("receiver", hosts=f"IP:{host}")
-    receiver = new_receiver(
-        certificate=certificate, ca=authority.certificate, host=host, prefix=network.server.prefix)
-    mount = new_mount(receiver, prefix=network.client.prefix)
+    receiver, mount = at_both_ends(network, network.server.address, new_receiver, new_mount, authority)
     source = write_random(folder / "source", size)
     start = time.monotonic()
     (mount.root / "capture.bin").write_bytes(source.read_bytes())
@@ -71,11 +72,7 @@ def test_a_kill_on_a_slow_line_costs_a_chunk_of_each_stream(new_network, new_rec
     """Regression (NU2): a file of up to 4 MiB went in one request, and twelve chunks of 4 MiB at once: leaving lost minutes."""
     size, chunk, streams = 3 << 20, 256 << 10, 4
     network = new_network(path(rate="2mbit", delay="50ms", queue="500ms"))
-    host = network.server.address
-    certificate = authority.issue("receiver", hosts=f"IP:{host}")
-    receiver = new_receiver(
-        certificate=certificate, ca=authority.certificate, host=host, prefix=network.server.prefix)
-    mount = new_mount(receiver, prefix=network.client.prefix)
+    receiver, mount = at_both_ends(network, network.server.address, new_receiver, new_mount, authority)
     source = write_random(folder / "source", size)
     (mount.root / "capture.bin").write_bytes(source.read_bytes())
     mount.readings("capture.bin", lambda status: status["bytes"]["sent"] > 0.75 * size)

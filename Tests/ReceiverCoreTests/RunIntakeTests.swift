@@ -7,7 +7,7 @@ import Testing
 
 @testable import ReceiverCore
 
-/// The way of a run through translation, intake and core, as a simulation goes it.
+/// Takes a run through translation, intake and core, as the simulated receiver does.
 @Suite struct RunIntakeTests {
   private static let file: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
   private let translation: RequestTranslation

@@ -128,7 +128,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       story: "parts of a delivered file were given up under its next name, and nothing said where they were"),
     FoundSeed(
       scenario: "spool-disk", seed: 7_800_026_785,
-      story: "what was put back counted as delivered, where a revision that nobody could record was published"),
+      story: "what was put back counted as delivered, where a revision without a durable record was published"),
     FoundSeed(
       scenario: "spool-disk", seed: 7_800_023_225,
       story: "the simulation took what a disk had refused and lost for the file, which the receiver had as a whole"),

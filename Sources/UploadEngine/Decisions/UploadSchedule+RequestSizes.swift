@@ -12,8 +12,8 @@ extension UploadSchedule {
   func chunkBytes(_ wanted: Int, forFileOf sizeBytes: UInt64?) -> Int {
     let taken = min(wanted, requestBytesMax ?? .max)
     let least = abilities.chunkBytesLeast(forFileOf: sizeBytes)
-    // A file that is too long for shorter ones has chunks that are longer than what one request carries of others; one that is still
-    // written, where nobody has set their length.
+    // A file that is too long for shorter chunks has chunks that are longer than a request otherwise is. A file that is still being written may
+    // become so, and has them too, unless a setting gives their length.
     if abilities.takesRuns {
       let hasLeast = sizeBytes != nil || limits.adaptsChunkBytes
       return max(min(limits.bufferBytes, taken), hasLeast ? least : 1)

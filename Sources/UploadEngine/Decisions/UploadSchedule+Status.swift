@@ -37,7 +37,7 @@ extension UploadSchedule {
     return status
   }
 
-  /// What a delivered file is called as its receipt says, where nobody else says it any more: it is gone, or what was given is forgotten.
+  /// The name in a delivered file's receipt, where no other record has it any more: the file is gone, or its given name is forgotten.
   private func givenName(of file: FileUpload, _ path: RelativePath) -> String? {
     guard file.isLocal else { return file.receipt?.name }
     let isForgotten = file.phase == .complete && file.publishedPaths == [path] && publishedName(file.id, path) == nil

@@ -18,7 +18,7 @@ struct ArrivingChunk: ~Copyable {
     if let body = member.body, body.encoding != .identity { encoded.reserveCapacity(body.sentBytesMax) }
   }
 
-  /// Bytes that nobody wants are thrown away.
+  /// Bytes of a member that is refused already are thrown away.
   mutating func append(_ piece: ByteBuffer) {
     switch member.body?.encoding {
     case .identity?:
