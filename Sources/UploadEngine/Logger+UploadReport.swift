@@ -74,6 +74,10 @@ extension Logger {
       warning(
         "the destination is not available; everything waits",
         metadata: ["code": "\(failure.code)", "reason": "\(failure.message)"])
+    case .straggling(_, let path):
+      info(
+        "the last parts of a file hang on a slow connection; they are sent again over another one",
+        metadata: ["path": "\(path.displayText)"])
     case .stuck(_, let path):
       warning("no progress; connecting anew", metadata: ["path": "\(path.displayText)"])
     case .credentialsRefused(let failure):

@@ -218,6 +218,7 @@ extension UploadReport {
     case .takenOver(let id, let path, let count): "taken over \(id) \(path.displayText): \(count) chunks"
     case .releasing(let id, let path): "releasing \(id) \(path.displayText)"
     case .notReleasing(let id, let path, _): "not releasing \(id) \(path.displayText)"
+    case .straggling(let id, let path): "straggling \(id) \(path.displayText)"
     case .stuck(let id, let path): "stuck \(id) \(path.displayText)"
     case .publishing(let id, _, let time): "\(id) is being published for \(time.components.seconds) s"
     case .requestsShortened(let bytes, let failure): "requests of at most \(bytes), \(failure.code)"

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_until, write_random
+from harness import sha256, wait_until, write_random
 from throttle import ThrottlingProxy
 
 
@@ -76,3 +76,17 @@ def test_session_exists_before_close_of_a_large_file(mount, receiver):
     mount.wait_for("large.mov", "complete")
     uploads = receiver.stats()["uploads"]
     assert [upload["id"] for upload in uploads] == [status["resume"]["session"]], "the session of the open was used"
+
+
+def test_what_hangs_at_the_end_goes_again_over_another_connection(new_mount, receiver, folder):
+    size = 40 << 20
+    with ThrottlingProxy(receiver.port, rate=8_000_000, receive_bytes=32 << 10) as proxy:
+        mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
+        proxy.hold_one_after(size - (12 << 20))
+        source = write_random(folder / "source", size)
+        subprocess.run(["cp", source, mount.root / "take.mov"], check=True)
+        status = mount.wait_for("take.mov", "complete")
+        assert proxy.held is not None and proxy.bytes_up < 1.06 * size
+    # A watchdog would have said that the request timed out, ten seconds later.
+    assert "hang on a slow connection" in mount.program.log and status["chunks"]["retried"] >= 1, status
+    assert sha256(receiver.files / "take.mov") == sha256(source)

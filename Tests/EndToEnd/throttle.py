@@ -5,6 +5,7 @@ the front that does it.
 """
 
 import asyncio
+import socket
 import threading
 import time
 
@@ -21,8 +22,10 @@ def abort(writer):
 class ThrottlingProxy:
     """Listens on a free loopback port and forwards to `target`, at most `rate` bytes a second upstream in all."""
 
-    def __init__(self, target_port, rate=None, target_host="127.0.0.1", tls=None):
+    def __init__(self, target_port, rate=None, target_host="127.0.0.1", tls=None, receive_bytes=None):
         self.tls = tls
+        # How much a connection takes that is not forwarded; as much as the kernel likes otherwise.
+        self.receive_bytes = receive_bytes
         self.target = (target_host, target_port)
         self.rate = rate
         self.port = None
@@ -34,6 +37,9 @@ class ThrottlingProxy:
         self._swallowed_request = None
         self._swallowing = set()
         self._keeps_swallowed = False
+        self._hold_one_after = None
+        # The connection of which nothing is forwarded any more.
+        self.held = None
         self.has_swallowed = False
         self._writers = set()
         self._server = None
@@ -59,6 +65,10 @@ class ThrottlingProxy:
 
     def release(self):
         self._call(self._open.set)
+
+    def hold_one_after(self, count):
+        """Of what follows on the connection that is answered first after so many bytes nothing is forwarded; it stays open."""
+        self._hold_one_after = count
 
     def swallow_answers(self, mark):
         """An answer with these bytes in it does not arrive: its connection breaks in its place. None ends it."""
@@ -110,7 +120,11 @@ class ThrottlingProxy:
     async def _start(self):
         self._open = asyncio.Event()
         self._open.set()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 16, ssl=self.tls)
+        listener = socket.create_server(("127.0.0.1", 0))
+        if self.receive_bytes:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_bytes)
+        self._server = await asyncio.start_server(
+            self._serve, sock=listener, limit=self.receive_bytes or 1 << 16, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
         self._ready.set()
 
@@ -141,6 +155,8 @@ class ThrottlingProxy:
                         await asyncio.Event().wait()
                     raise ConnectionResetError
                 if is_upstream:
+                    if number == self.held:
+                        await asyncio.Event().wait()
                     if self._swallowed_request and self._swallowed_request in data.lower():
                         self._swallowed_request = None
                         self._swallowing.add(number)
@@ -149,6 +165,8 @@ class ThrottlingProxy:
                     self.bytes_by_connection[number] += len(data)
                 writer.write(data)
                 await writer.drain()
+                if not is_upstream and self._hold_one_after is not None and self.bytes_up >= self._hold_one_after:
+                    self._hold_one_after, self.held = None, number
             if writer.can_write_eof():
                 writer.write_eof()
             else:

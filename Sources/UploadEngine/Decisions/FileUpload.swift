@@ -116,6 +116,8 @@ struct FileUpload: Sendable {
     var chainTip: [UInt8]?
     var retriedChunks = 0
     var reusedChunks = 0
+    /// Sent again at the end of an upload, because their connection was slow.
+    var stragglingBytes = 0
     var rate = RateMeter()
     /// What of the present content the rates have counted.
     var countedBytes: UInt64 = 0

@@ -220,6 +220,8 @@ public enum UploadReport: Hashable, Sendable {
   case discarded(FileID, RelativePath, FileStatus.Failure)
   /// A file made no progress for a minute; it connects anew and asks the server.
   case stuck(FileID, RelativePath)
+  /// The last chunks of a file hang on a slow connection; they go again over another one.
+  case straggling(FileID, RelativePath)
   /// The disk is full: parts of a file that the server holds are given up in the spool, by rule.
   case releasing(FileID, RelativePath)
   /// The server refuses to bring more of it to its disk: nothing more is given up.

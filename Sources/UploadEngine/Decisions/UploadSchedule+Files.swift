@@ -121,6 +121,7 @@ extension UploadSchedule {
     file.progress.rowsBegunAnew = 0
     file.progress.chunksAllowed = 0
     file.progress.streamedBytes = 0
+    file.progress.stragglingBytes = 0
     file.progress.countedBytes = 0
     (file.progress.startedAt, file.progress.beganAt, file.progress.isResumed) = (nil, nil, false)
     file.isLocal = true

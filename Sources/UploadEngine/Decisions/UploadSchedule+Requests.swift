@@ -104,6 +104,7 @@ extension UploadSchedule {
     case .chunks(let id, let chunks, let session):
       for chunk in chunks { release(chunk.read) }
       noteWarmth(id, connection)
+      guard !stragglerEnded(id, request, underway, outcome) else { break }
       chunksEnded(id, request, chunks, session, outcome, sentAt: underway.sentAt, at: now)
     case .commit(let id):
       noteWarmth(id, connection)

@@ -33,22 +33,18 @@ extension UploadSchedule {
 
   // MARK: - The line
 
-  /// On their way, and not arrived yet. Files that are read while they are sent have one request each and count for themselves.
-  private var bytesInFlight: Int {
-    requests.values.reduce(0) { sum, underway in
-      guard underway.streams == nil else { return sum }
-      return sum + max(0, underway.byteCount - Int(clamping: underway.sentBytes))
-    }
-  }
-
   private func windowBytes(at now: Moment) -> Int {
     flightWindow.bytes(bytesPerSecond: estimate.bytesPerSecond, at: now.monotonic)
   }
 
-  /// One more request with bytes of a larger file may go out. Two always may: while one waits for its answer the other fills the line.
+  /// One more request with bytes of a larger file may go out: there is one for each shortest chunk that the line has room for. Two always
+  /// may: while one waits for its answer the other fills the line.
+  ///
+  /// Not the bytes of the requests are counted: most of them wait in the requests, and harm nobody there. It is the streams that fill a
+  /// queue on the way and share what comes through, and each of them may lose a chunk.
   func hasRoomOnLine(at now: Moment) -> Bool {
     guard limits.adaptsChunkBytes, chunkRequests >= StreamPlan.streamsMin else { return true }
-    return bytesInFlight < windowBytes(at: now)
+    return chunkRequests < windowBytes(at: now) / UploadConstants.chunkBytesMin
   }
 
   /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
@@ -66,7 +62,7 @@ extension UploadSchedule {
     let (least, most) = (UploadConstants.chunkBytesMin, UploadConstants.runChunkBytesMax)
     switch streamPlan.tier {
     case .fast, .ultrafast: return most
-    case .slow where sizeBytes == nil: return least
+    case .slow where sizeBytes == nil, .unknown where sizeBytes == nil: return least
     case .slow, .normal, .unknown:
       guard let sizeBytes else { return most }
       return sizeBytes <= UploadConstants.shortChunkFileBytes ? least : most
@@ -95,12 +91,18 @@ extension UploadSchedule {
     return run
   }
 
-  /// How long a request is: what its stream carries in about two seconds, and at the file's end half of its share of what is left: streams
-  /// are not equally fast, and none is to have much to do when the others have nothing left.
+  /// How long a request is: what its stream carries in about two seconds. At the file's end half of its share of what is left: streams are not
+  /// equally fast, and none is to have much to do when the others have nothing left. On a line of which nothing is known yet each one is
+  /// longer than the one that begins before it, so that they do not all wait for their answers at the same time.
   private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: Moment) -> Int {
     let streams = max(1, min(streamPlan.streams, pipeline.parallelism))
     var bytes = min(limits.bufferBytes, streamPlan.tier.chunkBytes, requestBytesMax ?? .max)
-    if limits.adaptsChunkBytes { bytes = min(bytes, windowBytes(at: now) / (2 * streams)) }
+    if limits.adaptsChunkBytes {
+      let window = windowBytes(at: now)
+      let few = max(window / 4, (1 + chunkRequests) * transfer.plan.chunkBytes)
+      let first = estimate.bytesPerSecond == nil ? min(UploadConstants.slowTierChunkBytes, few) : 0
+      bytes = min(bytes, max(window / (2 * streams), first))
+    }
     guard file.phase == .ready else { return bytes }
     let chunkBytes = transfer.plan.chunkBytes
     let left = transfer.states.count - transfer.doneCount - transfer.sendingCount
@@ -180,7 +182,7 @@ extension UploadSchedule {
   }
 
   /// They are sent again as if they had not been.
-  private mutating func giveBack(
+  mutating func giveBack(
     _ chunks: [ChunkOrder], of id: FileID, _ request: HTTPRequestID, _ session: String
   ) {
     guard var file = files[id], file.session?.id == session else { return }

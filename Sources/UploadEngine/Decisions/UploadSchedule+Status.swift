@@ -1,6 +1,7 @@
 public import FileModel
 import Integrity
 import Lookup
+import OrderedCollections
 
 /// What people and the catalog are told.
 extension UploadSchedule {
@@ -333,7 +334,7 @@ extension UploadSchedule {
     status.chunks.inFlight = file.transfer?.sendingCount ?? 0
     status.chunks.retried = file.progress.retriedChunks
     status.chunks.reused = file.progress.reusedChunks
-    status.streams = file.transfer?.sendingCount ?? 0
+    status.streams = status.chunks.inFlight == 0 ? 0 : requests.values.count { $0.carriesBytes(of: file.id) }
     status.tier = streamPlan.tier.rawValue
   }
 
@@ -369,6 +370,15 @@ extension UploadSchedule {
     case .open: nil
     case .closed(let until): now.wallMilliseconds(at: until)
     case .probing: now.wallMilliseconds
+    }
+  }
+}
+
+extension UploadSchedule.Underway {
+  fileprivate func carriesBytes(of id: FileID) -> Bool {
+    switch purpose {
+    case .chunks, .wholeFiles: purpose.concerns(id)
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: false
     }
   }
 }

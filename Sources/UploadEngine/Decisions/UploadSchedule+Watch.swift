@@ -50,6 +50,7 @@ extension UploadSchedule {
     default: isAcknowledged = false
     }
     if isAcknowledged {
+      chunkAnsweredAt = now.monotonic
       flightWindow.arrived(byteCount - Int(clamping: underway.sentBytes), at: now.monotonic)
     }
     if case .refused(let failure) = outcome, failure.kind == .transport(.stalled) {
@@ -82,6 +83,7 @@ extension UploadSchedule {
   /// What has not moved for too long, after a look.
   mutating func raiseAlarms(at now: Moment) {
     for alarm in watchdog.alarms(at: now.monotonic) { react(to: alarm, at: now) }
+    endStragglers(at: now)
   }
 
   private mutating func react(to alarm: TripleWatchdog.Alarm, at now: Moment) {

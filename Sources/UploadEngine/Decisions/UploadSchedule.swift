@@ -97,6 +97,8 @@ public struct UploadSchedule: Sendable {
     var streams: FileID?
     /// A watchdog ended it.
     var isGivenUp = false
+    /// Its connection was slower than others that are free; see `UploadSchedule+Stragglers`.
+    var isStraggler = false
     var endpoint = EndpointID.first
   }
 
@@ -250,6 +252,8 @@ public struct UploadSchedule: Sendable {
   var sampler = SpeedSampler()
   var streamPlan: StreamPlan
   var flightWindow: FlightWindow
+  /// When a request with bytes was answered last.
+  var chunkAnsweredAt: MonotonicTime?
   var watchdog: TripleWatchdog
   var isRamping = false
   /// Files of which a chunk was chosen and could not be sent: each is reported once.
