@@ -1,5 +1,6 @@
 package import FileModel
 import Integrity
+import Lookup
 import OrderedCollections
 import Synchronization
 
@@ -22,6 +23,8 @@ package final class PublicationIndex: Sendable {
   private struct UnderWay {
     var name: Name
     var publication: EarlierPublication
+    /// Nothing of this name was known before.
+    var isOfNewName: Bool
     /// Where the catalog has it.
     var intent: RecordedIntent?
   }
@@ -29,10 +32,22 @@ package final class PublicationIndex: Sendable {
   private struct Noted {
     var request: HTTPRequestID
     var publication: EarlierPublication
-    var intent: Int64?
+    var intent: RecordedIntent?
+  }
+
+  /// Those that earlier runs have recorded.
+  private enum EarlierNames {
+    case unread
+    case areIn
+    /// They are not learned: the catalog is asked for each name.
+    case tooMany
   }
 
   private struct State {
+    /// Every name of which the catalog knows something, or will. Most captures have names that it has never heard of: it is not asked
+    /// for these.
+    var names = BloomFilter(bitCount: PublicationIndex.nameBits)
+    var earlierNames = EarlierNames.unread
     /// Published, and not in the catalog yet.
     var unsaved: OrderedDictionary<Name, Noted> = [:]
     /// Requests that are not answered.
@@ -55,6 +70,10 @@ package final class PublicationIndex: Sendable {
   private static let unclearNamesMax = 4096
   /// Intents that the catalog is to forget. What is not forgotten does no harm.
   private static let endedMax = 4096
+  /// Names of earlier runs that are learned, in some milliseconds. A spool with more of them has its catalog asked for each capture.
+  private static let earlierNamesMax = 100_000
+  /// 512 KiB: of a name among as many one in 100,000 is asked for in vain, and one in 50 among as many as four times.
+  private static let nameBits = 1 << 22
   /// Publications of one name that a request may replace.
   private static let publicationsMax = 8
 
@@ -70,19 +89,42 @@ package final class PublicationIndex: Sendable {
   package func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
     guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
+    learnEarlierNames()
+    guard mayBeKnown(key) else { return NameRight(ifExists: ifExists) }
     let (noted, asked, others) = state.withLock { state in
       (state.unsaved[key], state.asked[key], state.open(key))
     }
     // What is noted is known without the catalog.
     let recorded = try recorded(name, noted == nil ? ifExists : .number)
     let last = noted?.publication ?? recorded.last(afterAsking: asked)
-    let intents = recorded.intents.filter { $0.number > noted?.intent ?? 0 }.map(\.publication)
+    let intents = recorded.intents.filter { $0.number > noted?.intent?.number ?? 0 }.map(\.publication)
     var replaces: [EarlierPublication] = []
     for publication in [last, asked].compactMap(\.self) + others.reversed() + intents.reversed()
     where replaces.count < Self.publicationsMax && !replaces.contains(where: publication.isSame) {
       replaces.append(publication)
     }
     return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: last?.publishedAs)
+  }
+
+  /// Something may have been published under the name.
+  private func mayBeKnown(_ name: Name) -> Bool {
+    state.withLock { $0.earlierNames != .areIn || $0.names.mayContain(name) }
+  }
+
+  /// Once. From a catalog that cannot be read at this moment the next one that asks learns them, and it is asked for each name until then.
+  private func learnEarlierNames() {
+    guard state.withLock({ $0.earlierNames == .unread }) else { return }
+    let names: [[UInt8]]?
+    do throws(StorageError) {
+      names = try catalog.publishedNames(countMax: Self.earlierNamesMax)
+    } catch {
+      return
+    }
+    state.withLock { state in
+      // What came meanwhile is in it.
+      for name in names ?? [] { state.names.insert(name) }
+      state.earlierNames = names == nil ? .tooMany : .areIn
+    }
   }
 
   /// From a disk that fails captures are to get away: without the record the name counts as another one's, which costs a number. What
@@ -102,8 +144,10 @@ package final class PublicationIndex: Sendable {
   package func begins(_ request: HTTPRequestID, _ publications: [Sent]) {
     guard !publications.isEmpty else { return }
     state.withLock { state in
-      state.underWay[request] = publications.map {
-        UnderWay(name: Name($0.name.utf8), publication: $0.publication)
+      state.underWay[request] = publications.map { sent in
+        let name = Name(sent.name.utf8)
+        let isNew = state.names.insert(name)
+        return UnderWay(name: name, publication: sent.publication, isOfNewName: isNew && state.earlierNames == .areIn)
       }
     }
   }
@@ -119,7 +163,9 @@ package final class PublicationIndex: Sendable {
       return (begun, state.lastIntent)
     }
     let wanted = begun.map { _, _, sent in
-      PublicationIntent(name: String(decoding: sent.name, as: UTF8.self), publication: sent.publication)
+      PublicationIntent(
+        name: String(decoding: sent.name, as: UTF8.self), publication: sent.publication,
+        isOfNewName: sent.isOfNewName)
     }
     guard !wanted.isEmpty else { return }
     let recorded: [RecordedIntent]
@@ -158,6 +204,7 @@ package final class PublicationIndex: Sendable {
     case .published(let receipt):
       let name = sent?.name ?? Name(receipt.name.utf8)
       guard var publication = EarlierPublication(receipt, sent: sent?.publication) else { return }
+      state.names.insert(name)
       if sent == nil {
         guard let unclear = state.open(name).last(where: publication.isSameContent) else {
           state.asked[name] = publication
@@ -168,7 +215,7 @@ package final class PublicationIndex: Sendable {
       }
       // The one that was asked for last is the one that stays, however late the answers come.
       if let noted = state.unsaved[name], noted.request.value > request.value { return }
-      state.unsaved[name] = Noted(request: request, publication: publication, intent: sent?.intent?.number)
+      state.unsaved[name] = Noted(request: request, publication: publication, intent: sent?.intent)
       state.unclear[name] = nil
     case .refused(let failure) where failure.kind.mayHavePublished:
       guard let sent else { return }

@@ -131,6 +131,11 @@ public final class Catalog: Sendable {
     try use { try $0.unsafeRead { try CatalogRows.publications(named: name, $0) } }
   }
 
+  /// The names of which anything is known, some more than once; nil where there are more than so many.
+  func publishedNames(countMax: Int) throws(StorageError) -> [[UInt8]]? {
+    try use { try $0.read { try CatalogRows.publishedNames(countMax: countMax, $0) } }
+  }
+
   /// Notes what is about to be published, under numbers beyond `last`. Outlives the process, and a power cut only once something else
   /// has been written: requests wait for it, so it waits for no sync.
   func begin(_ intents: [PublicationIntent], after last: Int64) throws(StorageError) -> [RecordedIntent] {

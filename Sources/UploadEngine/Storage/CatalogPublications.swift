@@ -6,6 +6,8 @@ import GRDB
 struct PublicationIntent: Hashable, Sendable {
   var name: String
   var publication: EarlierPublication
+  /// The catalog knows nothing of the name: it need not be asked.
+  var isOfNewName = false
 }
 
 /// What became of requests that were to publish, for the catalog.
@@ -15,7 +17,7 @@ struct PublicationNotes: Sendable {
     var name: String
     var publication: EarlierPublication
     /// The request's intent, and with it the earlier ones of the name, need not be kept; nil where the request is not known.
-    var intent: Int64?
+    var intent: RecordedIntent?
   }
 
   var published: [Published] = []
@@ -48,8 +50,10 @@ struct RecordedPublications: Sendable {
 }
 
 /// An intent that was recorded.
-struct RecordedIntent: Sendable {
+struct RecordedIntent: Hashable, Sendable {
   var number: Int64
+  /// The name had no others then: earlier ones of it need not be looked for.
+  var isOnly: Bool
   /// No earlier request was to publish the same, so that it can be forgotten if this one does not.
   var isFirst: Bool
 }
@@ -76,15 +80,26 @@ extension CatalogRows {
   private static let selectLastIntent = "SELECT MAX(number) FROM intent"
   private static let deleteIntent = "DELETE FROM intent WHERE number = ?"
   private static let deleteIntentsUpTo = "DELETE FROM intent WHERE name = ? AND number <= ?"
+  private static let deleteIntentsBetween = "DELETE FROM intent WHERE number BETWEEN ? AND ?"
   private static let deleteIntentsOf = """
     DELETE FROM intent WHERE name = ? AND file = ? AND merkle_root = ? AND size = ?
     """
   private static let deleteOldIntents = "DELETE FROM intent WHERE number <= ?"
+  private static let selectNames = "SELECT name FROM publication UNION ALL SELECT name FROM intent LIMIT ?"
 
   static let publicationStatements = [
     selectPublication, upsertPublication, selectIntents, insertIntent, selectLastIntent, deleteIntent,
-    deleteIntentsUpTo, deleteIntentsOf, deleteOldIntents,
+    deleteIntentsUpTo, deleteIntentsBetween, deleteIntentsOf, deleteOldIntents, selectNames,
   ]
+
+  /// The names of which anything is known, some more than once; nil where there are more than so many.
+  static func publishedNames(countMax: Int, _ database: Database) throws -> [[UInt8]]? {
+    let names = try Row.fetchAll(database.cachedStatement(sql: selectNames), arguments: [countMax + 1]).map { row in
+      // A name that is none is not found by its name either.
+      Columns(row).text(0).map { Array($0.utf8) } ?? []
+    }
+    return names.count > countMax ? nil : names
+  }
 
   /// A row that cannot be understood counts as not there: the next capture of that name gets a number.
   static func publications(named name: String, _ database: Database) throws -> RecordedPublications {
@@ -128,7 +143,24 @@ extension CatalogRows {
       try note(.init(name: asked.name, publication: last, intent: nil), database)
     }
     for published in notes.published { try note(published, database) }
-    for intent in notes.ended { try database.cachedStatement(sql: deleteIntent).execute(arguments: [intent]) }
+    let only = notes.published.compactMap(\.intent).filter(\.isOnly).map(\.number)
+    for range in ranges(of: only + notes.ended) {
+      try database.cachedStatement(sql: deleteIntentsBetween)
+        .execute(arguments: [range.lowerBound, range.upperBound])
+    }
+  }
+
+  /// Numbers that follow each other, together: those of a request with many files do.
+  private static func ranges(of numbers: [Int64]) -> [ClosedRange<Int64>] {
+    var ranges: [ClosedRange<Int64>] = []
+    for number in numbers.sorted() {
+      if let last = ranges.last, number <= last.upperBound + 1 {
+        ranges[ranges.count - 1] = last.lowerBound...number
+      } else {
+        ranges.append(number...number)
+      }
+    }
+    return ranges
   }
 
   private static func note(_ published: PublicationNotes.Published, _ database: Database) throws {
@@ -139,7 +171,8 @@ extension CatalogRows {
       publication.publishedAs, publication.receiptID,
     ])
     if let intent = published.intent {
-      try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent])
+      guard !intent.isOnly else { return }
+      try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent.number])
     } else {
       try database.cachedStatement(sql: deleteIntentsOf)
         .execute(arguments: [name, file, publication.merkleRoot, size])
@@ -155,7 +188,8 @@ extension CatalogRows {
     var recorded: [RecordedIntent] = []
     for intent in intents {
       number += 1
-      recorded.append(RecordedIntent(number: number, isFirst: try makeRoom(for: intent, database)))
+      let (isOnly, isFirst) = intent.isOfNewName ? (true, true) : try makeRoom(for: intent, database)
+      recorded.append(RecordedIntent(number: number, isOnly: isOnly, isFirst: isFirst))
       let publication = intent.publication
       try database.cachedStatement(sql: insertIntent).execute(arguments: [
         number, intent.name, publication.fileID.blob, publication.merkleRoot,
@@ -168,15 +202,17 @@ extension CatalogRows {
     return recorded
   }
 
-  /// Removes those that are the same, and of a name that has many the oldest. Whether none was the same.
-  private static func makeRoom(for intent: PublicationIntent, _ database: Database) throws -> Bool {
+  /// Removes those that are the same, and of a name that has many the oldest. Whether there was none, and none that was the same.
+  private static func makeRoom(
+    for intent: PublicationIntent, _ database: Database
+  ) throws -> (isOnly: Bool, isFirst: Bool) {
     let known = try intents(of: intent.name, database)
     let isSame = { (publication: EarlierPublication?) in publication?.isSame(as: intent.publication) ?? false }
     let others = known.filter { !isSame($0.publication) }
     for row in known.filter({ isSame($0.publication) }) + others.dropLast(intentsOfNameMax - 1) {
       try database.cachedStatement(sql: deleteIntent).execute(arguments: [row.number])
     }
-    return others.count == known.count
+    return (known.isEmpty, others.count == known.count)
   }
 }
 

@@ -56,6 +56,52 @@ import Testing
     #expect(try index.right(to: "a", .number) == NameRight(ifExists: .number))
   }
 
+  /// What an earlier run has published, or begun, is known before anything else has asked the catalog.
+  @Test(.promises("DE138a")) func namesOfEarlierRuns_areKnown_besideNewOnes() throws {
+    publish(1)
+    try save()
+    begin(2, publishing: 2)
+    let next = afterAKill
+    #expect(try next.right(to: "new", .number) == NameRight(ifExists: .number))
+    #expect(try next.right(to: "a", .number).replaces == [Self.publication(1), Self.publication(2)])
+  }
+
+  /// Of a request with many files one statement forgets all intents, and none of another request.
+  @Test(.promises("DE138g")) func intentsOfNewNames_areForgottenTogether_andNoOthers() throws {
+    _ = try index.right(to: "a0", .number)
+    let publications = (0..<64).map { Self.publication(UInt64($0) + 1) }
+    let names = (0..<64).map { "a\($0)" }
+    for request in 0..<4 as Range<Int> {
+      let part = request * 16..<request * 16 + 16
+      index.begins(HTTPRequestID(UInt64(request)), part.map { .init(name: names[$0], publication: publications[$0]) })
+      index.recordBegun([HTTPRequestID(UInt64(request))])
+    }
+    for request in [0, 3] {
+      let part = request * 16..<request * 16 + 16
+      index.ended(
+        HTTPRequestID(UInt64(request)), .each(part.map { Self.receipt(of: publications[$0], named: names[$0]) }))
+    }
+    try save()
+    for (number, name) in names.enumerated() {
+      let recorded = try catalog.publications(named: name)
+      let isPublished = (0..<16).contains(number) || (48..<64).contains(number)
+      #expect(recorded.last == (isPublished ? publications[number] : nil), "\(name)")
+      #expect(recorded.intents.map(\.publication) == (isPublished ? [] : [publications[number]]), "\(name)")
+    }
+  }
+
+  /// A name that was new when its first request began has two by the time that the second one is answered.
+  @Test(.promises("DE138g")) func ofANameWithTwoIntents_theLaterPublicationForgetsBoth() throws {
+    _ = try index.right(to: "a", .number)
+    begin(1, publishing: 1)
+    begin(2, publishing: 2)
+    index.ended(HTTPRequestID(1), .refused(StepFailure(.transport(.connectionLost), "")))
+    index.ended(HTTPRequestID(2), Self.receipt(of: Self.publication(2), named: "a"))
+    try save()
+    let recorded = try catalog.publications(named: "a")
+    #expect(recorded.last == Self.publication(2) && recorded.intents.isEmpty)
+  }
+
   @Test(.promises("DE138a", "DE138c")) func theLastPublicationOfAName_isKnown_alsoAfterARestart() throws {
     publish(1)
     publish(2, publishedAs: "a-2")
