@@ -166,6 +166,7 @@ final class ClientChecks {
   }
   func destinationIsUnavailable() { deadlines.destinationIsUnavailable() }
   func stuck(_ id: FileID) { deadlines.stuck(id) }
+  func straggles(_ id: FileID) { deadlines.straggles(id) }
   func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
     deadlines.cancelled(request, isWanted: isWanted)
   }

@@ -20,6 +20,8 @@ struct DeadlineChecks {
 
   /// Looks are a second apart, and so are these checks.
   private static let slack: Int64 = 2_500_000_000
+  /// A request is slow at its file's end once it has had so long.
+  private static let stragglerPatience: Int64 = 2_000_000_000
 
   private unowned let world: World
   private unowned let network: SimulatedNetwork
@@ -34,6 +36,7 @@ struct DeadlineChecks {
   private var stillSince: LookupTable<FileID, (at: Int64, sent: Int)> = [:]
   private var lastEnd: LookupTable<FileID, Int64> = [:]
   private var mustReconnect: LookupSet<FileID> = []
+  private var straggling: LookupSet<FileID> = []
 
   init(_ world: World, _ network: SimulatedNetwork) {
     self.world = world
@@ -49,6 +52,7 @@ struct DeadlineChecks {
     stillSince = [:]
     lastEnd = [:]
     mustReconnect = []
+    straggling = []
   }
 
   /// Nobody expects progress while the destination is not to be had.
@@ -104,12 +108,17 @@ struct DeadlineChecks {
   /// The file has made no progress for a minute.
   mutating func stuck(_ file: FileID) { mustReconnect.insert(file) }
 
-  /// A body that moved lately is only cancelled with its file, or when the file has stood still, or everything.
-  func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
+  /// One request of the file is ended because others have nothing left to send.
+  mutating func straggles(_ file: FileID) { straggling.insert(file) }
+
+  /// A body that moved lately is only cancelled with its file, or when the file has stood still, or everything; or at its file's end, when it
+  /// has had two seconds.
+  mutating func cancelled(_ request: HTTPRequestID, isWanted: (FileID) -> Bool) {
     guard let body = bodies[request], isWanted(body.file), let moved = network.progress(request)?.movedAt else {
       return
     }
     let now = world.time.nanoseconds
+    if straggling.remove(body.file) != nil, now - body.sentAt >= Self.stragglerPatience { return }
     let hasMoved = now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
     let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack
     let globalTime = UploadConstants.watchdogGlobal.nanoseconds - Self.slack

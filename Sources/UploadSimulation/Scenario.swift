@@ -161,6 +161,9 @@ public struct Scenario: Hashable, Sendable {
     var limits = UploadLimits()
     limits.chunkBytes = chunkBytes
     limits.bufferBytes = chunkBytes * 2
+    limits.followsLine = true
+    limits.streamBytesLeast = chunkBytes
+    limits.flightBytesLeast = chunkBytes * 2
     limits.smallFileBytes = wholeFileBytesMax / 2
     limits.smallBuffers = 4
     limits.parallelSmallRequests = 2

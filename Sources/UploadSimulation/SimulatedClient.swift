@@ -367,6 +367,7 @@ final class SimulatedClient: CopyHolder {
     world.trace("report: \(report.brief)")
     switch report {
     case .stuck(let id, _): checks.stuck(id)
+    case .straggling(let id, _): checks.straggles(id)
     case .setBack(let id, _, let failure, let count) where world.bug != .retrySetbacks:
       checks.setBack(id, failure, count: count)
     case .setBack(let id, _, _, _):

@@ -205,6 +205,7 @@ extension MountSession {
     settings.limits.temporaryNames.patterns = configuration.temporaryNames
     settings.limits.keepDelivered = configuration.keepDelivered
     settings.limits.adaptsChunkBytes = !configuration.isChunkSizeFixed
+    settings.limits.followsLine = !configuration.isChunkSizeFixed
     return settings
   }
 

@@ -135,6 +135,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "comebacks", seed: 7_800_006_549,
       story: "the invariant took a chunk that each of six contents had, under two names, for tries of one"),
+    FoundSeed(
+      scenario: "lying-form", seed: 8_500_026_319,
+      story: "pauses that were drawn from a range that grew stayed short twenty times, and each try sent the file"),
   ]
 
   @Test(arguments: found)

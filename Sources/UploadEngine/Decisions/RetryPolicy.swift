@@ -95,19 +95,25 @@ struct RetryPolicy: Sendable {
   ) -> Duration {
     var policy = self
     if sizeBytes > UInt64(UploadConstants.smallFileBytes) { policy.maxDelay = fileDelayMax }
-    return policy.delay(after: setbacks.previousDelay, retryAfter: retryAfter, using: &generator)
+    return policy.delay(after: setbacks.previousDelay, retryAfter: retryAfter, grows: true, using: &generator)
   }
 
   /// Decorrelated jitter: min(max, random(base, previous × 3)); the server's Retry-After is never undercut, and the first of a row of
   /// failures is answered at the base. Where a try may leave something at the destination, pauses grow as those of large files do.
+  ///
+  /// `grows`: up to half of the longest, each one is longer by half than the one before it. Drawn by the formula alone, a pause is
+  /// a tenth longer than the one before it in the middle, and a row of them may stay short for long (1 in some 50,000 rows of
+  /// twenty): where each try sends bytes again, that costs too much (spec E8).
   func delay(
-    after previous: Duration?, retryAfter: Duration?, mayLeaveCopies: Bool = false,
+    after previous: Duration?, retryAfter: Duration?, mayLeaveCopies: Bool = false, grows: Bool = false,
     using generator: inout any RandomNumberGenerator & Sendable
   ) -> Duration {
     let base = baseDelay.wholeNanoseconds
     let ceiling = (mayLeaveCopies ? max(maxDelay, fileDelayMax) : maxDelay).wholeNanoseconds
-    let upper = min(ceiling, max(base, (previous ?? .zero).wholeNanoseconds &* 3))
-    let drawn = base < upper ? Int64.random(in: base...upper, using: &generator) : min(base, ceiling)
+    let previous = (previous ?? .zero).wholeNanoseconds
+    let lower = grows ? max(base, min(previous / 2 * 3, ceiling / 2)) : base
+    let upper = min(ceiling, max(base, previous &* 3))
+    let drawn = lower < upper ? Int64.random(in: lower...upper, using: &generator) : min(lower, ceiling)
     // A server that asks for more than an hour is asked again after an hour: a wrong header must not park a capture.
     let wished = min((retryAfter ?? .zero).wholeNanoseconds, Duration.seconds(3600).wholeNanoseconds)
     return .nanoseconds(max(drawn, wished))

@@ -104,20 +104,24 @@ struct SpeedSampler: Hashable, Sendable {
   /// Shorter intervals measure how acknowledgements bunch up.
   static let intervalMin: Duration = .milliseconds(250)
 
+  private let bytesLeast: Int
   private var inFlight = 0
   private var start: MonotonicTime?
   private var bytes: UInt64 = 0
 
-  static func isTelling(_ byteCount: Int) -> Bool { byteCount >= UploadConstants.chunkBytesMin }
+  /// Requests with fewer bytes than these say nothing.
+  init(bytesLeast: Int = UploadConstants.chunkBytesMin) { self.bytesLeast = bytesLeast }
+
+  private func isTelling(_ byteCount: Int) -> Bool { byteCount >= bytesLeast }
 
   mutating func sent(_ byteCount: Int) {
-    guard Self.isTelling(byteCount) else { return }
+    guard isTelling(byteCount) else { return }
     inFlight += 1
   }
 
   /// A request has ended; the sample that its acknowledgement completes, if it does.
   mutating func ended(_ byteCount: Int, isAcknowledged: Bool, at now: MonotonicTime) -> (UInt64, Duration)? {
-    guard Self.isTelling(byteCount) else { return nil }
+    guard isTelling(byteCount) else { return nil }
     inFlight = max(0, inFlight - 1)
     defer { if inFlight == 0 { start = nil } }
     guard isAcknowledged else { return nil }

@@ -91,8 +91,10 @@ extension UploadSchedule {
     file.progress.failedAt = now.monotonic
     let isFirst = file.progress.previousDelay == nil
     let isAtOnce = isFirst && isTooEarly && retryAfter == nil
-    let drawn = wanted ?? policy.delay(after: file.progress.previousDelay, retryAfter: retryAfter, using: &random)
-    file.progress.previousDelay = min(drawn, policy.maxDelay)
+    let previous = file.progress.previousDelay
+    let drawn = wanted ?? policy.delay(after: previous, retryAfter: retryAfter, grows: true, using: &random)
+    // A pause of another kind begins with short ones, and is not where this one goes on.
+    file.progress.previousDelay = max(previous ?? .zero, min(drawn, policy.maxDelay))
     let delay = isAtOnce ? .zero : drawn
     if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {

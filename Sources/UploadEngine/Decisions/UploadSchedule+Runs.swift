@@ -43,15 +43,15 @@ extension UploadSchedule {
   /// Not the bytes of the requests are counted: most of them wait in the requests, and harm nobody there. It is the streams that fill a
   /// queue on the way and share what comes through, and each of them may lose a chunk.
   func hasRoomOnLine(at now: Moment) -> Bool {
-    guard limits.adaptsChunkBytes, chunkRequests >= StreamPlan.streamsMin else { return true }
-    return chunkRequests < windowBytes(at: now) / UploadConstants.chunkBytesMin
+    guard limits.followsLine, chunkRequests >= StreamPlan.streamsMin else { return true }
+    return chunkRequests < windowBytes(at: now) / limits.streamBytesLeast
   }
 
   /// What the line carries in two seconds: a file of so many bytes goes in one request, of which a break takes all.
   var lineBytes: Int {
-    guard limits.adaptsChunkBytes, abilities.takesRuns, runs != .none else { return .max }
+    guard limits.followsLine, abilities.takesRuns, runs != .none else { return .max }
     guard let bytesPerSecond = estimate.bytesPerSecond else { return UploadConstants.runChunkBytesMax }
-    return max(UploadConstants.chunkBytesMin, Int(min(2 * bytesPerSecond, 1e12)))
+    return max(limits.streamBytesLeast, Int(min(2 * bytesPerSecond, 1e12)))
   }
 
   // MARK: - Chunks
@@ -97,7 +97,7 @@ extension UploadSchedule {
   private func runBytes(of file: FileUpload, _ transfer: ChunkTransfer, at now: Moment) -> Int {
     let streams = max(1, min(streamPlan.streams, pipeline.parallelism))
     var bytes = min(limits.bufferBytes, streamPlan.tier.chunkBytes, requestBytesMax ?? .max)
-    if limits.adaptsChunkBytes {
+    if limits.followsLine {
       let window = windowBytes(at: now)
       let few = max(window / 4, (1 + chunkRequests) * transfer.plan.chunkBytes)
       let first = estimate.bytesPerSecond == nil ? min(UploadConstants.slowTierChunkBytes, few) : 0

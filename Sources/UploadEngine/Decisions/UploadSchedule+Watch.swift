@@ -8,7 +8,7 @@ extension UploadSchedule {
   /// room for more with each of its round trips.
   private var lookInterval: Duration {
     if streamRequests > 0 { return .milliseconds(200) }
-    return limits.adaptsChunkBytes && estimate.bytesPerSecond == nil ? .milliseconds(50) : .milliseconds(400)
+    return limits.followsLine && estimate.bytesPerSecond == nil ? .milliseconds(50) : .milliseconds(400)
   }
 
   /// A chunk or a whole file goes out.

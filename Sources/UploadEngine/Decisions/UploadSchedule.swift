@@ -30,6 +30,10 @@ public struct UploadLimits: Hashable, Sendable {
   /// The most that one request carries of chunks; no chunk of a new session may be longer. Together the buffers are ``buffers`` times
   /// as long.
   public var bufferBytes = UploadConstants.chunkBytesDefault
+  /// Requests and streams follow what the line carries, where a destination takes chunks together.
+  public var followsLine = false
+  /// As much as a stream is there for, at least; a shorter request says nothing about the line.
+  public var streamBytesLeast = UploadConstants.chunkBytesMin
   /// So much may always be on its way, however slow the line is.
   public var flightBytesLeast = UploadConstants.flightBytesLeast
   /// Requests are not made shorter than this for a server that refuses longer ones.
@@ -249,7 +253,7 @@ public struct UploadSchedule: Sendable {
   /// Requests in flight that read their file while they send it.
   var streamRequests = 0
   var estimate: SpeedEstimate
-  var sampler = SpeedSampler()
+  var sampler: SpeedSampler
   var streamPlan: StreamPlan
   var flightWindow: FlightWindow
   /// When a request with bytes was answered last.
@@ -362,6 +366,7 @@ public struct UploadSchedule: Sendable {
     endpoints = EndpointTable(count: endpointCount)
     streamPlan = StreamPlan(rampDelay: limits.rampDelay)
     flightWindow = FlightWindow(bytesLeast: limits.flightBytesLeast)
+    sampler = SpeedSampler(bytesLeast: limits.streamBytesLeast)
     estimate = SpeedEstimate(nil)
     inherit(Inheritance(catalog: catalog, records: records))
   }

@@ -19,6 +19,22 @@ import Testing
     }
   }
 
+  /// Regression (seed 8500026319): pauses are drawn from a range that grows, and stayed short twenty times by chance.
+  @Test func whereEachTryCostsBytes_pausesGrow_whateverIsDrawn() {
+    let policy = RetryPolicy()
+    var lowest: any RandomNumberGenerator & Sendable = LowestDraws()
+    var previous: Duration?
+    var pauses: [Duration] = []
+    for _ in 0..<10 {
+      let pause = policy.delay(after: previous, retryAfter: nil, grows: true, using: &lowest)
+      pauses.append(pause)
+      previous = pause
+    }
+    #expect(zip(pauses, pauses.dropFirst()).allSatisfy { $1 >= min($0 / 2 * 3, .milliseconds(7500)) }, "\(pauses)")
+    #expect(pauses[0] == .milliseconds(500) && pauses[9] >= .milliseconds(7500) && pauses[9] < .milliseconds(7600))
+    #expect(policy.delay(after: .seconds(3), retryAfter: nil, using: &lowest) < .milliseconds(501))
+  }
+
   @Test(.promises("P94")) func retryAfter_isNeverUndercut_norBelievedWithoutBound() {
     let policy = RetryPolicy()
     var random: any RandomNumberGenerator & Sendable = SplitMix64(state: 1)
@@ -203,4 +219,9 @@ import Testing
     meter.add(50_000, at: Self.at(60))
     #expect(meter.rate(at: Self.at(60.5)) == 50_000)
   }
+}
+
+/// Numbers near the lower end of each range. (Zero itself is drawn again for ever.)
+private struct LowestDraws: RandomNumberGenerator, Sendable {
+  mutating func next() -> UInt64 { 1 << 40 }
 }
