@@ -16,9 +16,9 @@ struct CacheTrace: Hashable, Sendable {
 /// the machine works with.
 ///
 /// The kernel keeps dirty pages whatever it is advised. So writing back is begun at the acknowledgement, which does not
-/// wait, and the advice is given twice: at once, and one to two seconds later. Where other destinations read the file as well, it is
-/// given once, after ``sharedSeconds``: those that keep up have read by then, and one that lags reads from the disk anyway. On tmpfs the
-/// pages are the file, and stay.
+/// wait, and the advice is given at once and each second from then on, for ``repeatedSeconds``: a disk that has more to do takes its time.
+/// Where other destinations read the file as well, that begins after ``sharedSeconds``: those that keep up have read by then, and one that
+/// lags reads from the disk anyway. On tmpfs the pages are the file, and stay.
 final class PageCacheRelease: Sendable {
   private struct Pending {
     var file: any ReadableFile
@@ -35,6 +35,7 @@ final class PageCacheRelease: Sendable {
   }
 
   static let sharedSeconds = 10
+  static let repeatedSeconds = 10
   /// Files that are remembered beyond the first advice. They are open meanwhile.
   private static let filesMax = 16
   /// Files that may become large; beyond it the longest known keeps what is in the page cache of it by now.
@@ -53,7 +54,8 @@ final class PageCacheRelease: Sendable {
     self.isShared = isShared
   }
 
-  private var generationCount: Int { isShared ? Self.sharedSeconds : 2 }
+  /// Ranges of this age are the first that ``releaseAgain()`` drops.
+  private var firstSecond: Int { isShared ? Self.sharedSeconds : 1 }
 
   /// Opens the file only where there is something to do.
   func release(_ trace: CacheTrace, _ open: () throws(FileContentsError) -> any ReadableFile) throws(FileContentsError)
@@ -73,7 +75,7 @@ final class PageCacheRelease: Sendable {
     // A file that is replaced by a newer opening of it is closed at this function's end, not under the lock.
     let (hasPlace, _) = state.withLock { state -> (Bool, (any ReadableFile)?) in
       guard state.pending[trace.file] != nil || state.pending.count < Self.filesMax else { return (false, nil) }
-      let nothing = Array(repeating: [Range<UInt64>](), count: generationCount)
+      let nothing = Array(repeating: [Range<UInt64>](), count: firstSecond + Self.repeatedSeconds)
       var entry = state.pending[trace.file] ?? Pending(file: file, generations: nothing)
       let previous = entry.file
       entry.file = file
@@ -104,7 +106,9 @@ final class PageCacheRelease: Sendable {
   /// A second has passed.
   func releaseAgain() {
     let due = state.withLock { state -> [(file: any ReadableFile, ranges: [Range<UInt64>])] in
-      let due = state.pending.values.map { (file: $0.file, ranges: $0.generations.last ?? []) }
+      let due = state.pending.values.map { entry in
+        (file: entry.file, ranges: entry.generations.dropFirst(firstSecond - 1).flatMap(\.self))
+      }
       state.pending = state.pending.compactMapValues { entry in
         var entry = entry
         entry.generations.removeLast()

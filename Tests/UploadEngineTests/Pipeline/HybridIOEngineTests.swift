@@ -244,6 +244,22 @@ import Testing
     #expect(file.residentPages(0..<Self.size) == (becomesLarge ? 0 : Self.size / 4096))
   }
 
+  /// Regression: on a disk that had more to do than to write back within two seconds, what was dirty until then stayed.
+  @Test(.enabled(if: SpoolFileFake.canLeaveThePageCache, "/tmp lies in memory, where the pages are the file"))
+  func whatIsWrittenBackLate_leavesThePageCacheThen() throws {
+    let io = engine(.plain)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    _ = reader.read(job(0, 1 << 20))
+    let file = try #require(MappedFile(spool))
+    spool.set { $0.keepsPages = true }
+    io.acknowledged(CacheTrace(file: SpoolFileFake.id, range: 0..<UInt64(Self.size)))
+    for _ in 0..<5 { io.sweep() }
+    #expect(file.residentPages(0..<Self.size) == Self.size / 4096)
+    spool.set { $0.keepsPages = false }
+    io.sweep()
+    #expect(file.residentPages(0..<Self.size) == 0)
+  }
+
   /// Regression: the pages of a file of which the disk had refused some were dropped once a server had its chunk.
   @Test(
     .promises("S41d"),
