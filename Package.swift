@@ -52,6 +52,7 @@ let package = Package(
 
     // Values that the layers share, and what client and receiver must agree on.
     .target(name: "FileModel", swiftSettings: strict),
+    .target(name: "Threads", dependencies: ["CLinux"], swiftSettings: strict),
     .target(name: "Quantities", swiftSettings: strict),
     .target(name: "Lookup", dependencies: [orderedCollections], swiftSettings: strict),
     .target(name: "Integrity", dependencies: ["COpenSSL", "CISAL", "CLZ4", "CSHA256"], swiftSettings: strict),
@@ -59,11 +60,11 @@ let package = Package(
     .target(name: "LogText", dependencies: [.product(name: "Logging", package: "swift-log")], swiftSettings: strict),
 
     // The client.
-    .target(name: "UploadFS", dependencies: ["FileModel", "CFuse", "CLinux"], swiftSettings: strict),
+    .target(name: "UploadFS", dependencies: ["FileModel", "Threads", "CFuse", "CLinux"], swiftSettings: strict),
     .target(
       name: "UploadEngine",
       dependencies: [
-        "FileModel", "Integrity", "Lookup", "LogText", "CLinux",
+        "FileModel", "Integrity", "Lookup", "LogText", "Threads", "CLinux",
         orderedCollections,
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "Logging", package: "swift-log"),
@@ -78,11 +79,11 @@ let package = Package(
         orderedCollections,
         .product(name: "RawStructuredFieldValues", package: "swift-http-structured-headers"),
       ], swiftSettings: strict),
-    .target(name: "CurlTransport", dependencies: ["UploadEngine", "CCurl"], swiftSettings: strict),
+    .target(name: "CurlTransport", dependencies: ["UploadEngine", "Threads", "CCurl"], swiftSettings: strict),
     .target(
       name: "MountConfiguration",
       dependencies: [
-        "FileModel", "Quantities", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams"),
+        "FileModel", "Quantities", "Threads", "UploadEngine", "Destinations", .product(name: "Yams", package: "Yams"),
       ],
       swiftSettings: strict),
     .target(
@@ -96,7 +97,7 @@ let package = Package(
       name: "uploadfs-mount",
       dependencies: [
         "MountConfiguration", "MountStatus", "Telemetry", "FileModel", "Quantities", "UploadFS", "UploadEngine",
-        "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "CLinux",
+        "Destinations", "CurlTransport", "Doctor", "Integrity", "LogText", "Threads", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),
@@ -150,10 +151,11 @@ let package = Package(
     .testTarget(
       name: "LogTextTests", dependencies: ["Promises", "LogText", .product(name: "Logging", package: "swift-log")],
       swiftSettings: tests),
+    .testTarget(name: "ThreadsTests", dependencies: ["Threads"], swiftSettings: tests),
     .testTarget(name: "FileModelTests", dependencies: ["Promises", "FileModel"], swiftSettings: tests),
     .testTarget(
       name: "MountConfigurationTests",
-      dependencies: ["Promises", "MountConfiguration", "FileModel", "UploadEngine", "Destinations"],
+      dependencies: ["Promises", "MountConfiguration", "FileModel", "Threads", "UploadEngine", "Destinations"],
       swiftSettings: tests),
     .testTarget(
       name: "DoctorTests",
@@ -192,7 +194,8 @@ let package = Package(
     .testTarget(
       name: "UploadEngineTests",
       dependencies: [
-        "Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText", "CLinux",
+        "Promises", "ProtocolReference", "UploadEngine", "FileModel", "Integrity", "Lookup", "LogText", "Threads",
+        "CLinux",
       ],
       swiftSettings: tests),
     .testTarget(
@@ -257,7 +260,8 @@ if let sanitized = Context.environment["UPLOADFS_SANITIZED"] {
 // The filesystem and its tests alone: they need no package, and are built within a minute.
 if Context.environment["UPLOADFS_PART"] == "filesystem" {
   let part: Set = [
-    "CFuse3System", "CFuse", "CLinux", "FileModel", "UploadFS", "FileModelTests", "UploadFSTests", "FilesystemFixtures",
+    "CFuse3System", "CFuse", "CLinux", "Threads", "ThreadsTests", "FileModel", "UploadFS", "FileModelTests",
+    "UploadFSTests", "FilesystemFixtures",
     "CFilesystemCalls", "FilesystemCalls", "FilesystemActor", "FSBehaviourTests", "Promises", "PromisesTests",
   ]
   package.targets.removeAll { !part.contains($0.name) }

@@ -1,6 +1,7 @@
 import CCurl
 import Glibc
 import Synchronization
+import Threads
 public import UploadEngine
 
 /// Sends HTTP requests with libcurl. One thread of its own owns every curl handle; callers only touch a bounded inbox.
@@ -11,7 +12,7 @@ public import UploadEngine
 public final class CurlTransport: HTTPTransport {
   private let inbox: RequestInbox
   /// Nil once somebody joins the thread, or has.
-  private let thread: Mutex<pthread_t?>
+  private let thread: Mutex<NamedThread?>
 
   /// Checks the configuration and starts the thread.
   public init(
@@ -25,7 +26,7 @@ public final class CurlTransport: HTTPTransport {
     inbox = RequestInbox(capacity: configuration.inboxCapacity, waker: LoopWaker(multi: multi))
     let loop = CurlLoop(inbox: inbox, multi: multi, settings: settings)
     do throws(TransportConfigurationError) {
-      thread = Mutex(try Self.startThread(loop))
+      thread = Mutex(try Self.startThread(loop, configuration.priority))
     } catch {
       curl_multi_cleanup(multi)
       throw error
@@ -47,16 +48,7 @@ public final class CurlTransport: HTTPTransport {
   /// thread cannot wait for itself.
   public func stop() {
     inbox.stop()
-    let thread = thread.withLock { thread in
-      defer { thread = nil }
-      return thread
-    }
-    guard let thread else { return }
-    if pthread_equal(thread, pthread_self()) != 0 {
-      pthread_detach(thread)
-    } else {
-      pthread_join(thread, nil)
-    }
+    thread.withLock { $0.take() }?.join()
   }
 
   private static func makeMulti(
@@ -81,30 +73,21 @@ public final class CurlTransport: HTTPTransport {
     return multi
   }
 
-  private static func startThread(_ loop: CurlLoop) throws(TransportConfigurationError) -> pthread_t {
-    // One-shot hand-off: the loop is touched by nobody else from here on. The +1 is taken back by runLoop, or below
-    // when there is no thread to do so.
-    let handedOver = Unmanaged.passRetained(loop)
+  private static func startThread(
+    _ loop: CurlLoop, _ priority: UploadPriority
+  ) throws(TransportConfigurationError) -> NamedThread {
+    // Sound because the loop is touched by nobody else from here on.
+    struct HandedOver: @unchecked Sendable { let loop: CurlLoop }
+    let handedOver = HandedOver(loop: loop)
     // Signals are the main thread's business, and libcurl's threads must not die of SIGPIPE: everything is blocked while
-    // the thread is created, which inherits the mask and passes it on to libcurl's resolver threads.
+    // the thread is created, which inherits the mask and passes it on to libcurl's resolver threads. So it does with its priority.
     var all = sigset_t()
     var before = sigset_t()
     sigfillset(&all)
     pthread_sigmask(SIG_SETMASK, &all, &before)
-    var thread = pthread_t()
-    let code = pthread_create(&thread, nil, runLoop, handedOver.toOpaque())
+    let thread = NamedThread("curl", .behind(priority)) { handedOver.loop.run() }
     pthread_sigmask(SIG_SETMASK, &before, nil)
-    guard code == 0 else {
-      handedOver.release()
-      throw .callFailed("pthread_create")
-    }
+    guard let thread else { throw .callFailed("pthread_create") }
     return thread
   }
-}
-
-/// The curl thread's start routine; global, so that it carries no isolation.
-private func runLoop(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  guard let context else { return nil }
-  Unmanaged<CurlLoop>.fromOpaque(context).takeRetainedValue().run()
-  return nil
 }

@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+public import Threads
 import UploadEngine
 
 /// How a ``CurlTransport`` connects. Checked once, when the transport is made.
@@ -31,6 +32,8 @@ public struct CurlTransportConfiguration: Hashable, Sendable {
   /// True: `http` is spoken where a URL says so. False: such a request fails.
   public var allowPlainHTTP: Bool
 
+  /// How far behind the other programs of the machine it comes.
+  public var priority = UploadPriority.normal
   /// TLS sessions older than this are not resumed.
   public var tlsSessionMaxAge = UploadConstants.tlsSessionMaxAge
 

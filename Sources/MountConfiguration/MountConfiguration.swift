@@ -1,5 +1,6 @@
 public import Destinations
 public import FileModel
+public import Threads
 public import UploadEngine
 
 /// The settings of one mount, understood and checked: a value of this type can be used as it is (spec A4).
@@ -85,6 +86,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let httpVersion: HTTPVersion
   /// Threads that answer what the disk of the spool can hold up; two more answer the rest.
   public let threadCount: Int
+  /// How far behind the writers and the other programs of the machine the upload comes.
+  public let uploadPriority: UploadPriority
   /// Which files the kernel may read and write past the daemon.
   public let passthrough: Passthrough
   /// How captures are read for their upload.
@@ -151,6 +154,7 @@ public struct MountConfiguration: Hashable, Sendable {
     reserveBytes = try read.bytes(.reserve) ?? MountConfiguration.reserveBytesDefault
     httpVersion = try read.choice(.http) ?? .automatic
     threadCount = try read.integer(.threads, in: 1...64) ?? 6
+    uploadPriority = try read.choice(.uploadPriority) ?? .low
     passthrough = try read.choice(.passthrough) ?? .off
     reading = try read.choice(.reading) ?? .automatic
     allowOther = try read.boolean(.allowOther) ?? false

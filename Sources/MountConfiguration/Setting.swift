@@ -45,6 +45,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
   case maxFileSize = "max-file-size"
   case http
   case threads
+  case uploadPriority = "upload-priority"
   case passthrough
   case reading
   case allowOther = "allow-other"
@@ -106,7 +107,7 @@ public enum Setting: String, CaseIterable, Sendable, Hashable {
       .tusMetadata, .tusUnclear,
       .chunkSize:
       .own
-    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .allowPlainHTTP, .expert: .inherited
+    case .ca, .proxy, .noProxy, .proxyAuthFile, .parallel, .http, .uploadPriority, .allowPlainHTTP, .expert: .inherited
     case .destination, .spool, .upload, .interrupted, .whenFull, .ignore, .temporary, .nameTemplate, .rule, .reserve,
       .keep,
       .maxFileSize,

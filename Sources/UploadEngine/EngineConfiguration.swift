@@ -1,9 +1,13 @@
+public import Threads
+
 /// How an engine is set up. Every value has the specification's default.
 public struct EngineConfiguration: Sendable {
   /// Bounds and rates.
   public var limits = UploadLimits()
   /// Threads that read and hash; they share the machine with the capture tool.
   public var readThreads = 2
+  /// How far behind the capture tool come those that hash, and what sends.
+  public var priority = UploadPriority.low
   /// How they read.
   public var reading = ReadingMethod.plain
   /// No other destination reads the same files: pages of large ones are of no use once they are delivered.

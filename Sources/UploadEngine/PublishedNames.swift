@@ -1,6 +1,7 @@
 package import FileModel
 import Glibc
 import Synchronization
+import Threads
 
 /// What files are called where they are published, by the templates of their rules. A name is decided once, when a file is to
 /// be sent for the first time under a path, and recorded before anybody hears it; from then on it is the same for each
@@ -154,7 +155,7 @@ package final class PublishedNames: Sendable {
     }
     guard isTaken else { return job() }
     thread.withLock { thread in
-      thread = thread ?? WorkerThread { [self] in run() }
+      thread = thread ?? WorkerThread("names", .answering) { [self] in run() }
     }
   }
 

@@ -126,12 +126,23 @@ extension UploadEngine {
     return pending(request, order, step) { [self] responses in
       guard let response = responses.first else { return }
       let outcome = destination.outcome(of: step, responses: responses)
-      noteSession(of: step, outcome)
-      for (position, trace) in traces.enumerated() {
-        guard let trace, outcome.ofMember(position, of: traces.count).isChunkStored else { continue }
-        parts.withLock { $0.workers }?.release(trace)
+      let offers = destination.offers(in: response)
+      postEnd(of: id) { [self] in
+        noteSession(of: step, outcome)
+        for (position, trace) in traces.enumerated() {
+          guard let trace, outcome.ofMember(position, of: traces.count).isChunkStored else { continue }
+          parts.withLock { $0.workers }?.release(trace)
+        }
+        completed(id, outcome, response.connection, offers)
       }
-      completed(id, outcome, response.connection, destination.offers(in: response))
+    }
+  }
+
+  /// Leaves to the engine's thread what follows from a request's end. The transport's thread is a lowered one.
+  private func postEnd(of request: HTTPRequestID, _ event: @escaping @Sendable () -> Void) {
+    post { [self] in
+      sentCounters.withLock { _ = $0.removeValue(forKey: request) }
+      event()
     }
   }
 
@@ -162,7 +173,6 @@ extension UploadEngine {
     }
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
-      sentCounters.withLock { _ = $0.removeValue(forKey: id) }
       switch result {
       case .success(let response):
         let responses = earlier + [response]
@@ -171,15 +181,17 @@ extension UploadEngine {
         else { return whenAnswered(responses) }
         // Of a body that goes in pieces this one is there.
         let taken = (200..<300).contains(response.status) ? UInt64(clamping: request.body.byteCount) : 0
-        transport.start([
-          pending(next, order, step, after: responses, sentBefore: sentBefore + taken, whenAnswered: whenAnswered)
-        ])
+        postEnd(of: id) { [self] in
+          transport.start([
+            pending(next, order, step, after: responses, sentBefore: sentBefore + taken, whenAnswered: whenAnswered)
+          ])
+        }
       case .failure(let error):
         let outcome =
           earlier.isEmpty
           ? destination.outcome(of: step, lost: error)
           : destination.outcome(of: step, lost: error, after: earlier)
-        completed(id, outcome)
+        postEnd(of: id) { [self] in completed(id, outcome) }
       }
     }
   }
@@ -192,7 +204,8 @@ extension UploadEngine {
     guard let request = destination.limitsRequest(at: .first) else { return }
     transport.start(request, id: id) { [self] result in
       guard case .success(let response) = result, let limits = destination.limits(in: response) else { return }
-      apply { $0.learn(limits, destination.offers(in: response), at: $1) }
+      let offers = destination.offers(in: response)
+      post { [self] in apply { $0.learn(limits, offers, at: $1) } }
     }
   }
 

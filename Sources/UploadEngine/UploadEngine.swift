@@ -2,22 +2,25 @@ public import FileModel
 public import Logging
 import Lookup
 import Synchronization
+import Threads
 
 /// Delivers captured files: hears what the filesystem reports, asks the ``UploadSchedule`` what follows, and does it.
 ///
-/// This is the only place where decisions meet the world. Every event takes the lock, asks the schedule, gives the lock
-/// back and only then acts; actions of one engine run in the order in which they were decided, whichever thread runs
-/// them, because one thread at a time drains the outbox. Names are the exception: where a file's status stands is shown
-/// before the call that decided it returns, so that a program finds the status of what it has just created. Nothing in
+/// This is the only place where decisions meet the world. Every event takes the lock, asks the schedule and gives the lock
+/// back; the engine's own thread acts, in the order in which it was decided. Names are the exception: where a file's status stands is
+/// shown before the call that decided it returns, so that a program finds the status of what it has just created. Nothing in
 /// here waits: reading, writing and sending have threads of their own. So it may be called on filesystem threads.
+///
+/// Lowered threads (``ThreadRole/behind(_:)``) never take the lock, nor any other that a filesystem thread takes: the kernel may let
+/// one stand still for a fifth of a second while it holds it. They leave what has happened to the engine's thread (``post(_:)``).
 public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendable {
   struct State: Sendable {
     var schedule: UploadSchedule
     /// What was reported so far; nil once earlier runs are known.
     var early: EarlyEvents? = EarlyEvents()
     var outbox: [UploadAction] = []
-    /// A thread is carrying out actions; others add to the outbox and go.
-    var isActing = false
+    /// Until when the engine's thread sleeps, unless it is woken; nil for ever.
+    var sleepsUntil: MonotonicTime?
     var isStopped = false
     var whenDrained: (@Sendable () -> Void)?
     var isDrained = false
@@ -61,7 +64,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     var contents: (any FileContents)?
     var io: HybridIOEngine?
     var workers: ReadWorkers?
-    var timer: WorkerThread?
+    var thread: WorkerThread?
     var loader: WorkerThread?
   }
 
@@ -95,7 +98,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private let waiters = DeliveryWaiters()
   /// Files of which the catalog could not be told that they change.
   private let unrecorded = Mutex<LookupSet<FileID>>([])
-  private let alarm = EngineAlarm()
+  /// What lowered threads have left for the engine's thread, which the bell wakes.
+  private let inbox = Inbox<@Sendable () -> Void>()
+  private let bell = Bell()
+  private let isEnding = Atomic(false)
   let loading = Monitor(Loading.reading)
   /// Who is told that the catalog cannot be read.
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
@@ -197,22 +203,21 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         }))
     let workers = ReadWorkers(
       contents: contents, io: io, counters: counters, threadCount: configuration.readThreads,
+      priority: configuration.priority,
       queueCapacity: configuration.limits.buffers
         * max(1, configuration.limits.bufferBytes / UploadConstants.chunkBytesMin)
         + configuration.limits.smallBuffers + streamPool.capacity
     ) { [weak self] job, result in
       if let stream = job.stream { stream.readEnded(job, result) } else { self?.readEnded(job, result) }
     }
-    let timer = WorkerThread { [self] in
-      while alarm.wait() { apply { $0.woke(at: $1) } }
-    }
-    let loader = WorkerThread { [self] in loadEarlierRuns() }
+    let loader = WorkerThread("loader", .answering) { [self] in loadEarlierRuns() }
     parts.withLock {
       $0.loader = loader
       $0.io = io
       $0.workers = workers
-      $0.timer = timer
     }
+    let thread = WorkerThread("engine", .answering) { [self] in serve() }
+    parts.withLock { $0.thread = thread }
   }
 
   /// From now on only what there is will be delivered. `whenDrained` is called each time that ``isDrained`` has become true,
@@ -236,6 +241,10 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// Writes a resume record for every upload that is under way and ends the engine's threads. Nothing is sent or read
   /// after this. The transport is stopped by its owner, before or after.
   public func stop() {
+    isEnding.store(true, ordering: .releasing)
+    bell.ring()
+    // What was decided before is done.
+    parts.withLock { $0.thread.take() }?.join()
     let uploads = state.withLock { state -> [FileID] in
       state.isStopped = true
       return state.schedule.files.values.compactMap { $0.hasResumableSession ? $0.id : nil }
@@ -243,13 +252,13 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     for id in uploads { journal.saveResume(id) }
     waiters.endAll()
     set(.over)
-    alarm.stop()
-    let (workers, timer, loader) = parts.withLock { ($0.workers.take(), $0.timer.take(), $0.loader.take()) }
+    let (workers, loader) = parts.withLock { ($0.workers.take(), $0.loader.take()) }
     loader?.join()
-    timer?.join()
     workers?.stop()
     names.stop()
     journal.stop()
+    // What came too late is dropped, with its references to this object.
+    _ = inbox.takeAll()
   }
 
   // MARK: - FileEventSink
@@ -368,7 +377,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   // MARK: - Deciding and acting
 
-  /// Lock, ask, unlock, act.
+  /// Lock, ask, unlock; the engine's thread acts.
   func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
     change { event(&$0.schedule, $1) }
   }
@@ -376,30 +385,52 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   func change(_ event: (inout State, Moment) -> Void) {
     let now = configuration.clock.now()
     var named: [FileID] = []
-    let (isMine, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
+    let (isCalled, whenDrained) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
       guard !state.isStopped else { return (false, nil) }
       event(&state, now)
       for action in state.schedule.takeActions() {
         if case .showNames(let id) = action { named.append(id) } else { state.outbox.append(action) }
       }
-      let isMine = !state.isActing && !state.outbox.isEmpty
-      if isMine { state.isActing = true }
-      // Under the state's lock, so that a later deadline cannot overwrite an earlier one that was decided after it.
-      alarm.set(state.schedule.nextDeadline)
-      return (isMine, state.noteDrained())
+      let deadline = state.schedule.nextDeadline?.nanoseconds ?? .max
+      return (!state.outbox.isEmpty || deadline < state.sleepsUntil?.nanoseconds ?? .max, state.noteDrained())
     }
     for id in named { showNames(of: id) }
-    if isMine { act() }
+    if isCalled { bell.ring() }
     whenDrained?()
+  }
+
+  /// Leaves an event to the engine's thread. For lowered threads, which take no lock that others wait for.
+  func post(_ event: @escaping @Sendable () -> Void) {
+    // Nobody would take it, and it holds this object.
+    guard !isEnding.load(ordering: .acquiring) else { return }
+    inbox.put(event)
+    bell.ring()
+  }
+
+  /// The engine's thread: hears what lowered threads have left, wakes the schedule at its deadlines, and acts.
+  private func serve() {
+    while true {
+      // Before looking: what comes later rings again.
+      let isLast = isEnding.load(ordering: .acquiring)
+      for event in inbox.takeAll() { event() }
+      let isDue = state.withLock { state in
+        (state.schedule.nextDeadline?.nanoseconds ?? .max) <= monotonicNanoseconds()
+      }
+      if isDue { apply { $0.woke(at: $1) } }
+      act()
+      if isLast { return }
+      let deadline = state.withLock { state -> MonotonicTime? in
+        state.sleepsUntil = state.schedule.nextDeadline
+        return state.sleepsUntil
+      }
+      if let deadline { bell.wait(untilNanoseconds: deadline.nanoseconds) } else { bell.wait() }
+    }
   }
 
   private func act() {
     while true {
       let actions = state.withLock { state -> [UploadAction] in
-        if state.outbox.isEmpty || state.isStopped {
-          state.isActing = false
-          return []
-        }
+        guard !state.isStopped else { return [] }
         defer { state.outbox.removeAll() }
         return state.outbox
       }

@@ -48,6 +48,7 @@ extension MountSession {
     }
     let endpoints = [configuration.destination] + configuration.alternatives
     settings.allowPlainHTTP = !endpoints.allSatisfy(\.isEncrypted)
+    settings.priority = configuration.uploadPriority
     settings.protocolChoice =
       switch configuration.httpVersion {
       case .automatic, .http1: .http1
@@ -190,6 +191,7 @@ extension MountSession {
       case .automatic, .plain: .plain
       case .mapped: .mapped
       }
+    settings.priority = configuration.uploadPriority
     // A form has nothing to ask for that is not a file.
     settings.triesCredentials = configuration.form == nil
     settings.limits.asksForLimits = true

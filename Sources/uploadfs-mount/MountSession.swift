@@ -95,11 +95,11 @@ final class MountSession: Sendable {
     engines.start()
     let hasThreads =
       Signals.watch { [self] in signalled($0) }
-      && DedicatedThread.start { [self] in filesystem.flushClosedFiles() }
-      && DedicatedThread.start { [self] in filesystem.flushGrowingFiles() }
-      && DedicatedThread.start { [self] in filesystem.watchSpool { spoolChanged($0) } }
+      && DedicatedThread.start("flush-closed") { [self] in filesystem.flushClosedFiles() }
+      && DedicatedThread.start("flush-growing") { [self] in filesystem.flushGrowingFiles() }
+      && DedicatedThread.start("watch-spool") { [self] in filesystem.watchSpool { spoolChanged($0) } }
       && destinations.allSatisfy { $0.s3Credentials?.start() ?? true }
-      && DedicatedThread.start { [self] in
+      && DedicatedThread.start("drain") { [self] in
         let status = drain.runWhenAsked()
         // Somebody stands in the mount although it is out of the tree, so the loop goes on: the process ends without it.
         if !drain.waitUntilUnmounted(within: .seconds(1)) {
@@ -152,7 +152,7 @@ final class MountSession: Sendable {
         "captures lay here before: each counts as it was found, and one that a power cut has left without its bytes is held",
         metadata: ["files": "\(count)"])
     }
-    if !DedicatedThread.start(search) { search() }
+    if !DedicatedThread.start("search-spool", search) { search() }
   }
 
   private func spoolChanged(_ trouble: SpoolTrouble?) {

@@ -49,7 +49,7 @@ struct RenewedCredential: Sendable {
       signer: (destination as? ChunkProtocolDestination)?.signer,
       renew: { [self] transport in
         // Commands and disks take their time, and the transport's thread has none.
-        let hasThread = DedicatedThread.start { renew(transport) }
+        let hasThread = DedicatedThread.start("credentials") { renew(transport) }
         if !hasThread { transport.renewed(.failure(.init("the system has no thread left to renew the credential"))) }
       })
   }

@@ -43,7 +43,7 @@ final class S3CredentialSource: Sendable {
 
   /// Begins to renew them. False when the system has no thread left.
   func start() -> Bool {
-    !renews || DedicatedThread.start { [self] in renewUntilStopped() }
+    !renews || DedicatedThread.start("credentials") { [self] in renewUntilStopped() }
   }
 
   func stop() {

@@ -198,6 +198,12 @@ struct SettingOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
+      "How the upload stands beside writers and other programs: normal, low or lowest (default low).",
+      valueName: "priority"))
+  var uploadPriority: String?
+
+  @Option(
+    help: ArgumentHelp(
       "Let the kernel read and write captures past the daemon: off, read or on (default off).", valueName: "mode"))
   var passthrough: String?
 
@@ -251,7 +257,7 @@ struct SettingOptions: ParsableArguments {
       .temporary: Self.lines(temporary), .nameTemplate: nameTemplate, .rule: Self.lines(rule),
       .chunkSize: chunkSize, .parallel: parallel,
       .reserve: reserve, .keep: keep, .maxFileSize: maxFileSize, .http: http, .threads: threads,
-      .passthrough: passthrough, .reading: reading,
+      .uploadPriority: uploadPriority, .passthrough: passthrough, .reading: reading,
       .allowOther: allowOther.map(String.init), .allowPlainHTTP: allowPlainHTTP.map(String.init),
       .drainTimeout: drainTimeout, .expert: Self.lines(expert), .logLevel: logLevel,
     ]

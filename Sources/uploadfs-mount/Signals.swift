@@ -1,29 +1,13 @@
 import Glibc
+import Threads
 
 /// Threads of the tool's own, for blocking calls that must not sit on a shared pool.
 enum DedicatedThread {
-  /// Carries the body into the thread.
-  private final class Body: Sendable {
-    let run: @Sendable () -> Void
-    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-  }
-
   /// Starts a thread that ends with its body. False when the system has no thread left.
-  static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
-    var thread = pthread_t()
-    // The +1 goes to the thread, or comes back here when there is no thread.
-    let box = Unmanaged.passRetained(Body(body))
-    guard pthread_create(&thread, nil, entry, box.toOpaque()) == 0 else {
-      box.release()
-      return false
-    }
-    pthread_detach(thread)
+  static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
+    guard let thread = NamedThread(name, .answering, body) else { return false }
+    thread.detach()
     return true
-  }
-
-  private static let entry: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { pointer in
-    if let pointer { Unmanaged<Body>.fromOpaque(pointer).takeRetainedValue().run() }
-    return nil
   }
 }
 
@@ -60,7 +44,7 @@ enum Signals {
 
   /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1. The echo of the first does not count.
   static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void) -> Bool {
-    DedicatedThread.start {
+    DedicatedThread.start("signals") {
       var set = watchedSet()
       var ordinal = 0
       var firstAt: ContinuousClock.Instant?

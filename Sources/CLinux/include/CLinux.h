@@ -6,6 +6,7 @@
 #include "CLinuxFaults.h"
 #include "CLinuxFilesystem.h"
 #include "CLinuxMapping.h"
+#include "CLinuxThreads.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,10 +2,12 @@ import FileModel
 import Glibc
 import Integrity
 import Synchronization
+import Threads
 
 /// Reads and hashes chunks, one or two at a time; each worker has its own.
 ///
-/// One pass over the bytes: a block is read into its place, hashed while it is in the cache, and sampled for compression.
+/// One pass over the bytes: a block is read into its place, hashed while it is in the cache, and sampled for compression. That is done
+/// by a lowered thread, if there is one; what the filesystem is asked before and after takes its locks, and stays on the caller's.
 struct ChunkReader {
   private let contents: any FileContents
   private let io: HybridIOEngine
@@ -13,11 +15,16 @@ struct ChunkReader {
   private var compressor: ChunkCompressor
   /// Blocks of chunks that are only hashed go through these, which then never leave the cache.
   private let scratch: (ScratchBlock?, ScratchBlock?)
+  private let computing: ComputingThread?
 
   /// A file whose times change while it is read is read again; after this many times its change is reported.
   private static let passesMax = 3
 
-  init(contents: any FileContents, io: HybridIOEngine, counters: PipelineCounters) {
+  /// Without a thread for the pass it is made on the caller's.
+  init(
+    contents: any FileContents, io: HybridIOEngine, counters: PipelineCounters, computing: ComputingThread? = nil
+  ) {
+    self.computing = computing
     self.contents = contents
     self.io = io
     self.counters = counters
@@ -34,12 +41,14 @@ struct ChunkReader {
   mutating func read(_ job: ReadJob) -> ReadResult {
     for _ in 0..<Self.passesMax {
       do throws(ChunkPass.Failure) {
-        var pass = try ChunkPass(job, contents: contents, io: io, scratch: scratch.0)
-        defer { pass.end(io) }
-        var hasher = ChunkHasher(blockBytes: UploadConstants.hashBlockBytes)
-        while let block = try pass.nextBlock(compressor) { hasher.update(block) }
-        try pass.check(contents)
-        return success(pass, hasher.finalize())
+        var attempt = begin(job, scratch.0)
+        defer { attempt.end(io) }
+        let digest = computed {
+          var hasher = ChunkHasher(blockBytes: UploadConstants.hashBlockBytes)
+          while let block = attempt.nextBlock(compressor) { hasher.update(block) }
+          return hasher.finalize()
+        }
+        return success(try attempt.checked(contents), digest)
       } catch .timesChanged {
         continue
       } catch {
@@ -52,49 +61,42 @@ struct ChunkReader {
   /// Reads two chunks side by side, which takes hardly longer to hash than one where the processor allows it.
   mutating func read(_ first: ReadJob, _ second: ReadJob) -> (ReadResult, ReadResult) {
     guard ChunkHasherPair.isAvailable else { return (read(first), read(second)) }
-    var passes = (begin(first, scratch.0), begin(second, scratch.1))
+    var attempts = (begin(first, scratch.0), begin(second, scratch.1))
     defer {
-      if case .success(let pass) = passes.0 { pass.end(io) }
-      if case .success(let pass) = passes.1 { pass.end(io) }
+      attempts.0.end(io)
+      attempts.1.end(io)
     }
-    var hashers = ChunkHasherPair()
-    while true {
-      let blocks = (nextBlock(&passes.0), nextBlock(&passes.1))
-      if blocks.0.isEmpty, blocks.1.isEmpty { break }
-      hashers.update(blocks.0, blocks.1)
-    }
-    let digests = hashers.finalize()
-    return (finish(first, passes.0, digests.first), finish(second, passes.1, digests.second))
-  }
-
-  private typealias Attempt = Result<ChunkPass, ChunkPass.Failure>
-
-  private func begin(_ job: ReadJob, _ scratch: ScratchBlock?) -> Attempt {
-    Result { () throws(ChunkPass.Failure) in try ChunkPass(job, contents: contents, io: io, scratch: scratch) }
-  }
-
-  /// Empty at the end, and after a failure, so that the other chunk goes on alone.
-  private func nextBlock(_ attempt: inout Attempt) -> UnsafeRawBufferPointer {
     let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-    guard case .success(var pass) = attempt else { return nothing }
+    let digests = computed {
+      var hashers = ChunkHasherPair()
+      while true {
+        let blocks = (attempts.0.nextBlock(compressor), attempts.1.nextBlock(compressor))
+        if blocks.0 == nil, blocks.1 == nil { break }
+        hashers.update(blocks.0 ?? nothing, blocks.1 ?? nothing)
+      }
+      return hashers.finalize()
+    }
+    return (finish(first, attempts.0, digests.first), finish(second, attempts.1, digests.second))
+  }
+
+  private func computed<Result>(_ body: () -> Result) -> Result {
+    guard let computing else { return body() }
+    return computing.run(body)
+  }
+
+  private func begin(_ job: ReadJob, _ scratch: ScratchBlock?) -> ChunkAttempt {
     do throws(ChunkPass.Failure) {
-      let block = try pass.nextBlock(compressor)
-      attempt = .success(pass)
-      return block ?? nothing
+      return ChunkAttempt(pass: try ChunkPass(job, contents: contents, io: io, scratch: scratch))
     } catch {
-      pass.end(io)
-      attempt = .failure(error)
-      return nothing
+      return ChunkAttempt(failure: error)
     }
   }
 
   private mutating func finish(
-    _ job: ReadJob, _ attempt: Attempt, _ digest: (sha256: [UInt8], crc32c: UInt32)
+    _ job: ReadJob, _ attempt: ChunkAttempt, _ digest: (sha256: [UInt8], crc32c: UInt32)
   ) -> ReadResult {
     do throws(ChunkPass.Failure) {
-      let pass = try attempt.get()
-      try pass.check(contents)
-      return success(pass, digest)
+      return success(try attempt.checked(contents), digest)
     } catch .timesChanged {
       return read(job)
     } catch {
@@ -110,10 +112,42 @@ struct ChunkReader {
     chunk.leavesNoTrace = pass.file.plan.leavesNoTrace
     if let buffer = job.buffer {
       buffer.count = job.byteCount
-      if pass.samples.promiseGain, !io.isSavingMemory, compressor.compress(buffer) { chunk.encoding = .lz4 }
+      if pass.samples.promiseGain, !io.isSavingMemory, compress(buffer) { chunk.encoding = .lz4 }
     }
     return .success(chunk)
   }
+
+  private mutating func compress(_ buffer: ChunkBuffer) -> Bool {
+    guard let computing else { return compressor.compress(buffer) }
+    return computing.run { compressor.compress(buffer) }
+  }
+}
+
+/// A pass over a chunk, as far as it has come. Its end, which takes a lock, is left to the thread that began it.
+private struct ChunkAttempt {
+  var pass: ChunkPass?
+  var failure: ChunkPass.Failure?
+
+  /// Nil at the end, and after a failure, so that another chunk goes on alone.
+  mutating func nextBlock(_ compressor: ChunkCompressor) -> UnsafeRawBufferPointer? {
+    guard failure == nil else { return nil }
+    do throws(ChunkPass.Failure) {
+      return try pass?.nextBlock(compressor)
+    } catch {
+      failure = error
+      return nil
+    }
+  }
+
+  /// The pass, which is over, and whose file still is the one that it was.
+  func checked(_ contents: any FileContents) throws(ChunkPass.Failure) -> ChunkPass {
+    if let failure { throw failure }
+    guard let pass else { throw .changed }
+    try pass.check(contents)
+    return pass
+  }
+
+  func end(_ io: HybridIOEngine) { pass?.end(io) }
 }
 
 /// One chunk while it is being read.

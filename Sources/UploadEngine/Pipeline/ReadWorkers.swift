@@ -1,5 +1,6 @@
 public import FileModel
 import Integrity
+import Threads
 
 /// One chunk to read and hash.
 public struct ReadJob: Sendable {
@@ -70,6 +71,9 @@ public enum ReadResult: Sendable {
 }
 
 /// Threads that read chunks of captures and compute their digests in the same pass (spec C2, C4).
+///
+/// There are two for each chunk under way: one opens the file and asks the filesystem before and after, which takes locks that the
+/// threads answering the kernel take; a lowered one reads, hashes and compresses meanwhile, and takes none.
 public final class ReadWorkers: Sendable {
   /// A ring: its memory is allocated once, and a job that was taken is no longer referenced by it.
   private struct Queue {
@@ -127,20 +131,23 @@ public final class ReadWorkers: Sendable {
   /// - Parameters:
   ///   - contents: Where the bytes come from.
   ///   - io: How they are read.
-  ///   - threadCount: How many threads; at least 1.
+  ///   - threadCount: How many pairs of threads; at least 1.
+  ///   - priority: How far behind others the lowered ones come.
   ///   - queueCapacity: How many jobs may wait; ``submit(_:)`` refuses more.
   ///   - onResult: Called once for each accepted job that was begun, on a worker's thread; it must be quick and must not
   ///     call ``stop()``.
   init(
-    contents: any FileContents, io: HybridIOEngine, counters: PipelineCounters, threadCount: Int, queueCapacity: Int,
+    contents: any FileContents, io: HybridIOEngine, counters: PipelineCounters, threadCount: Int,
+    priority: UploadPriority = .low, queueCapacity: Int,
     onResult: @escaping @Sendable (ReadJob, ReadResult) -> Void
   ) {
     let queue = Monitor(Queue(capacity: max(queueCapacity, 1)))
     self.queue = queue
     // The threads hold the queue and not this object, whose `deinit` ends them.
     threads = (0..<max(threadCount, 1)).map { _ in
-      WorkerThread {
-        var reader = ChunkReader(contents: contents, io: io, counters: counters)
+      WorkerThread("read", .answering) {
+        var reader = ChunkReader(
+          contents: contents, io: io, counters: counters, computing: ComputingThread("hash", .behind(priority)))
         while let work = Self.nextWork(of: queue) {
           switch work {
           case .read(let job):

@@ -1,3 +1,5 @@
+import Threads
+
 /// Tells one observer that something has changed: at once after a quiet time, and then at most once in an interval. A
 /// thread of its own calls the observer, with no lock held.
 final class ChangeNotifier: Sendable {
@@ -25,7 +27,7 @@ final class ChangeNotifier: Sendable {
       locked.observer = observer
       guard locked.thread == nil, !locked.isStopped else { return }
       // The thread holds the state and not this object, whose `deinit` ends it.
-      locked.thread = WorkerThread { Self.run(state, interval) }
+      locked.thread = WorkerThread("status", .answering) { Self.run(state, interval) }
     }
   }
 

@@ -3,6 +3,7 @@ import Logging
 import Lookup
 import OrderedCollections
 import Synchronization
+import Threads
 
 /// Writes what must outlive the process, on one thread: catalog entries and resume records.
 ///
@@ -137,7 +138,7 @@ final class EngineJournal: Sendable {
   }
 
   func start(source: Source) {
-    let started = WorkerThread { [self] in run(source) }
+    let started = WorkerThread("journal", .answering) { [self] in run(source) }
     thread.withLock { thread, _ in thread = started }
   }
 

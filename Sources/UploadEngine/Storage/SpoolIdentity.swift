@@ -2,6 +2,7 @@ public import Logging
 import Glibc
 import Integrity
 import Synchronization
+import Threads
 
 /// What is said of a spool to a server, and heard of it.
 public protocol SpoolPresence: Sendable {
@@ -116,7 +117,7 @@ public final class SpoolIdentity: SpoolPresence {
       return (record, state.worker.take())
     }
     guard let told else { return }
-    let worker = WorkerThread { [self] in
+    let worker = WorkerThread("spool-identity", .answering) { [self] in
       // It has ended but for its last instructions.
       told.earlier?.join()
       renew(told.record, knownCount: knownCount, by: server)

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import Synchronization
+import Threads
 
 /// A database of which copies are made.
 protocol CopiedDatabase: Sendable {
@@ -57,7 +58,7 @@ final class StateCopies: Sendable {
     let restsUntil = monotonicNanoseconds() + pauseNanoseconds
     originals.withLock { $0.append(Original(database: database, restsUntil: restsUntil)) }
     thread.withLock { thread in
-      thread = thread ?? WorkerThread { [self] in run() }
+      thread = thread ?? WorkerThread("copies", .answering) { [self] in run() }
     }
   }
 

@@ -3,6 +3,7 @@ import CLinux
 import FileModel
 import Glibc
 import Synchronization
+import Threads
 
 /// The filesystem where people see it: a mount of the kernel, answered by libfuse's threads.
 public final class FuseMount: Sendable {
@@ -81,7 +82,7 @@ public final class FuseMount: Sendable {
     waitingCalls.endAll()
     filesystem.releaseEverything()
     filesystem.notices.close()
-    if let notifier { pthread_join(notifier, nil) }
+    notifier?.join()
   }
 
   /// Calls that wait for a delivery fail with EIO, now and from now on. The files are kept, and delivered later.
@@ -137,25 +138,16 @@ public final class FuseMount: Sendable {
     }
   }
 
-  private func startNotifier(_ session: Session) -> pthread_t? {
+  private func startNotifier(_ session: Session) -> NamedThread? {
     let notices = filesystem.notices
     filesystem.virtualTree.observeChanges { notices.virtualTreeChanged() }
-    var thread = pthread_t()
-    // One retain travels to the thread, which takes it over.
-    let context = Unmanaged.passRetained(Notifier(mount: self, session: session))
-    let result = pthread_create(&thread, nil, runNotifier, context.toOpaque())
-    guard result == 0 else {
-      context.release()
-      return nil
+    let notifier = Notifier(mount: self, session: session)
+    return NamedThread("fuse-notifier", .answering) {
+      var everySignal = sigset_t()
+      sigfillset(&everySignal)
+      pthread_sigmask(SIG_BLOCK, &everySignal, nil)
+      notifier.run()
     }
-    return thread
-  }
-
-  fileprivate static func notify(_ context: UnsafeMutableRawPointer) {
-    var everySignal = sigset_t()
-    sigfillset(&everySignal)
-    pthread_sigmask(SIG_BLOCK, &everySignal, nil)
-    Unmanaged<Notifier>.fromOpaque(context).takeRetainedValue().run()
   }
 
   // MARK: Errors
@@ -183,10 +175,4 @@ public final class FuseMount: Sendable {
     }
     return MountError(.system(errno: failure), "mounting at \(mountPoint.path) failed: \(detail)")
   }
-}
-
-/// The notifier's thread function: a global function, because C must not get one that belongs to an actor.
-private func runNotifier(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  if let context { FuseMount.notify(context) }
-  return nil
 }

@@ -1,6 +1,7 @@
 import CFuse
 import Glibc
 import Synchronization
+import Threads
 
 /// Receives the kernel's requests, and has libfuse call back for each of them on one of several threads.
 ///
@@ -13,7 +14,7 @@ final class RequestLoop: Sendable {
   private let session: Session
   private let filesystem: Filesystem
   private let turns: Mutex<RequestTurns<HeldRequest>>
-  private let started = Mutex<[pthread_t]>([])
+  private let started = Mutex<[NamedThread]>([])
 
   init(session: OpaquePointer, filesystem: Filesystem, diskThreadsMax: Int) {
     self.session = Session(pointer: session)
@@ -25,10 +26,10 @@ final class RequestLoop: Sendable {
   func run() {
     serve()
     // One that was started last is in the list before the one that started it ends.
-    while let thread = started.withLock({ $0.popLast() }) { pthread_join(thread, nil) }
+    while let thread = started.withLock({ $0.popLast() }) { thread.join() }
   }
 
-  fileprivate func serve() {
+  private func serve() {
     var buffer = fuse_buf()
     defer { free(buffer.mem) }
     var request = uploadfs_request()
@@ -81,27 +82,13 @@ final class RequestLoop: Sendable {
   }
 
   private func startThread() {
-    var thread = pthread_t()
-    // One retain travels to the thread, which takes it over.
-    let context = Unmanaged.passRetained(self)
     started.withLock { started in
-      guard pthread_create(&thread, nil, serveRequests, context.toOpaque()) == 0 else {
-        context.release()
+      guard let thread = NamedThread("fuse", .answering, { [self] in serve() }) else {
         return turns.withLock { $0.hasNotStarted() }
       }
       started.append(thread)
     }
   }
-
-  fileprivate static func serve(_ context: UnsafeMutableRawPointer) {
-    Unmanaged<RequestLoop>.fromOpaque(context).takeRetainedValue().serve()
-  }
-}
-
-/// The thread function: a global function, because C must not get one that belongs to an actor.
-private func serveRequests(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  if let context { RequestLoop.serve(context) }
-  return nil
 }
 
 /// A request that waits for its turn.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Threads
 
 /// Asks the spool's disk for those who have to answer whatever becomes of it: what is said of captures is wanted most while a disk
 /// hangs. One thread asks, one question after the other; who gets no answer for a moment goes on with what was known before, and as
@@ -96,18 +97,8 @@ final class DiskInquiry: Sendable {
     }
 
     private func startThread() -> Bool {
-      var thread = pthread_t()
-      // The +1 goes to the thread, or comes back here when there is no thread.
-      let own = Unmanaged.passRetained(self)
-      let entry: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { pointer in
-        if let pointer { Unmanaged<Queue>.fromOpaque(pointer).takeRetainedValue().serve() }
-        return nil
-      }
-      guard pthread_create(&thread, nil, entry, own.toOpaque()) == 0 else {
-        own.release()
-        return false
-      }
-      pthread_detach(thread)
+      guard let thread = NamedThread("disk-inquiry", .answering, { [self] in serve() }) else { return false }
+      thread.detach()
       hasThread = true
       return true
     }

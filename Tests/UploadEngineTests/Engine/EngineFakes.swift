@@ -4,6 +4,7 @@ import Logging
 import Lookup
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -85,7 +86,7 @@ final class MemoryTransport: HTTPTransport {
   init(requestsMax: Int) {
     requestsLeft = Mutex(requestsMax)
     let inbox = inbox
-    let worker = WorkerThread {
+    let worker = WorkerThread("test", .answering) {
       while true {
         let next = inbox.wait { $0.isEmpty ? .again : .done($0.removeFirst()) }
         guard let next else { return }

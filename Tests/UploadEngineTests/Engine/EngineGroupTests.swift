@@ -194,7 +194,7 @@ import Testing
     }
     #expect(outcomes.withLock { $0 } == [])
     group.handle(.removed(gone))
-    #expect(outcomes.withLock { $0 } == [.failed])
+    #expect(main.waits { _ in outcomes.withLock { $0 } == [.failed] })
     if isFound { group.handle(.found(snapshot)) }
     group.handle(.scanEnded)
     if isFound { #expect(waits(for: .complete)) }

@@ -2,6 +2,7 @@ import FileModel
 import Promises
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -93,7 +94,7 @@ import Testing
     }
     let first = files.put(FileID(high: 1, low: 1), "first.mov", [1])
     let engine = bench.engine
-    let acting = WorkerThread { engine.handle(.opened(first)) }
+    let acting = WorkerThread("test", .answering) { engine.handle(.opened(first)) }
     isActing.wait { $0 ? .done(()) : .again }
     engine.handle(.opened(files.put(FileID(high: 1, low: 2), "second.mov", [2])))
     let shown = bench.tree.entries(of: RelativePath("status")).map { String(decoding: $0.name, as: UTF8.self) }
@@ -212,7 +213,7 @@ import Testing
     defer { bench.stop() }
     let handled = Mutex(0)
     let engine = bench.engine
-    let caller = WorkerThread {
+    let caller = WorkerThread("test", .answering) {
       for number in 0...EarlyEvents.countMax {
         engine.handle(.removed(FileID(high: 1, low: UInt64(number))))
         handled.withLock { $0 += 1 }

@@ -1,6 +1,7 @@
 import Glibc
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -89,7 +90,7 @@ import Testing
     let pool = ChunkBufferPool(capacity: 1, bufferBytes: 1)
     let buffer = pool.acquire()
     let events = Collector<String>()
-    let thread = WorkerThread {
+    let thread = WorkerThread("test", .answering) {
       events.append("waiting")
       pool.acquire().release()
       events.append("got it")
@@ -133,7 +134,7 @@ import Testing
     pool.resize(to: 1)
     let buffer = pool.acquire()
     let events = Collector<String>()
-    let thread = WorkerThread {
+    let thread = WorkerThread("test", .answering) {
       events.append("waiting")
       pool.acquire().release()
       events.append("got it")
@@ -150,7 +151,7 @@ import Testing
     let counters = PipelineCounters()
     let pool = ChunkBufferPool(capacity: 8, bufferBytes: 4096, counters: counters)
     let threads = (0..<4).map { _ in
-      WorkerThread {
+      WorkerThread("test", .answering) {
         for _ in 0..<2000 {
           let buffer = pool.acquire()
           for index in buffer.mutableBytes(count: 16).indices { buffer.mutableBytes(count: 16)[index] = 1 }
@@ -173,7 +174,7 @@ import Testing
     let failures = Collector<String>()
     let inUse = Atomic<Int>(0)
     let threads = (1...8).map { number in
-      WorkerThread {
+      WorkerThread("test", .answering) {
         for round in 0..<2000 {
           let buffer = pool.acquire()
           if inUse.add(1, ordering: .sequentiallyConsistent).newValue > 3 { failures.append("more than 3 in use") }

@@ -4,6 +4,7 @@ import Glibc
 import Integrity
 import Promises
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -108,7 +109,7 @@ import Testing
     truncate(spool.path, 0)
     let outcomes = Collector<Int32>()
     let threads = (0..<4).map { number in
-      WorkerThread {
+      WorkerThread("test", .answering) {
         var target = [UInt8](repeating: 0, count: 8192)
         for round in 0..<200 { outcomes.append(file.copy(at: (number * 200 + round) * 3000, into: &target)) }
       }

@@ -1,6 +1,7 @@
 import Glibc
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -25,7 +26,9 @@ import Testing
   private static func start(_ count: Int, on monitor: Monitor<Turns>, woken: Atomic<Int>.Shared) -> [WorkerThread] {
     let deadline = monotonicNanoseconds() + 20_000_000_000
     let threads = (0..<count).map { _ in
-      WorkerThread { if waits(for: monitor, deadline: deadline) { woken.value.add(1, ordering: .relaxed) } }
+      WorkerThread("test", .answering) {
+        if waits(for: monitor, deadline: deadline) { woken.value.add(1, ordering: .relaxed) }
+      }
     }
     while monitor.withLock({ turns, _ in turns.waiting }) < count, monotonicNanoseconds() < deadline { sched_yield() }
     return threads
@@ -58,7 +61,7 @@ import Testing
   @Test func changesByManyThreads_areNotLost() {
     let monitor = Monitor(0)
     let threads = (0..<4).map { _ in
-      WorkerThread { for _ in 0..<100_000 { monitor.withLock { count, _ in count += 1 } } }
+      WorkerThread("test", .answering) { for _ in 0..<100_000 { monitor.withLock { count, _ in count += 1 } } }
     }
     for thread in threads { thread.join() }
     #expect(monitor.withLock { count, _ in count } == 400_000)

@@ -3,6 +3,7 @@ import Glibc
 import Integrity
 import Synchronization
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -149,7 +150,7 @@ import Testing
     #expect(workers.submit(job(2, count: 10)) && workers.submit(job(3, count: 10)))
     #expect(!workers.submit(job(4, count: 10)))
     #expect(pool.freeCount == 1)
-    let stopping = WorkerThread { workers.stop() }
+    let stopping = WorkerThread("test", .answering) { workers.stop() }
     // The dropped jobs' buffers come back while the first read is still under way.
     let returned = Collector<Int>()
     pool.onRelease { [weak pool] in returned.append(pool?.freeCount ?? -1) }

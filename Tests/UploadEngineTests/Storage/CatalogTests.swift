@@ -4,6 +4,7 @@ import Glibc
 import Lookup
 import Promises
 import Testing
+import Threads
 
 @testable import UploadEngine
 
@@ -199,7 +200,7 @@ import Testing
     try catalog.upsert((0..<200).map { delivered($0) })
     let failures = Collector<String>()
     let threads = (0..<4).map { part in
-      WorkerThread {
+      WorkerThread("test", .answering) {
         for number in UInt64(0)..<200 where number % 4 == part {
           do {
             try catalog.markChanged(FileID(high: 7, low: number))

@@ -1,0 +1,82 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import Threads
+
+/// What a thread is called, and how the system favours it.
+private struct ThreadFacts: Equatable, Sendable {
+  var name = ""
+  var niceness: Int32 = -1
+
+  static func ofThisThread() -> ThreadFacts {
+    var bytes = [UInt8](repeating: 0, count: 16)
+    let file = open("/proc/thread-self/comm", O_RDONLY)
+    let count = read(file, &bytes, bytes.count)
+    close(file)
+    // On Linux 0 is this thread.
+    return ThreadFacts(
+      name: String(decoding: bytes.prefix(max(0, count - 1)), as: UTF8.self),
+      niceness: getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0))
+  }
+}
+
+@Suite struct ThreadsTests {
+  @Test(arguments: [
+    (ThreadRole.answering, Int32(0)), (.behind(.normal), 0), (.behind(.low), 10), (.behind(.lowest), 19),
+  ])
+  func aThread_hasItsNameAndItsRolesPriority(role: ThreadRole, steps: Int32) throws {
+    let own = ThreadFacts.ofThisThread().niceness
+    let seen = Mutex(ThreadFacts())
+    let thread = try #require(
+      NamedThread("a-thread", role) { seen.withLock { $0 = .ofThisThread() } })
+    thread.join()
+    #expect(seen.withLock { $0 } == ThreadFacts(name: "a-thread", niceness: min(19, own + steps)))
+  }
+
+  @Test func whatIsComputed_isDoneByTheLoweredThread_andIsThereOnReturn() throws {
+    let computing = try #require(ComputingThread("computing", .behind(.lowest)))
+    var sum = 0
+    for number in 1...1000 {
+      let facts = computing.run {
+        sum += number
+        return ThreadFacts.ofThisThread()
+      }
+      #expect(facts == ThreadFacts(name: "computing", niceness: 19))
+    }
+    #expect(sum == 500_500)
+  }
+
+  @Test func anInbox_givesWhatEachThreadPut_inItsOrder_andNothingIsLost() throws {
+    let inbox = Inbox<(thread: Int, number: Int)>()
+    let bell = Bell()
+    let (threadCount, count) = (4, 20_000)
+    let threads = (0..<threadCount).compactMap { thread in
+      NamedThread("putting", .answering) {
+        for number in 0..<count {
+          inbox.put((thread, number))
+          bell.ring()
+        }
+      }
+    }
+    var next = Array(repeating: 0, count: threadCount)
+    while next != Array(repeating: count, count: threadCount) {
+      bell.wait()
+      for (thread, number) in inbox.takeAll() {
+        #expect(number == next[thread])
+        next[thread] = number + 1
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(inbox.takeAll().isEmpty)
+  }
+
+  @Test func aBell_thatNobodyRings_endsTheWaitAtItsTime() {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    let due = Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec) + 20_000_000
+    Bell().wait(untilNanoseconds: due)
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    #expect(Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec) >= due)
+  }
+}
