@@ -21,7 +21,7 @@ public enum ThreadRole: Hashable, Sendable {
 public enum UploadPriority: String, CaseIterable, Hashable, Sendable {
   /// Not at all.
   case normal
-  /// A thread gets a tenth of what a thread of another program gets beside it, and some.
+  /// A thread gets an eighteenth of what a thread of another program gets beside it.
   case low
   /// A seventieth: where the machine is busy for hours, so is the upload.
   case lowest
@@ -30,7 +30,7 @@ public enum UploadPriority: String, CaseIterable, Hashable, Sendable {
   var steps: Int32? {
     switch self {
     case .normal: nil
-    case .low: 10
+    case .low: 13
     case .lowest: 19
     }
   }

@@ -23,7 +23,7 @@ LOWERED = {"curl", "hash"}
 ANSWERING = {
     "uploadfs-mount", "fuse", "fuse-notifier", "disk-inquiry", "engine", "read", "loader", "journal", "names", "copies", "status",
     "signals", "drain", "flush-closed", "flush-growing", "watch-spool", "search-spool", "credentials", "spool-identity"}
-STEPS = {"normal": 0, "low": 10, "lowest": 19}
+STEPS = {"normal": 0, "low": 13, "lowest": 19}
 
 
 def threads(program):

@@ -23,7 +23,7 @@ private struct ThreadFacts: Equatable, Sendable {
 
 @Suite struct ThreadsTests {
   @Test(arguments: [
-    (ThreadRole.answering, Int32(0)), (.behind(.normal), 0), (.behind(.low), 10), (.behind(.lowest), 19),
+    (ThreadRole.answering, Int32(0)), (.behind(.normal), 0), (.behind(.low), 13), (.behind(.lowest), 19),
   ])
   func aThread_hasItsNameAndItsRolesPriority(role: ThreadRole, steps: Int32) throws {
     let own = ThreadFacts.ofThisThread().niceness
