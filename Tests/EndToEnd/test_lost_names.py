@@ -62,6 +62,11 @@ def lose(way, mount):
         case "its content":
             for file in names:
                 file.write_bytes(b"")
+            # Regression: it was taken for a new one without a word.
+            code, said = mount.start_and_fail()
+            assert code == 13 and "names.sqlite' cannot be used: it is empty; move it away" in said, said
+            for file in names:
+                file.unlink(missing_ok=True)
         case "the state":
             shutil.rmtree(state)
             for file in (mount.spool / "captures").iterdir():
@@ -77,6 +82,7 @@ def test_a_lost_ledger_costs_numbers_and_no_capture(new_mount, receiver, way):
     assert mount.stop() == 0
     lose(way, mount)
     mount.start()
+    assert ("the names' record" in mount.program.log and "is missing" in mount.program.log) == (way != "the state")
     if way != "the state":
         # Regression: its status named what the template would give it by now.
         assert {name: mount.wait_for(name, "complete")["published_name"] for name in before} == before

@@ -37,6 +37,8 @@ public final class NameLedger: Sendable {
   private let state: Mutex<State>
   private let changes = Atomic<UInt64>(0)
   let path: String
+  /// A sentence for people where the record is new although names were given before; nil where nothing was lost.
+  let lostPast: String?
 
   /// What was published before there was a ledger, a few at a time: as long as no rule had a template, nothing was recorded, and
   /// everything was called as its path.
@@ -58,6 +60,7 @@ public final class NameLedger: Sendable {
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) {
     self.path = path
+    lostPast = try Self.lostPast(of: path, earlier)
     var connection = StateConnection(path: path, room: room) { database, opening in
       // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
       if opening == .first { try Self.check(database) }
@@ -78,6 +81,38 @@ public final class NameLedger: Sendable {
 
   /// An earlier run has recorded names here. What the disk cannot say shows when it is opened.
   private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 || errno != ENOENT }
+
+  /// SQLite makes a new database of an empty file. Where names were given before, an empty record is a damaged one, and a missing one was
+  /// moved away or lost.
+  private static func lostPast(of path: String, _ earlier: EarlierRuns) throws(StorageError) -> String? {
+    guard path != StateDatabase.inMemory else { return nil }
+    let isMissing = !isThere(path)
+    guard isMissing || sizeBytes(path) == 0 else { return nil }
+    do {
+      guard try sizeBytes(StateCopies.path(of: path)) ?? 0 > 0 || haveNames(earlier) else { return nil }
+      guard isMissing else { throw DatabaseError(resultCode: .SQLITE_NOTADB, message: "it is empty") }
+    } catch {
+      throw failure(error, path)
+    }
+    return
+      "the names' record \(quoted(path)) is missing: a new one was begun, which does not know the names of earlier captures; where one "
+      + "of these is wanted again, --if-exists says what happens"
+  }
+
+  /// Nil where the disk cannot say it, which shows when the record is opened.
+  private static func sizeBytes(_ path: String) -> Int64? {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+  }
+
+  /// A capture was published under another name than its path.
+  private static func haveNames(_ earlier: EarlierRuns) throws -> Bool {
+    var haveNames = false
+    try earlier { entries in
+      haveNames = haveNames || entries.contains { !$0.publishedPaths.isEmpty && !isCalledAsItsPath($0) }
+    }
+    return haveNames
+  }
 
   private static func migrator(after earlier: @escaping EarlierRuns) -> DatabaseMigrator {
     var migrator = DatabaseMigrator()

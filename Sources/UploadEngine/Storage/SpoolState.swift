@@ -38,6 +38,7 @@ public final class SpoolState: Sendable {
         try catalog.forEachPage(take)
       }
     }
+    if let lost = ledger?.lostPast { logger.warning("\(lost)") }
     copies = StateCopies(reserveBytes: reserveBytes, logger: logger)
     if let ledger { copy(ledger) }
   }

@@ -1,4 +1,5 @@
 import FileModel
+import Foundation
 import GRDB
 import Logging
 import Testing
@@ -335,6 +336,35 @@ import Testing
     second.stop()
     state.close()
     state.directory.unlock()
+  }
+
+  /// Regression (lives): an emptied record was taken for a new one, and nothing was said of a missing one.
+  @Test(arguments: [true, false], [true, false])
+  func aRecordThatIsLost_isSaid(isEmptied: Bool, hasCopy: Bool) throws {
+    var named = published(1, "d/x")
+    if !hasCopy { named.receipt?.name = "x" }
+    let entries = [named]
+    let place = path
+    func opened() throws -> NameLedger { try NameLedger(path: place, after: { take in try take(entries) }) }
+    if hasCopy {
+      // The first record of a spool, which was killed when it had made the file, has lost nothing.
+      try Data().write(to: URL(filePath: place))
+      let ledger = try opened()
+      #expect(ledger.lostPast == nil)
+      try ledger.copy(to: StateCopies.path(of: place))
+      ledger.close()
+    }
+    for suffix in ["", "-wal"] { unlink(place + suffix) }
+    if isEmptied {
+      try Data().write(to: URL(filePath: place))
+      let failure = #expect(throws: StorageError.self) { _ = try opened() }
+      #expect(failure?.kind == .damaged && failure?.message.contains("move it away") == true)
+      unlink(place)
+    }
+    let ledger = try opened()
+    #expect(ledger.lostPast?.contains("is missing") == true)
+    ledger.close()
+    #expect(try opened().lostPast == nil, "it is said once")
   }
 
   @Test func aLedgerOfAnEarlierVersion_isAskedFirst() throws {
