@@ -5,7 +5,12 @@ extension EngineGroup {
   /// Obeys an order. One for all destinations is obeyed where it applies, and refused where it applies nowhere. On return the
   /// decision is durable.
   public func obey(_ order: FileOrder, on id: FileID) throws(FileOrderRefusal) {
-    let asked = members.filter { order.destination == nil || $0.name == order.destination }
+    var asked = members.filter { order.destination == nil || $0.name == order.destination }
+    if order.word == .resend {
+      // What has failed or was cancelled at another one stays so.
+      let having = asked.filter { $0.engine.status(of: id)?.state == .complete }
+      if !having.isEmpty { asked = having }
+    }
     guard !asked.isEmpty else { throw .unknownDestination }
     var refusal: FileOrderRefusal?
     var obeying: [Member] = []

@@ -152,6 +152,26 @@ import Testing
     #expect(throws: FileOrderRefusal.doesNotApply) { try group.obey(FileOrder(.cancel), on: file) }
   }
 
+  /// Regression (lives, 208417144): `retry --delivered` delivered to a destination what had been cancelled there, because another one had it.
+  @Test(.promises("S77k")) func whatIsDeliveredAgain_isForThoseThatHaveIt() throws {
+    archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
+    start()
+    defer { stop() }
+    _ = write("a.mov")
+    #expect(main.waits(for: file, .complete) && archive.waits(for: file, .failed))
+    try group.obey(FileOrder(.cancel), on: file)
+    archive.server.state.withLock { $0.isRefusing = nil }
+    let sent = {
+      self.main.server.state.withLock { $0.steps.count { if case .sendWholeFile = $0 { true } else { false } } }
+    }
+    try group.obey(FileOrder(.resend), on: file)
+    #expect(main.waits { _ in sent() == 2 } && main.waits(for: file, .complete))
+    #expect(archive.engine.status(of: file)?.state == .cancelled)
+    // Where a user asks for it, or where no destination has it, it is a retry.
+    try group.obey(FileOrder(.resend, destination: DestinationName(Self.second)), on: file)
+    #expect(waits(for: .complete))
+  }
+
   /// Regression (PR9).
   @Test(.promises("S77d")) func aWord_isForWhereTheFileGoes() throws {
     archive.server.state.withLock { $0.isRefusing = StepFailure(.unauthorized, "no") }
