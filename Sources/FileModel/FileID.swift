@@ -28,6 +28,9 @@ public struct FileID: Hashable, Comparable, Sendable, CustomStringConvertible {
     FileID(high: UInt64(bitPattern: time), low: generator.next())
   }
 
+  /// When it was made, by the clock of then, nanoseconds since 1970.
+  public var madeAtNanoseconds: Int64 { Int64(bitPattern: high) }
+
   /// The order of the numbers, which is that of ``description``.
   public static func < (left: FileID, right: FileID) -> Bool { (left.high, left.low) < (right.high, right.low) }
 

@@ -12,6 +12,8 @@ public struct KnownCapture: Hashable, Sendable {
   public var doubt: Interruption?
   /// The upload that holds, or may hold, parts of it which are nowhere else.
   public var pointer: SessionPointer?
+  /// Its copy in the spool was given up after its delivery.
+  public var isEvicted = false
 
   /// Collects what is known.
   public init(

@@ -319,7 +319,8 @@ def test_an_older_capture_that_is_put_back_replaces_nothing(revised, receiver, w
     mount.start()
     status = mount.wait_for("a.mov", "interrupted", "complete")
     assert status["state"] == "interrupted" and status["last_error"]["code"] == "older-than-delivered", status
-    assert "uploadfs-mount publish" in status["reason"] and "older-than-delivered" in mount.program.log
+    assert "uploadfs-mount publish" in status["reason"]
+    wait_until(lambda: "older-than-delivered" in mount.program.log, "the log says it")
     assert (receiver.files / "a.mov").read_bytes() == b"the newer content"
     # It stays so until a user publishes it.
     assert mount.stop() == 18
@@ -363,6 +364,21 @@ def come_back_beside_itself(mount):
     put_back(mount, "rm, cp -a")
 
 
+def come_back_younger(mount):
+    """The older content is of a capture that was made after the one which was renamed to its place, and is forgotten."""
+    mount.start()
+    (mount.root / "b.mov").write_bytes(b"the newer content")
+    (mount.root / "a.mov").unlink()
+    (mount.root / "a.mov").write_bytes(b"the older content")
+    mount.wait_all()
+    subprocess.run(["cp", "-a", mount.spool / "captures" / "a.mov", mount.backup / "captures" / "a.mov"], check=True)
+    os.rename(mount.root / "b.mov", mount.root / "a.mov")
+    os.utime(mount.root / "a.mov")
+    mount.wait_all()
+    assert mount.stop() == 0
+    put_back(mount, "One capture")
+
+
 def come_back_evicted(mount):
     """The older capture was evicted, and another one recorded in its place."""
     evict(mount)
@@ -382,7 +398,8 @@ def evict(mount):
 
 
 @pytest.mark.promises("S80a")
-@pytest.mark.parametrize("put", [get_its_number, come_back_unknown, come_back_beside_itself, come_back_evicted])
+@pytest.mark.parametrize("put", [
+    get_its_number, come_back_unknown, come_back_younger, come_back_beside_itself, come_back_evicted])
 def test_an_older_capture_that_looks_like_another_one_replaces_nothing(revised, receiver, put):
     """Regression: where the inode number was given anew, or the capture was forgotten, it replaced the newer one at the server."""
     mount = revised

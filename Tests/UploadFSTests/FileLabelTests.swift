@@ -295,6 +295,30 @@ struct FileLabelTests {
     #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: captures + "/copy"))).id == copy)
   }
 
+  /// Regression (lives, 229953487): a capture that was made after the one which was renamed to its place, and was forgotten with that,
+  /// came back from a backup and replaced what had been delivered since.
+  @Test(.promises("S80a"), arguments: ["it has its inode", "it is evicted", "it was changed long after", nil])
+  func anUnknownCaptureInThePlaceOfOneThatWasChangedLater_isAnotherContentOfThat(evidence: String?) throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    var status = stat()
+    try check(stat(folder.path + "/spool/captures/whole", &status))
+    let modified = CapturedFile.KnownAttributes(status).modifiedNanoseconds
+    var known = KnownCapture(
+      id: FileID(high: id.high - 1, low: 0), path: RelativePath("whole"), sizeBytes: 99,
+      modifiedNanoseconds: modified + (evidence == "it was changed long after" ? 60_000_000_000 : 1))
+    known.isEvicted = evidence == "it is evicted"
+    let renamed = known
+    let inodes = evidence == "it has its inode" ? [UInt64(status.st_ino): known.id] : [:]
+    let mounted = try Mounted(folder: folder, known: inodes, source: nil) {
+      $0.knownCaptures.all = { [renamed.path: renamed] }
+    }
+    mounted.filesystem.scanSpool()
+    let found = try #require(Self.found(mounted)["whole"])
+    // Without any of that it was renamed to that place in the mount, which died before it was known.
+    #expect(found.id == (evidence == nil ? id : known.id) && found.isPutInPlace == (evidence != nil))
+  }
+
   @Test(.promises("S79f")) func attributesOfVersionsBefore_areTakenOver() throws {
     let folder = try TemporaryFolder()
     do {

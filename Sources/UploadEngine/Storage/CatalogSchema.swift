@@ -183,13 +183,13 @@ enum CatalogRows {
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
   private static let selectKnown = """
-    SELECT id, path, size, modified_ns, doubt, pointer FROM file WHERE state NOT IN ('evicted', 'removed')
+    SELECT id, path, size, modified_ns, doubt, pointer, state FROM file WHERE state NOT IN ('evicted', 'removed')
     """
   private static let selectKnownByID = "\(selectKnown) AND id = ?"
   private static let selectDoubtful = "\(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id"
   /// What was evicted may be put back; a capture that may be there under that name counts before it.
   private static let selectAllKnown = """
-    SELECT id, path, size, modified_ns, doubt, pointer FROM file WHERE state <> 'removed' ORDER BY state <> 'evicted', id
+    SELECT id, path, size, modified_ns, doubt, pointer, state FROM file WHERE state <> 'removed' ORDER BY state <> 'evicted', id
     """
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
@@ -314,9 +314,11 @@ enum CatalogRows {
     guard let id = columns.fileID(0), let path = columns.path(1), let size = columns.integer(2),
       let modified = columns.integer(3)
     else { return nil }
-    return KnownCapture(
+    var known = KnownCapture(
       id: id, path: path, sizeBytes: UInt64(bitPattern: size), modifiedNanoseconds: modified,
       doubt: doubt(columns.text(4)), pointer: columns.text(5).flatMap { SessionPointer($0) })
+    known.isEvicted = columns.text(6) == CatalogState.evicted.rawValue
+    return known
   }
 
   /// What is not understood doubts all the same.

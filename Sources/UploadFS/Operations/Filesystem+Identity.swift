@@ -56,7 +56,7 @@ extension Filesystem {
     if let id = claim.found?.label.id {
       claim.usesInode = false
       claim.id = isCopy(id, of: key, at: entry) ? nil : id
-      if let known = knownInstead(of: id, isCopy: claim.id == nil, at: entry) { claim.isInPlace(of: known) }
+      if let known = knownInstead(of: id, isCopy: claim.id == nil, key, at: entry) { claim.isInPlace(of: known) }
     } else if let path = path(of: entry), let known = knownUnlabelled(at: path, entry) {
       claim.id = known.id
     } else if let path = path(of: entry), let known = knownInPlace(at: path, of: key, entry) {
@@ -92,15 +92,28 @@ extension Filesystem {
   }
 
   /// A capture that the catalog does not know any more, or that lies elsewhere by now, lies where a later one is known that was changed
-  /// after it: it comes from a backup, and is another content of that one. (What was renamed there in the mount, before it died, was
-  /// known.)
-  private func knownInstead(of id: FileID, isCopy: Bool, at entry: DirectoryEntry) -> KnownCapture? {
+  /// after it: it comes from a backup, and is another content of that one.
+  private func knownInstead(
+    of id: FileID, isCopy: Bool, _ key: SpoolKey, at entry: DirectoryEntry
+  ) -> KnownCapture? {
     guard stamp.isThere, isCopy || configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
-      let known = known(at: path), id < known.id, let facts = facts(of: entry),
-      facts.modifiedNanoseconds < known.modifiedNanoseconds
+      let known = known(at: path), let facts = facts(of: entry),
+      facts.modifiedNanoseconds < known.modifiedNanoseconds, isCopy || wasForgotten(id, key, beside: known)
     else { return nil }
     return known
   }
+
+  /// A capture that is not known was known once: it was not renamed to the place of the known one in the mount, which died before it could
+  /// record that. Such a one is younger, has a file of its own, and was made in the seconds before.
+  private func wasForgotten(_ id: FileID, _ key: SpoolKey, beside known: KnownCapture) -> Bool {
+    if id < known.id || known.isEvicted { return true }
+    if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == known.id { return true }
+    let (nanoseconds, isOver) = known.modifiedNanoseconds.subtractingReportingOverflow(id.madeAtNanoseconds)
+    return !isOver && nanoseconds > Self.recordingNanosecondsMax
+  }
+
+  /// So long after a file was made the catalog knows it, if it takes anything.
+  private static let recordingNanosecondsMax: Int64 = 2_000_000_000
 
   private func facts(of entry: DirectoryEntry) -> CapturedFile.KnownAttributes? {
     do throws(SystemError) {
