@@ -348,6 +348,7 @@ final class SimulatedClient: CopyHolder {
       journal?.forget(id)
       names.forget(id)
     case .forgetNames(let id): names.forget(id)
+    case .forgetEntry(let id): journal?.forget(id)
     case .saveResume(let id): journal?.saveResume(id)
     case .removeResume(let id): journal?.removeResume(id)
     case .measure(let id): journal?.measure(id)

@@ -48,6 +48,7 @@ extension UploadAction {
     case .cancelUnsent(let request, _): "cancel request \(request.value) unless it is out"
     case .record(let id): "record \(id)"
     case .forget(let id): "forget \(id)"
+    case .forgetEntry(let id): "forget entry \(id)"
     case .saveResume(let id): "save resume record \(id)"
     case .removeResume(let id): "remove resume record \(id)"
     case .measure(let id): "measure \(id)"

@@ -56,7 +56,8 @@ extension UploadSchedule {
     }
     unconfirmed[file.id] = entry
     unconfirmed[file.id]?.state = .complete
-    guard file.snapshot.isPutInPlace, entry.inode == file.snapshot.inode else { return }
+    if !file.snapshot.names.contains(entry.path) { unconfirmed[file.id]?.path = file.path }
+    guard file.snapshot.isPutInPlace || entry.state == .evicted, entry.inode == file.snapshot.inode else { return }
     // From now on the file says that it is this capture. Its number must not say to the next start that it was changed.
     unconfirmed[file.id]?.inode = 0
     actions.append(.record(file.id))
@@ -151,17 +152,18 @@ extension UploadSchedule {
       proof.append(digest)
     }
     leaveTransfer(&file)
-    file.progress.delivered = nil
     if comparing == id { comparing = nil }
     let entry = unconfirmed.removeValue(forKey: id)
     if let entry, proof.merkleRoot == delivered.root {
       supersededDeliveries.remove(id)
       file.becomeDelivered(as: entry)
+      // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
+      file.phase = .finishing
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
-      publishFurther(id, at: now)
     } else {
+      file.progress.delivered = nil
       if !delivered.isRevised {
         unconfirmed[id] = entry
         file.snapshot.interruption = .olderThanDelivered

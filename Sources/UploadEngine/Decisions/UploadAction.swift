@@ -22,6 +22,8 @@ public enum UploadAction: Hashable, Sendable {
   case forget(FileID)
   /// Drop what the file is called: it will not be sent again.
   case forgetNames(FileID)
+  /// The catalog forgets a file that goes to other destinations only; what it is called stays.
+  case forgetEntry(FileID)
   /// Make the file's resume record durable, as it is by then.
   case saveResume(FileID)
   /// Drop the file's resume record.

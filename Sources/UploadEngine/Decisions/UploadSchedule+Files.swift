@@ -245,6 +245,9 @@ extension UploadSchedule {
     files[snapshot.id] = file
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
+    // In a copy without attributes it is known by the name that the catalog has, and so is what comes under its former one.
+    unconfirmed[snapshot.id]?.path = file.path
+    if isRenamed { actions.append(.record(snapshot.id)) }
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
     case .interrupted:
@@ -252,7 +255,11 @@ extension UploadSchedule {
       if isDelivered || mayProve(file) || isLeftAlone(file) || interruptedPolicy(for: file) != .hold {
         settleName(snapshot.id, at: now)
       }
-    case .writing, .ignored, .elsewhere: openRenamed(snapshot.id, at: now)
+    case .elsewhere:
+      // At another destination a user may have published it as it is, which no event has told here.
+      files[snapshot.id]?.snapshot.interruption = snapshot.interruption
+      openRenamed(snapshot.id, at: now)
+    case .writing, .ignored: openRenamed(snapshot.id, at: now)
     case .ready, .waiting:
       if let path = file.publishing?.path, !names.contains(path) {
         cancelStream(of: file)
@@ -277,7 +284,7 @@ extension UploadSchedule {
       files[snapshot.id]?.snapshot.interruption = file.interruption(in: snapshot)
       publishFurther(snapshot.id, at: now)
       actions.append(.record(snapshot.id))
-    case .failed where isLeftAlone(file):
+    case .failed where isLeftAlone(file), .cancelled where isLeftAlone(file) && goesElsewhere(file):
       files[snapshot.id]?.lastFailure = nil
       settleName(snapshot.id, at: now)
     case .failed:
@@ -320,13 +327,22 @@ extension UploadSchedule {
     file.receipt == nil && limits.leavesAlone(file.snapshot.names) != nil
   }
 
+  private func goesElsewhere(_ file: FileUpload) -> Bool { limits.leavesAlone(file.snapshot.names) == .elsewhere }
+
   /// By rule nothing of the file is sent; what was sent under another name is taken back.
   private mutating func leaveAlone(_ file: inout FileUpload, as phase: FileUpload.Phase, at now: Moment) {
     giveUp(&file, keepsParts: true, at: now)
+    let wasOfThisDestination = file.phase != .elsewhere
     file.phase = phase
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
-    actions.append(.record(file.id))
+    if phase == .elsewhere, wasOfThisDestination { forgetEntry(of: file) } else { actions.append(.record(file.id)) }
     actions.append(.showStatus(file.id))
+  }
+
+  /// What the catalog says of the file holds no longer, should it go to this destination again.
+  private mutating func forgetEntry(of file: FileUpload) {
+    // Where its parts are stays known.
+    if !file.lacksParts { actions.append(.forgetEntry(file.id)) }
   }
 
   private mutating func noteOnDisk(_ snapshot: FileSnapshot) {
@@ -488,6 +504,8 @@ extension UploadSchedule {
       file.becomeDelivered(as: entry)
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
+    } else if entry != nil, file.phase == .elsewhere {
+      forgetEntry(of: file)
     } else if let entry, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
@@ -538,8 +556,7 @@ extension UploadSchedule {
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
     let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil
-    // Elsewhere it has another inode.
-    if isToStay || entry.map({ $0.inode != snapshot.inode }) ?? false { actions.append(.record(snapshot.id)) }
+    if isToStay || entry.map({ !$0.knows(snapshot) }) ?? false { actions.append(.record(snapshot.id)) }
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     switch file.phase {
@@ -624,8 +641,13 @@ extension UploadSchedule {
     if files.counts.unproven > 0 { actions.append(.report(.unproven(files.counts.unproven))) }
     var kept: LookupTable<FileID, CatalogEntry> = [:]
     // In an order, so that a run can be played again.
-    for (id, entry) in inherited.sorted() where files[id] == nil {
+    let missed = inherited.sorted().filter { files[$0.key] == nil }
+    let taken = missed.contains { $0.value.state == .complete } ? namesThatAreTaken() : []
+    for (id, entry) in missed {
       switch entry.state {
+      case .complete where taken.contains(entry.path):
+        // Another capture was moved over it, and the mount died before the catalog knew.
+        actions.append(.forget(id))
       case .complete, .evicted:
         // Removed by hand while nothing was mounted, or evicted: what was delivered stays visible.
         adoptHistory(entry)
@@ -653,6 +675,11 @@ extension UploadSchedule {
       discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
     }
     inherited = kept
+  }
+
+  /// The names under which files lie in the spool.
+  private func namesThatAreTaken() -> LookupSet<RelativePath> {
+    LookupSet(files.values.filter(\.isLocal).flatMap(\.snapshot.names))
   }
 
   /// Parts of a file that is not in the spool may be at the server alone, in the session that the catalog or its record names: whoever
@@ -731,6 +758,12 @@ extension CatalogEntry {
     let isCopy = inode != snapshot.inode && sizeBytes == snapshot.sizeBytes
     return failureCode == FileUpload.cancelledCode && (describes(snapshot) || isCopy)
       || failureCode == FileUpload.cancelledOpenCode
+  }
+
+  /// It says where the file is. Elsewhere that has another inode; it may have been renamed just before a kill; and what was evicted lies
+  /// there again.
+  fileprivate func knows(_ snapshot: FileSnapshot) -> Bool {
+    inode == snapshot.inode && snapshot.names.contains(path) && state != .evicted
   }
 
   /// What somebody wanted of this content before the restart.

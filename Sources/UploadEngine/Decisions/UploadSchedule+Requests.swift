@@ -221,10 +221,13 @@ extension UploadSchedule {
     file.lastFailure = nil
     file.attempts = 0
     file.progress.previousDelay = nil
+    // What was compared with its receipt was delivered before.
+    let wasCompared = file.progress.delivered != nil
+    file.progress.delivered = nil
     settleLostPlaces(of: &file)
     files[id] = file
     actions.append(.showStatus(id))
-    actions.append(.report(.delivered(id, file.publishedPaths.last ?? file.path, receipt)))
+    if !wasCompared { actions.append(.report(.delivered(id, file.publishedPaths.last ?? file.path, receipt))) }
     if !publishFurther(id, at: now) { dropDeliveredParts(id) }
   }
 

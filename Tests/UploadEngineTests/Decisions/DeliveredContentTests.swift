@@ -46,7 +46,11 @@ import Testing
     #expect(harness.state(file.id) == .queued && !harness.schedule.isIdle)
     #expect(harness.schedule.catalogEntry(of: file.id) == entry, "the catalog says what was delivered")
     harness.answerReads()
+    // Regression (lives): it counted as delivered at once; a kill came first, and the next start, with shorter chunks, sent it again.
+    #expect(harness.state(file.id) != .complete && harness.schedule.isAwaitingRecord(of: file.id))
+    harness.record()
     #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
+    #expect(!harness.others.contains { if case .report(.delivered) = $0 { true } else { false } })
     #expect(harness.schedule.catalogEntry(of: file.id)?.modifiedNanoseconds == modifiedNanoseconds)
     #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt)
     #expect(harness.schedule.isIdle)
@@ -142,6 +146,7 @@ import Testing
     #expect(isToldFirst)
     harness.apply { $0.contentStays(file.id, at: $1) }
     harness.answerReads()
+    harness.record()
     #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
   }
 
@@ -152,5 +157,45 @@ import Testing
     #expect(harness.state(file.id) == .cancelled && harness.sent.isEmpty)
     harness = found(cancelled) { $0.modifiedNanoseconds = 9 }
     #expect(harness.state(file.id) != .cancelled, "the capture itself was changed by hand")
+  }
+
+  /// Regression (lives): the catalog knew a held capture by its former name, and a copy without attributes held what lay under that.
+  @Test(.promises("S79c"), arguments: [true, false])
+  func whatIsHeld_andRenamed_isKnownByItsNewName(isDelivered: Bool) throws {
+    var file = file
+    file.snapshot.sizeBytes = 2000
+    if !isDelivered { file.snapshot.interruption = .mountDied }
+    var harness = ScheduleHarness(catalog: isDelivered ? [entry] : [])
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    harness.record()
+    #expect(harness.state(file.id) == .interrupted)
+    file.snapshot.names = [RelativePath("b.mov")]
+    harness.handle(.namesChanged(file.snapshot))
+    #expect(harness.others.contains(.record(file.id)))
+    let renamed = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(renamed.path == RelativePath("b.mov"))
+    #expect(renamed.receipt == (isDelivered ? entry.receipt : nil), "what was delivered stays known")
+  }
+
+  /// Regression (lives): after a kill the catalog named a capture by a link that was gone.
+  @Test(.promises("S79c")) func whatIsFoundUnderAnotherName_isKnownByThatFromThenOn() {
+    let harness = found { $0.names = [RelativePath("b.mov")] }
+    #expect(harness.others.contains(.record(file.id)))
+    #expect(harness.schedule.catalogEntry(of: file.id)?.path == RelativePath("b.mov"))
+    #expect(!found().others.contains(.record(file.id)), "an unchanged spool costs no write")
+  }
+
+  /// Regression (lives): a capture that was replaced just before a kill counted as delivered, and as what lay there, when it was put back.
+  @Test(.promises("S80a")) func whatAnotherCaptureHasReplaced_isForgotten_alsoAfterAKill() {
+    var later = ImaginaryFile(2, "a.mov", size: 10)
+    for isThere in [true, false] {
+      if !isThere { later.snapshot.names = [RelativePath("b.mov")] }
+      var harness = ScheduleHarness(catalog: [entry])
+      harness.handle(later.found)
+      harness.handle(.scanEnded)
+      #expect(harness.others.contains(.forget(file.id)) == isThere)
+      #expect((harness.schedule.catalogEntry(of: file.id) == nil) == isThere)
+    }
   }
 }

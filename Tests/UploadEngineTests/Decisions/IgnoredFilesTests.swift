@@ -71,6 +71,50 @@ import Testing
     #expect(harness.schedule.evictionCandidates(countMax: 1).isEmpty, "the other destination says when it may go")
   }
 
+  /// Regression (lives, 474137425): a destination to which a file went no longer said that it was cancelled there, over restarts as well,
+  /// and so the file was never delivered.
+  @Test(.promises("S77f")) func cancelledFile_thatGoesElsewhereUnderItsNewName_isNoLongerOfThisDestination() throws {
+    var harness = try Self.harness("*.txt to=other")
+    // What goes elsewhere is no state of this destination's.
+    harness.checksSums = false
+    var file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.write(file)
+    harness.apply { $0.cancel(file.id, at: $1) }
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(harness.state(file.id) == .cancelled && entry.failureCode == FileUpload.cancelledCode)
+    file.snapshot.names = [RelativePath("a.txt")]
+    harness.handle(.namesChanged(file.snapshot))
+    var limits = ScheduleHarness.standardLimits
+    limits.rules = harness.schedule.limits.rules
+    var restarted = ScheduleHarness(limits: limits, catalog: [entry])
+    restarted.checksSums = false
+    restarted.handle(file.found)
+    restarted.handle(.scanEnded)
+    for var run in [harness, restarted] {
+      #expect(run.state(file.id) == .ignored && run.schedule.catalogEntry(of: file.id) == nil)
+      #expect(run.others.contains(.forgetEntry(file.id)), "the next start finds nothing of it")
+      #expect(run.schedule.summary(at: run.now).undeliveredCount == 0)
+    }
+  }
+
+  /// Regression (lives, 863058768): a file that a user had published as it was at one destination was held at another one, to which it
+  /// went under its next name.
+  @Test(.promises("S77g")) func interruptedFile_thatWasAcceptedElsewhere_isDeliveredUnderItsNewName() throws {
+    var harness = try Self.harness("*.txt to=other")
+    harness.checksSums = false
+    for isAccepted in [true, false] {
+      var file = ImaginaryFile(isAccepted ? 1 : 2, "a.txt", size: 400)
+      file.snapshot.interruption = .mountDied
+      harness.handle(file.found)
+      #expect(harness.state(file.id) == .ignored)
+      file.snapshot.names = [RelativePath("a.mov")]
+      if isAccepted { file.snapshot.interruption = nil }
+      harness.handle(.namesChanged(file.snapshot))
+      harness.succeed()
+      #expect(harness.state(file.id) == (isAccepted ? .complete : .interrupted))
+    }
+  }
+
   @Test(.promises("S38c"), arguments: 0..<12) func renamedToAnIgnoredName_isGivenUpAtEveryStep(steps: Int) throws {
     var harness = try Self.harness()
     var file = ImaginaryFile(1, "a.mov", size: 3500)

@@ -186,6 +186,7 @@ import Testing
     harness.handle(copy.found)
     harness.handle(.scanEnded)
     harness.answerReads()
+    harness.record()
     #expect(harness.state(file.id) == .complete && harness.sent.isEmpty)
   }
 
