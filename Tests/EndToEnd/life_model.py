@@ -44,9 +44,10 @@ class Capture:
     is_delivered: bool = False
     # A copy of the catalog knows of its delivery.
     is_in_copy: bool = False
-    # Its name may be refused; a user has cancelled it, which may have been lost.
+    # Its name may be refused.
     may_fail: bool = False
-    is_cancelled: bool = False
+    # Where a user has cancelled it, and that one did so, which may have been lost.
+    cancelled_at: set = dataclasses.field(default_factory=set)
     was_cancelled: bool = False
     is_forgotten: bool = False
     # Its file, which stays the same as long as it is changed in place, and renamed.
@@ -57,13 +58,19 @@ class Capture:
     is_compared: bool = False
     # It lies in a copy of the spool in which it was recorded.
     is_copied: bool = False
-    # It had another name as well, which its receipt may say.
+    # It had another name as well, which its receipt may say, and the catalog where the mount was killed before it recorded that that was
+    # removed.
     was_linked: bool = False
+    may_be_known_by_it: bool = False
     # It was evicted, and another capture has come under its path.
     is_covered: bool = False
 
     def copy(self):
-        return dataclasses.replace(self, holds=set(self.holds))
+        return dataclasses.replace(self, holds=set(self.holds), cancelled_at=set(self.cancelled_at))
+
+    @property
+    def is_cancelled(self):
+        return bool(self.cancelled_at)
 
     def expect_hold(self, *codes):
         self.holds |= set(codes)
@@ -97,7 +104,8 @@ class SpoolModel:
         # What was published for captures that are gone by now, and whose path no record tells any more.
         self.forgotten = set()
         self.replaces = False
-        # Paths from which captures were renamed that were held, which the catalog may not have noted.
+        # Paths from which captures were renamed that were held, until an orderly end has recorded that: where the mount is killed before,
+        # the catalog, or its copy, says by these names what is to be held.
         self.doubted = set()
 
     def copy(self):
@@ -122,6 +130,13 @@ class SpoolModel:
         """Its captures have other inodes than they had."""
         for capture in self.captures.values():
             capture.is_copied = True
+
+    def note_orderly_end(self):
+        """The catalog and its copy say everything."""
+        self.doubted.clear()
+        for capture in self.captures.values():
+            capture.is_in_copy = capture.is_delivered
+            capture.may_be_known_by_it = False
 
     def place(self, path, content):
         self.places[path].append(content)

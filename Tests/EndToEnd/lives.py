@@ -36,6 +36,9 @@ DAMAGED = {
     "resume": ["resume"], "key": ["master.key"], "identity": ["spool"], "state": ["."]}
 # Any longer, and a round hangs.
 SETTLING_SECONDS = 90
+# A disk of which mounts leave a little alone; a recording that is larger than what they are left of it, and what that is.
+LITTLE_DISK, LITTLE_RESERVE = 192 << 20, ["--reserve", "1MB"]
+LARGE, PIECE, ROOM, STATE_ROOM = 12 << 20, 256 << 10, 6 << 20, 8 << 20
 
 
 @dataclasses.dataclass
@@ -89,9 +92,11 @@ class Machine:
 class Round:
     """One round, which follows from its seed."""
 
-    def __init__(self, seed, folder, new_mount, new_receiver, new_s3):
+    def __init__(self, seed, folder, new_mount, new_receiver, new_s3, new_disk):
         self.seed, self.draw = seed, random.Random(seed)
         self.folder, self.new_mount = folder, new_mount
+        # Some rounds have their spools on a little disk.
+        self.disk = new_disk("disk", LITTLE_DISK) if random.Random(f"disk {seed}").random() < 0.3 else None
         self.did, self.contents, self.spools = [], {}, []
         self.receiver = new_receiver(name="receiver")
         kind = self.draw.choices([None, "receiver", "bucket"], [6, 2, 2])[0]
@@ -121,18 +126,24 @@ class Round:
     def new_machine(self, name, known):
         self.spools.append(known)
         mount = self.new_mount(
-            self.receiver, name=name, start=False, spool=self.new_folder("spool"), environment=credentials() if self.bucket else None)
+            self.receiver, name=name, start=False, spool=self.new_spool(), environment=credentials() if self.bucket else None)
         return Machine(name, mount, known)
 
     def new_folder(self, kind):
         self.count += 1
         return self.folder / f"{kind}-{self.count}"
 
+    def new_spool(self):
+        self.count += 1
+        return (self.disk or self.folder) / f"spool-{self.count}"
+
     def start(self, machine, *more):
         if machine.is_running:
             return
         machine.settings = Settings.draw(self.draw, self.templates)
         flags = [*machine.settings.flags(), *more]
+        if self.disk and "--reserve" not in more:
+            flags += LITTLE_RESERVE
         machine.known.templates.add(machine.settings.template)
         self.note("start", machine.name, shlex.join(flags))
         if self.archive:
@@ -162,10 +173,6 @@ class Round:
             machine.mount.kill()
             unmount_lazily(str(machine.root))
             machine.known.excuse_undelivered("its mount was killed")
-            for capture in machine.captures.values():
-                # That it is what was delivered may have been found by reading it, and not be recorded yet.
-                if capture.content and capture.is_forgotten:
-                    capture.content.excuses.add("its mount was killed after its catalog was lost")
 
     def stop(self, machine):
         """The end in order, which leaves copies of the databases, or at once, which leaves what is pending."""
@@ -175,8 +182,7 @@ class Round:
         if self.draw.random() < 0.5 and all(receiver.program.is_running for receiver in receivers):
             self.note("stop", machine.name)
             assert machine.mount.stop() in (0, 18), machine.mount.program.describe()
-            for capture in machine.captures.values():
-                capture.is_in_copy = capture.is_delivered
+            machine.known.note_orderly_end()
         else:
             self.note("stop at once", machine.name)
             machine.mount.stop_at_once()
@@ -291,6 +297,8 @@ class Round:
                 machine.known.doubted.add(path)
             capture.is_delivered = capture.is_in_copy = False
             capture.may_fail |= machine.settings.if_exists == "refuse"
+            # Where it does not go any more there is nothing to be cancelled.
+            capture.cancelled_at &= set(self.places_of(new))
             if capture.is_bare:
                 # What was known of it was known by its name.
                 capture.expect_hold("unproven")
@@ -331,6 +339,7 @@ class Round:
         gone = self.draw.choice([path, new])
         self.note("remove", machine.name, gone)
         (machine.root / gone).unlink()
+        capture.may_be_known_by_it = True
         if gone == path:
             machine.captures[new] = machine.captures.pop(path)
 
@@ -354,6 +363,78 @@ class Round:
                 machine.known.evict(path)
         self.end(machine)
         self.start(machine)
+
+    def outgrow_the_disk(self, machine):
+        """Parts of a recording are given up in the spool once the receiver has them; then either side dies, the spool is moved, or loses
+        what it knows of the upload."""
+        self.settle()
+        self.end(machine)
+        self.start_receivers()
+        path = os.path.join(self.draw.choice(FOLDERS), self.draw.choice(STEMS) + ".raw")
+        room = machine.mount.spool / ".state" / "room"
+        free = shutil.disk_usage(self.disk).free + (room.stat().st_blocks * 512 if room.exists() else 0)
+        reserve = free - STATE_ROOM - ROOM
+        self.start(machine, "--reserve", f"{reserve}B", "--rule", "**/*.raw upload=while-writing when-full=release")
+        data, ends_early = self.draw.randbytes(LARGE), self.draw.random() < 0.3
+        self.note("outgrow", machine.name, path, "and die in it" if ends_early else "")
+        (machine.root / path).parent.mkdir(exist_ok=True)
+        descriptor = os.open(machine.root / path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            for start in range(0, LARGE, PIECE):
+                view = memoryview(data)[start:start + PIECE]
+                while view:
+                    view = view[os.write(descriptor, view):]
+                if start == ROOM // 2:
+                    wait_until(lambda: machine.mount.status(path)["bytes"]["acknowledged"], "the first chunks are at the receiver")
+            self.put(machine, path, self.new_content(data, machine, path), is_new_file=True)
+            facts = (machine.mount.spool / "captures" / path).stat()
+            given_up = facts.st_size - facts.st_blocks * 512
+            self.note("given up", given_up)
+            self.note_evicted(machine)
+            if ends_early:
+                machine.captures[path].expect_hold("mount-died")
+                self.kill(machine)
+        finally:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self.draw.choice([lambda machine: None, self.kill, self.kill_receiver, self.end, self.move, self.damage])(machine)
+        self.start_receivers()
+        self.start(machine)
+        capture = machine.captures[path]
+        state = machine.mount.wait_for(path, "complete", "interrupted", "failed")["state"]
+        if state == "interrupted":
+            status = machine.mount.status(path)
+            assert capture.may_be_held(status["last_error"]["code"]), f"held without a reason: {capture}: {status}"
+            self.note("publish", machine.name, path)
+            machine.mount.say("publish", path)
+            state = machine.mount.wait_for(path, "complete", "failed")["state"]
+        if state == "failed":
+            self.judge(machine, path, capture)
+            self.note("remove", machine.name, path)
+            (machine.root / path).unlink()
+            del machine.captures[path]
+            return
+        self.look()
+        self.judge_delivered(machine, path, capture, machine.mount.status(path))
+        if capture.is_bare:
+            # Where it was delivered before it was copied without attributes, what was left of it may stay.
+            (machine.root / path).unlink(missing_ok=True)
+            del machine.captures[path]
+        elif given_up:
+            # What is left of it is no whole file.
+            wait_until(lambda: not machine.mount.status(path)["local"], lambda: f"the rest of {path} goes: {machine.mount.status(path)}")
+            machine.known.evict(path)
+
+    def note_evicted(self, machine):
+        """Delivered captures went to make room."""
+        self.look()
+        for path, capture in sorted(machine.captures.items()):
+            if not (machine.root / path).exists():
+                status = machine.mount.status(path)
+                assert status["state"] == "complete", f"it is gone, and was not delivered: {path}, {capture}: {status}"
+                self.note("evicted", machine.name, path)
+                self.judge_delivered(machine, path, capture, status)
+                machine.known.evict(path)
 
     def remove(self, machine):
         if path := self.old_path(machine):
@@ -392,8 +473,11 @@ class Round:
             except OSError:
                 self.note("it was too late")
                 return
-            capture = machine.captures[path]
-            capture.is_cancelled = capture.was_cancelled = True
+            capture, status = machine.captures[path], machine.mount.status(path)
+            parts = {part["name"]: part for part in status.get("destinations", [])} or {"main": status}
+            capture.cancelled_at = {place for place in self.places_of(path) if parts[place]["state"] == "cancelled"}
+            assert capture.is_cancelled, f"it is not cancelled: {status}"
+            capture.was_cancelled = True
 
     def retry(self, machine):
         if path := self.old_path(machine, lambda capture: capture.is_cancelled or capture.may_fail):
@@ -406,7 +490,7 @@ class Round:
                 self.note("it does not apply")
                 return
             capture = machine.captures[path]
-            capture.is_cancelled = False
+            capture.cancelled_at.clear()
             capture.content.excuses.add("retry")
 
     def deliver_again(self, machine):
@@ -421,7 +505,7 @@ class Round:
 
     def move(self, machine):
         self.end(machine)
-        way, new = self.draw.choice([*WITH_ATTRIBUTES, *WITHOUT, "mv"]), self.new_folder("spool")
+        way, new = self.draw.choice([*WITH_ATTRIBUTES, *WITHOUT, "mv"]), self.new_spool()
         old = machine.mount.spool
         if not old.exists():
             return
@@ -439,7 +523,7 @@ class Round:
                 capture.is_bare = True
                 capture.is_compared |= way == "cp -r"
                 # The catalog may know it by its other name, or another one, which was doubted, by this name.
-                if capture.was_linked or path in machine.known.doubted:
+                if capture.may_be_known_by_it or path in machine.known.doubted:
                     capture.expect_hold("unproven", "mount-died", "older-than-delivered")
                 if not capture.is_delivered:
                     # The mount may have been killed before its catalog said that it was closed.
@@ -459,7 +543,8 @@ class Round:
             return
         self.end(machine)
         self.note("restore", machine.name)
-        machine.mount.spool = self.new_folder("spool")
+        shutil.rmtree(machine.mount.spool, ignore_errors=True)
+        machine.mount.spool = self.new_spool()
         run("Restoring a spool", BACKUP=machine.backup.folder, NEW=machine.mount.spool)
         machine.known = machine.backup.known.copy()
         machine.known.has_lost = True
@@ -499,10 +584,7 @@ class Round:
         if old.content is capture.content:
             capture.is_copied = True
         else:
-            # That it was delivered, before another file took its place, may be known where the mount was killed just then.
-            was_delivered = all(old.content.counted[place] for place in self.places_of(path))
-            machine.captures[path] = Capture(
-                old.content, holds={"older-than-delivered"}, is_held=old.file is capture.file or not was_delivered, file=old.file)
+            machine.captures[path] = Capture(old.content, holds={"older-than-delivered"}, is_held=True, file=old.file)
         self.settle()
         machine.known.place(path, old.content)
 
@@ -669,8 +751,7 @@ class Round:
         return status
 
     def judge_evicted(self, machine, path, capture):
-        # What was linked may be known by its other name, where the mount was killed before it recorded that this was removed.
-        if not capture.is_covered and not capture.was_linked:
+        if not capture.is_covered:
             status = machine.mount.status(path)
             assert status["state"] == "complete" and not status["local"], f"it was delivered, and evicted: {path}, {capture}: {status}"
 
@@ -690,7 +771,8 @@ class Round:
                 f"{machine.name} {path}: {capture.content} is said to be {name} at {place}, and is not: {status}")
             if not capture.was_linked:
                 self.judge_name(machine, path, place, name)
-        capture.is_delivered, capture.is_held, capture.is_cancelled = True, False, False
+        capture.is_delivered, capture.is_held = True, False
+        capture.cancelled_at.clear()
         capture.holds.clear()
 
     def judge_name(self, machine, path, place, name):
@@ -724,6 +806,8 @@ class Round:
             self.die_in_a_write: 1, self.restart: 2, self.kill_receiver: 2, self.publish: 3, self.cancel: 1, self.retry: 2,
             self.deliver_again: 1, self.evict: 1, self.move: 3, self.back_up: 3, self.restore: 2, self.put_back: 2, self.clone: 1,
             self.damage: 3, self.copy_root: 1, self.restore_root: 1}
+        if self.disk:
+            acts[self.outgrow_the_disk] = 4
         for _ in range(count):
             self.draw.choices(list(acts), list(acts.values()))[0](self.draw.choice(self.machines))
             if self.draw.random() < 0.3:

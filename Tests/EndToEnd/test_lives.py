@@ -22,10 +22,10 @@ def pytest_generate_tests(metafunc):
     seeds.parametrize(metafunc, FIXED_SEEDS)
 
 
-def test_whatever_becomes_of_a_spool_no_capture_is_lost_replaced_or_sent_twice(seed, folder, new_s3, new_mount, new_receiver):
+def test_whatever_becomes_of_a_spool_no_capture_is_lost_replaced_or_sent_twice(seed, folder, new_s3, new_mount, new_receiver, tmpfs):
     if isinstance(seed, str):
         seed = random.SystemRandom().randrange(1 << 30)
-    round_ = Round(seed, folder, new_mount, new_receiver, new_s3)
+    round_ = Round(seed, folder, new_mount, new_receiver, new_s3, tmpfs)
     try:
         round_.run(ACTS if seed in FIXED_SEEDS else FRESH_ACTS)
     except BaseException:
