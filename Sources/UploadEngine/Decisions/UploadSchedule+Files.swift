@@ -96,7 +96,9 @@ extension UploadSchedule {
     leaveTransfer(&file)
     checkpoint(&file)
     file.mayLackParts = snapshot.isPartlyReleased
+    let wasOfThisDestination = file.phase != .elsewhere
     file.phase = phaseWhileOpen(snapshot)
+    if file.phase == .elsewhere, wasOfThisDestination { forgetEntry(of: file) }
     file.unreadable = nil
     file.changeSequence = makeChangeSequence()
     file.publishedPaths = []
@@ -335,7 +337,10 @@ extension UploadSchedule {
     let wasOfThisDestination = file.phase != .elsewhere
     file.phase = phase
     if !file.lacksParts { actions.append(.removeResume(file.id)) }
-    if phase == .elsewhere, wasOfThisDestination { forgetEntry(of: file) } else { actions.append(.record(file.id)) }
+    switch phase {
+    case .elsewhere: if wasOfThisDestination { forgetEntry(of: file) }
+    default: actions.append(.record(file.id))
+    }
     actions.append(.showStatus(file.id))
   }
 
@@ -502,16 +507,16 @@ extension UploadSchedule {
     file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
     if let entry, entry.isDelivered, entry.describes(snapshot) {
       file.becomeDelivered(as: entry)
+      // In a copy without attributes the catalog alone says that this is what was left of it.
+      file.mayLackParts = entry.doubt == .unproven && snapshot.interruption == .unproven
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
-    } else if entry != nil, file.phase == .elsewhere {
-      forgetEntry(of: file)
-    } else if let entry, entry.saysCancelled(of: snapshot) {
+    } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.cancelledCode, message: entry.failureMessage ?? "", at: now)
-    } else if let entry, abilities.publishesOnce != .nothing, entry.failureCode == FileUpload.unclearAfterCrash.code,
-      entry.state == .failed, entry.describes(snapshot)
+    } else if let entry, file.phase != .elsewhere, abilities.publishesOnce != .nothing,
+      entry.failureCode == FileUpload.unclearAfterCrash.code, entry.state == .failed, entry.describes(snapshot)
     {
       file.phase = .failed
       file.lastFailure = FileStatus.Failure(
@@ -556,7 +561,11 @@ extension UploadSchedule {
     files[snapshot.id] = file
     // It was to change and stays: the catalog may have forgotten what it is.
     let isToStay = contentsToChange.removeValue(forKey: snapshot.id) != nil
-    if isToStay || entry.map({ !$0.knows(snapshot) }) ?? false { actions.append(.record(snapshot.id)) }
+    if file.phase == .elsewhere, entry != nil {
+      forgetEntry(of: file)
+    } else if isToStay || entry.map({ !$0.knows(snapshot) }) ?? false {
+      actions.append(.record(snapshot.id))
+    }
     actions.append(.showNames(snapshot.id))
     actions.append(.showStatus(snapshot.id))
     switch file.phase {

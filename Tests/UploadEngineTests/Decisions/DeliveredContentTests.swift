@@ -198,4 +198,14 @@ import Testing
       #expect((harness.schedule.catalogEntry(of: file.id) == nil) == isThere)
     }
   }
+
+  /// Regression (lives, 111): in a copy without attributes the rest of a recording whose parts had been given up stayed, with zeros for them.
+  @Test(.promises("S70d"), arguments: [nil, .unproven] as [Interruption?])
+  func whatWasLeftOfADeliveredFile_goes_alsoInACopyThatDoesNotSaySo(doubt: Interruption?) {
+    var entry = entry
+    entry.doubt = doubt
+    var harness = found(entry) { ($0.inode, $0.interruption) = (99, .unproven) }
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.takeSpoolOrders().count == (doubt == nil ? 0 : 1), "what is whole stays")
+  }
 }

@@ -88,13 +88,37 @@ import Testing
     limits.rules = harness.schedule.limits.rules
     var restarted = ScheduleHarness(limits: limits, catalog: [entry])
     restarted.checksSums = false
+    // Also in a copy, where it has another inode.
+    file.snapshot.inode = 99
     restarted.handle(file.found)
     restarted.handle(.scanEnded)
     for var run in [harness, restarted] {
       #expect(run.state(file.id) == .ignored && run.schedule.catalogEntry(of: file.id) == nil)
-      #expect(run.others.contains(.forgetEntry(file.id)), "the next start finds nothing of it")
+      let work = run.others.filter { [.record(file.id), .forgetEntry(file.id)].contains($0) }
+      #expect(work.last == .forgetEntry(file.id), "the next start finds nothing of it")
       #expect(run.schedule.summary(at: run.now).undeliveredCount == 0)
     }
+  }
+
+  /// Regression (lives, 193477005): the catalog of a destination to which a delivered file went no longer said for good that it was being
+  /// written, and a copy without attributes held it.
+  @Test(.promises("S79c")) func deliveredFile_thatIsWrittenAgainWhereItGoesElsewhere_isForgottenHere() throws {
+    var harness = try Self.harness("*.txt to=other")
+    harness.checksSums = false
+    var file = ImaginaryFile(1, "a.mov", size: 400)
+    harness.write(file)
+    harness.succeed()
+    file.snapshot.names = [RelativePath("a.txt")]
+    harness.handle(.namesChanged(file.snapshot))
+    harness.record()
+    var isToldFirst = false
+    harness.apply { schedule, _ in isToldFirst = schedule.contentWillChange(file.id) }
+    #expect(isToldFirst && harness.schedule.catalogEntry(of: file.id)?.doubt == .mountDied)
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    harness.handle(file.settled)
+    let work = harness.others.filter { [.record(file.id), .forgetEntry(file.id)].contains($0) }
+    #expect(work.last == .forgetEntry(file.id) && harness.state(file.id) == .ignored && harness.sent.isEmpty)
   }
 
   /// Regression (lives, 863058768): a file that a user had published as it was at one destination was held at another one, to which it
