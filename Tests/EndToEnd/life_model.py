@@ -58,10 +58,10 @@ class Capture:
     is_compared: bool = False
     # It lies in a copy of the spool in which it was recorded.
     is_copied: bool = False
-    # It had another name as well, which its receipt may say, and the catalog where the mount was killed before it recorded that that was
-    # removed.
+    # It had another name as well, which its receipt may say. And a catalog may know it by that name, or as it was, where the mount is killed
+    # before it has recorded what became of it.
     was_linked: bool = False
-    may_be_known_by_it: bool = False
+    may_be_known_otherwise: bool = False
     # It was evicted, and another capture has come under its path.
     is_covered: bool = False
 
@@ -136,7 +136,7 @@ class SpoolModel:
         self.doubted.clear()
         for capture in self.captures.values():
             capture.is_in_copy = capture.is_delivered
-            capture.may_be_known_by_it = False
+            capture.may_be_known_otherwise = False
 
     def place(self, path, content):
         self.places[path].append(content)

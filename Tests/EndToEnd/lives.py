@@ -229,7 +229,7 @@ class Round:
         capture = Capture(content, may_fail=machine.settings.if_exists == "refuse")
         if path in machine.captures and not is_new_file:
             known = machine.captures[path]
-            capture.file, capture.is_copied = known.file, known.is_copied
+            capture.file, capture.is_copied, capture.may_be_known_otherwise = known.file, known.is_copied, known.may_be_known_otherwise
         machine.captures[path] = capture
         machine.known.cover(path)
         if content:
@@ -299,6 +299,8 @@ class Round:
             capture.may_fail |= machine.settings.if_exists == "refuse"
             # Where it does not go any more there is nothing to be cancelled.
             capture.cancelled_at &= set(self.places_of(new))
+            # The catalog of a destination that it has left may say that it is being written, once it is written again.
+            capture.may_be_known_otherwise |= set(self.places_of(new)) < set(self.places_of(path))
             if capture.is_bare:
                 # What was known of it was known by its name.
                 capture.expect_hold("unproven")
@@ -339,7 +341,7 @@ class Round:
         gone = self.draw.choice([path, new])
         self.note("remove", machine.name, gone)
         (machine.root / gone).unlink()
-        capture.may_be_known_by_it = True
+        capture.may_be_known_otherwise = True
         if gone == path:
             machine.captures[new] = machine.captures.pop(path)
 
@@ -408,13 +410,16 @@ class Round:
             self.note("publish", machine.name, path)
             machine.mount.say("publish", path)
             state = machine.mount.wait_for(path, "complete", "failed")["state"]
+        self.look()
         if state == "failed":
-            self.judge(machine, path, capture)
+            # It may have been delivered, and what knew that was lost before what was left of it had gone (S72h).
+            is_rest = machine.mount.status(path)["last_error"]["code"] == "released-part-lost" and capture.is_forgotten
+            if not (is_rest and self.is_shown(machine, path, "main", capture.content)):
+                self.judge(machine, path, capture)
             self.note("remove", machine.name, path)
             (machine.root / path).unlink()
             del machine.captures[path]
             return
-        self.look()
         self.judge_delivered(machine, path, capture, machine.mount.status(path))
         if capture.is_bare:
             # Where it was delivered before it was copied without attributes, what was left of it may stay.
@@ -522,8 +527,8 @@ class Round:
             for path, capture in machine.captures.items():
                 capture.is_bare = True
                 capture.is_compared |= way == "cp -r"
-                # The catalog may know it by its other name, or another one, which was doubted, by this name.
-                if capture.may_be_known_by_it or path in machine.known.doubted:
+                # A catalog may know it by its other name, or as it was, or another one, which was doubted, by this name.
+                if capture.may_be_known_otherwise or path in machine.known.doubted:
                     capture.expect_hold("unproven", "mount-died", "older-than-delivered")
                 if not capture.is_delivered:
                     # The mount may have been killed before its catalog said that it was closed.
