@@ -407,6 +407,13 @@ class Round:
         if state == "interrupted":
             status = machine.mount.status(path)
             assert capture.may_be_held(status["last_error"]["code"]), f"held without a reason: {capture}: {status}"
+            self.look()
+            if capture.is_bare and self.is_shown(machine, path, "main", capture.content):
+                # What was left of it when it was copied, with zeros in places. A user finds it published, and does not want that instead.
+                self.note("remove", machine.name, path)
+                (machine.root / path).unlink()
+                del machine.captures[path]
+                return
             self.note("publish", machine.name, path)
             machine.mount.say("publish", path)
             state = machine.mount.wait_for(path, "complete", "failed")["state"]
@@ -787,8 +794,12 @@ class Round:
         if number and not known.has_lost and not self.was_restored:
             stem, extension = os.path.splitext(name)
             own = {content.digest for content in known.places[path] if not known.had_its_name_elsewhere(path, content)}
-            others = self.shelves[place].shown[stem.removesuffix(number) + extension] - own
-            assert others, f"{machine.name} {path}: {name} at {place} has a number, and no other capture had its name"
+            wanted = stem.removesuffix(number) + extension
+            others = self.shelves[place].shown[wanted] - own
+            # A template's name is taken before anything is sent, also for what is cancelled or removed then.
+            is_taken = known.templates != {"{path}"} and any(
+                other != path and numbered(known.templates, other, wanted)[0] for other in known.places)
+            assert others or is_taken, f"{machine.name} {path}: {name} at {place} has a number, and no other capture had its name"
 
     def judge_publications(self):
         # What was to be sent again, and was refused, is sent by a later start with other settings.
