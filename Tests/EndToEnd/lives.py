@@ -230,6 +230,8 @@ class Round:
         if path in machine.captures and not is_new_file:
             known = machine.captures[path]
             capture.file, capture.is_copied, capture.may_be_known_otherwise = known.file, known.is_copied, known.may_be_known_otherwise
+            # A catalog from before that may say it of another content of the same length (S80d).
+            capture.was_cancelled = known.was_cancelled
         machine.captures[path] = capture
         machine.known.cover(path)
         if content:
