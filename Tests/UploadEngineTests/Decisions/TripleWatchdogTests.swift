@@ -171,7 +171,7 @@ import Testing
     for _ in 0..<60 { harness.advance(by: .seconds(1)) }
     #expect(harness.others.contains { if case .report(.stuck(file.id, _)) = $0 { true } else { false } })
     harness.endCancelled()
-    harness.advance(by: .seconds(1))
+    harness.advance(by: .seconds(15))
     harness.succeed()
     #expect(harness.state(file.id) == .complete)
   }
