@@ -24,20 +24,26 @@ int uploadfs_lower_thread(int steps) {
   return result;
 }
 
-void uploadfs_ring(uint32_t *bell) {
-  if (__atomic_exchange_n(bell, 1, __ATOMIC_ACQ_REL) == 0) {
-    syscall(SYS_futex, bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+void uploadfs_ring(uploadfs_bell *bell) {
+  // Each ringer wakes the sleeper, also where another one has rung before: that one may have been preempted in between. Both words are
+  // written and read in one order, so that either the sleeper sees the ring or the ringer the sleeper.
+  __atomic_store_n(&bell->has_rung, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&bell->is_awaited, __ATOMIC_SEQ_CST)) {
+    syscall(SYS_futex, &bell->has_rung, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
   }
 }
 
-int uploadfs_await_ring(uint32_t *bell, int64_t deadline_nanoseconds) {
+int uploadfs_await_ring(uploadfs_bell *bell, int64_t deadline_nanoseconds) {
   struct timespec deadline = {deadline_nanoseconds / 1000000000, deadline_nanoseconds % 1000000000};
-  while (__atomic_exchange_n(bell, 0, __ATOMIC_ACQ_REL) == 0) {
+  int has_rung = 0, is_late = 0;
+  __atomic_store_n(&bell->is_awaited, 1, __ATOMIC_SEQ_CST);
+  while (!(has_rung = (int)__atomic_exchange_n(&bell->has_rung, 0, __ATOMIC_SEQ_CST)) && !is_late) {
     // Its time is absolute, by the monotonic clock.
     long result = syscall(
-        SYS_futex, bell, FUTEX_WAIT_BITSET_PRIVATE, 0, deadline_nanoseconds < 0 ? NULL : &deadline, NULL,
+        SYS_futex, &bell->has_rung, FUTEX_WAIT_BITSET_PRIVATE, 0, deadline_nanoseconds < 0 ? NULL : &deadline, NULL,
         FUTEX_BITSET_MATCH_ANY);
-    if (result != 0 && errno == ETIMEDOUT) return (int)__atomic_exchange_n(bell, 0, __ATOMIC_ACQ_REL);
+    is_late = result != 0 && errno == ETIMEDOUT;
   }
-  return 1;
+  __atomic_store_n(&bell->is_awaited, 0, __ATOMIC_SEQ_CST);
+  return has_rung;
 }

@@ -2,25 +2,25 @@ import CLinux
 
 /// Wakes one thread, without a lock: who rings may be preempted at any point, and nobody waits for that.
 ///
-/// - Note: `@unchecked Sendable` is sound because the word is reached by atomic operations alone, and lives at a fixed address until
+/// - Note: `@unchecked Sendable` is sound because its words are reached by atomic operations alone, and live at a fixed address until
 ///   `deinit`.
 public final class Bell: @unchecked Sendable {
-  private let word: UnsafeMutablePointer<UInt32>
+  private let bell: UnsafeMutablePointer<uploadfs_bell>
 
   /// A bell that has not rung.
   public init() {
-    word = .allocate(capacity: 1)
-    word.initialize(to: 0)
+    bell = .allocate(capacity: 1)
+    bell.initialize(to: uploadfs_bell(has_rung: 0, is_awaited: 0))
   }
 
-  deinit { word.deallocate() }
+  deinit { bell.deallocate() }
 
   /// Wakes the thread that waits, or is about to. What was written before is seen by it.
-  public func ring() { uploadfs_ring(word) }
+  public func ring() { uploadfs_ring(bell) }
 
   /// Waits until it has rung since the last wait. Only one thread waits.
-  public func wait() { _ = uploadfs_await_ring(word, -1) }
+  public func wait() { _ = uploadfs_await_ring(bell, -1) }
 
   /// Waits until it has rung, or until this instant of the monotonic clock.
-  public func wait(untilNanoseconds deadline: Int64) { _ = uploadfs_await_ring(word, max(0, deadline)) }
+  public func wait(untilNanoseconds deadline: Int64) { _ = uploadfs_await_ring(bell, max(0, deadline)) }
 }

@@ -182,6 +182,11 @@ extension UploadEngine {
         // Of a body that goes in pieces this one is there.
         let taken = (200..<300).contains(response.status) ? UInt64(clamping: request.body.byteCount) : 0
         postEnd(of: id) { [self] in
+          guard !isEnding.load(ordering: .acquiring) else { return }
+          if unwanted.withLock({ $0.contains(id) }) {
+            let error = TransportError(.cancelled, "It is no longer wanted.")
+            return completed(id, destination.outcome(of: step, lost: error, after: responses))
+          }
           transport.start([
             pending(next, order, step, after: responses, sentBefore: sentBefore + taken, whenAnswered: whenAnswered)
           ])
@@ -227,6 +232,7 @@ extension UploadEngine {
     _ offers: DestinationOffers = DestinationOffers()
   ) {
     let outcome = configuration.hide.map { outcome.hidden(by: $0) } ?? outcome
+    unwanted.withLock { _ = $0.remove(request) }
     publications?.ended(request, outcome)
     apply { $0.requestCompleted(request, outcome: outcome, connection: connection, offers: offers, at: $1) }
   }

@@ -101,7 +101,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   /// What lowered threads have left for the engine's thread, which the bell wakes.
   private let inbox = Inbox<@Sendable () -> Void>()
   private let bell = Bell()
-  private let isEnding = Atomic(false)
+  let isEnding = Atomic(false)
+  /// Nothing more is left in the inbox: it holds this object.
+  private let isClosed = Atomic(false)
+  /// Requests that are no longer wanted while what follows their last answer waits in the inbox. Of the engine's thread alone.
+  let unwanted = Mutex<LookupSet<HTTPRequestID>>([])
   let loading = Monitor(Loading.reading)
   /// Who is told that the catalog cannot be read.
   let whenCatalogFails = Mutex<(@Sendable (StorageError) -> Void)?>(nil)
@@ -256,8 +260,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     loader?.join()
     workers?.stop()
     names.stop()
+    // Answers that came meanwhile change nothing any more, but for what the journal has to know of sessions.
+    for event in inbox.takeAll() { event() }
+    isClosed.store(true, ordering: .releasing)
     journal.stop()
-    // What came too late is dropped, with its references to this object.
+    // What comes too late is dropped, with its references to this object.
     _ = inbox.takeAll()
   }
 
@@ -401,8 +408,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// Leaves an event to the engine's thread. For lowered threads, which take no lock that others wait for.
   func post(_ event: @escaping @Sendable () -> Void) {
-    // Nobody would take it, and it holds this object.
-    guard !isEnding.load(ordering: .acquiring) else { return }
+    guard !isClosed.load(ordering: .acquiring) else { return }
     inbox.put(event)
     bell.ring()
   }
@@ -441,11 +447,16 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   private func perform(_ action: UploadAction) {
     switch action {
-    case .read(let order): read(order)
+    case .read(let order): if !isEnding.load(ordering: .acquiring) { read(order) }
     case .release(let read): release(read)
     case .resizeBuffers(let count): pool.resize(to: count)
-    case .send(let orders): send(orders)
-    case .cancel(let request): if !endUnstarted(request) { transport.cancel(request) }
+    // Nobody would hear an answer: one that can be sent only once would be unclear.
+    case .send(let orders): if !isEnding.load(ordering: .acquiring) { send(orders) }
+    case .cancel(let request):
+      if endUnstarted(request) { return }
+      // What follows the last answer may wait to be started, where the transport knows nothing of it.
+      if state.withLock({ $0.schedule.isUnderWay(request) }) { unwanted.withLock { _ = $0.insert(request) } }
+      transport.cancel(request)
     case .cancelUnsent(let request, let bodyBytes):
       if endUnstarted(request) { return }
       guard let unsentBelow = sentCounters.withLock({ $0[request]?.unsentBelow(bodyBytes) }) else { return }

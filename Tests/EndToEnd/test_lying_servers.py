@@ -92,7 +92,7 @@ def test_a_lie_costs_little_has_a_reason_and_holds_up_no_other(new_liar, new_mou
     wait_until(lambda: server.lies >= 3 or mount.status("victim.mov")["state"] == "failed", "it was tried again")
     status = mount.status("victim.mov")
     assert status["state"] != "complete" and status["last_error"]["message"]
-    assert "victim.mov" in mount.program.log
+    wait_until(lambda: "victim.mov" in mount.program.log, "the log says so as well")
     # Each try costs the file at most, and few fit into this time.
     assert server.received.get("victim.mov", 0) <= 8 * (size + 10_000)
     with server.lock:

@@ -10,11 +10,16 @@ void uploadfs_name_thread(const char *name);
 /// reads come last among those of best effort; ioprio_set(2) has no wrapper. 0, or −1 with errno.
 int uploadfs_lower_thread(int steps);
 
-/// A flag that one thread waits for and any thread sets, without a lock: who sets it may be preempted at any point, and
-/// nobody waits for that.
-void uploadfs_ring(uint32_t *bell);
+/// A flag that one thread waits for and any thread sets, without a lock: a thread that sets it may be preempted at any point, and
+/// neither the one that waits nor another one that sets it is held up by that.
+typedef struct {
+  uint32_t has_rung;
+  uint32_t is_awaited;
+} uploadfs_bell;
+
+void uploadfs_ring(uploadfs_bell *bell);
 /// Waits until the bell has rung, which is over then, or until the instant of the monotonic clock (nanoseconds; negative for
 /// never). 1 when it has rung.
-int uploadfs_await_ring(uint32_t *bell, int64_t deadline_nanoseconds);
+int uploadfs_await_ring(uploadfs_bell *bell, int64_t deadline_nanoseconds);
 
 #endif

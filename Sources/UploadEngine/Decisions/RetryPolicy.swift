@@ -114,9 +114,13 @@ struct RetryPolicy: Sendable {
     let lower = grows ? max(base, min(previous / 2 * 3, ceiling / 2)) : base
     let upper = min(ceiling, max(base, previous &* 3))
     let drawn = lower < upper ? Int64.random(in: lower...upper, using: &generator) : min(lower, ceiling)
+    return pause(.nanoseconds(drawn), retryAfter: retryAfter)
+  }
+
+  /// A pause that was drawn, or the longer one that the server asks for.
+  func pause(_ drawn: Duration, retryAfter: Duration?) -> Duration {
     // A server that asks for more than an hour is asked again after an hour: a wrong header must not park a capture.
-    let wished = min((retryAfter ?? .zero).wholeNanoseconds, Duration.seconds(3600).wholeNanoseconds)
-    return .nanoseconds(max(drawn, wished))
+    max(drawn, min(retryAfter ?? .zero, .seconds(3600)))
   }
 }
 

@@ -92,10 +92,11 @@ extension UploadSchedule {
     let isFirst = file.progress.previousDelay == nil
     let isAtOnce = isFirst && isTooEarly && retryAfter == nil
     let previous = file.progress.previousDelay
-    let drawn = wanted ?? policy.delay(after: previous, retryAfter: retryAfter, grows: true, using: &random)
-    // A pause of another kind begins with short ones, and is not where this one goes on.
-    file.progress.previousDelay = max(previous ?? .zero, min(drawn, policy.maxDelay))
-    let delay = isAtOnce ? .zero : drawn
+    // Pauses grow from those that were drawn: one that a server has asked for, or of another kind, is not where they go on.
+    var drawn = previous ?? policy.baseDelay
+    if wanted == nil { drawn = policy.delay(after: previous, retryAfter: nil, grows: true, using: &random) }
+    file.progress.previousDelay = drawn
+    let delay = isAtOnce ? .zero : wanted ?? policy.pause(drawn, retryAfter: retryAfter)
     if file.attempts >= policy.attemptsMax, file.session?.isOpen == true { file.session?.state = .unconfirmed }
     if file.phase == .ready {
       let until = now.monotonic + delay

@@ -249,7 +249,8 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
     // In a copy without attributes it is known by the name that the catalog has, and so is what comes under its former one.
     unconfirmed[snapshot.id]?.path = file.path
-    if isRenamed { actions.append(.record(snapshot.id)) }
+    // What is left at another destination is to be forgotten, which may be waiting still.
+    if isRenamed, file.phase != .elsewhere { actions.append(.record(snapshot.id)) }
     switch file.phase {
     case .held: settleName(snapshot.id, at: now)
     case .interrupted:
@@ -318,6 +319,7 @@ extension UploadSchedule {
     } else {
       file.phase = phase
       files[id] = file
+      noteOpenInCatalog(id)
       openFiles.append(id)
       planSession(id, at: now)
       beginKeepingWarm(at: now)

@@ -66,6 +66,9 @@ extension UploadSchedule {
     return !session.chunksInFlight.contains(index) && session.held.holds(digest, at: index)
   }
 
+  /// The request has not ended.
+  func isUnderWay(_ request: HTTPRequestID) -> Bool { requests[request] != nil }
+
   /// A request has ended. `outcome` is a refusal when there was no response.
   public mutating func requestCompleted(
     _ request: HTTPRequestID, outcome: StepOutcome, connection: HTTPConnectionFacts,
