@@ -38,11 +38,14 @@ public struct BloomFilter: Sendable {
     }
   }
 
-  /// Two halves of one hash give all probes (A. Kirsch, M. Mitzenmacher, “Less Hashing, Same Performance”, 2006).
+  /// Two halves of one hash give all probes (A. Kirsch, M. Mitzenmacher, “Less Hashing, Same Performance”, 2006). FNV-1a, whose high bits
+  /// depend little on the last bytes, and a finaliser (that of SplitMix64); the same in every process.
   private static func hash(_ bytes: [UInt8]) -> (first: UInt64, step: UInt64) {
-    var hasher = Hasher()
-    bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
-    let hash = UInt64(bitPattern: Int64(hasher.finalize()))
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    hash = (hash ^ hash >> 30) &* 0xbf58_476d_1ce4_e5b9
+    hash = (hash ^ hash >> 27) &* 0x94d0_49bb_1331_11eb
+    hash ^= hash >> 31
     return (hash, hash >> 32 | 1)
   }
 }

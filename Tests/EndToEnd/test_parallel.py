@@ -82,7 +82,7 @@ def test_what_hangs_at_the_end_goes_again_over_another_connection(new_mount, rec
     size = 40 << 20
     with ThrottlingProxy(receiver.port, rate=8_000_000, receive_bytes=32 << 10) as proxy:
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
-        proxy.hold_one_after(size - (12 << 20))
+        proxy.hold_one(size - (12 << 20), size - (4 << 20))
         source = write_random(folder / "source", size)
         subprocess.run(["cp", source, mount.root / "take.mov"], check=True)
         status = mount.wait_for("take.mov", "complete")

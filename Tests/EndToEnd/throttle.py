@@ -37,7 +37,8 @@ class ThrottlingProxy:
         self._swallowed_request = None
         self._swallowing = set()
         self._keeps_swallowed = False
-        self._hold_one_after = None
+        self._hold_one = range(0)
+        self._answered = set()
         # The connection of which nothing is forwarded any more.
         self.held = None
         self.has_swallowed = False
@@ -66,9 +67,10 @@ class ThrottlingProxy:
     def release(self):
         self._call(self._open.set)
 
-    def hold_one_after(self, count):
-        """Of what follows on the connection that is answered first after so many bytes nothing is forwarded; it stays open."""
-        self._hold_one_after = count
+    def hold_one(self, first, last):
+        """Of a connection that brings something between these bytes, and was answered before, nothing more is forwarded; it stays
+        open. So a request is held from its beginning on."""
+        self._hold_one = range(first, last)
 
     def swallow_answers(self, mark):
         """An answer with these bytes in it does not arrive: its connection breaks in its place. None ends it."""
@@ -155,6 +157,8 @@ class ThrottlingProxy:
                         await asyncio.Event().wait()
                     raise ConnectionResetError
                 if is_upstream:
+                    if self.held is None and number in self._answered and self.bytes_up in self._hold_one:
+                        self.held = number
                     if number == self.held:
                         await asyncio.Event().wait()
                     if self._swallowed_request and self._swallowed_request in data.lower():
@@ -165,8 +169,8 @@ class ThrottlingProxy:
                     self.bytes_by_connection[number] += len(data)
                 writer.write(data)
                 await writer.drain()
-                if not is_upstream and self._hold_one_after is not None and self.bytes_up >= self._hold_one_after:
-                    self._hold_one_after, self.held = None, number
+                if not is_upstream and self.bytes_up in self._hold_one:
+                    self._answered.add(number)
             if writer.can_write_eof():
                 writer.write_eof()
             else:
