@@ -79,8 +79,8 @@ def test_session_exists_before_close_of_a_large_file(mount, receiver):
 
 
 def test_what_hangs_at_the_end_goes_again_over_another_connection(new_mount, receiver, folder):
-    size = 40 << 20
-    with ThrottlingProxy(receiver.port, rate=8_000_000, receive_bytes=32 << 10) as proxy:
+    size = 64 << 20  # of which 2 % are more than a request of its end
+    with ThrottlingProxy(receiver.port, rate=16_000_000, receive_bytes=32 << 10) as proxy:
         mount = new_mount(receiver, to=f"https://127.0.0.1:{proxy.port}")
         proxy.hold_one(size - (12 << 20), size - (4 << 20))
         source = write_random(folder / "source", size)
