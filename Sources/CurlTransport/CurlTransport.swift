@@ -76,7 +76,7 @@ public final class CurlTransport: HTTPTransport {
   private static func startThread(
     _ loop: CurlLoop, _ priority: UploadPriority
   ) throws(TransportConfigurationError) -> NamedThread {
-    // Sound because the loop is touched by nobody else from here on.
+    // Sound because no other thread touches the loop from here on.
     struct HandedOver: @unchecked Sendable { let loop: CurlLoop }
     let handedOver = HandedOver(loop: loop)
     // Signals are the main thread's business, and libcurl's threads must not die of SIGPIPE: everything is blocked while

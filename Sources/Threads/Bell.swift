@@ -1,6 +1,6 @@
 import CLinux
 
-/// Wakes one thread, without a lock: who rings may be preempted at any point, and nobody waits for that.
+/// Wakes one thread, without a lock: a thread that rings may be preempted at any point, and no other one waits for that.
 ///
 /// - Note: `@unchecked Sendable` is sound because its words are reached by atomic operations alone, and live at a fixed address until
 ///   `deinit`.

@@ -32,7 +32,7 @@ public final class NamedThread: Sendable {
     }
   }
 
-  /// Nobody waits for its end.
+  /// Lets the thread end by itself: no ``join()`` follows.
   public func detach() {
     guard !isJoined.exchange(true, ordering: .acquiringAndReleasing) else { return }
     pthread_detach(thread)

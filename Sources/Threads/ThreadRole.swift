@@ -4,7 +4,8 @@ public enum ThreadRole: Hashable, Sendable {
   /// are.
   case answering
   /// It reads, hashes, compresses or sends, and is lowered. While the processors are busy it may stand still for a fifth of a second
-  /// wherever it is, so it takes no lock that an answering thread takes.
+  /// wherever it is, so it takes no lock that a thread takes which answers the kernel. (Those of the transport and of buffers it shares with
+  /// the engine's thread.)
   case behind(UploadPriority)
 
   /// How much nicer such a thread is than the process (sched(7)); nil where it stays as it is.
@@ -17,7 +18,7 @@ public enum ThreadRole: Hashable, Sendable {
 }
 
 /// How far behind the writer and the other programs of the machine an upload comes. Whatever is chosen, an upload is as fast as
-/// the machine allows when nobody else wants its processors.
+/// the machine allows when no other program wants its processors.
 public enum UploadPriority: String, CaseIterable, Hashable, Sendable {
   /// Not at all.
   case normal

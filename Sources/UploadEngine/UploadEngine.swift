@@ -450,7 +450,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .read(let order): if !isEnding.load(ordering: .acquiring) { read(order) }
     case .release(let read): release(read)
     case .resizeBuffers(let count): pool.resize(to: count)
-    // Nobody would hear an answer: one that can be sent only once would be unclear.
+    // No answer would be heard: what can be sent only once would be unclear.
     case .send(let orders): if !isEnding.load(ordering: .acquiring) { send(orders) }
     case .cancel(let request):
       if endUnstarted(request) { return }

@@ -40,7 +40,7 @@ extension UploadSchedule {
   /// One more request with bytes of a larger file may go out: there is one for each shortest chunk that the line has room for. Two always
   /// may: while one waits for its answer the other fills the line.
   ///
-  /// Not the bytes of the requests are counted: most of them wait in the requests, and harm nobody there. It is the streams that fill a
+  /// The bytes of the requests are not counted: most of them wait in the requests, and take nothing of the line. It is the streams that fill a
   /// queue on the way and share what comes through, and each of them may lose a chunk.
   func hasRoomOnLine(at now: Moment) -> Bool {
     guard limits.followsLine, chunkRequests >= StreamPlan.streamsMin else { return true }

@@ -107,7 +107,7 @@ import Testing
     #expect(harness.cancelled.count == ended)
   }
 
-  /// While other chunks are to be sent, nobody waits for a slow stream.
+  /// While other chunks are to be sent, a slow stream holds nothing up.
   @Test func inTheMiddleOfAFile_itIsLeftAlone() {
     var harness = sending(ImaginaryFile(1, "a.mov", size: 200_000))
     for _ in 0..<14 {
