@@ -44,6 +44,7 @@ class Writer:
         self.cut_off = set()
         # Of these the power cut may have taken bytes anywhere: what is added at their end makes nothing good.
         self.lacking = set()
+        self.power_was_cut = False
         self.count = 0
         self.files_written = 0
         self.error = None
@@ -210,6 +211,7 @@ class Writer:
         The disk may come back as it was a moment before the last calls returned: with a file, and what was being done to it,
         that was renamed or removed since.
         """
+        self.power_was_cut = True
         doubtful, self.in_question = self.in_question, {}
         for path, content in self.durable.items():
             found = (folder / path).read_bytes() if (folder / path).exists() else None
@@ -234,6 +236,13 @@ class Writer:
         if digest(found) in self.history.get(path, ()):
             self.closed[path] = found
 
+    def _published_as(self, files, path):
+        """What may be published of a capture. A power cut may have taken the record of what was published before under its name, which
+        then counts as another one's and costs a number (DE138)."""
+        name = pathlib.PurePath(path)
+        numbered = files.glob(f"{glob.escape(name.stem)}-[0-9]*{name.suffix}") if self.power_was_cut else ()
+        return [files / path, *numbered]
+
     def check_published(self, seen):
         """`seen`: (path, digest) → size of everything that was ever seen at the receiver."""
         wrong = [
@@ -251,7 +260,7 @@ class Writer:
         for path, content in self.closed.items():
             if path not in self.cut_off:
                 assert (files / path).exists(), f"{path} was not published"
-                assert any(found.read_bytes() == content for found in published_as(files, path)), (
+                assert any(found.read_bytes() == content for found in self._published_as(files, path)), (
                     f"{path} was published with other bytes")
 
 
@@ -337,10 +346,3 @@ def call_program(program, *arguments):
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise OSError(f"{command}: {done.stderr}")
-
-
-def published_as(files, path):
-    """What may be published of a capture. A power cut may have taken the record of what was published before under its name, which
-    then counts as another one's and costs a number (DE138)."""
-    name = pathlib.PurePath(path)
-    return [files / path, *files.glob(f"{glob.escape(name.stem)}-[0-9]*{name.suffix}")]
