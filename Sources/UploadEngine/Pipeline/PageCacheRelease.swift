@@ -16,7 +16,8 @@ struct CacheTrace: Hashable, Sendable {
 /// the machine works with.
 ///
 /// The kernel keeps dirty pages whatever it is advised. So writing back is begun at the acknowledgement, which does not
-/// wait, and the advice is given at once and each second from then on, for ``repeatedSeconds``: a disk that has more to do takes its time.
+/// wait, and the advice is given at once and each second from then on, for ``repeatedSeconds``: a disk that has more to do takes its time,
+/// and what is dirty for half a minute comes before all else there.
 /// Where other destinations read the file as well, that begins after ``sharedSeconds``: those that keep up have read by then, and one that
 /// lags reads from the disk anyway. On tmpfs the pages are the file, and stay.
 final class PageCacheRelease: Sendable {
@@ -35,7 +36,7 @@ final class PageCacheRelease: Sendable {
   }
 
   static let sharedSeconds = 10
-  static let repeatedSeconds = 10
+  static let repeatedSeconds = 60
   /// Files that are remembered beyond the first advice. They are open meanwhile.
   private static let filesMax = 16
   /// Files that may become large; beyond it the longest known keeps what is in the page cache of it by now.
