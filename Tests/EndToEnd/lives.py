@@ -421,8 +421,10 @@ class Round:
             state = machine.mount.wait_for(path, "complete", "failed")["state"]
         self.look()
         if state == "failed":
-            # It may have been delivered, and what knew that was lost before what was left of it had gone (S72h).
-            is_rest = machine.mount.status(path)["last_error"]["code"] == "released-part-lost" and capture.is_forgotten
+            # It may have been delivered, and what knew that was lost before what was left of it had gone, or it was copied without what
+            # it says of itself (S72h).
+            is_lost = machine.mount.status(path)["last_error"]["code"] == "released-part-lost"
+            is_rest = is_lost and (capture.is_forgotten or capture.is_bare)
             if not (is_rest and self.is_shown(machine, path, "main", capture.content)):
                 self.judge(machine, path, capture)
             self.note("remove", machine.name, path)

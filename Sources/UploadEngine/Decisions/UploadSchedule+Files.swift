@@ -513,6 +513,8 @@ extension UploadSchedule {
       file.mayLackParts = entry.doubt == .unproven && snapshot.interruption == .unproven
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
+    } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
+      findRest(&file, of: entry, at: now)
     } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
@@ -775,6 +777,11 @@ extension CatalogEntry {
   /// there again.
   fileprivate func knows(_ snapshot: FileSnapshot) -> Bool {
     inode == snapshot.inode && snapshot.names.contains(path) && state != .evicted
+  }
+
+  /// Parts of the delivered file were given up, and what lies here under its name, as long as it was, says nothing of itself.
+  func mayBeLeft(in snapshot: FileSnapshot) -> Bool {
+    isDelivered && doubt == .unproven && snapshot.interruption == .unproven && sizeBytes == snapshot.sizeBytes
   }
 
   /// What somebody wanted of this content before the restart.

@@ -65,10 +65,13 @@ extension UploadSchedule {
     return limits.rules.settings(for: final ?? path).whenFull == .release
   }
 
-  /// A file that is being sent may get room for its writer within a moment.
+  /// A file that is being sent may get room for its writer within a moment: also one of which nothing is acknowledged yet, because the
+  /// disk was full before its session was open, and while the destination cannot be reached. The pauses of writers have an end of
+  /// their own.
   var mayRelease: Bool {
     guard abilities.durableChunks, limits.rules.haveReleases else { return false }
     return earlyFiles.contains { id in files.entry(id).map { releases($0.file) } ?? false }
+      || openFiles.contains { id in files.entry(id).map { releases($0.file) && mayGrow($0.file) } ?? false }
   }
 
   private mutating func noteReleased(_ id: FileID) {
@@ -207,6 +210,7 @@ extension UploadSchedule {
 
   /// What is said of such a file.
   func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
+    if let entry = unconfirmed[file.id], entry.mayBeLeft(in: file.snapshot) { return restOfDelivered(entry, at: now) }
     // One that fits is of an upload that was delivered before the file was changed.
     if !lacksRecords, let pointer = file.snapshot.pointer, pointer.chunkBytes > chunkBytesMax {
       return FileStatus.Failure(
@@ -230,6 +234,25 @@ extension UploadSchedule {
       message:
         "The disk was full and parts of the file were given up here; the record of the upload that has them could not be "
         + "read at the start. Everything is kept: look after the spool's disk and mount again.", at: now)
+  }
+
+  /// A copy of the spool without attributes and times has what was left of a delivered file, with zeros in the place of the parts that were
+  /// given up, or what took its place. Nothing of it is sent, and the catalog goes on saying what was delivered.
+  mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+    file.mayLackParts = true
+    file.phase = .failed
+    file.lastFailure = restOfDelivered(entry, at: now)
+    unconfirmed[file.id] = entry
+  }
+
+  private func restOfDelivered(_ entry: CatalogEntry, at now: Moment) -> FileStatus.Failure {
+    FileStatus.Failure(
+      code: "released-part-lost",
+      message:
+        "The disk was full and parts of the file were given up; the whole of it was delivered as "
+        + "\(entry.receipt?.name ?? String(describing: entry.path)), and stays there. This is what a copy of the spool without extended "
+        + "attributes has of it, with zeros in their place, so that nothing of it is sent. Remove it; if it is another recording, "
+        + "copy it into the mount anew.", at: now)
   }
 
   /// The local copy of a delivered file is not whole: nobody should take it for what was delivered.

@@ -243,8 +243,10 @@ extension UploadSchedule {
 
   /// Something is being delivered, so that space may become free within a moment.
   public var mayFreeSpace: Bool {
+    if mayRelease { return true }
     guard gate == .open else { return false }
-    return files.counts.finishing > 0 || chunkRequests > 0 || mayRelease
+    return files.counts.finishing > 0 || files.counts.smallAtWork > 0 || chunkRequests > 0 || !activeMedium.isEmpty
+      || !activeLarge.isEmpty
   }
 
   private func state(of file: FileUpload) -> FileStatus.State {

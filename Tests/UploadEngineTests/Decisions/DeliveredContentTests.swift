@@ -208,4 +208,22 @@ import Testing
     #expect(harness.state(file.id) == .complete)
     #expect(harness.schedule.takeSpoolOrders().count == (doubt == nil ? 0 : 1), "what is whole stays")
   }
+
+  /// Regression: a copy without times, too, had zeros for the parts, and a `publish` of all that was held put it in the place of what had
+  /// been delivered.
+  @Test(.promises("S72h")) func whatWasLeftOfADeliveredFile_isNotSent_alsoInACopyWithoutTimes() {
+    var entry = entry
+    entry.doubt = .unproven
+    var harness = found(entry) { ($0.inode, $0.modifiedNanoseconds, $0.interruption) = (99, 77, .unproven) }
+    for word in [FileWord.publish, .retry, .publish] {
+      harness.apply { $0.obey(word, file.id, at: $1) }
+      harness.answerReads()
+      harness.succeed()
+      #expect(harness.schedule.catalogEntry(of: file.id) == entry, "the catalog says what was delivered")
+      #expect(harness.sent.isEmpty && harness.schedule.takeSpoolOrders().isEmpty)
+    }
+    #expect(harness.state(file.id) == .failed)
+    let failure = harness.status(file.id)?.lastFailure
+    #expect(failure?.code == "released-part-lost" && failure?.message.contains("delivered as a.mov") == true)
+  }
 }

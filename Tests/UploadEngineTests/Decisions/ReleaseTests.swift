@@ -132,6 +132,21 @@ import Testing
     #expect(!recording.harness.schedule.mayRelease)
   }
 
+  /// Regression (lives): a disk that was full before the first chunk was acknowledged refused its writer at once.
+  @Test(.promises("S70c")) func aWriterIsGivenAMoment_beforeItsSessionIsOpen_andWhileNothingCanBeReached() {
+    for limits in [Self.limits, ScheduleHarness.standardLimits] {
+      let releases = limits.rules.haveReleases
+      var harness = ScheduleHarness(limits: limits)
+      harness.handle(.scanEnded)
+      #expect(!harness.schedule.mayFreeSpace, "nothing is being written")
+      harness.handle(ImaginaryFile(1, "take.mov", size: 0).opened)
+      #expect(harness.schedule.mayFreeSpace == releases)
+      harness.answer(StepFailure.connection(.connectionLost)) { $0.isPrewarm }
+      harness.advance(by: .milliseconds(20))
+      #expect(harness.schedule.mayFreeSpace == releases)
+    }
+  }
+
   @Test(.promises("S70d", "S72a", "S79c")) func atTheCloseTheServersDigestsStandForWhatIsGone_andTheLocalRestGoes() {
     var recording = recorded()
     recording.giveUp([1, 2, 3, 4, 5])
