@@ -24,6 +24,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
   public var runChunksMax: Int?
   /// The most plain bytes of a run's chunks together.
   public var runBytesMax: Int?
+  /// The most ranges of chunks that one request may name as zeros; nil where that is not taken.
+  public var zeroRangesMax: Int?
   /// Chunk requests may be sent as TLS early data.
   public var isReplaySafe: Bool
   /// Parity chunks are understood.
@@ -42,6 +44,7 @@ public struct Capabilities: Hashable, Sendable, Codable {
     case bundleBytesMax = "bundle_bytes_max"
     case runChunksMax = "run_chunks_max"
     case runBytesMax = "run_bytes_max"
+    case zeroRangesMax = "zero_ranges_max"
     case isReplaySafe = "replay_safe"
     case hasErasure = "erasure"
   }
@@ -55,7 +58,8 @@ public struct Capabilities: Hashable, Sendable, Codable {
     encodings: [String] = encodingsUnderstood, digests: [String] = ["sha-256", "crc32c"],
     concurrentChunks: Int, wholeFileBytesMax: Int, bundleFilesMax: Int? = ProtocolLimits.bundleFilesMax,
     bundleBytesMax: Int? = ProtocolLimits.bundleBytesMax, runChunksMax: Int? = ProtocolLimits.runChunksMax,
-    runBytesMax: Int? = ProtocolLimits.runBytesMax, isReplaySafe: Bool = false, hasErasure: Bool = false
+    runBytesMax: Int? = ProtocolLimits.runBytesMax, zeroRangesMax: Int? = ProtocolLimits.zeroRangesMax,
+    isReplaySafe: Bool = false, hasErasure: Bool = false
   ) {
     self.protocolVersion = protocolVersion
     self.chunkBytesMin = chunkBytesMin
@@ -69,6 +73,7 @@ public struct Capabilities: Hashable, Sendable, Codable {
     self.bundleBytesMax = bundleBytesMax
     self.runChunksMax = runChunksMax
     self.runBytesMax = runBytesMax
+    self.zeroRangesMax = zeroRangesMax
     self.isReplaySafe = isReplaySafe
     self.hasErasure = hasErasure
   }

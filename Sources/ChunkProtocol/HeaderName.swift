@@ -44,6 +44,8 @@ public enum HeaderName {
   public static let bundleFilesMax = "X-Bundle-Files-Max"
   /// In answers: the most plain bytes of a run of chunks; a receiver without it takes no runs.
   public static let runBytesMax = "X-Run-Bytes-Max"
+  /// In answers: the most ranges of chunks that one request may name as zeros; a receiver without it has chunks of zeros sent as others.
+  public static let zeroRangesMax = "X-Zero-Ranges-Max"
   /// In answers: the words for ``chunkEncoding`` that are understood, separated by commas.
   public static let chunkEncodings = "X-Chunk-Encodings"
   /// Which spool asks, and which of its starts: see ``SpoolStart``.

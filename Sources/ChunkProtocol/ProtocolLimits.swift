@@ -37,6 +37,8 @@ public enum ProtocolLimits {
   public static let runChunksMax = 128
   /// The most plain bytes of a run's chunks together; also the most of their bodies as sent.
   public static let runBytesMax = 32 << 20
+  /// The most ranges of chunks that one request may name as zeros.
+  public static let zeroRangesMax = 1000
   /// The longest head of a member of a bundle or a run, its empty line included.
   public static let bundleHeadBytesMax = 16 << 10
   /// How long a commit waits for chunks that are still on their way, at most.

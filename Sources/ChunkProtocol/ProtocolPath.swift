@@ -12,6 +12,8 @@ public enum ProtocolPath: Hashable, Sendable {
   case chunks(id: String)
   /// `/v1/uploads/{id}/chunks/{n}`
   case chunk(id: String, index: UInt32)
+  /// `/v1/uploads/{id}/zeros`: chunks that are zeros.
+  case zeros(id: String)
   /// `/v1/uploads/{id}/commit`
   case commit(id: String)
   /// `/v1/files`: bundles.
@@ -38,6 +40,7 @@ public enum ProtocolPath: Hashable, Sendable {
     case .upload(let id): "/v1/uploads/\(id)"
     case .chunks(let id): "/v1/uploads/\(id)/chunks"
     case .chunk(let id, let index): "/v1/uploads/\(id)/chunks/\(index)"
+    case .zeros(let id): "/v1/uploads/\(id)/zeros"
     case .commit(let id): "/v1/uploads/\(id)/commit"
     case .files: "/v1/files"
     case .file(let name): "/v1/files/\(PercentCoding.encode(name))"
@@ -77,6 +80,7 @@ public enum ProtocolPath: Hashable, Sendable {
     switch parts.count {
     case 4: self = .upload(id: id)
     case 5 where parts[4] == "commit": self = .commit(id: id)
+    case 5 where parts[4] == "zeros": self = .zeros(id: id)
     case 5 where parts[4] == "chunks": self = .chunks(id: id)
     case 6 where parts[4] == "chunks":
       guard let index = DecimalText.unsigned(parts[5], as: UInt32.self) else { return nil }

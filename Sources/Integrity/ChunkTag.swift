@@ -28,4 +28,23 @@ public enum ChunkTag {
     message += nonce
     return HMACSHA256.authenticate(message, key: key)
   }
+
+  /// The tag of ranges of chunks that are zeros, each of the session's chunk size: 32 bytes. What it begins with is the index of no
+  /// chunk, so that no tag of the one kind is one of the other.
+  public static func zerosTag(
+    key: [UInt8], ranges: [(first: UInt32, last: UInt32)], chunkBytes: UInt64, chunkSHA256: [UInt8],
+    sessionID: String, nonce: [UInt8]
+  ) -> [UInt8] {
+    var message = Array("uploadfs zeros v1".utf8)
+    message += withUnsafeBytes(of: chunkBytes.littleEndian) { Array($0) }
+    message += Array(Hex.encode(chunkSHA256).utf8)
+    message += withUnsafeBytes(of: UInt32(clamping: ranges.count).littleEndian) { Array($0) }
+    for range in ranges {
+      message += withUnsafeBytes(of: range.first.littleEndian) { Array($0) }
+      message += withUnsafeBytes(of: range.last.littleEndian) { Array($0) }
+    }
+    message += Array(sessionID.utf8)
+    message += nonce
+    return HMACSHA256.authenticate(message, key: key)
+  }
 }

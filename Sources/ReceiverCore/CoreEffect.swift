@@ -11,6 +11,8 @@ public enum CoreEffect: Sendable {
   case createSession(SessionFacts)
   /// Write the request's body at the offset, then record it.
   case writeChunk(RequestID, SessionID, index: UInt32, offset: UInt64, ChunkFacts)
+  /// Make these chunks zeros, without bytes where the disk can do that, then record them.
+  case writeZeros(RequestID, SessionID, IndexRanges, chunkBytes: UInt64)
   /// Bring to the disk what was written to the session before.
   case secureSession(RequestID, SessionID)
   /// Read the session's data and compare it with the journal.
@@ -104,7 +106,7 @@ public struct HeldChunks: Sendable {
   /// The session.
   public var facts: SessionFacts
   /// Its chunks.
-  public var chunks: LookupTable<UInt32, ChunkFacts>
+  public var chunks: ChunkTable
   /// When it ends by itself.
   public var expiresAt: Milliseconds
   /// Its receipt, once it is published; the chunks are then forgotten.

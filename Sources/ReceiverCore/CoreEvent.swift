@@ -1,6 +1,5 @@
 public import ChunkProtocol
 public import Integrity
-public import Lookup
 
 /// What happened. Everything that the core decides follows from these and from the time that comes with each.
 public enum CoreEvent: Sendable {
@@ -18,6 +17,10 @@ public enum CoreEvent: Sendable {
   case chunkFailed(RequestID, Refusal)
   /// A chunk lies in the data file and in the journal, or could not be put there.
   case chunkWritten(RequestID, StoreFailure?)
+  /// A client names chunks that are zeros.
+  case storeZeros(RequestID, ZerosHead)
+  /// They lie in the data file as holes and in the journal, or could not be put there.
+  case zerosWritten(RequestID, StoreFailure?)
   /// A client asks what is held.
   case querySession(RequestID, CredentialID, SessionID)
   /// A client asks what a session holds on the disk, where it outlives a power cut.
@@ -35,7 +38,7 @@ public enum CoreEvent: Sendable {
   /// The store has made the session's directory, and has or has not reserved the space; or it could not.
   case sessionCreated(SessionID, Result<SpaceReservation, StoreFailure>)
   /// After a restart: the chunks whose bytes still have the digests of the journal.
-  case sessionVerified(SessionID, Result<LookupTable<UInt32, ChunkFacts>, StoreFailure>)
+  case sessionVerified(SessionID, Result<ChunkTable, StoreFailure>)
   /// A whole file's header has arrived.
   case beginWholeFile(RequestID, WholeFileHead)
   /// A whole file's body is complete in memory.

@@ -36,7 +36,7 @@ extension ReceiverCore {
   }
 
   /// Whether the session takes chunks now; refuses the request where it does not.
-  private mutating func admits(_ request: RequestID, _ session: UploadSession) -> Bool {
+  mutating func admits(_ request: RequestID, _ session: UploadSession) -> Bool {
     switch session.phase {
     case .open, .committing: return true
     case .publishing(let pending, let receipt) where pending.isRenamed:
@@ -64,7 +64,7 @@ extension ReceiverCore {
     let limit = fileBytesMax(chunkBytes: session.chunkBytes)
     guard !isTooFar, start < limit, size <= limit - start else { return .fileTooLarge(limit) }
     guard session.writesLeft > 0 else {
-      return Refusal(.tooManySessions, "the session's chunks were replaced too often; open a new one")
+      return .replacedTooOften
     }
     let isReserved =
       session.held[head.index] != nil
@@ -85,6 +85,9 @@ extension ReceiverCore {
     if let refusal = contentRefusal(head.announced, arrived, index: head.index, tag) {
       return endChunk(request, head, refusal)
     }
+    guard !session.isBeingZeroed(head.index) else {
+      return endChunk(request, head, Refusal(.underWay, "the chunk is being written as zeros; come back"))
+    }
     stages[request] = .chunkToWrite(head)
     if sessions[head.session]?.writing[head.index] != nil {
       sessions[head.session]?.writing[head.index]?.waiting.append(request)
@@ -100,6 +103,9 @@ extension ReceiverCore {
     }
     guard session.takesChunks else {
       return endChunk(request, head, Refusal(.underWay, "the session is being published"))
+    }
+    guard !session.isBeingZeroed(head.index) else {
+      return endChunk(request, head, Refusal(.underWay, "the chunk is being written as zeros; come back"))
     }
     let facts = head.announced.facts
     if session.held[head.index] == facts { return endChunk(request, head, wasHeld: true) }
@@ -171,7 +177,7 @@ extension ReceiverCore {
     chunkRequestEnded(head.session)
   }
 
-  private mutating func chunkRequestEnded(_ id: SessionID) {
+  mutating func chunkRequestEnded(_ id: SessionID) {
     restartGrace(id)
     evaluateCommit(id)
   }

@@ -112,7 +112,7 @@ extension ReceiverCore {
       return
     }
     // A write under way may lie beyond the end of the file that would be published, and make it longer.
-    let isQuiet = session.writing.isEmpty
+    let isQuiet = !session.isBeingWritten
     let mayBeComplete = isQuiet && session.held.count >= Int(pending.facts.chunkCount)
     if mayBeComplete, pending.mismatched != session.generation, session.missing(for: pending.facts).isEmpty {
       pending.checking = session.generation
@@ -150,7 +150,7 @@ extension ReceiverCore {
     if verdict != .match { pending.mismatched = generation }
     sessions[id]?.phase = .committing(pending)
     // A chunk that began to be written while the verdict was computed makes it worthless.
-    guard verdict == .match, session.generation == generation, session.writing.isEmpty else {
+    guard verdict == .match, session.generation == generation, !session.isBeingWritten else {
       return evaluateCommit(id)
     }
 
@@ -186,7 +186,7 @@ extension ReceiverCore {
       countPublished(receipt.sizeBytes, replacing: outcome.replacedBytes, for: session.facts.credentialID)
       sessions[id]?.phase = .published(receipt)
       openSessions[session.facts.credentialID]?.takeOut(id)
-      sessions[id]?.held = [:]
+      sessions[id]?.held = ChunkTable()
       sessions[id]?.heldBytes = 0
       sessions[id]?.isReliedUpon = false
       sessions[id]?.heldBeyond = 0
@@ -211,10 +211,10 @@ extension ReceiverCore {
     if case .io = failure {
       sessions[id]?.unverifiedBeyond = session.heldBeyond
       sessions[id]?.unverifiedBytes = session.heldBytes
-      for index in session.held.keys.sorted() { sessions[id]?.release(index) }
+      sessions[id]?.releaseAll(from: 0)
       sessions[id]?.phase = .recovered(parked: [], isVerifying: false)
     } else {
-      for index in session.held.keys.sorted() where index >= chunkCount { sessions[id]?.release(index) }
+      sessions[id]?.releaseAll(from: chunkCount)
     }
   }
 

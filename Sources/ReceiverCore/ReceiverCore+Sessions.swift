@@ -1,4 +1,4 @@
-public import Lookup
+import Lookup
 import ChunkProtocol
 import Integrity
 import OrderedCollections
@@ -150,7 +150,7 @@ extension ReceiverCore {
     }
     guard let session = sessions[id] else { return refuse(request, .sessionGone) }
     var held = heldChunks(of: session)
-    held.chunks = secured.filter { session.held[$0] == $1 }
+    held.chunks = secured.intersection(session.held)
     held.isDurable = true
     held.knownChainTip = nil
     reply(request, .held(held))
@@ -216,14 +216,18 @@ extension ReceiverCore {
 extension ReceiverCore {
   /// Takes over what the store found at the start. Chunks are not believed until ``CoreEvent/sessionVerified(_:_:)``.
   public mutating func recover(
-    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32> = [:],
+    open facts: SessionFacts, lastChange: Milliseconds, recordedChunks: ChunkTable = ChunkTable(),
     isReliedUpon: Bool = false
   ) {
     recover(facts, .recovered(parked: [], isVerifying: false), lastChange: lastChange)
     sessions[facts.sessionID]?.isReliedUpon = isReliedUpon
     guard let session = sessions[facts.sessionID] else { return }
-    sessions[facts.sessionID]?.unverifiedBytes = recordedChunks.sum { UInt64($1) }
-    sessions[facts.sessionID]?.unverifiedBeyond = recordedChunks.sum { session.bytesBeyond($0, $1) }
+    sessions[facts.sessionID]?.unverifiedBytes =
+      recordedChunks.written.sum { UInt64($1.sizeBytes) }
+      &+ UInt64(recordedChunks.zeros.count) &* session.chunkBytes
+    sessions[facts.sessionID]?.unverifiedBeyond =
+      recordedChunks.written.sum { session.bytesBeyond($0, $1.sizeBytes) }
+      &+ session.bytesBeyond(recordedChunks.zeros)
   }
 
   /// Takes over a session that was published before the start.
@@ -281,7 +285,7 @@ extension ReceiverCore {
     return true
   }
 
-  mutating func sessionVerified(_ id: SessionID, _ result: Result<LookupTable<UInt32, ChunkFacts>, StoreFailure>) {
+  mutating func sessionVerified(_ id: SessionID, _ result: Result<ChunkTable, StoreFailure>) {
     storeWorkEnded(ofGone: id)
     guard let session = sessions[id], case .recovered(let parked, _) = session.phase else { return }
     sessions[id]?.phase = .recovered(parked: parked, isVerifying: false)
@@ -293,9 +297,11 @@ extension ReceiverCore {
       sessions[id]?.unverifiedBeyond = 0
       sessions[id]?.unverifiedBytes = 0
       // What was being written when that began is known by its own end.
-      for (index, chunk) in chunks.sorted() where session.held[index] == nil && session.writing[index] == nil {
+      for (index, chunk) in chunks.written.sorted()
+      where session.held[index] == nil && session.writing[index] == nil && !session.isBeingZeroed(index) {
         sessions[id]?.hold(chunk, at: index)
       }
+      sessions[id]?.holdZeros(chunks.zeros.subtracting(session.knownAlready))
       for event in parked { dispatch(event.event) }
     case .failure(let failure):
       // Tried again at the next touch.

@@ -12,8 +12,10 @@ extension ReceiverCore {
   /// Of a root in which something is always being published.
   private static let measurementsMax = 3
 
-  /// Why so many more bytes cannot be taken; nil when they can.
-  mutating func spaceRefusal(_ bytes: UInt64, for credential: CredentialID, freeBytes: UInt64?) -> Refusal? {
+  /// Why so many more bytes cannot be taken; nil when they can. A quota counts sizes, and so may count more than the disk has to take.
+  mutating func spaceRefusal(
+    _ bytes: UInt64, ofQuota quotaBytes: UInt64? = nil, for credential: CredentialID, freeBytes: UInt64?
+  ) -> Refusal? {
     guard let freeBytes else { return .diskSilent }
     let (needed, isTooLarge) = bytes.addingReportingOverflow(limits.headroomBytes)
     if isTooLarge || freeBytes < needed {
@@ -24,6 +26,7 @@ extension ReceiverCore {
     }
     guard let quota = credentials[credential]?.quotaBytes else { return nil }
     let used = usedBytes(of: credential)
+    let bytes = quotaBytes ?? bytes
     guard bytes > quota || used > quota - bytes else { return nil }
     remeasure(credential)
     return Refusal(

@@ -26,6 +26,7 @@ public struct ReceiverCore: Sendable {
     case run(SessionID)
     case chunk(ChunkHead)
     case chunkToWrite(ChunkHead)
+    case zerosToWrite(SessionID, IndexRanges)
     case wholeFile(WholeFileHead, fingerprint: Digest32?)
     /// A later request has published the name while the body was arriving.
     case overtakenWholeFile(WholeFileHead)
@@ -56,7 +57,7 @@ public struct ReceiverCore: Sendable {
   /// Sessions with something that runs out: waiting commits and parked requests.
   var waitingSessions: OrderedSet<SessionID> = []
   /// What was held when somebody asked for it to be on the disk; as many as may be parked.
-  var securing: LookupTable<RequestID, LookupTable<UInt32, ChunkFacts>> = [:]
+  var securing: LookupTable<RequestID, ChunkTable> = [:]
   /// Sessions of which the store cannot say what they hold. Whose they are may not be known: their names are secrets of their
   /// clients.
   var setAside: LookupTable<SessionID, SetAsideSession> = [:]
@@ -108,6 +109,8 @@ public struct ReceiverCore: Sendable {
     case .chunkArrived(let request, let facts): chunkArrived(request, facts)
     case .chunkFailed(let request, let refusal): chunkFailed(request, refusal)
     case .chunkWritten(let request, let failure): chunkWritten(request, failure)
+    case .storeZeros(let request, let head): storeZeros(request, head)
+    case .zerosWritten(let request, let failure): zerosWritten(request, failure)
     case .querySession(let request, let credential, let id): querySession(request, credential, id)
     case .secureSession(let request, let credential, let id): secureSession(request, credential, id)
     case .sessionSecured(let request, let id, let failure): sessionSecured(request, id, failure)

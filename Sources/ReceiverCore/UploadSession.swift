@@ -1,4 +1,5 @@
 import Lookup
+import OrderedCollections
 
 /// One session as the core sees it.
 struct UploadSession: Sendable {
@@ -65,7 +66,7 @@ struct UploadSession: Sendable {
 
   /// Nothing of it is under way, and nobody has reason to rely on what it holds.
   var isIdle: Bool {
-    guard !isReliedUpon, !isArriving, writing.isEmpty else { return false }
+    guard !isReliedUpon, !isArriving, !isBeingWritten else { return false }
     switch phase {
     case .open: return true
     case .recovered(let parked, let isVerifying): return parked.isEmpty && !isVerifying
@@ -75,8 +76,9 @@ struct UploadSession: Sendable {
 
   /// What the store is doing with its files: writes of chunks, syncs, a verification.
   var storeWorkCount: Int {
-    if case .recovered(_, true) = phase { return writing.count + securingCount + 1 }
-    return writing.count + securingCount
+    let work = writing.count + zeroing.count + securingCount
+    if case .recovered(_, true) = phase { return work + 1 }
+    return work
   }
 
   /// Its client has asked for its chunks to be on the disk, and may have given up its own copy of them; or it may have done so
@@ -87,7 +89,7 @@ struct UploadSession: Sendable {
   let tagKeys: [[UInt8]]
   var phase: Phase
   /// Verified, written and journaled. A chunk that is being replaced is not among them.
-  var held: LookupTable<UInt32, ChunkFacts> = [:]
+  var held = ChunkTable()
   /// Of what is held, the bytes that lie beyond the stated size.
   var heldBeyond: UInt64 = 0
   /// Of what is held, and of what is on record and not believed yet.
@@ -98,6 +100,8 @@ struct UploadSession: Sendable {
   /// Of what is held; nil once a chunk was taken back, and after a restart.
   var proof: HeldProof?
   var writing: LookupTable<UInt32, WriteQueue> = [:]
+  /// Chunks that are being made zeros, by the requests that have named them.
+  var zeroing: OrderedDictionary<RequestID, IndexRanges> = [:]
   /// Requests that wait for a sync of it.
   var securingCount = 0
   /// Requests whose header was accepted and that are not yet answered.
@@ -177,7 +181,7 @@ struct UploadSession: Sendable {
 
   mutating func hold(_ chunk: ChunkFacts, at index: UInt32) {
     release(index)
-    held[index] = chunk
+    held.insert(chunk, at: index)
     heldBytes &+= UInt64(chunk.sizeBytes)
     heldBeyond &+= bytesBeyond(index, chunk.sizeBytes)
     proof?.insert(chunk.sha256, at: index)
@@ -190,6 +194,78 @@ struct UploadSession: Sendable {
     heldBytes -= min(heldBytes, UInt64(old.sizeBytes))
     heldBeyond -= min(heldBeyond, bytesBeyond(index, old.sizeBytes))
     proof = nil
+    generation &+= 1
+  }
+}
+
+/// Chunks that are zeros.
+extension UploadSession {
+  /// What is known of each of them.
+  var zero: ChunkFacts { .zeros(facts.opening.chunkBytes) }
+
+  /// The store writes something to it.
+  var isBeingWritten: Bool { !writing.isEmpty || !zeroing.isEmpty }
+
+  func isBeingZeroed(_ index: UInt32) -> Bool { zeroing.values.contains { $0.contains(index) } }
+
+  /// The store writes one of these chunks.
+  func isBeingWritten(in chunks: IndexRanges) -> Bool {
+    zeroing.values.contains { $0.overlaps(chunks) } || writing.keys.contains { chunks.contains($0) }
+  }
+
+  /// Of which more is known than what a look at the disk has found.
+  var knownAlready: IndexRanges {
+    var known = IndexRanges(held.keys.ranges + writing.keys.sorted().map { $0..<($0 + 1) })
+    for range in zeroing.values.flatMap(\.ranges) { known.insert(range) }
+    return known
+  }
+
+  /// How much of whole chunks lies beyond the stated size, which is counted in any case.
+  func bytesBeyond(_ chunks: IndexRanges) -> UInt64 {
+    let stated = facts.opening.sizeBytes ?? 0
+    return chunks.ranges.reduce(0) { bytes, range in
+      let start = UInt64(range.lowerBound).multipliedReportingOverflow(by: chunkBytes)
+      let end = UInt64(range.upperBound).multipliedReportingOverflow(by: chunkBytes)
+      guard !start.overflow, !end.overflow else { return bytes }
+      return bytes &+ end.partialValue - min(end.partialValue, max(start.partialValue, stated))
+    }
+  }
+
+  /// How much of what came with its bytes there lies beyond the stated size.
+  func heldBeyond(in chunks: IndexRanges) -> UInt64 {
+    chunks.ranges.reduce(0) { bytes, range in
+      held.writtenIndices(in: range).reduce(bytes) { bytes, index in
+        bytes &+ (held[index].map { bytesBeyond(index, $0.sizeBytes) } ?? 0)
+      }
+    }
+  }
+
+  /// The proof of a file of holes would cost three hashes for each chunk, here; a commit computes it elsewhere.
+  mutating func holdZeros(_ chunks: IndexRanges) {
+    guard !chunks.isEmpty else { return }
+    releaseWritten(in: chunks)
+    for range in chunks.ranges { held.insertZeros(range, of: zero) }
+    heldBytes &+= UInt64(chunks.count) &* chunkBytes
+    heldBeyond &+= bytesBeyond(chunks)
+    proof = nil
+    generation &+= 1
+  }
+
+  /// What lies there with its bytes is about to be overwritten.
+  mutating func releaseWritten(in chunks: IndexRanges) {
+    for range in chunks.ranges {
+      for index in held.writtenIndices(in: range) { release(index) }
+    }
+  }
+
+  /// Nothing is believed from a chunk on.
+  mutating func releaseAll(from first: UInt32) {
+    for index in held.writtenIndices(in: first..<(.max)) { release(index) }
+    let zeros = IndexRanges(held.zeros.parts(of: first..<(.max)))
+    guard !zeros.isEmpty else { return }
+    for range in zeros.ranges { held.removeZeros(range) }
+    heldBytes -= min(heldBytes, UInt64(zeros.count) &* chunkBytes)
+    heldBeyond -= min(heldBeyond, bytesBeyond(zeros))
     generation &+= 1
   }
 }

@@ -64,12 +64,14 @@ public protocol UploadStore: Sendable {
   func write(
     _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
   ) throws(StoreFailure)
+  /// Makes these chunks zeros, as holes where the disk has such, then records them. No bytes are written for what is a hole already.
+  func writeZeros(to session: SessionID, _ chunks: IndexRanges, chunkBytes: UInt64) throws(StoreFailure)
   /// Brings to the disk what was written before the call; called about once a second.
   func syncWritten() throws(StoreFailure)
   /// Brings to the disk what was written to a session before the call.
   func secure(_ session: SessionID) throws(StoreFailure)
   /// The recorded chunks whose bytes are really there.
-  func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts>
+  func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable
   /// Publishes the session's data under the receipt's name: atomic, durable, and recognised after a crash.
   func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult
   /// Publishes verified whole files likewise; what they need of the disk they share. The names are different ones.
@@ -118,14 +120,14 @@ public struct RecoveredSession: Sendable {
   public var facts: SessionFacts
   /// The time of its last change.
   public var lastChange: Milliseconds
-  /// The sizes of the chunks on record.
-  public var recordedChunks: LookupTable<UInt32, UInt32>
+  /// The chunks on record.
+  public var recordedChunks: ChunkTable
   /// Its client may have given up its own copy.
   public var isReliedUpon: Bool
 
   /// A session as it was found.
   public init(
-    facts: SessionFacts, lastChange: Milliseconds, recordedChunks: LookupTable<UInt32, UInt32>, isReliedUpon: Bool
+    facts: SessionFacts, lastChange: Milliseconds, recordedChunks: ChunkTable, isReliedUpon: Bool
   ) {
     self.facts = facts
     self.lastChange = lastChange

@@ -275,7 +275,7 @@ extension PublicationIndex.Sent {
       case .commit(let commit): [(commit.path, EarlierPublication(commit))]
       case .sendWholeFile(let sending): [(sending.path, EarlierPublication(sending))]
       case .sendBundle(let sendings): sendings.map { ($0.path, EarlierPublication($0)) }
-      case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .abort: []
+      case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort: []
       }
     return sent.compactMap { path, publication in
       guard var publication else { return nil }

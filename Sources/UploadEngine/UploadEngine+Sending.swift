@@ -267,6 +267,7 @@ extension UploadEngine {
         }
       }
       return sendings.count == chunks.count ? .sendRun(sendings) : nil
+    case .zeros(let zeros): return .sendZeros(zeros)
     case .wholeFile(let whole):
       return try sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):

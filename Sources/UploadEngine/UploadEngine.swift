@@ -448,6 +448,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private func perform(_ action: UploadAction) {
     switch action {
     case .read(let order): if !isEnding.load(ordering: .acquiring) { read(order) }
+    case .findHoles(let order): if !isEnding.load(ordering: .acquiring) { findHoles(order) }
     case .release(let read): release(read)
     case .resizeBuffers(let count): pool.resize(to: count)
     // No answer would be heard: what can be sent only once would be unclear.
@@ -493,6 +494,19 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   }
 
   // MARK: - Reading
+
+  private func findHoles(_ order: HoleOrder) {
+    let (contents, workers, io) = parts.withLock { ($0.contents, $0.workers, $0.io) }
+    if let contents, let workers, let io {
+      let isTaken = workers.run { [weak self] in
+        let chunks = HoleFinder(contents: contents, io: io).chunks(of: order)
+        let digest = ChunkDigest(ofZeros: order.chunkBytes)
+        self?.apply { $0.holesFound(order, chunks, digest, at: $1) }
+      }
+      if isTaken { return }
+    }
+    apply { $0.holesFound(order, [], ChunkDigest(sha256: [], crc32c: 0), at: $1) }
+  }
 
   private func read(_ order: ReadOrder) {
     // The schedule counts buffers, so one is free; if it were not, the read fails and is tried again.

@@ -122,6 +122,10 @@ final class ClientChecks {
       where outcome.ofMember(position, of: chunks.count) == .chunkStored {
         acknowledged[ChunkPlace(session: session.id, index: chunk.index)] = chunk.digest
       }
+    case (.zeros(let zeros), .chunkStored):
+      for index in zeros.ranges.joined() {
+        acknowledged[ChunkPlace(session: zeros.session.id, index: index)] = zeros.digest
+      }
     case (.commit(let commit), .published): costs.published(commit)
     case (.commit(let commit), .incomplete(let missing)):
       for index in missing { acknowledged[ChunkPlace(session: commit.session.id, index: index)] = nil }
@@ -189,7 +193,7 @@ extension SendOrder {
 
   fileprivate var isControl: Bool {
     switch self {
-    case .openSession, .querySession, .secureSession, .commit: true
+    case .openSession, .querySession, .secureSession, .zeros, .commit: true
     default: false
     }
   }
@@ -201,7 +205,7 @@ extension SendOrder {
     switch self {
     case .wholeFile(let file): [file]
     case .bundle(let files): files
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .commit, .abort: []
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .commit, .abort: []
     }
   }
 }

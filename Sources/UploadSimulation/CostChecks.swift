@@ -126,7 +126,7 @@ struct CostChecks {
       return (order.chunks?.chunks ?? []).map { Piece(file: file, index: $0.index, digest: $0.digest) }
     case .wholeFile(let whole): return [Piece(file: whole.file, index: nil, digest: whole.digest)]
     case .bundle(let files): return files.map { Piece(file: $0.file, index: nil, digest: $0.digest) }
-    case .prewarm, .querySession, .secureSession, .commit, .abort: return []
+    case .prewarm, .querySession, .secureSession, .zeros, .commit, .abort: return []
     }
   }
 }

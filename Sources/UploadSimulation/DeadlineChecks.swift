@@ -160,7 +160,7 @@ struct DeadlineChecks {
     case .querySession(let session): files[session.nonce].map { [Place(file: $0, index: nil)] } ?? []
     case .wholeFile(let file): [Place(file: file.file, index: nil)]
     case .bundle(let files): files.map { Place(file: $0.file, index: nil) }
-    case .prewarm, .openSession, .secureSession, .commit, .abort: []
+    case .prewarm, .openSession, .secureSession, .zeros, .commit, .abort: []
     }
   }
 }

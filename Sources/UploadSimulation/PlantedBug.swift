@@ -248,7 +248,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .evictUndelivered, .evictUnshown, .evictForOne: .eviction
     case .forgetUsage: .quota
     case .loseRecord: .progress
-    case .wrongChain, .forgetFileAtRestart, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .wakeByWallClock,
+    case .wrongChain, .releaseBufferEarly, .releaseUnsecured, .skipNameSync, .wakeByWallClock,
       .believeFormerSessions:
       .delivery
     case .dawdle: .tail
@@ -256,7 +256,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .spin: .events
     case .swallowWriteBackErrors, .believePagesReadAgain: .writeBack
     case .skipDataSync, .shareSyncReports, .verifyInMemory: .stableStorage
-    case .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile: .retention
+    case .forgetFileAtRestart, .endFailedScan, .deleteUnreadSessions, .forgetUnreadRecords, .damagedRecordHidesFile:
+      .retention
     case .hideScanFailure: .explanation
     case .believeClosedMarks, .believeEndedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew,
       .believeBareCopies, .goOnAfterCuts:

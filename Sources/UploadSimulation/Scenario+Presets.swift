@@ -11,7 +11,10 @@ extension Scenario {
     $0.bytesPerSecond = 100_000...100_000
   }
 
-  static let network = Scenario("network") { $0.spoilNetwork(0.05) }
+  static let network = Scenario("network") {
+    $0.spoilNetwork(0.05)
+    $0.zeros = 0.3
+  }
 
   static let proxy = Scenario("proxy") {
     $0.spoilAnswers(0.03)
@@ -22,10 +25,14 @@ extension Scenario {
     ]
   }
 
-  static let crashes = Scenario("crashes") { $0.crash(perMinute: 4) }
+  static let crashes = Scenario("crashes") {
+    $0.crash(perMinute: 4)
+    $0.zeros = 0.3
+  }
 
   /// Large files that grow slowly, some of which are patched where they have been sent.
   static let recorders = Scenario("recorders") {
+    $0.zeros = 0.3
     $0.fileBytesMax = 1_500
     $0.pauses = .milliseconds(5)...(.milliseconds(600))
     $0.writeTime = .microseconds(5)...(.milliseconds(50))
@@ -38,7 +45,10 @@ extension Scenario {
   }
 
   /// Recordings that are larger than the disk, and machines that die over them.
-  static let shortage = Scenario("shortage") { $0.recordMoreThanFits() }
+  static let shortage = Scenario("shortage") {
+    $0.recordMoreThanFits()
+    $0.zeros = 0.3
+  }
 
   static let power = Scenario("power") {
     $0.crash(perMinute: 4)
@@ -48,6 +58,7 @@ extension Scenario {
 
   /// The capturing machine does, or its disk is taken out: what was not brought to the disk is lost in any choice.
   static let spoolPower = Scenario("spool-power") {
+    $0.zeros = 0.3
     $0.crash(perMinute: 6)
     $0.handEdits = 0
     $0.powerCuts = 0.7

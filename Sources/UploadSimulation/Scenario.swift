@@ -9,6 +9,8 @@ public struct Scenario: Hashable, Sendable {
   var seconds: ClosedRange<Int64> = 5...60
   var writers = 1...6
   var fileBytesMax = 700
+  /// Of what is written, so much is zeros.
+  var zeros = 0.0
   /// Changes of a file before it is closed.
   var pieces = 0...5
   /// The longest write; nil when only the largest file bounds it.

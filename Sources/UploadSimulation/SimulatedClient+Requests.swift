@@ -81,6 +81,37 @@ extension SimulatedClient {
   }
 }
 
+// MARK: Holes
+
+extension SimulatedClient {
+  /// As `HoleFinder`. What is zeros on a simulated disk is a hole of it, also what was given up and what the disk has lost.
+  func findHoles(_ order: HoleOrder) {
+    let life = life
+    let digest = ChunkDigest(ofZeros: order.chunkBytes)
+    let file = capture.file(order.file)
+    let isTrusted = file.map { order.isTrusted(capture.look(at: $0)) } ?? false
+    world.time.after(world.random.duration(.microseconds(5)...(.milliseconds(20)))) { [self] in
+      guard self.life == life else { return }
+      var chunks: [Range<Int>] = []
+      if let file, isTrusted {
+        let shown = file.shown
+        chunks = (0..<(min(shown.count, Int(order.sizeBytes)) / order.chunkBytes)).filter { index in
+          let bytes = index * order.chunkBytes..<(index + 1) * order.chunkBytes
+          return file.released?.intersects(UInt64(bytes.lowerBound)..<UInt64(bytes.upperBound)) != true
+            && shown[bytes].allSatisfy { $0 == 0 }
+        }.map { $0..<($0 + 1) }
+        if !order.isTrusted(capture.look(at: file)) { chunks = [] }
+        // They count as read: what is given up of the file is what was sent of it.
+        for start in chunks.map({ $0.lowerBound * order.chunkBytes }) {
+          file.readPieces[start] = Array(shown[start..<start + order.chunkBytes])
+        }
+      }
+      world.trace("holes of \(order.file): \(list: chunks.lazy.map(\.lowerBound))")
+      apply { $0.holesFound(order, chunks, digest, at: $1) }
+    }
+  }
+}
+
 // MARK: Sending
 
 extension SimulatedClient {
@@ -145,7 +176,7 @@ extension SimulatedClient {
         world.fail(.retention, "session \(session.id.prefix(6)) is ended, which alone has parts of \(id)")
       }
       checkOnlyCopy(session.id)
-    case .prewarm, .querySession, .secureSession, .chunk, .run, .commit, .wholeFile, .bundle: break
+    case .prewarm, .querySession, .secureSession, .chunk, .run, .zeros, .commit, .wholeFile, .bundle: break
     }
   }
 
@@ -295,6 +326,7 @@ extension SimulatedClient {
         }
       }
       return sendings.count == chunks.count ? .sendRun(sendings) : nil
+    case .zeros(let zeros): return .sendZeros(zeros)
     case .wholeFile(let whole): return sending(whole).map { .sendWholeFile($0) }
     case .bundle(let files):
       let sendings = files.compactMap { sending($0) }

@@ -330,6 +330,7 @@ final class SimulatedClient: CopyHolder {
     if let brief = action.brief { world.trace(brief) }
     switch action {
     case .read(let order): read(order)
+    case .findHoles(let order): findHoles(order)
     case .release(let read):
       if world.bug == .leakBuffer, world.random.happens(0.1) { return }
       buffers.removeValue(forKey: read)?.wipe()

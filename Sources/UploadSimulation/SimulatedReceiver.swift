@@ -354,6 +354,13 @@ final class SimulatedReceiver {
 
   /// What is acknowledged can be read.
   private func checkReadable(_ question: CoreQuestion) {
+    if case .zeros(_, let session, let ranges, _) = question {
+      for range in ranges {
+        for index in range.first...range.last where !store.holdsZeros(at: index, of: session) {
+          world.fail(.acknowledgement, "chunk \(index) of \(session.text) is acknowledged and is not zeros")
+        }
+      }
+    }
     guard case .chunk(_, let session, let index, let announced) = question else { return }
     if !store.holds(announced.facts, at: index, of: session) {
       world.fail(.acknowledgement, "chunk \(index) of \(session.text) is acknowledged and cannot be read")
@@ -378,6 +385,8 @@ extension SimulatedReceiver {
         return perform(store.write(body, session, index, Int(offset), facts)) { _ in }
       }
       perform(store.write(body, session, index, Int(offset), facts)) { [self] in handle(.chunkWritten(id, $0)) }
+    case .writeZeros(let id, let session, let chunks, let chunkBytes):
+      perform(store.writeZeros(session, chunks, Int(chunkBytes))) { [self] in handle(.zerosWritten(id, $0)) }
     case .secureSession(let id, let session):
       let chunks = store.presentChunks(of: session)
       perform(store.secure(session)) { [self] in
@@ -470,7 +479,7 @@ extension CoreQuestion {
   fileprivate var announced: AnnouncedBytes? {
     switch self {
     case .chunk(_, _, _, let announced), .wholeFile(_, _, _, let announced): announced
-    case .openSession, .query, .commit, .abort: nil
+    case .openSession, .query, .commit, .abort, .zeros: nil
     }
   }
 }

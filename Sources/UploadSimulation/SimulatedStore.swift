@@ -15,6 +15,7 @@ final class SimulatedStore {
   private enum Record: Codable {
     case session(SessionFacts)
     case chunk(index: UInt32, sha256: [UInt8], crc32c: UInt32, sizeBytes: UInt32)
+    case zeros([UInt32])
     case reliedUpon
     case committing(ReceiptFacts, node: UInt64)
     case published
@@ -149,6 +150,25 @@ final class SimulatedStore {
     ]
   }
 
+  /// Holes of a simulated disk are zeros.
+  func writeZeros(_ session: SessionID, _ chunks: IndexRanges, _ chunkBytes: Int) -> [Step] {
+    let (data, journal) = Self.paths(session)
+    let zeros = chunks.ranges.map { range -> Step in
+      {
+        guard self.disk.node(journal) != nil else { throw DiskFailure.broken }
+        if self.disk.node(data) == nil { try self.disk.create(data) }
+        try self.disk.write(
+          data, [UInt8](repeating: 0, count: range.count * chunkBytes), at: Int(range.lowerBound) * chunkBytes)
+      }
+    }
+    return zeros + [
+      {
+        try self.append(.zeros(chunks.ranges.flatMap { [$0.lowerBound, $0.upperBound - 1] }), to: journal)
+        self.written.insert(session)
+      }
+    ]
+  }
+
   /// Brings what was written to the disk, the data before what tells of it: the steps of each session. Chunks go on being written
   /// meanwhile.
   func syncWritten() -> [[Step]] {
@@ -189,20 +209,31 @@ final class SimulatedStore {
   /// Chunks that are recorded, and that are there: a record may tell of data that a power cut took.
   func presentChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
     guard let data = disk.node(Self.paths(session).data), let facts = facts(of: session) else { return [:] }
-    return recordedChunks(of: session).filter { index, chunk in
+    return LookupTable(recordedChunks(of: session).sorted().map { ($0.key, $0.value) }).filter { index, chunk in
       Self.piece(of: data.bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
         == chunk.sha256.bytes
     }
   }
 
-  private func recordedChunks(of session: SessionID) -> LookupTable<UInt32, ChunkFacts> {
-    LookupTable(
-      records(in: Self.paths(session).journal).compactMap { record in
-        guard case .chunk(let index, let sha256, let crc32c, let size) = record, let digest = Digest32(sha256) else {
-          return nil
+  private func recordedChunks(of session: SessionID) -> ChunkTable {
+    Self.chunks(of: records(in: Self.paths(session).journal), facts(of: session))
+  }
+
+  private static func chunks(of records: [Record], _ facts: SessionFacts?) -> ChunkTable {
+    var chunks = ChunkTable()
+    for record in records {
+      switch record {
+      case .chunk(let index, let sha256, let crc32c, let size):
+        guard let digest = Digest32(sha256) else { continue }
+        chunks.insert(ChunkFacts(sha256: digest, crc32c: crc32c, sizeBytes: size), at: index)
+      case .zeros(let bounds):
+        for pair in stride(from: 0, to: bounds.count - 1, by: 2) {
+          chunks.insertZeros(bounds[pair]..<(bounds[pair + 1] + 1), of: .zeros(facts?.opening.chunkBytes ?? 0))
         }
-        return (index, ChunkFacts(sha256: digest, crc32c: crc32c, sizeBytes: size))
-      })
+      default: continue
+      }
+    }
+    return chunks
   }
 
   /// The client is told that these chunks outlive everything. What another write takes the place of meanwhile does not.
@@ -210,19 +241,22 @@ final class SimulatedStore {
     let (data, journal) = Self.paths(session)
     guard let data = disk.node(data), let journal = disk.node(journal), let facts = facts(of: session) else { return }
     let now = recordedChunks(of: session)
+    let durableRecords = JournalFraming.read(journal.durable).payloads.compactMap { payload in
+      try? WireJSON.decode(Record.self, from: Array(payload))
+    }
     let durable = LookupSet(
-      JournalFraming.read(journal.durable).payloads.compactMap { payload -> [UInt8]? in
-        guard case .chunk(_, let sha256, _, _) = try? WireJSON.decode(Record.self, from: Array(payload)) else {
-          return nil
-        }
+      durableRecords.compactMap { record -> [UInt8]? in
+        guard case .chunk(_, let sha256, _, _) = record else { return nil }
         return sha256
       })
+    let durableZeros = Self.chunks(of: durableRecords, facts).zeros
     func holds(_ bytes: [UInt8], _ chunk: ChunkFacts, at index: UInt32) -> Bool {
       Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes).map { sha256($0) }
         == chunk.sha256.bytes
     }
     for (index, chunk) in chunks.sorted() where now[index] == chunk && holds(data.bytes, chunk, at: index) {
-      if !durable.contains(chunk.sha256.bytes) || !holds(data.durable, chunk, at: index) {
+      let isRecorded = durable.contains(chunk.sha256.bytes) || durableZeros.contains(index)
+      if !isRecorded || !holds(data.durable, chunk, at: index) {
         world.fail(.stableStorage, "chunk \(index) of \(session.text) is said to be on the disk, and is not")
       }
     }
@@ -254,26 +288,24 @@ final class SimulatedStore {
   }
 
   /// The recorded chunks whose bytes are really there. Only what the disk has counts, as in `FileStore`.
-  func verify(_ session: SessionID) throws(DiskFailure) -> LookupTable<UInt32, ChunkFacts> {
+  func verify(_ session: SessionID) throws(DiskFailure) -> ChunkTable {
     let (data, journal) = Self.paths(session)
     for path in [data, journal] where disk.node(path) != nil && world.bug != .verifyInMemory {
       try disk.sync(path)
       disk.drop(path)
     }
     failed.remove(session)
-    guard let bytes = disk.bytes(data), let facts = facts(of: session) else { return [:] }
+    guard let bytes = disk.bytes(data), let facts = facts(of: session) else { return ChunkTable() }
     try look()
-    var chunks: LookupTable<UInt32, ChunkFacts> = [:]
-    for record in records(in: journal) {
-      guard case .chunk(let index, let sha256, let crc32c, let size) = record, let digest = Digest32(sha256)
-      else { continue }
-      chunks[index] = ChunkFacts(sha256: digest, crc32c: crc32c, sizeBytes: size)
-    }
+    var chunks = Self.chunks(of: records(in: journal), facts)
     if world.bug == .believeChunkJournal { return chunks }
-    return chunks.filter { index, chunk in
-      Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)
+    for (index, chunk) in chunks.sorted() {
+      let isPresent =
+        Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)
         .map { sha256($0) == chunk.sha256.bytes } ?? false
+      if !isPresent { chunks.removeValue(forKey: index) }
     }
+    return chunks
   }
 
   private func look() throws(DiskFailure) {
@@ -289,6 +321,11 @@ final class SimulatedStore {
       let piece = Self.piece(of: bytes, at: Int(index) * facts.opening.chunkBytes, chunk.sizeBytes)
     else { return false }
     return sha256(piece) == chunk.sha256.bytes
+  }
+
+  func holdsZeros(at index: UInt32, of session: SessionID) -> Bool {
+    guard let facts = facts(of: session) else { return true }
+    return holds(.zeros(facts.opening.chunkBytes), at: index, of: session)
   }
 
   func remove(_ session: SessionID) {
@@ -526,13 +563,12 @@ extension SimulatedStore {
     let records = records(in: journal)
     var committing: (ReceiptFacts, UInt64)?
     var (isPublished, isReliedUpon) = (false, false)
-    var chunks: LookupTable<UInt32, UInt32> = [:]
+    let chunks = Self.chunks(of: records, facts)
     for record in records {
       switch record {
       case .committing(let receipt, let node): committing = (receipt, node)
       case .published: isPublished = true
       case .reliedUpon: isReliedUpon = true
-      case .chunk(let index, _, _, let size): chunks[index] = size
       default: break
       }
     }

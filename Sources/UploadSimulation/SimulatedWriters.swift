@@ -111,6 +111,9 @@ final class SimulatedWriters {
   }
 
   private func content(_ count: Int) -> [UInt8] {
+    if world.scenario.zeros > 0, world.random.happens(world.scenario.zeros) {
+      return [UInt8](repeating: 0, count: count)
+    }
     guard world.random.happens(world.scenario.compressible) else { return world.random.bytes(count) }
     let pattern = world.random.bytes(5)
     return (0..<count).map { pattern[$0 % pattern.count] }

@@ -43,6 +43,7 @@ extension UploadAction {
     switch self {
     case .read(let order):
       "read \(order.id.value) of \(order.file) epoch \(order.epoch): \(order.byteCount) at \(order.offset)"
+    case .findHoles(let order): "find holes of \(order.file) epoch \(order.epoch) by \(order.chunkBytes)"
     case .release(let read): "release read \(read.value)"
     case .cancel(let request): "cancel request \(request.value)"
     case .cancelUnsent(let request, _): "cancel request \(request.value) unless it is out"
@@ -92,6 +93,8 @@ extension SendOrder {
       "chunk \(index) of \(session.id.prefix(6)) \(digest.brief)"
     case .run(let session, let chunks):
       "run of \(session.id.prefix(6)): \(list: chunks.lazy.map(\.brief))"
+    case .zeros(let zeros):
+      "zeros of \(zeros.session.id.prefix(6)): \(list: zeros.ranges.lazy.flatMap { [$0.lowerBound, $0.upperBound] })"
     case .commit(let commit):
       "commit \(commit.session.id.prefix(6)) as \(commit.path.displayText), \(commit.sizeBytes) bytes"
     case .abort(let session): "abort \(session.id.prefix(6))"

@@ -16,6 +16,7 @@ import UploadEngine
     abilities.ordersPublications = true
     abilities.ifExists = .number
     abilities.takesRuns = true
+    abilities.takesZeros = true
     abilities.chunkCountMax = 200_000
     #expect(destination.abilities == abilities)
     #expect(try Fixture.destination().abilities.wholeFileBytesMax == 4 << 20)

@@ -64,7 +64,7 @@ final class TrialServer: Destination, HTTPTransport {
         return .ended
       case .commit(let commit): return publish(&state, commit.path, commit.sizeBytes)
       case .sendWholeFile(let file): return publish(&state, file.path, UInt64(file.plainBytes))
-      case .prewarm, .secureSession, .sendBundle, .sendRun: return .warmed
+      case .prewarm, .secureSession, .sendBundle, .sendRun, .sendZeros: return .warmed
       }
     }
   }

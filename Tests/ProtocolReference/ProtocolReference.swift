@@ -42,6 +42,21 @@ package enum ProtocolReference {
     return hmac(key, message)
   }
 
+  /// The tag of ranges of chunks that are zeros (P89b).
+  package static func zerosTag(
+    secret: String, nonce: [UInt8], sessionID: String, chunkBytes: Int, ranges: [(first: UInt32, last: UInt32)]
+  ) -> [UInt8] {
+    let session = Array(sessionID.utf8)
+    let master = hkdf(Array(secret.utf8), salt: [], info: Array("uploadfs master key v1".utf8))
+    let key = hkdf(master, salt: nonce, info: Array("uploadfs chunk hmac v1".utf8) + session)
+    let digest = hex(sha256([UInt8](repeating: 0, count: chunkBytes)))
+    let indices = ranges.flatMap { littleEndian($0.first) + littleEndian($0.last) }
+    let message =
+      Array("uploadfs zeros v1".utf8) + littleEndian(UInt64(chunkBytes)) + Array(digest.utf8)
+      + littleEndian(UInt32(ranges.count)) + indices + session + nonce
+    return hmac(key, message)
+  }
+
   /// Lower-case hexadecimal digits.
   package static func hex(_ bytes: [UInt8]) -> String {
     let digits = Array("0123456789abcdef")

@@ -13,7 +13,7 @@ import Testing
     return facts
   }
 
-  @Test("Regression (PR19): the sessions of a token that was exchanged go on", .promises("P5", "P89", "SE11"))
+  @Test("Regression (PR19): the sessions of a token that was exchanged go on", .promises("P5", "P89a", "SE11"))
   func exchangedToken_keepsItsSessions() throws {
     let before = CoreHarness()
     let facts = try #require(opening(before))

@@ -71,6 +71,7 @@ final class CoreHarness {
     switch effect {
     case .createSession(let facts): send(.sessionCreated(facts.sessionID, .success(reservation)))
     case .writeChunk(let request, _, _, _, _): send(.chunkWritten(request, nil))
+    case .writeZeros(let request, _, _, _): send(.zerosWritten(request, nil))
     case .checkCommit(let check): send(.commitChecked(check.session, generation: check.generation, check.verdict))
     case .publish(let id, _): send(.published(id, .success(PublicationResult())))
     case .publishWholeFile(let request, _, _): send(.wholeFilePublished(request, .success(PublicationResult())))
@@ -118,6 +119,15 @@ final class CoreHarness {
     runEffects()
     guard case .sessionOpened(let facts, _, _)? = replies[request]?.last else { return SessionID("not opened") }
     return facts.sessionID
+  }
+
+  /// Chunks of these sizes, as they are found at a start.
+  static func recorded(_ sizes: [Int]) -> ChunkTable {
+    var chunks = ChunkTable()
+    for (index, size) in sizes.enumerated() {
+      chunks.insert(facts([UInt8](repeating: 1, count: size)), at: UInt32(index))
+    }
+    return chunks
   }
 
   static func facts(_ bytes: [UInt8]) -> ChunkFacts {
@@ -180,6 +190,37 @@ final class CoreHarness {
       merkleRoot: ProtocolReference.merkleRoot(digests),
       chainTip: ProtocolReference.chainTip(sessionID: id.text, digests), modifiedNanoseconds: 0, mode: 0o644,
       ifExists: ifExists, ownership: ownership)
+  }
+
+  func zeros(
+    _ id: SessionID, _ ranges: [ChunkIndexRange], tag: [UInt8]? = nil, by credential: Credential? = nil,
+    free: UInt64 = 1_000_000
+  ) -> RequestID {
+    let request = makeRequest()
+    send(
+      .storeZeros(
+        request,
+        ZerosHead(
+          credential: (credential ?? self.credential).id, session: id, ranges: ranges, tag: tag ?? zerosTag(id, ranges),
+          freeBytes: free)))
+    return request
+  }
+
+  func zerosTag(_ id: SessionID, _ ranges: [ChunkIndexRange], chunk: Int = 4) -> [UInt8] {
+    ProtocolReference.zerosTag(
+      secret: CoreHarness.token, nonce: [UInt8](repeating: 7, count: 32), sessionID: id.text, chunkBytes: chunk,
+      ranges: ranges.map { ($0.first, $0.last) })
+  }
+
+  /// Before the store has done anything more.
+  func heldNow(_ id: SessionID) -> [UInt32]? {
+    guard case .held(let held)? = replies[query(id)]?.last else { return nil }
+    return held.chunks.keys.sorted()
+  }
+
+  func facts(of id: SessionID) -> SessionFacts? {
+    guard case .held(let held)? = replies[query(id)]?.last else { return nil }
+    return held.facts
   }
 
   func commit(

@@ -49,7 +49,7 @@ import Testing
     for isReliedUpon in [true, false] {
       let core = CoreHarness()
       core.core.recover(
-        open: facts, lastChange: core.now, recordedChunks: [0: 4], isReliedUpon: isReliedUpon)
+        open: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), isReliedUpon: isReliedUpon)
       core.tick(after: 8 * 86_400_000)
       #expect((core.refusal(core.query(facts.sessionID)) == .sessionExpired) != isReliedUpon)
     }
@@ -148,7 +148,10 @@ import Testing
     #expect(pauses.first == 3000 || pauses.first == 2000, "\(pauses)")
     #expect(zip(pauses.dropFirst(), pauses).allSatisfy { $0 >= $1 } && pauses.allSatisfy { $0 <= 30_000 }, "\(pauses)")
     var found = RecoveredState()
-    found.open = [RecoveredSession(facts: facts, lastChange: core.now, recordedChunks: [0: 4], isReliedUpon: true)]
+    found.open = [
+      RecoveredSession(
+        facts: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4]), isReliedUpon: true)
+    ]
     core.send(.lookedAgain([id], .success(found)))
     #expect(core.core.setAsideCount == 0 && notes(core).count == 1)
     let query = core.query(id)

@@ -198,7 +198,7 @@ import Testing
       return
     }
     let core = CoreHarness(quota: 20)
-    core.core.recover(open: facts, lastChange: core.now, recordedChunks: [0: 4, 1: 4, 2: 4, 3: 3])
+    core.core.recover(open: facts, lastChange: core.now, recordedChunks: CoreHarness.recorded([4, 4, 4, 3]))
     #expect(core.refusal(core.open(size: 6, key: "another")) == .quotaExceeded)
     _ = core.query(facts.sessionID)
     core.pending = []

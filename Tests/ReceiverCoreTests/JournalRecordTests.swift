@@ -1,4 +1,5 @@
 import ChunkProtocol
+import Promises
 import Testing
 
 @testable import ReceiverCore
@@ -22,6 +23,17 @@ import Testing
       case .wholeFile(file)? = JournalRecord(JournalRecord.wholeFile(file).bytes[...]),
       case .wholeFilePublished(finished)? = JournalRecord(JournalRecord.wholeFilePublished(finished).bytes[...])
     else { return #expect(Bool(false), "a record is not read back") }
+  }
+
+  @Test(.promises("P33m")) func rangesOfZeros_areOneRecordEach_howeverLongTheyAre() {
+    let record = JournalRecord.zeros(first: 3, last: 199_999).bytes
+    #expect(record.count == 9)
+    guard case .zeros(3, 199_999)? = JournalRecord(record[...]) else {
+      return #expect(Bool(false), "the record is not read back")
+    }
+    #expect(JournalRecord(JournalRecord.zeros(first: 4, last: 3).bytes[...]) == nil)
+    #expect(JournalRecord(JournalRecord.zeros(first: 4, last: .max).bytes[...]) == nil)
+    #expect(JournalRecord(record.dropLast()) == nil && JournalRecord((record + [0])[...]) == nil)
   }
 
   @Test func nonsenseInAJournal_neitherTrapsNorIsBelieved() {

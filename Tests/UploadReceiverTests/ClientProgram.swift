@@ -124,6 +124,15 @@ let clientProgram = #"""
       return head("POST", f"/v1/uploads/{session.id}/chunks", {"Content-Type": BUNDLE, "Content-Length": length})
   def send_run(session, body):
       return call("POST", f"/v1/uploads/{session.id}/chunks", body, {"Content-Type": BUNDLE})
+  # Chunks of zeros; `ranges` are [first, last].
+  def zeros_tag(session, ranges):
+      key = hkdf(hkdf(TOKEN.encode(), b"", b"uploadfs master key v1"), session.nonce, b"uploadfs chunk hmac v1" + session.id.encode())
+      said = b"".join(struct.pack("<II", *r) for r in ranges)
+      message = b"uploadfs zeros v1" + struct.pack("<Q", CS) + sha(bytes(CS)).hex().encode() + struct.pack("<I", len(ranges)) + said
+      return hmac.new(key, message + session.id.encode() + session.nonce, "sha256").hexdigest()
+  def send_zeros(session, ranges, **changes):
+      body = json.dumps({"ranges": ranges, "hmac": zeros_tag(session, ranges), **changes})
+      return call("POST", f"/v1/uploads/{session.id}/zeros", body, {"Content-Type": "application/json"})
   # The members' answers: the status and the body's bytes.
   def answers_of(answer): return [(status, body) for status, body, _ in parts_of(answer)]
   # The same as `call` gives those of requests.

@@ -97,6 +97,113 @@ import Testing
     #expect(try store.verify(facts.sessionID)[0] == ChunkFacts(of: patched))
   }
 
+  // MARK: Zeros
+
+  private let mebibyte = 1 << 20
+
+  private func sparseSession(_ size: UInt64? = nil) -> SessionFacts {
+    SessionFacts(
+      id: "abc", credential: credential.text, idempotencyKey: "key",
+      opening: OpeningFacts(
+        name: "a.bin", sizeBytes: size, chunkBytes: mebibyte, nonce: [UInt8](repeating: 1, count: 32),
+        modifiedNanoseconds: 0, mode: 0o644),
+      requestedChunkBytes: mebibyte, openedAt: 1)
+  }
+
+  private func put(_ byte: UInt8, _ store: FileStore, at index: UInt32) throws {
+    let chunk = [UInt8](repeating: byte, count: mebibyte)
+    try store.write(
+      chunk, to: SessionID("abc"), index: index, offset: UInt64(index) * UInt64(mebibyte), facts: ChunkFacts(of: chunk))
+  }
+
+  private func zero(_ store: FileStore, _ ranges: Range<UInt32>...) throws {
+    try store.writeZeros(to: SessionID("abc"), IndexRanges(ranges), chunkBytes: UInt64(mebibyte))
+  }
+
+  private func allocatedBytes(_ path: String) -> Int {
+    var status = stat()
+    return stat("\(folder.path)/\(path)", &status) == 0 ? Int(status.st_blocks) * 512 : -1
+  }
+
+  @Test(.promises("P33j", "P33k")) func zeros_areHolesInTheFile_andArePublishedSo() throws {
+    let store = try makeStore()
+    _ = try store.create(sparseSession())
+    try zero(store, 0..<2, 3..<100_000)
+    try put(7, store, at: 2)
+    #expect(try store.verify(SessionID("abc")).keys.ranges == [0..<100_000])
+    _ = try store.publish(SessionID("abc"), publication(size: 100_000 * mebibyte))
+    var status = stat()
+    #expect(stat("\(folder.path)/files/folder/a.bin", &status) == 0 && Int(status.st_size) == 100_000 * mebibyte)
+    #expect(allocatedBytes("files/folder/a.bin") <= 2 * mebibyte)
+  }
+
+  @Test(.promises("P33j", "P33k")) func zerosInThePlaceOfBytes_giveTheirSpaceBack() throws {
+    let store = try makeStore()
+    // The space of a stated size is the session's from its beginning on.
+    _ = try store.create(sparseSession(8 << 20))
+    for index in UInt32(0)..<8 { try put(1, store, at: index) }
+    try zero(store, 1..<7)
+    #expect(allocatedBytes(".uploads/sessions/abc/data") <= 3 * mebibyte)
+    let held = try store.verify(SessionID("abc"))
+    #expect(held.zeros.ranges == [1..<7] && held.written.keys.sorted() == [0, 7])
+    try put(2, store, at: 3)
+    #expect(try store.verify(SessionID("abc")).zeros.ranges == [1..<3, 4..<7])
+  }
+
+  @Test(.promises("P33k", "P37")) func zerosOfAnEarlierRun_areFoundAgain_andNotReadWhereTheyAreHoles() throws {
+    let count: UInt32 = 200_000
+    do {
+      let store = try makeStore()
+      _ = try store.create(sparseSession())
+      try zero(store, 0..<count)
+      try put(7, store, at: 5)
+      try zero(store, 5..<6)
+      try put(7, store, at: 9)
+    }
+    let store = try makeStore()
+    let found = try store.recover()
+    #expect(found.open.first?.recordedChunks.zeros.count == Int(count) - 1)
+    let start = ContinuousClock.now
+    #expect(try store.verify(SessionID("abc")).count == Int(count))
+    // To read them takes minutes.
+    #expect(ContinuousClock.now - start < .seconds(10))
+  }
+
+  @Test(.promises("P33k", "P37")) func zerosInWhosePlaceTheDiskHasBytes_areNotBelieved() throws {
+    do {
+      let store = try makeStore()
+      _ = try store.create(sparseSession())
+      for index in UInt32(0)..<4 { try put(1, store, at: index) }
+      try zero(store, 0..<4)
+    }
+    // As after a power cut that the record has outlived, and the hole has not; and with zeros that are no hole.
+    let path = "\(folder.path)/.uploads/sessions/abc/data"
+    let number = open(path, O_RDWR)
+    defer { close(number) }
+    let zeros = [UInt8](repeating: 0, count: mebibyte)
+    #expect(pwrite(number, [1], 1, off_t(mebibyte) + 17) == 1)
+    #expect(pwrite(number, zeros, mebibyte, off_t(2 * mebibyte)) == mebibyte)
+    let store = try makeStore()
+    _ = try store.recover()
+    #expect(try store.verify(SessionID("abc")).zeros.ranges == [0..<1, 2..<4])
+    #expect(ftruncate(number, off_t(3 * mebibyte) + 5) == 0)
+    #expect(try store.verify(SessionID("abc")).zeros.ranges == [0..<1, 2..<3])
+  }
+
+  @Test(.promises("P33k")) func zerosBesideWritesBehindThem_cutNothing() throws {
+    let store = try makeStore()
+    _ = try store.create(sparseSession())
+    DispatchQueue.concurrentPerform(iterations: 16) { number in
+      let index = UInt32(number)
+      do {
+        if number % 2 == 0 { try zero(store, index..<(index + 1)) } else { try put(UInt8(number), store, at: index) }
+      } catch {
+        Issue.record(error)
+      }
+    }
+    #expect(try store.verify(SessionID("abc")).keys.ranges == [0..<16])
+  }
+
   @Test func journalTornAtAnyByte_losesOnlyWhatIsTorn() throws {
     let facts = session()
     do {

@@ -33,9 +33,10 @@ import Testing
     func write(
       _ body: any BodyBytes, to session: SessionID, index: UInt32, offset: UInt64, facts: ChunkFacts
     ) throws(StoreFailure) {}
+    func writeZeros(to session: SessionID, _ chunks: IndexRanges, chunkBytes: UInt64) throws(StoreFailure) {}
     func syncWritten() throws(StoreFailure) {}
     func secure(_ session: SessionID) throws(StoreFailure) {}
-    func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts> { [:] }
+    func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable { [:] }
     func publish(_ session: SessionID, _ publication: Publication) throws(StoreFailure) -> PublicationResult {
       PublicationResult()
     }

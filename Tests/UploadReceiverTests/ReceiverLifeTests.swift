@@ -318,7 +318,7 @@ import Testing
       """#)
   }
 
-  @Test(.promises("P4", "P89")) func openReceiver_needsNoToken() async throws {
+  @Test(.promises("P4", "P89a")) func openReceiver_needsNoToken() async throws {
     let folder = try TemporaryFolder()
     do { #expect(try ReceiverProgram(in: folder).stop() == 0) }
     let development = "\(folder.path)/root/.development"

@@ -138,6 +138,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "lying-form", seed: 8_500_026_319,
       story: "pauses that were drawn from a range that grew stayed short twenty times, and each try sent the file"),
+    FoundSeed(
+      scenario: "shortage", seed: 9039,
+      story: "the simulation took what was read of a chunk last for what was sent, and the last was a hole"),
   ]
 
   @Test(arguments: found)

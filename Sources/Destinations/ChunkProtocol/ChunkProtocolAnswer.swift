@@ -142,7 +142,7 @@ struct ChunkProtocolAnswer {
   private func isStillRunning(_ step: UploadStep) -> Bool {
     switch step {
     case .sendWholeFile, .sendBundle: retryAfter != nil
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .commit, .abort: false
+    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort: false
     }
   }
 
@@ -161,7 +161,7 @@ struct ChunkProtocolAnswer {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle:
       StepFailure(
         .unexpectedAnswer, "There is no uploadfs receiver at \(endpoint.text) (\(status)). Check the address.")
-    case .querySession, .secureSession, .sendChunk, .sendRun, .commit, .abort:
+    case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
       StepFailure(
         .sessionGone, "The upload session at \(endpoint.text) has ended; the file is sent again in a new one.")
     }
@@ -171,7 +171,7 @@ struct ChunkProtocolAnswer {
   private func damaged(_ step: UploadStep) -> StepFailure {
     switch step {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle: serverError
-    case .querySession, .secureSession, .sendChunk, .sendRun, .commit, .abort:
+    case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
       StepFailure(
         .sessionDamaged,
         "The upload session at \(endpoint.text) was damaged there; its log says how. The file is sent again in a new one."
@@ -184,7 +184,7 @@ struct ChunkProtocolAnswer {
   private func notThere(_ step: UploadStep) -> StepFailure {
     switch step {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle: gone(step)
-    case .querySession, .secureSession, .sendChunk, .sendRun, .commit, .abort:
+    case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
       StepFailure(
         .unexpectedAnswer,
         "Something at \(endpoint.text) answered \(status) in the receiver's place; it is asked again. Check what lies between."
@@ -195,7 +195,7 @@ struct ChunkProtocolAnswer {
   private func tooLarge(_ step: UploadStep) -> StepFailure {
     let thing =
       switch step {
-      case .sendChunk, .sendRun: "The chunk or the file"
+      case .sendChunk, .sendRun, .sendZeros: "The chunk or the file"
       default: "The file"
       }
     guard problem?.knownType != nil else {

@@ -13,6 +13,7 @@ extension ChunkProtocolDestination {
     case (.openSession(let opening), 200), (.openSession(let opening), 201): opened(opening, response)
     case (.querySession(let session), 200), (.secureSession(let session), 200): held(session, response)
     case (.sendChunk, 200), (.sendChunk, 201), (.sendChunk, 204): .chunkStored
+    case (.sendZeros, 200), (.sendZeros, 201): .chunkStored
     case (.commit(let commit), 200), (.commit(let commit), 201): published(response, as: expectation(commit))
     case (.abort, 200..<300), (.abort, 404), (.abort, 410): .ended
     case (.sendWholeFile(let sending), 200), (.sendWholeFile(let sending), 201):
@@ -37,6 +38,9 @@ extension ChunkProtocolDestination {
       },
       runBytesMax: response.header(HeaderName.runBytesMax.lowercased()).flatMap {
         DecimalText.unsigned($0).map { Int(min($0, UInt64(ProtocolLimits.runBytesMax))) }
+      },
+      zeroRangesMax: response.header(HeaderName.zeroRangesMax.lowercased()).flatMap {
+        DecimalText.unsigned($0).map { Int(min($0, UInt64(ProtocolLimits.zeroRangesMax))) }
       })
   }
 

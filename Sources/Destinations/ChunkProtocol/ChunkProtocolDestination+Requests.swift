@@ -35,6 +35,7 @@ extension ChunkProtocolDestination {
     case .sendWholeFile(let sending): wholeFileRequest(sending)
     case .sendBundle(let sendings): bundleRequest(sendings)
     case .sendRun(let sendings): runRequest(sendings)
+    case .sendZeros(let sending): zerosRequest(sending)
     }
   }
 
@@ -91,6 +92,20 @@ extension ChunkProtocolDestination {
     return severalRequest(
       .chunks(id: session),
       sendings.map { (path(of: $0), chunkFields($0), $0.body) }, sentBytes: sendings.first?.sentBytes)
+  }
+
+  private func zerosRequest(_ sending: ZerosSending) -> HTTPRequest {
+    let ranges = sending.ranges.map {
+      ChunkIndexRange(first: UInt32(clamping: $0.lowerBound), last: UInt32(clamping: $0.upperBound - 1))
+    }
+    let session = sending.session
+    let key = ChunkTag.sessionKey(masterKey: masterKey, nonce: session.nonce, sessionID: session.id)
+    let tag = ChunkTag.zerosTag(
+      key: key, ranges: ranges.map { ($0.first, $0.last) }, chunkBytes: UInt64(clamping: sending.chunkBytes),
+      chunkSHA256: sending.digest.sha256, sessionID: session.id, nonce: session.nonce)
+    return request(
+      .post, .zeros(id: session.id), headers: [(HeaderName.contentType, MediaType.json)],
+      body: .bytes(WireJSON.encode(ZerosRequest(ranges: ranges, tag: Hex.encode(tag)))))
   }
 
   private func commitRequest(_ commit: SessionCommit) -> HTTPRequest {

@@ -82,6 +82,7 @@ public struct ChunkProtocolDestination: Destination {
       commitWaitsForChunks: true, durableChunks: true)
     abilities.ordersPublications = true
     abilities.takesRuns = true
+    abilities.takesZeros = true
     abilities.chunkCountMax = Int(ProtocolLimits.chunkCountMax)
     abilities.ifExists = options.ifExists
     self.abilities = abilities

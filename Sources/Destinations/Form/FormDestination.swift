@@ -71,7 +71,8 @@ public struct FormDestination: Destination {
     switch step {
     case .sendWholeFile(let sending): return fileRequest(sending)
     // Not the form itself: it may be a program that does something whenever it is asked.
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .commit, .abort, .sendBundle:
+    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort,
+      .sendBundle:
       return HTTPRequest(.head, address.frontURL, headers: credentialFields)
     }
   }
@@ -117,7 +118,7 @@ public struct FormDestination: Destination {
     case .sendWholeFile(let sending):
       let success = FormSuccess(response: response, address: address.text, options: options)
       return success.failure.map { .refused($0) } ?? published(sending, FormAnswer(response))
-    case .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .commit, .abort, .sendBundle:
+    case .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort, .sendBundle:
       return .refused(StepFailure(.unexpectedAnswer, "\(address.text) is a form, which takes whole files only."))
     }
   }

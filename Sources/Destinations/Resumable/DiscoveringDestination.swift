@@ -57,7 +57,7 @@ public struct DiscoveringDestination: Destination {
     case .querySession(let session), .secureSession(let session), .abort(let session): return owner(of: session)
     case .sendChunk(let sending): return owner(of: sending.session)
     case .commit(let commit): return owner(of: commit.session)
-    case .prewarm, .openSession, .sendWholeFile, .sendBundle, .sendRun: break
+    case .prewarm, .openSession, .sendWholeFile, .sendBundle, .sendRun, .sendZeros: break
     }
     let asks = if case .sendWholeFile = step { choice.isDraft.withLock { $0 } == nil } else { true }
     if asks, let found = responses.first.flatMap(Self.isDraft) { choice.isDraft.withLock { $0 = found } }

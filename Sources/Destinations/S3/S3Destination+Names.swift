@@ -22,7 +22,7 @@ extension S3Destination {
     case .commit(let commit): begin(.completion, commit.session.nonce, commit.path, commit.right)
     case .sendWholeFile(let sending):
       begin(.object, sending.nonce, sending.path, sending.right, mayTry: sending.plainBytes <= Self.trialBytesMax)
-    case .prewarm, .querySession, .secureSession, .sendChunk, .sendRun, .abort, .sendBundle: break
+    case .prewarm, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort, .sendBundle: break
     }
   }
 

@@ -25,7 +25,7 @@ extension S3Destination {
     case .commit(let commit): return committed(commit, course(of: commit, responses))
     case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)
     case .sendWholeFile(let sending): return published(sending, course(of: sending, responses))
-    case .sendBundle, .sendRun:
+    case .sendBundle, .sendRun, .sendZeros:
       return unexpected("was sent several files or chunks in one request, which it never offered to take")
     }
   }
@@ -38,7 +38,7 @@ extension S3Destination {
     switch step {
     case .commit(let commit): course = self.course(of: commit, responses)
     case .sendWholeFile(let sending): course = self.course(of: sending, responses)
-    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .abort, .sendBundle:
+    case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort, .sendBundle:
       return outcome(of: step, lost: error)
     }
     return switch course.done {

@@ -14,7 +14,7 @@ extension S3Destination {
       // Each of them begins with one.
       return followUp(of: step, after: [], at: endpoint) ?? request(.head, key: nil)
     // Several files or chunks in one request are never asked for: they have to be offered.
-    case .prewarm, .sendBundle, .sendRun: return request(.head, key: nil)
+    case .prewarm, .sendBundle, .sendRun, .sendZeros: return request(.head, key: nil)
     }
   }
 
@@ -41,7 +41,7 @@ extension S3Destination {
       case .end: return nil
       }
     case .openSession(let opening): return nextOpeningRequest(opening, responses)
-    case .prewarm, .sendChunk, .sendRun, .abort, .sendBundle:
+    case .prewarm, .sendChunk, .sendRun, .sendZeros, .abort, .sendBundle:
       return nil
     }
   }

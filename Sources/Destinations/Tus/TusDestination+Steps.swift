@@ -46,7 +46,7 @@ extension TusDestination {
     case .commit(let commit): return publish(commit, responses)
     case .abort(let session): return abort(session, responses)
     case .sendWholeFile(let sending): return send(sending, responses)
-    case .sendBundle, .sendRun:
+    case .sendBundle, .sendRun, .sendZeros:
       return .ended(unexpected("was sent several files or chunks in one request, which it never offered to take"))
     }
   }

@@ -16,6 +16,8 @@ package enum JournalRecord: Sendable {
   /// The whole file with this receipt is renamed.
   case wholeFilePublished(Finished)
 
+  /// These chunks were made zeros; the last one is included.
+  case zeros(first: UInt32, last: UInt32)
   /// A client was told that what it holds is on the disk, and may have given up its own copy.
   case reliedUpon
   /// The journal is of a receiver that records that.
@@ -87,6 +89,7 @@ package enum JournalRecord: Sendable {
     case .reliedUpon: [7]
     case .reliesWhenSaid: [8]
     case .spool(let record): [9] + WireJSON.encode(record)
+    case .zeros(let first, let last): [10] + JournalRecord.bytes(of: [first, last])
     }
   }
 
@@ -116,6 +119,11 @@ package enum JournalRecord: Sendable {
     case 9:
       guard let record = try? WireJSON.decode(SpoolRecord.self, from: rest) else { return nil }
       self = .spool(record)
+    case 10:
+      guard rest.count == 8 else { return nil }
+      let (first, last) = (JournalRecord.number(rest[..<4]), JournalRecord.number(rest[4...]))
+      guard first <= last, last < .max else { return nil }
+      self = .zeros(first: first, last: last)
     default: return nil
     }
   }
@@ -123,18 +131,24 @@ package enum JournalRecord: Sendable {
   private static func encode(_ index: UInt32, _ chunk: ChunkFacts) -> [UInt8] {
     var bytes: [UInt8] = [2]
     bytes.reserveCapacity(chunkBytes)
-    for number in [index, chunk.sizeBytes, chunk.crc32c] {
-      withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
-    }
+    bytes += self.bytes(of: [index, chunk.sizeBytes, chunk.crc32c])
     bytes.append(contentsOf: chunk.sha256.bytes)
     return bytes
+  }
+
+  private static func bytes(of numbers: [UInt32]) -> [UInt8] {
+    numbers.flatMap { withUnsafeBytes(of: $0.littleEndian) { Array($0) } }
+  }
+
+  private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+    bytes.reversed().reduce(0) { $0 << 8 | UInt32($1) }
   }
 
   private static func chunk(_ payload: ArraySlice<UInt8>) -> JournalRecord? {
     guard payload.count == chunkBytes else { return nil }
     let start = payload.startIndex + 1
     func number(_ position: Int) -> UInt32 {
-      payload[start + position * 4..<start + position * 4 + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) }
+      JournalRecord.number(payload[start + position * 4..<start + position * 4 + 4])
     }
     guard let digest = Digest32(payload[(start + 12)...]) else { return nil }
     return .chunk(index: number(0), ChunkFacts(sha256: digest, crc32c: number(2), sizeBytes: number(1)))

@@ -73,6 +73,7 @@ public struct Answer: Hashable, Sendable {
     if tellsAbilities {
       fields.append((HeaderName.bundleFilesMax, String(ProtocolLimits.bundleFilesMax)))
       fields.append((HeaderName.runBytesMax, String(ProtocolLimits.runBytesMax)))
+      fields.append((HeaderName.zeroRangesMax, String(ProtocolLimits.zeroRangesMax)))
       fields.append((HeaderName.chunkEncodings, Answer.encodings))
     }
     if let spoolKnown { fields.append((HeaderName.spoolKnown, spoolKnown.headerValue)) }

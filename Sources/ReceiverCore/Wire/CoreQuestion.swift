@@ -14,6 +14,8 @@ public enum CoreQuestion: Sendable {
   case abort(CredentialID, SessionID)
   /// Storing a chunk.
   case chunk(CredentialID, SessionID, index: UInt32, AnnouncedBytes)
+  /// Storing chunks that are zeros.
+  case zeros(CredentialID, SessionID, [ChunkIndexRange], tag: [UInt8])
   /// Publishing a file that comes in one request.
   case wholeFile(CredentialID, name: String, FileHeaders, AnnouncedBytes)
 
@@ -21,7 +23,8 @@ public enum CoreQuestion: Sendable {
   public var credential: CredentialID {
     switch self {
     case .openSession(let credential, _, _), .query(let credential, _, _, _), .commit(let credential, _, _),
-      .abort(let credential, _), .chunk(let credential, _, _, _), .wholeFile(let credential, _, _, _):
+      .abort(let credential, _), .zeros(let credential, _, _, _), .chunk(let credential, _, _, _),
+      .wholeFile(let credential, _, _, _):
       credential
     }
   }
@@ -52,6 +55,9 @@ public enum CoreQuestion: Sendable {
       .beginChunk(
         request,
         ChunkHead(credential: credential, session: id, index: index, announced: announced, freeBytes: freeBytes))
+    case .zeros(let credential, let id, let ranges, let tag):
+      .storeZeros(
+        request, ZerosHead(credential: credential, session: id, ranges: ranges, tag: tag, freeBytes: freeBytes))
     case .wholeFile(let credential, let name, let fields, let announced):
       .beginWholeFile(
         request,
@@ -81,10 +87,11 @@ public enum CoreQuestion: Sendable {
           encodings: Capabilities.encodingsUnderstood),
         status: isNew ? 201 : 200
       ).withAbilities
-    case (.query(_, _, let withDigests, _), .held(let held)): .json(HeldResponse(held, withDigests: withDigests))
+    case (.query(_, _, let withDigests, _), .held(let held)):
+      .json(HeldResponse(held, withDigests: withDigests)).withAbilities
     case (.commit, .receipt(let receipt)): .receipt(receipt, status: 200)
     case (.abort, .ended): .noContent
-    case (.chunk, .chunkStored(let wasHeld)): Answer(status: wasHeld ? 200 : 201)
+    case (.chunk, .chunkStored(let wasHeld)), (.zeros, .chunkStored(let wasHeld)): Answer(status: wasHeld ? 200 : 201)
     case (.wholeFile, .receipt(let receipt)): .receipt(receipt, status: 201).withAbilities
     case (_, .refused(let refusal)): .refused(refusal)
     default: .refused(Refusal(.storeFailed, "the receiver contradicts itself"))
@@ -108,7 +115,7 @@ extension HeldResponse {
     let facts = held.facts
     self.init(
       id: facts.id, state: held.receipt == nil ? .open : .committed, chunkBytes: facts.opening.chunkBytes,
-      held: ChunkIndexRange.covering(held.chunks.keys.sorted()),
+      held: held.chunks.keys.ranges.map { ChunkIndexRange(first: $0.lowerBound, last: $0.upperBound - 1) },
       digests: withDigests
         ? held.chunks.sorted().reduce(into: [:]) { $0[String($1.key)] = Hex.encode($1.value.sha256.bytes) } : nil,
       chainTip: Hex.encode(held.chainTip), expiresAtSeconds: held.expiresAt / 1000,

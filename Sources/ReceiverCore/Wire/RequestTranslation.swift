@@ -86,6 +86,7 @@ public struct RequestTranslation: Sendable {
     case (.commit(let id), "POST"): return try commit(credential, SessionID(id), json)
     case (.chunks(let id), "POST"):
       return try several(request, .run) { _ in .readRun(RunIntake(of: credential, into: SessionID(id), self)) }
+    case (.zeros(let id), "POST"): return try zeros(credential, SessionID(id), json)
     case (.chunk(let id, let index), "PUT"):
       return .ask(.chunk(credential, SessionID(id), index: index, try announced(request)))
     case (.file(let name), "PUT"): return .ask(try wholeFile(request, credential, name))
@@ -187,7 +188,7 @@ public struct RequestTranslation: Sendable {
       switch path {
       case .root: "HEAD"
       case .capabilities, .stats, .metrics: "GET"
-      case .uploads, .commit, .chunks, .files: "POST"
+      case .uploads, .commit, .chunks, .zeros, .files: "POST"
       case .upload: "GET, DELETE"
       case .chunk, .file: "PUT"
       }
@@ -236,6 +237,15 @@ public struct RequestTranslation: Sendable {
           name: asked.name, sizeBytes: asked.sizeBytes, chunkCount: asked.chunkCount, merkleRoot: root, chainTip: tip,
           modifiedNanoseconds: asked.modifiedNanoseconds, mode: asked.mode, ifExists: asked.ifExists,
           ownership: try ownership(asked))))
+  }
+
+  private func zeros(_ credential: CredentialID, _ id: SessionID, _ json: [UInt8]?) throws(Refusal) -> RequestPlan {
+    guard let json else { return .readJSON(bytesMax: ProtocolLimits.jsonBodyBytesMax) }
+    let asked = try decode(ZerosRequest.self, json)
+    guard let tag = RequestTranslation.digest(asked.tag) else {
+      throw Refusal(.badRequest(field: "hmac"), "the tag must be 64 hexadecimal digits")
+    }
+    return .ask(.zeros(credential, id, asked.ranges, tag: tag))
   }
 
   private func ownership(_ asked: CommitRequest) throws(Refusal) -> NameOwnership? {

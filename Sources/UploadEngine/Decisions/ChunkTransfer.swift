@@ -27,6 +27,11 @@ final class ChunkTransfer: @unchecked Sendable {
     /// A worker reads and hashes it. Becomes `read`, or `done` when the server already holds the same bytes, or
     /// `pending` when the file changed meanwhile.
     case reading(ReadID)
+    /// It lies in a hole of the spool's file: its bytes are known to be zeros, and are in no buffer. Becomes `sendingHole`, or
+    /// `pending` where the server has zeros sent.
+    case hole(ChunkDigest)
+    /// The server is being told that it is zeros. Becomes `done` at the acknowledgement, `hole` at a failure.
+    case sendingHole(HTTPRequestID, ChunkDigest)
     /// Its bytes wait in a buffer for a free request.
     case read(ReadID, ChunkDigest)
     /// On its way. Becomes `done` at the acknowledgement, `resting` or `pending` at a failure.
@@ -40,7 +45,9 @@ final class ChunkTransfer: @unchecked Sendable {
     var digest: ChunkDigest? {
       switch self {
       case .unsealed, .pending, .resting, .reading, .streaming: nil
-      case .read(_, let digest), .sending(_, _, let digest), .done(let digest): digest
+      case .read(_, let digest), .sending(_, _, let digest), .done(let digest), .hole(let digest),
+        .sendingHole(_, let digest):
+        digest
       }
     }
   }
@@ -49,6 +56,13 @@ final class ChunkTransfer: @unchecked Sendable {
   struct Retry: Hashable, Sendable {
     var attempts = 0
     var previousDelay: Duration?
+  }
+
+  /// Whether the file was looked through for holes.
+  enum HoleSearch: Hashable, Sendable {
+    case wanted
+    case underWay
+    case done
   }
 
   private(set) var plan: ChunkPlan
@@ -63,6 +77,12 @@ final class ChunkTransfer: @unchecked Sendable {
   var retries: LookupTable<Int, Retry> = [:]
   /// Chunks in state `resting`.
   private(set) var restingIndices: LookupSet<Int> = []
+  /// Chunks in state `hole`, and how many are in state `sendingHole`.
+  private(set) var holes = IndexRanges()
+  private(set) var sendingHoleCount = 0
+  var holeSearch = HoleSearch.wanted
+  /// Requests with holes that were refused.
+  var holeFailures = 0
   /// A commit found chunks missing that were still under way: the next one waits until all are acknowledged.
   var commitsOnlyWhenDone = false
   /// No chunk below this is pending.
@@ -120,7 +140,7 @@ final class ChunkTransfer: @unchecked Sendable {
       switch states[index] {
       case .done: continue
       case .pending: return index
-      case .unsealed, .resting, .reading, .read, .sending, .streaming: return nil
+      case .unsealed, .resting, .reading, .hole, .sendingHole, .read, .sending, .streaming: return nil
       }
     }
     return nil
@@ -153,6 +173,8 @@ final class ChunkTransfer: @unchecked Sendable {
   func deny(_ index: Int) -> Bool {
     guard states.indices.contains(index), case .done = states[index] else { return false }
     set(.pending, at: index)
+    // Where it is a hole, the server is told so once more.
+    if holeSearch == .done { holeSearch = .wanted }
     return true
   }
 
@@ -168,6 +190,12 @@ final class ChunkTransfer: @unchecked Sendable {
     case .reading: readingCount += step
     case .read:
       if step > 0 { readIndices.append(index) } else { readIndices.removeAll { $0 == index } }
+    case .hole:
+      let place = UInt32(clamping: index)
+      if step > 0 { holes.insert(place..<(place + 1)) } else { holes.remove(place..<(place + 1)) }
+    case .sendingHole:
+      sendingHoleCount += step
+      sendingCount += step
     case .sending, .streaming: sendingCount += step
     case .done:
       retries[index] = nil
@@ -176,5 +204,44 @@ final class ChunkTransfer: @unchecked Sendable {
       let bytes = UInt64(plan.byteCount(of: index))
       doneBytes = step > 0 ? doneBytes + bytes : doneBytes - bytes
     }
+  }
+}
+
+/// Holes.
+extension ChunkTransfer {
+  /// The request tells the server of this chunk.
+  func isSendingHole(_ request: HTTPRequestID, at index: Int) -> Bool {
+    guard states.indices.contains(index), case .sendingHole(request, _) = states[index] else { return false }
+    return true
+  }
+
+  /// They are read as all others are.
+  func readHoles() {
+    for index in holes.sorted() { set(.pending, at: Int(index)) }
+  }
+
+  /// The first holes that no other request is about, and the digest of each chunk.
+  func nextHoles(
+    rangesMax: Int, chunksMax: Int, besides busy: LookupSet<Int>
+  ) -> (ranges: [Range<Int>], digest: ChunkDigest?) {
+    var ranges: [Range<Int>] = []
+    var left = chunksMax
+    for hole in holes.ranges {
+      for index in Int(hole.lowerBound)..<Int(hole.upperBound) where !busy.contains(index) {
+        guard left > 0 else { break }
+        if ranges.last?.upperBound == index {
+          ranges[ranges.count - 1] = ranges[ranges.count - 1].lowerBound..<(index + 1)
+        } else if ranges.count < rangesMax {
+          ranges.append(index..<(index + 1))
+        } else {
+          left = 0
+          continue
+        }
+        left -= 1
+      }
+      guard left > 0 else { break }
+    }
+    guard let first = ranges.first?.lowerBound, case .hole(let digest) = states[first] else { return ([], nil) }
+    return (ranges, digest)
   }
 }

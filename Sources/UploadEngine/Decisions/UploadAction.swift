@@ -5,6 +5,8 @@ public import FileModel
 public enum UploadAction: Hashable, Sendable {
   /// Read and hash a chunk into a buffer; answer with ``UploadSchedule/chunkRead(_:result:at:)``.
   case read(ReadOrder)
+  /// Find the chunks that lie in holes; answer with ``UploadSchedule/holesFound(_:_:_:at:)``.
+  case findHoles(HoleOrder)
   /// The buffer of this read is free again.
   case release(ReadID)
   /// Keep no more in memory than so many buffers of the usual length, or as many bytes in others. An action like the others, so that no read that was ordered before it
@@ -71,6 +73,26 @@ public struct ReadOrder: Hashable, Sendable {
   public var bufferBytes = 0
 }
 
+/// A settled file to look through for holes.
+public struct HoleOrder: Hashable, Sendable {
+  /// The file.
+  public var file: FileID
+  /// The epoch whose holes are wanted.
+  public var epoch: UInt64
+  /// The file's size.
+  public var sizeBytes: UInt64
+  /// The length of a chunk.
+  public var chunkBytes: Int
+
+  /// A file at an epoch.
+  public init(file: FileID, epoch: UInt64, sizeBytes: UInt64, chunkBytes: Int) {
+    self.file = file
+    self.epoch = epoch
+    self.sizeBytes = sizeBytes
+    self.chunkBytes = chunkBytes
+  }
+}
+
 /// A request and its name.
 public struct RequestOrder: Hashable, Sendable {
   /// The request's name.
@@ -94,6 +116,8 @@ public enum SendOrder: Hashable, Sendable {
   case chunk(session: SessionIdentity, index: Int, digest: ChunkDigest, read: ReadID, place: ChunkPlace)
   /// Several chunks of one session in one request; each is answered for itself.
   case run(session: SessionIdentity, [ChunkOrder])
+  /// Chunks that are zeros: nothing of them is sent.
+  case zeros(ZerosSending)
   case commit(SessionCommit)
   case abort(SessionIdentity)
   case wholeFile(WholeFileOrder)
@@ -107,7 +131,7 @@ extension SendOrder {
     switch self {
     case .commit: once == .everything
     case .wholeFile, .bundle: once != .nothing
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .abort: false
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .abort: false
     }
   }
 
@@ -117,7 +141,7 @@ extension SendOrder {
     case .chunk(let session, let index, let digest, let read, _):
       (session, [ChunkOrder(index: index, digest: digest, read: read)])
     case .run(let session, let chunks): (session, chunks)
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort, .wholeFile, .bundle: nil
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort, .wholeFile, .bundle: nil
     }
   }
 
@@ -127,7 +151,7 @@ extension SendOrder {
     case .commit(let commit): commit.fileID.map { [$0] } ?? []
     case .wholeFile(let whole): [whole.file]
     case .bundle(let files): files.map(\.file)
-    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .abort: []
+    case .prewarm, .openSession, .querySession, .secureSession, .chunk, .run, .zeros, .abort: []
     }
   }
 
@@ -138,7 +162,7 @@ extension SendOrder {
     case .commit(let commit): commit.fileID.map { [($0, commit.path)] } ?? []
     case .wholeFile(let whole): [(whole.file, whole.path)]
     case .bundle(let files): files.map { ($0.file, $0.path) }
-    case .prewarm, .querySession, .secureSession, .chunk, .run, .abort: []
+    case .prewarm, .querySession, .secureSession, .chunk, .run, .zeros, .abort: []
     }
   }
 }

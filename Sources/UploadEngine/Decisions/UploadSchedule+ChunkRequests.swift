@@ -84,7 +84,8 @@ extension UploadSchedule {
         case .unconfirmed, .querying, nil: continue
         }
       }
-      guard nextPending(of: entry.file, transfer) != nil, entry.file.isWholeFile || mayReadAhead(ofFile: entry.file)
+      guard nextPending(of: entry.file, transfer) != nil, !waitsForHoles(entry.file),
+        entry.file.isWholeFile || mayReadAhead(ofFile: entry.file)
       else { continue }
       best = (id, entry.file.virtualTime)
     }

@@ -94,7 +94,11 @@ extension UploadSchedule {
   /// Sends whatever may be sent and reads whatever may be read.
   mutating func pump(at now: Moment) {
     admit()
-    for id in activeLarge { sendControl(id, at: now) }
+    askForHoles()
+    for id in activeLarge {
+      sendControl(id, at: now)
+      sendZeros(id, at: now)
+    }
     askForEarlyFiles(at: now)
     askForDurability(at: now)
     sendSmallFiles(at: now)
@@ -110,6 +114,8 @@ extension UploadSchedule {
     sendSmallFiles(at: now)
     for id in activeLarge { sendControl(id, at: now) }
     admit()
+    // One whose upload has begun anew by now waits for this alone.
+    askForHoles()
     abortDiscarded(at: now)
   }
 
@@ -238,7 +244,7 @@ extension UploadSchedule {
       } else {
         watch(request, of: purpose.file, byteCount, attempts: attempts, at: now)
       }
-    case .openSession, .querySession, .secureSession, .commit: controlRequests += 1
+    case .openSession, .querySession, .secureSession, .zeros, .commit: controlRequests += 1
     case .prewarm, .abort: break
     }
     actions.append(

@@ -128,8 +128,8 @@ extension UploadSchedule {
     transfer.set(.unsealed, at: index)
     releaseReads(of: transfer, behind: index)
     switch state {
-    case .unsealed, .pending, .resting, .reading: return false
-    case .sending, .streaming, .done: return true
+    case .unsealed, .pending, .resting, .reading, .hole: return false
+    case .sending, .sendingHole, .streaming, .done: return true
     case .read(let read, _):
       release(read)
       return true

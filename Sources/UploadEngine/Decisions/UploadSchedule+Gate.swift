@@ -238,7 +238,7 @@ extension UploadSchedule.Purpose {
     switch self {
     case .prewarm, .querySession, .secureSession, .abort: .answers
     case .openSession: .begins
-    case .chunks, .commit, .wholeFiles: .takes
+    case .chunks, .zeros, .commit, .wholeFiles: .takes
     }
   }
 

@@ -57,7 +57,7 @@ extension UploadSchedule {
     case .chunk(_, let index, _, _, _):
       guard let file = purpose.file.flatMap({ files.entry($0)?.file }) else { return [] }
       return publication(ofChunk: index, of: file).map { [$0] } ?? []
-    case .prewarm, .openSession, .querySession, .secureSession, .run, .abort: return []
+    case .prewarm, .openSession, .querySession, .secureSession, .run, .zeros, .abort: return []
     }
   }
 

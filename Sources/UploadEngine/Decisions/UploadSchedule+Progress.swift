@@ -75,7 +75,7 @@ extension UploadSchedule.Purpose {
     switch self {
     case .chunks(let id, _, _): id
     case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: nil
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: nil
     }
   }
 

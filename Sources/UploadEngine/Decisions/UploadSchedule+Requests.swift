@@ -59,7 +59,7 @@ extension UploadSchedule {
     }
   }
 
-  private func isAlreadyThere(_ digest: ChunkDigest, _ index: Int, of file: FileUpload) -> Bool {
+  func isAlreadyThere(_ digest: ChunkDigest, _ index: Int, of file: FileUpload) -> Bool {
     guard let session = file.session else { return false }
     if case .published = session.state { return true }
     // A request for an earlier content may replace what is held, at any moment.
@@ -85,7 +85,7 @@ extension UploadSchedule {
     settleBudget(of: underway)
     switch purpose {
     case .chunks, .wholeFiles: unwatch(request, underway, outcome, at: now)
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: break
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: break
     }
     let sign = signOfHealth(in: outcome)
     noteHealth(of: underway.endpoint, sign, at: now)
@@ -109,6 +109,8 @@ extension UploadSchedule {
       noteWarmth(id, connection)
       guard !stragglerEnded(id, request, underway, outcome) else { break }
       chunksEnded(id, request, chunks, session, outcome, sentAt: underway.sentAt, at: now)
+    case .zeros(let id, let zeros):
+      zerosEnded(id, request, zeros, outcome, at: now)
     case .commit(let id):
       noteWarmth(id, connection)
       publicationEnded(id, request, outcome, at: now)
@@ -135,6 +137,7 @@ extension UploadSchedule {
     if let abilities = offers.abilities { learn(abilities, at: now) }
     if let encodings = offers.encodings { self.encodings = encodings }
     learnRuns(offers)
+    learnZeros(offers)
     if let filesPerRequest = offers.filesPerRequest {
       self.filesPerRequest = max(1, min(filesPerRequest, limits.smallBuffers))
     }
@@ -245,7 +248,7 @@ extension UploadSchedule {
       chunkRequests -= 1
       if underway.carriesSmallFiles { smallRequests -= 1 }
       if underway.streams != nil { streamRequests -= 1 }
-    case .openSession, .querySession, .secureSession, .commit: controlRequests -= 1
+    case .openSession, .querySession, .secureSession, .zeros, .commit: controlRequests -= 1
     case .prewarm, .abort: break
     }
   }
@@ -304,6 +307,7 @@ extension UploadSchedule.Purpose {
     case .openSession(let id), .querySession(let id), .commit(let id): id
     case .secureSession(let id, _): id
     case .chunks(let id, _, _): id
+    case .zeros(let id, _): id
     case .wholeFiles(let turns): turns.count == 1 ? turns[0].id : nil
     }
   }

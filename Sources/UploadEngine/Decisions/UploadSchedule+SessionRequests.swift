@@ -90,7 +90,7 @@ extension UploadSchedule {
     var file = entry.file
     switch state {
     case .wanted:
-      guard mayOpenSession(at: now) else { return }
+      guard mayOpenSession(at: now), !waitsForHoles(file) else { return }
       openSession(&file, at: now)
     case .unconfirmed: querySession(&file, at: now)
     case .open, .published:
@@ -111,7 +111,7 @@ extension UploadSchedule {
     if abilities.bindsNameAtOpening { session.boundPath = path }
     let opening = SessionOpening(
       fileID: file.id, revision: session.epoch, nonce: session.nonce, path: path,
-      sizeBytes: isLengthOpen(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
+      sizeBytes: isLengthOpen(file) || isSparse(file) ? nil : file.snapshot.sizeBytes, chunkBytes: session.chunkBytes,
       modifiedNanoseconds: file.snapshot.modifiedNanoseconds, mode: file.snapshot.mode)
     session.state = .opening(send(.openSession(opening), purpose: .openSession(file.id), at: now))
     file.session = session

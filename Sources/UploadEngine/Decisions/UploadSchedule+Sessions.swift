@@ -124,6 +124,9 @@ extension UploadSchedule {
       transfer.set(.done(digest), at: index)
       release(read)
     }
+    for index in transfer.holes.sorted() {
+      if let digest = transfer.digest(of: Int(index)) { transfer.set(.done(digest), at: Int(index)) }
+    }
   }
 
   /// What was acknowledged and is not there any more (the server may have lost it in a crash) is sent again.

@@ -380,7 +380,7 @@ extension UploadSchedule.Underway {
   fileprivate func carriesBytes(of id: FileID) -> Bool {
     switch purpose {
     case .chunks, .wholeFiles: purpose.concerns(id)
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: false
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
     }
   }
 }

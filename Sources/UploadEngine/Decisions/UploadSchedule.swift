@@ -113,6 +113,7 @@ public struct UploadSchedule: Sendable {
     case querySession(FileID)
     case secureSession(FileID, session: String)
     case chunks(FileID, [ChunkOrder], session: String)
+    case zeros(FileID, ZerosSending)
     case commit(FileID)
     case abort(Discarded)
     case wholeFiles([WholeFileTurn])
@@ -277,6 +278,8 @@ public struct UploadSchedule: Sendable {
   var requestBytesMax: Int?
   /// Whether one request may carry several chunks.
   var runs = Runs.unknown
+  /// Whether it takes chunks of zeros as such.
+  var zeros = Zeros.unknown
   /// Requests with several chunks that failed as such.
   var runFailures = RunFailures()
   /// How bodies may travel; plain ones only until the receiver has said more.

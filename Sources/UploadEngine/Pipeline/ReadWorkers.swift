@@ -85,6 +85,8 @@ public final class ReadWorkers: Sendable {
     var readingCount = 0
     /// Work for when nothing is to be read; what does not fit is forgotten, and the kernel drops the pages when it likes.
     var releases: [CacheTrace] = []
+    /// What is done before the next chunk is read.
+    var errands: [@Sendable () -> Void] = []
     var isStopped = false
 
     init(capacity: Int) {
@@ -111,9 +113,11 @@ public final class ReadWorkers: Sendable {
     case read(ReadJob)
     case readPair(ReadJob, ReadJob)
     case release([CacheTrace])
+    case errand(@Sendable () -> Void)
   }
 
   private static let releasesMax = 64
+  private static let errandsMax = 64
   /// How long a chunk waits for a second one while another thread reads. Two chunks of 4 MiB take some 6 ms.
   private static let pairingPatienceNanoseconds: Int64 = 10_000_000
 
@@ -159,6 +163,7 @@ public final class ReadWorkers: Sendable {
             queue.withLock { queue, _ in queue.readingCount -= 1 }
             onResult(first, results.0)
             onResult(second, results.1)
+          case .errand(let errand): errand()
           case .release(let traces):
             for trace in traces { io.acknowledged(trace) }
           }
@@ -173,6 +178,16 @@ public final class ReadWorkers: Sendable {
   public func submit(_ job: ReadJob) -> Bool {
     queue.withLock { queue, signal in
       guard !queue.isStopped, queue.append(job) else { return false }
+      signal.signal()
+      return true
+    }
+  }
+
+  /// Has a worker do something else with a file; false when there is too much of that, or the workers were stopped.
+  func run(_ errand: @escaping @Sendable () -> Void) -> Bool {
+    queue.withLock { queue, signal in
+      guard !queue.isStopped, queue.errands.count < Self.errandsMax else { return false }
+      queue.errands.append(errand)
       signal.signal()
       return true
     }
@@ -212,6 +227,7 @@ public final class ReadWorkers: Sendable {
     var pairsBy: Int64?
     return queue.wait { queue in
       if queue.isStopped { return .done(nil) }
+      if !queue.errands.isEmpty { return .done(.errand(queue.errands.removeFirst())) }
       if ChunkHasherPair.isAvailable, queue.count == 1, queue.readingCount > 0 {
         let now = monotonicNanoseconds()
         let deadline = pairsBy ?? now + pairingPatienceNanoseconds

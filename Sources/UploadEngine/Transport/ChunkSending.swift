@@ -1,3 +1,5 @@
+import Integrity
+
 /// One chunk on its way.
 public struct ChunkSending: Sendable {
   /// The session.
@@ -40,6 +42,12 @@ public struct ChunkDigest: Hashable, Sendable {
   public var sha256: [UInt8]
   /// Castagnoli polynomial.
   public var crc32c: UInt32
+
+  /// Of so many zeros.
+  package init(ofZeros byteCount: Int) {
+    let zeros = ZeroChunk(byteCount: byteCount)
+    self.init(sha256: zeros.sha256.bytes, crc32c: zeros.crc32c)
+  }
 
   /// The two digests of the same bytes.
   public init(sha256: [UInt8], crc32c: UInt32) {

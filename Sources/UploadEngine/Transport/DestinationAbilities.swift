@@ -27,6 +27,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var commitListsChunks = false
   /// One request may carry several chunks of a session, where the server offers it (``DestinationOffers/runBytesMax``).
   public var takesRuns = false
+  /// Chunks of zeros need not be sent, where the server offers that (``DestinationOffers/zeroRangesMax``).
+  public var takesZeros = false
   /// A session without a chunk cannot be published: an empty file goes as a whole file.
   public var needsChunks = false
   /// Every chunk but the last is at least so long.

@@ -8,6 +8,8 @@ public struct DestinationOffers: Hashable, Sendable {
   public var filesPerRequest: Int?
   /// The most plain bytes that one request may carry in chunks of one session; nil when the answer does not say.
   public var runBytesMax: Int?
+  /// The most ranges of chunks that one request may name as zeros; nil when the answer does not say.
+  public var zeroRangesMax: Int?
   /// What the destination can do, now that its server has said so; nil when the answer does not say. Until then a
   /// destination claims no more than any of its servers can do.
   public var abilities: DestinationAbilities?
@@ -15,12 +17,13 @@ public struct DestinationOffers: Hashable, Sendable {
   /// What an answer says.
   public init(
     encodings: LookupSet<ChunkEncoding>? = nil, filesPerRequest: Int? = nil, runBytesMax: Int? = nil,
-    abilities: DestinationAbilities? = nil
+    zeroRangesMax: Int? = nil, abilities: DestinationAbilities? = nil
   ) {
     self.abilities = abilities
     self.encodings = encodings
     self.filesPerRequest = filesPerRequest
     self.runBytesMax = runBytesMax
+    self.zeroRangesMax = zeroRangesMax
   }
 }
 

@@ -12,6 +12,8 @@ public enum UploadStep: Sendable {
   case sendChunk(ChunkSending)
   /// Send several chunks of one session in one request; only to a server that has offered it.
   case sendRun([ChunkSending])
+  /// Say which chunks are zeros; only to a server that has offered it.
+  case sendZeros(ZerosSending)
   /// Publish the file.
   case commit(SessionCommit)
   /// Give the session up; what was sent is discarded.
@@ -29,7 +31,7 @@ extension UploadStep {
     case .sendChunk(let sending): sending.body.bytes.count
     case .sendWholeFile(let sending): sending.body?.bytes.count ?? 0
     case .sendRun(let sendings): sendings.reduce(0) { $0 + $1.body.bytes.count }
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort, .sendBundle: 0
+    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort, .sendBundle, .sendZeros: 0
     }
   }
 }

@@ -325,6 +325,12 @@ final class ReceiverDriver: Sendable {
       } then: {
         .chunkWritten(request, $0.failure)
       }
+    case .writeZeros(let request, let session, let chunks, let chunkBytes):
+      perform(on: writers, "write zeros to the upload session \(session.text)") { () throws(StoreFailure) in
+        try store.writeZeros(to: session, chunks, chunkBytes: chunkBytes)
+      } then: {
+        .zerosWritten(request, $0.failure)
+      }
     case .secureSession(let request, let session):
       perform(on: publishers, "bring the upload session \(session.text) to the disk") { () throws(StoreFailure) in
         try store.secure(session)

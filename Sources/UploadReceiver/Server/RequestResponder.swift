@@ -325,7 +325,11 @@ extension Reply {
 extension CoreQuestion {
   /// What it is about, for the log.
   fileprivate var subject: String {
-    if case .chunk(_, let id, let index, _) = self { "chunk \(index) of upload \(id.text)" } else { "a whole file" }
+    switch self {
+    case .chunk(_, let id, let index, _): "chunk \(index) of upload \(id.text)"
+    case .zeros(_, let id, _, _): "chunks of zeros of upload \(id.text)"
+    default: "a whole file"
+    }
   }
 }
 
@@ -353,7 +357,7 @@ private enum FieldNames {
       HeaderName.chunkEncoding, HeaderName.chunkHMAC, HeaderName.chunkNonce, HeaderName.contentDigest,
       HeaderName.idempotencyKey, HeaderName.fileModifiedNanoseconds, HeaderName.fileMode, HeaderName.fileID,
       HeaderName.ifExists, HeaderName.ifTaken, HeaderName.replaces, HeaderName.publishedAs, HeaderName.contentType,
-      HeaderName.contentLength, HeaderName.bundleFilesMax, HeaderName.runBytesMax,
+      HeaderName.contentLength, HeaderName.bundleFilesMax, HeaderName.runBytesMax, HeaderName.zeroRangesMax,
       HeaderName.chunkEncodings, HeaderName.spool, HeaderName.spoolKnown, "Cache-Control", "Expect",
     ].compactMap { text in HTTPField.Name(text).map { (text, $0) } })
 

@@ -1,7 +1,6 @@
 public import ReceiverCore
 import CLinux
 import Glibc
-import Lookup
 import Synchronization
 
 extension FileStore {
@@ -82,14 +81,16 @@ extension FileStore {
     var facts: SessionFacts?
     var committing: JournalRecord.Committing?
     var isPublished = false
-    var chunks: LookupTable<UInt32, UInt32> = [:]
+    var chunks = ChunkTable()
     var (saysReliance, isReliedUpon) = (false, false)
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
       case .session(let found): facts = found
       case .committing(let found): committing = found
       case .published: isPublished = true
-      case .chunk(let index, let chunk): chunks[index] = chunk.sizeBytes
+      case .chunk(let index, let chunk): chunks.insert(chunk, at: index)
+      case .zeros(let first, let last):
+        chunks.insertZeros(first..<(last + 1), of: .zeros(facts?.opening.chunkBytes ?? 0))
       case .reliesWhenSaid: saysReliance = true
       case .reliedUpon: isReliedUpon = true
       default: break

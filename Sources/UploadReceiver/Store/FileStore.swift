@@ -405,6 +405,24 @@ public final class FileStore: UploadStore {
     try noteWritten(files, session)
   }
 
+  /// Likewise: the holes first.
+  public func writeZeros(
+    to session: SessionID, _ chunks: IndexRanges, chunkBytes: UInt64
+  ) throws(StoreFailure) {
+    try requireState()
+    let files = try ownFiles(of: session)
+    beginWriting(files, session)
+    let written = Result { () throws(StoreFailure) in
+      try files.data.makeZeros(
+        chunks.ranges.map { UInt64($0.lowerBound) * chunkBytes..<UInt64($0.upperBound) * chunkBytes })
+    }
+    endWriting(files, session)
+    try written.get()
+    _ = try files.journal.append(
+      chunks.ranges.map { JournalRecord.zeros(first: $0.lowerBound, last: $0.upperBound - 1).bytes })
+    try noteWritten(files, session)
+  }
+
   /// Likewise, or those that are in their place by now.
   private func presentFiles(of id: SessionID) throws(StoreFailure) -> SessionFiles {
     do throws(StoreFailure) { return try ownFiles(of: id) } catch .io { return try ownFiles(of: id) }
@@ -463,7 +481,7 @@ public final class FileStore: UploadStore {
 
   /// Hashes what the journal tells of. The journal is not synced with the data, so after a power cut either may be
   /// missing; only what matches counts.
-  public func verify(_ session: SessionID) throws(StoreFailure) -> LookupTable<UInt32, ChunkFacts> {
+  public func verify(_ session: SessionID) throws(StoreFailure) -> ChunkTable {
     let files = try presentFiles(of: session)
     let stamp = DataStamp(files.data)
     try syncLock(of: session).withLock { () throws(StoreFailure) in
@@ -477,11 +495,17 @@ public final class FileStore: UploadStore {
     let (chunks, chunkBytes) = try recordedChunks(files)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
     defer { buffer.deallocate() }
-    var held: LookupTable<UInt32, ChunkFacts> = [:]
-    for (index, chunk) in chunks.sorted() {
+    var held = ChunkTable()
+    for (index, chunk) in chunks.written.sorted() {
       let start = UInt64(index).multipliedReportingOverflow(by: chunkBytes)
       guard !start.overflow else { continue }
-      if try FileStore.isPresent(chunk, at: start.partialValue, in: files.data, buffer) { held[index] = chunk }
+      if try FileStore.isPresent(chunk, at: start.partialValue, in: files.data, buffer) {
+        held.insert(chunk, at: index)
+      }
+    }
+    let zero = ChunkFacts.zeros(Int(clamping: chunkBytes))
+    for range in chunks.zeros.ranges {
+      for zeros in try FileStore.presentZeros(zero, range, in: files.data, buffer) { held.insertZeros(zeros, of: zero) }
     }
     // As it was before the first byte was read: what changes it meanwhile shows.
     openFiles.withLock { open in if open.writing[session] == nil { open.stamps[session] = stamp } }
@@ -491,18 +515,42 @@ public final class FileStore: UploadStore {
   /// What the journal tells of.
   private func recordedChunks(
     _ files: SessionFiles
-  ) throws(StoreFailure) -> (chunks: LookupTable<UInt32, ChunkFacts>, chunkBytes: UInt64) {
-    var chunks: LookupTable<UInt32, ChunkFacts> = [:]
+  ) throws(StoreFailure) -> (chunks: ChunkTable, chunkBytes: UInt64) {
+    var chunks = ChunkTable()
     var chunkBytes: UInt64 = 0
     let journal = try FileDescriptor.openOwn("journal", in: files.directory, O_RDWR)
     for payload in try Journal.recover(journal) {
       switch JournalRecord(payload) {
       case .session(let facts): chunkBytes = UInt64(clamping: facts.opening.chunkBytes)
-      case .chunk(let index, let chunk): chunks[index] = chunk
+      case .chunk(let index, let chunk): chunks.insert(chunk, at: index)
+      case .zeros(let first, let last): chunks.insertZeros(first..<(last + 1), of: .zeros(Int(clamping: chunkBytes)))
       default: break
       }
     }
     return (chunks, chunkBytes)
+  }
+
+  /// Of chunks that are recorded as zeros, those that are. What is a hole is not read.
+  private static func presentZeros(
+    _ zero: ChunkFacts, _ chunks: Range<UInt32>, in file: FileDescriptor, _ buffer: UnsafeMutableRawBufferPointer
+  ) throws(StoreFailure) -> [Range<UInt32>] {
+    let chunkBytes = UInt64(zero.sizeBytes)
+    let fileBytes = UInt64(clamping: try file.status().st_size)
+    guard chunkBytes > 0 else { return [] }
+    var present: [Range<UInt32>] = []
+    var index = chunks.lowerBound
+    while index < chunks.upperBound, (UInt64(index) + 1) * chunkBytes <= fileBytes {
+      let data = file.firstData(from: UInt64(index) * chunkBytes) ?? fileBytes
+      let end = max(index, min(chunks.upperBound, UInt32(clamping: min(data, fileBytes) / chunkBytes)))
+      if end > index {
+        present.append(index..<end)
+        index = end
+      } else {
+        if try isPresent(zero, at: UInt64(index) * chunkBytes, in: file, buffer) { present.append(index..<(index + 1)) }
+        index += 1
+      }
+    }
+    return present
   }
 
   private static func isPresent(

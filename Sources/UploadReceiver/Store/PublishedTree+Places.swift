@@ -238,6 +238,11 @@ extension FileDescriptor {
     var position: UInt64 = 0
     while position < sizeBytes {
       let end = position + min(chunkBytes, sizeBytes - position)
+      if isHole(position..<end) {
+        tree.append(ZeroChunk(byteCount: Int(end - position)).sha256)
+        position = end
+        continue
+      }
       var hasher = SHA256Hasher()
       while position < end {
         let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(min(UInt64(buffer.count), end - position))])

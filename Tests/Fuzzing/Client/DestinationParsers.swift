@@ -87,6 +87,7 @@ private func steps(in session: SessionIdentity, tokens: [String]) -> [UploadStep
     .abort(session),
     .sendWholeFile(whole), .sendBundle([whole, whole]),
     .sendRun([chunk(0), chunk(1)]),
+    .sendZeros(ZerosSending(session: session, ranges: [0..<1], chunkBytes: 9, digest: digest)),
   ]
 }
 

@@ -131,7 +131,7 @@ extension ScheduleHarness {
     case .chunk(let session, _, _, _, _), .run(let session, _): FileID(session.id)
     case .wholeFile(let whole): whole.file
     case .bundle: nil
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: nil
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: nil
     }
   }
 }

@@ -243,7 +243,7 @@ struct ScheduleHarness {
     case .openSession(let opening):
       return .sessionOpened(id: "s", chunkBytes: opening.chunkBytes, expiresAtSeconds: nil)
     case .querySession, .secureSession: return .held(digests: [:])
-    case .chunk: return .chunkStored
+    case .chunk, .zeros: return .chunkStored
     case .run(_, let chunks): return .each(chunks.map { _ in .chunkStored })
     case .abort: return .ended
     case .commit(let commit):
@@ -277,7 +277,7 @@ extension SendOrder {
   var carriesChunk: Bool {
     switch self {
     case .chunk, .run, .wholeFile, .bundle: true
-    case .prewarm, .openSession, .querySession, .secureSession, .commit, .abort: false
+    case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: false
     }
   }
   var isChunk: Bool { if case .chunk = self { true } else { false } }

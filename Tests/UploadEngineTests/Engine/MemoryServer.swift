@@ -55,7 +55,7 @@ final class MemoryServer: Sendable {
         let bytes = whole.body.map { Array($0.bytes) } ?? []
         guard Self.isDigest(whole.digest, of: bytes) else { return Self.mismatch("digest of \(whole.path)", &state) }
         return publish(whole.path, bytes.isEmpty ? [] : [bytes], sessionID: "", &state)
-      case .sendBundle, .sendRun: return .refused(StepFailure(.badRequest, "it was not offered"))
+      case .sendBundle, .sendRun, .sendZeros: return .refused(StepFailure(.badRequest, "it was not offered"))
       }
     }
   }

@@ -18,6 +18,10 @@ final class SpoolFileFake: FileContents {
     var identities = 0
     /// As where the disk has refused some of the file.
     var keepsPages = false
+    /// Given back to the disk.
+    var released: Range<UInt64>?
+    /// What else is to be said of it.
+    var changeSnapshot: (@Sendable (inout FileSnapshot) -> Void)?
   }
 
   let bytes: [UInt8]
@@ -71,17 +75,21 @@ final class SpoolFileFake: FileContents {
   func snapshot(of id: FileID) -> FileSnapshot? {
     var status = stat()
     guard id == Self.id, stat(path, &status) == 0 else { return nil }
-    return FileSnapshot(
+    var snapshot = FileSnapshot(
       id: id, epoch: state.withLock { $0.epoch }, sizeBytes: UInt64(status.st_size),
       modifiedNanoseconds: Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec), mode: 0o600,
       inode: UInt64(status.st_ino), names: [RelativePath("capture")], writableOpens: 0, mutationsInFlight: 0)
+    state.withLock { $0.changeSnapshot }?(&snapshot)
+    return snapshot
   }
 
   func growth(of id: FileID, chunkBytes: Int, anew: Bool) -> GrowthReport? { nil }
   func quietEpoch(of id: FileID, at offset: UInt64) -> UInt64? { nil }
   func isChangedByHand(_ id: FileID) -> Bool { false }
   func sizeBytesSoon(of id: FileID) -> UInt64? { snapshot(of: id)?.sizeBytes }
-  func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
+  func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool {
+    state.withLock { $0.released?.overlaps(range) ?? false }
+  }
 
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
     let number = id == Self.id ? open(path, O_RDONLY | O_CLOEXEC) : -1

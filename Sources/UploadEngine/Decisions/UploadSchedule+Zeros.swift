@@ -1,0 +1,193 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// Chunks that lie in holes of the spool's file (spec H10): they are not read, and the server is told that they are zeros.
+///
+/// Only of settled files, and only where nothing is known to be missing: parts that were given up, or that a power cut took, are holes in
+/// the spool's file as well.
+extension UploadSchedule {
+  /// Whether the destination takes chunks of zeros as such.
+  enum Zeros: Hashable, Sendable {
+    /// It has not said anything yet.
+    case unknown
+    case none
+    /// As so many ranges in a request, at most.
+    case upTo(Int)
+  }
+
+  /// What one answer acknowledges is noted under the lock that writers wait for, and as many changes fit into what a resume record adds.
+  static let zeroChunksMax = HeldChunks.changesMax / 4
+
+  /// What an answer says of them. A server that says what else it takes, and nothing of zeros, has them sent.
+  mutating func learnZeros(_ offers: DestinationOffers) {
+    if let ranges = offers.zeroRangesMax {
+      zeros = ranges > 0 ? .upTo(ranges) : .none
+    } else if offers.encodings != nil || offers.filesPerRequest != nil {
+      zeros = .none
+    }
+  }
+
+  /// A hole in the spool's file is what its writer left.
+  private func trustsHoles(of file: FileUpload) -> Bool {
+    !file.lacksParts && !file.mayLackParts && !file.snapshot.isPartlyReleased && file.snapshot.missing == nil
+      && file.snapshot.interruption == nil && file.progress.acceptedInterruption == nil && file.progress.wish == nil
+      && file.progress.lost == nil && file.wantedSeal == nil
+      && file.progress.delivered == nil
+  }
+
+  /// The file is looked through for holes before anything of it is read, or said of its size.
+  func waitsForHoles(_ file: FileUpload) -> Bool {
+    guard abilities.takesZeros, zeros != .none, let transfer = file.transfer, transfer.holeSearch != .done,
+      file.phase == .ready, !file.isOpen, !file.isWholeFile, !file.isStreamed,
+      transfer.plan.sizeBytes >= UInt64(transfer.plan.chunkBytes), trustsHoles(of: file)
+    else { return false }
+    switch file.session?.state {
+    case .wanted, .opening, .open, .published: return true
+    case .unconfirmed, .querying, nil: return false
+    }
+  }
+
+  mutating func askForHoles() {
+    guard abilities.takesZeros, zeros != .none else { return }
+    for id in activeLarge {
+      guard let file = files.entry(id)?.file, let transfer = file.transfer, transfer.holeSearch == .wanted,
+        waitsForHoles(file)
+      else { continue }
+      transfer.holeSearch = .underWay
+      actions.append(
+        .findHoles(
+          HoleOrder(
+            file: id, epoch: file.snapshot.epoch, sizeBytes: transfer.plan.sizeBytes,
+            chunkBytes: transfer.plan.chunkBytes)))
+    }
+  }
+
+  /// The chunks of a file that lie in holes, with the digest of each; answers ``UploadAction/findHoles(_:)``.
+  public mutating func holesFound(_ order: HoleOrder, _ chunks: [Range<Int>], _ digest: ChunkDigest, at now: Moment) {
+    defer { pump(at: now) }
+    guard let file = files[order.file], let transfer = file.transfer, transfer.holeSearch == .underWay else { return }
+    guard file.snapshot.epoch == order.epoch,
+      transfer.plan == ChunkPlan(sizeBytes: order.sizeBytes, chunkBytes: order.chunkBytes)
+    else {
+      transfer.holeSearch = .wanted
+      return
+    }
+    transfer.holeSearch = .done
+    guard trustsHoles(of: file), zeros != .none else { return }
+    for index in chunks.joined() where transfer.states.indices.contains(index) && transfer.states[index] == .pending {
+      if isAlreadyThere(digest, index, of: file) {
+        transfer.set(.done(digest), at: index)
+        file.session?.held.acknowledge(digest, at: index)
+        files[order.file]?.progress.reusedChunks += 1
+        reusedChunks += 1
+      } else {
+        transfer.set(.hole(digest), at: index)
+      }
+    }
+    countFound(of: order.file)
+    actions.append(.showStatus(order.file))
+  }
+
+  /// Its size is not declared to the server, which would reserve the space.
+  func isSparse(_ file: FileUpload) -> Bool { file.transfer.map { $0.holes.count > 0 } ?? false }
+
+  /// Tells the server of the next holes of a file.
+  mutating func sendZeros(_ id: FileID, at now: Moment) {
+    guard let entry = files.entry(id), let transfer = entry.file.transfer, !transfer.holes.isEmpty else { return }
+    guard let session = entry.file.session, session.isOpen, let identity = session.identity else {
+      if zeros == .none { transfer.readHoles() }
+      return
+    }
+    // The answer that has opened it, or said what it holds, would have told.
+    guard case .upTo(let rangesMax) = zeros else { return transfer.readHoles() }
+    guard transfer.sendingHoleCount == 0, entry.file.phase == .ready, !entry.file.isPublishingOlderContent,
+      controlRequests < limits.controlRequests, maySend(at: now), mayGoOut(ofFile: entry.file)
+    else { return }
+    let (ranges, digest) = transfer.nextHoles(
+      rangesMax: rangesMax, chunksMax: Self.zeroChunksMax, besides: session.chunksInFlight)
+    guard let digest, !ranges.isEmpty else { return }
+    var file = entry.file
+    let sending = ZerosSending(
+      session: identity, ranges: ranges, chunkBytes: transfer.plan.chunkBytes, digest: digest)
+    let request = send(
+      .zeros(sending), purpose: .zeros(id, sending), opensConnection: file.needsNewConnection, at: now)
+    for index in ranges.joined() {
+      transfer.set(.sendingHole(request, digest), at: index)
+      file.session?.chunksInFlight.insert(index)
+    }
+    file.progress.begin(at: now)
+    files[id] = file
+    actions.append(.showStatus(id))
+  }
+
+  /// The server has been told of holes.
+  mutating func zerosEnded(
+    _ id: FileID, _ request: HTTPRequestID, _ zeros: ZerosSending, _ outcome: StepOutcome, at now: Moment
+  ) {
+    guard var file = files[id], file.session?.id == zeros.session.id else { return }
+    let indices = Array(zeros.ranges.joined())
+    file.session?.chunksInFlight.subtract(indices)
+    let current = file.transfer.map { transfer in indices.filter { transfer.isSendingHole(request, at: $0) } } ?? []
+    guard outcome.isChunkStored else {
+      if case .published = file.session?.state {
+        // Nothing more is sent into it; its proof says whether they are in it.
+        for index in current { file.transfer?.set(.done(zeros.digest), at: index) }
+        files[id] = file
+        return
+      }
+      for index in current { file.transfer?.set(.hole(zeros.digest), at: index) }
+      files[id] = file
+      guard !current.isEmpty else {
+        if file.isPublishingOlderContent { cancelCommit(of: file) }
+        return
+      }
+      return zerosFailed(id, outcome, at: now)
+    }
+    file.transfer?.holeFailures = 0
+    acknowledge(indices, zeros.digest, in: &file)
+    for index in current { file.transfer?.set(.done(zeros.digest), at: index) }
+    checkpointInTime(&file, at: now)
+    files[id] = file
+    // Nothing of it has moved.
+    countFound(of: id)
+    watchdog.acknowledged(id, at: now.monotonic)
+    progressed(id)
+    allowMoreChunks(of: id)
+    actions.append(.showStatus(id))
+  }
+
+  private func acknowledge(_ indices: [Int], _ digest: ChunkDigest, in file: inout FileUpload) {
+    let isRewritten = isInFirstWriting(file) && file.growth != nil
+    let isAsked = if case .querying = file.session?.state { true } else { false }
+    for index in indices {
+      if isRewritten, file.transfer?.digest(of: index) != digest {
+        file.session?.held.report(digest, at: index)
+      } else {
+        file.session?.held.acknowledge(digest, at: index)
+      }
+      if isAsked {
+        file.session?.acknowledgedSinceAsked.append(ChunkOrder(index: index, digest: digest, read: ReadID(.max)))
+      }
+    }
+    file.session?.acknowledgedSinceRecord += UploadConstants.resumeCheckpointInterval
+  }
+
+  /// What the server does not take as zeros is read and sent; whatever else is wrong is the file's, as with any request of it.
+  private mutating func zerosFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+    guard let transfer = files[id]?.transfer else { return }
+    let kind = StepFailure(outcome).kind
+    if case .tooLarge = kind { return failed(id, outcome, at: now) }
+    let verdict = policy.verdict(on: kind, attempts: 1)
+    // What the line does to requests, and what passes, says nothing of zeros.
+    let isOfLine = if case .transport = kind { true } else { false }
+    if verdict == .retryStep, !isOfLine, kind != .conflict, kind != .tooEarly { transfer.holeFailures += 1 }
+    if verdict == .fail || kind == .requestTooLarge
+      || verdict == .retryStep && transfer.holeFailures >= policy.attemptsMax
+    {
+      transfer.readHoles()
+      if verdict == .fail { return }
+    }
+    failed(id, outcome, at: now)
+  }
+}
