@@ -90,6 +90,7 @@ enum MetricsDocument {
       [
         Sample([("by", "mapping")], Double(pipeline.bytesFromMappings)),
         Sample([("by", "read")], Double(pipeline.bytesFromReads)),
+        Sample([("by", "hole")], Double(pipeline.bytesOfHoles)),
       ])
     text.family(
       "uploadfs_chunks_compressed_total", .counter, "Chunks that travel compressed.", pipeline.chunksCompressed)

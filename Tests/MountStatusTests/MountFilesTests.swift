@@ -102,8 +102,8 @@ import Testing
       "uploadfs_temperature_celsius{sensor=\"thermal_zone0\",type=\"acpitz\"} 41.25",
       "uploadfs_battery_charge_ratio{battery=\"BAT0\"} 0.82", "uploadfs_battery_discharging{battery=\"BAT1\"} 0",
       "uploadfs_capture_read_bytes_total{by=\"mapping\"} 1099511627776",
-      "uploadfs_capture_read_bytes_total{by=\"read\"} 0", "uploadfs_blocks_mapped_total 15", "uploadfs_mains_online 0",
-      "uploadfs_low_power_mode 1",
+      "uploadfs_capture_read_bytes_total{by=\"read\"} 0", "uploadfs_capture_read_bytes_total{by=\"hole\"} 0",
+      "uploadfs_blocks_mapped_total 15", "uploadfs_mains_online 0", "uploadfs_low_power_mode 1",
     ] {
       #expect(lines.contains(line), "\(line)")
     }

@@ -24,6 +24,8 @@ final class CaptureReading: Sendable {
   let plan: ReadingPlan
   private let counters: PipelineCounters
   private let mappings: Mutex<Mappings>
+  /// Of a file that has fewer bytes on its disk than it is long.
+  private let holes: SpoolHoles?
 
   init(
     id: FileID, file: any ReadableFile, method: ReadingMethod, savesMemory: Bool, counters: PipelineCounters
@@ -34,6 +36,7 @@ final class CaptureReading: Sendable {
     opened = try file.identity()
     plan = ReadingPlan(sizeBytes: opened.sizeBytes, method: method, savesMemory: savesMemory)
     mappings = Mutex(Mappings())
+    holes = CaptureReading.holes(of: file, opened)
     // Some network filesystems know no locks; then there is nobody to keep out.
     if let descriptor = file.descriptor, flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK {
       throw .locked
@@ -45,8 +48,26 @@ final class CaptureReading: Sendable {
     if let descriptor = file.descriptor { _ = flock(descriptor, LOCK_UN) }
   }
 
-  /// Fills a block of at most ``UploadConstants/hashBlockBytes``; returns the bytes read, fewer only at the end of the file.
+  /// Shorter files are read faster than they are asked for holes.
+  private static let sparseBytesMin: UInt64 = 1 << 20
+
+  private static func holes(of file: any ReadableFile, _ opened: FileIdentity) -> SpoolHoles? {
+    var found = stat()
+    guard opened.sizeBytes >= sparseBytesMin, let descriptor = file.descriptor, fstat(descriptor, &found) == 0,
+      UInt64(clamping: found.st_blocks) * 512 < opened.sizeBytes
+    else { return nil }
+    return SpoolHoles(of: descriptor)
+  }
+
+  /// Fills a block of at most ``UploadConstants/hashBlockBytes``; returns the bytes read, fewer only at the end of the file. What is a hole
+  /// takes no place in the page cache.
   func read(at offset: UInt64, into block: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
+    let (end, isOver) = offset.addingReportingOverflow(UInt64(block.count))
+    if let holes, !isOver, end <= opened.sizeBytes, holes.cover(offset..<end) {
+      block.initializeMemory(as: UInt8.self, repeating: 0)
+      counters.bytesOfHoles.add(UInt64(block.count), ordering: .relaxed)
+      return block.count
+    }
     if let window = window(at: offset, count: block.count) {
       if file.readMapped({ window.copy(at: offset, into: block) }) {
         counters.bytesFromMappings.add(UInt64(block.count), ordering: .relaxed)

@@ -1,6 +1,4 @@
-import CLinux
 package import FileModel
-import Glibc
 
 /// Finds the chunks of a settled file that lie in holes of the spool's file.
 ///
@@ -13,11 +11,6 @@ struct HoleFinder {
   /// Of a file in more pieces than this the rest is read: each costs two system calls.
   static let holesMax = 100_000
 
-  /// ext2 to ext4, XFS, Btrfs, tmpfs and F2FS (statfs(2)): there a page that was written and is not on the disk yet is no hole, by
-  /// lseek(2). OpenZFS before 2.2.2 called some such a hole (its issues 11900 and 15526), and FUSE asks a server that does not
-  /// have it. Elsewhere all is read.
-  private static let exactFilesystems: Set<UInt32> = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0xf2f5_2010]
-
   /// The chunks that lie wholly in holes, in ascending order. None where the file is not, or is no longer, what was asked for.
   func chunks(of order: HoleOrder) -> [Range<Int>] {
     guard let before = contents.snapshot(of: order.file), order.isTrusted(before) else { return [] }
@@ -25,10 +18,9 @@ struct HoleFinder {
       let file = try io.begin(order.file, isKept: true)
       defer { io.end(file, isLastChunk: false) }
       guard file.opened.inode == before.inode, file.opened.sizeBytes == before.sizeBytes,
-        let descriptor = file.file.descriptor,
-        Self.exactFilesystems.contains(uploadfs_filesystem_kind("/proc/self/fd/\(descriptor)"))
+        let holes = file.file.descriptor.flatMap({ SpoolHoles(of: $0) })
       else { return [] }
-      let found = HoleFinder.chunks(in: descriptor, order)
+      let found = HoleFinder.chunks(in: holes, order)
       // After the look, as after a read.
       let kept = found.filter { chunks in
         !contents.isReleased(order.file, order.offset(of: chunks.lowerBound)..<order.offset(of: chunks.upperBound))
@@ -43,23 +35,17 @@ struct HoleFinder {
     }
   }
 
-  /// Positions of the description change, and nobody needs them: reads state theirs.
-  private static func chunks(in descriptor: Int32, _ order: HoleOrder) -> [Range<Int>] {
+  private static func chunks(in holes: SpoolHoles, _ order: HoleOrder) -> [Range<Int>] {
     var chunks: [Range<Int>] = []
     var position: UInt64 = 0
     // Many holes may be shorter than a chunk.
     for _ in 0..<holesMax {
-      guard position < order.sizeBytes else { break }
-      let hole = lseek(descriptor, off_t(position), uploadfs_seek_hole)
-      guard hole >= 0, UInt64(hole) < order.sizeBytes else { break }
-      let data = lseek(descriptor, hole, uploadfs_seek_data)
-      guard data > hole || data < 0 && errno == ENXIO else { break }
-      let end = data < 0 ? order.sizeBytes : min(UInt64(data), order.sizeBytes)
+      guard position < order.sizeBytes, let hole = holes.next(from: position, sizeBytes: order.sizeBytes) else { break }
       let size = UInt64(order.chunkBytes)
-      let first = Int(clamping: (UInt64(hole) + size - 1) / size)
-      let last = Int(clamping: end / size)
+      let first = Int(clamping: (hole.lowerBound + size - 1) / size)
+      let last = Int(clamping: hole.upperBound / size)
       if first < last { chunks.append(first..<last) }
-      position = end
+      position = hole.upperBound
     }
     return chunks
   }

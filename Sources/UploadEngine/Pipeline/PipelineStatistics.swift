@@ -15,6 +15,8 @@ public struct PipelineStatistics: Hashable, Sendable {
   public var bytesFromMappings: UInt64 = 0
   /// Bytes of captures that came through plain reads.
   public var bytesFromReads: UInt64 = 0
+  /// Bytes of captures that are holes in the spool, and were not read.
+  public var bytesOfHoles: UInt64 = 0
   /// Chunks that travel compressed.
   public var chunksCompressed = 0
   /// Bytes that need not travel because of it.
@@ -33,6 +35,7 @@ final class PipelineCounters: Sendable {
   let chunksRead = Atomic<Int>(0)
   let bytesFromMappings = Atomic<UInt64>(0)
   let bytesFromReads = Atomic<UInt64>(0)
+  let bytesOfHoles = Atomic<UInt64>(0)
   let chunksCompressed = Atomic<Int>(0)
   let bytesSaved = Atomic<UInt64>(0)
   let faultsContained = Atomic<Int>(0)
@@ -44,6 +47,7 @@ final class PipelineCounters: Sendable {
     statistics.chunksRead = chunksRead.load(ordering: .relaxed)
     statistics.bytesFromMappings = bytesFromMappings.load(ordering: .relaxed)
     statistics.bytesFromReads = bytesFromReads.load(ordering: .relaxed)
+    statistics.bytesOfHoles = bytesOfHoles.load(ordering: .relaxed)
     statistics.chunksCompressed = chunksCompressed.load(ordering: .relaxed)
     statistics.bytesSaved = bytesSaved.load(ordering: .relaxed)
     statistics.faultsContained = faultsContained.load(ordering: .relaxed)

@@ -95,6 +95,7 @@ extension PipelineStatistics {
     sum.chunksRead += other.chunksRead
     sum.bytesFromMappings += other.bytesFromMappings
     sum.bytesFromReads += other.bytesFromReads
+    sum.bytesOfHoles += other.bytesOfHoles
     sum.chunksCompressed += other.chunksCompressed
     sum.bytesSaved += other.bytesSaved
     sum.faultsContained += other.faultsContained

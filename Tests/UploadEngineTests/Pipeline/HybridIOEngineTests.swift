@@ -51,6 +51,26 @@ import Threads
     #expect(spool.openings == 1, "the file stays open between its chunks")
   }
 
+  @Test("Holes are not read, and are zeros", .promises("S62e"), arguments: [ReadingMethod.plain, .mapped])
+  func holesAreNotRead(method: ReadingMethod) throws {
+    let number = open(spool.path, O_WRONLY)
+    defer { close(number) }
+    let size = 3 * Self.size
+    #expect(ftruncate(number, off_t(size)) == 0)
+    let io = engine(method)
+    var reader = ChunkReader(contents: spool, io: io, counters: counters)
+    let chunk = 1 << 20
+    let zeros = [UInt8](repeating: 0, count: chunk)
+    let zeroDigest = zeros.withUnsafeBytes { ChunkDigest(sha256: sha256($0), crc32c: CRC32C.checksum($0)) }
+    for offset in stride(from: 0, to: size, by: chunk) {
+      let found = try #require(reader.read(job(offset, chunk)).chunk)
+      #expect(found.digest == (offset < Self.size ? digest(offset..<(offset + chunk)) : zeroDigest))
+    }
+    let read = counters.snapshot
+    #expect(read.bytesOfHoles == UInt64(2 * Self.size))
+    #expect(read.bytesFromReads + read.bytesFromMappings == UInt64(Self.size))
+  }
+
   @Test(
     "Regression: a file that was removed to make room stayed open, and its place taken, for a second", .promises("S28c")
   )
