@@ -147,6 +147,17 @@ class SeaweedServer(S3Server):
                 time.sleep(0.2)
 
 
+def start_resumable_upload(work, stack):
+    """The tus server of PyPI's resumable-upload, as the end-to-end tests run it: its port, and the folder of what is complete."""
+    folder = work / "tus"
+    folder.mkdir()
+    program = Program(
+        [peer("python"), REPOSITORY / "Tests" / "EndToEnd" / "tus_program.py", "resumable-upload", "0", folder, "{}"],
+        work / "tus.log")
+    stack.callback(program.stop, signal.SIGKILL)
+    return int(program.read_until(r"^listening (\d+)$")[1]), folder / "published"
+
+
 class TusServer:
     """A tus server that has concatenation, behind a link with a delay."""
 
@@ -167,19 +178,13 @@ class TusServer:
 
 
 class PythonTusServer(TusServer):
-    """resumable-upload, as the end-to-end tests run it."""
+    """resumable-upload, of PyPI."""
 
     name = "resumable-upload"
 
     def start(self, work, stack):
-        folder = work / "tus"
-        folder.mkdir()
-        program = Program(
-            [peer("python"), REPOSITORY / "Tests" / "EndToEnd" / "tus_program.py", "resumable-upload", "0", folder,
-             "{}"], work / "tus.log")
-        stack.callback(program.stop, signal.SIGKILL)
-        self.published = folder / "published"
-        return program.read_until(r"^listening (\d+)$")[1], "/files"
+        port, self.published = start_resumable_upload(work, stack)
+        return port, "/files"
 
     def take(self, name, path):
         """Moves what arrived under a name to a path."""
