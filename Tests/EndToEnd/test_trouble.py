@@ -148,3 +148,63 @@ def test_nonsense_from_the_receiver_is_survived(new_mount, receiver, authority, 
     assert sha256(receiver.files / "scan.mov") == sha256(source)
     assert status["receipt"]["merkle_root"] != "00" * 32
     assert mount.program.is_running
+
+
+def _problem(status, word):
+    body = json.dumps({"type": f"urn:uploadfs:problem:{word}", "title": word, "status": int(status[:3]), "detail": "so it says"}).encode()
+    return _answer(b"HTTP/1.1 " + status.encode(), b"application/problem+json", body)
+
+
+# What a receiver says again and again of one file: to a request whose method and last word of the path are these.
+ENDLESS = {
+    "no such upload at the commit": ("POST", "commit", _problem("404 Not Found", "not-found")),
+    "a conflict at the commit": ("POST", "commit", _problem("409 Conflict", "conflict")),
+    "other bytes at the commit": ("POST", "commit", _problem("422 Unprocessable Content", "digest-mismatch")),
+    "an error at the commit": ("POST", "commit", _problem("500 Internal Server Error", "internal")),
+    "nonsense at the commit": ("POST", "commit", _answer(b"HTTP/1.1 200 OK", b"application/json", b"{}")),
+    "nonsense at the opening": ("POST", "uploads", _answer(b"HTTP/1.1 201 Created", b"application/json", b"{}")),
+    "an error to chunks": ("POST", "chunks", _problem("500 Internal Server Error", "internal")),
+    "not now, to chunks": ("POST", "chunks", _answer(b"HTTP/1.1 503 Service Unavailable", b"text/plain", b"")),
+}
+
+
+@pytest.mark.parametrize("lie", ENDLESS, ids=[name.replace(" ", "-").replace(",", "") for name in ENDLESS])
+@pytest.mark.promises("P96")
+def test_a_lie_of_the_receiver_costs_little_has_a_reason_and_holds_up_no_other(
+    new_mount, receiver, authority, tampering, folder, lie
+):
+    """As of the other protocols in test_lying_servers, over TLS: the same answer, as often as it is asked for (spec E8)."""
+    wanted, last, answered = ENDLESS[lie]
+    size, sent, lies = 6 * CHUNK, [], []
+
+    def change(method, target, headers, body):
+        if "/chunks" in target:
+            sent.append(len(body))
+
+    def answer(method, target, whole):
+        if method != wanted or target.rstrip("/").rpartition("/")[2] != last:
+            return None
+        lies.append(target)
+        return answered
+
+    tampering.change, tampering.answer = change, answer
+    mount = new_mount(
+        receiver, "--http", "1.1", "--chunk-size", "1MiB", to=f"https://127.0.0.1:{tampering.port}", ca=authority.certificate)
+    source = write_random(folder / "source", size)
+    subprocess.run(["cp", source, mount.root / "victim.mov"], check=True)
+    good = write_random(mount.root / "good.bin", 50_000, seed=2)
+    mount.wait_for("good.bin", "complete")
+
+    def victim():
+        return mount.status("victim.mov")
+
+    # What was published all the same is found out by asking.
+    wait_until(lambda: victim()["state"] == "complete" or victim()["last_error"], "the status has a reason")
+    wait_until(lambda: len(lies) >= 3 or victim()["state"] in ("complete", "failed"), "it was tried again")
+    assert victim()["state"] == "complete" or "victim.mov" in mount.program.log
+    assert sum(sent) <= 8 * size and len(lies) < 40, (sum(sent) / size, len(lies))
+    tampering.answer = None
+    mount.say("retry", "victim.mov")
+    mount.wait_for("victim.mov", "complete")
+    assert sha256(receiver.files / "victim.mov") == sha256(source)
+    assert sha256(receiver.files / "good.bin") == sha256(good)

@@ -57,6 +57,7 @@ public struct FormDestination: Destination {
       parallelChunks: options.parallelRequests, replaceableChunks: false, unknownLength: false,
       wholeFileBytesMax: options.bufferBytes, fileBytesMax: options.fileBytesMax)
     abilities.streamsWholeFiles = true
+    abilities.repeatsLeaveCopies = .everything
     if options.unclear == .hold { abilities.publishesOnce = .everything }
     self.abilities = abilities
   }

@@ -69,6 +69,7 @@ public struct ResumableDestination: Destination {
     abilities.rows = .one
     abilities.chunkBytesMin = max(
       TusLimits.partialBytesMin, Int(clamping: limits.requestBytesMin ?? 0))
+    abilities.repeatsLeaveCopies = .wholeFiles
     // After a crash nobody knows the address of a small file's upload; a session's can be asked whether it is complete.
     if options.unclear == .hold { abilities.publishesOnce = .wholeFiles }
     return abilities

@@ -83,8 +83,9 @@ extension TusDestination {
   }
 
   private func stillJoining() -> StepFailure {
+    // It takes as long as the server takes for it, which ends no file.
     StepFailure(
-      .unexpectedAnswer,
+      .tooEarly,
       "The tus server at \(address.text) has not finished joining the parts of the file; it is asked again.")
   }
 

@@ -103,6 +103,8 @@ public struct TusDestination: Destination {
     abilities.commitListsChunks = concatenates
     abilities.rows = concatenates ? .growing : .one
     abilities.chunkBytesMin = TusLimits.partialBytesMin
+    // What a joined upload was joined into is not known either before the answer.
+    abilities.repeatsLeaveCopies = concatenates ? .everything : .wholeFiles
     if options.unclear == .hold {
       // The address of a joined upload is not known after a crash; a single upload's is, and can be asked how far it is.
       abilities.publishesOnce = concatenates ? .everything : .wholeFiles

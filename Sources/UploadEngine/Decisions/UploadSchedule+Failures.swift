@@ -25,7 +25,7 @@ extension UploadSchedule {
       files[id] = file
       actions.append(.showStatus(id))
     case .retryStep where file.isWholeFile && file.phase == .ready:
-      setBack(id, by: shown, canEnd: failure.kind.canEndFile, retryAfter: failure.retryAfter, at: now)
+      wholeFileFailed(id, failure, shown, at: now)
     case .waitOut:
       waitOut(id, failure, shown, at: now)
     case .waitForRoom:
@@ -45,6 +45,34 @@ extension UploadSchedule {
     case .fail:
       failForGood(id, shown, at: now)
     }
+  }
+
+  /// Where nobody knows whether the server has it, it may have a copy for each try, which costs more than the bytes of a small file.
+  private mutating func wholeFileFailed(
+    _ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: Moment
+  ) {
+    let leavesCopies = abilities.repeatsLeaveCopies != .nothing && failure.kind.leavesOpenWhatBecameOfIt
+    let isFirst = files.entry(id)?.file.progress.setbacks.count == 0
+    let least = leavesCopies ? leastPause(isFirst: isFirst, retryAfter: failure.retryAfter) : failure.retryAfter
+    setBack(
+      id, by: shown, canEnd: failure.kind.canEndFile, mayLeaveCopies: leavesCopies, retryAfter: least, at: now)
+  }
+
+  /// A session could not be opened, or what it holds not be published: no bytes of the file go out for that. What the destination says of
+  /// this file alone, though, it may say for ever, and each try may leave an upload or a copy there, or have all of the file read.
+  mutating func sessionStepFailed(
+    _ id: FileID, _ outcome: StepOutcome, leavesCopies: Bool, at now: Moment
+  ) {
+    let failure = StepFailure(outcome)
+    // A destination that says when to come back is at work on it: a large upload takes its time to be read.
+    let canEnd = failure.kind.canEndFile && failure.retryAfter == nil
+    let mayLeaveCopies = leavesCopies && failure.kind.leavesOpenWhatBecameOfIt
+    guard let file = files[id], file.phase == .ready, canEnd || mayLeaveCopies,
+      policy.verdict(on: failure.kind, attempts: file.attempts + 1) == .retryStep
+    else { return failed(id, outcome, at: now) }
+    setBack(
+      id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), canEnd: canEnd,
+      mayLeaveCopies: mayLeaveCopies, retryAfter: failure.retryAfter, at: now)
   }
 
   /// It will not pass by itself.

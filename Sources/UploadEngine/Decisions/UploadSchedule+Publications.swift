@@ -44,7 +44,8 @@ extension UploadSchedule {
         let byteCount = Int(clamping: file.snapshot.sizeBytes)
         return shortenRequests(of: id, after: failure, byteCount: byteCount, at: now)
       }
-      failed(id, outcome, at: now)
+      guard !file.isWholeFile else { return failed(id, outcome, at: now) }
+      sessionStepFailed(id, outcome, leavesCopies: abilities.repeatsLeaveCopies == .everything, at: now)
     }
   }
 

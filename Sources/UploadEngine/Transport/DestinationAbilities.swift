@@ -13,6 +13,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   /// What must not be published twice: a file of which it is not known whether it was published waits until somebody has
   /// looked, also after a crash.
   public var publishesOnce = PublishedOnce.nothing
+  /// Requests of which each further one may leave a copy at the server, whatever is to become of a file for that.
+  public var repeatsLeaveCopies = PublishedOnce.nothing
   /// A larger one does as well: it is read while it is sent.
   public var streamsWholeFiles = false
   /// The largest file that is accepted; nil when unknown.

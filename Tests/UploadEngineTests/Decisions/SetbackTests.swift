@@ -27,6 +27,11 @@ import Testing
     case nonsense
     /// It says that it has published it, as something else.
     case publishedSomethingElse
+    /// It has all of it, and says each time that this is not what is to be published (DS17).
+    case conflictAtCommit
+    /// The commit, or the opening, is answered by nonsense each time (DS25).
+    case nonsenseAtCommit
+    case nonsenseAtOpening
 
     var isWholeFile: Bool { self == .failsWholeFile || self == .nonsense }
 
@@ -34,15 +39,26 @@ import Testing
     var mayBeAccident: Bool { self == .missingAtQuestion }
   }
 
-  private func harness(_ lie: Lie) -> ScheduleHarness {
+  private var limitsOfChunks: UploadLimits {
     var limits = UploadLimits()
-    if !lie.isWholeFile { (limits.chunkBytes, limits.bufferBytes) = (1000, 1000) }
-    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: lie.isWholeFile ? 1 << 20 : 0) {
+    (limits.chunkBytes, limits.bufferBytes) = (1000, 1000)
+    return limits
+  }
+
+  private func harness(_ lie: Lie) -> ScheduleHarness {
+    var harness = ScheduleHarness(
+      limits: lie.isWholeFile ? UploadLimits() : limitsOfChunks, wholeFileBytesMax: lie.isWholeFile ? 1 << 20 : 0
+    ) {
       if lie == .rowGoneInBetween { $0.rows = .growing }
       $0.parallelChunks = 1
     }
     harness.handle(.scanEnded)
     return harness
+  }
+
+  private var held: LookupTable<Int, [UInt8]> {
+    LookupTable(
+      (0..<8).map { ($0, ScheduleHarness.digest(file: file.id, epoch: 1, offset: UInt64($0) * 1000).sha256) })
   }
 
   private func answer(_ lie: Lie, to order: SendOrder, number: Int) -> StepOutcome {
@@ -59,6 +75,10 @@ import Testing
     case (.publishedSomethingElse, .commit): return .refused(StepFailure(.conflict, "differs"))
     case (.publishedSomethingElse, .querySession):
       return .published(ScheduleHarness.receipt(RelativePath("a.mov"), 1, root: "00", tip: "00"))
+    case (.conflictAtCommit, .commit): return .refused(StepFailure(.conflict, "no part is known"))
+    case (.conflictAtCommit, .querySession): return .held(digests: held)
+    case (.nonsenseAtCommit, .commit), (.nonsenseAtOpening, .openSession):
+      return .refused(StepFailure(.unexpectedAnswer, "nonsense"))
     case (_, .chunk(_, let index, _, _, _)) where lie == .rowGoneInBetween: return .chunkStoredAs(token: "t\(index)")
     default: return ScheduleHarness.success(of: order)
     }
@@ -225,6 +245,64 @@ import Testing
     }
     let failure = harness.status(file.id)?.lastFailure ?? harness.schedule.gateFailure
     #expect(failure?.code == "misdirected")
+  }
+
+  /// Regression (spec E8): a form that takes a small file and never answers got a copy of it each 15 seconds, for ever.
+  @Test func aSmallFileWhoseAnswerIsLost_isSentMoreAndMoreSeldom_whereEachTryMayLeaveACopy() throws {
+    var gapsAtTheEnd: [Duration] = []
+    for copies in [PublishedOnce.nothing, .everything] {
+      var harness = ScheduleHarness(limits: UploadLimits(), wholeFileBytesMax: 1 << 20) {
+        $0.repeatsLeaveCopies = copies
+      }
+      harness.handle(.scanEnded)
+      harness.write(file)
+      let bodies = play(&harness, until: .seconds(7_200)) { order, _ in
+        if case .wholeFile = order { return StepFailure.connection(.timedOut) }
+        return ScheduleHarness.success(of: order)
+      }
+      #expect(harness.state(file.id) != .failed)
+      let gaps = zip(bodies, bodies.dropFirst()).map { $1.at - $0.at }
+      gapsAtTheEnd.append(try #require(gaps.last))
+    }
+    #expect(gapsAtTheEnd[0] <= .seconds(15) && gapsAtTheEnd[1] > .seconds(60))
+  }
+
+  /// A receiver that is reading a large upload says when to come back, as often as it is asked meanwhile.
+  @Test func aServerThatSaysWhenToComeBack_endsNoFile() {
+    var harness = ScheduleHarness(limits: limitsOfChunks, wholeFileBytesMax: 0)
+    harness.handle(.scanEnded)
+    harness.write(file)
+    var commits = 0
+    _ = play(&harness, until: .seconds(3600)) { order, _ in
+      switch order {
+      case .commit:
+        commits += 1
+        return commits > 40
+          ? ScheduleHarness.success(of: order)
+          : .refused(StepFailure(.conflict, "it is being checked", retryAfter: .seconds(1)))
+      case .querySession: return .held(digests: held)
+      default: return ScheduleHarness.success(of: order)
+      }
+    }
+    #expect(harness.state(file.id) == .complete && commits == 41)
+  }
+
+  /// Regression (DS1): a server that joins a file and never says so got a joined copy each 15 seconds, for ever.
+  @Test func aCommitWhoseAnswerIsLost_isSentMoreAndMoreSeldom_whereEachTryMayLeaveACopy() throws {
+    var harness = ScheduleHarness(limits: limitsOfChunks, wholeFileBytesMax: 0) { $0.repeatsLeaveCopies = .everything }
+    harness.handle(.scanEnded)
+    harness.write(file)
+    var commits = 0
+    _ = play(&harness, until: .seconds(86_400)) { order, _ in
+      switch order {
+      case .commit:
+        commits += 1
+        return StepFailure.connection(.timedOut)
+      case .querySession: return .held(digests: held)
+      default: return ScheduleHarness.success(of: order)
+      }
+    }
+    #expect(harness.state(file.id) != .failed && (5..<150).contains(commits), "\(commits) commits")
   }
 
   /// Where each try costs the file, pauses grow beyond those of a chunk, and what the network does never ends it.
