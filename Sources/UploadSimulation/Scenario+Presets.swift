@@ -347,6 +347,20 @@ extension Scenario {
     $0.legitimateFailures = Self.legitimateFailuresOfLiars
   }
 
+  /// Names that a rule leaves in the spool: captures get and lose them while they are read and sent, and over restarts.
+  static let ignoredNames = Scenario("ignored-names") {
+    $0.ignored = 0.4
+    $0.spoilNetwork(0.03)
+    $0.clientCrashes = 2
+    $0.clientStops = 1
+    $0.receiverCrashes = 1
+    $0.handEdits = 0.2
+    $0.words = 2
+    $0.evictions = 4
+    $0.renamesAway = 0.1
+    $0.rewrites = 0.7
+  }
+
   /// A destination that does not do what it says, nor keeps what it takes.
   static let liar = Scenario("liar") {
     $0.isLiar = true
@@ -390,6 +404,7 @@ extension Scenario {
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
       spoolDisk, receiverDisk, unreadRecords, spoolPower, comebacks, lostStates, bareCopies,
+      ignoredNames,
     ] + servers
 
   /// The one with this name.

@@ -48,6 +48,8 @@ public struct Scenario: Hashable, Sendable {
   var writeTime: ClosedRange<Duration> = .microseconds(5)...(.milliseconds(5))
   /// Writers that are killed instead of closing their file.
   var kills = 0.0
+  /// Captures that are made under names that a rule leaves here, and that get such a name or lose it.
+  var ignored = 0.0
   /// Captures that get a temporary name again.
   var renamesAway = 0.0
   /// Files that somebody edits while nothing is mounted.
@@ -170,6 +172,7 @@ public struct Scenario: Hashable, Sendable {
     limits.smallBuffers = 4
     limits.parallelSmallRequests = 2
     if !furtherServers.isEmpty { limits.rules = Site.rules }
+    if ignored > 0 { limits.rules.rules = ["**/*.skip upload=never"].compactMap { try? FileRule($0) } }
     if shortages > 0 { limits.rules.defaults.whenFull = .release }
     return limits
   }

@@ -4,6 +4,8 @@ import FileModel
 /// does.
 final class SimulatedWriters {
   private static let fewNames = ["a", "b", "c.mov", "day/d.dat", "day/e"].map { RelativePath($0) }
+  /// A rule says that they are not uploaded.
+  private static let ignoredNames = ["a.skip", "c.mov.skip", "day/d.skip"].map { RelativePath($0) }
   private static let temporaryNames = ["a.part", "c.mov.tmp", "day/d.dat~"].map { RelativePath($0) }
 
   private unowned let world: World
@@ -91,6 +93,7 @@ final class SimulatedWriters {
     case world.random.happens(scenario.renames / 2): capture.rename(pick(finalNames), to: name)
     case world.random.happens(scenario.renamesAway):
       capture.rename(name, to: pick(Self.temporaryNames))
+    case scenario.ignored > 0 && world.random.happens(scenario.ignored): useIgnoredName(name)
     case world.random.happens(0.03): capture.link(name, as: pick(finalNames))
     case world.random.happens(scenario.truncations): truncateByName(name)
     case world.random.happens(scenario.patches): patch(name)
@@ -100,6 +103,18 @@ final class SimulatedWriters {
     default: write(name) {}
     }
     if world.random.happens(scenario.rewrites) { again() }
+  }
+
+  /// A capture gets such a name, loses it, has both, or is made under it and then gets its own.
+  private func useIgnoredName(_ name: RelativePath) {
+    let ignored = pick(Self.ignoredNames)
+    switch Int.random(in: 0..<5, using: &world.random) {
+    case 0: capture.rename(name, to: ignored)
+    case 1: capture.rename(ignored, to: name)
+    case 2: capture.link(name, as: ignored)
+    case 3: write(ignored) {}
+    default: write(ignored) { [self] in capture.rename(ignored, to: name) }
+    }
   }
 
   private func again() {

@@ -17,14 +17,15 @@ struct Site {
     let further = DestinationName("archive").flatMap { name in
       scenario.furtherServers.randomElement(using: &world.random).map { (name, $0) }
     }
+    let rules = scenario.limits.rules
     guard let (name, server) = further else {
+      if scenario.ignored > 0 { world.oracle.isFor = { rules.settings(for: $0).upload != .never } }
       return [Site(name: .main, server: scenario.server, isTroubled: true, oracle: world.oracle)]
     }
     let sites = [
       Site(name: .main, server: scenario.server, isTroubled: false, oracle: world.oracle),
       Site(name: name, server: server, isTroubled: true, oracle: world.addOracle()),
     ]
-    let rules = scenario.limits.rules
     for site in sites { site.oracle.isFor = { rules.settings(for: $0).destinations.contains(site.name) } }
     return sites
   }
