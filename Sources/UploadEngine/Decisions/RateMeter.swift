@@ -4,7 +4,7 @@ struct RateMeter: Hashable, Sendable {
   /// A rate of less time than that says little: a line begins slowly.
   private static let steadySeconds = 4.0
   /// The latest half of what was measured may differ from all of it by so much, or the rate is still changing.
-  private static let steadyRatio = 1.5
+  private static let steadyRatio = 1.3
 
   /// Bytes of each second, the latest one last.
   private var seconds: [Int] = []
