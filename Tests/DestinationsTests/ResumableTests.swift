@@ -288,6 +288,26 @@ private typealias Draft = ResumableFixture
     #expect(outcome == .chunkStoredAs(token: "9"))
   }
 
+  /// Regression, found by the simulation (several, seed 8700018704): the server had said that the upload ends at its beginning, where an
+  /// earlier run had begun another content; what that had sent was taken for the beginning of this one, and both were published together.
+  @Test(.promises("DE69"), arguments: [4, 9]) func whatArrivedSinceItWasAsked_isNotOurs(offset: Int) throws {
+    let destination = try Draft.destination()
+    let id = Draft.session(destination)
+    _ = Draft.run(.querySession(SessionIdentity(id: id, nonce: [])), destination, [Draft.discovery(), Draft.at(0)])
+    let step = Draft.chunk(0, of: id)
+    let (_, unasked) = Draft.run(step, destination, [Draft.conflict(at: offset), Fixture.answer(500)])
+    #expect(unasked.failure != nil)
+    // Nor is it when it is asked for again.
+    let (again, gone) = Draft.run(step, destination, [Draft.at(offset), Fixture.answer(204)])
+    #expect(again.map(\.method) == [.head, .delete] && gone.failure?.kind == .sessionGone)
+    let another = try Draft.destination()
+    let other = Draft.session(another)
+    _ = Draft.run(.querySession(SessionIdentity(id: other, nonce: [])), another, [Draft.discovery(), Draft.at(0)])
+    let (requests, outcome) = Draft.run(
+      Draft.chunk(0, of: other), another, [Draft.conflict(at: offset), Draft.at(offset), Fixture.answer(204)])
+    #expect(requests.map(\.method) == [.patch, .head, .delete] && outcome.failure?.kind == .sessionGone)
+  }
+
   /// Regression: such an answer, by something in between, counted as an acknowledgement of all bytes.
   @Test func aSuccessWithoutAWordOfTheDraft_isAskedAbout() throws {
     for status in [200, 202, 204] {

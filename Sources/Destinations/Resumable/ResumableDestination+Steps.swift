@@ -106,7 +106,7 @@ extension ResumableDestination {
     if let length = session.lengthBytes, answer.contradictsItself(lengthBytes: length) { return .ended(gone()) }
     let chunkBytes = UInt64(session.chunkBytes)
     let whole = Int(clamping: offset / chunkBytes)
-    if offset.isMultiple(of: chunkBytes) { memory.uploads.ends(session.upload, at: offset) }
+    if offset.isMultiple(of: chunkBytes) { memory.uploads.isFound(session.upload, at: offset) }
     var tokens: LookupTable<Int, String> = [:]
     for index in 0..<whole { tokens[index] = Self.token(endingAt: UInt64(index + 1) * chunkBytes) }
     // A short last chunk that is known for its end.
@@ -152,7 +152,9 @@ extension ResumableDestination {
       return .ended(gone())
     }
     switch appending.next(from: nil, responses[...], reply: reply) {
-    case .ask: return .send(headRequest(session.upload))
+    case .ask:
+      appending.isAsked(after: responses[...], reply: reply)
+      return .send(headRequest(session.upload))
     case .send(let piece, let offset):
       appending.isBegun()
       return .send(patchRequest(session.upload, piece, at: offset, completes: isShort))

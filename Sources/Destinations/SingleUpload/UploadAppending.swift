@@ -54,6 +54,7 @@ struct UploadAppending {
   func next(from first: UInt64?, _ responses: ArraySlice<HTTPResponse>, reply: (HTTPResponse) -> Reply) -> Next {
     var offset = first ?? base
     var isAsking = asksFirst
+    let isOfOthers = findsOther(responses, reply: reply)
     var questions = 0
     var sentAgain: UInt64 = 0
     // Where bytes were sent of which the answer says nothing.
@@ -78,7 +79,8 @@ struct UploadAppending {
       case .reached(let said): reached = said
       }
       // Only this is known of what is there: it was sent from the same bytes. A server that was asked may be behind.
-      let isKnown = reached <= base || isOurs || memory.hasOnly(upload, at: base, sha256: body.sha256)
+      let isKnown =
+        reached <= base || isOurs || !isOfOthers && memory.hasOnly(upload, at: base, sha256: body.sha256)
       guard (base...end).contains(reached), !isAsking || isKnown else { return .lost }
       if let begin = isAsking ? sentFrom : offset {
         guard reached > begin else { return unexpected("takes no bytes of an upload") }
@@ -95,6 +97,21 @@ struct UploadAppending {
     if isAsking { return .ask }
     if offset == end { return .stored }
     return .send(piece(at: offset), at: offset)
+  }
+
+  /// The first bytes that were sent to where the server had said that the upload ends were refused for their place: what is there is not
+  /// theirs. A request that was sent before, with other bytes or by an earlier run, has arrived since, or the server had said it
+  /// wrong.
+  private func findsOther(_ responses: ArraySlice<HTTPResponse>, reply: (HTTPResponse) -> Reply) -> Bool {
+    guard !asksFirst, memory.isFound(upload), let first = responses.first, case .conflict = reply(first) else {
+      return false
+    }
+    return true
+  }
+
+  /// How far the upload goes is about to be asked, for the last of these answers.
+  func isAsked(after responses: ArraySlice<HTTPResponse>, reply: (HTTPResponse) -> Reply) {
+    if responses.count == 1, findsOther(responses, reply: reply) { memory.hasOther(upload) }
   }
 
   /// Some of these bytes are about to be sent.

@@ -20,6 +20,8 @@ final class UploadMemory: Sendable {
     var begun = Begun.nothing
     /// What was acknowledged last, so that the same answers mean the same when they are looked at again.
     var last: Bytes?
+    /// The server has said where it ends, and has taken nothing since: a request that was sent before may still arrive.
+    var isFound = false
     /// The attempt that is under way asks how far the upload goes before it sends anything.
     var asksFirst = false
   }
@@ -42,6 +44,15 @@ final class UploadMemory: Sendable {
     }
   }
 
+  /// The server was asked, and says that the upload ends here.
+  func isFound(_ upload: String, at offset: UInt64) {
+    ends(upload, at: offset)
+    uploads.withLock { $0[upload]?.isFound = true }
+  }
+
+  /// Where it ends is known by asking alone.
+  func isFound(_ upload: String) -> Bool { uploads.withLock { $0[upload]?.isFound ?? false } }
+
   /// These bytes are acknowledged, and nothing is behind them.
   func holds(_ upload: String, from start: UInt64, to end: UInt64, sha256: [UInt8]) {
     ends(upload, at: end)
@@ -54,9 +65,13 @@ final class UploadMemory: Sendable {
       let known = $0[upload]
       let isKnown = known?.offset == offset && (known?.begun == .nothing || known?.begun == .bytes(sha256))
       $0[upload] = Upload(
-        offset: offset, begun: isKnown ? .bytes(sha256) : .unknown, asksFirst: known?.asksFirst ?? false)
+        offset: offset, begun: isKnown ? .bytes(sha256) : .unknown, isFound: known?.isFound ?? false,
+        asksFirst: known?.asksFirst ?? false)
     }
   }
+
+  /// What is behind the acknowledged bytes is not what was begun there.
+  func hasOther(_ upload: String) { uploads.withLock { $0[upload]?.begun = .unknown } }
 
   /// Whatever is behind this offset is the beginning of these bytes.
   func hasOnly(_ upload: String, at offset: UInt64, sha256: [UInt8]) -> Bool {

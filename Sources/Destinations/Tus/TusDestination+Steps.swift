@@ -133,7 +133,7 @@ extension TusDestination {
       guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
       guard offset <= options.fileBytesMax else { return .ended(gone()) }
       let whole = Int(clamping: offset / UInt64(chunkBytes))
-      if offset.isMultiple(of: UInt64(chunkBytes)) { memory.uploads.ends(upload, at: offset) }
+      if offset.isMultiple(of: UInt64(chunkBytes)) { memory.uploads.isFound(upload, at: offset) }
       var tokens: LookupTable<Int, String> = [:]
       for index in 0..<whole { tokens[index] = endToken(index, chunkBytes, chunkBytes) }
       if !offset.isMultiple(of: UInt64(chunkBytes)), response.header("upload-length") == "\(offset)" {
@@ -267,7 +267,9 @@ extension TusDestination {
       upload: upload, body: body, base: base, isOurs: isOurs, asksFirst: asksFirst, memory: memory.uploads,
       server: "The tus server at \(address.text)")
     switch appending.next(from: first, responses, reply: { reply($0, features) }) {
-    case .ask: return .send(headRequest(upload))
+    case .ask:
+      appending.isAsked(after: responses) { reply($0, features) }
+      return .send(headRequest(upload))
     case .send(let piece, let offset):
       appending.isBegun()
       return .send(patchRequest(upload, piece, at: offset, features))

@@ -256,7 +256,7 @@ import Testing
       }
       harness.handle(.scanEnded)
       harness.write(file)
-      let bodies = play(&harness, until: .seconds(7_200)) { order, _ in
+      let bodies = play(&harness, until: .seconds(1_200)) { order, _ in
         if case .wholeFile = order { return StepFailure.connection(.timedOut) }
         return ScheduleHarness.success(of: order)
       }
