@@ -4,6 +4,10 @@ import UploadEngine
 /// own is looked at before; the words are the protocol's, and what follows is not.
 enum CommonStatus: Hashable, CaseIterable {
   case leadsElsewhere, unauthorized, forbidden, proxyWantsPassword, timedOut, tooEarly, busy, full
+  /// A gateway answers, and what is behind it does not.
+  case gateway
+  /// A network on the way wants a login first.
+  case networkWantsLogin
 
   init?(_ status: Int) {
     switch status {
@@ -15,6 +19,9 @@ enum CommonStatus: Hashable, CaseIterable {
     case 425: self = .tooEarly
     case 429, 503: self = .busy
     case 507: self = .full
+    // Those beyond 511 are a content delivery network's.
+    case 502, 504, 520..<528, 530: self = .gateway
+    case 511: self = .networkWantsLogin
     default: return nil
     }
   }
@@ -28,6 +35,7 @@ enum CommonStatus: Hashable, CaseIterable {
     case .tooEarly: .tooEarly
     case .busy: .busy
     case .full: .insufficientStorage
+    case .gateway, .networkWantsLogin: .serverError
     }
   }
 
@@ -47,6 +55,8 @@ enum CommonStatus: Hashable, CaseIterable {
     case .tooEarly: "\(said): it wants the request again."
     case .busy: "\(said): it asks for a pause."
     case .full: "\(said): its storage or the quota is full."
+    case .gateway: "\(said): what is behind it does not answer."
+    case .networkWantsLogin: "\(said): a network on the way wants a login first."
     }
   }
 

@@ -19,6 +19,8 @@ extension HTTPResponse {
     // About the credentials, a conflict, the length of a request, or when to come again: those that mean this say it in any way.
     case 401, 407, 408, 409, 413, 425, 429: false
     case 200..<300, 400..<500, 511: isPage && !hasMarkOfUploads
+    // Those that are said of the destination mean that in any way.
+    case 500..<600: CommonStatus(status) == nil && isPage && !hasMarkOfUploads
     default: false
     }
   }
@@ -41,11 +43,11 @@ extension HTTPResponse {
 }
 
 extension StepFailure {
-  /// What a page in a server's place means; nil for any other answer. It says nothing of a file, and ends none.
+  /// What a page in a server's place means; nil for any other answer. It is said of the destination, and ends no file.
   static func page(_ response: HTTPResponse, at address: String) -> StepFailure? {
     guard response.isForeignPage else { return nil }
     return StepFailure(
-      .transport(.other),
+      .serverError,
       "\(whatAnswered(response, at: address)). It is tried again; check --to and what lies between.",
       retryAfter: RetryAfter.duration(of: response))
   }

@@ -30,7 +30,7 @@ import UploadEngine
     arguments: [
       (301, StepFailure.Kind.misdirected), (302, .misdirected), (307, .misdirected), (401, .unauthorized),
       (403, .forbidden), (407, .unauthorized), (408, .transport(.timedOut)), (425, .tooEarly), (429, .busy),
-      (503, .busy), (507, .insufficientStorage),
+      (503, .busy), (507, .insufficientStorage), (511, .serverError),
     ])
   func aStatusThatIsNoProtocolsOwn_meansTheSameOfAll(status: Int, kind: StepFailure.Kind) throws {
     for (destination, failure) in try failures(status) {
@@ -38,6 +38,16 @@ import UploadEngine
       #expect(failure.retryAfter == .seconds(7), "\(destination)")
       if status == 407 { #expect(failure.message.contains("a proxy on the way asks for a password"), "\(destination)") }
       if status < 400 { #expect(failure.message.contains("to https://login.example.org/"), "\(destination)") }
+    }
+  }
+
+  /// Regression (E8): at S3 and forms 502 and 504 were said of the file, and ten of them ended it.
+  @Test(.promises("DE144"), arguments: [502, 504, 520, 522, 524, 527, 530])
+  func aGateway_saysNothingOfAFile(status: Int) throws {
+    for (destination, failure) in try failures(status) {
+      #expect(failure.kind == (destination == "form" ? .misdirected : .serverError), "\(destination)")
+      #expect(failure.retryAfter == .seconds(7), "\(destination)")
+      #expect(failure.message.contains("what is behind it does not answer"), "\(destination)")
     }
   }
 }

@@ -245,6 +245,10 @@ private final class TestStream: StreamedFile {
     #expect(failure.kind == .tooLarge(limitBytes: 8) && failure.message.contains("post_max_size"))
     let bare = try #require(try outcome(500, "{\"message\":\"Server Error\"}", streamed: 9_000_000).failure)
     #expect(bare.kind == .unexpectedAnswer && bare.message.contains("upload_max_filesize"))
+    // The script does not look at what it was not given, and says that all is well.
+    let html = [HTTPHeader("content-type", "text/html")]
+    let after = try #require(try outcome(200, page, headers: html, streamed: 9_000_000).failure)
+    #expect(after.kind == .unexpectedAnswer && after.message.contains("exceeds the limit of 8 bytes"))
   }
 
   @Test(
@@ -254,7 +258,7 @@ private final class TestStream: StreamedFile {
     #expect(try outcome(200, text).failure == nil)
   }
 
-  /// Regression (DS19): login pages, and scripts that failed, counted as deliveries.
+  /// Regression (DS19): login pages, and scripts that failed, counted as deliveries. (E8): a captive portal's page ended files.
   @Test(
     .promises("DE78", "DE103"),
     arguments: [
@@ -265,8 +269,8 @@ private final class TestStream: StreamedFile {
     ] as [(Int, String?, String)])
   func whatMayBeSaidBySomethingElse_isNoSuccess_andEndsNoFile(status: Int, type: String?, text: String) throws {
     let headers = type.map { [HTTPHeader("content-type", $0)] } ?? []
-    #expect(
-      try outcome(status, text, headers: headers).failure?.kind == (status < 300 ? .unexpectedAnswer : .misdirected))
+    let isPage = type?.hasPrefix("text/html") == true || text.lowercased().contains("<html") || text.hasPrefix("<!DOC")
+    #expect(try outcome(status, text, headers: headers).failure?.kind == (isPage ? .misdirected : .unexpectedAnswer))
     guard status < 300 else { return }
     let held = try form { $0.unclear = .hold }.outcome(
       of: .sendWholeFile(sending()), response: Fixture.answer(status, text: text, headers: headers))
@@ -294,6 +298,8 @@ private final class TestStream: StreamedFile {
     }
     #expect(answer("<html>Thank you</html>").failure == nil)
     #expect(answer("{\"ok\":true}").failure?.kind == .unexpectedAnswer)
+    let portal = try #require(answer("<html>Sign in</html>").failure)
+    #expect(portal.kind == .misdirected && portal.message.contains("does not hold “Thank you” (--form-success)"))
     for empty in ["", "{}", "[]", "null", " "] {
       #expect(answer(empty).failure?.message.contains("--form-success") == true, "\(empty)")
     }
@@ -309,11 +315,18 @@ private final class TestStream: StreamedFile {
       (301, StepFailure.Kind.misdirected), (302, .misdirected), (303, .misdirected), (307, .misdirected),
       (400, .badRequest), (401, .unauthorized), (403, .forbidden),
       (404, .badRequest),
-      (409, .nameRefused), (422, .badRequest), (429, .busy), (500, .unexpectedAnswer), (502, .unexpectedAnswer),
-      (503, .busy), (507, .insufficientStorage), (999, .unexpectedAnswer),
+      (409, .nameRefused), (422, .badRequest), (429, .busy), (500, .unexpectedAnswer), (502, .misdirected),
+      (503, .busy), (504, .misdirected), (507, .insufficientStorage), (511, .serverError), (999, .unexpectedAnswer),
     ])
   func status_decides(status: Int, kind: StepFailure.Kind) throws {
     #expect(try outcome(status).failure?.kind == kind)
+  }
+
+  /// A script of the form that fails has a page of its own, and one file may be the reason.
+  @Test(.promises("DE144")) func aPageOfAScriptThatFailed_isTheForms() throws {
+    let html = [HTTPHeader("content-type", "text/html")]
+    #expect(try outcome(500, "<h1>Server Error</h1>", headers: html).failure?.kind == .unexpectedAnswer)
+    #expect(try outcome(511, "<h1>Sign in</h1>", headers: html).failure?.kind == .misdirected)
   }
 
   @Test(.promises("DE85")) func tooLarge_isExplained() throws {

@@ -576,6 +576,22 @@ private typealias Draft = ResumableFixture
     #expect(first.failure?.kind == .addressRefused, "an address that was never right")
   }
 
+  /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
+  @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeASmallFile_mayLeaveCopies(status: Int) throws {
+    let destination = try Draft.destination()
+    let step = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let (_, asking) = Draft.run(step, destination, [Fixture.answer(status)])
+    #expect(asking.failure?.kind == .serverError, "nothing was sent yet")
+    let (_, sent) = Draft.run(step, destination, [Draft.discovery(), Fixture.answer(status)])
+    #expect(sent.failure?.kind == .misdirected)
+  }
+
+  /// A network's login page is found before a file is sent.
+  @Test(.promises("DE103")) func warming_isNotAnsweredByAPage() throws {
+    let page = Fixture.answer(200, text: "<p>Sign in", headers: [HTTPHeader("content-type", "text/html")])
+    #expect(Draft.run(.prewarm, try Draft.destination(), [page]).outcome.failure?.kind == .serverError)
+  }
+
   @Test(.promises("DE71")) func aSmallFileWhoseAnswerIsLost_isUnclear() throws {
     let destination = try Draft.destination()
     let step = UploadStep.sendWholeFile(Fixture.wholeFile())

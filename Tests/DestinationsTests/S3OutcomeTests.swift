@@ -248,7 +248,7 @@ import UploadEngine
   }
 
   /// Regression (DS19, DS22): the login page of a network was a delivery, and one foreign error page ended a file.
-  @Test(.promises("DE103"), arguments: [200, 201, 400, 403, 404, 405, 410, 451])
+  @Test(.promises("DE103"), arguments: [200, 201, 400, 403, 404, 405, 410, 451, 500, 501, 511])
   func aPageInTheServersPlace_saysNothingOfAFile(status: Int) {
     let page = Fixture.answer(
       status, text: "<!DOCTYPE html><html>Please log in", headers: [HTTPHeader("content-type", "text/html")])
@@ -260,8 +260,28 @@ import UploadEngine
     ]
     for step in steps {
       let failure = destination.outcome(of: step, response: tagged).failure
-      #expect(failure?.kind == .transport(.other), "\(step)")
+      #expect(failure?.kind == .serverError, "\(step)")
       #expect(failure?.message.contains("captive portal") == true)
+    }
+  }
+
+  /// Regression (E8): a gateway whose server was away for some minutes ended every file, whole ones and such in parts.
+  @Test(.promises("DE144"), arguments: [502, 504, 522]) func aGateway_saysNothingOfAFile(status: Int) {
+    let answers = [
+      Fixture.answer(status), S3Fixture.error(status, "InternalError"),
+      Fixture.answer(status, text: "<html>Bad Gateway</html>", headers: [HTTPHeader("content-type", "text/html")]),
+    ]
+    let steps: [UploadStep] = [
+      .openSession(Fixture.opening()), .sendChunk(S3Fixture.sending()), .commit(S3Fixture.commit()),
+      .sendWholeFile(Fixture.wholeFile()), query,
+    ]
+    for (step, answer) in steps.flatMap({ step in answers.map { (step, $0) } }) {
+      #expect(destination.outcome(of: step, response: answer).failure?.kind == .serverError, "\(step)")
+    }
+    // S3 itself fails single requests so.
+    for answer in [Fixture.answer(500), S3Fixture.error(500, "InternalError")] {
+      let failure = destination.outcome(of: .sendChunk(S3Fixture.sending()), response: answer).failure
+      #expect(failure?.kind == .unexpectedAnswer)
     }
   }
 

@@ -122,7 +122,7 @@ enum TusFixture {
       (Fixture.answer(200), StepFailure.Kind.badRequest), (Fixture.answer(404), .addressRefused),
       (Fixture.answer(204, headers: [HTTPHeader("tus-version", "0.2.2")]), .badRequest),
       (Fixture.answer(401), .unauthorized),
-      (Self.page(200), .transport(.other)), (Self.page(404), .transport(.other)),
+      (Self.page(200), .serverError), (Self.page(404), .serverError), (Self.page(500), .serverError),
       (Fixture.answer(412), .badRequest), (Fixture.answer(503), .busy), (Fixture.answer(502), .serverError),
     ])
   func whatIsNoServerOfTus_isNamed(answer: HTTPResponse, kind: StepFailure.Kind) throws {
@@ -840,6 +840,22 @@ enum TusFixture {
     _ = destination.request(for: step)
     _ = destination.followUp(of: step, after: [Fixture.answer(400)])
     #expect(destination.outcome(of: step, lost: lost()).failure?.kind == .transport(.connectionLost))
+  }
+
+  /// Regression (E8): the server may have the file that it was sent in one request, and got it again every few seconds.
+  @Test(.promises("DE144"), arguments: [502, 504]) func aGatewayBeforeAWholeFile_mayLeaveCopies(status: Int) throws {
+    let destination = try TusFixture.destination()
+    let whole = UploadStep.sendWholeFile(Fixture.wholeFile())
+    let (_, asking) = TusFixture.run(whole, destination, [Fixture.answer(status)])
+    #expect(asking.failure?.kind == .serverError, "nothing was sent yet")
+    let (_, sent) = TusFixture.run(whole, destination, [options, Fixture.answer(status)])
+    #expect(sent.failure?.kind == .misdirected)
+  }
+
+  /// A network's login page is found before a file is sent.
+  @Test(.promises("DE103")) func warming_isNotAnsweredByAPage() throws {
+    let (_, outcome) = TusFixture.run(.prewarm, try TusFixture.destination(), [Self.page(200)])
+    #expect(outcome.failure?.kind == .serverError)
   }
 
   @Test(.promises("DE57")) func lostWholeFile_isUnclear() throws {

@@ -124,7 +124,7 @@ struct ChunkProtocolAnswer {
     switch common {
     case .unauthorized: failure(.unauthorized, step).message
     case .forbidden: failure(.forbidden, step).message
-    case .leadsElsewhere, .proxyWantsPassword: nil
+    case .leadsElsewhere, .proxyWantsPassword, .gateway, .networkWantsLogin: nil
     case .timedOut: failure(.timeout, step).message
     case .tooEarly: failure(.tooEarly, step).message
     case .busy: busy.message

@@ -57,7 +57,10 @@ struct FormAnswer {
         .tooLarge(limitBytes: words.limitOfPHP.bytes ?? limit), tooLarge("\(said), a limit of PHP", sizeBytes))
     }
     if let common = CommonStatus(status) {
-      return common.failure(response, said, own: ownWords(for: common, said))
+      var failure = common.failure(response, said, own: ownWords(for: common, said))
+      // The server may have the file: each try may leave one more there.
+      if common == .gateway { failure.kind = .misdirected }
+      return failure
     }
     switch status {
     case 200..<300:
@@ -81,7 +84,10 @@ struct FormAnswer {
         + "known; it is tried again after long pauses, and at once by “uploadfs-mount retry”. Check --to and the credentials."
     case .unauthorized: "\(said). Check --basic-auth-file, --token-file or --token-command."
     case .forbidden: "\(said). The credentials may not do this, or an application firewall refuses the file."
-    case .proxyWantsPassword, .timedOut, .tooEarly, .busy, .full: nil
+    case .gateway:
+      "\(said): what is behind it does not answer. Whether it has the file is not known; it is tried again after long pauses, and at "
+        + "once by “uploadfs-mount retry”."
+    case .proxyWantsPassword, .timedOut, .tooEarly, .busy, .full, .networkWantsLogin: nil
     }
   }
 

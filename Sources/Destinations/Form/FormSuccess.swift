@@ -15,28 +15,24 @@ struct FormSuccess {
     // Many forms lead on to another page once they have the file.
     case 300..<400 where options.unclear == .hold:
       unclear("The server at \(address) answered \(response.status), which leads elsewhere")
-    default:
-      // A form has no mark of its own: it may be its page.
-      response.isForeignPage
-        ? StepFailure(
-          .misdirected,
-          "\(StepFailure.whatAnswered(response, at: address)). It is tried again; check --to and what lies between.",
-          retryAfter: RetryAfter.duration(of: response)) : nil
+    // Scripts that fail answer with pages of their own.
+    case 500..<511, 512..<600: nil
+    // A form has no mark of its own: it may be its page.
+    default: response.isForeignPage ? page("It is tried again; check --to and what lies between.") : nil
     }
   }
 
   private var failureOfSuccess: StepFailure? {
     let said = "The server at \(address) answered \(response.status)"
     if let mark = options.successText {
-      return response.body.holds(Array(mark.utf8))
-        ? nil : unclear("\(said), but its answer does not hold “\(PrintableText.beginning(of: mark))” (--form-success)")
+      if response.body.holds(Array(mark.utf8)) { return nil }
+      let lacks = "does not hold “\(PrintableText.beginning(of: mark))” (--form-success)"
+      return response.isPage ? unclearPage("It \(lacks)") : unclear("\(said), but its answer \(lacks)")
+    }
+    if response.isPage {
+      return unclearPage("If it is the form's own page, --form-success TEXT names what a success holds")
     }
     guard response.status < 206 else { return unclear("\(said), which is no success of an upload") }
-    if response.isPage {
-      return unclear(
-        "\(StepFailure.whatAnswered(response, at: address)). If it is the form's own page, --form-success TEXT names what a success "
-          + "holds")
-    }
     if let coding = response.header("content-encoding"), coding.lowercased() != "identity", !response.body.isEmpty {
       return unclear("\(said) in an encoding that was not asked for, so that nobody knows what")
     }
@@ -65,6 +61,24 @@ struct FormSuccess {
         .unclearEnd,
         "\(what). Look there, and then use `uploadfs-mount retry` or `uploadfs-mount cancel` (--form-unclear hold).")
     }
+  }
+
+  /// It may be the form's own page, or that of something in between, which says nothing of the file. One in which PHP complains of the
+  /// file's length is the form's.
+  private func unclearPage(_ more: String) -> StepFailure {
+    switch options.unclear {
+    case .retry where ServerWords(response).limitOfPHP.isNamed:
+      unexpected("The server at \(address) answered \(response.status)\(ServerWords(response).quoted), a limit of PHP")
+    case .retry: page("\(more). It is tried again after long pauses, and at once by “uploadfs-mount retry”.")
+    case .hold: unclear("\(StepFailure.whatAnswered(response, at: address)). \(more)")
+    }
+  }
+
+  /// Each try may leave one more file at the server.
+  private func page(_ more: String) -> StepFailure {
+    StepFailure(
+      .misdirected, "\(StepFailure.whatAnswered(response, at: address)). \(more)",
+      retryAfter: RetryAfter.duration(of: response))
   }
 
   private func unexpected(_ what: String) -> StepFailure {

@@ -11,7 +11,8 @@ extension ResumableDestination {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
       if let features = ResumableFeatures(answer.response) { memory.features = features }
-      return .ended(answer.response.status < 500 ? .warmed : .refused(answer.failure()))
+      let isAnswer = answer.response.status < 500 && !answer.response.isForeignPage
+      return .ended(isAnswer ? .warmed : .refused(answer.failure()))
     case .openSession(let opening): return open(opening, responses)
     case .querySession(let session), .secureSession(let session): return query(session, responses)
     case .sendChunk(let sending): return send(sending, responses)
@@ -291,7 +292,7 @@ extension ResumableDestination {
     if let failure = misfit(size, features.limits) { return .ended(.refused(failure)) }
     let rest = responses.dropFirst(attempt.asks ? 1 : 0)
     if let upload = attempt.earlier { return goOn(with: upload, sending, features, rest) }
-    guard isCareful(sending, features) else { return sendAtOnce(sending, rest) }
+    guard isCareful(sending, features) else { return sendAtOnce(sending, rest).mayLeaveCopies }
     guard let response = rest.first else {
       return .send(creationRequest(sending.path, lengthBytes: size))
     }

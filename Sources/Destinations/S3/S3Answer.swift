@@ -45,6 +45,8 @@ struct S3Answer {
     let code = code ?? codeOfStatus
     let said = "The S3 server at \(address) answered \(PrintableText.beginning(of: code))\(message)"
     let retryAfter = RetryAfter.duration(of: response)
+    // Whatever is said besides, a gateway says it.
+    if let common = CommonStatus(status), common == .gateway { return common.failure(response, said) }
     switch code {
     case "NoSuchUpload": return StepFailure(.sessionGone, "\(said): it no longer knows the upload, which begins anew.")
     case "InvalidPart", "InvalidPartOrder", "OperationAborted", "ConditionalRequestConflict":
@@ -153,7 +155,7 @@ struct S3Answer {
     switch common {
     case .unauthorized: "\(said): check the access key and its secret."
     case .forbidden: "\(said): the credentials may not do this."
-    case .leadsElsewhere, .proxyWantsPassword, .timedOut, .tooEarly, .busy, .full: nil
+    case .leadsElsewhere, .proxyWantsPassword, .timedOut, .tooEarly, .busy, .full, .gateway, .networkWantsLogin: nil
     }
   }
 

@@ -19,8 +19,6 @@ struct RefusedAnswer {
       return StepFailure(.badRequest, "\(said): no uploads are taken at this address; check --to, and its last slash.")
     case 409: return StepFailure(.conflict, "\(said): it holds another part of the file.", retryAfter: retryAfter)
     case 423: return StepFailure(.conflict, "\(said): another request holds the upload.", retryAfter: retryAfter)
-    case 502, 504:
-      return StepFailure(.serverError, "\(said): what is behind it does not answer.", retryAfter: retryAfter)
     // Servers answer 500 for a lock that they did not get, and for a connection that broke: nothing else is to wait.
     case 500...599: return StepFailure(.unexpectedAnswer, "\(said).", retryAfter: retryAfter)
     case 400..<500: return StepFailure(.badRequest, "\(said).")

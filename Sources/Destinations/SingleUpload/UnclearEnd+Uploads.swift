@@ -16,3 +16,12 @@ extension UnclearEnd {
     }
   }
 }
+
+extension NextRequest {
+  /// The same of a request that may have made a file, at an address that nobody knows: each try may leave one more of them.
+  var mayLeaveCopies: NextRequest {
+    guard case .ended(.refused(var failure)) = self, failure.kind == .serverError else { return self }
+    failure.kind = .misdirected
+    return .ended(.refused(failure))
+  }
+}

@@ -39,7 +39,8 @@ extension TusDestination {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
       if let features = TusFeatures(answer.response) { memory.features = features }
-      return .ended(answer.response.status < 500 ? .warmed : .refused(answer.failure()))
+      let isAnswer = answer.response.status < 500 && !answer.response.isForeignPage
+      return .ended(isAnswer ? .warmed : .refused(answer.failure()))
     case .openSession(let opening): return open(opening, responses)
     case .querySession(let session), .secureSession(let session): return query(session, responses)
     case .sendChunk(let sending): return send(sending, responses)
@@ -218,7 +219,7 @@ extension TusDestination {
         receipt(
           upload, sending.path, UInt64(body?.count ?? 0), merkleRoot: proof.merkleRoot, chainTip: proof.chainTip,
           response))
-    }
+    }.mayLeaveCopies
     guard options.unclear == .hold, case .send(var request) = next else { return next }
     // As for a request that joins.
     request.isSentOnce = true

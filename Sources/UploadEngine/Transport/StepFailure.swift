@@ -36,7 +36,7 @@ public struct StepFailure: Error, Hashable, Sendable {
     /// address is wrong, or something in between answers for a moment.
     case addressRefused
     /// It leads elsewhere (3xx), or refuses without the protocol's own words: the address or something on the way is not as it
-    /// should be, and what became of the bytes is not known.
+    /// should be, what became of the bytes is not known, and each try may leave a file there.
     case misdirected
     /// 425: sent too early; send again.
     case tooEarly
@@ -44,7 +44,7 @@ public struct StepFailure: Error, Hashable, Sendable {
     case busy
     /// 507: the server's disk or the token's quota is full.
     case insufficientStorage
-    /// Another 5xx.
+    /// Another 5xx, or something in between in the server's place: said of the destination, and of no file.
     case serverError
     /// An answer that the protocol does not know, or nonsense.
     case unexpectedAnswer

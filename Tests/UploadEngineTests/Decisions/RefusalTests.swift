@@ -20,7 +20,7 @@ import Testing
   /// Runs for so long at a server that answers every question and takes no bytes; returns when each body went out.
   private func bodies(
     of harness: inout ScheduleHarness, for time: Duration, bodyTime: Duration = .milliseconds(10),
-    refuses: (SendOrder) -> Bool = { $0.carriesChunk }
+    by refusal: StepOutcome? = nil, refuses: (SendOrder) -> Bool = { $0.carriesChunk }
   ) -> [MonotonicTime] {
     let end = harness.now.monotonic + time
     var bodies: [MonotonicTime] = []
@@ -34,7 +34,7 @@ import Testing
         }
         bodies.append(harness.now.monotonic)
         harness.advance(by: bodyTime)
-        harness.answer(busy) { _ in true }
+        harness.answer(refusal ?? busy) { _ in true }
       } else if let next = harness.schedule.nextDeadline {
         harness.advance(by: max(next - harness.now.monotonic, .milliseconds(1)))
       } else {
@@ -80,6 +80,24 @@ import Testing
     harness.advance(by: .seconds(3600))
     harness.succeed()
     #expect((1...40).allSatisfy { harness.state(ImaginaryFile($0, "", size: 0).id) == .complete })
+  }
+
+  /// Regression (E8): what a gateway or a captive portal answers to everything for hours ended every file at S3 and forms.
+  @Test(arguments: [StepFailure.Kind.serverError, .misdirected])
+  func whatIsSaidOfTheDestination_endsNoFile_andOneIsTriedAtATime(kind: StepFailure.Kind) {
+    let files = [900, 700, 800, 600, 500].map { ImaginaryFile($0, "f\($0)", size: $0) }
+    var harness = harness(files: files)
+    let refusal = StepOutcome.refused(StepFailure(kind, "Bad gateway"))
+    let bodyTime: Duration = .seconds(3)
+    let bodies = bodies(of: &harness, for: .seconds(6 * 3600), bodyTime: bodyTime, by: refusal)
+    #expect(harness.schedule.gate != .open)
+    #expect(files.allSatisfy { harness.state($0.id) != .failed })
+    let pauses = zip(bodies, bodies.dropFirst()).map { $1 - $0 }
+    #expect(pauses.suffix(3).allSatisfy { $0 >= 10 * bodyTime && $0 <= .seconds(3700) }, "\(pauses)")
+    for file in files {
+      harness.deliver(file.id, for: .seconds(3 * 3600))
+      #expect(harness.state(file.id) == .complete)
+    }
   }
 
   /// Regression (DS23): 503 with a long Retry-After for one name held up all others.
