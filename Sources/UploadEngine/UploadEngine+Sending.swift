@@ -174,7 +174,8 @@ extension UploadEngine {
     return PendingHTTPRequest(id: id, request: request) { [weak self] result in
       guard let self else { return }
       switch result {
-      case .success(let response):
+      case .success(var response):
+        response.receivedAtSeconds = configuration.clock.now().wallMilliseconds / 1000
         let responses = earlier + [response]
         guard responses.count <= Self.followUpsMax,
           let next = destination.followUp(of: step, after: responses, at: order.endpoint)

@@ -386,6 +386,26 @@ import UploadEngine
     }
   }
 
+  /// Regression (DS16): a date counted for nothing where the answer had none of its own.
+  @Test(
+    .promises("P94"),
+    arguments: [
+      ("Sun, 06 Nov 1994 08:49:47 GMT", nil, 784_111_777, .seconds(10)),
+      ("Sun, 06 Nov 1994 08:49:47 GMT", "soon", 784_111_777, .seconds(10)),
+      ("Sun, 06 Nov 1994 08:49:47 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", 0, .seconds(10)),
+      ("Sun, 06 Nov 1994 08:49:47 GMT", nil, 784_111_800, .zero),
+      ("Sun, 06 Nov 1994 08:49:47 GMT", nil, 0, .seconds(86_400)), ("7", nil, 784_111_777, .seconds(7)),
+    ] as [(String, String?, Int64, Duration)])
+  func dateOfRetryAfter_isMeasuredByThisMachinesClock_whereTheAnswerHasNoDate(
+    value: String, date: String?, receivedAt: Int64, expected: Duration
+  ) {
+    var headers = [HTTPHeader("retry-after", value)]
+    if let date { headers.append(HTTPHeader("date", date)) }
+    var answer = Fixture.answer(503, text: "", headers: headers)
+    answer.receivedAtSeconds = receivedAt
+    #expect(destination.outcome(of: .prewarm, response: answer).failure?.retryAfter == expected)
+  }
+
   @Test func anyAnswerToAnyStep_isAnOutcome() {
     let seed: UInt64 = 1
     var generator = SeededGenerator(state: seed)

@@ -72,7 +72,8 @@ extension ChunkProtocolDestination {
         return outcome(
           of: step,
           response: HTTPResponse(
-            status: answer.status, headers: fields, body: answer.body, connection: response.connection))
+            status: answer.status, headers: fields, body: answer.body, connection: response.connection,
+            receivedAtSeconds: response.receivedAtSeconds))
       })
   }
 

@@ -255,17 +255,20 @@ public struct HTTPResponse: Sendable {
   public var body: [UInt8]
   /// How it travelled.
   public var connection: HTTPConnectionFacts
+  /// Seconds since 1970 by this machine's clock, when it came; nil where nobody has looked.
+  public var receivedAtSeconds: Int64?
 
   /// An answer as received.
   public init(
     status: Int, reasonPhrase: String = "", headers: [HTTPHeader] = [], body: [UInt8] = [],
-    connection: HTTPConnectionFacts = HTTPConnectionFacts()
+    connection: HTTPConnectionFacts = HTTPConnectionFacts(), receivedAtSeconds: Int64? = nil
   ) {
     self.status = status
     self.reasonPhrase = reasonPhrase
     self.headers = headers
     self.body = body
     self.connection = connection
+    self.receivedAtSeconds = receivedAtSeconds
   }
 
   /// The value of the first field with this name, which is given in lower case.

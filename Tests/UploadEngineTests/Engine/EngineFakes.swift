@@ -69,7 +69,10 @@ struct LabelledDestination: Destination {
     if case .sendWholeFile = step { request.opensConnection = server.state.withLock { $0.wantsNewConnections } }
     return request
   }
-  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome { server.outcome(of: step) }
+  func outcome(of step: UploadStep, response: HTTPResponse) -> StepOutcome {
+    server.state.withLock { $0.answeredAt.append(response.receivedAtSeconds) }
+    return server.outcome(of: step)
+  }
 }
 
 /// Completes each request in order on a thread of its own; after a number of requests it falls silent, as a dead line

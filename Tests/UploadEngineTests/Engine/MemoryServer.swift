@@ -23,6 +23,8 @@ final class MemoryServer: Sendable {
     var mismatches: [String] = []
     var isRefusing: StepFailure?
     var wantsNewConnections = false
+    /// When each answer came, as the destination was told.
+    var answeredAt: [Int64?] = []
   }
   let state = Mutex(State())
 

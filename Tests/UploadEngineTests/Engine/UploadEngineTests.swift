@@ -78,6 +78,23 @@ import Threads
     #expect(bench.transport.newConnections.withLock { $0 } == (isWanted ? 1 : 0))
   }
 
+  /// Regression (DS16): the destination has no clock, and a Retry-After may be a date.
+  @Test func aDestinationIsTold_whenAnAnswerCame() throws {
+    let files = MemoryFiles()
+    let server = MemoryServer()
+    let bench = try EngineBench(directory: EngineBench.temporaryDirectory(), server: server, files: files)
+    defer { bench.stop() }
+    bench.engine.handle(.scanEnded)
+    let before = SystemClock().now().wallMilliseconds / 1000
+    let snapshot = files.put(FileID(high: 1, low: 1), "a.mov", content(500, 1))
+    bench.engine.handle(.opened(snapshot))
+    bench.engine.handle(.settled(snapshot))
+    #expect(bench.waits(for: snapshot.id, .complete))
+    let after = SystemClock().now().wallMilliseconds / 1000
+    let times = server.state.withLock { $0.answeredAt }
+    #expect(!times.isEmpty && times.allSatisfy { $0.map { (before...after).contains($0) } ?? false }, "\(times)")
+  }
+
   /// Regression (NU12): names were shown by the thread that was carrying out actions, so that a program which had just
   /// created a file sometimes did not find its status.
   @Test func theStatusOfANewFile_isThereWhenItsOpeningWasReported_whateverAnotherThreadDoes() throws {
