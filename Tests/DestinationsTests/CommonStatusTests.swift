@@ -8,20 +8,63 @@ import UploadEngine
 @Suite struct CommonStatusTests {
   private static let headers = [HTTPHeader("retry-after", "7"), HTTPHeader("location", "https://login.example.org/")]
 
-  /// What each destination makes of a status without a word of its protocol; at S3, whose errors have names, of an unknown one.
+  /// What each destination makes of a status with the mark of its protocol and no other word of it; at S3, whose errors have names, of an
+  /// unknown one.
   private func failures(_ status: Int) throws -> [(destination: String, failure: StepFailure)] {
     let answer = Fixture.answer(status, headers: Self.headers)
-    let tus = TusAnswer(response: answer, address: "h")
-    let draft = ResumableAnswer(response: answer, server: "The server at h")
+    let tus = TusAnswer(response: Self.marked(status, "tus-resumable", "1.0.0"), address: "h")
+    let draft = ResumableAnswer(
+      response: Self.marked(status, "upload-draft-interop-version", "8"), server: "The server at h")
     let s3 = S3Answer(S3Fixture.error(status, "Odd", headers: Self.headers))
     let form = try #require(FormAnswer(answer).failure(at: "h", sizeBytes: 1, digestField: "sha"))
-    let receiver = ChunkProtocolAnswer(answer, endpoint: try EndpointURL(Fixture.base, allowPlainHTTP: false))
+    let unknown = Fixture.answer(status, text: #"{"type":"urn:uploadfs:problem:odd"}"#, headers: Self.headers)
+    let receiver = ChunkProtocolAnswer(unknown, endpoint: try EndpointURL(Fixture.base, allowPlainHTTP: false))
     return [
-      ("tus", tus.failure()), ("tus, at an upload", tus.failureOfUpload()), ("draft", draft.failure()),
+      ("tus", tus.failure()), ("tus, at its creation", tus.failureOfCreation(limitBytes: nil)),
+      ("draft", draft.failure()),
       ("S3", s3.failure(at: "h", region: "r", renewsCredentials: false)), ("form", form),
       ("receiver", receiver.failure(of: .sendWholeFile(Fixture.wholeFile()))),
       ("receiver, in a session", receiver.failure(of: .sendChunk(Fixture.chunk()))),
     ]
+  }
+
+  private static func marked(_ status: Int, _ field: String, _ value: String) -> HTTPResponse {
+    Fixture.answer(status, headers: headers + [HTTPHeader(field, value)])
+  }
+
+  /// Regression (DS22, E1): a firewall's 403 in JSON or plain text failed each file at once, as the receiver's or the server's word.
+  @Test(.promises("DE145", "P95"), arguments: [400, 402, 403, 404, 405, 410, 411, 414, 415, 418, 422, 431, 451])
+  func aRefusalWithoutTheProtocolsMark_endsNoFile(status: Int) throws {
+    for text in ["", "blocked", #"{"message":"blocked"}"#, #"{"type":"about:blank","title":"blocked"}"#] {
+      let answer = Fixture.answer(status, text: text, headers: Self.headers)
+      let tus = TusAnswer(response: answer, address: "h")
+      let draft = ResumableAnswer(response: answer, server: "The server at h")
+      let receiver = ChunkProtocolAnswer(answer, endpoint: try EndpointURL(Fixture.base, allowPlainHTTP: false))
+      let failures = [
+        tus.failure(), tus.failureOfCreation(limitBytes: nil), draft.failure(),
+        draft.failureOfCreation(limitBytes: nil),
+        receiver.failure(of: .sendWholeFile(Fixture.wholeFile())), receiver.failure(of: .sendChunk(Fixture.chunk())),
+        receiver.failure(of: .openSession(Fixture.opening())), receiver.failure(of: .commit(Fixture.commit())),
+      ]
+      for failure in failures {
+        #expect(failure.kind == .serverError && failure.retryAfter == .seconds(7), "\(failure)")
+        #expect(failure.message.contains("or something in its place did"), "\(failure)")
+        #expect(failure.message.contains("“blocked”") == !text.isEmpty, "\(failure)")
+      }
+    }
+    let s3 = S3Answer(Fixture.answer(status, text: "blocked", headers: Self.headers))
+    #expect(s3.failure(at: "h", region: "r", renewsCredentials: false).kind == .misdirected)
+  }
+
+  /// The same refusals are final where the destination itself says them.
+  @Test(.promises("DE145"), arguments: [400, 403, 422]) func aRefusalWithTheMark_isFinal(status: Int) throws {
+    for (destination, failure) in try failures(status) {
+      #expect(failure.kind == (status == 403 ? .forbidden : .badRequest), "\(destination)")
+    }
+    let document = Fixture.answer(
+      status, text: #"{"title":"no"}"#, headers: [HTTPHeader("content-type", "application/problem+json")])
+    let draft = ResumableAnswer(response: document, server: "The server at h").failure()
+    #expect(draft.kind == (status == 403 ? .forbidden : .badRequest))
   }
 
   /// Regression (DS41): a proxy's 407 was a bad request of tus, the draft and S3.

@@ -40,7 +40,8 @@ import UploadEngine
     for before in 160...200 {
       let text = String(repeating: ".", count: before) + token + " was refused"
       let answers = [
-        RefusedAnswer(server: "It", response: Fixture.answer(500, text: text, headers: plain)).failure,
+        RefusedAnswer(server: "It", response: Fixture.answer(500, text: text, headers: plain), isOfServer: true)
+          .failure,
         FormAnswer(Fixture.answer(500, text: text, headers: plain)).failure(at: "h", sizeBytes: 1, digestField: "sha"),
       ]
       for answer in answers {
@@ -51,7 +52,8 @@ import UploadEngine
     }
     // Nor where a page was read only so far.
     let page = String(repeating: "\n", count: (16 << 10) - 20) + token
-    let long = RefusedAnswer(server: "It", response: Fixture.answer(500, text: page, headers: plain)).failure
+    let long = RefusedAnswer(server: "It", response: Fixture.answer(500, text: page, headers: plain), isOfServer: true)
+      .failure
     #expect(!mask.hide(in: long.message).contains("0123"))
     #expect(mask.hide(in: "so… on…") == "so… on…")
   }

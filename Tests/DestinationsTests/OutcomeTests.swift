@@ -249,12 +249,12 @@ import UploadEngine
   @Test(
     .promises("P95"),
     arguments: [
-      (301, StepFailure.Kind.misdirected), (304, .misdirected), (400, .badRequest), (401, .unauthorized),
-      (403, .forbidden), (404, .unexpectedAnswer), (405, .badRequest), (407, .unauthorized),
+      (301, StepFailure.Kind.misdirected), (304, .misdirected), (400, .serverError), (401, .unauthorized),
+      (403, .serverError), (404, .serverError), (405, .serverError), (407, .unauthorized),
       (408, .transport(.timedOut)),
-      (409, .conflict), (410, .unexpectedAnswer), (411, .badRequest), (413, .requestTooLarge),
-      (415, .badRequest),
-      (418, .unexpectedAnswer), (422, .badRequest), (425, .tooEarly), (429, .busy), (431, .badRequest),
+      (409, .conflict), (410, .serverError), (411, .serverError), (413, .requestTooLarge),
+      (415, .serverError),
+      (418, .serverError), (422, .serverError), (425, .tooEarly), (429, .busy), (431, .serverError),
       (500, .serverError), (502, .serverError), (503, .busy), (504, .serverError), (507, .insufficientStorage),
       (599, .serverError), (0, .unexpectedAnswer), (-1, .unexpectedAnswer), (100, .unexpectedAnswer),
       (202, .unexpectedAnswer), (600, .unexpectedAnswer), (Int.max, .unexpectedAnswer),
@@ -288,10 +288,17 @@ import UploadEngine
   }
 
   @Test func unknownPath_isNoReceiver_whereThereIsNoSessionYet() {
-    for step in [UploadStep.prewarm, .openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
-      let failure = destination.outcome(of: step, response: Fixture.answer(404)).failure
+    for step in [UploadStep.openSession(Fixture.opening()), .sendWholeFile(Fixture.wholeFile())] {
+      let answer = Fixture.answer(404, Problem(.notFound, detail: ""))
+      let failure = destination.outcome(of: step, response: answer).failure
       #expect(failure?.kind == .unexpectedAnswer)
       #expect(failure?.message.contains("Check the address") == true)
+      // Regression (G5): a proxy whose receiver is away for some minutes says so, and ten of these ended a file.
+      #expect(destination.outcome(of: step, response: Fixture.answer(404)).failure?.kind == .serverError)
+    }
+    // What only opens a connection has no body to name a problem in.
+    for (status, kind) in [(404, StepFailure.Kind.unexpectedAnswer), (403, .forbidden), (405, .badRequest)] {
+      #expect(destination.outcome(of: .prewarm, response: Fixture.answer(status)).failure?.kind == kind)
     }
     for step in [UploadStep.querySession(Fixture.session), .commit(Fixture.commit())] {
       for type in [ProblemType.notFound, .sessionExpired] {
@@ -306,8 +313,11 @@ import UploadEngine
     for step in [UploadStep.querySession(Fixture.session), .sendChunk(Fixture.chunk()), .commit(Fixture.commit())] {
       for status in [404, 410] {
         let failure = destination.outcome(of: step, response: Fixture.answer(status)).failure
-        #expect(failure?.kind == .unexpectedAnswer)
-        #expect(failure?.message.contains("in the receiver's place") == true)
+        #expect(failure?.kind == .serverError)
+        #expect(failure?.message.contains("or something in its place did") == true)
+        // One of a later version may say what is not known here.
+        let unknown = Fixture.answer(status, text: #"{"type":"urn:uploadfs:problem:odd"}"#)
+        #expect(destination.outcome(of: step, response: unknown).failure?.kind == .unexpectedAnswer)
       }
     }
   }

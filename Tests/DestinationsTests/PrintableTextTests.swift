@@ -18,7 +18,8 @@ import UploadEngine
     let plain = [HTTPHeader("content-type", "text/plain; charset=utf-8")]
     let s3 = "<Error><Code>\(Self.rude)</Code><Message>\(Self.rude)</Message></Error>"
     let failures = [
-      RefusedAnswer(server: "It", response: Fixture.answer(500, text: Self.rude, headers: plain)).failure,
+      RefusedAnswer(server: "It", response: Fixture.answer(500, text: Self.rude, headers: plain), isOfServer: true)
+        .failure,
       S3Answer(Fixture.answer(400, text: s3)).failure(at: "h", region: "r", renewsCredentials: false),
       FormAnswer(Fixture.answer(500, text: Self.rude, headers: plain)).failure(
         at: "h", sizeBytes: 1, digestField: "sha"),

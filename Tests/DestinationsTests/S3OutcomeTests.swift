@@ -265,6 +265,19 @@ import UploadEngine
     }
   }
 
+  /// Regression (E8): the answer to HEAD has no page in it, and a captive portal's was said to be the server's.
+  @Test(.promises("DE103")) func aPortalThatAnswersALook_endsNoFile() throws {
+    let portal = Fixture.answer(200, headers: [HTTPHeader("content-type", "text/html")])
+    var numbered = Fixture.opening()
+    numbered.right = NameRight(ifExists: .number)
+    let opening = UploadStep.openSession(numbered)
+    #expect(destination.request(for: opening).method == .head)
+    let failure = try #require(destination.outcome(of: opening, response: portal).failure)
+    #expect(failure.kind == .misdirected && failure.message.contains("without a word of S3"))
+    let answers = [S3Fixture.error(404, "NoSuchUpload"), portal]
+    #expect(destination.outcome(of: .commit(S3Fixture.commit()), responses: answers).failure?.kind == .misdirected)
+  }
+
   /// Regression (E8): a gateway whose server was away for some minutes ended every file, whole ones and such in parts.
   @Test(.promises("DE144"), arguments: [502, 504, 522]) func aGateway_saysNothingOfAFile(status: Int) {
     let answers = [

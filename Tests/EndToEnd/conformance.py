@@ -160,7 +160,9 @@ class DestinationUnderTest:
     def guard(self):
         """Makes the front refuse whom the server would let in with whatever credentials."""
         if not self.checks_credentials:
-            self.front.refuse(lambda method, target, fields: None if self.knows(fields) else (403, {}, self.refusal))
+            # A 403 without a word of the protocol may be anybody's, and is asked again.
+            status = 403 if self.refusal else 401
+            self.front.refuse(lambda method, target, fields: None if self.knows(fields) else (status, {}, self.refusal))
 
     def digest(self, status):
         return sha256(self.file(status))

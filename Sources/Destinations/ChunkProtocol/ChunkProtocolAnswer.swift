@@ -3,8 +3,8 @@ import UploadEngine
 
 /// An answer that is no success: its problem document, where there is one, and what follows from it.
 ///
-/// The problem's type decides, because it tells apart what one status does not; an answer without a known type comes
-/// from something between the two sides, and its status decides.
+/// The problem's type decides, because it tells apart what one status does not. An answer without one of the protocol comes from
+/// something between the two sides: only a status that means the same of all decides then.
 struct ChunkProtocolAnswer {
   let status: Int
   let problem: Problem?
@@ -99,7 +99,21 @@ struct ChunkProtocolAnswer {
     }
   }
 
+  /// A problem of the protocol, if not one of those that are known here. What only opens a connection has no body to say it in.
+  private func isOfReceiver(_ step: UploadStep) -> Bool {
+    if case .prewarm = step { return true }
+    return problem?.type.hasPrefix(Self.problemTypes) == true
+  }
+
+  private static let problemTypes = "urn:uploadfs:problem:"
+
   private func failureByStatus(_ step: UploadStep) -> StepFailure {
+    if (400..<500).contains(status), !isOfReceiver(step),
+      let unmarked = StepFailure.unmarked(
+        response, "The receiver at \(endpoint.text) answered \(status)\(ServerWords(response).quoted)")
+    {
+      return unmarked
+    }
     if let common = CommonStatus(status) {
       return common.failure(
         response, "The server at \(endpoint.text) answered \(status)", own: ownWords(for: common, step))
@@ -179,15 +193,14 @@ struct ChunkProtocolAnswer {
     }
   }
 
-  /// Without the receiver's own word nobody knows whether the session is gone: a proxy answers like that while the receiver is
-  /// away, and the session may hold what nobody else has.
+  /// Without a type that is known nobody knows whether the session is gone, and it may hold what nobody else has.
   private func notThere(_ step: UploadStep) -> StepFailure {
     switch step {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle: gone(step)
     case .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .commit, .abort:
       StepFailure(
         .unexpectedAnswer,
-        "Something at \(endpoint.text) answered \(status) in the receiver's place; it is asked again. Check what lies between."
+        "The receiver at \(endpoint.text) answered \(status)\(because); it is asked again. Do both sides have the same version?"
       )
     }
   }

@@ -26,11 +26,31 @@ struct ResumableAnswer {
     return (offset ?? end).map { $0 != lengthBytes } ?? false
   }
   var limits: ResumableLimits? { ResumableLimits(response) }
-  var isGone: Bool { [404, 410].contains(response.status) }
+  /// The server itself says that the upload is not there.
+  var isGone: Bool { saysNotThere && isOfServer }
+  /// It says that an upload is not there, and not by whom that is said.
+  var isUnattested: Bool { saysNotThere && !isOfServer }
+  var saysNotThere: Bool { [404, 410].contains(response.status) && !response.isForeignPage }
+  /// It has a field of the draft, or is a problem document, by which the draft's servers refuse.
+  var isOfServer: Bool {
+    isProblemDocument || Self.marks.contains { response.header($0) != nil }
+  }
+  /// The same as the server's own word.
+  var attested: HTTPResponse {
+    var response = response
+    response.headers.append(HTTPHeader(Self.versionField, "\(ResumableDestination.interopVersion)"))
+    return response
+  }
+  private var isProblemDocument: Bool {
+    response.header("content-type")?.hasPrefix("application/problem+json") == true
+  }
+
+  private static let versionField = "upload-draft-interop-version"
+  private static let marks = [versionField, "upload-offset", "upload-complete", "upload-limit"]
 
   /// The problem that it names.
   var problem: Problem? {
-    guard response.header("content-type")?.hasPrefix("application/problem+json") == true,
+    guard isProblemDocument,
       response.body.count <= Self.problemBytesMax,
       case .string(let type)? = (try? WireJSON.decode(JSONValue.self, from: response.body))?["type"],
       type.hasPrefix(Self.problemTypes)
@@ -47,19 +67,25 @@ struct ResumableAnswer {
   /// The answer is about what was made of the whole file, and is none that an upload goes on after.
   var refusesContent: Bool { !isSuccess && isComplete == true && !isOfAnotherState }
 
+  /// What a success means that does not say how far an upload goes, where that was asked.
+  var failureWithoutOffset: StepFailure {
+    isOfServer ? StepFailure(.unexpectedAnswer, "\(server) does not say how far an upload goes.") : refused.failure
+  }
+
   /// What went wrong with the creation of an upload, which the server has said that it takes.
   func failureOfCreation(limitBytes: UInt64?) -> StepFailure {
-    RefusedAnswer(server: server, response: response).failureOfCreation ?? failure(limitBytes: limitBytes)
+    refused.failureOfCreation ?? failure(limitBytes: limitBytes)
   }
 
   /// What went wrong with the question for what the server takes, of which nothing is known yet.
   func failureOfDiscovery() -> StepFailure {
-    RefusedAnswer(server: server, response: response).failureOfDiscovery ?? failure()
+    refused.failureOfDiscovery ?? failure()
   }
+
+  private var refused: RefusedAnswer { RefusedAnswer(server: server, response: response, isOfServer: isOfServer) }
 
   /// What went wrong, for decisions and for people.
   func failure(limitBytes: UInt64? = nil) -> StepFailure {
-    let refused = RefusedAnswer(server: server, response: response)
     if refusesContent {
       return StepFailure(
         .badRequest,
@@ -67,8 +93,7 @@ struct ResumableAnswer {
       )
     }
     guard response.status == 413 else { return refused.failure }
-    let isOfServer = limits != nil || response.header("content-type")?.hasPrefix("application/problem+json") == true
-    guard isOfServer else { return refused.requestTooLarge }
+    guard limits != nil || isProblemDocument else { return refused.requestTooLarge }
     return refused.tooLarge(limitBytes: limits?.sizeBytesMax ?? limitBytes)
   }
 }

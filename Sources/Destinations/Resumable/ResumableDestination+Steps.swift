@@ -6,7 +6,45 @@ import UploadEngine
 extension ResumableDestination {
   /// The next request of a step, or what became of it. Every step is told from its responses alone, but for what the run
   /// remembers (``ResumableMemory``).
+  ///
+  /// Where a step would end because something says without a word of the draft that an upload is not there, the server is asked what
+  /// it takes, and for the upload: one that answers the first and still has no upload is there itself, and its word counts. Otherwise
+  /// something in between has said it, and the step is tried again.
   func next(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
+    guard let upload = upload(of: step, responses), let index = stop(of: step, responses) else {
+      return decide(step, after: responses)
+    }
+    let before = Array(responses[...index])
+    var asked = responses[(index + 1)...]
+    guard let features = asked.popFirst() else { return .send(optionsRequest()) }
+    guard ResumableFeatures(features) != nil else { return decide(step, after: before) }
+    guard let look = asked.popFirst() else { return .send(headRequest(upload)) }
+    guard answer(look).saysNotThere else { return decide(step, after: before) }
+    return decide(step, after: before.map { answer($0).isUnattested ? answer($0).attested : $0 } + asked)
+  }
+
+  /// The upload that a step is about, where it is known by an address.
+  private func upload(of step: UploadStep, _ responses: [HTTPResponse]) -> String? {
+    switch step {
+    case .sendChunk(let sending): ResumableSession(sending.session.id)?.upload
+    case .commit(let commit): ResumableSession(commit.session.id)?.upload
+    case .sendWholeFile(let sending):
+      memory.attempt(at: SmallFile(sending))?.earlier
+        ?? responses.lazy.compactMap { try? created(answer($0)).get() }.first
+    case .prewarm, .openSession, .querySession, .secureSession, .abort, .sendBundle, .sendRun, .sendZeros: nil
+    }
+  }
+
+  /// The answer in the server's place by which the step would end.
+  private func stop(of step: UploadStep, _ responses: [HTTPResponse]) -> Int? {
+    responses.indices.first { index in
+      guard answer(responses[index]).isUnattested else { return false }
+      guard case .ended(.refused(let failure)) = decide(step, after: Array(responses[...index])) else { return false }
+      return failure.kind == .serverError || failure.kind == .misdirected
+    }
+  }
+
+  private func decide(_ step: UploadStep, after responses: [HTTPResponse]) -> NextRequest {
     switch step {
     case .prewarm:
       guard let answer = responses.first.map(answer) else { return .send(optionsRequest()) }
@@ -31,13 +69,13 @@ extension ResumableDestination {
     if aboutUpload || memory.features != nil, !answer.isSuccess {
       return .ended(.refused(answer.failureOfCreation(limitBytes: nil)))
     }
-    guard answer.isSuccess || answer.isGone else { return .ended(.refused(answer.failureOfDiscovery())) }
+    guard answer.isSuccess || answer.saysNotThere else { return .ended(.refused(answer.failureOfDiscovery())) }
     let version = ResumableFeatures.version(in: answer.response)
     let found = version.map { ", but interop version \($0)" } ?? ""
     return .ended(
       .refused(
         StepFailure(
-          answer.isGone ? .addressRefused : .badRequest,
+          answer.saysNotThere ? .addressRefused : .badRequest,
           "What answers at \(address.text) does not speak the IETF draft of resumable uploads, interop version "
             + "\(Self.interopVersion)\(found): check --to, and its last slash, or use --tus-protocol tus.")))
   }
@@ -93,6 +131,7 @@ extension ResumableDestination {
   }
 
   private func query(_ session: SessionIdentity, _ responses: [HTTPResponse]) -> NextRequest {
+    if responses.isEmpty, let session = ResumableSession(session.id) { memory.looksAgain(at: session.upload) }
     guard let features = responses.first.flatMap({ ResumableFeatures($0) }) else {
       return ask(responses, aboutUpload: ResumableSession.isOne(session.id))
     }
@@ -100,9 +139,10 @@ extension ResumableDestination {
     guard let session = ResumableSession(session.id) else { return .ended(gone()) }
     guard responses.count > 1 else { return .send(headRequest(session.upload)) }
     let answer = answer(responses[1])
-    if answer.isGone { return .ended(gone()) }
+    // The server has just said that it is there.
+    if answer.saysNotThere { return .ended(vanished(session.upload)) }
     guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
-    guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+    guard let offset = answer.offset else { return .ended(.refused(answer.failureWithoutOffset)) }
     guard offset <= options.fileBytesMax else { return .ended(gone()) }
     if let length = session.lengthBytes, answer.contradictsItself(lengthBytes: length) { return .ended(gone()) }
     let chunkBytes = UInt64(session.chunkBytes)
@@ -188,10 +228,10 @@ extension ResumableDestination {
       return .gone
     }
     guard answer.isSuccess else { return .refused(answer.failure(limitBytes: abilities.fileBytesMax)) }
-    if answer.contradictsItself(lengthBytes: lengthBytes, end: end) { return .unsaid }
+    if answer.contradictsItself(lengthBytes: lengthBytes, end: end) { return .unsaid(answer.failureWithoutOffset) }
     if let offset = answer.offset { return .reached(offset) }
     // Only an answer to a look has to have an offset. A success without a word of the draft may be anybody's.
-    return answer.isComplete == nil ? .unsaid : .tookAll
+    return answer.isComplete == nil ? .unsaid(answer.failureWithoutOffset) : .tookAll
   }
 
   /// What a chunk is known by: where it ends.
@@ -233,16 +273,19 @@ extension ResumableDestination {
       return .ended(.refused(answer.failure()))
     }
     if response.status == 410, answer.problem == .completed { return published(upload, receipt(response)) }
-    if answer.isGone { return vanished(upload, receipt(response)) }
+    if answer.isGone || answer.saysNotThere && memory.completion(of: upload) == .complete {
+      return vanished(upload, receipt(response))
+    }
     guard answer.isSuccess || answer.isOfAnotherState else {
-      // What failed on the way back, or behind the server, may be done.
-      if ![500, 502, 504].contains(response.status) { memory.ends(nil, of: upload) }
-      return .ended(.refused(answer.failure()))
+      // What failed on the way back, or behind the server, or was said in its place, may be done.
+      let failure = answer.failure()
+      if failure.kind != .serverError, response.status != 500 { memory.ends(nil, of: upload) }
+      return .ended(.refused(failure))
     }
     guard let look = rest.popFirst().map(self.answer) else { return .send(headRequest(upload)) }
     if look.isGone { return vanished(upload, receipt(response)) }
     guard look.isSuccess else { return .ended(.refused(look.failure())) }
-    guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+    guard let offset = look.offset else { return .ended(.refused(look.failureWithoutOffset)) }
     guard offset == lengthBytes, !look.contradictsItself(lengthBytes: lengthBytes) else { return .ended(gone()) }
     if look.isComplete == true { return published(upload, receipt(look.response)) }
     return .ended(unexpected("does not complete an upload that has all of its bytes"))
@@ -256,13 +299,18 @@ extension ResumableDestination {
 
   /// A server may forget an upload as soon as it is complete.
   private func vanished(_ upload: String, _ receipt: Receipt) -> NextRequest {
+    if memory.completion(of: upload) == .complete { return published(upload, receipt) }
+    return .ended(vanished(upload))
+  }
+
+  /// It is not there any more, and may be complete where nobody has said what became of its completion.
+  private func vanished(_ upload: String) -> StepOutcome {
     switch memory.completion(of: upload) {
-    case .complete: return published(upload, receipt)
     case .unclear, .told:
       // The next attempt begins anew.
       memory.ends(.told, of: upload)
-      return .ended(.refused(unclear(StepFailure(.sessionGone, "\(server) no longer has the upload"))))
-    case .underWay, .refused, nil: return .ended(gone())
+      return .refused(unclear(StepFailure(.sessionGone, "\(server) no longer has the upload")))
+    case .underWay, .complete, .refused, nil: return gone()
     }
   }
 
@@ -353,7 +401,7 @@ extension ResumableDestination {
     }
     guard look.isSuccess else { return .ended(.refused(look.failure())) }
     if look.contradictsItself(lengthBytes: size) { return .ended(contradiction()) }
-    guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+    guard let offset = look.offset else { return .ended(.refused(look.failureWithoutOffset)) }
     if look.isComplete == true {
       return ended(published(upload, receipt(address.url(of: upload).url, sending, look.response)), sending)
     }

@@ -105,7 +105,13 @@ final class ResumableMemory: Sendable {
 
   /// It is looked at, before anything else is asked of it.
   func looksAgain(at upload: String) {
-    state.withLock { if $0.completions[upload] == .underWay { $0.completions[upload] = .unclear } }
+    state.withLock {
+      switch $0.completions[upload] {
+      case .underWay: $0.completions[upload] = .unclear
+      case .told: $0.completions[upload] = nil
+      case .unclear, .complete, .refused, nil: break
+      }
+    }
   }
 
   /// Somebody has said what became of it; nil: nothing.

@@ -124,12 +124,12 @@ struct S3Answer {
   private func statusFailure(_ said: String) -> StepFailure {
     let retryAfter = RetryAfter.duration(of: response)
     switch status {
-    case 300..<400 where code == nil, 400 where root == nil, 403 where root == nil, 404 where root == nil,
-      405 where root == nil, 410 where root == nil:
+    case 300..<400 where code == nil, _ where root == nil && response.isExplainedByItsMarkAlone:
       // S3 names what is wrong; this is something in between.
+      let elsewhere = (300..<400).contains(status) ? ", and leads elsewhere\(CommonStatus.place(of: response))" : ""
       return StepFailure(
         .misdirected,
-        "\(said), without an error of S3\(status < 400 ? ", and leads elsewhere\(CommonStatus.place(of: response))" : ""); it is asked again. Check --to, the credentials, and what lies between.",
+        "\(said), without a word of S3\(elsewhere); it is asked again. Check --to, the credentials, and what lies between.",
         retryAfter: retryAfter)
     default: break
     }

@@ -5,6 +5,8 @@ struct RefusedAnswer {
   /// Who answered, as in “The tus server at …”.
   let server: String
   let response: HTTPResponse
+  /// It has the mark of the protocol.
+  let isOfServer: Bool
 
   /// What it said, without an end.
   var said: String { "\(server) answered \(response.status)\(ServerWords(response).quoted)" }
@@ -13,10 +15,10 @@ struct RefusedAnswer {
   /// What went wrong, for decisions and for people.
   var failure: StepFailure {
     if let page = StepFailure.page(response, at: server) { return page }
+    if !isOfServer, let unmarked = StepFailure.unmarked(response, said) { return unmarked }
     if let common = CommonStatus(response.status) { return common.failure(response, said) }
     switch response.status {
-    case 404, 410, 405:
-      return StepFailure(.badRequest, "\(said): no uploads are taken at this address; check --to, and its last slash.")
+    case 404, 410, 405: return StepFailure(.badRequest, takesNoUploads)
     case 409: return StepFailure(.conflict, "\(said): it holds another part of the file.", retryAfter: retryAfter)
     case 423: return StepFailure(.conflict, "\(said): another request holds the upload.", retryAfter: retryAfter)
     // Servers answer 500 for a lock that they did not get, and for a connection that broke: nothing else is to wait.
@@ -28,16 +30,20 @@ struct RefusedAnswer {
 
   /// What went wrong with a question for what the server can do, of which nothing is known yet.
   var failureOfDiscovery: StepFailure? {
-    guard [404, 405, 410].contains(response.status) else { return nil }
-    var failure = failure
-    if failure.kind == .badRequest { failure.kind = .addressRefused }
-    return failure
+    guard [404, 405, 410].contains(response.status), StepFailure.page(response, at: server) == nil else { return nil }
+    return StepFailure(.addressRefused, takesNoUploads, retryAfter: retryAfter)
   }
 
-  /// What went wrong with the creation of an upload, at an address of which the server has said that uploads are taken there:
-  /// that nothing is there now is said by something in between, or for a moment.
+  private var takesNoUploads: String {
+    "\(said): no uploads are taken at this address; check --to, and its last slash."
+  }
+
+  /// What went wrong with the creation of an upload, where the server itself says that nothing is there now, and has said before
+  /// that it takes uploads at this address: that may pass.
   var failureOfCreation: StepFailure? {
-    guard [404, 405, 410].contains(response.status), StepFailure.page(response, at: server) == nil else { return nil }
+    guard isOfServer, [404, 405, 410].contains(response.status), StepFailure.page(response, at: server) == nil else {
+      return nil
+    }
     return StepFailure(
       .unexpectedAnswer,
       "\(said), and has said before that it takes uploads at this address; it is asked again. Check what lies between.",

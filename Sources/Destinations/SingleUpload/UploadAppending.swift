@@ -9,8 +9,8 @@ struct UploadAppending {
     case reached(UInt64)
     /// It has taken all of what was sent.
     case tookAll
-    /// Nothing of its end: it is to be asked.
-    case unsaid
+    /// Nothing of its end: it is to be asked. What that means where it was asked.
+    case unsaid(StepFailure)
     /// It ends elsewhere than where the bytes were to go; the failure says it for those who cannot ask.
     case conflict(StepFailure)
     /// It is not there any more, or takes nothing more.
@@ -63,7 +63,7 @@ struct UploadAppending {
       let reached: UInt64
       switch reply(response) {
       case .conflict(let failure) where isAsking || questions == Self.questionsMax: return .refused(failure)
-      case .unsaid where isAsking: return unexpected("does not say how far an upload goes")
+      case .unsaid(let failure) where isAsking: return .refused(failure)
       case .conflict:
         questions += 1
         isAsking = true

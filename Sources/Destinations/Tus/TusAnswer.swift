@@ -13,11 +13,11 @@ struct TusAnswer {
   /// The server itself says that the upload is not there. 403 as well: some servers do not tell what is not there from what is
   /// not ours. Whoever answers without the protocol's own header is something in between, and may answer otherwise later.
   var isGone: Bool { saysNotThere && isOfServer }
-  private var saysNotThere: Bool { [403, 404, 410].contains(response.status) }
+  private var saysNotThere: Bool { [403, 404, 410].contains(response.status) && !response.isForeignPage }
   /// It has the protocol's own header.
   var isOfServer: Bool { response.header("tus-resumable") != nil }
   /// It says that an upload is not there, and not by whom that is said.
-  var isUnattested: Bool { [404, 410].contains(response.status) && !isOfServer }
+  var isUnattested: Bool { [404, 410].contains(response.status) && saysNotThere && !isOfServer }
   /// The same as the server's own word.
   var attested: HTTPResponse {
     var response = response
@@ -26,16 +26,13 @@ struct TusAnswer {
   }
 
   private var refused: RefusedAnswer {
-    RefusedAnswer(server: "The tus server at \(address)", response: response)
+    RefusedAnswer(server: "The tus server at \(address)", response: response, isOfServer: isOfServer)
   }
 
-  /// What went wrong with a request for an upload that was there.
-  func failureOfUpload(limitBytes: UInt64? = nil) -> StepFailure {
-    guard isUnattested else { return failure(limitBytes: limitBytes) }
-    return StepFailure(
-      .unexpectedAnswer,
-      "Something at \(address) answered \(response.status) in the tus server's place; it is asked again. Check what lies "
-        + "between.", retryAfter: RetryAfter.duration(of: response))
+  /// What a success means that does not say how far an upload goes, where that was asked.
+  var failureWithoutOffset: StepFailure {
+    guard isOfServer else { return refused.failure }
+    return StepFailure(.unexpectedAnswer, "The tus server at \(address) does not say how far an upload goes.")
   }
 
   /// What went wrong with the creation of an upload, which the server has said that it takes.

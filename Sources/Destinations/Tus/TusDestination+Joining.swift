@@ -95,7 +95,7 @@ extension TusDestination {
   ) -> NextRequest? {
     guard let look = responses.popFirst() else { return .send(headRequest(joined.upload)) }
     if answer(look).isGone { return nil }
-    guard answer(look).isSuccess else { return .ended(.refused(answer(look).failureOfUpload())) }
+    guard answer(look).isSuccess else { return .ended(.refused(answer(look).failure())) }
     if answer(look).offset == commit.sizeBytes { return published(joined.upload, [], commit, look) }
     guard let response = responses.popFirst() else { return .send(completion(of: joined)) }
     if answer(response).isAttestedSuccess { return published(joined.upload, [], commit, response) }
@@ -180,7 +180,7 @@ extension TusDestination {
       if answer(look).isGone {
         missing += Array(part.chunks)
       } else if !answer(look).isSuccess {
-        return .ended(.refused(answer(look).failureOfUpload()))
+        return .ended(.refused(answer(look).failure()))
       }
     }
     if looks.count < parts.count { return .send(headRequest(parts[looks.count].upload)) }
@@ -189,7 +189,7 @@ extension TusDestination {
       return .ended(.incomplete(missing: missing))
     }
     // The parts are all there: what something in between said is nothing against the file.
-    guard answer(response).isOfServer else { return .ended(.refused(answer(response).failureOfUpload())) }
+    guard answer(response).isOfServer else { return .ended(.refused(answer(response).failure())) }
     return .ended(.refused(StepFailure(.badRequest, failure.message, retryAfter: failure.retryAfter)))
   }
 

@@ -18,7 +18,8 @@ extension TusDestination {
 
   /// It ends by an answer in the server's place.
   private func isStopped(_ next: NextRequest) -> Bool {
-    if case .ended(.refused(let failure)) = next { failure.kind == .unexpectedAnswer } else { false }
+    guard case .ended(.refused(let failure)) = next else { return false }
+    return failure.kind == .serverError || failure.kind == .misdirected
   }
 
   /// The responses without the one that says whether the server itself is there, and with its sign on those that it confirms.
@@ -130,8 +131,8 @@ extension TusDestination {
       guard let response = rest.first else { return .send(headRequest(upload)) }
       let answer = answer(response)
       if answer.isGone { return .ended(gone()) }
-      guard answer.isSuccess else { return .ended(.refused(answer.failureOfUpload())) }
-      guard let offset = answer.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+      guard answer.isSuccess else { return .ended(.refused(answer.failure())) }
+      guard let offset = answer.offset else { return .ended(.refused(answer.failureWithoutOffset)) }
       guard offset <= options.fileBytesMax else { return .ended(gone()) }
       let whole = Int(clamping: offset / UInt64(chunkBytes))
       if offset.isMultiple(of: UInt64(chunkBytes)) { memory.uploads.isFound(upload, at: offset) }
@@ -290,8 +291,8 @@ extension TusDestination {
     let answer = answer(response)
     if response.status == 409 { return .conflict(answer.failure()) }
     if answer.isGone { return .gone }
-    guard answer.isSuccess else { return .refused(answer.failureOfUpload(limitBytes: features.fileBytesMax)) }
-    return answer.offset.map { .reached($0) } ?? .unsaid
+    guard answer.isSuccess else { return .refused(answer.failure(limitBytes: features.fileBytesMax)) }
+    return answer.offset.map { .reached($0) } ?? .unsaid(answer.failureWithoutOffset)
   }
 
   // MARK: - Commits
@@ -311,8 +312,8 @@ extension TusDestination {
         memory.uploads.forget(upload)
         return .ended(.published(receipt(upload, commit, response)))
       }
-      guard look.isSuccess else { return .ended(.refused(look.failureOfUpload())) }
-      guard let offset = look.offset else { return .ended(unexpected("does not say how far an upload goes")) }
+      guard look.isSuccess else { return .ended(.refused(look.failure())) }
+      guard let offset = look.offset else { return .ended(.refused(look.failureWithoutOffset)) }
       guard offset == commit.sizeBytes else { return .ended(gone()) }
       let declaredBytes = response.header("upload-length").map { UInt64($0) }
       if let declaredBytes, declaredBytes != offset { return .ended(gone()) }
