@@ -11,7 +11,8 @@ import urllib.parse
 
 class LyingServer(http.server.ThreadingHTTPServer):
     """Speaks one protocol on plain HTTP. `lie` is asked before each request about a file whose name holds “victim”: it gives an
-    answer (status, fields, body), or nothing where the truth is to be told. Bodies that arrive are counted for each file."""
+    answer (status, fields, body), or nothing where the truth is to be told. `gateway` is asked likewise before every request, and
+    stands in front of the server. Bodies that arrive are counted for each file."""
 
     daemon_threads = True
     PATHS = {"tus": "/files/", "draft": "/files/", "s3": "/bucket", "form": "/upload"}
@@ -20,6 +21,7 @@ class LyingServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.protocol = protocol
         self.lie = lie
+        self.gateway = None
         # tus joins parts, and they have one address ("shared"), or are gone when they are to be joined ("lost").
         self.parts = parts
         self.lock = threading.Lock()
@@ -80,6 +82,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         name = getattr(self, f"{self.server.protocol}_name")(body)
         if name:
             self.server.received[name] = self.server.received.get(name, 0) + len(body)
+        answer = self.server.gateway and self.server.gateway(self, body)
+        if answer:
+            self.server.lies += 1
+            return answer
         if name and "victim" in name and self.server.lie:
             answer = self.server.lie(self, body)
             if answer:

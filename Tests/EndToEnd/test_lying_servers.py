@@ -133,3 +133,66 @@ def test_parts_that_are_lost_or_confused_are_followed_by_one_upload(new_liar, ne
     assert mount.status("victim.mov")["state"] == "complete"
     assert server.received["parts"] <= 2 * len(content)
     assert server.lies == (0 if parts == "shared" else 2), "how often it was asked to join parts"
+
+
+HTML = {"Content-Type": "text/html"}
+IN_BETWEEN = {
+    "502": (502, HTML, b"<html><title>Bad Gateway</title></html>"), "504": (504, {}, b""), "portal": PAGE,
+    "firewall": (403, {"Content-Type": "application/json"}, b'{"message":"blocked"}'),
+}
+# What three tries would end, they end within seconds.
+HASTY = ("--expert", "retry-delay=50ms", "--expert", "file-tries=3", "--expert", "chunk-tries=3")
+
+
+@pytest.mark.promises("DE144", "DE145")
+@pytest.mark.parametrize("name", IN_BETWEEN)
+@pytest.mark.parametrize("protocol", ["form", "s3", "tus", "draft"])
+def test_what_something_in_between_answers_to_everything_fails_no_file(new_liar, new_mount, protocol, name):
+    """Regression (E8): after 502 and 504, and a portal's page, for a minute or two every file had failed at S3 and forms; after one 403 of a
+    firewall at tus and with the draft."""
+    if (protocol, name) == ("form", "firewall"):
+        pytest.skip("a form has no mark by which its own refusals are known")
+    server = new_liar(protocol, None)
+    server.gateway = lambda handler, body: IN_BETWEEN[name]
+    to, options = server.options
+    environment = clean_environment(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret")
+    mount = new_mount(None, *options, *CHUNKS.get(protocol, ()), *HASTY, to=to, environment=environment)
+    sizes = {"large.mov": 6 << 20} | {f"{number}.txt": 3000 + number for number in range(5)}
+    for place, size in sizes.items():
+        write_random(mount.root / place, size, seed=size)
+    wait_until(lambda: server.lies >= 14, lambda: f"it is asked for ever: {server.lies}")
+    states = {place: mount.status(place)["state"] for place in sizes}
+    assert not {"failed", "complete"} & set(states.values()), states
+    assert any(mount.status(place)["last_error"] for place in sizes)
+    with server.lock:
+        server.gateway = None
+    mount.wait_all()
+    for place in sizes:
+        assert mount.status(place)["state"] == "complete"
+        assert server.published[place] == (mount.root / place).read_bytes(), place
+
+
+@pytest.mark.promises("DE69")
+@pytest.mark.parametrize("kind", ["bodies", "everything"])
+def test_a_404_of_something_in_between_gives_up_no_upload_of_the_draft(new_liar, new_mount, kind):
+    """Regression (PR2): the first one gave the upload up, and all of its bytes went out again."""
+    server = new_liar("draft", None)
+    chunk, size, left = 2 << 20, 9 << 20, 3
+
+    def gateway(handler, body):
+        nonlocal left
+        is_begun = any(len(upload["bytes"]) >= 2 * chunk for upload in server.uploads.values())
+        if not left or not is_begun or kind == "bodies" and not (handler.command == "PATCH" and carries(handler, body)):
+            return None
+        left -= 1
+        return 404, {}, b"page not found"
+
+    server.gateway = gateway
+    to, options = server.options
+    mount = new_mount(None, *options, *CHUNKS["draft"], *HASTY, to=to)
+    write_random(mount.root / "a.mov", size)
+    mount.wait_for("a.mov", "complete")
+    assert server.lies == 3 and len(server.uploads) == 1
+    assert server.published["a.mov"] == (mount.root / "a.mov").read_bytes()
+    # What was refused goes out again, and nothing that was taken.
+    assert server.received["a.mov"] <= size + 3 * chunk
