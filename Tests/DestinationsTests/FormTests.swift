@@ -56,6 +56,16 @@ private final class TestStream: StreamedFile {
 
   // MARK: - Requests
 
+  /// Regression: with `hold`, too, a file was sent again after a gateway had waited for the script in vain.
+  @Test(arguments: [502, 504, 524]) func aGatewayLeavesOpenWhatBecameOfTheFile(status: Int) throws {
+    var options = FormOptions()
+    options.unclear = .hold
+    let success = FormSuccess(response: Fixture.answer(status), address: "forms", options: options)
+    #expect(success.failure?.kind == .unclearEnd)
+    options.unclear = .retry
+    #expect(FormSuccess(response: Fixture.answer(status), address: "forms", options: options).failure == nil)
+  }
+
   @Test(.promises("DE74", "DE76")) func file_isOnePostThatCurlWouldSend() throws {
     let request = try form(credential: .basic(user: "u", password: "p"))
       .request(for: .sendWholeFile(sending()))

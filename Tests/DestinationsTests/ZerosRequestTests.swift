@@ -31,9 +31,11 @@ import UploadEngine
       destination.outcome(of: .sendZeros(sending), response: Fixture.answer(status))
     }
     #expect(outcome(201) == .chunkStored && outcome(200) == .chunkStored)
-    #expect(outcome(503).failure?.kind == .busy && outcome(400).failure?.kind == .badRequest)
-    // A proxy's word does not end a session.
-    #expect(outcome(404).failure?.kind == .unexpectedAnswer)
+    let refused = destination.outcome(
+      of: .sendZeros(sending), response: Fixture.answer(400, Problem(.badRequest, detail: "ranges")))
+    #expect(outcome(503).failure?.kind == .busy && refused.failure?.kind == .badRequest)
+    // A proxy's word ends no session.
+    #expect(outcome(404).failure?.kind == .serverError && outcome(400).failure?.kind == .serverError)
     #expect(outcome(202).failure != nil)
   }
 

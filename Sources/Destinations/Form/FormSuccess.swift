@@ -15,6 +15,9 @@ struct FormSuccess {
     // Many forms lead on to another page once they have the file.
     case 300..<400 where options.unclear == .hold:
       unclear("The server at \(address) answered \(response.status), which leads elsewhere")
+    // A gateway that has waited in vain: the script may have taken it.
+    case 500..<600 where options.unclear == .hold && CommonStatus(response.status) == .gateway:
+      unclear("The server at \(address) answered \(response.status), by a gateway before it")
     // Scripts that fail answer with pages of their own.
     case 500..<511, 512..<600: nil
     // A form has no mark of its own: it may be its page.

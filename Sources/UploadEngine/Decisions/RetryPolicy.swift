@@ -138,6 +138,14 @@ extension StepFailure.Kind {
     }
   }
 
+  /// The destination says of a commit that what it holds is not what is to be published.
+  var isOfCommit: Bool {
+    switch self {
+    case .conflict, .digestMismatch, .rowLost: true
+    default: false
+    }
+  }
+
   /// A request with several files that is refused so says nothing of each of them: whatever was wrong, it is not said whose fault
   /// it was.
   var refusesBundle: Bool {

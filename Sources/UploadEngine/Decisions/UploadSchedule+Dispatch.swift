@@ -26,6 +26,7 @@ extension UploadSchedule {
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
+    if file.attempts == 0 { probeSooner(at: now) }
     if mayHaveUnreadRecord(file) {
       files[id] = file
       return failForGood(id, recordUnreadable(of: file, at: now), at: now)

@@ -58,21 +58,20 @@ extension UploadSchedule {
       id, by: shown, canEnd: failure.kind.canEndFile, mayLeaveCopies: leavesCopies, retryAfter: least, at: now)
   }
 
-  /// A session could not be opened, or what it holds not be published: no bytes of the file go out for that. What the destination says of
-  /// this file alone, though, it may say for ever, and each try may leave an upload or a copy there, or have all of the file read.
-  mutating func sessionStepFailed(
-    _ id: FileID, _ outcome: StepOutcome, leavesCopies: Bool, at now: Moment
-  ) {
+  /// What a session holds could not be published: no bytes of the file go out for that. What the destination says of this file alone,
+  /// though, it may say for ever, and have all of the file read each time; and where nobody knows what became of it, each try may leave
+  /// a copy. A server that is ill says so of all files, and ends none.
+  mutating func commitFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
     let failure = StepFailure(outcome)
     // A destination that says when to come back is at work on it: a large upload takes its time to be read.
-    let canEnd = failure.kind.canEndFile && failure.retryAfter == nil
-    let mayLeaveCopies = leavesCopies && failure.kind.leavesOpenWhatBecameOfIt
-    guard let file = files[id], file.phase == .ready, canEnd || mayLeaveCopies,
+    let canEnd = failure.kind.isOfCommit && failure.retryAfter == nil
+    let leavesCopies = abilities.repeatsLeaveCopies == .everything && failure.kind.leavesOpenWhatBecameOfIt
+    guard let file = files[id], file.phase == .ready, canEnd || leavesCopies,
       policy.verdict(on: failure.kind, attempts: file.attempts + 1) == .retryStep
     else { return failed(id, outcome, at: now) }
     setBack(
       id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now), canEnd: canEnd,
-      mayLeaveCopies: mayLeaveCopies, retryAfter: failure.retryAfter, at: now)
+      mayLeaveCopies: leavesCopies, retryAfter: failure.retryAfter, at: now)
   }
 
   /// It will not pass by itself.

@@ -204,6 +204,15 @@ extension UploadSchedule {
     if files.counts.ready + files.counts.waiting > 0 { gate = .closed(until: now.monotonic) } else { openGate(at: now) }
   }
 
+  /// What was refused may have been refused for what it is: one that was not tried yet does not wait for as long as these do.
+  mutating func probeSooner(at now: Moment) {
+    guard case .closed(let until) = gate, gateFailure?.code == StepFailure.Kind.misdirected.code else { return }
+    let soon = now.monotonic + policy.maxDelay
+    guard soon < until else { return }
+    gate = .closed(until: soon)
+    deadlines.insert(.gate, at: soon)
+  }
+
   private mutating func openGate(at now: Moment) {
     guard gate != .open else { return }
     gate = .open

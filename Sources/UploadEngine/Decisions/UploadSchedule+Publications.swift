@@ -45,7 +45,7 @@ extension UploadSchedule {
         return shortenRequests(of: id, after: failure, byteCount: byteCount, at: now)
       }
       guard !file.isWholeFile else { return failed(id, outcome, at: now) }
-      sessionStepFailed(id, outcome, leavesCopies: abilities.repeatsLeaveCopies == .everything, at: now)
+      commitFailed(id, outcome, at: now)
     }
   }
 

@@ -210,7 +210,6 @@ extension UploadSchedule {
 
   /// What is said of such a file.
   func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
-    if let entry = unconfirmed[file.id], entry.mayBeLeft(in: file.snapshot) { return restOfDelivered(entry, at: now) }
     // One that fits is of an upload that was delivered before the file was changed.
     if !lacksRecords, let pointer = file.snapshot.pointer, pointer.chunkBytes > chunkBytesMax {
       return FileStatus.Failure(
@@ -241,12 +240,8 @@ extension UploadSchedule {
   mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
     file.mayLackParts = true
     file.phase = .failed
-    file.lastFailure = restOfDelivered(entry, at: now)
     unconfirmed[file.id] = entry
-  }
-
-  private func restOfDelivered(_ entry: CatalogEntry, at now: Moment) -> FileStatus.Failure {
-    FileStatus.Failure(
+    file.lastFailure = FileStatus.Failure(
       code: "released-part-lost",
       message:
         "The disk was full and parts of the file were given up; the whole of it was delivered as "

@@ -51,6 +51,8 @@ extension UploadSchedule {
     defer { pump(at: now) }
     guard let file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
+    // No try brings back what this copy lacks.
+    case .failed where unconfirmed[id]?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
     case .failed where file.isUnrecorded:
       // The destination has it.
       files.update(id) { file in

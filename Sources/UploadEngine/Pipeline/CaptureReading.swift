@@ -60,10 +60,13 @@ final class CaptureReading: Sendable {
   }
 
   /// Fills a block of at most ``UploadConstants/hashBlockBytes``; returns the bytes read, fewer only at the end of the file. What is a hole
-  /// takes no place in the page cache.
-  func read(at offset: UInt64, into block: UnsafeMutableRawBufferPointer) throws(FileContentsError) -> Int {
+  /// takes no place in the page cache; where the disk has refused bytes, they may be in pages that a hole of the disk's lies under
+  /// (`believesHoles`).
+  func read(
+    at offset: UInt64, into block: UnsafeMutableRawBufferPointer, believesHoles: Bool = true
+  ) throws(FileContentsError) -> Int {
     let (end, isOver) = offset.addingReportingOverflow(UInt64(block.count))
-    if let holes, !isOver, end <= opened.sizeBytes, holes.cover(offset..<end) {
+    if let holes, believesHoles, !isOver, end <= opened.sizeBytes, holes.cover(offset..<end) {
       block.initializeMemory(as: UInt8.self, repeating: 0)
       counters.bytesOfHoles.add(UInt64(block.count), ordering: .relaxed)
       return block.count

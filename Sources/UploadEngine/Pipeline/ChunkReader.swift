@@ -171,6 +171,7 @@ struct ChunkPass {
   let file: CaptureReading
   private(set) var samples = ChunkCompressor.Samples()
   private let identity: FileIdentity
+  private let believesHoles: Bool
   private let target: UnsafeMutableRawBufferPointer
   private var position = 0
   private let isLastChunk: Bool
@@ -187,6 +188,7 @@ struct ChunkPass {
     guard !overflow else { throw .changed }
     self.job = job
     self.target = target
+    believesHoles = before.diskErrno == nil
     // A growing file is another one with each write, so that there is no use in keeping it open.
     isLastChunk = end >= before.sizeBytes || job.isOfGrowingFile
     do throws(FileContentsError) {
@@ -209,7 +211,7 @@ struct ChunkPass {
     let block = UnsafeMutableRawBufferPointer(rebasing: target[start..<(start + byteCount)])
     let readBytes: Int
     do throws(FileContentsError) {
-      readBytes = try file.read(at: job.offset + UInt64(position), into: block)
+      readBytes = try file.read(at: job.offset + UInt64(position), into: block, believesHoles: believesHoles)
     } catch {
       throw .contents(error)
     }

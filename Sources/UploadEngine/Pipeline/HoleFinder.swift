@@ -57,6 +57,7 @@ extension HoleOrder {
   /// The file is what was asked for, is at rest, and lacks nothing.
   package func isTrusted(_ snapshot: FileSnapshot) -> Bool {
     snapshot.epoch == epoch && snapshot.sizeBytes == sizeBytes && snapshot.mutationsInFlight == 0
-      && !snapshot.isPartlyReleased && snapshot.missing == nil && snapshot.interruption == nil && chunkBytes > 0
+      && !snapshot.isPartlyReleased && snapshot.diskErrno == nil && snapshot.missing == nil
+      && snapshot.interruption == nil && chunkBytes > 0
   }
 }

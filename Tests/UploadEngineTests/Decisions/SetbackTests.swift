@@ -29,9 +29,6 @@ import Testing
     case publishedSomethingElse
     /// It has all of it, and says each time that this is not what is to be published (DS17).
     case conflictAtCommit
-    /// The commit, or the opening, is answered by nonsense each time (DS25).
-    case nonsenseAtCommit
-    case nonsenseAtOpening
 
     var isWholeFile: Bool { self == .failsWholeFile || self == .nonsense }
 
@@ -77,8 +74,6 @@ import Testing
       return .published(ScheduleHarness.receipt(RelativePath("a.mov"), 1, root: "00", tip: "00"))
     case (.conflictAtCommit, .commit): return .refused(StepFailure(.conflict, "no part is known"))
     case (.conflictAtCommit, .querySession): return .held(digests: held)
-    case (.nonsenseAtCommit, .commit), (.nonsenseAtOpening, .openSession):
-      return .refused(StepFailure(.unexpectedAnswer, "nonsense"))
     case (_, .chunk(_, let index, _, _, _)) where lie == .rowGoneInBetween: return .chunkStoredAs(token: "t\(index)")
     default: return ScheduleHarness.success(of: order)
     }
@@ -285,6 +280,44 @@ import Testing
       }
     }
     #expect(harness.state(file.id) == .complete && commits == 41)
+  }
+
+  /// A server whose store is away says so to every opening and commit: no file fails for it.
+  @Test(arguments: [true, false]) func aServerThatIsIll_endsNoFile_whateverItSaysAtOpeningsAndCommits(isOfCommits: Bool)
+  {
+    var harness = ScheduleHarness(limits: limitsOfChunks, wholeFileBytesMax: 0)
+    harness.handle(.scanEnded)
+    harness.write(file)
+    var tries = 0
+    _ = play(&harness, until: .seconds(3600)) { order, _ in
+      switch order {
+      case .commit where isOfCommits, .openSession where !isOfCommits:
+        tries += 1
+        return tries > 40
+          ? ScheduleHarness.success(of: order) : .refused(StepFailure(.unexpectedAnswer, "InternalError"))
+      case .querySession: return .held(digests: held)
+      default: return ScheduleHarness.success(of: order)
+      }
+    }
+    #expect(harness.state(file.id) == .complete && tries == 41)
+  }
+
+  /// Where three files were refused by pages, one that may be taken waited for as long as these did, up to an hour.
+  @Test func aFileThatWasNotTriedYet_doesNotWaitForThoseThatWereRefused() {
+    var harness = ScheduleHarness(limits: UploadLimits(), wholeFileBytesMax: 1 << 20)
+    harness.handle(.scanEnded)
+    for number in 1...3 as ClosedRange<UInt64> { harness.write(ImaginaryFile(number, "bad \(number)", size: 900)) }
+    let refused: (SendOrder, Int) -> StepOutcome = { order, _ in
+      guard case .wholeFile(let whole) = order, whole.file != ImaginaryFile(9, "", size: 0).id else {
+        return ScheduleHarness.success(of: order)
+      }
+      return .refused(StepFailure(.misdirected, "a page"))
+    }
+    _ = play(&harness, until: .seconds(20_000), refused)
+    let good = ImaginaryFile(9, "good", size: 500)
+    harness.write(good)
+    _ = play(&harness, until: .seconds(30), refused)
+    #expect(harness.state(good.id) == .complete)
   }
 
   /// Regression (DS1): a server that joins a file and never says so got a joined copy each 15 seconds, for ever.
