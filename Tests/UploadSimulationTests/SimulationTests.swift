@@ -46,6 +46,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(scenario: "draft", seed: 74_713_513, story: "one 404 to the first question failed a file"),
     FoundSeed(scenario: "lying-tus", seed: 127, story: "a success without a word of tus was a delivery"),
     FoundSeed(scenario: "lying-tus", seed: 7_000_005_724, story: "every good answer brought a wave of connections"),
+    FoundSeed(
+      scenario: "several", seed: 8_700_018_704,
+      story: "what an earlier run had sent late was taken for the beginning of another content"),
     FoundSeed(scenario: "several", seed: 456, story: "every good answer brought a wave of connections"),
     FoundSeed(
       scenario: "shortage", seed: 7_100_006_908,
