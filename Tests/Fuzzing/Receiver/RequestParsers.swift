@@ -34,6 +34,7 @@ let requestParsers: [FuzzedParser] = [
       "HEAD /v1/", "GET /v1/capabilities", "GET /v1/stats", "GET /metrics", "GET /v1/uploads/s1?digests=1&durable=1",
       "DELETE /v1/uploads/s1", "POST /v1/uploads\nIdempotency-Key: \"k\"\n\n\(openingText)",
       "POST /v1/uploads/s1/commit\n\n\(commitText)",
+      "POST /v1/uploads/s1/zeros\n\n{\"ranges\":[[0,2],[7,199999]],\"hmac\":\"\(String(repeating: "ab", count: 32))\"}",
       "PUT /v1/uploads/s1/chunks/3\nContent-Length: 9\n\(chunkHeaderText)",
       "PUT /v1/files/a%2Fb\n\(chunkHeaderText)\n\(fileHeaderText)",
       "POST /v1/files\nContent-Type: \(MediaType.bundle)\nContent-Length: 100",
@@ -73,6 +74,6 @@ private func check(_ plan: RequestPlan) {
     let read = JournalFraming.read(JournalFraming.bytes(of: [payload]))
     require(read.payloads.count == 1, "a session's record of \(payload.count) bytes is read from the journal")
     guard case .session(facts)? = JournalRecord(payload[...]) else { fatalError("a session's record comes back") }
-  case .query, .commit, .abort: break
+  case .zeros, .query, .commit, .abort: break
   }
 }
