@@ -3,7 +3,8 @@ import UploadEngine
 /// An answer without the mark of the destination's protocol that is no answer to what was asked: a proxy, an application firewall or a
 /// login may have said it in the server's place, and may say otherwise later. It is said of no file, and ends none.
 extension StepFailure {
-  /// What it means; nil for statuses that mean what they say, whoever says them. `said` is who answered what, without an end.
+  /// What the answer means; nil for statuses that mean the same from a proxy as from the server. `said` names the address and the
+  /// status, without a full stop.
   static func unmarked(_ response: HTTPResponse, _ said: String) -> StepFailure? {
     guard response.isExplainedByItsMarkAlone else { return nil }
     return StepFailure(

@@ -160,7 +160,7 @@ class DestinationUnderTest:
     def guard(self):
         """Makes the front refuse whom the server would let in with whatever credentials."""
         if not self.checks_credentials:
-            # A 403 without a word of the protocol may be anybody's, and is asked again.
+            # A 403 without the protocol's mark may be a proxy's, and the request is repeated.
             status = 403 if self.refusal else 401
             self.front.refuse(lambda method, target, fields: None if self.knows(fields) else (status, {}, self.refusal))
 

@@ -193,7 +193,7 @@ struct ChunkProtocolAnswer {
     }
   }
 
-  /// Without a type that is known nobody knows whether the session is gone, and it may hold what nobody else has.
+  /// An answer without a known type does not tell whether the session is gone, and the session may hold the only copy.
   private func notThere(_ step: UploadStep) -> StepFailure {
     switch step {
     case .prewarm, .openSession, .sendWholeFile, .sendBundle: gone(step)

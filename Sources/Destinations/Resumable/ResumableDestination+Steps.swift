@@ -303,7 +303,7 @@ extension ResumableDestination {
     return .ended(vanished(upload))
   }
 
-  /// It is not there any more, and may be complete where nobody has said what became of its completion.
+  /// The upload is not there any more, and may be complete where its completion was not answered.
   private func vanished(_ upload: String) -> StepOutcome {
     switch memory.completion(of: upload) {
     case .unclear, .told:

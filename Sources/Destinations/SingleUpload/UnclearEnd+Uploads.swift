@@ -18,7 +18,7 @@ extension UnclearEnd {
 }
 
 extension NextRequest {
-  /// The same of a request that may have made a file, at an address that nobody knows: each try may leave one more of them.
+  /// The same of a request that may have made a file at an address that the client does not learn: each try may leave one more file.
   var mayLeaveCopies: NextRequest {
     guard case .ended(.refused(var failure)) = self, failure.kind == .serverError else { return self }
     failure.kind = .misdirected

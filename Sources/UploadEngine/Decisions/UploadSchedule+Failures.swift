@@ -47,7 +47,7 @@ extension UploadSchedule {
     }
   }
 
-  /// Where nobody knows whether the server has it, it may have a copy for each try, which costs more than the bytes of a small file.
+  /// After a request whose answer is lost the server may have a copy for each try, which costs more than the bytes of a small file.
   private mutating func wholeFileFailed(
     _ id: FileID, _ failure: StepFailure, _ shown: FileStatus.Failure, at now: Moment
   ) {
@@ -59,8 +59,8 @@ extension UploadSchedule {
   }
 
   /// What a session holds could not be published: no bytes of the file go out for that. What the destination says of this file alone,
-  /// though, it may say for ever, and have all of the file read each time; and where nobody knows what became of it, each try may leave
-  /// a copy. A server that is ill says so of all files, and ends none.
+  /// though, it may say for ever, and have all of the file read each time; and a commit whose answer is lost may leave a copy with each
+  /// try. A server error concerns all files, and ends none.
   mutating func commitFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
     let failure = StepFailure(outcome)
     // A destination that says when to come back is at work on it: a large upload takes its time to be read.

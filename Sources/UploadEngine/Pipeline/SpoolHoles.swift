@@ -3,7 +3,7 @@ import Glibc
 
 /// What a file of the spool has no bytes for, where its filesystem says that exactly: its readers get zeros for it.
 ///
-/// - Note: The position of the open file changes with each look, and nobody needs it: reads state theirs. The descriptor belongs to
+/// - Note: Each lseek(2) moves the position of the open file, which no read depends on: reads state theirs. The descriptor belongs to
 ///   the opening that this is made for, and is used no longer than that.
 struct SpoolHoles: Sendable {
   /// ext2 to ext4, XFS, Btrfs, tmpfs and F2FS (statfs(2)): there a page that was written and is not on the disk yet is no hole, by

@@ -255,7 +255,7 @@ public struct HTTPResponse: Sendable {
   public var body: [UInt8]
   /// How it travelled.
   public var connection: HTTPConnectionFacts
-  /// Seconds since 1970 by this machine's clock, when it came; nil where nobody has looked.
+  /// Seconds since 1970 by this machine's clock, when the answer came; nil where the transport does not note it.
   public var receivedAtSeconds: Int64?
 
   /// An answer as received.
