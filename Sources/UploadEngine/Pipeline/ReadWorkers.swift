@@ -83,8 +83,8 @@ public final class ReadWorkers: Sendable {
     private(set) var count = 0
     /// Threads that read.
     var readingCount = 0
-    /// Work for when nothing is to be read; what does not fit is forgotten, and the kernel drops the pages when it likes.
-    var releases: [CacheTrace] = []
+    /// Work for when nothing is to be read, and before that where there is much of it.
+    var releases = WaitingTraces()
     /// What is done before the next chunk is read.
     var errands: [@Sendable () -> Void] = []
     var isStopped = false
@@ -116,7 +116,6 @@ public final class ReadWorkers: Sendable {
     case errand(@Sendable () -> Void)
   }
 
-  private static let releasesMax = 64
   private static let errandsMax = 64
   /// How long a chunk waits for a second one while another thread reads. Two chunks of 4 MiB take some 6 ms.
   private static let pairingPatienceNanoseconds: Int64 = 10_000_000
@@ -193,11 +192,11 @@ public final class ReadWorkers: Sendable {
     }
   }
 
-  /// The receiver holds these bytes: clears them from the page cache when there is nothing to read.
+  /// The receiver holds these bytes: clears them from the page cache when there is nothing to read, or when they are many.
   func release(_ trace: CacheTrace) {
     queue.withLock { queue, signal in
-      guard !queue.isStopped, queue.releases.count < Self.releasesMax else { return }
-      queue.releases.append(trace)
+      guard !queue.isStopped else { return }
+      queue.releases.insert(trace)
       signal.signal()
     }
   }
@@ -228,6 +227,7 @@ public final class ReadWorkers: Sendable {
     return queue.wait { queue in
       if queue.isStopped { return .done(nil) }
       if !queue.errands.isEmpty { return .done(.errand(queue.errands.removeFirst())) }
+      if queue.releases.isDue { return .done(.release(queue.releases.takeAll())) }
       if ChunkHasherPair.isAvailable, queue.count == 1, queue.readingCount > 0 {
         let now = monotonicNanoseconds()
         let deadline = pairsBy ?? now + pairingPatienceNanoseconds
@@ -240,8 +240,7 @@ public final class ReadWorkers: Sendable {
       }
       pairsBy = nil
       guard !queue.releases.isEmpty else { return .again }
-      defer { queue.releases = [] }
-      return .done(.release(queue.releases))
+      return .done(.release(queue.releases.takeAll()))
     }
   }
 }

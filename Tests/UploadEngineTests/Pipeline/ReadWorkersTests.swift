@@ -177,6 +177,22 @@ import Threads
     workers.stop()
   }
 
+  /// Regression: workers that never had nothing to read left a recording in the page cache.
+  @Test func muchThatWasAcknowledgedComesBeforeTheNextChunk() {
+    let gate = Gate()
+    contents.set { $0.gate = gate }
+    let workers = workers(threads: 1)
+    #expect(workers.submit(job(1, count: 10)))
+    gate.waitForArrival()
+    let acknowledged = FileID(high: 1, low: 2)
+    workers.release(CacheTrace(file: acknowledged, range: 0..<WaitingTraces.dueBytes))
+    #expect(workers.submit(job(2, count: 10)) && workers.submit(job(3, count: 10)))
+    gate.open()
+    _ = results.wait(for: 3)
+    workers.stop()
+    #expect(contents.readCountAtOpening(of: acknowledged) == 1)
+  }
+
   @Test func threadsFollowTheCoresWithinBounds() {
     #expect([1, 2, 3, 4, 64].map { ReadWorkers.defaultThreadCount(cores: $0) } == [2, 2, 3, 4, 4])
   }
@@ -193,6 +209,8 @@ final class FakeContents: FileContents {
     var failure: FileContentsError?
     var gate: Gate?
     var readCount = 0
+    /// How much had been read when a file was opened last.
+    var readCountsAtOpening: [FileID: Int] = [:]
     var duringRead: (number: Int, change: @Sendable (inout State) -> Void)?
   }
 
@@ -208,6 +226,8 @@ final class FakeContents: FileContents {
   }
 
   var readCount: Int { state.withLock { $0.readCount } }
+
+  func readCountAtOpening(of id: FileID) -> Int? { state.withLock { $0.readCountsAtOpening[id] } }
 
   func snapshot(of id: FileID) -> FileSnapshot? {
     state.withLock { state in
@@ -225,7 +245,8 @@ final class FakeContents: FileContents {
   func isReleased(_ id: FileID, _ range: Range<UInt64>) -> Bool { false }
 
   func openForReading(_ id: FileID) throws(FileContentsError) -> any ReadableFile {
-    FakeFile { [self] in
+    state.withLock { $0.readCountsAtOpening[id] = $0.readCount }
+    return FakeFile { [self] in
       snapshot(of: Self.id)
     } bytes: { [self] () throws(FileContentsError) in
       let (failure, gate) = state.withLock { state in
