@@ -184,10 +184,13 @@ final class SimulatedNetwork {
     for flight in flights.values { flight.request.sentBytes?.set(UInt64(flight.body?.sent(at: now) ?? 0)) }
   }
 
-  /// How far a request has come, and when it has last moved.
+  /// How far a request has come, and when it has last moved. An empty body is on its way without a byte that moves.
   func progress(_ id: HTTPRequestID) -> (sent: Int, movedAt: Int64)? {
     let now = world.time.nanoseconds
-    return flights[id].map { ($0.body?.sent(at: now) ?? 0, $0.body?.moved(at: now) ?? $0.startedAt) }
+    return flights[id].map { flight in
+      let sent = flight.body?.sent(at: now) ?? 0
+      return (sent, sent > 0 ? flight.body?.moved(at: now) ?? flight.startedAt : flight.startedAt)
+    }
   }
 
   /// The link may be as slow as this.

@@ -133,6 +133,9 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "spool-disk", seed: 7_800_026_785,
       story: "what was put back counted as delivered, where a revision without a durable record was published"),
     FoundSeed(
+      scenario: "spool-disk", seed: 8_800_002_840,
+      story: "the invariant took an empty body that had arrived for one that moves"),
+    FoundSeed(
       scenario: "spool-disk", seed: 7_800_023_225,
       story: "the simulation took what a disk had refused and lost for the file, which the receiver had as a whole"),
     FoundSeed(
