@@ -5,12 +5,19 @@ import OrderedCollections
 import UploadEngine
 
 /// Watches what is sent again: the same bytes of a file go out no oftener than pauses that grow allow, whatever is answered
-/// (spec E8). What each try may add to the bytes of a file is bounded by this at every moment.
+/// (spec E8). What each try may add to the bytes of a file is bounded by this at every moment, and so are beginnings and ends of
+/// uploads, each of which may leave something at the server.
 struct CostChecks {
-  private struct Piece: Hashable {
-    var file: FileID
-    var index: Int?
-    var digest: ChunkDigest
+  fileprivate enum Piece: Hashable {
+    case chunk(of: FileID, index: Int?, digest: ChunkDigest)
+    case opening(of: FileID, revision: UInt64)
+    case commit(of: FileID, root: [UInt8])
+
+    var file: FileID {
+      switch self {
+      case .chunk(let file, _, _), .opening(let file, _), .commit(let file, _): file
+      }
+    }
   }
 
   /// A name of a file.
@@ -21,8 +28,10 @@ struct CostChecks {
 
   /// A few tries break together, or follow at once.
   private static let triesAtOnceMax = 10
-  /// From then on pauses are longer than this on average.
+  /// From then on pauses are longer than this on average, and after a minute, when they have grown, than that.
   private static let pauseMin: Int64 = 2_000_000_000
+  private static let grownPauseMin: Int64 = 5_000_000_000
+  private static let growthTime: Int64 = 60_000_000_000
 
   private unowned let world: World
   private var files: LookupTable<[UInt8], FileID> = [:]
@@ -98,12 +107,18 @@ struct CostChecks {
       if case .chunk(let session, _, _, _, _) = order { carried[session.nonce, default: []].append(piece) }
       let known = tries[piece] ?? (0, now)
       tries[piece] = (known.count + 1, known.since)
-      let allowed = Self.triesAtOnceMax + Int((now - known.since) / Self.pauseMin)
+      let allowed = Self.triesMax(in: now - known.since)
       if known.count >= allowed {
         let seconds = (now - known.since) / 1_000_000_000
-        world.fail(.cost, "the same bytes of \(piece.file) go out for the \(known.count + 1)th time in \(seconds) s")
+        let what = "the same \(piece.word) of \(piece.file)"
+        world.fail(.cost, "\(what) goes out for the \(known.count + 1)th time in \(seconds) s")
       }
     }
+  }
+
+  private static func triesMax(in nanoseconds: Int64) -> Int {
+    let growing = min(nanoseconds, growthTime)
+    return triesAtOnceMax + Int(growing / pauseMin + (nanoseconds - growing) / grownPauseMin)
   }
 
   /// Nobody was there to whom bytes could have been sent.
@@ -120,13 +135,26 @@ struct CostChecks {
     switch order {
     case .openSession(let opening):
       know(nonce: opening.nonce, of: opening.fileID)
-      return []
+      return [.opening(of: opening.fileID, revision: opening.revision)]
     case .chunk(let session, _, _, _, _), .run(let session, _):
       guard let file = files[session.nonce] else { return [] }
-      return (order.chunks?.chunks ?? []).map { Piece(file: file, index: $0.index, digest: $0.digest) }
-    case .wholeFile(let whole): return [Piece(file: whole.file, index: nil, digest: whole.digest)]
-    case .bundle(let files): return files.map { Piece(file: $0.file, index: nil, digest: $0.digest) }
-    case .prewarm, .querySession, .secureSession, .zeros, .commit, .abort: return []
+      return (order.chunks?.chunks ?? []).map { .chunk(of: file, index: $0.index, digest: $0.digest) }
+    case .wholeFile(let whole): return [.chunk(of: whole.file, index: nil, digest: whole.digest)]
+    case .bundle(let files): return files.map { .chunk(of: $0.file, index: nil, digest: $0.digest) }
+    case .commit(let commit):
+      guard let file = files[commit.session.nonce] else { return [] }
+      return [.commit(of: file, root: commit.merkleRoot)]
+    case .prewarm, .querySession, .secureSession, .zeros, .abort: return []
+    }
+  }
+}
+
+extension CostChecks.Piece {
+  fileprivate var word: String {
+    switch self {
+    case .chunk: "piece"
+    case .opening: "beginning"
+    case .commit: "commit"
     }
   }
 }

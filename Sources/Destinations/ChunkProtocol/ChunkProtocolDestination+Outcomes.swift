@@ -108,19 +108,19 @@ extension ChunkProtocolDestination {
     do {
       session = try WireJSON.decode(SessionResponse.self, from: response.body)
     } catch {
-      return unexpected("opened a session, but its answer is not understood (\(error))")
+      return nonsense("opened a session, but its answer is not understood (\(error))")
     }
     guard ProtocolPath.isSessionID(session.id) else {
-      return unexpected("opened a session whose id holds characters that an id must not have")
+      return nonsense("opened a session whose id holds characters that an id must not have")
     }
     guard session.chunkBytes > 0, session.chunkBytes <= max(options.chunkBytesMax, opening.chunkBytes) else {
-      return unexpected("opened a session with chunks of \(session.chunkBytes) bytes")
+      return nonsense("opened a session with chunks of \(session.chunkBytes) bytes")
     }
     // Each chunk costs memory and a request: what a server may make of a file is bounded by the protocol, and not by the server.
     let least = min(opening.chunkBytes, UploadConstants.chunkBytesMin)
     let (whole, rest) = (opening.sizeBytes ?? 0).quotientAndRemainder(dividingBy: UInt64(session.chunkBytes))
     guard session.chunkBytes >= least, whole + (rest > 0 ? 1 : 0) <= UInt64(ProtocolLimits.chunkCountMax) else {
-      return unexpected(
+      return nonsense(
         "opened a session with chunks of \(session.chunkBytes) bytes, which are too many (the protocol has at least \(least) bytes "
           + "in a chunk, and \(ProtocolLimits.chunkCountMax) chunks)")
     }
@@ -226,10 +226,14 @@ extension ChunkProtocolDestination {
       fileID: body.fileID.flatMap { FileID($0) })
   }
 
-  private func unexpected(_ what: String) -> StepOutcome {
-    .refused(
-      StepFailure(
-        .unexpectedAnswer,
-        "The server at \(endpoint.text) \(what). Check that an uploadfs receiver of this version answers there."))
+  private func unexpected(_ what: String) -> StepOutcome { .refused(unexpectedAnswer(what)) }
+
+  /// A session may have been begun, and nobody can go on with it.
+  private func nonsense(_ what: String) -> StepOutcome { .refused(unexpectedAnswer(what).followingSuccess()) }
+
+  private func unexpectedAnswer(_ what: String) -> StepFailure {
+    StepFailure(
+      .unexpectedAnswer,
+      "The server at \(endpoint.text) \(what). Check that an uploadfs receiver of this version answers there.")
   }
 }

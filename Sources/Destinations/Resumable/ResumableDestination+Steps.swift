@@ -478,7 +478,8 @@ extension ResumableDestination {
       return .failure(answer.failureOfCreation(limitBytes: abilities.fileBytesMax))
     }
     guard let location = answer.response.header("location") else {
-      return .failure(StepFailure(.unexpectedAnswer, "\(server) does not say where an upload is."))
+      return .failure(
+        StepFailure(.unexpectedAnswer, "\(server) does not say where an upload is.").followingSuccess())
     }
     guard let upload = address.resolve(location) else {
       return .failure(

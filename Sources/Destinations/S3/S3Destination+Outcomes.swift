@@ -64,7 +64,7 @@ extension S3Destination {
     }
     guard answer.isSuccess else { return refused(answer) }
     guard let upload = begunUpload(search.key, answer) else {
-      return unexpected("began an upload, but its answer is not understood")
+      return .refused(unexpectedAnswer("began an upload, but its answer is not understood").followingSuccess())
     }
     learn(from: opening, upload)
     // The next capture of that name does not wait for this one's end to find another number.
@@ -184,9 +184,10 @@ extension S3Destination {
     return features
   }
 
-  private func unexpected(_ what: String) -> StepOutcome {
-    .refused(
-      StepFailure(.unexpectedAnswer, "The server at \(address.text) \(what). Check that it is an S3 endpoint."))
+  private func unexpected(_ what: String) -> StepOutcome { .refused(unexpectedAnswer(what)) }
+
+  private func unexpectedAnswer(_ what: String) -> StepFailure {
+    StepFailure(.unexpectedAnswer, "The server at \(address.text) \(what). Check that it is an S3 endpoint.")
   }
 }
 

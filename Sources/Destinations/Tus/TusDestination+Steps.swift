@@ -340,11 +340,11 @@ extension TusDestination {
   func created(_ response: HTTPResponse, limitBytes: UInt64? = nil) -> Result<String, StepFailure> {
     let answer = answer(response)
     guard response.status == 201 else {
-      if answer.isSuccess { return .failure(failure("did not create an upload")) }
+      if answer.isSuccess { return .failure(failure("did not create an upload").followingSuccess()) }
       return .failure(answer.failureOfCreation(limitBytes: limitBytes))
     }
     guard let location = response.header("location") else {
-      return .failure(failure("does not say where an upload is"))
+      return .failure(failure("does not say where an upload is").followingSuccess())
     }
     guard let upload = address.resolve(location) else {
       return .failure(

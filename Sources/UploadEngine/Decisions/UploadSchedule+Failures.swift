@@ -58,6 +58,16 @@ extension UploadSchedule {
       id, by: shown, canEnd: failure.kind.canEndFile, mayLeaveCopies: leavesCopies, retryAfter: least, at: now)
   }
 
+  /// No bytes of the file go out for the beginning of an upload; but where the destination calls it begun, and makes nonsense of that,
+  /// each one may stay there. What it refuses or cannot do concerns all files, and ends none.
+  mutating func openingFailed(_ id: FileID, _ outcome: StepOutcome, at now: Moment) {
+    let failure = StepFailure(outcome)
+    guard files[id]?.phase == .ready, failure.followsSuccess else { return failed(id, outcome, at: now) }
+    setBack(
+      id, by: FileStatus.Failure(code: failure.kind.code, message: failure.message, at: now),
+      retryAfter: failure.retryAfter, at: now)
+  }
+
   /// What a session holds could not be published: no bytes of the file go out for that. What the destination says of this file alone,
   /// though, it may say for ever, and have all of the file read each time; and a commit whose answer is lost may leave a copy with each
   /// try. A server error concerns all files, and ends none.

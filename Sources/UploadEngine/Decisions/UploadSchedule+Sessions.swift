@@ -23,7 +23,7 @@ extension UploadSchedule {
       // Its chunks are cut and partly read already; by now the link, or the size, may suggest others.
       if let plan = file.transfer?.plan, !file.isWholeFile { file.session?.chunkBytes = plan.chunkBytes }
       files[id] = file
-      failed(id, outcome, at: now)
+      openingFailed(id, outcome, at: now)
       return
     }
     session.state = .open

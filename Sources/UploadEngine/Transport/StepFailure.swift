@@ -60,11 +60,20 @@ public struct StepFailure: Error, Hashable, Sendable {
   public var message: String
   /// The server's wish (Retry-After).
   public var retryAfter: Duration?
+  /// The destination calls it done and does not say what was done: each try may leave something there.
+  public private(set) var followsSuccess = false
 
   /// A failure of this kind.
   public init(_ kind: Kind, _ message: String, retryAfter: Duration? = nil) {
     self.kind = kind
     self.message = message
     self.retryAfter = retryAfter
+  }
+
+  /// The same, of an answer that calls it done.
+  public func followingSuccess() -> StepFailure {
+    var failure = self
+    failure.followsSuccess = true
+    return failure
   }
 }

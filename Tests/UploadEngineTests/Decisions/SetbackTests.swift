@@ -27,6 +27,8 @@ import Testing
     case nonsense
     /// It says that it has published it, as something else.
     case publishedSomethingElse
+    /// The beginning of an upload is answered by nonsense, each of which may be an upload that stays there (DS25).
+    case nonsenseAtOpening
     /// It has all of it, and says each time that this is not what is to be published (DS17).
     case conflictAtCommit
 
@@ -68,6 +70,8 @@ import Testing
     case (.missingAtQuestion, .chunk(_, 7, _, _, _)): return StepFailure.connection(.connectionLost)
     case (.missingAtQuestion, .querySession): return .held(digests: [:])
     case (.failsWholeFile, .wholeFile): return .refused(StepFailure(.unexpectedAnswer, "500"))
+    case (.nonsenseAtOpening, .openSession):
+      return .refused(StepFailure(.unexpectedAnswer, "no place is said").followingSuccess())
     case (.nonsense, .wholeFile): return StepFailure.connection(.protocolViolation)
     case (.publishedSomethingElse, .commit): return .refused(StepFailure(.conflict, "differs"))
     case (.publishedSomethingElse, .querySession):
