@@ -23,7 +23,9 @@ struct DestinationParts: Sendable {
       if let renewedCredential { renewedCredential.first } else { try MountSession.credential(configuration) }
     transport = try MountSession.transport(configuration)
     s3Credentials = try MountSession.credentialSource(configuration, logger: logger)
-    destination = try MountSession.destination(configuration, credential: credential, s3Credentials: s3Credentials)
+    destination = try MountSession.destination(
+      configuration, credential: credential, s3Credentials: s3Credentials,
+      whenConditionsFail: { logger.warning("\($0)") })
   }
 
   /// The engine that delivers there, over what earlier runs left in its place. `rules` are the mount's, for all destinations.

@@ -89,14 +89,15 @@ extension MountSession {
   }
 
   static func destination(
-    _ configuration: MountConfiguration, credential: Credential?, s3Credentials: S3CredentialSource?
+    _ configuration: MountConfiguration, credential: Credential?, s3Credentials: S3CredentialSource?,
+    whenConditionsFail: @escaping @Sendable (String) -> Void = { _ in }
   ) throws(ToolFailure) -> any Destination {
     do {
       if let s3 = configuration.s3, let s3Credentials {
         return try S3Destination(
           address: s3.address, options: options(of: s3, configuration, renewsCredentials: s3Credentials.renews),
           credentials: { s3Credentials.credentials }, secondsSince1970: { Int64(time(nil)) },
-          whenExpired: { s3Credentials.refused() })
+          whenExpired: { s3Credentials.refused() }, whenConditionsFail: whenConditionsFail)
       }
       if let tus = configuration.tus {
         return try uploads(tus, options(of: tus, configuration), credential: credential)

@@ -90,6 +90,9 @@ def test_a_server_that_keeps_no_conditions_is_asked_before(moto, new_s3_mount, c
             assert deliver(mount, "a.mov", text + content)["published_name"] == "a-2.mov"
         looks = front.count("HEAD", "/a.mov", 200)
     assert looks >= 1
+    said = {"ignored": "ignores the condition", "refused": "takes no condition"}.get(conditions, "")
+    assert mount.program.log.count("on the key of" if conditions == "refused" else "ignores the condition") <= 2
+    assert said in mount.program.log, "it is said once for each kind"
     assert moto.keys() == ["a-2.mov", "a.mov", "first"] and moto.object("a.mov") == b"another program's"
     assert moto.object("a-2.mov") == b"2" + content
 

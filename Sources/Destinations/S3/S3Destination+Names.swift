@@ -107,7 +107,9 @@ extension S3Destination {
 
   /// A publication is over: its answers have said something of the server, and a number may be given.
   func learn(_ kind: S3NameMemory.Kind, _ nonce: [UInt8], _ path: RelativePath, from course: S3Course) {
-    if let word = course.learned { names.learn(kind, word) }
+    if let word = course.learned, names.learn(kind, word), let text = word.text(kind, at: address.text) {
+      whenConditionsFail(text)
+    }
     names.ended(nonce)
     guard let number = course.search.number, kind == .object else { return }
     switch course.turn {
@@ -133,5 +135,20 @@ extension S3Answer {
   var isNamelessPublication: Bool {
     isSuccess && root?.name.hasPrefix("CompleteMultipartUpload") == true
       && Self.entityTag(root?.child("ETag")?.text) == nil
+  }
+}
+
+extension S3NameMemory.Word {
+  /// What it means for captures, for people; nil where all is well.
+  func text(_ kind: S3NameMemory.Kind, at server: String) -> String? {
+    let whose = kind == .object ? "a file in one request" : "a file in parts"
+    let what: String
+    switch self {
+    case .unknown, .kept: return nil
+    case .ignored: what = "ignores the condition that the key of \(whose) is free"
+    case .refused: what = "takes no condition on the key of \(whose)"
+    }
+    return "The server at \(server) \(what). It is asked for the key first; what another program puts there between "
+      + "question and file is replaced."
   }
 }

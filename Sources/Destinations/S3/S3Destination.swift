@@ -63,6 +63,7 @@ public struct S3Destination: Destination {
   let credentials: @Sendable () -> S3Credentials
   let secondsSince1970: @Sendable () -> Int64
   let whenExpired: @Sendable () -> Void
+  let whenConditionsFail: @Sendable (_ text: String) -> Void
   /// In front of a percent-encoded key: the URL's start, and the path's start, which is signed.
   let urlStart: String
   let pathStart: String
@@ -74,11 +75,13 @@ public struct S3Destination: Destination {
   private(set) var looksFirst = true
 
   /// A destination whose credentials and time are asked for at each request; both must be quick. `whenExpired` is told, from
-  /// any thread, whenever the server says that the credentials have ended.
+  /// any thread, whenever the server says that the credentials have ended; `whenConditionsFail` likewise, in words for people,
+  /// once for each kind of object whose condition the server turns out not to keep.
   public init(
     address: S3Address, options: S3Options = S3Options(),
     credentials: @escaping @Sendable () -> S3Credentials, secondsSince1970: @escaping @Sendable () -> Int64,
-    whenExpired: @escaping @Sendable () -> Void = {}
+    whenExpired: @escaping @Sendable () -> Void = {},
+    whenConditionsFail: @escaping @Sendable (_ text: String) -> Void = { _ in }
   ) throws(DestinationError) {
     self.address = address
     self.options = options
@@ -86,6 +89,7 @@ public struct S3Destination: Destination {
     self.credentials = credentials
     self.secondsSince1970 = secondsSince1970
     self.whenExpired = whenExpired
+    self.whenConditionsFail = whenConditionsFail
     let region = options.region ?? address.regionOfHost ?? S3Address.regionDefault
     let isRegion = region.utf8.allSatisfy {
       PercentEncoding.encode(String(UnicodeScalar($0))).utf8.count == 1

@@ -82,11 +82,13 @@ final class S3NameMemory: Sendable {
     state.withLock { $0.beginnings[Step(kind: kind, nonce: nonce)] ?? Beginning() }
   }
 
-  /// Once it is known that conditions are not kept, no 412 shows any more that they are.
-  func learn(_ kind: Kind, _ word: Word) {
+  /// Once it is known that conditions are not kept, no 412 shows any more that they are. True where this is news.
+  func learn(_ kind: Kind, _ word: Word) -> Bool {
     state.withLock { state in
-      guard word != .kept || (state.words[kind] ?? .unknown) == .unknown else { return }
+      let known = state.words[kind] ?? .unknown
+      guard word != known, word != .kept || known == .unknown else { return false }
       state.words[kind] = word
+      return true
     }
   }
 
