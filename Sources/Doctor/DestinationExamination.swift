@@ -57,7 +57,7 @@ public struct DestinationExamination {
     guard let first else { return }
     let limits = askForLimits(first.endpoint)
     report(.limits(abilities, limits, fileBytesMax: options.fileBytesMax))
-    tryOut(first.endpoint, limits, first.reached.clockDifference, report)
+    tryOut(first.endpoint, abilities, limits, first.reached.clockDifference, report)
   }
 
   private struct Reached {
@@ -141,7 +141,8 @@ public struct DestinationExamination {
   // MARK: Trying it out
 
   private func tryOut(
-    _ endpoint: EndpointID, _ limits: DestinationLimits?, _ clockDifference: Int64?, _ report: (Finding) -> Void
+    _ endpoint: EndpointID, _ abilities: DestinationAbilities, _ limits: DestinationLimits?,
+    _ clockDifference: Int64?, _ report: (Finding) -> Void
   ) {
     do {
       var mayGoOn = true
@@ -159,14 +160,22 @@ public struct DestinationExamination {
         report(Finding(.session, .skipped, "not tried: the server does not take a small file either."))
         return
       }
-      if let reason = Self.noSession(destination.abilities) {
+      if let reason = Self.noSession(abilities) {
         report(Finding(.session, .skipped, "not tried: \(reason)."))
         report(Finding(.throughput, .skipped, "not measured, for the same reason."))
         return
       }
       let plan = TrialPlan(
-        destination.abilities, limits: limits, streams: options.streams, chunkBytes: options.chunkBytes,
-        measuring: options.measuresThroughput)
+        abilities, limits: limits, streams: options.streams, chunkBytes: options.chunkBytes,
+        measuring: options.measuresThroughput && abilities.rows == .none)
+      guard abilities.rows == .none else {
+        let noise = try TrialFile.noise(plan.contentBytes, nowNanoseconds: Self.now())
+        let trial = RowTrial(
+          exchange: exchange, endpoint: endpoint, plan: plan, file: noise, hasRows: abilities.rows == .growing)
+        trial.run(clockDifference: clockDifference).forEach(report)
+        return report(
+          Finding(.throughput, .skipped, "not measured: the server would keep what is sent for it until it expires."))
+      }
       let noise = try TrialFile.noise(plan.contentBytes, nowNanoseconds: Self.now())
       let trial = SessionTrial(
         exchange: exchange, endpoint: endpoint, plan: plan, file: noise, isMeasuring: options.measuresThroughput)
@@ -199,11 +208,11 @@ public struct DestinationExamination {
   /// Why no upload of a large file can be begun and ended without a trace; nil when one can.
   private static func noSession(_ abilities: DestinationAbilities) -> String? {
     if abilities.streamsWholeFiles {
-      return "the destination takes each file in one request, which cannot be begun without publishing it"
+      let most = Readable.bytes(UInt64(TrialSample.bytesMax))
+      return "the destination takes each file in one request, which cannot be begun without publishing it. "
+        + "Whether long captures pass what stands before it, --test-sample shows with one as long (up to \(most))"
     }
-    // Its chunks are uploads of their own, or parts of one that has to be finished.
-    if abilities.rows != .none { return "the server would keep parts of it until they expire" }
-    return nil
+    return abilities.endsSessions ? nil : "the server cannot end uploads, and would keep a part of it until it expires"
   }
 
   /// Nanoseconds since 1970.

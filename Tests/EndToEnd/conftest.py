@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Network"))
 from certificates import Authority, tls_1_3
 from form_servers import Form
 from harness import MOUNT_TOOL, RECEIVER_TOOL, Mount, Program, Receiver, mounts_below, unmount_lazily
+from lying_servers import LyingServer
 from promises import Recorder, require
 from network_fixture import new_network  # noqa: F401 — a test asks for it before its mounts, so that it ends after them
 from s3_servers import SMALL_PARTS, Moto, Rclone, credentials
@@ -170,6 +171,19 @@ def new_form(folder):
 @pytest.fixture
 def form(new_form):
     return new_form()
+
+
+@pytest.fixture
+def new_liar():
+    made = []
+
+    def make(protocol, lie, **more):
+        made.append(LyingServer(protocol, lie, **more))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
 
 
 @pytest.fixture

@@ -56,3 +56,38 @@ def test_the_doctor_sends_requests_as_long_as_the_mounts(front, authority):
     assert finding["facts"]["request_bytes_max"] == MIB and "--chunk-size 1048576" in finding["advice"]
     short = diagnose(*arguments, "--chunk-size", "512KiB", "--no-throughput")
     assert short.finding("limits")["level"] == "ok" and short.finding("session")["level"] == "ok", short.text
+
+
+NGINX_SAYS = b"<html><head><title>413 Request Entity Too Large</title></head><body><center>nginx</center></body></html>"
+
+
+@pytest.mark.promises("DE111")
+@pytest.mark.parametrize("protocol, parts", [("tus", None), ("tus", "joined"), ("draft", None)], ids=["tus", "tus-parts", "draft"])
+def test_the_doctor_tries_a_long_request_where_chunks_follow_one_another(new_liar, protocol, parts):
+    """Regression (DS6): there the limit was found out by the first capture."""
+    server = new_liar(protocol, None, parts=parts)
+    server.gateway = lambda _, body: (413, {"Content-Type": "text/html"}, NGINX_SAYS) if len(body) > 3 * MIB else None
+    to, options = server.options
+    diagnosis = diagnose("--to", to, *options)
+    finding = diagnosis.finding("limits")
+    assert finding["level"] == "warning" and "client_max_body_size" in finding["message"], diagnosis.text
+    assert 3 * MIB / 2 <= finding["facts"]["request_bytes_max"] <= 3 * MIB
+    assert diagnosis.finding("session")["level"] == "ok" and diagnosis.code == 0, diagnosis.text
+    # Of what was begun for it nothing is published, and nothing is left.
+    assert [name.startswith("uploadfs-doctor-") and name.endswith(".txt") for name in server.published] == [True]
+    ended = [upload.get("complete", len(upload["bytes"]) == upload.get("length")) for upload in server.uploads.values()]
+    assert all(ended), server.uploads
+    server.gateway = None
+    well = diagnose("--to", to, *options)
+    assert well.finding("session")["level"] == "ok" and well.finding("limits")["level"] != "warning", well.text
+
+
+def test_where_uploads_cannot_be_ended_the_doctor_begins_none(new_liar):
+    server = new_liar("tus", None, parts="joined")
+    server.gateway = lambda request, body: (
+        204, {"Tus-Version": "1.0.0", "Tus-Extension": "creation,concatenation,creation-with-upload"}
+    ) if request.command == "OPTIONS" else None
+    diagnosis = diagnose("--to", server.options[0])
+    finding = diagnosis.finding("session")
+    assert finding["level"] == "skipped" and "cannot end uploads" in finding["message"], diagnosis.text
+    assert len(server.uploads) == 1, "the test file's"

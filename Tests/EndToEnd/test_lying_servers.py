@@ -3,7 +3,6 @@
 import pytest
 
 from harness import clean_environment, wait_until, write_random
-from lying_servers import LyingServer
 
 SIZE = 700_000
 PAGE = (200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><title>Sign in</title>")
@@ -60,19 +59,6 @@ LIES += [
     ("tus", "410 to everything", everything(410)), ("draft", "410 to everything", everything(410)),
     ("s3", "no part is known", no_part_is_known), ("s3", "403 without a word", bodies(403)), ("s3", "405", bodies(405)),
 ]
-
-
-@pytest.fixture
-def new_liar():
-    made = []
-
-    def make(protocol, lie, **more):
-        made.append(LyingServer(protocol, lie, **more))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.close()
 
 
 @pytest.mark.promises("DE131", "DE132")

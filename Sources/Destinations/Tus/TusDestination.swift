@@ -103,6 +103,7 @@ public struct TusDestination: Destination {
     abilities.commitListsChunks = concatenates
     abilities.rows = concatenates ? .growing : .one
     abilities.chunkBytesMin = TusLimits.partialBytesMin
+    abilities.endsSessions = features.terminates
     // What a joined upload was joined into is not known either before the answer.
     abilities.repeatsLeaveCopies = concatenates ? .everything : .wholeFiles
     if options.unclear == .hold {

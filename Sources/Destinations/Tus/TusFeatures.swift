@@ -16,6 +16,8 @@ struct TusFeatures: Hashable {
 
   var concatenates: Bool { extensions.contains("concatenation") }
   var takesBodyAtCreation: Bool { extensions.contains("creation-with-upload") }
+  /// An upload can be ended before it is complete.
+  var terminates: Bool { extensions.contains("termination") }
   /// An upload can be begun before its length is known.
   var defersLength: Bool { extensions.contains("creation-defer-length") }
   /// Partial uploads can be joined before they are complete; the joined one is complete with the last of them.

@@ -37,6 +37,8 @@ public struct DestinationAbilities: Hashable, Sendable {
   public var chunkBytesMin = 1
   /// A session has no more chunks than this.
   public var chunkCountMax = Int.max
+  /// A session can be ended, with what the server holds for it; elsewhere it is left to expire.
+  public var endsSessions = true
   /// A session that nobody ends may stay at the server for ever, and takes space there.
   public var sessionsStay = false
   /// Of two contents of one name the one that was sent later stays, however late the server hears of either.
