@@ -84,7 +84,7 @@ struct UnmountCommand: ParsableCommand {
     // Its status has gone with the mount.
     let next =
       status == .filesFailed
-      ? "; a mount with the same spool tries again what has failed, and says why. What was not finished waits for `publish`"
+      ? "; a mount with the same spool tries again what has failed, and says why. What was not finished waits for `uploadfs-mount publish MOUNTPOINT PATH`"
       : ""
     throw ToolFailure(status, (end.message ?? "the daemon has ended with \(status.rawValue)") + next)
   }
