@@ -147,6 +147,7 @@ extension UploadSchedule {
     file.transfer?.holeFailures = 0
     acknowledge(indices, zeros.digest, in: &file)
     for index in current { file.transfer?.set(.done(zeros.digest), at: index) }
+    if let transfer = file.transfer { reuse(zeros.digest, of: indices, transfer, &file) }
     checkpointInTime(&file, at: now)
     files[id] = file
     // Nothing of it has moved.
@@ -155,6 +156,22 @@ extension UploadSchedule {
     progressed(id)
     allowMoreChunks(of: id)
     actions.append(.showStatus(id))
+  }
+
+  /// The file was changed since, has the same bytes there, and these were read, or found to be zeros again.
+  private mutating func reuse(
+    _ digest: ChunkDigest, of indices: [Int], _ transfer: ChunkTransfer, _ file: inout FileUpload
+  ) {
+    for index in indices where transfer.states.indices.contains(index) {
+      switch transfer.states[index] {
+      case .read(let read, digest): release(read)
+      case .hole(digest): break
+      default: continue
+      }
+      transfer.set(.done(digest), at: index)
+      file.progress.reusedChunks += 1
+      reusedChunks += 1
+    }
   }
 
   private func acknowledge(_ indices: [Int], _ digest: ChunkDigest, in file: inout FileUpload) {
