@@ -133,6 +133,12 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "spool-disk", seed: 7_800_026_785,
       story: "what was put back counted as delivered, where a revision without a durable record was published"),
     FoundSeed(
+      scenario: "recorders", seed: 8_810_015_675,
+      story: "zeros that were acknowledged went out, because the file had been changed and read meanwhile"),
+    FoundSeed(
+      scenario: "slow", seed: 8_810_016_089,
+      story: "a last chunk of one byte was sent over another connection again and again"),
+    FoundSeed(
       scenario: "spool-disk", seed: 8_800_002_840,
       story: "the invariant took an empty body that had arrived for one that moves"),
     FoundSeed(

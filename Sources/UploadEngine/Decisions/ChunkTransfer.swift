@@ -75,6 +75,8 @@ final class ChunkTransfer: @unchecked Sendable {
   private(set) var readIndices: [Int] = []
   /// Chunks that have failed and are not acknowledged yet; few, because a failing file pauses.
   var retries: LookupTable<Int, Retry> = [:]
+  /// How often chunks were sent again because they hung at the file's end.
+  var timesHung: LookupTable<Int, Int> = [:]
   /// Chunks in state `resting`.
   private(set) var restingIndices: LookupSet<Int> = []
   /// Chunks in state `hole`, and how many are in state `sendingHole`.

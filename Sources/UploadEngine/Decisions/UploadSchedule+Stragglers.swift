@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import OrderedCollections
 
 /// The last chunks of a file whose connection is slow, while others have nothing left to send: they go again over a better one.
@@ -6,8 +7,10 @@ import OrderedCollections
 /// A watchdog gives up what does not move for ten seconds and more, because what was sent is lost with it. At a file's end the other
 /// connections are free and known to be good, and a user waits for nothing else.
 extension UploadSchedule {
-  /// A request is not judged before it has had so long, and so long without a byte is long beside requests that were answered.
+  /// A request is not judged before it has had so long, and so long without a byte is long beside requests that were answered; twice as
+  /// long with each time that a chunk of it was ended so: what waits behind a full buffer of the line waits there again.
   private static let stragglerPatience: Duration = .seconds(2)
+  private static let doublingsMax = 6
   /// Of a file the part that may be sent again for this.
   private static let stragglingPart: UInt64 = 50
   /// A stream that has less than this part of what one of as many equal ones would have is slow.
@@ -20,12 +23,14 @@ extension UploadSchedule {
     else { return }
     for (request, underway) in requests {
       guard case .chunks(let id, let chunks, _) = underway.purpose, !underway.isGivenUp, !underway.isStraggler,
-        hangs(request, underway, bytesPerSecond, at: now), let file = files.entry(id)?.file, isAtItsEnd(file),
-        chunks.allSatisfy({ file.transfer?.isSending(request, at: $0.index) ?? false })
+        let file = files.entry(id)?.file, let transfer = file.transfer, isAtItsEnd(file),
+        chunks.allSatisfy({ transfer.isSending(request, at: $0.index) }),
+        hangs(request, underway, patience(with: chunks, of: transfer), bytesPerSecond, at: now)
       else { continue }
       let bytes = file.progress.stragglingBytes + underway.byteCount
       guard UInt64(bytes) <= file.snapshot.sizeBytes / Self.stragglingPart else { continue }
       files.update(id) { $0.progress.stragglingBytes = bytes }
+      for chunk in chunks { transfer.timesHung[chunk.index, default: 0] += 1 }
       requests[request]?.isStraggler = true
       actions.append(.report(.straggling(id, file.path)))
       actions.append(.cancel(request))
@@ -38,23 +43,28 @@ extension UploadSchedule {
     return file.transfer?.isOnItsWay ?? false
   }
 
+  private func patience(with chunks: [ChunkOrder], of transfer: ChunkTransfer) -> Duration {
+    let times = chunks.map { transfer.timesHung[$0.index] ?? 0 }.max() ?? 0
+    return Self.stragglerPatience * (1 << min(times, Self.doublingsMax))
+  }
+
   private func hangs(
-    _ request: HTTPRequestID, _ underway: Underway, _ bytesPerSecond: Double, at now: Moment
+    _ request: HTTPRequestID, _ underway: Underway, _ patience: Duration, _ bytesPerSecond: Double, at now: Moment
   ) -> Bool {
     let age = now.monotonic - underway.sentAt
     // Another one has been answered meanwhile: the line is good.
-    guard age >= Self.stragglerPatience, underway.sentBytes < UInt64(underway.byteCount),
+    guard age >= patience, underway.sentBytes < UInt64(underway.byteCount),
       let answeredAt = chunkAnsweredAt, answeredAt > underway.sentAt
     else { return false }
     if let movedAt = watchdog.movedAt(request), answeredAt > movedAt,
-      now.monotonic - movedAt >= Self.stragglerPatience
+      now.monotonic - movedAt >= patience
     {
       return true
     }
     let pace = Double(underway.sentBytes) / age.seconds
     let share = bytesPerSecond / Double(max(1, streamPlan.streams))
     let left = Double(underway.byteCount) - Double(underway.sentBytes)
-    let again = 2 * Double(underway.byteCount) / bytesPerSecond + Self.stragglerPatience.seconds
+    let again = 2 * Double(underway.byteCount) / bytesPerSecond + patience.seconds
     return pace < Self.slowPart * share && left > pace * again
   }
 

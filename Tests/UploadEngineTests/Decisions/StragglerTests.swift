@@ -57,6 +57,24 @@ import Testing
     #expect(harness.state(file.id) == .complete && harness.bufferBytes.isEmpty)
   }
 
+  /// Regression, found by the simulation (slow, seed 8810016089): a last chunk of one byte was ended after two seconds again and again,
+  /// behind what other files had on the line, and the file did not end.
+  @Test func whatHangsOnceMore_isGivenTwiceAsLong() {
+    let file = ImaginaryFile(1, "a.mov", size: 200_000)
+    var harness = nearTheEnd(file)
+    look(&harness)
+    harness.answerChunk(0, StepFailure.connection(.cancelled))
+    harness.answerReads()
+    let again = request(0, in: harness)
+    harness.advance(by: .milliseconds(10))
+    harness.answerChunk(199, .chunkStored)
+    let ended = harness.cancelled.count
+    for _ in 0..<6 { look(&harness) }
+    #expect(harness.cancelled.count == ended, "three seconds are too few now")
+    for _ in 0..<4 { look(&harness) }
+    #expect(harness.cancelled.last == again && harness.cancelled.count == ended + 1)
+  }
+
   /// It moves, and much slower than an equal share of the line.
   @Test func whatIsMuchSlowerThanTheOthers_goesAgain() {
     var harness = nearTheEnd(ImaginaryFile(1, "a.mov", size: 100_000))
