@@ -57,6 +57,7 @@ public final class Filesystem: Sendable, FileContents {
   /// Whether any description of an open file can write to it.
   let isOpenForWriting: OpenForWriting
   let holeMaking: HoleMaking
+  let labelReading: SpoolLabel.Reading
   /// The spool's filesystem says what it has in memory.
   let knowsMemory = Atomic<Bool>(true)
   let inquiry = DiskInquiry()
@@ -112,13 +113,14 @@ public final class Filesystem: Sendable, FileContents {
   typealias OpenForWriting = @Sendable (FileDescriptor) -> Bool?
 
   /// `spaceSource` stands in for statvfs(2) of the spool in tests, `instance` for what a power cut ends, `pause` for the pauses of
-  /// writers that find no space, `writeBackErrors` for the kernel's memory of them, `isOpenForWriting` for what a lease tells, and
-  /// `holeMaking` for the disk that chunks are given back to.
+  /// writers that find no space, `writeBackErrors` for the kernel's memory of them, `isOpenForWriting` for what a lease tells,
+  /// `holeMaking` for the disk that chunks are given back to, and `labelReading` for what files say of themselves.
   init(
     configuration: FilesystemConfiguration, sink: any FileEventSink, virtualTree: any VirtualTree,
     spaceSource: SpoolSpace.Source?, instance: SpoolInstance?, pause: PauseTurns.Pause? = nil,
     writeBackErrors: @escaping WriteBackErrors = { $0.takeWriteBackError() },
-    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() }, holeMaking: HoleMaking = .system
+    isOpenForWriting: @escaping OpenForWriting = { $0.isOpenForWriting() }, holeMaking: HoleMaking = .system,
+    labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws(MountError) {
     let spool = try SpoolDirectory.open(configuration)
     self.configuration = configuration
@@ -126,6 +128,7 @@ public final class Filesystem: Sendable, FileContents {
     self.writeBackErrors = writeBackErrors
     self.isOpenForWriting = isOpenForWriting
     self.holeMaking = holeMaking
+    self.labelReading = labelReading
     self.virtualTree = virtualTree
     looksUpRules =
       configuration.rules.haveHeldCalls || configuration.rules.haveReleases || configuration.rules.haveRefusals
@@ -208,9 +211,23 @@ public final class Filesystem: Sendable, FileContents {
     return result
   }
 
-  /// Learns what stands at a name. The namespace lock is held, and no file's lock.
-  func adopt(
-    _ status: stat, at entry: DirectoryEntry, isNew: Bool = false, as id: FileID? = nil, counting: Bool = false
+  /// Learns what stands at a name. Fails where nothing tells which capture a file is that is met. The namespace lock is held, and no
+  /// file's lock.
+  func adopt(_ status: stat, at entry: DirectoryEntry, counting: Bool = false) throws(SystemError) -> NodeID {
+    let isMet = status.kind == .regular && nodes.withLock { $0.table.node(of: status.key) == nil }
+    let claim = isMet ? try claim(of: status.key, at: entry) : Claim()
+    return adopt(status, at: entry, isNew: false, claim, counting: counting)
+  }
+
+  /// Learns what was made there a moment ago. The namespace lock is held, and no file's lock.
+  func adoptNew(
+    _ status: stat, at entry: DirectoryEntry, as id: FileID? = nil, counting: Bool = false
+  ) -> NodeID {
+    adopt(status, at: entry, isNew: true, Claim(id: id ?? .new(), usesInode: false), counting: counting)
+  }
+
+  private func adopt(
+    _ status: stat, at entry: DirectoryEntry, isNew: Bool, _ claim: Claim, counting: Bool
   ) -> NodeID {
     let displaced = nodes.withLock { namespace -> NodeID? in
       guard let known = namespace.table.child(of: entry.directory, named: entry.name) else { return nil }
@@ -223,8 +240,6 @@ public final class Filesystem: Sendable, FileContents {
     // Taken away by hand: the spool has given its number to another file.
     let former = isNew ? nodes.withLock { $0.table.file(of: status.key) } : nil
     let gone = displaced.map { displaced in nodes.withLock { $0.table.files(below: displaced) } } ?? []
-    let isMet = !isNew && status.kind == .regular && nodes.withLock { $0.table.node(of: status.key) == nil }
-    let claim = isMet ? claim(of: status.key, at: entry) : Claim(id: isNew ? id ?? .new() : nil, usesInode: !isNew)
     let node = learn(status, at: entry, isNew: isNew, claim, counting: counting)
     if displaced != nil { noteReplaced(gone, by: isNew ? nil : node) }
     if let former { noteReplaced([former], by: nil) }

@@ -88,6 +88,26 @@ def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, err
     assert (receiver.files / "half").read_bytes() == b"whole"
 
 
+@pytest.mark.promises("S35c", "S79a")
+def test_a_moved_capture_that_cannot_say_who_it_is_stays_what_it_was(new_mount, receiver, folder, faults):
+    """Regression (G7): for one attribute that could not be read it got another identity, and was sent again."""
+    first = new_mount(receiver)
+    (first.root / "take.mov").write_bytes(b"content")
+    receipt = first.wait_for("take.mov", "complete")["receipt"]
+    assert first.stop() == 0
+    spool = folder / "moved"
+    subprocess.run(["cp", "-a", first.spool, spool], check=True)
+    label = os.getxattr(spool / "captures" / "take.mov", "user.uploadfs")
+    faults.set(("lgetxattr", EIO, "/captures/take.mov"))
+    mount = new_mount(receiver, spool=spool, environment=faults.environment)
+    wait_until(lambda: "cannot be read as a whole" in mount.program.log, "it is said")
+    with pytest.raises(OSError):
+        (mount.root / "take.mov").read_bytes()
+    faults.clear()
+    assert mount.wait_for("take.mov", "complete")["receipt"] == receipt
+    assert os.getxattr(spool / "captures" / "take.mov", "user.uploadfs") == label
+
+
 def test_a_session_that_the_receiver_cannot_look_at_is_kept(new_receiver, new_mount, faults):
     """Regression (ST9): one fstatat that failed at its start deleted a session with all that it held."""
     receiver = new_receiver(prefix=faults.prefix)

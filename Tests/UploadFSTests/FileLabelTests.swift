@@ -3,6 +3,7 @@ import FileModel
 import FilesystemFixtures
 import Glibc
 import Promises
+import Synchronization
 import Testing
 
 @testable import UploadFS
@@ -293,6 +294,85 @@ struct FileLabelTests {
     let copy = try #require(found["copy"]?.id)
     #expect(copy != whole.id)
     #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: captures + "/copy"))).id == copy)
+  }
+
+  /// A disk on which these readings of what stands on files fail.
+  private final class FailingReadings: Sendable {
+    private let failing: Set<Int>
+    private let count = Atomic<Int>(0)
+
+    init(_ failing: Set<Int>) { self.failing = failing }
+
+    func read(_ place: borrowing SpoolLocation) throws(SystemError) -> SpoolLabel.Found {
+      if failing.contains(count.add(1, ordering: .relaxed).newValue) { throw .inputOutput }
+      return try SpoolLabel.read(at: place)
+    }
+  }
+
+  private static func mounted(
+    _ folder: TemporaryFolder, failing: Set<Int>, known: [UInt64: FileID] = [:],
+    _ change: (inout FilesystemConfiguration) -> Void = { _ in }
+  ) throws -> Mounted {
+    let readings = FailingReadings(failing)
+    return try Mounted(
+      folder: folder, known: known, source: nil, change,
+      labelReading: { (place) throws(SystemError) in try readings.read(place) })
+  }
+
+  /// Regression (G7): one reading that failed gave the capture another identity, which was written over its label.
+  @Test(.promises("S35c", "S79a", "S79d"), arguments: ["it was moved", "its catalog is lost"])
+  func aLabelThatCannotBeRead_isReadAgainAndNotWrittenOver(spool: String) throws {
+    var folder = try TemporaryFolder()
+    let ids = try Self.spool(folder)
+    if spool == "it was moved" { folder = try Self.copied(folder, keepsAttributes: true) }
+    let pointer = SessionPointer(chunkBytes: 4096, sessionID: "s", nonce: [1], address: "", credentialMark: nil)
+    let half = folder.path + "/spool/captures/half"
+    let label = FileLabel(id: ids["half"], mark: .unfinished, released: Self.chunks([0]), pointer: pointer)
+    try Self.set(label.text, "user.uploadfs", of: half)
+    let mounted = try Self.mounted(folder, failing: [1, 2])
+    mounted.filesystem.scanSpool()
+    let found = Self.found(mounted)
+    #expect(found["half"]?.id == ids["half"] && found["half"]?.pointer == pointer && found["whole"]?.id == ids["whole"])
+    let now = FileLabel(try #require(Self.attribute("user.uploadfs", of: half)))
+    #expect(now.id == label.id && now.pointer == pointer && now.released == label.released)
+    #expect(
+      mounted.sink.records.contains { record in
+        if case .event(.scanFailing(.root, EIO)) = record { true } else { false }
+      })
+  }
+
+  /// Regression (G7): a copy took the identity, because the original could not be asked.
+  @Test(.promises("S79a")) func whileTheOriginalCannotBeAsked_nobodyIsItsCopy() throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let captures = folder.path + "/spool/captures"
+    #expect(uploadfs_run("cp", "-a", captures + "/whole", captures + "/copy") == 0)
+    let whole = KnownCapture(id: id, path: RelativePath("whole"), sizeBytes: 7, modifiedNanoseconds: 0)
+    let mounted = try Self.mounted(folder, failing: [2]) {
+      $0.knownCaptures.capture = { $0 == whole.id ? whole : nil }
+    }
+    #expect(failure { _ = try mounted.node("copy") } == EIO)
+    mounted.filesystem.scanSpool()
+    #expect(Self.found(mounted)["whole"]?.id == id && Self.found(mounted)["copy"]?.id != id)
+    #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: captures + "/whole"))).id == id)
+  }
+
+  /// A file that was taken for another capture by its inode number and its name, while its label could not be read, is held and keeps that.
+  @Test(.promises("S40h")) func aFileThatSaysLaterThatItIsAnotherCapture_keepsItsLabel() throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let path = folder.path + "/spool/captures/whole"
+    var status = stat()
+    try check(stat(path, &status))
+    let other = KnownCapture(id: Self.id, path: RelativePath("whole"), sizeBytes: 1, modifiedNanoseconds: 0)
+    let mounted = try Self.mounted(folder, failing: [1], known: [UInt64(status.st_ino): other.id]) {
+      $0.knownCaptures.capture = { $0 == other.id ? other : nil }
+    }
+    _ = try mounted.node("whole")
+    mounted.filesystem.scanSpool()
+    let found = try #require(Self.found(mounted)["whole"])
+    #expect(found.id == other.id && found.interruption == .spoolUnreadable(errno: EBADMSG))
+    #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: path))).id == id)
   }
 
   /// Regression (lives, 229953487): a capture that was made after the one which was renamed to its place, and was forgotten with that,

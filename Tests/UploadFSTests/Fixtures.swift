@@ -35,7 +35,8 @@ final class Mounted {
     pause: @escaping PauseTurns.Pause = { _ in },
     writeBackErrors: @escaping Filesystem.WriteBackErrors = { $0.takeWriteBackError() },
     isOpenForWriting: @escaping Filesystem.OpenForWriting = { $0.isOpenForWriting() },
-    holeMaking: HoleMaking = .system
+    holeMaking: HoleMaking = .system,
+    labelReading: @escaping SpoolLabel.Reading = { (place) throws(SystemError) in try SpoolLabel.read(at: place) }
   ) throws {
     self.folder = try folder ?? TemporaryFolder()
     var configuration = FilesystemConfiguration(
@@ -46,7 +47,7 @@ final class Mounted {
     filesystem = try Filesystem(
       configuration: configuration, sink: sink, virtualTree: tree, spaceSource: source, instance: instance,
       pause: pause, writeBackErrors: writeBackErrors, isOpenForWriting: isOpenForWriting,
-      holeMaking: holeMaking)
+      holeMaking: holeMaking, labelReading: labelReading)
   }
 
   var captures: String { folder.path + "/spool/captures" }

@@ -148,8 +148,7 @@ extension Filesystem {
   func canBeRead(_ file: CapturedFile, _ state: CapturedFile.State) -> Bool {
     do throws(SystemError) {
       _ = try statusLocked(of: file, state)
-      guard state.mark == nil else { return true }
-      if marksWriters { _ = try SpoolLabel.read(at: location(of: file.node)) }
+      if state.mark == nil { _ = try label(of: file, state, at: location(of: file.node)) }
       return true
     } catch {
       return error.isAbsence && state.descriptor == nil

@@ -179,7 +179,7 @@ extension Filesystem {
           guard isOver else { return .unknown }
           withNodes { _ = $0.table.removeName(entry) }
         case .replaced(let status):
-          _ = adopt(status, at: entry)
+          guard isMet(status, at: entry) else { return .unknown }
           // Where the two were exchanged it has the other one's name by now.
           let names = nodes.withLock { $0.table[file.node]?.names ?? [] }
           if names.contains(where: { !entries.contains($0) }) { result = .there }
@@ -201,6 +201,16 @@ extension Filesystem {
     }
   }
 
+  /// False where nothing tells which capture it is.
+  private func isMet(_ status: stat, at entry: DirectoryEntry) -> Bool {
+    do throws(SystemError) {
+      _ = try adopt(status, at: entry)
+      return true
+    } catch {
+      return false
+    }
+  }
+
   private enum Standing {
     case there
     case gone
@@ -214,7 +224,7 @@ extension Filesystem {
     do throws(SystemError) {
       // Another folder may stand where its own stood.
       for folder in nodes.withLock({ $0.table.folders(to: entry.directory) }) {
-        _ = adopt(try location(of: folder).status(), at: folder)
+        _ = try adopt(try location(of: folder).status(), at: folder)
       }
       let place = try location(of: entry)
       do throws(SystemError) {

@@ -220,7 +220,7 @@ extension Filesystem {
         return try descriptor.status()
       }
       forgetRecordedMark(of: status.key)
-      let node = adopt(status, at: entry, isNew: true, as: id, counting: true)
+      let node = adoptNew(status, at: entry, as: id, counting: true)
       guard let file = file(of: node) else { throw .inputOutput }
       let opened = file.state.withLock { state in
         state.descriptor = descriptor

@@ -41,21 +41,34 @@ extension Filesystem {
 
   /// What a file says of itself, where files can.
   func label(at place: borrowing SpoolLocation) throws(SystemError) -> SpoolLabel.Found {
-    marksWriters ? try SpoolLabel.read(at: place) : SpoolLabel.nothing
+    marksWriters ? try labelReading(place) : SpoolLabel.nothing
   }
 
-  /// Looks at a file that was not known. The namespace lock is held, and no file's lock.
-  func claim(of key: SpoolKey, at entry: DirectoryEntry) -> Claim {
+  /// What a known file says of itself. One that could not say it when it was met, and says now that it is another capture, is neither
+  /// that one nor the one that it was taken for: the next start meets it anew, and until then its label stays. The file's lock is held.
+  func label(
+    of file: CapturedFile, _ state: CapturedFile.State, at place: borrowing SpoolLocation
+  ) throws(SystemError) -> SpoolLabel.Found {
+    let found = if let known = state.found { known } else { try label(at: place) }
+    let isOther = state.found == nil && found.label.id != nil && found.label.id != file.id
+    guard !isOther, found.label.saysWhatIsMissing else { throw SystemError(code: EBADMSG) }
+    return found
+  }
+
+  /// Looks at a file that was not known. Fails where nothing tells which capture it is: what cannot be read is not nothing, and under a
+  /// new identity nobody would find its upload again. The namespace lock is held, and no file's lock.
+  func claim(of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Claim {
     var claim = Claim(usesInode: !stamp.isMoved)
     do throws(SystemError) {
       claim.found = try label(at: location(of: entry))
     } catch {
+      guard !error.isAbsence, isRecognised(key, at: entry) else { throw error }
       // It is read again when more than the identity is asked for.
       return claim
     }
     if let id = claim.found?.label.id {
       claim.usesInode = false
-      claim.id = isCopy(id, of: key, at: entry) ? nil : id
+      claim.id = try isCopy(id, of: key, at: entry) ? nil : id
       if let known = knownInstead(of: id, isCopy: claim.id == nil, key, at: entry) { claim.isInPlace(of: known) }
     } else if let path = path(of: entry), let known = knownUnlabelled(at: path, entry) {
       claim.id = known.id
@@ -123,8 +136,16 @@ extension Filesystem {
     }
   }
 
+  /// A file that cannot say who it is has the inode number of a capture, and its name, or its size and time.
+  private func isRecognised(_ key: SpoolKey, at entry: DirectoryEntry) -> Bool {
+    guard !stamp.isMoved, let id = nodes.withLock({ $0.knownIdentities[key.inode] }),
+      let known = configuration.knownCaptures.capture(id)
+    else { return false }
+    return known.path == path(of: entry) || facts(of: entry)?.areThose(of: known) == true
+  }
+
   /// Somebody has copied a capture beside itself, with its label: the known one keeps the identity.
-  private func isCopy(_ id: FileID, of key: SpoolKey, at entry: DirectoryEntry) -> Bool {
+  private func isCopy(_ id: FileID, of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Bool {
     if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == id { return false }
     guard let known = configuration.knownCaptures.capture(id), let path = path(of: entry), known.path != path else {
       return false
@@ -132,9 +153,9 @@ extension Filesystem {
     do throws(SystemError) {
       let components = known.path.components.map { EntryName(bytes: Array($0)) }
       let place = try SpoolLocation(root: root.number, components: components)
-      return try SpoolLabel.read(at: place).label.id == id
-    } catch {
-      // Nothing stands there that could be asked: it was renamed.
+      return try label(at: place).label.id == id
+    } catch  where error.isAbsence {
+      // It was renamed.
       return false
     }
   }
@@ -286,5 +307,12 @@ extension Filesystem {
     } catch {
       // The next start finds the spool as this one did.
     }
+  }
+}
+
+extension CapturedFile.KnownAttributes {
+  /// A file is as long as a capture was, and was changed when that was.
+  fileprivate func areThose(of known: KnownCapture) -> Bool {
+    sizeBytes == known.sizeBytes && modifiedNanoseconds == known.modifiedNanoseconds
   }
 }

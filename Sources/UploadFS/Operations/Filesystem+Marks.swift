@@ -40,7 +40,7 @@ extension Filesystem {
     guard state.mark == nil else { return }
     do throws(SystemError) {
       let place = try location(of: file.node)
-      let found = if let known = state.found { known } else { try label(at: place) }
+      let found = try label(of: file, state, at: place)
       let sizeBytes = UInt64(clamping: try place.status().st_size)
       let mark = take(found, of: file, &state, sizeBytes: sizeBytes)
       state.found = nil

@@ -16,7 +16,7 @@ extension Filesystem {
         noteTakenAway(entry)
         return nil
       }
-      let node = adopt(status, at: entry, counting: true)
+      let node = try adopt(status, at: entry, counting: true)
       return FoundEntry(node: node, status: shown(status, of: node))
     }
   }
@@ -76,7 +76,7 @@ extension Filesystem {
         }
         forgetRecordedMark(of: status.key)
         return FoundEntry(
-          node: adopt(status, at: entry, isNew: true, counting: true), status: shownInodes.shown(status))
+          node: adoptNew(status, at: entry, counting: true), status: shownInodes.shown(status))
       }
     }
   }
@@ -130,7 +130,7 @@ extension Filesystem {
       let status = try orUnmake(new) { (new) throws(SystemError) in try new.status() }
       // A name is a change: the time is the spool's.
       return (
-        FoundEntry(node: adopt(status, at: entry, counting: true), status: shownInodes.shown(status)), false
+        FoundEntry(node: try adopt(status, at: entry, counting: true), status: shownInodes.shown(status)), false
       )
     }
     if let file = file(of: found.node) {
@@ -189,7 +189,7 @@ extension Filesystem {
   /// Learns what stands at a name and takes hold of it. The namespace lock is held alone.
   func prepareRemoval(of entry: DirectoryEntry, at place: borrowing SpoolLocation) throws(SystemError) -> Removed {
     let pin = try place.pin()
-    let node = adopt(try pin.status(), at: entry)
+    let node = try adopt(try pin.status(), at: entry)
     return Removed(node: node, file: file(of: node), pin: pin)
   }
 
@@ -231,7 +231,7 @@ extension Filesystem {
       let old = try location(of: from)
       let new = try location(of: to)
       let status = try old.status()
-      let source = adopt(status, at: from)
+      let source = try adopt(status, at: from)
       let target = try new.isTaken() ? try prepareRemoval(of: to, at: new) : nil
       before = (status, try target?.pin.status())
       try check(uploadfs_renameat2(old.directory, old.path, new.directory, new.path, flags))

@@ -91,7 +91,7 @@ extension Filesystem {
     let found = try namespaceLock.shared { () throws(SystemError) -> (node: NodeID, kind: NodeKind, links: UInt64)? in
       let status = try location(of: entry).status()
       guard status.kind != .other else { return nil }
-      return (adopt(status, at: entry, counting: status.kind == .directory), status.kind, UInt64(status.st_nlink))
+      return (try adopt(status, at: entry, counting: status.kind == .directory), status.kind, UInt64(status.st_nlink))
     }
     guard let found else { return }
     if found.kind == .directory {

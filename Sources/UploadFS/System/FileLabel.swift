@@ -59,6 +59,9 @@ struct FileLabel: Hashable, Sendable {
     if released?.isEmpty == true { released = nil }
   }
 
+  /// Parts are missing, and it is not understood which.
+  mutating func losesWhatIsMissing() { saysWhatIsMissing = false }
+
   /// What an attribute is to hold.
   var text: String {
     var members = [Self.version + (id.map(Self.digits) ?? "")]

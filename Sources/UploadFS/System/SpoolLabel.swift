@@ -31,19 +31,18 @@ enum SpoolLabel {
   /// Of a file on a filesystem without attributes.
   static let nothing = Found(FileLabel(id: nil, mark: .none), .nothing)
 
-  /// What stands on a file. Fails where that cannot be told: also by what is not understood of what is missing, as of a later version.
+  typealias Reading = @Sendable (borrowing SpoolLocation) throws(SystemError) -> Found
+
+  /// What stands on a file. Fails where that cannot be told.
   static func read(at place: borrowing SpoolLocation) throws(SystemError) -> Found {
-    if let text = try text(of: name, at: place) {
-      let label = FileLabel(text)
-      guard label.saysWhatIsMissing else { throw SystemError(code: EBADMSG) }
-      return Found(label, .attribute)
-    }
+    if let text = try text(of: name, at: place) { return Found(FileLabel(text), .attribute) }
     let mark = try text(of: earlierNames.mark, at: place)
     let released = try text(of: earlierNames.released, at: place)
     var label = FileLabel(id: nil, mark: mark.map { SpoolMark($0) } ?? .none)
     if let released {
-      guard let chunks = ReleasedChunks(released) else { throw SystemError(code: EBADMSG) }
-      label.released = chunks.isEmpty ? nil : chunks
+      let chunks = ReleasedChunks(released)
+      if chunks == nil { label.losesWhatIsMissing() }
+      label.released = chunks?.isEmpty == true ? nil : chunks
     }
     return Found(label, mark == nil && released == nil ? .nothing : .earlierAttributes)
   }
