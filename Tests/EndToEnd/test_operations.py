@@ -341,6 +341,24 @@ def get_its_number(mount):
     captured.write_bytes((mount.backup / "captures" / "a.mov").read_bytes())
 
 
+@pytest.mark.promises("S79a")
+def test_an_inode_number_that_was_used_again_carries_no_number_of_a_template(new_mount, receiver):
+    """Regression (ID6): another file in the spool was the capture that had had its inode number, and replaced that one at the receiver."""
+    mount = new_mount(receiver, "--name-template", "{seq:3}.{ext}")
+    (mount.root / "a.mov").write_bytes(b"the first capture")
+    mount.wait_for("a.mov", "complete")
+    assert mount.stop() == 0
+    captured = mount.spool / "captures" / "a.mov"
+    # As the spool gives a number that is free again.
+    os.removexattr(captured, "user.uploadfs")
+    captured.write_bytes(b"another capture")
+    captured.rename(captured.with_name("b.mov"))
+    mount.start()
+    mount.wait_for("b.mov", "complete")
+    assert (receiver.files / "001.mov").read_bytes() == b"the first capture"
+    assert (receiver.files / "002.mov").read_bytes() == b"another capture"
+
+
 def come_back_unknown(mount):
     """Another capture was recorded in its place, and the catalog has forgotten the older one."""
     mount.start()

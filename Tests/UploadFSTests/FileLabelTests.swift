@@ -375,6 +375,46 @@ struct FileLabelTests {
     #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: path))).id == id)
   }
 
+  /// Regression (ID6, NM11): a file that had got the inode number of a capture that was gone was that capture.
+  @Test(
+    .promises("S79a"),
+    arguments: [
+      "another content", "nothing", "another content, where a doubtful one was", "as it was", "its label was refused",
+    ])
+  func anInodeNumberThatWasUsedAgain_carriesNoIdentity(file: String) throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let captures = folder.path + "/spool/captures"
+    var status = stat()
+    try check(stat(captures + "/whole", &status))
+    let inode = UInt64(status.st_ino)
+    let facts = CapturedFile.KnownAttributes(status)
+    let whole = KnownCapture(
+      id: id, path: RelativePath("whole"), sizeBytes: facts.sizeBytes, modifiedNanoseconds: facts.modifiedNanoseconds)
+    let doubtful = KnownCapture(
+      id: Self.id, path: RelativePath("other"), sizeBytes: 1, modifiedNanoseconds: 0, doubt: .mountDied)
+    // As the spool gives a number that is free again.
+    try check(Glibc.rename(captures + "/whole", captures + "/other"))
+    let number = try check(open(captures + "/other", O_WRONLY | (file == "as it was" ? 0 : O_TRUNC)))
+    try check(uploadfs_remove_attribute(number, "user.uploadfs"))
+    if file != "as it was", file != "nothing" { #expect(Glibc.write(number, "another", 7) == 7) }
+    close(number)
+    if file == "its label was refused" {
+      try Self.write("\(inode) none @\(id) .\n", to: folder.path + "/spool/.state/marks")
+    }
+    let mounted = try Mounted(folder: folder, known: [inode: id], source: nil) {
+      $0.knownCaptures.capture = { $0 == whole.id ? whole : nil }
+      if file == "another content, where a doubtful one was" { $0.knownCaptures.doubtful = [doubtful.path: doubtful] }
+    }
+    mounted.filesystem.scanSpool()
+    let found = try #require(Self.found(mounted)["other"])
+    switch file {
+    case "as it was", "its label was refused": #expect(found.id == id)
+    case "another content, where a doubtful one was": #expect(found.id == doubtful.id)
+    default: #expect(found.id != id && !found.isPutInPlace)
+    }
+  }
+
   /// Regression (lives, 229953487): a capture that was made after the one which was renamed to its place, and was forgotten with that,
   /// came back from a backup and replaced what had been delivered since.
   @Test(.promises("S80a"), arguments: ["it has its inode", "it is evicted", "it was changed long after", nil])

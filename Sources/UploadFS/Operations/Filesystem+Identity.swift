@@ -70,30 +70,39 @@ extension Filesystem {
       claim.usesInode = false
       claim.id = try isCopy(id, of: key, at: entry) ? nil : id
       if let known = knownInstead(of: id, isCopy: claim.id == nil, key, at: entry) { claim.isInPlace(of: known) }
-    } else if let path = path(of: entry), let known = knownUnlabelled(at: path, entry) {
-      claim.id = known.id
-    } else if let path = path(of: entry), let known = knownInPlace(at: path, of: key, entry) {
-      claim.isInPlace(of: known)
+    } else if let path = path(of: entry) {
+      if claim.found?.origin == .nothing { claim.usesInode = claim.usesInode && isKnownByNumber(key, at: path, entry) }
+      if let known = knownUnlabelled(at: path, entry) {
+        claim.id = known.id
+      } else if let known = knownInPlace(at: path, of: key, entry, isByNumber: claim.usesInode) {
+        claim.isInPlace(of: known)
+      }
     }
     return claim
   }
 
-  /// Every file of a spool has a label from its first change on, so that one without was put there past the mount. Under the name of a
-  /// capture it is another content of that one, unless it is the file of another capture that could not be labelled. It may have
-  /// got the very inode number that was free since that one's file was taken away.
-  private func knownInPlace(at path: RelativePath, of key: SpoolKey, _ entry: DirectoryEntry) -> KnownCapture? {
-    guard marksWriters, stamp.isThere, !stamp.isMoved else { return nil }
-    if let id = nodes.withLock({ $0.knownIdentities[key.inode] }) {
-      guard let known = configuration.knownCaptures.capture(id), let facts = facts(of: entry),
-        known.sizeBytes != facts.sizeBytes || known.modifiedNanoseconds != facts.modifiedNanoseconds
-      else { return nil }
-      // An empty file may have no label, and one whose label was refused is recorded.
-      if known.path == path {
-        return known.sizeBytes > 0 && facts.sizeBytes > 0 && markRecord.mark(of: key.inode) == nil ? known : nil
-      }
-    }
-    // The creation of an empty one may have been the last that an earlier run did.
-    guard let facts = facts(of: entry), facts.sizeBytes > 0 else { return nil }
+  /// The files of this spool have labels: one without was put there past the mount.
+  private var findsLabels: Bool { marksWriters && stamp.isThere && !stamp.isMoved }
+
+  /// Whether a file without a label may be the capture that had its inode number, which the spool gives to another file once that one is
+  /// gone. In a spool whose files have labels it is, if it is as that one was, if both are empty, or if its label was refused, which is
+  /// recorded.
+  private func isKnownByNumber(_ key: SpoolKey, at path: RelativePath, _ entry: DirectoryEntry) -> Bool {
+    guard findsLabels, let id = nodes.withLock({ $0.knownIdentities[key.inode] }) else { return true }
+    if markRecord.mark(of: key.inode) != nil { return markRecord.mayBe(of: id, key.inode) }
+    guard let known = configuration.knownCaptures.capture(id), let facts = facts(of: entry) else { return false }
+    return facts.areThose(of: known) || known.sizeBytes == 0 && (facts.sizeBytes == 0 || known.path == path)
+  }
+
+  /// Under the name of a capture a file that was put there past the mount is another content of that one, unless it is the file of another
+  /// capture that could not be labelled.
+  private func knownInPlace(
+    at path: RelativePath, of key: SpoolKey, _ entry: DirectoryEntry, isByNumber: Bool
+  ) -> KnownCapture? {
+    guard findsLabels, !(isByNumber && nodes.withLock({ $0.knownIdentities[key.inode] }) != nil),
+      // The creation of an empty one may have been the last that an earlier run did.
+      let facts = facts(of: entry), facts.sizeBytes > 0
+    else { return nil }
     return known(at: path)
   }
 
