@@ -14,6 +14,8 @@ public struct KnownCapture: Hashable, Sendable {
   public var pointer: SessionPointer?
   /// Its copy in the spool was given up after its delivery.
   public var isEvicted = false
+  /// The spool's disk was known to have what is described here, so that a power cut took nothing of it.
+  public var isOnDisk = true
 
   /// Collects what is known.
   public init(

@@ -95,15 +95,21 @@ extension EarlyEvents.Event {
   var file: FileID? {
     switch self {
     case .contentWillChange(let id), .contentStays(let id): id
-    case .reported(let event):
-      switch event {
-      case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
-        .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):
-        snapshot.id
-      case .grown(let report): report.file
-      case .removed(let id), .vanished(let id), .writeFailed(let id, _), .evicted(let id): id
-      case .scanFailing, .scanEnded: nil
-      }
+    case .reported(let event): event.file
+    }
+  }
+}
+
+extension FileEvent {
+  /// The file that it is of; nil where it is of the spool.
+  var file: FileID? {
+    switch self {
+    case .opened(let snapshot), .changed(let snapshot), .settled(let snapshot), .unsettled(let snapshot),
+      .namesChanged(let snapshot), .attributesChanged(let snapshot), .onDisk(let snapshot), .found(let snapshot):
+      snapshot.id
+    case .grown(let report): report.file
+    case .removed(let id), .vanished(let id), .writeFailed(let id, _), .evicted(let id): id
+    case .scanFailing, .scanEnded: nil
     }
   }
 }

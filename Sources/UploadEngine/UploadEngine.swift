@@ -193,6 +193,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
         },
+        diskRound: { [self] in state.withLock { $0.early == nil ? $0.schedule.lookAtDiskRound() : nil } },
+        diskRoundBegan: { [self] round in
+          state.withLock { $0.schedule.diskRounds.began(isOfNewRows: round.isOfNewRows) }
+        },
+        isEverythingOnDisk: { [self] in state.withLock { $0.early == nil && $0.schedule.isEverythingOnDisk } },
         measure: { [self] id in
           guard let snapshot = contents.snapshot(of: id) else { return }
           apply { $0.measured(snapshot, at: $1) }

@@ -163,6 +163,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   case publishRemainsAnew = "publish-remains-anew"
   /// A copy that says nothing of itself is whole.
   case believeBareCopies = "believe-bare-copies"
+  /// One that has the size that is known is, whether or not the disk was known to have its bytes when the power went.
+  case believeSizes = "believe-sizes"
   /// The session of a file of which the catalog has no row is ended.
   case endRowlessSessions = "end-rowless-sessions"
   /// Nobody looks on the file for where its parts are.
@@ -210,7 +212,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .spoolPower
     case .believeFormerSessions: .comebacks
     case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon: .lostStates
-    case .believeBareCopies: .bareCopies
+    case .believeBareCopies, .believeSizes: .bareCopies
     case .deleteUnreadSessions, .shareSyncReports, .verifyInMemory: .receiverDisk
     }
   }
@@ -260,7 +262,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
       .retention
     case .hideScanFailure: .explanation
     case .believeClosedMarks, .believeEndedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew,
-      .believeBareCopies, .goOnAfterCuts:
+      .believeBareCopies, .believeSizes, .goOnAfterCuts:
       .remains
     case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon, .releaseUnrecorded: .onlyCopy
     }

@@ -106,10 +106,11 @@ extension Scenario {
     $0.longSleeps = 1
   }
 
-  /// Such recordings, and copies of the spool that say nothing of themselves.
+  /// Such recordings, and copies of the spool that say nothing of themselves, also where the power has gone before.
   static let bareCopies = Scenario("bare-copies") {
     $0.recordMoreThanFits()
     $0.bareCopies = 0.4
+    $0.losesSpool = true
     $0.kills = 0.05
     $0.longSleeps = 1
   }

@@ -10,6 +10,7 @@ extension SimulatedCapture {
     let keepsTimes = world.random.happens(0.5)
     world.trace("the spool is copied without labels\(keepsTimes ? "" : ", and without times")")
     instance += 1
+    copiesKeepTimes = keepsTimes
     for file in byInode.sorted().map(\.value) where !file.names.isEmpty {
       (file.hasLostLabel, file.mayBeDoubted) = (true, true)
       if !keepsTimes { file.modifiedNanoseconds = world.time.wallNanoseconds }
@@ -18,26 +19,35 @@ extension SimulatedCapture {
   }
 
   /// A start finds files that say nothing of themselves.
-  func takeUnlabelled(knownTo entries: [CatalogEntry]) {
+  func takeUnlabelled(knownTo storage: SimulatedJournal.Storage) {
     var known: LookupTable<RelativePath, CatalogEntry> = [:]
-    for entry in entries where !entry.state.isHistory {
+    for entry in storage.entries where !entry.state.isHistory {
       if known[entry.path]?.isDoubtful == true, !entry.isDoubtful { continue }
       known[entry.path] = entry
     }
     for file in byInode.sorted().map(\.value) where file.hasLostLabel {
       file.hasLostLabel = false
-      take(file, known[file.names[0]])
+      let entry = known[file.names[0]]
+      take(file, entry, isOnDisk: entry.map { storage.isOnDisk($0.id) } ?? false)
     }
   }
 
-  private func take(_ file: File, _ entry: CatalogEntry?) {
+  /// What the spool's disk is known to have of captures: whether some of a closed content may be missing.
+  var onDisk: [(id: FileID, isMissing: Bool)] {
+    byInode.sorted().map(\.value).filter { !$0.names.isEmpty }.map { file in
+      let isOnDisk = !world.scenario.losesSpool || file.isSynchronized && file.mark == .none
+      return (file.id, file.activity.isQuiet && file.fate.interruption == nil && !isOnDisk)
+    }
+  }
+
+  private func take(_ file: File, _ entry: CatalogEntry?, isOnDisk: Bool) {
     let released = file.released
     (file.released, file.pointer, file.isMistaken) = (nil, nil, false)
     if let entry, entry.isDoubtful {
       let isOther = entry.id != file.id
       file.id = entry.id
-      let isAsKnown = entry.doubt == nil && entry.sizeBytes == UInt64(file.bytes.count)
-      let doubt = entry.pointer == nil || isAsKnown ? entry.doubt : .unproven
+      let known = entry.doubt == nil ? doubt(of: entry, file, isOnDisk: isOnDisk) : entry.doubt
+      let doubt = entry.doubt == nil || entry.pointer == nil ? known : .unproven
       file.mark = doubt.map { .interrupted($0) } ?? .closed(instance)
       file.pointer = entry.pointer
       // They are found by their zeros.
@@ -48,13 +58,21 @@ extension SimulatedCapture {
     } else {
       let isSameSize = entry?.sizeBytes == UInt64(file.bytes.count)
       file.id = isSameSize ? entry?.id ?? file.id : FileID.random(using: &world.random)
-      file.mark = isSameSize ? .closed(instance) : .interrupted(.unproven)
+      file.mark = doubt(of: entry, file, isOnDisk: isOnDisk).map { .interrupted($0) } ?? .closed(instance)
     }
     if world.bug == .believeBareCopies { (file.mark, file.released, file.pointer) = (.closed(instance), nil, nil) }
     if let released, file.released == nil { fill(file, released) }
     forgetDisk(of: file)
     noteMetadata(of: file)
     noteSynced(file)
+  }
+
+  /// As `Filesystem.doubt(of:_:)`.
+  private func doubt(of entry: CatalogEntry?, _ file: File, isOnDisk: Bool) -> Interruption? {
+    guard let entry, entry.sizeBytes == UInt64(file.bytes.count),
+      !copiesKeepTimes || entry.modifiedNanoseconds == file.modifiedNanoseconds
+    else { return .unproven }
+    return isOnDisk || file.bytes.isEmpty || world.bug == .believeSizes ? nil : .notOnDisk
   }
 
   /// A user wants a file as it is that was taken for another one: what that one has at the server takes the place of what is missing.

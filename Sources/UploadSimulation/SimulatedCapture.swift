@@ -124,6 +124,8 @@ final class SimulatedCapture {
   private var handEdits: Int64 = 0
   /// Of the spool's filesystem: it ends with the power.
   var instance = 0
+  /// The last copy of the spool has the times of its files.
+  var copiesKeepTimes = true
   /// Files that the flush looks at next, by their inodes.
   var flushes: LookupSet<UInt64> = []
   var isFlushDue = false
@@ -318,9 +320,9 @@ final class SimulatedCapture {
   }
 
   /// A daemon has mounted. Each file says itself which one it is, and one that has got the inode number of another is not that.
-  func mounted(_ daemon: any CaptureSink, knowing entries: [CatalogEntry], hiding hidden: LookupSet<FileID>) {
+  func mounted(_ daemon: any CaptureSink, knowing storage: SimulatedJournal.Storage, hiding hidden: LookupSet<FileID>) {
     sink = daemon
-    takeUnlabelled(knownTo: entries)
+    takeUnlabelled(knownTo: storage)
     // What the disk has refused while nothing was mounted nobody knows of.
     for file in byInode.sorted().map(\.value) where world.mayRefuse {
       forgetRefused(of: file)

@@ -156,6 +156,9 @@ final class SimulatedClient: CopyHolder {
     journal?.flush(resuming: uploads.filter { resumeSnapshot(of: $0, since: nil) != nil })
   }
 
+  /// What the spool's disk has is written down.
+  func endDisk() { if world.scenario.bareCopies > 0 { journal?.endDisk(capture) } }
+
   /// The process is gone.
   func end() {
     life += 1
@@ -427,6 +430,7 @@ extension SimulatedClient {
       if world.strikes(world.scenario.shortages / 60) { findNoSpace(times: 20) }
       obeySpoolOrders()
       guard self.life == life else { return }
+      if world.scenario.bareCopies > 0 { journal?.lookAtDisk(capture) }
       checks.checkDeadlines()
       if world.mayRefuse { checkExplanations() }
       tick()

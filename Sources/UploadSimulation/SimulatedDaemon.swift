@@ -42,7 +42,7 @@ final class SimulatedDaemon: CaptureSink {
       client.start()
       if world.bug == .damagedRecordHidesFile { hidden = client.storage.unreadableRecords() }
     }
-    capture.mounted(self, knowing: clients[0].storage.entries, hiding: hidden)
+    capture.mounted(self, knowing: clients[0].storage, hiding: hidden)
     for client in clients { client.mounted() }
     if clients.count > 1 { tick(clients[0].life) }
   }
@@ -63,6 +63,7 @@ final class SimulatedDaemon: CaptureSink {
     for client in clients where isUp { client.flush() }
     guard isUp else { return }
     capture.endFlushing()
+    for client in clients where isUp { client.endDisk() }
     end()
     if world.scenario.losesSpool, world.strikes(0.1) { capture.remount() }
   }

@@ -14,11 +14,30 @@ final class SimulatedJournal {
   final class Storage {
     let disk = SimulatedDisk()
     var catalog: LookupTable<FileID, CatalogEntry> = [:]
+    /// In which order the rows were written, and up to which the spool's disk has what they describe.
+    private var changes: LookupTable<FileID, Int64> = [:]
+    private var lastChange: Int64 = 0
+    private var onDiskThrough: Int64 = 0
     private(set) var masterKey: [UInt8]
 
     init(masterKey: [UInt8]) { self.masterKey = masterKey }
 
     var entries: [CatalogEntry] { catalog.sorted().map(\.value) }
+
+    func put(_ entry: CatalogEntry) {
+      catalog[entry.id] = entry
+      lastChange += 1
+      changes[entry.id] = lastChange
+    }
+
+    /// The spool's disk was known to have what the row describes.
+    func isOnDisk(_ id: FileID) -> Bool { changes[id].map { $0 <= onDiskThrough } ?? false }
+
+    /// As `Catalog.beginDiskRound`.
+    func beginDiskRound(endingThat number: Int64?) -> (number: Int64, isOfNewRows: Bool) {
+      onDiskThrough = max(onDiskThrough, number ?? 0)
+      return (lastChange, lastChange > onDiskThrough)
+    }
 
     /// The records that can be read; damaged ones are put aside.
     func records() -> [ResumeRecord] {
@@ -94,6 +113,11 @@ final class SimulatedJournal {
   /// Of which the entries are to be written again.
   private var refusedWindows = 0
   private var window: (entries: [CatalogEntry], forgotten: [FileID])?
+  private var rounds = DiskRounds()
+  private var round: Int64?
+  private var hasNewRows = true
+  /// Files of which the rounds know.
+  private var inRounds: LookupSet<FileID> = []
 
   init(_ world: World, _ client: SimulatedClient, _ storage: Storage) {
     self.world = world
@@ -135,7 +159,8 @@ final class SimulatedJournal {
   func recordNow(_ id: FileID) -> Bool {
     if window != nil { commitWindow() }
     guard !isDead, let entry = client.catalogEntry(of: id), client.admits(.catalog) else { return false }
-    storage.catalog[id] = entry
+    storage.put(entry)
+    hasNewRows = true
     client.checkCatalog([entry])
     client.waits?.recorded([entry])
     return true
@@ -281,7 +306,8 @@ final class SimulatedJournal {
     guard let (entries, forgotten) = window else { return }
     window = nil
     guard client.admits(.catalog) else { return retry(entries, forgotten) }
-    for entry in entries { storage.catalog[entry.id] = entry }
+    for entry in entries { storage.put(entry) }
+    hasNewRows = true
     for id in forgotten { storage.catalog[id] = nil }
     client.publications.save()
     client.checkCatalog(entries)
@@ -303,6 +329,33 @@ final class SimulatedJournal {
       for entry in entries where !catalog.contains(where: { $0.id == entry.id }) { record(entry.id) }
       for id in forgotten where !catalog.contains(where: { $0.id == id }) { forget(id) }
     }
+  }
+
+  /// As `EngineJournal`, once a second.
+  func lookAtDisk(_ capture: SimulatedCapture) {
+    guard capture.isScanned, refusedWindows == 0 else { return }
+    noteDisk(capture)
+    guard let step = rounds.look(), hasNewRows || step == .next else { return }
+    hasNewRows = false
+    let begun = storage.beginDiskRound(endingThat: step == .next ? round : nil)
+    round = begun.number
+    rounds.began(isOfNewRows: begun.isOfNewRows)
+  }
+
+  /// At an orderly end, when everything is written.
+  func endDisk(_ capture: SimulatedCapture) {
+    guard capture.isScanned, refusedWindows == 0, isQuiet else { return }
+    noteDisk(capture)
+    guard rounds.isNothingMissing else { return }
+    _ = storage.beginDiskRound(endingThat: storage.beginDiskRound(endingThat: nil).number)
+  }
+
+  private func noteDisk(_ capture: SimulatedCapture) {
+    let files = capture.onDisk
+    let there = LookupSet(files.map { $0.id })
+    for id in inRounds.subtracting(there).sorted() { rounds.note(id, isMissing: false) }
+    for (id, isMissing) in files { rounds.note(id, isMissing: isMissing) }
+    inRounds = there
   }
 
   /// At an orderly end: everything that waits is written, as far as the disk allows.

@@ -70,6 +70,8 @@ def test_a_mark_that_cannot_be_read_is_not_none(new_mount, receiver, faults, err
     mount = new_mount(receiver, environment=faults.environment)
     written = os.open(mount.root / "half", os.O_WRONLY | os.O_CREAT)
     os.write(written, b"half")
+    # So that the catalog knows it.
+    time.sleep(1)
     mount.kill()
     with pytest.raises(OSError):
         os.close(written)

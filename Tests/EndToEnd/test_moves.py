@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -59,6 +60,8 @@ class Moved:
         # What a killed mount had not known to be on its disk proves nothing on another one.
         for name in ("take.mov", "pending.txt"):
             mount.readings(name, lambda status: status["local_durability"] == "on-disk")
+        # Some seconds later the catalog says so, too (S79j).
+        time.sleep(6)
         mount.kill()
         with contextlib.suppress(OSError):
             os.close(self.half)
@@ -82,8 +85,8 @@ class Moved:
         for name in ("half.raw", "cut.raw"):
             status = mount.wait_for(name, "interrupted", "complete")
             assert status["state"] == "interrupted" and "uploadfs-mount publish" in status["last_error"]["message"]
-        for name in () if proves else ("take.mov", "pending.txt"):
-            # The mount may have died before its catalog said that they were closed.
+        for name in () if proves else ("take.mov", "pending.txt", "delivered.txt"):
+            # The mount may have died before its catalog said that they were closed, and on the disk.
             if mount.wait_for(name, "interrupted", "complete")["state"] == "interrupted":
                 mount.say("publish", name)
         for name in ("take.mov", "pending.txt", "delivered.txt"):
@@ -125,6 +128,22 @@ def test_a_copy_without_attributes_publishes_nothing_unfinished(moved, way):
     moved.mount.start()
     assert "without extended attributes" in moved.mount.program.log
     moved.check(proves=False, knows=way == "rsync -a")
+
+
+@pytest.mark.promises("S79c", "S79j")
+@pytest.mark.parametrize("way", WITHOUT)
+def test_a_copy_without_attributes_holds_nothing_after_an_orderly_end(new_mount, receiver, folder, way):
+    """Also not what was closed a moment before, and is still to be delivered."""
+    mount = new_mount(receiver)
+    (mount.root / "take.tmp").write_bytes(b"content")
+    assert mount.stop() == 0
+    copy(way, mount.spool, folder / "copy")
+    mount.spool = folder / "copy"
+    mount.start()
+    assert mount.wait_for("take.tmp", "held", "interrupted")["state"] == "held"
+    (mount.root / "take.tmp").rename(mount.root / "take.mov")
+    mount.wait_for("take.mov", "complete")
+    assert (receiver.files / "take.mov").read_bytes() == b"content"
 
 
 @pytest.mark.promises("S79d", "S79e")

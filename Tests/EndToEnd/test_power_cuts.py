@@ -8,7 +8,9 @@ import contextlib
 import fcntl
 import os
 import random
+import sqlite3
 import struct
+import time
 
 import pytest
 
@@ -19,6 +21,7 @@ from front import Front
 from harness import unmount_lazily, wait_until
 from power_cuts import Round
 from promises import require
+from test_moves import WITHOUT, copy
 
 FIXED_SEED = 20261125
 CUTS_PER_ROUND = 5
@@ -78,6 +81,35 @@ def test_a_file_of_zeros_that_has_its_size_is_not_published(power, new_mount, re
     mount.start()
     status = mount.wait_for("take.mov", "interrupted")
     assert status["last_error"]["code"] == "not-on-disk", status
+    assert receiver.published() == {}
+
+
+@pytest.mark.promises("S79j")
+@WITH_A_JOURNAL
+@pytest.mark.parametrize("way", WITHOUT)
+def test_zeros_that_a_power_cut_left_are_not_published_from_a_copy_without_attributes(
+        power, new_mount, receiver, folder, way):
+    """Regression (G4): the spool was copied before the first start after the cut, and name and size proved a capture of zeros."""
+    mount = new_mount(receiver, spool=power.place / "spool")
+    receiver.kill()
+    # The flush after the close takes longer than the catalog.
+    power.refuse(0, milliseconds=6000)
+    write_where_space_was_kept(mount, power, marked(SIZE))
+    time.sleep(1.5)
+    power.cut(1, 100, 1)
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    power.accept()
+    power.power_up()
+    copy(way, mount.spool, folder / "copy")
+    mount.spool = folder / "copy"
+    assert (mount.spool / "captures" / "take.mov").read_bytes() == bytes(SIZE), "the disk has the size alone"
+    with contextlib.closing(sqlite3.connect(mount.spool / ".state" / "catalog.sqlite")) as catalog:
+        assert catalog.execute("SELECT size, doubt FROM file").fetchall() == [(SIZE, None)], "the catalog knows that it was closed"
+    receiver.start()
+    mount.start()
+    status = mount.wait_for("take.mov", "interrupted", "complete")
+    assert status["state"] == "interrupted" and status["last_error"]["code"] == "not-on-disk", status
     assert receiver.published() == {}
 
 

@@ -102,9 +102,11 @@ struct FileLabelTests {
   }
 
   /// Copies the spool to the place of another test's.
-  private static func copied(_ folder: TemporaryFolder, keepsAttributes: Bool) throws -> TemporaryFolder {
+  private static func copied(
+    _ folder: TemporaryFolder, keepsAttributes: Bool, keepsTimes: Bool = true
+  ) throws -> TemporaryFolder {
     let target = try TemporaryFolder()
-    let options = keepsAttributes ? "-a" : "-rp"
+    let options = keepsAttributes ? "-a" : keepsTimes ? "-rp" : "-r"
     #expect(uploadfs_run("cp", options, folder.path + "/spool", target.path + "/spool") == 0)
     return target
   }
@@ -222,14 +224,44 @@ struct FileLabelTests {
     }
   }
 
+  /// Regression (G4): what has the name and the size of a known capture was whole, also where a power cut had left zeros before the copy.
+  @Test(
+    .promises("S79c", "S79j"),
+    arguments: [
+      (true, 0, true, nil), (true, 0, false, .notOnDisk), (true, 5_000_000_000, true, .unproven),
+      (true, -5_000_000_000, true, .unproven), (false, 5_000_000_000, true, nil),
+      (false, 5_000_000_000, false, .notOnDisk),
+    ] as [(Bool, Int64, Bool, Interruption?)])
+  func withoutLabels_sizeAndTimeProveWhatTheDiskWasKnownToHave(
+    keepsTimes: Bool, later: Int64, isOnDisk: Bool, expected: Interruption?
+  ) throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let copy = try Self.copied(folder, keepsAttributes: false, keepsTimes: keepsTimes)
+    var status = stat()
+    try check(stat(copy.path + "/spool/captures/whole", &status))
+    let facts = CapturedFile.KnownAttributes(status)
+    var whole = KnownCapture(
+      id: id, path: RelativePath("whole"), sizeBytes: facts.sizeBytes,
+      modifiedNanoseconds: facts.modifiedNanoseconds + later)
+    whole.isOnDisk = isOnDisk
+    let known = whole
+    let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures.all = { [known.path: known] } }
+    mounted.filesystem.scanSpool()
+    let found = try #require(Self.found(mounted)["whole"])
+    #expect(found.id == id && found.interruption == expected)
+  }
+
   /// Regression (ID2): zeros were taken for content where parts had been given up.
   /// Nothing but its name says of one that was being written, or looks otherwise, that it is this one: that is held.
   @Test(
     .promises("S79c", "S79i"),
-    arguments: [(20480, nil, nil), (1, nil, .unproven), (20480, .mountDied, .unproven)]
-      as [(UInt64, Interruption?, Interruption?)])
+    arguments: [
+      (20480, nil, true, nil), (20480, nil, false, .notOnDisk), (1, nil, true, .unproven),
+      (20480, .mountDied, true, .unproven),
+    ] as [(UInt64, Interruption?, Bool, Interruption?)])
   func withoutLabels_whatMayBeAtTheServerAloneIsNoZeros(
-    sizeBytes: UInt64, doubt: Interruption?, expected: Interruption?
+    sizeBytes: UInt64, doubt: Interruption?, isOnDisk: Bool, expected: Interruption?
   ) throws {
     let folder = try TemporaryFolder()
     _ = try Self.spool(folder)
@@ -241,9 +273,13 @@ struct FileLabelTests {
     close(file)
     var known = KnownCaptures()
     let pointer = SessionPointer(chunkBytes: 4096, sessionID: "s", nonce: [1], address: "", credentialMark: nil)
-    let take = KnownCapture(
-      id: Self.id, path: RelativePath("take"), sizeBytes: sizeBytes, modifiedNanoseconds: 0, doubt: doubt,
+    var status = stat()
+    try check(stat(copy.path + "/spool/captures/take", &status))
+    let modified = CapturedFile.KnownAttributes(status).modifiedNanoseconds
+    var take = KnownCapture(
+      id: Self.id, path: RelativePath("take"), sizeBytes: sizeBytes, modifiedNanoseconds: modified, doubt: doubt,
       pointer: pointer)
+    take.isOnDisk = isOnDisk
     known.doubtful = [take.path: take]
     let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures = known }
     mounted.filesystem.scanSpool()

@@ -27,6 +27,7 @@ extension UploadSchedule {
     case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
     }
+    if let id = event.file { noteDiskRound(of: id) }
     pump(at: now)
   }
 

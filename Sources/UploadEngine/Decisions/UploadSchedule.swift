@@ -339,6 +339,8 @@ public struct UploadSchedule: Sendable {
   var limitsAskedAt: MonotonicTime?
   var rate = RateMeter()
   var isScanned = false
+  /// What the catalog may say that the spool's disk has.
+  var diskRounds = DiskRounds()
   /// Nil as far as is known.
   var recordFailure: RecordFailure?
   var scanFailure: ScanFailure?

@@ -114,7 +114,9 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
       var all: [RelativePath: KnownCapture] = [:]
       for one in known {
         guard let captures = one.all() else { return nil }
-        all.merge(captures) { first, second in first.isDoubtful ? first : second }
+        all.merge(captures) { first, second in
+          first.isDoubtful || first.isOnDisk && !second.isOnDisk && !second.isDoubtful ? first : second
+        }
       }
       return all
     }

@@ -145,6 +145,15 @@ public final class Catalog: Sendable {
     }
   }
 
+  /// Begins a round of the rows that there are now (``DiskRounds``); the rows of the one that has ended are of contents that the spool's
+  /// disk has. Outlives the process, and a power cut only once something else has been written: what is lost of it doubts more.
+  func beginDiskRound(endingThat number: Int64?) throws(StorageError) -> CatalogRound? {
+    changes.add(1, ordering: .relaxed)
+    return try withConnection { connection in
+      try connection.writeUnsynced { try CatalogRows.beginDiskRound(endingThat: number, $0) }
+    }
+  }
+
   /// States that the delivered content is no longer the file's: the state becomes pending, receipt and published names
   /// are gone. A file that is not known, or is pending already, costs no write.
   ///
@@ -201,6 +210,13 @@ public final class Catalog: Sendable {
       return try Self.withUsableFile(&state, path, isInUse: true, body)
     }
   }
+}
+
+/// The rows of the catalog up to some change.
+struct CatalogRound: Hashable, Sendable {
+  var number: Int64
+  /// There are some of which the disk is not known to have the contents.
+  var isOfNewRows: Bool
 }
 
 extension Catalog: CopiedDatabase {

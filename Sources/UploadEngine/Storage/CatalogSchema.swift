@@ -151,6 +151,19 @@ enum CatalogSchema {
             WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root;
           """)
     }
+    // Up to which change of any row the spool's disk is known to have what the rows describe. Of what was recorded before nobody knows.
+    migrator.registerMigration("12") { database in
+      try database.execute(
+        sql: """
+          CREATE TABLE disk (
+            -- Rows that were changed up to then are of contents on the disk.
+            through INTEGER NOT NULL,
+            -- No row that is changed from now on gets a number up to this one, whatever became of those that had it.
+            round INTEGER NOT NULL
+          );
+          INSERT INTO disk (through, round) SELECT COALESCE(MAX(changed), 0), COALESCE(MAX(changed), 0) FROM file;
+          """)
+    }
     return migrator
   }
 
@@ -182,21 +195,24 @@ enum CatalogRows {
   private static let selectIdentities = """
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
+  private static let selectKnownFiles = """
+    SELECT id, path, size, modified_ns, doubt, pointer, state, changed <= (SELECT through FROM disk) FROM file
+    """
   private static let selectKnown = """
-    SELECT id, path, size, modified_ns, doubt, pointer, state FROM file WHERE state NOT IN ('evicted', 'removed')
+    \(selectKnownFiles) WHERE state NOT IN ('evicted', 'removed')
     """
   private static let selectKnownByID = "\(selectKnown) AND id = ?"
   private static let selectDoubtful = "\(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id"
   /// What was evicted may be put back; a capture that may be there under that name counts before it.
   private static let selectAllKnown = """
-    SELECT id, path, size, modified_ns, doubt, pointer, state FROM file WHERE state <> 'removed' ORDER BY state <> 'evicted', id
+    \(selectKnownFiles) WHERE state <> 'removed' ORDER BY state <> 'evicted', id
     """
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
     opened_ms, closed_ms, published, receipt_id, receipt_name, receipt_size, merkle_root, chain_tip, published_ms,
     receipt_answer, doubt, pointer, receipt_file, session, published_as, receipt_chunk, upload_ms, changed)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-    (SELECT COALESCE(MAX(changed), 0) + 1 FROM file))
+    (SELECT MAX(COALESCE(MAX(changed), 0), COALESCE((SELECT round FROM disk), 0)) + 1 FROM file))
     ON CONFLICT (id) DO UPDATE SET path = excluded.path, inode = excluded.inode, size = excluded.size,
     modified_ns = excluded.modified_ns, revision = excluded.revision, state = excluded.state,
     failure_code = excluded.failure_code, failure_message = excluded.failure_message,
@@ -236,11 +252,26 @@ enum CatalogRows {
     }
   }
 
+  private static let selectDiskRound = "SELECT through, round FROM disk"
+  private static let updateDiskRound = """
+    UPDATE disk SET through = MAX(through, ?), round = MAX(round, (SELECT COALESCE(MAX(changed), 0) FROM file))
+    """
+
+  /// Begins a round: the rows that there are now. Those of the one that has ended are of contents that the disk has.
+  static func beginDiskRound(endingThat number: Int64?, _ database: Database) throws -> CatalogRound? {
+    try database.cachedStatement(sql: updateDiskRound).execute(arguments: [number ?? 0])
+    return try Row.fetchOne(database.cachedStatement(sql: selectDiskRound)).flatMap { row in
+      let columns = Columns(row)
+      guard let through = columns.integer(0), let round = columns.integer(1) else { return nil }
+      return CatalogRound(number: round, isOfNewRows: round > through)
+    }
+  }
+
   /// Compiles every statement, which fails when the tables are not as they should be.
   static func prepareAll(_ database: Database) throws {
     for sql in [
       selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
-      selectSessions,
+      selectSessions, selectDiskRound, updateDiskRound,
     ] + publicationStatements {
       _ = try database.cachedStatement(sql: sql)
     }
@@ -318,6 +349,7 @@ enum CatalogRows {
       id: id, path: path, sizeBytes: UInt64(bitPattern: size), modifiedNanoseconds: modified,
       doubt: doubt(columns.text(4)), pointer: columns.text(5).flatMap { SessionPointer($0) })
     known.isEvicted = columns.text(6) == CatalogState.evicted.rawValue
+    known.isOnDisk = columns.integer(7) == 1
     return known
   }
 

@@ -30,6 +30,12 @@ final class EngineJournal: Sendable {
     var publicationsSaved: @Sendable (PublicationNotes) -> Void = { _ in }
     /// Entries that are durable now, perhaps none, with their receipts; the catalog takes what it is to hold.
     var recorded: @Sendable ([(id: FileID, receipt: Receipt?)]) -> Void
+    /// What is to be done about the catalog's round (``DiskRounds``), asked once a second.
+    var diskRound: @Sendable () -> DiskRounds.Step? = { nil }
+    /// The catalog has begun one.
+    var diskRoundBegan: @Sendable (CatalogRound) -> Void = { _ in }
+    /// At the end, when everything is written: the spool's disk is known to have all of it.
+    var isEverythingOnDisk: @Sendable () -> Bool = { false }
     /// Looks at open files; done here because it must not happen on a filesystem thread.
     var measure: @Sendable (FileID) -> Void
     /// Once a second, whatever happens.
@@ -126,6 +132,8 @@ final class EngineJournal: Sendable {
   private let room: StateRoom?
   private let logger: Logger
   private let thread: Monitor<WorkerThread?>
+  /// Rows were written since a round began.
+  private let hasNewRows = Atomic<Bool>(true)
 
   init(catalog: Catalog, resumeStore: ResumeStore, room: StateRoom? = nil, logger: Logger) {
     self.catalog = catalog
@@ -187,6 +195,7 @@ final class EngineJournal: Sendable {
     let failure = catalogLock.withLock { _, _ -> StorageError? in
       do throws(StorageError) {
         try catalog.write(entries(), removing: [])
+        hasNewRows.store(true, ordering: .sequentiallyConsistent)
         return nil
       } catch {
         return error
@@ -206,6 +215,7 @@ final class EngineJournal: Sendable {
 
   private func run(_ source: Source) {
     var nextTick = monotonicNanoseconds() + Self.tickNanoseconds
+    var round: Int64?
     while true {
       let (batch, isLast) = work.wait { work -> Monitor<Work>.Look<(Batch, Bool)> in
         let now = monotonicNanoseconds()
@@ -214,13 +224,47 @@ final class EngineJournal: Sendable {
         let isLast = work.isStopping && work.isEmpty
         return .done((work.take(at: now), isLast))
       }
-      if isLast { return }
+      if isLast {
+        endDiskRounds(source)
+        return
+      }
       write(batch, source)
       if let damage = catalog.takeDamage() { logger.error("\(damage)") }
       if monotonicNanoseconds() >= nextTick {
         nextTick = monotonicNanoseconds() + Self.tickNanoseconds
         source.tick()
+        if let step = source.diskRound() { beginDiskRound(step, &round, source) }
       }
+    }
+  }
+
+  /// Rows that wait to be written again may say of a file that it is being changed.
+  private var isRefused: Bool { work.withLock { work, _ in work.refusal != nil } }
+
+  private func beginDiskRound(_ step: DiskRounds.Step, _ round: inout Int64?, _ source: Source) {
+    guard !isRefused else { return }
+    // Before the rows are counted: those that are written meanwhile are of the next round.
+    guard hasNewRows.exchange(false, ordering: .sequentiallyConsistent) || step == .next else { return }
+    guard let begun = beginDiskRound(endingThat: step == .next ? round : nil) else {
+      return hasNewRows.store(true, ordering: .sequentiallyConsistent)
+    }
+    round = begun.number
+    source.diskRoundBegan(begun)
+  }
+
+  /// What is written is all that there will be, and where the disk has all of it, no round has to be waited for.
+  private func endDiskRounds(_ source: Source) {
+    guard source.isEverythingOnDisk(), !isRefused, let last = beginDiskRound(endingThat: nil) else { return }
+    _ = beginDiskRound(endingThat: last.number)
+  }
+
+  private func beginDiskRound(endingThat number: Int64?) -> CatalogRound? {
+    do throws(StorageError) {
+      return try catalog.beginDiskRound(endingThat: number)
+    } catch {
+      // It is tried again each second. Until then more is doubted in a copy without attributes.
+      logger.debug("cannot record what the spool's disk has", metadata: ["error": "\(error)"])
+      return nil
     }
   }
 
@@ -304,6 +348,7 @@ final class EngineJournal: Sendable {
     do throws(StorageError) {
       try catalog.write(entries, removing: forgotten, publications: publications)
       source.publicationsSaved(publications)
+      if !entries.isEmpty { hasNewRows.store(true, ordering: .sequentiallyConsistent) }
       return entries.map { ($0.id, $0.receipt) }
     } catch {
       logger.error("cannot write the catalog; trying again", metadata: ["error": "\(error)"])

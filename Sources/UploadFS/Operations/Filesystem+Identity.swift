@@ -189,8 +189,10 @@ extension Filesystem {
 
   /// Takes over what a file was found with, and sees to it that its label says so. The file's lock and the namespace lock are held.
   func take(
-    _ found: SpoolLabel.Found, of file: CapturedFile, _ state: inout CapturedFile.State, sizeBytes: UInt64
+    _ found: SpoolLabel.Found, of file: CapturedFile, _ state: inout CapturedFile.State,
+    _ facts: CapturedFile.KnownAttributes
   ) -> SpoolMark {
+    let sizeBytes = facts.sizeBytes
     let isCopy = found.label.id != nil && found.label.id != file.id
     let former = markRecord.formerMark(of: file.id)
     let recorded = recordedMark(of: file, found) ?? former
@@ -199,7 +201,7 @@ extension Filesystem {
     state.rest = CapturedFile.LabelRest(pointer: isCopy ? nil : found.label.pointer, others: found.label.others)
     noteReleased(found.label.released, of: file, &state, sizeBytes: sizeBytes)
     if found.origin == .nothing {
-      let (doubt, pointer) = knownOfUnlabelled(file, sizeBytes: sizeBytes)
+      let (doubt, pointer) = knownOfUnlabelled(file, facts)
       if let pointer {
         let missing = chunksWithoutBytes(of: file, chunkBytes: pointer.chunkBytes, sizeBytes: sizeBytes)
         noteReleased(missing, of: file, &state, sizeBytes: sizeBytes)
@@ -258,20 +260,28 @@ extension Filesystem {
 
   /// What earlier runs knew of a file that says nothing of itself.
   private func knownOfUnlabelled(
-    _ file: CapturedFile, sizeBytes: UInt64
+    _ file: CapturedFile, _ facts: CapturedFile.KnownAttributes
   ) -> (doubt: Interruption?, pointer: SessionPointer?) {
     guard marksWriters || stamp.isMoved, let path = nodes.withLock({ $0.table.paths(of: file.node).first }) else {
       return (nil, nil)
     }
     let captures = configuration.knownCaptures
     if let known = captures.doubtful[path] {
+      guard let doubt = known.doubt else { return (doubt(of: known, facts), known.pointer) }
       // Nothing but its name says that it is this one, which the upload has parts of: another file may have taken that just before.
-      let isAsKnown = known.doubt == nil && known.sizeBytes == sizeBytes
-      return (known.pointer == nil || isAsKnown ? known.doubt : .unproven, known.pointer)
+      return (known.pointer == nil ? doubt : .unproven, known.pointer)
     }
     guard stamp.isThere, stamp.hasLostAttributes || captures.areLost else { return (nil, nil) }
-    let isProven = knownByName.withLock { $0[path]?.sizeBytes } == sizeBytes
-    return (isProven ? nil : .unproven, nil)
+    return (doubt(of: knownByName.withLock { $0[path] }, facts), nil)
+  }
+
+  /// Why a file that looks like a known one may not be as that was. Of what was closed shortly before a power cut the disk may have the size
+  /// and zeros. In a copy without times the size has to do, and what counts as delivered is compared.
+  private func doubt(of known: KnownCapture?, _ facts: CapturedFile.KnownAttributes) -> Interruption? {
+    guard let known, known.sizeBytes == facts.sizeBytes else { return .unproven }
+    let isTimeKnown = stamp.keepsTimes && known.modifiedNanoseconds != .min
+    guard !isTimeKnown || facts.haveTheTime(of: known) else { return .unproven }
+    return known.isOnDisk || known.sizeBytes == 0 ? nil : .notOnDisk
   }
 
   // MARK: - The spool
@@ -320,6 +330,16 @@ extension Filesystem {
 }
 
 extension CapturedFile.KnownAttributes {
+  /// What copies may keep of a time: programs and filesystems have units of 10 ms to 2 s.
+  private static let unitNanoseconds: (shortest: Int64, longest: Int64) = (10_000_000, 2_000_000_000)
+
+  /// A copy was changed when a capture was.
+  fileprivate func haveTheTime(of known: KnownCapture) -> Bool {
+    let (lost, isOver) = known.modifiedNanoseconds.subtractingReportingOverflow(modifiedNanoseconds)
+    let isCut = modifiedNanoseconds % Self.unitNanoseconds.shortest == 0
+    return lost == 0 || isCut && !isOver && 0..<Self.unitNanoseconds.longest ~= lost
+  }
+
   /// A file is as long as a capture was, and was changed when that was.
   fileprivate func areThose(of known: KnownCapture) -> Bool {
     sizeBytes == known.sizeBytes && modifiedNanoseconds == known.modifiedNanoseconds

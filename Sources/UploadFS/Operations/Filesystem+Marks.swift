@@ -41,8 +41,9 @@ extension Filesystem {
     do throws(SystemError) {
       let place = try location(of: file.node)
       let found = try label(of: file, state, at: place)
-      let sizeBytes = UInt64(clamping: try place.status().st_size)
-      let mark = take(found, of: file, &state, sizeBytes: sizeBytes)
+      let facts = CapturedFile.KnownAttributes(try place.status())
+      let sizeBytes = facts.sizeBytes
+      let mark = take(found, of: file, &state, facts)
       state.found = nil
       state.mark = mark
       state.fate = ContentFate(found: mark.interruption(sizeBytes: sizeBytes, in: instance))

@@ -10,6 +10,8 @@ struct SpoolStamp: Hashable, Sendable {
   var isMoved = false
   /// The attributes of files have not come along.
   var hasLostAttributes = false
+  /// It was copied with the times of files, or was not copied.
+  var keepsTimes = true
 
   private static let name = ".spool"
   private static let temporaryName = ".spool.new"
@@ -37,6 +39,9 @@ struct SpoolStamp: Hashable, Sendable {
     let size = uploadfs_attribute_at(spool.number, Self.name, Self.attribute, &value, value.count)
     let hasAttribute = try SystemError.isPresent(attributeOf: size)
     hasLostAttributes = isMoved && !hasAttribute
+    // A copy that was written now is as old as that, unless it was given the time of the original.
+    let written = CapturedFile.KnownAttributes(try file.status()).modifiedNanoseconds
+    keepsTimes = !isMoved || written < uploadfs_birth_nanoseconds(number)
   }
 
   /// Says that this is a spool, and that it lies here. The file is made anew, because it names itself.

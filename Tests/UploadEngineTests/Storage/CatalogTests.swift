@@ -346,6 +346,32 @@ import Threads
     #expect(try catalog.known(delivered(1).id)?.doubt == .mountDied)
   }
 
+  @Test(.promises("S79j")) func rowsAreOfWhatTheDiskHas_upToTheRoundThatHasEnded() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    let first = try #require(try catalog.beginDiskRound(endingThat: nil))
+    #expect(try first.isOfNewRows && catalog.known(delivered(1).id)?.isOnDisk == false)
+    // No later row gets the number of one that is gone.
+    try catalog.remove([delivered(1).id])
+    try catalog.upsert([entry(2)])
+    let second = try #require(try catalog.beginDiskRound(endingThat: first.number))
+    #expect(try second.isOfNewRows && catalog.known(entry(2).id)?.isOnDisk == false)
+    #expect(try catalog.beginDiskRound(endingThat: second.number)?.isOfNewRows == false)
+    catalog.close()
+    let reopened = try Catalog(path: path)
+    #expect(try reopened.known(onlyDoubtful: false)[entry(2).path]?.isOnDisk == true)
+    try reopened.upsert([entry(2)])
+    #expect(try reopened.known(entry(2).id)?.isOnDisk == false)
+  }
+
+  @Test(.promises("S79f")) func theRowsOfAnEarlierVersion_areOfWhatTheDiskHas() throws {
+    let catalog = try Catalog(path: path)
+    try catalog.upsert([delivered(1)])
+    catalog.close()
+    try sql("DROP TABLE disk; DELETE FROM grdb_migrations WHERE identifier = '12'")
+    #expect(try Catalog(path: path).known(delivered(1).id)?.isOnDisk == true)
+  }
+
   @Test func rowsThatMakeNoSenseAreSkipped() throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1), delivered(2), delivered(3), delivered(4)])

@@ -1,0 +1,82 @@
+package import FileModel
+import Lookup
+
+/// Of which captures the spool's disk is not known to have what the catalog says, in rounds.
+///
+/// A closed capture is on the disk some time after the catalog has its row, and a row that is written again for that would cost as much as
+/// the delivery of a small file. So one number says it of all rows: when a round begins it is that of the last row that was written, and
+/// once the disk has all that it was not known to have by then, it has what the rows up to that number describe. What is being changed,
+/// or not whole, does not hold a round up: its row says so.
+package struct DiskRounds: Sendable {
+  package enum Step: Hashable, Sendable {
+    /// The first one, or one after a rest.
+    case begin
+    /// The one that was begun is over, and another one begins.
+    case next
+  }
+
+  private enum Phase: Hashable, Sendable {
+    /// No round was begun. Exits: ``running``.
+    case resting
+    /// A round waits until the disk has everything that is ``awaited``. Exits: ``over``.
+    case running
+    /// It has. Rows that say what has become of others meanwhile may still wait to be written, for less time than from one look to the
+    /// next. Exits: ``running``, and ``resting`` where no rows were written since it began.
+    case over
+  }
+
+  private var phase = Phase.resting
+  /// Closed contents that the disk is not known to have, now and when the round began.
+  private var missing: LookupSet<FileID> = []
+  private var awaited: LookupSet<FileID> = []
+
+  package init() {}
+
+  /// The disk is not known to have a closed content, or has it, or need not have it.
+  package mutating func note(_ id: FileID, isMissing: Bool) {
+    if isMissing {
+      missing.insert(id)
+    } else {
+      missing.remove(id)
+      awaited.remove(id)
+    }
+  }
+
+  /// The disk is known to have everything that nobody is writing.
+  package var isNothingMissing: Bool { missing.isEmpty }
+
+  /// What is to be done, asked once a second.
+  package mutating func look() -> Step? {
+    switch phase {
+    case .resting: return .begin
+    case .running:
+      if awaited.isEmpty { phase = .over }
+      return nil
+    case .over: return .next
+    }
+  }
+
+  /// The catalog has begun a round, or has no rows for another one.
+  package mutating func began(isOfNewRows: Bool) {
+    awaited = isOfNewRows ? missing : []
+    phase = isOfNewRows ? .running : .resting
+  }
+}
+
+extension UploadSchedule {
+  /// What an event means for the file's row in the catalog.
+  mutating func noteDiskRound(of id: FileID) {
+    guard let file = files.entry(id)?.file, file.isLocal, file.phase != .removed, file.phase != .writing else {
+      return diskRounds.note(id, isMissing: false)
+    }
+    // What is open and was not changed is as it was.
+    guard !file.isOpen else { return }
+    diskRounds.note(id, isMissing: file.snapshot.interruption == nil && !file.snapshot.isOnDisk)
+  }
+
+  /// What is to be done about the catalog's round. As long as the spool is searched there is more than is known.
+  mutating func lookAtDiskRound() -> DiskRounds.Step? { isScanned ? diskRounds.look() : nil }
+
+  /// At the end of the run, when everything is written.
+  var isEverythingOnDisk: Bool { isScanned && diskRounds.isNothingMissing }
+}

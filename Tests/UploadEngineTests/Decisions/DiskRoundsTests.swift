@@ -1,0 +1,57 @@
+import FileModel
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// When the catalog may say that the spool's disk has what its rows describe (spec D8, D11).
+@Suite struct DiskRoundsTests {
+  private func id(_ number: UInt64) -> FileID { FileID(high: 0, low: number) }
+
+  @Test(.promises("S79j")) func aRoundWaitsForWhatTheDiskLackedWhenItBegan() {
+    var rounds = DiskRounds()
+    rounds.note(id(1), isMissing: true)
+    #expect(rounds.look() == .begin)
+    rounds.began(isOfNewRows: true)
+    rounds.note(id(2), isMissing: true)
+    #expect(rounds.look() == nil && rounds.look() == nil)
+    rounds.note(id(1), isMissing: false)
+    // Rows that say what has become of a file since get their time.
+    #expect(rounds.look() == nil)
+    // Until the catalog takes it.
+    #expect(rounds.look() == .next && rounds.look() == .next)
+    rounds.began(isOfNewRows: true)
+    #expect(rounds.look() == nil && rounds.look() == nil)
+    rounds.note(id(2), isMissing: false)
+    #expect(rounds.look() == nil && rounds.look() == .next)
+    rounds.began(isOfNewRows: false)
+    #expect(rounds.look() == .begin)
+  }
+
+  @Test(.promises("S79j")) func whatIsBeingWritten_orIsNotWhole_holdsNoRoundUp() {
+    var harness = ScheduleHarness()
+    #expect(!harness.schedule.isEverythingOnDisk, "what lies in the spool is not known")
+    harness.handle(.scanEnded)
+    #expect(harness.schedule.isEverythingOnDisk)
+    var file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.write(file)
+    #expect(!harness.schedule.isEverythingOnDisk)
+    harness.handle(file.opened)
+    #expect(!harness.schedule.isEverythingOnDisk, "nobody has changed it")
+    file.snapshot.epoch = 2
+    harness.handle(file.changed)
+    #expect(harness.schedule.isEverythingOnDisk, "its row says that it is being written")
+    harness.handle(file.settled)
+    #expect(!harness.schedule.isEverythingOnDisk)
+    file.snapshot.isOnDisk = true
+    harness.handle(.onDisk(file.snapshot))
+    #expect(harness.schedule.isEverythingOnDisk)
+    var other = ImaginaryFile(2, "b.mov", size: 3000)
+    other.snapshot.interruption = .mountDied
+    harness.handle(other.found)
+    #expect(harness.schedule.isEverythingOnDisk, "its row says that it is not whole")
+    harness.write(ImaginaryFile(3, "c.mov", size: 3000))
+    harness.handle(.removed(FileID(high: 0, low: 3)))
+    #expect(harness.schedule.isEverythingOnDisk)
+  }
+}
