@@ -554,6 +554,23 @@ import Testing
     #expect(found.filter(\.isReliedUpon).map(\.facts.id) == ["relied"] && found.count == 2)
   }
 
+  @Test("Regression (G9): a session that a client relies upon was removed with its journal, because its data was away")
+  func reliedUponSessionWithoutItsData_isSetAsideAndGoesOnWithIt() throws {
+    let (path, away) = ("\(folder.path)/.uploads/sessions/relied/data", "\(folder.path)/away")
+    do {
+      let store = try makeStore()
+      for id in ["relied", "abc"] { try fill(store, session(id)) }
+      try store.secure(SessionID("relied"))
+    }
+    try #require(rename(path, away) == 0)
+    unlink("\(folder.path)/.uploads/sessions/abc/data")
+    let found = try makeStore().recover()
+    #expect(found.setAside.map(\.id.text) == ["relied"] && found.open.isEmpty)
+    #expect(folder.exists(".uploads/sessions/relied/journal") && !folder.exists(".uploads/sessions/abc"))
+    try #require(rename(away, path) == 0)
+    #expect(try makeStore().recover().open.map(\.facts.id) == ["relied"])
+  }
+
   @Test("Regression (MC1): the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
   func nothingAges_whileNoReceiverRuns() throws {
     func age(_ path: String, days: Double) {

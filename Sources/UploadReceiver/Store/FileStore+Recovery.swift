@@ -108,6 +108,8 @@ extension FileStore {
       return isTorn && !isWhole ? .neverBegun : .damaged("the record of its opening is damaged")
     }
     if isPublished, let committing { return .published(facts, committing.receipt) }
+    // The journal of an earlier version does not say it.
+    isReliedUpon = isReliedUpon || (!saysReliance && !chunks.isEmpty)
     if let data = try FileDescriptor.statusIfPresent("data", in: directory) {
       if let kind = data.kindOfNoFile { return .damaged("its data is \(kind)") }
       if let committing, UInt64(data.st_ino) == committing.inode, try isTarget(committing, of: facts) {
@@ -119,15 +121,14 @@ extension FileStore {
       }
       _ = try checkOwn(directory, facts.sessionID)
       let milliseconds = younger(journal, lastChange.modified)
-      // The journal of an earlier version does not say it.
       return .open(
-        .init(
-          facts: facts, lastChange: milliseconds, recordedChunks: chunks,
-          isReliedUpon: isReliedUpon || (!saysReliance && !chunks.isEmpty)))
+        .init(facts: facts, lastChange: milliseconds, recordedChunks: chunks, isReliedUpon: isReliedUpon))
     }
+    if let committing, try isTarget(committing, of: facts) { return try finish(journal, facts, committing) }
+    // What its data was may be nowhere else, and can be put back to its journal.
+    if isReliedUpon { return .damaged("its data is gone, and a client relies upon it") }
     // Someone deleted or replaced what may have been published: the client has to send it again.
-    guard let committing, try isTarget(committing, of: facts) else { return .neverBegun }
-    return try finish(journal, facts, committing)
+    return .neverBegun
   }
 
   /// The crash came between the rename and the journal.
