@@ -72,6 +72,8 @@ public struct MountConfiguration: Hashable, Sendable {
   public let chunkBytes: Int
   /// False when the chunk size was not given, and follows from the speed of the link and the size of each file.
   public let isChunkSizeFixed: Bool
+  /// The destination can tell whose a name is.
+  let tellsOwners: Bool
   /// What becomes of a file whose name is another capture's at the destination; nil for what is usual there.
   public let ifExists: FileSettings.IfExists?
   /// Chunk requests in flight over all files.
@@ -137,10 +139,13 @@ public struct MountConfiguration: Hashable, Sendable {
     clientCertificateFile = try read.path(.clientCert)
     clientKeyFile = try read.path(.clientKey)
     try read.checkCredentials(areOfReceiver: s3 == nil && form == nil && tus == nil)
-    ifExists = try read.ifExists(isReceiver: s3 == nil && form == nil && tus == nil, isBucket: s3 != nil)
+    tellsOwners = form == nil && tus == nil
+    ifExists = try read.ifExists(isReceiver: s3 == nil && tellsOwners, isBucket: s3 != nil)
     authorityFile = try read.path(.ca)
     further = try read.furtherDestinations()
-    rules = try read.rules(destinations: [.main] + further.map(\.name))
+    rules = try read.rules(
+      destinations: [.main] + further.map(\.name),
+      tellingOwners: (tellsOwners ? [.main] : []) + further.filter(\.configuration.tellsOwners).map(\.name))
     temporaryNames = try read.temporaryNames()
     if let tus {
       chunkBytes = try read.chunkBytes(of: tus)

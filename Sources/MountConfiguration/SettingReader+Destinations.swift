@@ -60,12 +60,13 @@ extension SettingReader {
     guard !isBucket, let given = sources[.ifExists] else { return nil }
     let policy: FileSettings.IfExists? = try choice(.ifExists)
     guard isReceiver || policy == .replace else {
-      throw ConfigurationError(
-        "\(given.name(of: .ifExists)): forms and servers that speak tus cannot tell whose a name is; only replace is possible there"
-      )
+      throw ConfigurationError("\(given.name(of: .ifExists)): \(Self.cannotTellOwners)")
     }
     return policy
   }
+
+  static let cannotTellOwners =
+    "forms and servers that speak tus cannot tell whose a name is; only replace is possible there"
 
   /// The form and how it is filled in; nil when the destination is something else.
   func form(allowPlainHTTP: Bool) throws(ConfigurationError) -> FormSettings? {

@@ -3,7 +3,10 @@ import FileModel
 /// How files are treated by their names.
 extension SettingReader {
   /// What is ignored comes first, so that a rule can make an exception of it.
-  func rules(destinations: [DestinationName]) throws(ConfigurationError) -> FileRules {
+  /// Of the destinations some can tell whose a name is.
+  func rules(
+    destinations: [DestinationName], tellingOwners: [DestinationName]
+  ) throws(ConfigurationError) -> FileRules {
     var rules = FileRules()
     // Only patterns keep files here: a mount that uploads nothing is a mistake.
     if sources[.upload]?.text.lowercased() != FileSettings.Upload.never.rawValue {
@@ -31,6 +34,12 @@ extension SettingReader {
         throw FileRuleProblem(
           "no destination is called \(unknown); use one of \(destinations.map(\.text).joined(separator: ", ")), or set one "
             + "up with \(Setting.destination.flag)")
+      }
+      let goesTo = rule.destinations ?? rules.defaults.destinations
+      if let policy = rule.ifExists, policy != .replace,
+        let other = goesTo.first(where: { !tellingOwners.contains($0) })
+      {
+        throw FileRuleProblem("if-exists=\(policy.rawValue), at \(other): \(Self.cannotTellOwners)")
       }
       rules.rules.append(rule)
     }

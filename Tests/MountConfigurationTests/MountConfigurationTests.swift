@@ -303,6 +303,28 @@ private func refusal(
     }
   }
 
+  /// Regression (G13): by rule it was ignored there without a word, and what had the name was replaced.
+  @Test(.promises("DE138f"), arguments: ["number", "refuse"])
+  func whatARuleSaysOfNamesOfOthers_isForServersThatCanTell(policy: String) throws {
+    let rule = "**/*.mov if-exists=\(policy)"
+    for address in ["form+https://h/p", "tus+https://h/p"] {
+      let flags = [Setting.to: address, .spool: "/s"]
+      let message = refusal(flags: flags.merging([.rule: rule]) { $1 })
+      #expect(
+        message.contains("if-exists=\(policy), at main: forms and servers that speak tus cannot tell"), "\(message)")
+      #expect(throws: Never.self) {
+        try configuration(flags: flags.merging([.rule: "**/*.mov if-exists=replace"]) { $1 })
+      }
+      let second = least.merging([.destination: "web to=\(address)"]) { $1 }
+      #expect(throws: Never.self) { try configuration(flags: second.merging([.rule: rule]) { $1 }) }
+      #expect(refusal(flags: second.merging([.rule: rule + " to=main,web"]) { $1 }).contains("at web: forms"))
+    }
+    let bucket: [Setting: String] = [.to: "s3+https://h.example.org/captures", .spool: "/s"]
+    for flags in [least, bucket] {
+      #expect(throws: Never.self) { try configuration(flags: flags.merging([.rule: rule]) { $1 }) }
+    }
+  }
+
   @Test func relativePathInFile_startsAtTheFilesFolder() throws {
     let configuration = try configuration(flags: [.to: "https://h"], file: "spool: spool\ntoken-file: secrets/token\n")
     #expect(configuration.spool == "/etc/uploadfs/spool")
