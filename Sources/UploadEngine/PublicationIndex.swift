@@ -5,7 +5,8 @@ import OrderedCollections
 import Synchronization
 
 /// What this spool has published at one destination, by the name that was asked for, and what it may be publishing: by that a name
-/// is its own (spec G6). It outlives the captures, so that the next one of a path may have the former one's name.
+/// is its own (spec G6). It outlives the captures, so that the next one of a path may have the former one's name. To any other path it
+/// gives no right, whatever else has been lost: a name that is given again by mistake replaces nothing.
 ///
 /// Asked on the thread that may wait for the disk. What is about to be published is in the catalog before the request goes out, so
 /// that a daemon that is killed before it has an answer knows its own; what was published, with the receipt. What a failing disk or a
@@ -15,6 +16,33 @@ package final class PublicationIndex: Sendable {
   package struct Sent: Sendable {
     var name: String
     var publication: EarlierPublication
+  }
+
+  /// A capture that is to be published.
+  package struct Claimant: Sendable {
+    var file: FileID
+    /// The path under which it lies, and those for which the name was given to it before: it was recorded there.
+    var paths: [RelativePath]
+    /// No template has ever given names, so that every name is the path for which it was published.
+    var isCalledAsItsPath: Bool
+
+    /// A capture under one of its paths.
+    package init(_ file: FileID, at paths: [RelativePath], isCalledAsItsPath: Bool) {
+      self.file = file
+      self.paths = paths
+      self.isCalledAsItsPath = isCalledAsItsPath
+    }
+
+    /// A capture under a path, by the names that were given.
+    package init(_ file: FileID, at path: RelativePath, called name: RelativePath, _ names: PublishedNames?) {
+      self.init(
+        file, at: [path] + (names?.paths(of: file, called: name) ?? []), isCalledAsItsPath: names?.areMade != true)
+    }
+
+    /// It is a later content of that capture, or comes after it at its path.
+    func follows(_ publication: EarlierPublication) -> Bool {
+      publication.fileID == file || publication.origin.map { paths.contains($0.path) } ?? isCalledAsItsPath
+    }
   }
 
   /// Names by their bytes: to Swift two spellings of é are one.
@@ -33,6 +61,8 @@ package final class PublicationIndex: Sendable {
     var request: HTTPRequestID
     var publication: EarlierPublication
     var intent: RecordedIntent?
+    var receiptID: String
+    var atMilliseconds: Int64
   }
 
   /// Those that earlier runs have recorded.
@@ -85,8 +115,10 @@ package final class PublicationIndex: Sendable {
     self.catalog = catalog
   }
 
-  /// What a publication may do with its name. Blocks.
-  package func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
+  /// What the publication of a capture may do with its name. Blocks.
+  package func right(
+    to name: String, for claimant: Claimant, _ ifExists: FileSettings.IfExists
+  ) throws(StorageError) -> NameRight {
     guard ifExists != .replace else { return NameRight(ifExists: .replace) }
     let key = Name(name.utf8)
     learnEarlierNames()
@@ -100,10 +132,13 @@ package final class PublicationIndex: Sendable {
     let intents = recorded.intents.filter { $0.number > noted?.intent?.number ?? 0 }.map(\.publication)
     var replaces: [EarlierPublication] = []
     for publication in [last, asked].compactMap(\.self) + others.reversed() + intents.reversed()
-    where replaces.count < Self.publicationsMax && !replaces.contains(where: publication.isSame) {
+    where replaces.count < Self.publicationsMax && claimant.follows(publication)
+      && !replaces.contains(where: publication.isSame)
+    {
       replaces.append(publication)
     }
-    return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: last?.publishedAs)
+    let own = last.flatMap { claimant.follows($0) ? $0 : nil }
+    return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: own?.publishedAs)
   }
 
   /// Something may have been published under the name.
@@ -211,11 +246,15 @@ package final class PublicationIndex: Sendable {
           if state.asked.count > Self.unclearNamesMax { state.asked.removeFirst() }
           return
         }
-        (publication.nonce, publication.chunkBytes) = (unclear.nonce, unclear.chunkBytes)
+        (publication.nonce, publication.chunkBytes, publication.origin) = (
+          unclear.nonce, unclear.chunkBytes, unclear.origin
+        )
       }
       // The one that was asked for last is the one that stays, however late the answers come.
       if let noted = state.unsaved[name], noted.request.value > request.value { return }
-      state.unsaved[name] = Noted(request: request, publication: publication, intent: sent?.intent)
+      state.unsaved[name] = Noted(
+        request: request, publication: publication, intent: sent?.intent, receiptID: receipt.id,
+        atMilliseconds: receipt.publishedAtMilliseconds)
       state.unclear[name] = nil
     case .refused(let failure) where failure.kind.mayHavePublished:
       guard let sent else { return }
@@ -237,7 +276,8 @@ package final class PublicationIndex: Sendable {
       PublicationNotes(
         published: state.unsaved.map {
           .init(
-            name: String(decoding: $0.key, as: UTF8.self), publication: $0.value.publication, intent: $0.value.intent)
+            name: String(decoding: $0.key, as: UTF8.self), publication: $0.value.publication, intent: $0.value.intent,
+            receiptID: $0.value.receiptID, atMilliseconds: $0.value.atMilliseconds)
         },
         asked: state.asked.map {
           PublicationIntent(name: String(decoding: $0.key, as: UTF8.self), publication: $0.value)
@@ -266,22 +306,29 @@ package final class PublicationIndex: Sendable {
 }
 
 extension PublicationIndex.Sent {
-  /// What a step is to publish, and under which names.
+  /// What a step is to publish, from which paths of the spool, one for each file of it, and under which names.
   package static func all(
-    of step: UploadStep, keepsNonces: Bool = false, called name: (RelativePath) -> String
+    of step: UploadStep, from paths: [RelativePath], keepsNonces: Bool = false, called name: (RelativePath) -> String
   ) -> [Self] {
-    let sent: [(path: RelativePath, publication: EarlierPublication?)] =
+    let sent: [(name: RelativePath, modified: Int64, publication: EarlierPublication?)] =
       switch step {
-      case .commit(let commit): [(commit.path, EarlierPublication(commit))]
-      case .sendWholeFile(let sending): [(sending.path, EarlierPublication(sending))]
-      case .sendBundle(let sendings): sendings.map { ($0.path, EarlierPublication($0)) }
+      case .commit(let commit): [(commit.path, commit.modifiedNanoseconds, EarlierPublication(commit))]
+      case .sendWholeFile(let sending): [Self.sent(sending)]
+      case .sendBundle(let sendings): sendings.map { Self.sent($0) }
       case .prewarm, .openSession, .querySession, .secureSession, .sendChunk, .sendRun, .sendZeros, .abort: []
       }
-    return sent.compactMap { path, publication in
-      guard var publication else { return nil }
+    return zip(sent, paths).compactMap { sent, path in
+      guard var publication = sent.publication else { return nil }
       if !keepsNonces { publication.nonce = nil }
-      return Self(name: name(path), publication: publication)
+      publication.origin = PublicationOrigin(path: path, name: sent.name, modifiedNanoseconds: sent.modified)
+      return Self(name: name(sent.name), publication: publication)
     }
+  }
+
+  private static func sent(
+    _ sending: WholeFileSending
+  ) -> (name: RelativePath, modified: Int64, publication: EarlierPublication?) {
+    (sending.path, sending.modifiedNanoseconds, EarlierPublication(sending))
   }
 }
 
@@ -309,7 +356,8 @@ extension EarlierPublication {
     guard let file = receipt.fileID ?? sent?.fileID else { return nil }
     self.init(
       fileID: file, merkleRoot: receipt.merkleRoot, sizeBytes: receipt.sizeBytes, chunkBytes: sent?.chunkBytes,
-      publishedAs: receipt.publishedAs, nonce: sent?.nonce, receiptID: sent?.nonce == nil ? nil : receipt.id)
+      publishedAs: receipt.publishedAs, nonce: sent?.nonce, receiptID: sent?.nonce == nil ? nil : receipt.id,
+      origin: sent?.origin)
   }
 }
 

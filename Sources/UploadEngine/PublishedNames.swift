@@ -68,6 +68,11 @@ package final class PublishedNames: Sendable {
     return known.withLock { $0.names[file]?[path] }
   }
 
+  /// The paths of a file for which it was given this name.
+  func paths(of file: FileID, called name: RelativePath) -> [RelativePath] {
+    known.withLock { known in (known.names[file] ?? [:]).filter { $0.value == name }.map(\.key) }
+  }
+
   /// The name for people: what it would be, while it is not decided.
   package func shownName(of file: FileID, at path: RelativePath) -> RelativePath {
     if let name = name(of: file, at: path) { return name }

@@ -106,9 +106,9 @@ extension UploadEngine {
       }
       publications?.begins(
         order.id,
-        PublicationIndex.Sent.all(of: step, keepsNonces: destination.abilities.comparesObjects) {
-          destination.publishedName(for: $0)
-        })
+        PublicationIndex.Sent.all(
+          of: step, from: order.order.publications.map(\.path), keepsNonces: destination.abilities.comparesObjects
+        ) { destination.publishedName(for: $0) })
       return step
     } catch {
       completed(order.id, .refused(StepFailure(.transport(.other), "The file cannot be sent yet: \(error.message)")))
@@ -244,14 +244,16 @@ extension UploadEngine {
     case .prewarm: return .prewarm
     case .openSession(var opening):
       guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
-      if destination.abilities.bindsNameAtOpening { opening.right = try right(of: opening.path, to: name) }
+      if destination.abilities.bindsNameAtOpening {
+        opening.right = try right(of: opening.fileID, at: opening.path, to: name)
+      }
       opening.path = name
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)
     case .secureSession(let session): return .secureSession(session)
     case .commit(var commit):
       guard let file = commit.fileID, let name = names.name(of: file, at: commit.path) else { return nil }
-      commit.right = try right(of: commit.path, to: name)
+      commit.right = try right(of: file, at: commit.path, to: name)
       commit.path = name
       return .commit(commit)
     case .abort(let session): return .abort(session)
@@ -282,10 +284,13 @@ extension UploadEngine {
   }
 
   /// What a file that lies under a path here may do with its published name.
-  private func right(of path: RelativePath, to name: RelativePath) throws(StorageError) -> NameRight? {
+  private func right(
+    of file: FileID, at path: RelativePath, to name: RelativePath
+  ) throws(StorageError) -> NameRight? {
     guard let publications, let usual = destination.abilities.ifExists else { return nil }
     let ifExists = configuration.limits.rules.settings(for: path).ifExists ?? usual
-    return try publications.right(to: destination.publishedName(for: name), ifExists)
+    let claimant = PublicationIndex.Claimant(file, at: path, called: name, names)
+    return try publications.right(to: destination.publishedName(for: name), for: claimant, ifExists)
   }
 
   private func sending(_ whole: WholeFileOrder) throws(StorageError) -> WholeFileSending? {
@@ -300,7 +305,7 @@ extension UploadEngine {
       fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: chunk?.plainBytes, encoding: chunk?.encoding ?? .identity, body: chunk?.buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
-    sending.right = try right(of: whole.path, to: name)
+    sending.right = try right(of: whole.file, at: whole.path, to: name)
     if let sizeBytes = whole.streamedBytes { sending.stream = stream(of: whole, sizeBytes: sizeBytes) }
     return sending
   }

@@ -12,6 +12,12 @@ final class NameChecks {
     var path: RelativePath
   }
 
+  /// What a capture was called.
+  private struct Given: Hashable {
+    var use: Use
+    var name: RelativePath
+  }
+
   private unowned let world: World
   private unowned let capture: SimulatedCapture
   private var names: LookupTable<Use, RelativePath> = [:]
@@ -32,11 +38,17 @@ final class NameChecks {
     if capture.file(file)?.names.isEmpty ?? true { names = names.filter { use, _ in use.file != file } }
   }
 
-  /// Nothing was recorded until now but what the catalog says: who was removed meanwhile, or was to be sent again, had no name.
-  func onlyCatalogKnows(_ entries: [CatalogEntry]) {
-    let known = LookupSet(entries.flatMap { entry in entry.publishedPaths.map { Use(file: entry.id, path: $0) } })
-    names = names.filter { use, _ in known.contains(use) }
-    latest = latest.filter { _, use in known.contains(use) }
+  /// Nothing was recorded until now but what the catalog says of what was published, or may have been: whatever was only to be sent had
+  /// no name.
+  func recordBegins(after entries: [CatalogEntry], given: [(file: FileID, origin: PublicationOrigin)]) {
+    var known = given.map { Given(use: Use(file: $0.file, path: $0.origin.path), name: $0.origin.name) }
+    known += entries.flatMap { entry in
+      entry.publishedPaths.map { Given(use: Use(file: entry.id, path: $0), name: $0) }
+    }
+    // Of a file without a row the record cannot say what it is called.
+    let present = LookupSet(entries.map(\.id))
+    names = names.filter { use, name in present.contains(use.file) && known.contains(Given(use: use, name: name)) }
+    latest = latest.filter { name, use in known.contains { $0.name == name && $0.use.path == use.path } }
   }
 
   /// A request is about to publish a capture under a name.

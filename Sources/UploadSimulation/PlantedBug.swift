@@ -99,6 +99,9 @@ public enum PlantedBug: String, CaseIterable, Sendable {
   /// What was published before the first template counts as never called so.
   case overlookPlainNames = "overlook-plain-names"
 
+  /// A new record of names knows of captures that are gone nothing but their rows, as long as the catalog has these.
+  case overlookPublications = "overlook-publications"
+
   /// Calls that wait for a delivery take the server's word for it.
   case answerEarly = "answer-early"
   /// Calls that wait for a delivery are not told of it.
@@ -191,7 +194,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .ignoreMemory: .pressure
     case .wakeByWallClock: .clock
     case .forgetWords: .words
-    case .forgetNames, .overlookPlainNames: .templates
+    case .forgetNames, .overlookPlainNames, .overlookPublications: .templates
     case .evictForOne, .evictUnshown, .holdUpOthers: .several
     case .answerEarly, .answerLate: .waiting
     case .retrySetbacks: .liar
@@ -237,7 +240,7 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .retrySetbacks: .cost
     case .compressUnasked: .encoding
     case .forgetWords: .words
-    case .forgetNames, .overlookPlainNames: .names
+    case .forgetNames, .overlookPlainNames, .overlookPublications: .names
     case .forgetIntents, .strayLonger: .owners
     case .holdUpOthers: .destinations
     case .answerEarly, .answerLate: .waits

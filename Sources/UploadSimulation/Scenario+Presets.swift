@@ -301,6 +301,7 @@ extension Scenario {
     $0.powerCuts = 0.5
     $0.brokenEffects = 0.005
     $0.nameTemplates = ["", "", "{name}", "all/{stem}.{ext}", "{stem}-{seq:2}.{ext}", "{dir}-{name}"]
+    $0.lostLedgers = 0.15
     $0.folders = 3
     $0.renames = 0.7
     $0.writers = 3...8

@@ -60,6 +60,8 @@ public struct Scenario: Hashable, Sendable {
 
   /// Templates of which each start of the client has another one, an empty one for names that are paths; none where all are.
   var nameTemplates: [String] = []
+  /// The record of names is lost between two starts.
+  var lostLedgers = 0.0
   /// Folders that hold the same names, and all that there are.
   var folders = 0
 

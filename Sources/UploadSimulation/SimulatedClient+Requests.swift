@@ -143,7 +143,7 @@ extension SimulatedClient {
       return completed(order, .refused(StepFailure(.transport(.cancelled), "the chunk is no longer there")))
     }
     names.used(by: order.order)
-    publications.begin(order.id, step)
+    publications.begin(order.id, step, from: order.order.publications.map(\.path))
     checkRetention(order.order)
     checks.sent(order, attempts: { [self] in attempts(of: $0) })
     if world.bug == .dawdle, case .commit = order.order {
@@ -297,8 +297,10 @@ extension SimulatedClient {
     case .openSession(var opening):
       guard let name = names.name(of: opening.fileID, at: opening.path) else { return nil }
       firstPaths[opening.nonce] = firstPaths[opening.nonce] ?? opening.path
+      if destination.abilities.bindsNameAtOpening {
+        opening.right = right(of: opening.fileID, at: opening.path, to: name)
+      }
       opening.path = name
-      if destination.abilities.bindsNameAtOpening { opening.right = publications.right(to: name) }
       return .openSession(opening)
     case .querySession(let session): return .querySession(session)
     case .secureSession(let session):
@@ -308,8 +310,8 @@ extension SimulatedClient {
       if world.bug == .publishUnderOldName { commit.path = firstPaths[commit.session.nonce] ?? commit.path }
       if let file = commit.fileID {
         guard let name = names.name(of: file, at: commit.path) else { return nil }
+        commit.right = right(of: file, at: commit.path, to: name)
         commit.path = name
-        commit.right = publications.right(to: name)
       }
       return .commit(commit)
     case .abort(let session): return .abort(session)
@@ -345,8 +347,12 @@ extension SimulatedClient {
       fileID: whole.file, revision: whole.epoch, nonce: whole.nonce, path: name, digest: whole.digest,
       plainBytes: buffer?.plainBytes, encoding: buffer?.isCompressed == true ? .lz4 : .identity, body: buffer,
       modifiedNanoseconds: whole.modifiedNanoseconds, mode: whole.mode, sentBytes: SentByteCounter())
-    sending.right = publications.right(to: name)
+    sending.right = right(of: whole.file, at: whole.path, to: name)
     return sending
+  }
+
+  private func right(of file: FileID, at path: RelativePath, to name: RelativePath) -> NameRight? {
+    publications.right(to: name, of: file, at: path, names.known)
   }
 
   private func attempts(of id: FileID) -> Int {

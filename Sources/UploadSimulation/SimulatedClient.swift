@@ -127,7 +127,7 @@ final class SimulatedClient: CopyHolder {
       records.removeAll { $0.chunkBytes != limits.chunkBytes }
     }
     limits.bufferBytes = world.scenario.chunkSizes.isEmpty ? limits.bufferBytes : limits.chunkBytes
-    limits.rules.defaults.name = names.start(recalling: entries)
+    limits.rules.defaults.name = names.start(recalling: entries, publishedIn: publications.catalog)
     publications.start()
     if world.oracles.count > 1 { limits.rules.asker = site.name }
     schedule = UploadSchedule(

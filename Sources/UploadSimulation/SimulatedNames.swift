@@ -1,4 +1,5 @@
 import FileModel
+import Lookup
 import UploadEngine
 
 /// What captures are called where they are published: the real names and their real ledger, which outlives the process. To
@@ -29,18 +30,19 @@ final class SimulatedNames {
   var isQuiet: Bool { jobs.isEmpty && !isDeciding }
 
   /// Another process, with another template, or none; returns it.
-  func start(recalling entries: [CatalogEntry]) -> NameTemplate? {
+  func start(recalling entries: [CatalogEntry], publishedIn catalog: Catalog?) -> NameTemplate? {
     guard let text = world.scenario.nameTemplates.randomElement(using: &world.random) else { return nil }
     do {
       var rules = FileRules()
       rules.defaults.name = text.isEmpty ? nil : try NameTemplate(text)
       if world.bug == .forgetNames { ledger = nil }
-      guard ledger != nil || rules.haveNames else { return nil }
-      if ledger == nil {
-        let isBug = world.bug == .forgetNames || world.bug == .overlookPlainNames
-        if world.bug != .forgetNames { checks?.onlyCatalogKnows(entries) }
-        ledger = try NameLedger(after: isBug ? [] : entries)
+      // Without one, and without a template, what templates had given would be other captures' paths, which costs numbers.
+      if ledger != nil, rules.haveNames, world.strikes(world.scenario.lostLedgers) {
+        world.trace("client: the record of names is lost")
+        ledger = nil
       }
+      guard ledger != nil || rules.haveNames else { return nil }
+      if ledger == nil { ledger = try begin(after: entries, publishedIn: catalog) }
       let names = PublishedNames(rules: rules, host: "camera", ledger: ledger)
       try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
       known = names
@@ -50,6 +52,17 @@ final class SimulatedNames {
       world.fail(.names, "names by \(text) cannot be made")
       return nil
     }
+  }
+
+  /// The first record, which learns from catalogs what was published.
+  private func begin(after entries: [CatalogEntry], publishedIn catalog: Catalog?) throws -> NameLedger {
+    if world.bug != .forgetNames { checks?.recordBegins(after: entries, given: try catalog?.givenNames() ?? []) }
+    guard world.bug != .forgetNames, world.bug != .overlookPlainNames else { return try NameLedger() }
+    let ledger = try NameLedger(after: entries)
+    guard let catalog, world.bug != .overlookPublications else { return ledger }
+    let present = LookupSet(entries.filter { !$0.state.isHistory }.map(\.id))
+    try ledger.learn(from: catalog) { present.contains($0) }
+    return ledger
   }
 
   func die() {

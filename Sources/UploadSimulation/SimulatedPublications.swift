@@ -6,7 +6,7 @@ import UploadEngine
 final class SimulatedPublications {
   private unowned let world: World
   /// In memory: a power cut takes nothing of it.
-  private var catalog: Catalog?
+  private(set) var catalog: Catalog?
   /// That of this start; nil where the destination cannot tell whose a name is.
   private var index: PublicationIndex?
   private let destination: () -> any Destination
@@ -41,11 +41,14 @@ final class SimulatedPublications {
     catalog = nil
   }
 
-  func right(to name: RelativePath) -> NameRight? {
+  func right(
+    to name: RelativePath, of file: FileID, at path: RelativePath, _ names: PublishedNames?
+  ) -> NameRight? {
     guard let index, let usual = destination().abilities.ifExists else { return nil }
     let ifExists = replaces ? .replace : usual
+    let claimant = PublicationIndex.Claimant(file, at: path, called: name, names)
     do throws(StorageError) {
-      return try index.right(to: destination().publishedName(for: name), ifExists)
+      return try index.right(to: destination().publishedName(for: name), for: claimant, ifExists)
     } catch {
       world.fail(.owners, "the record of publications cannot be read: \(error.message)")
       return nil
@@ -53,11 +56,11 @@ final class SimulatedPublications {
   }
 
   /// A request is about to go out.
-  func begin(_ request: HTTPRequestID, _ step: UploadStep) {
+  func begin(_ request: HTTPRequestID, _ step: UploadStep, from paths: [RelativePath]) {
     let destination = destination()
     index?.begins(
       request,
-      PublicationIndex.Sent.all(of: step, keepsNonces: destination.abilities.comparesObjects) {
+      PublicationIndex.Sent.all(of: step, from: paths, keepsNonces: destination.abilities.comparesObjects) {
         destination.publishedName(for: $0)
       })
     if world.bug != .forgetIntents { index?.recordBegun([request]) }

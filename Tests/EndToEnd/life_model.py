@@ -101,8 +101,6 @@ class SpoolModel:
         self.templates = set()
         # Records of published names were lost, or are older than the spool.
         self.has_lost = False
-        # What was published for captures that are gone by now, and whose path no record tells any more.
-        self.forgotten = set()
         self.replaces = False
         # Paths from which captures were renamed that were held, until an orderly end has recorded that: where the mount is killed before,
         # the catalog, or its copy, says by these names what is to be held.
@@ -114,7 +112,7 @@ class SpoolModel:
         other.evicted = {path: capture.copy() for path, capture in self.evicted.items()}
         other.places.update({path: list(contents) for path, contents in self.places.items()})
         other.templates = set(self.templates)
-        other.has_lost, other.replaces, other.forgotten = self.has_lost, self.replaces, set(self.forgotten)
+        other.has_lost, other.replaces = self.has_lost, self.replaces
         other.doubted = set(self.doubted)
         return other
 
@@ -149,11 +147,6 @@ class SpoolModel:
             if capture.content:
                 self.place(path, capture.content)
 
-    def forget_names(self):
-        """Of captures that are there the catalog knows what they are called."""
-        present = {capture.content for capture in self.captures.values()}
-        self.forgotten |= {content for contents in self.places.values() for content in contents} - present
-
     def had_its_name_elsewhere(self, path, content):
         """A template may have given it one name under two paths; no other path inherits that name then."""
         return self.templates != {"{path}"} and any(content in contents for other, contents in self.places.items() if other != path)
@@ -171,8 +164,7 @@ class SpoolModel:
     def lets_replace(self, before, after):
         """Whether a path of the spool had one content, and later the other one; or whatever has a name gives way."""
         for contents in self.places.values():
-            if after in contents and (
-                    self.replaces or before in self.forgotten or before in contents[:last_index(contents, after)]):
+            if after in contents and (self.replaces or before in contents[:last_index(contents, after)]):
                 return True
         return False
 

@@ -650,8 +650,6 @@ class Round:
             known.lose_places()
         elif what in ("names", "catalog"):
             known.has_lost = True
-            if what == "names":
-                known.forget_names()
         self.start_after(machine, files)
 
     def start_after(self, machine, damaged):

@@ -104,8 +104,9 @@ def test_a_lost_ledger_gives_no_path_the_name_of_another_one(new_mount, receiver
     (mount.root / "a.jpg").unlink()
     (mount.root / "a.jpg").write_bytes(b"recorded anew")
     there = mount.wait_for("a.jpg", "complete")["published_name"]
-    assert there not in before.values()
-    assert contents(receiver) == {"a.jpg": "content of day/a.jpg", "a-2.jpg": "content of a.jpg", there: "recorded anew"}
+    # What was published for its path before it says the name.
+    assert there == "a-2.jpg"
+    assert contents(receiver) == {"a.jpg": "content of day/a.jpg", "a-2.jpg": "recorded anew"}
 
 
 @pytest.mark.promises("DE138b")
@@ -124,3 +125,48 @@ def test_a_copy_of_a_spool_costs_numbers_and_no_capture(new_mount, receiver, fol
         unmount_lazily(str(mount.root))
     later = deliver(new_mount(receiver, *TEMPLATE, spool=pathlib.Path(copy), name="later"), ["d.jpg", "e.jpg", "f.jpg"])
     check(receiver, before, since, later)
+
+
+@pytest.mark.promises("DE138b")
+@pytest.mark.parametrize("way", ["lost", "older", "its older copy"])
+def test_names_of_removed_captures_are_given_to_no_other(new_mount, receiver, folder, way):
+    """Regression (G1): a ledger that was lost, or older than the catalog, knew nothing of captures that had been removed, and others replaced
+    what was published of them."""
+    mount = new_mount(receiver, *TEMPLATE)
+    before = deliver(mount, ["a.jpg"])
+    assert mount.stop() == 0
+    state, older = mount.spool / ".state", folder / "older.sqlite"
+    shutil.copy(state / ("names.sqlite" if way == "older" else "names.backup.sqlite"), older)
+    mount.start()
+    since = deliver(mount, ["b.jpg"])
+    for name in ("a.jpg", "b.jpg"):
+        (mount.root / name).unlink()
+    mount.wait_all()
+    assert mount.stop() == 0
+    for file in state.glob("names*"):
+        file.unlink()
+    if way != "lost":
+        shutil.copy(older, state / "names.sqlite")
+    mount.start()
+    assert ("is missing" if way == "lost" else "has learned 1 names") in mount.program.log, mount.program.describe()
+    after = deliver(mount, ["c.jpg", "d.jpg"])
+    assert after == {"c.jpg": "003.jpg", "d.jpg": "004.jpg"}
+    check(receiver, before, since, after)
+
+
+@pytest.mark.promises("DE138b")
+def test_the_first_template_gives_no_name_of_a_removed_capture(new_mount, receiver):
+    """Regression (G1): it replaced what was published of it."""
+    mount = new_mount(receiver)
+    before = deliver(mount, ["x.bin"])
+    (mount.root / "x.bin").unlink()
+    mount.wait_all()
+    assert mount.stop() == 0
+    mount.options = ("--name-template", "{name}")
+    mount.start()
+    (mount.root / "day").mkdir()
+    after = deliver(mount, ["day/x.bin"])
+    assert after == {"day/x.bin": "x-2.bin"}
+    check(receiver, before, after)
+    # What is recorded at its path replaces it, as before.
+    assert deliver(mount, ["x.bin"]) == before

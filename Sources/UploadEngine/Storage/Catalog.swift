@@ -136,6 +136,36 @@ public final class Catalog: Sendable {
     try use { try $0.read { try CatalogRows.publishedNames(countMax: countMax, $0) } }
   }
 
+  /// Calls back with the names under which something was published, some at a time.
+  func forEachGivenName(_ body: ([GivenName]) throws -> Void) throws {
+    var next: String? = ""
+    while let last = next {
+      let page = try use { try $0.read { try CatalogRows.givenNames(after: last, $0) } }
+      try body(page.names)
+      next = page.next
+    }
+  }
+
+  /// For which captures something was published, or may have been, from where, and what they were called there.
+  package func givenNames() throws -> [(file: FileID, origin: PublicationOrigin)] {
+    var given: [(file: FileID, origin: PublicationOrigin)] = []
+    try forEachGivenName { names in
+      given += names.compactMap { name in name.origin.map { (name.file, $0) } }
+    }
+    return given
+  }
+
+  /// The start of the names' record that knew all names of this catalog; nil where none did.
+  func namesMark() throws(StorageError) -> Data? { try use { try $0.read { try CatalogRows.namesMark($0) } } }
+
+  /// The names' record knows all names of this catalog from this start on. For which paths some were given it had to say.
+  func setNamesMark(_ mark: Data, paths: [(name: String, path: RelativePath)]) throws(StorageError) {
+    try write { database in
+      try CatalogRows.setPaths(paths, database)
+      try CatalogRows.setNamesMark(mark, database)
+    }
+  }
+
   /// Notes what is about to be published, under numbers beyond `last`. Outlives the process, and a power cut only once something else
   /// has been written: requests wait for it, so it waits for no sync.
   func begin(_ intents: [PublicationIntent], after last: Int64) throws(StorageError) -> [RecordedIntent] {

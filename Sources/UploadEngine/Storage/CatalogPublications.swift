@@ -18,6 +18,9 @@ struct PublicationNotes: Sendable {
     var publication: EarlierPublication
     /// The request's intent, and with it the earlier ones of the name, need not be kept; nil where the request is not known.
     var intent: RecordedIntent?
+    /// What the server calls it, and when it says that it was, milliseconds since 1970; nil where that is not known.
+    var receiptID: String?
+    var atMilliseconds: Int64?
   }
 
   var published: [Published] = []
@@ -44,7 +47,7 @@ struct RecordedPublications: Sendable {
       return last ?? asked
     }
     var known = asked
-    (known.nonce, known.chunkBytes) = (intent.nonce, intent.chunkBytes)
+    (known.nonce, known.chunkBytes, known.origin) = (intent.nonce, intent.chunkBytes, intent.origin)
     return known
   }
 }
@@ -65,17 +68,20 @@ extension CatalogRows {
   static let intentsMax: Int64 = 100_000
 
   private static let selectPublication = """
-    SELECT file, merkle_root, size, chunk, nonce, published_as, receipt FROM publication WHERE name = ?
+    SELECT file, merkle_root, size, chunk, nonce, path, called, modified_ns, published_as, receipt
+    FROM publication WHERE name = ?
     """
   private static let upsertPublication = """
-    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, nonce, published_as, receipt)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT OR REPLACE INTO publication (name, file, merkle_root, size, chunk, nonce, path, called, modified_ns,
+    published_as, receipt, published_ms, receipt_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
   private static let selectIntents = """
-    SELECT file, merkle_root, size, chunk, nonce, number FROM intent WHERE name = ? ORDER BY number
+    SELECT file, merkle_root, size, chunk, nonce, path, called, modified_ns, number FROM intent
+    WHERE name = ? ORDER BY number
     """
   private static let insertIntent = """
-    INSERT INTO intent (number, name, file, merkle_root, size, chunk, nonce) VALUES (?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO intent (name, file, merkle_root, size, chunk, nonce, path, called, modified_ns, number)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
   private static let selectLastIntent = "SELECT MAX(number) FROM intent"
   private static let deleteIntent = "DELETE FROM intent WHERE number = ?"
@@ -89,7 +95,8 @@ extension CatalogRows {
 
   static let publicationStatements = [
     selectPublication, upsertPublication, selectIntents, insertIntent, selectLastIntent, deleteIntent,
-    deleteIntentsUpTo, deleteIntentsBetween, deleteIntentsOf, deleteOldIntents, selectNames,
+    deleteIntentsUpTo, deleteIntentsBetween, deleteIntentsOf, deleteOldIntents, selectNames, selectGivenNames,
+    selectNamesMark, setPath,
   ]
 
   /// The names of which anything is known, some more than once; nil where there are more than so many.
@@ -106,7 +113,7 @@ extension CatalogRows {
     let row = try Row.fetchOne(database.cachedStatement(sql: selectPublication), arguments: [name])
     let last = row.flatMap { row in
       let columns = Columns(row)
-      return publication(columns, publishedAs: columns.text(5), receiptID: columns.text(6))
+      return publication(columns, publishedAs: columns.text(8), receiptID: columns.text(9))
     }
     let intents = try intents(of: name, database).compactMap { intent in
       intent.publication.map { (intent.number, $0) }
@@ -123,7 +130,24 @@ extension CatalogRows {
     return EarlierPublication(
       fileID: file, merkleRoot: merkleRoot, sizeBytes: UInt64(bitPattern: size),
       chunkBytes: columns.integer(3).map { Int(clamping: $0) }, publishedAs: publishedAs,
-      nonce: columns.data(4).map { [UInt8]($0) }, receiptID: receiptID)
+      nonce: columns.data(4).map { [UInt8]($0) }, receiptID: receiptID, origin: origin(columns, from: 5))
+  }
+
+  private static func origin(_ columns: Columns, from first: Int) -> PublicationOrigin? {
+    guard let path = columns.path(first) else { return nil }
+    return PublicationOrigin(
+      path: path, name: columns.path(first + 1) ?? path, modifiedNanoseconds: columns.integer(first + 2) ?? .min)
+  }
+
+  /// What both tables say of a publication, in their columns' order.
+  private static func values(_ name: String, _ publication: EarlierPublication) -> [(any DatabaseValueConvertible)?] {
+    let origin = publication.origin
+    let called = origin.flatMap { $0.name == $0.path ? nil : $0.name }
+    return [
+      name, publication.fileID.blob, publication.merkleRoot, Int64(bitPattern: publication.sizeBytes),
+      publication.chunkBytes, publication.nonce.map { Data($0) }, origin.map { Data($0.path.bytes) },
+      called.map { Data($0.bytes) }, origin?.modifiedNanoseconds,
+    ]
   }
 
   private static func intents(
@@ -131,7 +155,7 @@ extension CatalogRows {
   ) throws -> [(number: Int64, publication: EarlierPublication?)] {
     try Row.fetchAll(database.cachedStatement(sql: selectIntents), arguments: [name]).compactMap { row in
       let columns = Columns(row)
-      return columns.integer(5).map { ($0, publication(columns)) }
+      return columns.integer(8).map { ($0, publication(columns)) }
     }
   }
 
@@ -166,10 +190,12 @@ extension CatalogRows {
   private static func note(_ published: PublicationNotes.Published, _ database: Database) throws {
     let (name, publication) = (published.name, published.publication)
     let (file, size) = (publication.fileID.blob, Int64(bitPattern: publication.sizeBytes))
-    try database.cachedStatement(sql: upsertPublication).execute(arguments: [
-      name, file, publication.merkleRoot, size, publication.chunkBytes, publication.nonce.map { Data($0) },
-      publication.publishedAs, publication.receiptID,
-    ])
+    try database.cachedStatement(sql: upsertPublication).execute(
+      arguments: StatementArguments(
+        values(name, publication) + [
+          publication.publishedAs, publication.receiptID, published.atMilliseconds,
+          publication.receiptID == nil ? published.receiptID : nil,
+        ]))
     if let intent = published.intent {
       guard !intent.isOnly else { return }
       try database.cachedStatement(sql: deleteIntentsUpTo).execute(arguments: [name, intent.number])
@@ -190,11 +216,8 @@ extension CatalogRows {
       number += 1
       let (isOnly, isFirst) = intent.isOfNewName ? (true, true) : try makeRoom(for: intent, database)
       recorded.append(RecordedIntent(number: number, isOnly: isOnly, isFirst: isFirst))
-      let publication = intent.publication
-      try database.cachedStatement(sql: insertIntent).execute(arguments: [
-        number, intent.name, publication.fileID.blob, publication.merkleRoot,
-        Int64(bitPattern: publication.sizeBytes), publication.chunkBytes, publication.nonce.map { Data($0) },
-      ])
+      try database.cachedStatement(sql: insertIntent)
+        .execute(arguments: StatementArguments(values(intent.name, intent.publication) + [number]))
     }
     if number > intentsMax {
       try database.cachedStatement(sql: deleteOldIntents).execute(arguments: [number - intentsMax])
@@ -213,6 +236,66 @@ extension CatalogRows {
       try database.cachedStatement(sql: deleteIntent).execute(arguments: [row.number])
     }
     return (known.isEmpty, others.count == known.count)
+  }
+}
+
+/// A name under which something was published, or may have been.
+struct GivenName: Sendable {
+  /// What the destination calls it.
+  var published: String
+  var file: FileID
+  /// The path for which it was given, and what the capture is called there; nil where that is not known.
+  var origin: PublicationOrigin?
+  /// The file lies in the spool.
+  var isPresent: Bool
+}
+
+extension CatalogRows {
+  private static let givenNamesPageMax = 2048
+  static let selectGivenNames = """
+    SELECT name, file, path, called, modified_ns, EXISTS (
+      SELECT 1 FROM file WHERE file.id = given.file AND state NOT IN ('evicted', 'removed')
+    ) FROM (
+      SELECT name, file, path, called, modified_ns FROM publication
+      UNION ALL SELECT name, file, path, called, modified_ns FROM intent
+    ) AS given WHERE name > ? ORDER BY name LIMIT ?
+    """
+  static let selectNamesMark = "SELECT value FROM names_mark"
+  static let setPath = "UPDATE publication SET path = ?, called = ? WHERE name = ? AND path IS NULL"
+
+  /// Names in their order, from the one after another on; and where the next page begins, nil after the last.
+  static func givenNames(
+    after name: String, _ database: Database
+  ) throws -> (names: [GivenName], next: String?) {
+    let rows = try Row.fetchAll(
+      database.cachedStatement(sql: selectGivenNames), arguments: [name, givenNamesPageMax])
+    let names = rows.compactMap { row -> GivenName? in
+      let columns = Columns(row)
+      guard let name = columns.text(0), let file = columns.fileID(1) else { return nil }
+      return GivenName(
+        published: name, file: file, origin: origin(columns, from: 2), isPresent: columns.integer(5) == 1)
+    }
+    let last = rows.last.flatMap { Columns($0).text(0) }
+    return (names, rows.count < givenNamesPageMax ? nil : last)
+  }
+
+  /// The start of the names' record that knew all names here.
+  static func namesMark(_ database: Database) throws -> Data? {
+    try Row.fetchOne(database.cachedStatement(sql: selectNamesMark)).flatMap { Columns($0).data(0) }
+  }
+
+  static func setNamesMark(_ mark: Data, _ database: Database) throws {
+    try database.execute(sql: "DELETE FROM names_mark")
+    try database.execute(sql: "INSERT INTO names_mark (value) VALUES (?)", arguments: [mark])
+  }
+
+  /// For which paths names were given, where versions before did not record it.
+  static func setPaths(_ paths: [(name: String, path: RelativePath)], _ database: Database) throws {
+    for (name, path) in paths {
+      let bytes = Data(path.bytes)
+      try database.cachedStatement(sql: setPath)
+        .execute(arguments: [bytes, Data(name.utf8) == bytes ? nil : Data(name.utf8), name])
+    }
   }
 }
 

@@ -151,6 +151,34 @@ enum CatalogSchema {
             WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root;
           """)
     }
+    // For which path something was published, and what it was called there where that is not the path: its name belongs to the capture
+    // and to that path. Of what was published before, the rows of captures say it.
+    migrator.registerMigration("11") { database in
+      try database.execute(
+        sql: """
+          ALTER TABLE publication ADD COLUMN path BLOB;
+          ALTER TABLE publication ADD COLUMN called BLOB;
+          ALTER TABLE publication ADD COLUMN modified_ns INTEGER;
+          ALTER TABLE publication ADD COLUMN published_ms INTEGER;
+          -- Where the other one tells objects apart it is not there twice.
+          ALTER TABLE publication ADD COLUMN receipt_id TEXT;
+          ALTER TABLE intent ADD COLUMN path BLOB;
+          ALTER TABLE intent ADD COLUMN called BLOB;
+          ALTER TABLE intent ADD COLUMN modified_ns INTEGER;
+          UPDATE publication SET path = file.path, modified_ns = file.modified_ns, published_ms = file.published_ms,
+            called = CASE
+              -- A name that could not be sent as it is says nothing, and a bucket's begin with its prefix.
+              WHEN instr(publication.name, '%') > 0 OR substr(CAST(publication.name AS BLOB), -length(file.path)) = file.path
+                THEN NULL
+              ELSE CAST(publication.name AS BLOB)
+            END
+            FROM file WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root
+              AND publication.file = COALESCE(file.receipt_file, file.id) AND file.published = file.path;
+          CREATE INDEX publication_path ON publication(path) WHERE called IS NOT NULL;
+          -- The start of the names' record that knows all names of this catalog.
+          CREATE TABLE names_mark (value BLOB NOT NULL);
+          """)
+    }
     // Up to which change of any row the spool's disk is known to have what the rows describe. Of what was recorded before nobody knows.
     migrator.registerMigration("12") { database in
       try database.execute(

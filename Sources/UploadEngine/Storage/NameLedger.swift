@@ -32,6 +32,8 @@ public final class NameLedger: Sendable {
     /// Used under the lock only.
     var connection: StateConnection
     var isClosed = false
+    /// Of this start, and of the one before; nil before the first catalog was asked.
+    var marks: (before: Data?, now: Data)?
   }
 
   private let state: Mutex<State>
@@ -39,6 +41,8 @@ public final class NameLedger: Sendable {
   let path: String
   /// A sentence for people where the record is new although names were given before; nil where nothing was lost.
   let lostPast: String?
+  /// There was none at the start.
+  private let wasMissing: Bool
 
   /// What was published before there was a ledger, a few at a time: as long as no rule had a template, nothing was recorded, and
   /// everything was called as its path.
@@ -60,6 +64,7 @@ public final class NameLedger: Sendable {
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) {
     self.path = path
+    wasMissing = path != StateDatabase.inMemory && !Self.isThere(path)
     lostPast = try Self.lostPast(of: path, earlier)
     var connection = StateConnection(path: path, room: room) { database, opening in
       // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
@@ -72,6 +77,57 @@ public final class NameLedger: Sendable {
       throw Self.failure(error, path)
     }
     state = Mutex(State(connection: connection))
+  }
+
+  /// Learns the names that a catalog knows and this record does not: where it is new, or older than the catalog, as one that comes from a
+  /// backup is, they are taken all the same. Of what lies in the spool it knows again what it is called. Before the first name is given,
+  /// once for each catalog. A sentence for people where names that a template had given were not known.
+  ///
+  /// A start leaves its mark here and in each catalog; where they agree, nothing is read.
+  @discardableResult
+  package func learn(
+    from catalog: Catalog, isPresent: (@Sendable (FileID) -> Bool)? = nil
+  ) throws(StorageError) -> String? {
+    let marks = try renewedMarks()
+    if let before = marks.before, try catalog.namesMark() == before {
+      try catalog.setNamesMark(marks.now, paths: [])
+      return nil
+    }
+    var count = 0
+    var paths: [(name: String, path: RelativePath)] = []
+    let failure = StateDatabase.failure {
+      try catalog.forEachGivenName { names in
+        let learned = try use { database in
+          try database.write { database in
+            try Self.learn(names, isNew: marks.before == nil, isPresent: isPresent, database)
+          }
+        }
+        count += learned.count
+        paths += learned.paths
+      }
+    }
+    if let failure { throw Self.failure(failure, path) }
+    changes.add(1, ordering: .relaxed)
+    try catalog.setNamesMark(marks.now, paths: paths)
+    guard count > 0 else { return nil }
+    if wasMissing { return lostPast == nil ? Self.missingWords(path) : nil }
+    return
+      "the names' record \(quoted(path)) was older than what was published: it has learned \(count) names that it did not know"
+  }
+
+  private func renewedMarks() throws(StorageError) -> (before: Data?, now: Data) {
+    if let known = state.withLock({ $0.marks }) { return known }
+    let now = Data((0..<16).map { _ in UInt8.random(in: .min ... .max) })
+    let before = try use { database in
+      try database.write { database in
+        let before = try Data.fetchOne(database, sql: "SELECT value FROM mark")
+        try database.execute(sql: "DELETE FROM mark")
+        try database.execute(sql: "INSERT INTO mark (value) VALUES (?)", arguments: [now])
+        return before
+      }
+    }
+    state.withLock { $0.marks = (before, now) }
+    return (before, now)
   }
 
   /// A ledger in memory, for a simulation of disks.
@@ -94,9 +150,12 @@ public final class NameLedger: Sendable {
     } catch {
       throw failure(error, path)
     }
-    return
-      "the names' record \(quoted(path)) is missing: a new one was begun, which does not know the names of earlier captures; where one "
-      + "of these is wanted again, --if-exists says what happens"
+    return missingWords(path)
+  }
+
+  private static func missingWords(_ path: String) -> String {
+    "the names' record \(quoted(path)) is missing: a new one was begun, which knows of the names of earlier captures those under which "
+      + "something was published; where another one is wanted again, --if-exists says what happens"
   }
 
   /// Nil where the disk cannot say it, which shows when the record is opened.
@@ -180,7 +239,64 @@ public final class NameLedger: Sendable {
         try noteGiven(number, insteadOf: Data(name.bytes), for: row["path"], database)
       }
     }
+    migrator.registerMigration("4") { database in
+      try database.execute(
+        sql: """
+          -- The last start, which all catalogs know that have no other names than these.
+          CREATE TABLE mark (value BLOB NOT NULL);
+          """)
+    }
     return migrator
+  }
+
+  /// How many of the names were given by a template and are new here, and for which paths those were given of which the catalog does not
+  /// know it.
+  private static func learn(
+    _ names: [GivenName], isNew: Bool, isPresent: ((FileID) -> Bool)?, _ database: Database
+  ) throws -> (count: Int, paths: [(name: String, path: RelativePath)]) {
+    var count = 0
+    var paths: [(name: String, path: RelativePath)] = []
+    for given in names {
+      let isHere = isPresent?(given.file) ?? given.isPresent
+      if let origin = given.origin {
+        guard try learn(origin, of: isHere ? given.file : nil, isNew: isNew, database) else { continue }
+        count += origin.name == origin.path ? 0 : 1
+      } else {
+        let name = Data(given.published.utf8)
+        try database.cachedStatement(sql: "INSERT OR IGNORE INTO owner (name, file, path) VALUES (?, x'', x'')")
+          .execute(arguments: [name])
+        let known = try database.cachedStatement(sql: "SELECT path FROM owner WHERE name = ? AND path <> x''")
+        if let path = try Data.fetchOne(known, arguments: [name]) {
+          paths.append((given.published, RelativePath(bytes: Array(path))))
+        }
+      }
+    }
+    return (count, paths)
+  }
+
+  /// False where it is known whose the name is. A record that has just begun knows it at most from receipts, which say no path.
+  private static func learn(
+    _ origin: PublicationOrigin, of file: FileID?, isNew: Bool, _ database: Database
+  ) throws -> Bool {
+    let (name, path, file) = (Data(origin.name.bytes), Data(origin.path.bytes), file?.blob ?? Data())
+    try database.cachedStatement(
+      sql: """
+        INSERT INTO owner (name, file, path) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE
+          SET file = excluded.file, path = excluded.path
+          WHERE owner.file = x'' AND (owner.path = excluded.path AND ?2 <> x'' OR owner.path = x'' AND ?4)
+        """
+    ).execute(arguments: [name, file, path, isNew])
+    let isLearned = database.changesCount > 0
+    // Of several that came under the path one after the other the name passes to the one that asks for it next.
+    if !file.isEmpty, try owner(of: name, for: path, database)?.passes == true {
+      try database.cachedStatement(sql: "INSERT OR IGNORE INTO choice (file, path, name) VALUES (?, ?, ?)")
+        .execute(arguments: [file, path, name])
+    }
+    guard isLearned else { return false }
+    if let (wanted, number) = NameTemplate.number(in: origin.name) {
+      try noteGiven(number, insteadOf: Data(wanted.bytes), for: path, database)
+    }
+    return true
   }
 
   /// A ledger that was lost had given other names: which path is called how is not known then, but for what receipts say was given. (A
@@ -265,7 +381,13 @@ public final class NameLedger: Sendable {
       if let owner, owner.passes { return try give(known, of: owner.file, to: file, path, database) }
     }
     var facts = wish.facts
-    if wish.template?.usesSequence == true { facts.sequence = try number(of: file, database) }
+    if let template = wish.template, template.usesSequence {
+      facts.sequence = try number(of: file, database) { number in
+        facts.sequence = number
+        let owner = try Self.owner(of: Data(template.name(of: facts).bytes), for: path, database)
+        return owner.map { $0.file != file && !$0.passes } ?? false
+      }
+    }
     let (name, owner) = try free(wish.template?.name(of: facts) ?? wish.path, file, path, database)
     return try give(Data(name.bytes), of: owner, to: file, path, database)
   }
@@ -359,13 +481,37 @@ public final class NameLedger: Sendable {
     return try Row.fetchOne(owners, arguments: [name, path]).map { ($0["file"], $0["passes"]) }
   }
 
-  /// A file keeps its number; numbers are never given twice.
-  private static func number(of file: Data, _ database: Database) throws -> Int64 {
+  /// A file keeps its number; numbers are never given twice. After a ledger was lost some were whose names are taken: these are leapt over.
+  private static func number(
+    of file: Data, _ database: Database, isTaken: (Int64) throws -> Bool
+  ) throws -> Int64 {
     let numbers = try database.cachedStatement(sql: "SELECT number FROM sequence WHERE file = ?")
     if let known = try Int64.fetchOne(numbers, arguments: [file]) { return known }
     try database.cachedStatement(sql: "INSERT INTO sequence (file) VALUES (?)").execute(arguments: [file])
-    return database.lastInsertedRowID
+    let next = database.lastInsertedRowID
+    guard try isTaken(next), let free = try firstFree(after: next, isTaken) else { return next }
+    try database.cachedStatement(sql: "INSERT OR REPLACE INTO sequence (number, file) VALUES (?, ?)")
+      .execute(arguments: [free, file])
+    return free
   }
+
+  /// The first one behind those that follow each other, in few questions. Where others are taken behind that, it may be another one.
+  private static func firstFree(after taken: Int64, _ isTaken: (Int64) throws -> Bool) rethrows -> Int64? {
+    var (taken, free, step) = (taken, taken + 1, Int64(1))
+    while try isTaken(free) {
+      guard step < leapMax else { return nil }
+      step *= 2
+      (taken, free) = (free, free + step)
+    }
+    while free - taken > 1 {
+      let middle = taken + (free - taken) / 2
+      if try isTaken(middle) { taken = middle } else { free = middle }
+    }
+    return free
+  }
+
+  /// No spool has given as many numbers.
+  private static let leapMax: Int64 = 1 << 40
 
   /// Closes the database; every later call throws ``StorageError/Kind/closed``. Everything in it is durable already.
   public func close() {
@@ -409,7 +555,10 @@ extension NameLedger: CopiedDatabase {
   var changeCount: UInt64 { changes.load(ordering: .relaxed) }
 
   func copy(to target: String) throws(StorageError) {
-    let failure = try use { database in StateDatabase.failure { try StateDatabase.copy(database, to: target) } }
+    // Where the copy takes the place of the record, that is older than what was published since.
+    let failure = try use { database in
+      StateDatabase.failure { try StateDatabase.copy(database, to: target) { try $0.execute(sql: "DELETE FROM mark") } }
+    }
     if let failure { throw StateDatabase.copyError(failure, path) }
   }
 }

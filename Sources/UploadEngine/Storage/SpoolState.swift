@@ -16,6 +16,7 @@ public final class SpoolState: Sendable {
   /// Which spool this is, and which of its starts.
   public let identity: SpoolIdentity
   private let patience: StartPatience
+  private let logger: Logger
   private let catalogs = Mutex<[Catalog]>([])
   private let copies: StateCopies
 
@@ -25,6 +26,7 @@ public final class SpoolState: Sendable {
     spool: String, rules: FileRules, reserveBytes: UInt64, logger: Logger,
     pause: @escaping @Sendable (Duration) -> Bool
   ) throws(StorageError) {
+    self.logger = logger
     patience = StartPatience(limit: Self.patienceLimit, pause: pause)
     directory = try StateDirectory(spool: spool)
     identity = SpoolIdentity(in: directory, logger: logger)
@@ -48,8 +50,18 @@ public final class SpoolState: Sendable {
     let catalog = try Catalog(
       path: directory.place(of: destination).catalogPath, room: room, patience: patience)
     catalogs.withLock { $0.append(catalog) }
+    if let ledger { learn(from: catalog, ledger) }
     copy(catalog)
     return catalog
+  }
+
+  /// What cannot be learned costs numbers and no capture.
+  private func learn(from catalog: Catalog, _ ledger: NameLedger) {
+    do throws(StorageError) {
+      if let lost = try ledger.learn(from: catalog) { logger.warning("\(lost)") }
+    } catch {
+      logger.warning("names of earlier captures cannot be learned: \(error.message)")
+    }
   }
 
   /// Opens the resume records of a destination; once for each.

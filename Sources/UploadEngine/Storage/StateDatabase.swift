@@ -54,8 +54,10 @@ enum StateDatabase {
   }
 
   /// Copies what a connection sees to a path where there is nothing: one plain file, which can be read without writing beside it. It
-  /// is not durable yet.
-  static func copy(_ database: DatabaseQueue, to path: String) throws {
+  /// is not durable yet. What tells it from the original is changed in it.
+  static func copy(
+    _ database: DatabaseQueue, to path: String, changing change: (Database) throws -> Void = { _ in }
+  ) throws {
     var configuration = Configuration()
     configuration.prepareDatabase { database in
       for setting in ["locking_mode = EXCLUSIVE", "mmap_size = 0", "journal_mode = OFF", "synchronous = OFF"] {
@@ -66,7 +68,10 @@ enum StateDatabase {
     do {
       try database.backup(to: copy)
       // Of a copy of a database with a log SQLite says that it has one, too.
-      try copy.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
+      try copy.writeWithoutTransaction { database in
+        try database.execute(sql: "PRAGMA journal_mode = DELETE")
+        try change(database)
+      }
     } catch {
       try? copy.close()
       throw error

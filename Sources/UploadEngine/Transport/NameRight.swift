@@ -34,17 +34,36 @@ public struct EarlierPublication: Hashable, Sendable {
   public var nonce: [UInt8]?
   /// The server's id of it.
   public var receiptID: String?
+  /// Where in the spool it came from; nil where that is not known, as of what versions before recorded.
+  public var origin: PublicationOrigin?
 
   /// Names a publication.
   public init(
     fileID: FileID, merkleRoot: String, sizeBytes: UInt64, chunkBytes: Int?, publishedAs: String? = nil,
-    nonce: [UInt8]? = nil, receiptID: String? = nil
+    nonce: [UInt8]? = nil, receiptID: String? = nil, origin: PublicationOrigin? = nil
   ) {
-    (self.nonce, self.receiptID) = (nonce, receiptID)
+    (self.nonce, self.receiptID, self.origin) = (nonce, receiptID, origin)
     self.fileID = fileID
     self.merkleRoot = merkleRoot
     self.sizeBytes = sizeBytes
     self.chunkBytes = chunkBytes
     self.publishedAs = publishedAs
+  }
+}
+
+/// Where in the spool a publication came from: what is recorded at its path after it may take its name.
+public struct PublicationOrigin: Hashable, Sendable {
+  /// The path for which it was made.
+  public var path: RelativePath
+  /// What the capture is called there: its path, or what a template made of it.
+  public var name: RelativePath
+  /// The last change of the content, nanoseconds since 1970.
+  public var modifiedNanoseconds: Int64
+
+  /// Names a place.
+  public init(path: RelativePath, name: RelativePath, modifiedNanoseconds: Int64) {
+    self.path = path
+    self.name = name
+    self.modifiedNanoseconds = modifiedNanoseconds
   }
 }

@@ -16,10 +16,13 @@ import Testing
     index = PublicationIndex(catalog: catalog)
   }
 
-  private static func publication(_ number: UInt64, publishedAs: String? = nil) -> EarlierPublication {
+  private static func publication(
+    _ number: UInt64, publishedAs: String? = nil, at path: String = "a"
+  ) -> EarlierPublication {
     EarlierPublication(
       fileID: FileID(high: 1, low: number), merkleRoot: Hex.encode(sha256([UInt8(number)])), sizeBytes: number,
-      chunkBytes: 4096, publishedAs: publishedAs)
+      chunkBytes: 4096, publishedAs: publishedAs,
+      origin: PublicationOrigin(path: RelativePath(path), name: RelativePath(path), modifiedNanoseconds: 7))
   }
 
   private static func receipt(of publication: EarlierPublication, named name: String) -> StepOutcome {
@@ -30,9 +33,9 @@ import Testing
   }
 
   private func publish(_ number: UInt64, named name: String = "a", publishedAs: String? = nil) {
-    let publication = Self.publication(number, publishedAs: publishedAs)
+    let publication = Self.publication(number, publishedAs: publishedAs, at: name)
     let request = HTTPRequestID(number)
-    index.begins(request, [.init(name: name, publication: Self.publication(number))])
+    index.begins(request, [.init(name: name, publication: Self.publication(number, at: name))])
     index.ended(request, Self.receipt(of: publication, named: name))
   }
 
@@ -54,6 +57,52 @@ import Testing
 
   @Test(.promises("DE138a")) func whatNobodyPublishedHere_mayReplaceNothing() throws {
     #expect(try index.right(to: "a", .number) == NameRight(ifExists: .number))
+  }
+
+  /// Regression (G1): by its name alone a publication was replaced, also by another path's capture, to which a new or older names' record,
+  /// or the first template, had given that name.
+  @Test(.promises("DE138a", "DE138b"), arguments: [false, true], [false, true])
+  func whatWasPublishedForAnotherPath_isReplacedByNothing(isAnswered: Bool, isAfterAKill: Bool) throws {
+    let (first, other) = (Self.publication(1).fileID, FileID(high: 1, low: 2))
+    if isAnswered { publish(1, publishedAs: "a-2") } else { begin(1, publishing: 1) }
+    if isAfterAKill { try save() }
+    let index = isAfterAKill ? afterAKill : index
+    func right(of file: FileID, at path: String) throws -> NameRight {
+      try index.right(to: "a", for: .init(file, at: [RelativePath(path)], isCalledAsItsPath: false), .number)
+    }
+    #expect(try right(of: other, at: "d/a") == NameRight(ifExists: .number))
+    // A later content of the capture itself, wherever it lies, and what comes after it at its path.
+    for own in [try right(of: first, at: "d/a"), try right(of: other, at: "a")] {
+      #expect(own.replaces.map(\.fileID) == [first] && own.publishedAs == (isAnswered ? "a-2" : nil))
+    }
+  }
+
+  /// Found by the simulation (templates, seed 1024): a capture was recorded at the path, and renamed before it was published.
+  @Test(.promises("DE138a")) func whatWasRecordedAtItsPath_replacesIt_alsoUnderItsNextPath() throws {
+    publish(1)
+    let ledger = try NameLedger(path: folder("names.sqlite"))
+    var rules = FileRules()
+    rules.defaults.name = try NameTemplate("{name}")
+    let names = PublishedNames(rules: rules, host: "", ledger: ledger)
+    let file = FileID(high: 1, low: 2)
+    try names.decide([(file, RelativePath("a")), (file, RelativePath("d/a"))])
+    func claimant(_ file: FileID) -> PublicationIndex.Claimant {
+      .init(file, at: RelativePath("d/a"), called: RelativePath("a"), names)
+    }
+    #expect(try index.right(to: "a", for: claimant(file), .number).replaces == [Self.publication(1)])
+    #expect(try index.right(to: "a", for: claimant(FileID(high: 1, low: 3)), .number).replaces.isEmpty)
+  }
+
+  /// Versions before recorded no path. Without templates, of now and of before, the name says it.
+  @Test(.promises("DE138a")) func ofAPublicationWithoutAPath_onlyItsCaptureIsKnown_whereTemplatesGaveNames() throws {
+    index.ended(HTTPRequestID(1), Self.receipt(of: Self.publication(1), named: "a"))
+    try save()
+    func replaced(by file: UInt64, _ isCalledAsItsPath: Bool) throws -> Int {
+      let claimant = PublicationIndex.Claimant(
+        FileID(high: 1, low: file), at: [RelativePath("a")], isCalledAsItsPath: isCalledAsItsPath)
+      return try afterAKill.right(to: "a", for: claimant, .number).replaces.count
+    }
+    #expect(try replaced(by: 1, false) == 1 && (try replaced(by: 2, false)) == 0 && (try replaced(by: 2, true)) == 1)
   }
 
   /// What an earlier run has published, or begun, is known before anything else has asked the catalog.
@@ -198,7 +247,7 @@ import Testing
   @Test(.promises("DE138a")) func aSessionThatWasAskedFor_tellsWhatItPublished() throws {
     index.ended(HTTPRequestID(1), Self.receipt(of: Self.publication(1), named: "a"))
     var known = Self.publication(1)
-    known.chunkBytes = nil
+    (known.chunkBytes, known.origin) = (nil, nil)
     #expect(try index.right(to: "a", .number).replaces == [known])
   }
 
@@ -308,7 +357,9 @@ import Testing
       digest: ChunkDigest(sha256: sha256([1]), crc32c: 0), plainBytes: 1, body: nil, modifiedNanoseconds: 0,
       mode: 0o644, sentBytes: SentByteCounter())
     sending.right = try index.right(to: "a", .replace)
-    index.begins(HTTPRequestID(1), PublicationIndex.Sent.all(of: .sendWholeFile(sending)) { $0.displayText })
+    index.begins(
+      HTTPRequestID(1),
+      PublicationIndex.Sent.all(of: .sendWholeFile(sending), from: [RelativePath("a")]) { $0.displayText })
     index.recordBegun([HTTPRequestID(1)])
     #expect(try afterAKill.right(to: "a", .number).replaces.map(\.fileID) == [sending.fileID])
   }
@@ -317,5 +368,13 @@ import Testing
     begin(1, publishing: 1)
     #expect(try catalog.setting("synchronous") == "2")
     #expect(try catalog.setting("wal_autocheckpoint") == "1000")
+  }
+}
+
+extension PublicationIndex {
+  /// As a new capture asks for the name that is its path, where no template has ever given names.
+  fileprivate func right(to name: String, _ ifExists: FileSettings.IfExists) throws(StorageError) -> NameRight {
+    let claimant = Claimant(FileID(high: 9, low: 9), at: [RelativePath(name)], isCalledAsItsPath: true)
+    return try right(to: name, for: claimant, ifExists)
   }
 }

@@ -415,6 +415,37 @@ import Threads
     #expect(try catalog.publications(named: "scän.mov").last?.receiptID == "r1")
   }
 
+  /// Versions up to 10 did not record it; rows of captures say it where they have one path.
+  @Test(.promises("DE138a")) func forWhichPathSomethingWasPublished_isTakenOver() throws {
+    let catalog = try Catalog(path: path)
+    let files: [(path: String, name: String, called: String?)] = [
+      ("x", "x", "x"), ("d/y", "all/y-2", "all/y-2"), ("é", "prefix/é", "é"), ("two", "two", nil),
+      ("gone", "gone", nil),
+    ]
+    for (number, (path, name, _)) in files.enumerated() {
+      var entry = delivered(UInt64(number) + 1)
+      (entry.path, entry.publishedPaths) = (RelativePath(path), [RelativePath(path)])
+      if path == "two" { entry.publishedPaths.append(RelativePath("link")) }
+      entry.receipt?.name = name
+      let publication = EarlierPublication(fileID: entry.id, merkleRoot: "aa", sizeBytes: .max, chunkBytes: 8)
+      try catalog.write(
+        path == "gone" ? [] : [entry], removing: [],
+        publications: .init(published: [.init(name: name, publication: publication)]))
+    }
+    catalog.close()
+    try sql("DROP INDEX publication_path; DROP TABLE names_mark")
+    for column in ["path", "called", "modified_ns"] {
+      try sql("ALTER TABLE publication DROP COLUMN \(column); ALTER TABLE intent DROP COLUMN \(column)")
+    }
+    try sql("ALTER TABLE publication DROP COLUMN published_ms; ALTER TABLE publication DROP COLUMN receipt_id")
+    try sql("DELETE FROM grdb_migrations WHERE identifier = '11'")
+    let later = try Catalog(path: path)
+    for (path, name, called) in files {
+      let origin = try later.publications(named: name).last?.origin
+      #expect(origin?.path.displayText == called.map { _ in path } && origin?.name.displayText == called, "\(name)")
+    }
+  }
+
   /// Version 9 knew the length of the chunks from the publication alone.
   @Test func theLengthOfTheChunks_isTakenOver() throws {
     let catalog = try Catalog(path: path)

@@ -2,6 +2,7 @@ import FileModel
 import Foundation
 import GRDB
 import Logging
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -365,6 +366,118 @@ import Testing
     #expect(ledger.lostPast?.contains("is missing") == true)
     ledger.close()
     #expect(try opened().lostPast == nil, "it is said once")
+  }
+
+  /// A catalog with what was published: the path, and what that was called.
+  private func catalog(_ published: KeyValuePairs<String, String>, present: Set<String> = []) throws -> Catalog {
+    let catalog = try Catalog.inMemory()
+    for (number, (path, name)) in published.enumerated() {
+      let file = FileID(high: 0, low: 100 + UInt64(number))
+      let publication = EarlierPublication(
+        fileID: file, merkleRoot: "", sizeBytes: 1, chunkBytes: 1,
+        origin: PublicationOrigin(path: RelativePath(path), name: RelativePath(name), modifiedNanoseconds: 1))
+      var entry = self.published(file.low, path)
+      entry.publishedPaths = []
+      try catalog.write(
+        present.contains(path) ? [entry] : [], removing: [],
+        publications: .init(published: [.init(name: name, publication: publication)]))
+    }
+    return catalog
+  }
+
+  /// Regression (G1): a new record knew the names of captures that were in the spool, and gave those of captures that had been removed
+  /// to others, which then replaced them.
+  @Test(.promises("DE138b")) func aNewRecord_learnsWhatWasPublished_alsoForCapturesThatAreGone() throws {
+    let ledger = try NameLedger(path: path)
+    let catalog = try catalog(["a.jpg": "001.jpg", "b.jpg": "002.jpg", "d/x": "x", "e/x": "x-2"], present: ["b.jpg"])
+    #expect(try ledger.learn(from: catalog)?.contains("is missing") == true)
+    let names = try names("{seq:3}.{ext}", ledger)
+    // Its sequence goes on behind them.
+    #expect(try decide(names, 1, "c.jpg") == "003.jpg" && (try decide(names, 2, "d.jpg")) == "004.jpg")
+    #expect(try decide(names, 101, "b.jpg") == "002.jpg", "it lies in the spool, and keeps its name")
+    names.stop()
+    let others = try self.names("{name}", ledger)
+    #expect(try decide(others, 3, "f/x") == "x-3" && (try decide(others, 4, "e/x")) == "x-2")
+    #expect(try decide(others, 5, "d/x") == "x", "what comes to a path has the name that it had")
+    others.stop()
+  }
+
+  /// Found by the simulation (templates, seed 2009): the row of a capture that had been there before kept the present one from having its name.
+  @Test(.promises("DE138b")) func ofTwoCapturesOfOnePath_theOneThatIsThereIsCalledSo() throws {
+    let ledger = try NameLedger(after: [published(1, "d/x", as: .evicted)])
+    try ledger.learn(from: try catalog(["d/x": "d/x"], present: ["d/x"]))
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 100, "d/x") == "d/x" && (try decide(names, 2, "d/x")) == "x")
+    names.stop()
+  }
+
+  /// Found by the simulation (templates, seed 2020): what was about to be published at the path of a capture that was renamed was not known to
+  /// be called so.
+  @Test(.promises("DE138b")) func whatWasAboutToBePublishedAfterAnotherOne_isCalledSo() throws {
+    let catalog = try catalog(["d/x": "d/x"], present: ["d/x"])
+    let later = EarlierPublication(
+      fileID: FileID(high: 0, low: 200), merkleRoot: "", sizeBytes: 1, chunkBytes: 1,
+      origin: PublicationOrigin(path: RelativePath("d/x"), name: RelativePath("d/x"), modifiedNanoseconds: 1))
+    _ = try catalog.begin([PublicationIntent(name: "d/x", publication: later)], after: 0)
+    var entry = published(200, "d/x")
+    entry.publishedPaths = []
+    try catalog.upsert([entry])
+    let ledger = try NameLedger(path: path)
+    try ledger.learn(from: catalog)
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 200, "d/x") == "d/x")
+    names.stop()
+  }
+
+  /// Regression (G1): a record from a backup gave the names again that had been given after it was made.
+  @Test(.promises("DE138b"), arguments: [false, true]) func anOlderRecord_learnsWhatWasPublishedSince(isCopy: Bool)
+    throws
+  {
+    let catalog = try catalog(["a.jpg": "001.jpg", "b.jpg": "002.jpg", "c.jpg": "003.jpg"])
+    var ledger = try NameLedger(path: path)
+    try ledger.learn(from: try Catalog.inMemory())
+    _ = try decide(try self.names("{seq:3}.{ext}", ledger), 1, "a.jpg")
+    let backup = folder("older.sqlite")
+    if isCopy { try ledger.copy(to: backup) }
+    ledger.close()
+    if !isCopy { try FileManager.default.copyItem(atPath: path, toPath: backup) }
+    ledger = try NameLedger(path: path)
+    #expect(try ledger.learn(from: catalog)?.contains("has learned 2 names") == true)
+    ledger.close()
+    ledger = try NameLedger(path: path)
+    #expect(try ledger.learn(from: catalog) == nil, "it is said once")
+    ledger.close()
+    ledger = try NameLedger(path: backup)
+    #expect(try ledger.learn(from: catalog)?.contains("has learned 2 names") == true)
+    let names = try names("{seq:3}.{ext}", ledger)
+    #expect(try decide(names, 2, "d.jpg") == "004.jpg")
+    names.stop()
+  }
+
+  /// Regression (G1): the first template gave a capture the name of one that was removed before.
+  @Test(.promises("DE138b")) func theFirstTemplate_givesNoNameOfWhatWasRemovedBeforeIt() throws {
+    let ledger = try NameLedger(path: path)
+    #expect(try ledger.learn(from: try catalog(["x.bin": "x.bin"])) == nil, "nothing was lost")
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 1, "d/x.bin") == "x-2.bin" && (try decide(names, 2, "x.bin")) == "x.bin")
+    names.stop()
+  }
+
+  /// Of what versions before have published the catalog does not know the path, and the record does.
+  @Test(.promises("DE138a")) func forWhichPathANameWasGiven_theRecordTellsTheCatalog() throws {
+    let catalog = try Catalog.inMemory()
+    let old = EarlierPublication(fileID: FileID(high: 0, low: 1), merkleRoot: "", sizeBytes: 1, chunkBytes: 1)
+    for name in ["x", "unknown"] {
+      try catalog.write([], removing: [], publications: .init(published: [.init(name: name, publication: old)]))
+    }
+    let ledger = try NameLedger(path: path)
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 1, "d/x") == "x")
+    try ledger.learn(from: catalog)
+    #expect(try catalog.publications(named: "x").last?.origin?.path == RelativePath("d/x"))
+    #expect(try catalog.publications(named: "unknown").last?.origin == nil)
+    #expect(try decide(names, 2, "e/unknown") == "unknown-2")
+    names.stop()
   }
 
   @Test func aLedgerOfAnEarlierVersion_isAskedFirst() throws {
