@@ -141,6 +141,23 @@ package final class PublicationIndex: Sendable {
     return NameRight(ifExists: ifExists, replaces: replaces, publishedAs: own?.publishedAs)
   }
 
+  /// What was published last at one of a file's paths, under the name that this has by itself or under one that a template gave. Blocks.
+  /// Nil where nothing is known of it.
+  package func former(
+    at paths: [RelativePath], called name: (RelativePath) -> String
+  ) -> FormerPublication? {
+    learnEarlierNames()
+    let known = paths.compactMap { path -> FormerPublication? in
+      let name = name(path)
+      do throws(StorageError) {
+        return try catalog.former(at: path, named: mayBeKnown(Name(name.utf8)) ? name : nil)
+      } catch {
+        return nil
+      }
+    }
+    return known.max { $0.origin.modifiedNanoseconds < $1.origin.modifiedNanoseconds }
+  }
+
   /// Something may have been published under the name.
   private func mayBeKnown(_ name: Name) -> Bool {
     state.withLock { $0.earlierNames != .areIn || $0.names.mayContain(name) }

@@ -282,7 +282,16 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     default: break
     }
     if waitsForEarlierRuns(.reported(event)) { return }
-    apply { $0.handle(event, at: $1) }
+    let former = former(of: event)
+    apply { $0.handle(event, after: former, at: $1) }
+  }
+
+  /// What was published last at the path of a file that was found, where that counts.
+  private func former(of event: FileEvent) -> FormerPublication? {
+    guard let publications, case .found(let snapshot) = event,
+      state.withLock({ $0.schedule.mayComeAfterPublication(snapshot) })
+    else { return nil }
+    return publications.former(at: snapshot.names) { destination.publishedName(for: $0) }
   }
 
   /// Makes durable that an earlier receipt no longer covers the file.

@@ -230,7 +230,11 @@ final class SimulatedClient: CopyHolder {
   func handle(_ event: FileEvent) {
     world.trace("event: \(event.brief)")
     if case .changed(let snapshot) = event { checks.beginsAnew(snapshot.id) }
-    apply { $0.handle(event, at: $1) }
+    var former: FormerPublication?
+    if case .found(let snapshot) = event, schedule?.mayComeAfterPublication(snapshot) == true {
+      former = publications.former(at: snapshot.names)
+    }
+    apply { $0.handle(event, after: former, at: $1) }
   }
 
   func contentWillChange(_ id: FileID) -> Bool {

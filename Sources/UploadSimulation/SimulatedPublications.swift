@@ -55,6 +55,12 @@ final class SimulatedPublications {
     }
   }
 
+  /// What was published last at a path of a file that was found.
+  func former(at paths: [RelativePath]) -> FormerPublication? {
+    let destination = destination()
+    return index?.former(at: paths) { destination.publishedName(for: $0) }
+  }
+
   /// A request is about to go out.
   func begin(_ request: HTTPRequestID, _ step: UploadStep, from paths: [RelativePath]) {
     let destination = destination()

@@ -64,6 +64,8 @@ class Capture:
     may_be_known_otherwise: bool = False
     # It was evicted, and another capture has come under its path.
     is_covered: bool = False
+    # The time of its last change, where it was removed.
+    modified_ns: int | None = None
 
     def copy(self):
         return dataclasses.replace(self, holds=set(self.holds), cancelled_at=set(self.cancelled_at))
@@ -96,6 +98,8 @@ class SpoolModel:
         self.captures = {}
         # Path → what was delivered there, and then evicted.
         self.evicted = {}
+        # Path → what was delivered there, and then removed in the mount. The catalog knows of it what was published.
+        self.removed = {}
         # Path → the contents that came to be there, one after the other.
         self.places = collections.defaultdict(list)
         self.templates = set()
@@ -110,6 +114,7 @@ class SpoolModel:
         other = SpoolModel()
         other.captures = {path: capture.copy() for path, capture in self.captures.items()}
         other.evicted = {path: capture.copy() for path, capture in self.evicted.items()}
+        other.removed = {path: capture.copy() for path, capture in self.removed.items()}
         other.places.update({path: list(contents) for path, contents in self.places.items()})
         other.templates = set(self.templates)
         other.has_lost, other.replaces = self.has_lost, self.replaces
@@ -121,6 +126,7 @@ class SpoolModel:
 
     def cover(self, path):
         """A capture comes under a path."""
+        self.removed.pop(path, None)
         if path in self.evicted:
             self.evicted[path].is_covered = True
 

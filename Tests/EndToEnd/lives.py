@@ -456,8 +456,11 @@ class Round:
         if path := self.old_path(machine):
             self.start(machine)
             self.note("remove", machine.name, path)
+            capture = machine.captures.pop(path)
+            if capture.is_delivered and not capture.was_linked:
+                capture.modified_ns = (machine.root / path).stat().st_mtime_ns
+                machine.known.removed[path] = capture
             (machine.root / path).unlink()
-            del machine.captures[path]
 
     # Words.
 
@@ -565,6 +568,7 @@ class Round:
         machine.known = machine.backup.known.copy()
         machine.known.has_lost = True
         machine.known.evicted.clear()
+        machine.known.removed.clear()
         self.spools.append(machine.known)
         machine.known.note_copied()
         for capture in machine.captures.values():
@@ -584,17 +588,20 @@ class Round:
             return
         self.start(machine)
         self.settle()
-        olds, evicted = machine.backup.known.captures, machine.known.evicted
-        paths = sorted(path for path, capture in {**evicted, **machine.captures}.items()
+        olds, evicted, removed = machine.backup.known.captures, machine.known.evicted, machine.known.removed
+        paths = sorted(path for path, capture in {**removed, **evicted, **machine.captures}.items()
                        if capture.is_delivered and path in olds and olds[path].content
-                       and not (olds[path].is_held or olds[path].is_bare))
+                       and not (olds[path].is_held or olds[path].is_bare)
+                       # What was removed counts where it is newer, as a capture that was renamed to its path need not be.
+                       and (path not in removed or path in machine.captures or path in evicted or olds[path].content is capture.content
+                            or (machine.backup.folder / "captures" / path).stat().st_mtime_ns < capture.modified_ns))
         if not paths:
             return
         path = self.draw.choice(paths)
         self.stop(machine)
         self.note("put back", machine.name, path)
         run("One capture", BACKUP=machine.backup.folder, SPOOL=machine.mount.spool, NAME=path)
-        capture, old = machine.captures.get(path) or evicted.pop(path), olds[path]
+        capture, old = machine.captures.get(path) or evicted.pop(path, None) or removed.pop(path), olds[path]
         machine.captures[path] = capture
         machine.known.cover(path)
         if old.content is capture.content:
@@ -632,6 +639,7 @@ class Round:
         if what in ("catalog", "state"):
             known.excuse(f"the {what} was lost")
             known.evicted.clear()
+            known.removed.clear()
             for capture in machine.captures.values():
                 capture.is_delivered = capture.is_in_copy = False
                 capture.is_forgotten = True
@@ -696,6 +704,7 @@ class Round:
         for machine in self.machines:
             # What backups know of deliveries is of the receiver that was lost.
             machine.backup = None
+            machine.known.removed.clear()
             self.start(machine)
             self.expect_another_delivery(machine)
             run("Restoring a receiver", MOUNT=machine.root)

@@ -438,6 +438,80 @@ def test_an_older_capture_that_looks_like_another_one_replaces_nothing(revised, 
     assert mount.wait_for("a.mov", "complete", "interrupted")["state"] == "complete"
 
 
+def remove_in_the_mount(mount, receiver):
+    mount.start()
+    (mount.root / "a.mov").unlink()
+    mount.wait_all()
+    assert mount.stop() == 0
+
+
+def leave_a_later_content(mount, receiver):
+    """A later content was still to go."""
+    receiver.stop()
+    mount.start()
+    (mount.root / "a.mov").write_bytes(b"the latest content of all")
+    mount.wait_for("a.mov", "uploading", "queued", "waiting")
+    mount.stop_at_once()
+    receiver.start()
+
+
+def cancel_a_later_content(mount, receiver):
+    receiver.stop()
+    mount.start()
+    (mount.root / "a.mov").write_bytes(b"the latest content of all")
+    mount.say("cancel", "a.mov")
+    assert mount.stop() in (0, 18)
+    receiver.start()
+
+
+@pytest.mark.promises("S80f")
+@pytest.mark.parametrize("put", ["One capture", "rm, cp -a"])
+@pytest.mark.parametrize("before", [remove_in_the_mount, leave_a_later_content, cancel_a_later_content])
+def test_an_older_capture_replaces_nothing_where_the_newer_one_is_not_known_as_delivered(revised, receiver, before, put):
+    """Regression (G3, G5): it replaced what the server alone had."""
+    mount = revised
+    before(mount, receiver)
+    if before is remove_in_the_mount:
+        run("One capture", BACKUP=mount.backup, SPOOL=mount.spool, NAME="a.mov")
+    else:
+        put_back(mount, put)
+    for _ in range(2):
+        mount.start()
+        status = mount.wait_for("a.mov", "interrupted", "complete")
+        assert status["state"] == "interrupted" and status["last_error"]["code"] == "older-than-delivered", status
+        assert (receiver.files / "a.mov").read_bytes() == b"the newer content"
+        assert mount.stop() == 18
+    mount.start()
+    mount.wait_for("a.mov", "interrupted")
+    mount.say("publish", "a.mov")
+    mount.wait_for("a.mov", "complete")
+    assert (receiver.files / "a.mov").read_bytes() == b"the older content"
+    assert mount.stop() == 0
+
+
+@pytest.mark.promises("S80f")
+def test_what_was_removed_and_is_put_back_is_not_sent_again_and_a_newer_one_is(revised, receiver):
+    """Regression (G3): it was sent again."""
+    mount = revised
+    subprocess.run(["cp", "-a", mount.spool / "captures/a.mov", mount.backup / "captures/a.mov"], check=True)
+    remove_in_the_mount(mount, receiver)
+    before = (receiver.files / "a.mov").stat().st_ino
+    run("One capture", BACKUP=mount.backup, SPOOL=mount.spool, NAME="a.mov")
+    mount.start()
+    status = mount.wait_for("a.mov", "complete", "interrupted")
+    assert status["state"] == "complete" and (receiver.files / "a.mov").stat().st_ino == before, status
+    # A camera that counts from 1 again goes on as ever, also where its mount dies.
+    (mount.root / "a.mov").unlink()
+    receiver.stop()
+    (mount.root / "a.mov").write_bytes(b"recorded anew")
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    receiver.start()
+    mount.start()
+    assert mount.wait_for("a.mov", "complete", "interrupted")["published_name"] == "a.mov"
+    assert (receiver.files / "a.mov").read_bytes() == b"recorded anew"
+
+
 @pytest.mark.promises("S80b")
 def test_what_was_delivered_is_known_by_its_content(revised, receiver, way):
     """Regression (ID9): it was sent again."""

@@ -39,8 +39,8 @@ extension FileUpload {
 extension UploadSchedule {
   /// A file does not look like what was delivered of it. Until it is known what it is, the catalog goes on saying what was delivered: a
   /// later start finds the same, or what was put right.
-  mutating func findOther(_ file: inout FileUpload, than entry: CatalogEntry) {
-    let isRevised = entry.isRevised(in: file.snapshot)
+  mutating func findOther(_ file: inout FileUpload, than entry: CatalogEntry, isRevised: Bool? = nil) {
+    let isRevised = isRevised ?? entry.isRevised(in: file.snapshot)
     if file.snapshot.sizeBytes == 0, entry.sizeBytes == 0 {
       file.becomeDelivered(as: entry)
       actions.append(.record(file.id))
@@ -156,6 +156,8 @@ extension UploadSchedule {
     let entry = unconfirmed.removeValue(forKey: id)
     if let entry, proof.merkleRoot == delivered.root {
       supersededDeliveries.remove(id)
+      // An upload of another content, which it has taken the place of.
+      abortSession(&file, at: now)
       file.becomeDelivered(as: entry)
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
       file.phase = .finishing

@@ -5,7 +5,9 @@ import OrderedCollections
 /// What the filesystem reports.
 extension UploadSchedule {
   /// One event of the filesystem.
-  public mutating func handle(_ event: FileEvent, at now: Moment) {
+  ///
+  /// Of a file that was found, `former` is what was published last at its path, where that counts (``mayComeAfterPublication(_:)``).
+  public mutating func handle(_ event: FileEvent, after former: FormerPublication? = nil, at now: Moment) {
     switch event {
     case .opened(let snapshot): opened(snapshot, at: now)
     case .changed(let snapshot): changed(snapshot, at: now)
@@ -22,7 +24,7 @@ extension UploadSchedule {
     case .found(let snapshot):
       forgetHistory(of: snapshot.id)
       guard files[snapshot.id] == nil else { break }
-      adopt(snapshot, at: now)
+      adopt(snapshot, after: former, at: now)
       noteEarlierRun(snapshot.id, at: now)
     case .scanFailing(let path, let errno): scanFailing(path, errno: errno, at: now)
     case .scanEnded: scanEnded(at: now)
@@ -494,7 +496,10 @@ extension UploadSchedule {
   }
 
   /// A file from an earlier run, or one that was put into the spool by hand.
-  private mutating func adopt(_ snapshot: FileSnapshot, goingOnWith session: UploadSession? = nil, at now: Moment) {
+  private mutating func adopt(
+    _ snapshot: FileSnapshot, after former: FormerPublication? = nil, goingOnWith session: UploadSession? = nil,
+    at now: Moment
+  ) {
     var entry = inherited.removeValue(forKey: snapshot.id)
     let known = entry
     if case .spoolUnreadable? = snapshot.interruption {
@@ -506,6 +511,7 @@ extension UploadSchedule {
       changeSequence: makeChangeSequence())
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
+    var isKnownDelivered = known?.isDelivered == true
     // One that was never finished stays at none.
     file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
     if let entry, entry.isDelivered, entry.describes(snapshot) {
@@ -526,6 +532,9 @@ extension UploadSchedule {
       file.phase = .failed
       file.lastFailure = FileStatus.Failure(
         code: FileUpload.unclearAfterCrash.code, message: entry.failureMessage ?? "", at: now)
+    } else if let former, file.phase != .elsewhere {
+      findPublished(&file, former, besides: entry)
+      isKnownDelivered = unconfirmed[file.id] != nil
     } else {
       // What an entry says of a content that has changed since is not of this one, however alike the two look.
       if let entry, entry.state == .failed, entry.describes(snapshot),
@@ -538,7 +547,7 @@ extension UploadSchedule {
         file.progress.wish = wish
       }
     }
-    if known?.isDelivered == true, file.receipt == nil {
+    if isKnownDelivered, file.receipt == nil {
       supersededDeliveries.insert(file.id)
     } else {
       supersededDeliveries.remove(file.id)

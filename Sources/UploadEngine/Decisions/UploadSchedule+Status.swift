@@ -21,7 +21,8 @@ extension UploadSchedule {
     status.sessionID = file.session?.id
     status.checkpointChunks = file.session?.recordedChunks ?? 0
     status.merkleRoot = file.receipt?.merkleRoot ?? file.progress.merkleRoot.map(Hex.encode)
-    status.chainTip = file.receipt?.chainTip ?? file.progress.chainTip.map(Hex.encode)
+    status.chainTip =
+      file.receipt.map { $0.chainTip.isEmpty ? nil : $0.chainTip } ?? file.progress.chainTip.map(Hex.encode)
     status.protocolName = file.progress.protocolName
     status.isPrewarmed = file.progress.isPrewarmed
     status.openedAtMilliseconds = file.openedAt

@@ -96,7 +96,7 @@ extension CatalogRows {
   static let publicationStatements = [
     selectPublication, upsertPublication, selectIntents, insertIntent, selectLastIntent, deleteIntent,
     deleteIntentsUpTo, deleteIntentsBetween, deleteIntentsOf, deleteOldIntents, selectNames, selectGivenNames,
-    selectNamesMark, setPath,
+    selectNamesMark, setPath, selectByName, selectByPath,
   ]
 
   /// The names of which anything is known, some more than once; nil where there are more than so many.
@@ -260,6 +260,16 @@ extension CatalogRows {
       UNION ALL SELECT name, file, path, called, modified_ns FROM intent
     ) AS given WHERE name > ? ORDER BY name LIMIT ?
     """
+  private static let publicationColumns = """
+    file, merkle_root, size, chunk, nonce, path, called, modified_ns, published_as, receipt, published_ms, name,
+    receipt_id
+    """
+  static let selectByName =
+    "SELECT \(publicationColumns) FROM publication WHERE name = ? AND path = ? AND called IS NULL"
+  static let selectByPath = """
+    SELECT \(publicationColumns) FROM publication WHERE path = ? AND called IS NOT NULL
+    ORDER BY modified_ns DESC LIMIT 1
+    """
   static let selectNamesMark = "SELECT value FROM names_mark"
   static let setPath = "UPDATE publication SET path = ?, called = ? WHERE name = ? AND path IS NULL"
 
@@ -277,6 +287,33 @@ extension CatalogRows {
     }
     let last = rows.last.flatMap { Columns($0).text(0) }
     return (names, rows.count < givenNamesPageMax ? nil : last)
+  }
+
+  /// What was published last at a path: under the name that this has by itself, where that is wanted, or under one that a template gave.
+  static func former(
+    at path: RelativePath, named name: String?, _ database: Database
+  ) throws -> FormerPublication? {
+    let bytes = Data(path.bytes)
+    let rows = [
+      try name.flatMap { try Row.fetchOne(database.cachedStatement(sql: selectByName), arguments: [$0, bytes]) },
+      try Row.fetchOne(database.cachedStatement(sql: selectByPath), arguments: [bytes]),
+    ]
+    return try rows.compactMap { try $0.flatMap { try former(Columns($0), database) } }
+      .max { $0.origin.modifiedNanoseconds < $1.origin.modifiedNanoseconds }
+  }
+
+  private static func former(_ columns: Columns, _ database: Database) throws -> FormerPublication? {
+    let receiptID = columns.text(9) ?? columns.text(12)
+    guard let publication = publication(columns, publishedAs: columns.text(8), receiptID: receiptID),
+      var origin = publication.origin, let name = columns.text(11)
+    else { return nil }
+    let others = try intents(of: name, database).compactMap(\.publication)
+      .filter { !$0.isSameContent(as: publication) }
+    let times = others.compactMap(\.origin).filter { $0.path == origin.path }.map(\.modifiedNanoseconds)
+    origin.modifiedNanoseconds = max(origin.modifiedNanoseconds, times.max() ?? .min)
+    return FormerPublication(
+      publication: publication, origin: origin, name: name, publishedAtMilliseconds: columns.integer(10) ?? 0,
+      isLast: others.isEmpty)
   }
 
   /// The start of the names' record that knew all names here.

@@ -10,7 +10,7 @@ public struct Receipt: Hashable, Sendable {
   public var sizeBytes: UInt64
   /// Merkle root, 64 hexadecimal digits.
   public var merkleRoot: String
-  /// Tip of the commitment chain, 64 hexadecimal digits.
+  /// Tip of the commitment chain, 64 hexadecimal digits; empty where it is not known any more (``FormerPublication``).
   public var chainTip: String
   /// When it was published by the server's clock, milliseconds since 1970.
   public var publishedAtMilliseconds: Int64

@@ -105,6 +105,23 @@ import Testing
     #expect(try replaced(by: 1, false) == 1 && (try replaced(by: 2, false)) == 0 && (try replaced(by: 2, true)) == 1)
   }
 
+  @Test(.promises("S80f")) func whatWasPublishedLastAtAPath_isFound_alsoUnderANameThatATemplateGave() throws {
+    publish(1)
+    var named = Self.publication(2, at: "d/x")
+    named.origin?.name = RelativePath("x-2")
+    index.begins(HTTPRequestID(2), [.init(name: "x-2", publication: named)])
+    index.ended(HTTPRequestID(2), Self.receipt(of: named, named: "x-2"))
+    try save()
+    func former(at paths: String...) -> FormerPublication? {
+      afterAKill.former(at: paths.map { RelativePath($0) }) { $0.displayText }
+    }
+    #expect(former(at: "a")?.publication.merkleRoot == Self.publication(1).merkleRoot)
+    #expect(former(at: "d/x", "b")?.name == "x-2" && former(at: "d/x")?.publication.receiptID == "r")
+    #expect(former(at: "x-2", "b") == nil && former(at: "a")?.isLast == true)
+    begin(3, publishing: 3)
+    #expect(former(at: "a")?.isLast == false)
+  }
+
   /// What an earlier run has published, or begun, is known before anything else has asked the catalog.
   @Test(.promises("DE138a")) func namesOfEarlierRuns_areKnown_besideNewOnes() throws {
     publish(1)

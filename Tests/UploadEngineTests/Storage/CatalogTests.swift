@@ -444,6 +444,8 @@ import Threads
       let origin = try later.publications(named: name).last?.origin
       #expect(origin?.path.displayText == called.map { _ in path } && origin?.name.displayText == called, "\(name)")
     }
+    #expect(try later.former(at: RelativePath("d/y"), named: nil)?.name == "all/y-2")
+    #expect(try later.former(at: RelativePath("x"), named: "x")?.publishedAtMilliseconds == 1_700_000_000_123)
   }
 
   /// Version 9 knew the length of the chunks from the publication alone.

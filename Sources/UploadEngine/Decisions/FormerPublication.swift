@@ -1,0 +1,64 @@
+public import FileModel
+import Lookup
+
+/// What was published last at the path of a file that the search has found, although the catalog does not say of this capture that it was
+/// delivered: the capture that was there was removed in the mount, or a later content of it was still to go.
+public struct FormerPublication: Hashable, Sendable {
+  /// Which content.
+  let publication: EarlierPublication
+  /// From where.
+  let origin: PublicationOrigin
+  /// The name that was asked for.
+  let name: String
+  /// By the server's clock, milliseconds since 1970; 0 where that is not known.
+  let publishedAtMilliseconds: Int64
+  /// Nothing else was sent there since, of which no answer is known.
+  var isLast = true
+
+  /// The file was changed after what was published.
+  func isBefore(_ snapshot: FileSnapshot) -> Bool { origin.modifiedNanoseconds < snapshot.modifiedNanoseconds }
+
+  /// What the catalog would say if this file were what was published.
+  func entry(of file: FileUpload) -> CatalogEntry {
+    CatalogEntry(
+      id: file.id, path: origin.path, inode: file.snapshot.inode, sizeBytes: publication.sizeBytes,
+      modifiedNanoseconds: origin.modifiedNanoseconds, revision: file.revision, state: .complete,
+      publishedPaths: [origin.path],
+      receipt: Receipt(
+        id: publication.receiptID ?? "", name: name, sizeBytes: publication.sizeBytes,
+        merkleRoot: publication.merkleRoot, chainTip: "", publishedAtMilliseconds: publishedAtMilliseconds,
+        publishedAs: publication.publishedAs, fileID: publication.fileID, chunkBytes: publication.chunkBytes),
+      openedAtMilliseconds: file.openedAt, closedAtMilliseconds: file.closedAt)
+  }
+}
+
+extension UploadSchedule {
+  /// What was published at the path of a file that was found counts: nothing else says what its content is. What a writer has closed is
+  /// as the catalog knows it.
+  public func mayComeAfterPublication(_ snapshot: FileSnapshot) -> Bool {
+    guard snapshot.interruption == nil, !snapshot.isPartlyReleased, files.entry(snapshot.id)?.file.isLocal != true,
+      limits.leavesAlone(snapshot.names) == nil
+    else { return false }
+    guard let entry = inherited[snapshot.id] else { return true }
+    return !entry.isDelivered && !entry.describes(snapshot)
+  }
+
+  /// An older content replaces nothing by itself, and the same one is not sent again. A newer one of another length is what it would be where
+  /// nothing was published; of the same length it may be a copy without its time.
+  ///
+  /// Where a later content was still to go, or something was sent, it is not known whether that was published, which a power cut may have
+  /// taken from the catalog: there no content counts as delivered.
+  mutating func findPublished(_ file: inout FileUpload, _ former: FormerPublication, besides known: CatalogEntry?) {
+    let (entry, isNewer) = (former.entry(of: file), former.isBefore(file.snapshot))
+    guard former.isLast, known == nil else {
+      if file.snapshot.modifiedNanoseconds < entry.modifiedNanoseconds {
+        file.snapshot.interruption = .olderThanDelivered
+      }
+      return
+    }
+    guard !isNewer || entry.sizeBytes == file.snapshot.sizeBytes else { return }
+    guard entry.describes(file.snapshot) else { return findOther(&file, than: entry, isRevised: isNewer) }
+    file.becomeDelivered(as: entry)
+    actions.append(.record(file.id))
+  }
+}

@@ -1,0 +1,127 @@
+import FileModel
+import Integrity
+import Promises
+import Testing
+
+@testable import UploadEngine
+
+/// What a start finds where something was published of which the catalog knows no capture any more, or a later content.
+@Suite struct FormerPublicationTests {
+  private let file = ImaginaryFile(1, "a.mov", size: 3000)
+  private let former: FormerPublication
+  private let time: Int64
+
+  init() throws {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(file)
+    harness.succeed()
+    let entry = try #require(harness.schedule.catalogEntry(of: file.id))
+    let receipt = try #require(entry.receipt)
+    time = entry.modifiedNanoseconds
+    let origin = PublicationOrigin(path: entry.path, name: entry.path, modifiedNanoseconds: time)
+    let publication = EarlierPublication(
+      fileID: FileID(high: 0, low: 77), merkleRoot: receipt.merkleRoot, sizeBytes: receipt.sizeBytes,
+      chunkBytes: receipt.chunkBytes, receiptID: "r77", origin: origin)
+    former = FormerPublication(publication: publication, origin: origin, name: "a.mov", publishedAtMilliseconds: 5)
+  }
+
+  private func found(
+    _ catalog: [CatalogEntry] = [], _ change: (inout FileSnapshot) -> Void = { _ in }
+  ) -> ScheduleHarness {
+    var file = file
+    change(&file.snapshot)
+    var harness = ScheduleHarness(catalog: catalog)
+    harness.apply { schedule, now in
+      let former = schedule.mayComeAfterPublication(file.snapshot) ? former : nil
+      schedule.handle(.found(file.snapshot), after: former, at: now)
+    }
+    harness.handle(.scanEnded)
+    return harness
+  }
+
+  private func expectHeld(_ harness: ScheduleHarness) {
+    #expect(harness.state(file.id) == .interrupted)
+    #expect(harness.status(file.id)?.lastFailure?.code == "older-than-delivered")
+    #expect(harness.sent.isEmpty && harness.reads.isEmpty && harness.buffers.isEmpty && harness.schedule.isIdle)
+  }
+
+  /// A later content than the one that was published, which was still to go.
+  private func later(_ state: CatalogState, _ code: String?) -> CatalogEntry {
+    CatalogEntry(
+      id: file.id, path: RelativePath("a.mov"), inode: file.snapshot.inode, sizeBytes: 5000,
+      modifiedNanoseconds: time + 10, revision: 2, state: state, failureCode: code, session: "")
+  }
+
+  /// Regression (G3): what was removed in the mount and put back was sent again.
+  @Test(.promises("S80b", "S80f"), arguments: [-1, 0, 1] as [Int64])
+  func theSameContent_isNotSentAgain(timeDifference: Int64) {
+    var harness = found { $0.modifiedNanoseconds = time + timeDifference }
+    #expect((harness.state(file.id) == .complete) == (timeDifference == 0), "size and time say it, or its bytes")
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
+    let receipt = harness.schedule.catalogEntry(of: file.id)?.receipt
+    #expect(receipt?.id == "r77" && receipt?.publishedAtMilliseconds == 5 && receipt?.fileID?.low == 77)
+    #expect(harness.schedule.isIdle)
+  }
+
+  /// Regression (G3, G5): it replaced what had been delivered since, whose capture was removed, or had a later content.
+  @Test(
+    .promises("S80f"), arguments: [3000, 2000] as [UInt64],
+    [nil, ("pending", nil), ("failed", "mount-died"), ("failed", "cancelled")] as [(String, String?)?])
+  func anOlderContent_isHeld(sizeBytes: UInt64, later known: (String, String?)?) throws {
+    let catalog = try known.map { later(try #require(CatalogState(rawValue: $0.0)), $0.1) }
+    // What is read has other digests.
+    let change = { (snapshot: inout FileSnapshot) in
+      (snapshot.sizeBytes, snapshot.modifiedNanoseconds, snapshot.epoch) = (sizeBytes, time - 1, 0)
+    }
+    var harness = found(catalog.map { [$0] } ?? [], change)
+    harness.answerReads()
+    expectHeld(harness)
+    harness.record()
+    let recorded = try #require(harness.schedule.catalogEntry(of: file.id))
+    #expect(recorded.receipt?.id == (known == nil ? "r77" : nil), "put right, it counts as delivered at the next start")
+    var next = found([recorded], change)
+    next.answerReads()
+    expectHeld(next)
+    next.apply { _ = $0.publish(file.id, at: $1) }
+    next.succeed()
+    #expect(next.state(file.id) == .complete)
+  }
+
+  /// Found by the simulation (templates, seed 3242): an earlier content that was put back counted as delivered, where another one had been
+  /// published since, which nothing but its intent said, or nothing at all.
+  @Test(.promises("S80f"), arguments: [false, true])
+  func whereAnotherContentMayHaveBeenPublishedSince_nothingCountsAsDelivered(isKnown: Bool) {
+    var former = former
+    former.isLast = isKnown
+    var harness = ScheduleHarness(catalog: isKnown ? [later(.pending, nil)] : [])
+    harness.apply { $0.handle(.found(file.snapshot), after: former, at: $1) }
+    harness.handle(.scanEnded)
+    #expect(harness.state(file.id) != .complete)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt?.id != "r77")
+  }
+
+  /// A camera counts from 1 again, and its mount dies; or a later content was put there by hand.
+  @Test(.promises("S80f"), arguments: [3000, 2000] as [UInt64], [false, true])
+  func aNewerContent_isSent(sizeBytes: UInt64, isKnown: Bool) {
+    var harness = found(isKnown ? [later(.pending, nil)] : []) {
+      ($0.sizeBytes, $0.modifiedNanoseconds, $0.epoch) = (sizeBytes, time + 1, 0)
+    }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.buffers.isEmpty)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt?.id != "r77")
+  }
+
+  /// What a writer has closed may have any time, as rsync gives it one.
+  @Test(.promises("S80f")) func whatTheCatalogKnowsToBeSent_isSent() {
+    var known = later(.pending, nil)
+    (known.sizeBytes, known.modifiedNanoseconds) = (2000, time - 1)
+    var harness = found([known]) { ($0.sizeBytes, $0.modifiedNanoseconds) = (2000, time - 1) }
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
+  }
+}
