@@ -35,9 +35,10 @@ extension SettingReader {
           "no destination is called \(unknown); use one of \(destinations.map(\.text).joined(separator: ", ")), or set one "
             + "up with \(Setting.destination.flag)")
       }
-      let goesTo = rule.destinations ?? rules.defaults.destinations
-      if let policy = rule.ifExists, policy != .replace,
-        let other = goesTo.first(where: { !tellingOwners.contains($0) })
+      // Another rule may say where the file goes.
+      let mayGoTo = rule.destinations ?? Array(destinations)
+      if let policy = rule.ifExists, policy != .replace, !mayGoTo.contains(where: { tellingOwners.contains($0) }),
+        let other = mayGoTo.first
       {
         throw FileRuleProblem("if-exists=\(policy.rawValue), at \(other): \(Self.cannotTellOwners)")
       }

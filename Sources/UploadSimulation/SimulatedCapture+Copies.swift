@@ -72,7 +72,7 @@ extension SimulatedCapture {
     guard let entry, entry.sizeBytes == UInt64(file.bytes.count),
       !copiesKeepTimes || entry.modifiedNanoseconds == file.modifiedNanoseconds
     else { return .unproven }
-    return isOnDisk || file.bytes.isEmpty || world.bug == .believeSizes ? nil : .notOnDisk
+    return isOnDisk || file.bytes.isEmpty || world.bug == .believeSizes ? nil : .unproven
   }
 
   /// A user wants a file as it is that was taken for another one: what that one has at the server takes the place of what is missing.

@@ -228,9 +228,9 @@ struct FileLabelTests {
   @Test(
     .promises("S79c", "S79j"),
     arguments: [
-      (true, 0, true, nil), (true, 0, false, .notOnDisk), (true, 5_000_000_000, true, .unproven),
+      (true, 0, true, nil), (true, 0, false, .unproven), (true, 5_000_000_000, true, .unproven),
       (true, -5_000_000_000, true, .unproven), (false, 5_000_000_000, true, nil),
-      (false, 5_000_000_000, false, .notOnDisk),
+      (false, 5_000_000_000, false, .unproven),
     ] as [(Bool, Int64, Bool, Interruption?)])
   func withoutLabels_sizeAndTimeProveWhatTheDiskWasKnownToHave(
     keepsTimes: Bool, later: Int64, isOnDisk: Bool, expected: Interruption?
@@ -257,7 +257,7 @@ struct FileLabelTests {
   @Test(
     .promises("S79c", "S79i"),
     arguments: [
-      (20480, nil, true, nil), (20480, nil, false, .notOnDisk), (1, nil, true, .unproven),
+      (20480, nil, true, nil), (20480, nil, false, .unproven), (1, nil, true, .unproven),
       (20480, .mountDied, true, .unproven),
     ] as [(UInt64, Interruption?, Bool, Interruption?)])
   func withoutLabels_whatMayBeAtTheServerAloneIsNoZeros(

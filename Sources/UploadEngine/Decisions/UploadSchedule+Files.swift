@@ -363,6 +363,7 @@ extension UploadSchedule {
 
   private mutating func attributesChanged(_ snapshot: FileSnapshot) {
     guard var file = files[snapshot.id] else { return }
+    let isTimeChanged = file.snapshot.modifiedNanoseconds != snapshot.modifiedNanoseconds
     file.snapshot.modifiedNanoseconds = snapshot.modifiedNanoseconds
     file.snapshot.mode = snapshot.mode
     file.snapshot.user = snapshot.user
@@ -371,7 +372,9 @@ extension UploadSchedule {
     // The catalog recognises an unchanged file by its time after a restart.
     switch file.phase {
     case .finishing, .complete, .interrupted, .failed, .cancelled: actions.append(.record(snapshot.id))
-    case .writing, .held, .ignored, .elsewhere, .ready, .waiting, .removed: break
+    // One that waits would look as if an older one had been put in its place.
+    case .held, .ready, .waiting: if isTimeChanged { actions.append(.record(snapshot.id)) }
+    case .writing, .ignored, .elsewhere, .removed: break
     }
   }
 

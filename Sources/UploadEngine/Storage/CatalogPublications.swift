@@ -277,8 +277,14 @@ extension CatalogRows {
   static func givenNames(
     after name: String, _ database: Database
   ) throws -> (names: [GivenName], next: String?) {
-    let rows = try Row.fetchAll(
+    var rows = try Row.fetchAll(
       database.cachedStatement(sql: selectGivenNames), arguments: [name, givenNamesPageMax])
+    let isFull = rows.count == givenNamesPageMax
+    // The rows of one name stay together: the last one's may go on behind the page.
+    if isFull, let cut = rows.last.flatMap({ Columns($0).text(0) }) {
+      let whole = rows.filter { Columns($0).text(0) != cut }
+      if !whole.isEmpty { rows = whole }
+    }
     let names = rows.compactMap { row -> GivenName? in
       let columns = Columns(row)
       guard let name = columns.text(0), let file = columns.fileID(1) else { return nil }
@@ -286,7 +292,7 @@ extension CatalogRows {
         published: name, file: file, origin: origin(columns, from: 2), isPresent: columns.integer(5) == 1)
     }
     let last = rows.last.flatMap { Columns($0).text(0) }
-    return (names, rows.count < givenNamesPageMax ? nil : last)
+    return (names, isFull ? last : nil)
   }
 
   /// What was published last at a path: under the name that this has by itself, where that is wanted, or under one that a template gave.

@@ -95,11 +95,13 @@ public final class NameLedger: Sendable {
     }
     var count = 0
     var paths: [(name: String, path: RelativePath)] = []
+    let isNew = wasMissing || path == StateDatabase.inMemory
     let failure = StateDatabase.failure {
       try catalog.forEachGivenName { names in
         let learned = try use { database in
           try database.write { database in
-            try Self.learn(names, isNew: marks.before == nil, isPresent: isPresent, database)
+            // A copy that was put back has no mark, and is not new.
+            try Self.learn(names, isNew: isNew, isPresent: isPresent, database)
           }
         }
         count += learned.count

@@ -62,6 +62,8 @@ extension Filesystem {
     do throws(SystemError) {
       claim.found = try label(at: location(of: entry))
     } catch {
+      // Who may not read it will not be able to the next time either.
+      if [EACCES, EPERM].contains(error.code) { return claim }
       guard !error.isAbsence, isRecognised(key, at: entry) else { throw error }
       // It is read again when more than the identity is asked for.
       return claim
@@ -281,7 +283,8 @@ extension Filesystem {
     guard let known, known.sizeBytes == facts.sizeBytes else { return .unproven }
     let isTimeKnown = stamp.keepsTimes && known.modifiedNanoseconds != .min
     guard !isTimeKnown || facts.haveTheTime(of: known) else { return .unproven }
-    return known.isOnDisk || known.sizeBytes == 0 ? nil : .notOnDisk
+    // Held whatever the rules say: no power need have been cut, and it may be whole.
+    return known.isOnDisk || known.sizeBytes == 0 ? nil : .unproven
   }
 
   // MARK: - The spool
@@ -330,14 +333,18 @@ extension Filesystem {
 }
 
 extension CapturedFile.KnownAttributes {
-  /// What copies may keep of a time: programs and filesystems have units of 10 ms to 2 s.
-  private static let unitNanoseconds: (shortest: Int64, longest: Int64) = (10_000_000, 2_000_000_000)
+  /// What copies may keep of a time: 2 s (or 10 ms) on FAT, 100 ns on NTFS and SMB, and what programs cut it to. The longest first.
+  private static let unitsNanoseconds: [Int64] = [2_000_000_000, 1_000_000, 1_000, 100]
+  /// Times that are cut to a second or two are multiples of this.
+  private static let coarseNanoseconds: Int64 = 10_000_000
 
   /// A copy was changed when a capture was.
   fileprivate func haveTheTime(of known: KnownCapture) -> Bool {
     let (lost, isOver) = known.modifiedNanoseconds.subtractingReportingOverflow(modifiedNanoseconds)
-    let isCut = modifiedNanoseconds % Self.unitNanoseconds.shortest == 0
-    return lost == 0 || isCut && !isOver && 0..<Self.unitNanoseconds.longest ~= lost
+    let unit = Self.unitsNanoseconds.first { unit in
+      modifiedNanoseconds % (unit > 1_000_000 ? Self.coarseNanoseconds : unit) == 0
+    }
+    return !isOver && 0..<(unit ?? 1) ~= lost
   }
 
   /// A file is as long as a capture was, and was changed when that was.

@@ -126,7 +126,7 @@ extension FileStore {
     }
     if let committing, try isTarget(committing, of: facts) { return try finish(journal, facts, committing) }
     // What its data was may be nowhere else, and can be put back to its journal.
-    if isReliedUpon { return .damaged("its data is gone, and a client relies upon it") }
+    if isReliedUpon, committing == nil { return .damaged("its data is gone, and a client relies upon it") }
     // Someone deleted or replaced what may have been published: the client has to send it again.
     return .neverBegun
   }
