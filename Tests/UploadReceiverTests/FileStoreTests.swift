@@ -571,6 +571,25 @@ import Testing
     #expect(try makeStore().recover().open.map(\.facts.id) == ["relied"])
   }
 
+  @Test("Regression: a kill amid a removal left a session without data that nothing ended", arguments: 0..<4)
+  func aKillAmidARemoval_leavesWhatIsSweptAway_orFoundAsItWas(steps: Int) throws {
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      try store.secure(SessionID("abc"))
+      store.remove(SessionID("abc"), Array(FileStore.Removal.allCases.prefix(steps)))
+    }
+    let found = try makeStore().recover()
+    #expect(found.setAside.isEmpty && found.open.map(\.isReliedUpon) == (steps < 2 ? [true] : []))
+    #expect(folder.exists(".uploads/sessions/abc") == (steps < 2))
+    // What is found as it was can be gone on with.
+    guard steps < 2 else { return }
+    let store = try makeStore()
+    try store.secure(SessionID("abc"))
+    store.remove(SessionID("abc"))
+    #expect(!folder.exists(".uploads/sessions/abc"))
+  }
+
   @Test("Regression (MC1): the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
   func nothingAges_whileNoReceiverRuns() throws {
     func age(_ path: String, days: Double) {

@@ -569,8 +569,16 @@ public final class FileStore: UploadStore {
     return Digest32(digests.sha256) == chunk.sha256 && digests.crc32c == chunk.crc32c
   }
 
-  /// Deletes the data first: a journal without it is swept away at the next start, and data without a journal is kept.
-  public func remove(_ session: SessionID) {
+  /// What is left of a session that is removed when the receiver is killed after each step, a start sweeps away, or finds as it was: never
+  /// data without a journal that a client may rely upon, nor a journal that says so without its data.
+  enum Removal: CaseIterable {
+    case reliance, journal, data, folder
+  }
+
+  /// Deletes what there is of a session.
+  public func remove(_ session: SessionID) { remove(session, Removal.allCases) }
+
+  func remove(_ session: SessionID, _ steps: [Removal]) {
     close(session)
     openFiles.withLock { open in
       open.failed.remove(session)
@@ -579,15 +587,35 @@ public final class FileStore: UploadStore {
     }
     do throws(StoreFailure) {
       let directory = try FileDescriptor.open(session.text, in: sessions, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-      // A journal without data is as good as none. The other way round it would be a damaged session.
-      guard unlinkat(directory.raw, "data", 0) == 0 || errno == ENOENT else { return }
-      // Where it stays, it is found at the next start, without data.
-      unlinkat(directory.raw, "journal", 0)
+      for step in steps { try perform(step, in: directory, of: session) }
     } catch {
       // What is left of it is found again at the next start, and expires.
     }
+  }
+
+  private func perform(
+    _ step: Removal, in directory: FileDescriptor, of session: SessionID
+  ) throws(StoreFailure) {
+    switch step {
+    case .reliance:
+      guard let data = try FileDescriptor.statusIfPresent("data", in: directory) else { return }
+      guard data.st_mode & S_IFMT == S_IFREG, data.st_nlink == 1 else {
+        // Under its other name it may be published, and keeps its mode.
+        return try Self.delete("data", in: directory)
+      }
+      guard fchmodat(directory.raw, "data", FileStore.untoldMode, 0) == 0 else { throw .last("fchmodat") }
+    // A folder in its place is not the receiver's.
+    case .journal: try Self.delete("journal", in: directory, or: EISDIR)
+    case .data: try Self.delete("data", in: directory)
     // Fails as long as anything is left in it.
-    unlinkat(sessions.raw, session.text, AT_REMOVEDIR)
+    case .folder: unlinkat(sessions.raw, session.text, AT_REMOVEDIR)
+    }
+  }
+
+  private static func delete(
+    _ name: String, in directory: FileDescriptor, or tolerated: Int32 = ENOENT
+  ) throws(StoreFailure) {
+    guard unlinkat(directory.raw, name, 0) == 0 || [ENOENT, tolerated].contains(errno) else { throw .last("unlinkat") }
   }
 
   // MARK: Durability of what is not published
