@@ -608,15 +608,16 @@ extension UploadSchedule {
   }
 
   /// Parts of the file are at a server alone, and the record that names the upload which has them is gone, or is of another one. Where
-  /// the disk may still say it later, nothing is decided.
-  private func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
+  /// the disk may still say it later, nothing is decided. The upload keeps its own chunks, however long those of the settings are.
+  private mutating func pointerToParts(of file: FileUpload, _ entry: CatalogEntry?) -> SessionPointer? {
     guard file.snapshot.isPartlyReleased, !lacksRecords, let pointer = file.snapshot.pointer ?? entry?.pointer,
-      pointer.chunkBytes <= chunkBytesMax, inheritedRecords[file.id]?.sessionID != pointer.sessionID
+      pointer.chunkBytes <= UploadConstants.chunkBytesMax, inheritedRecords[file.id]?.sessionID != pointer.sessionID
     else { return nil }
     return pointer
   }
 
   /// The session of an earlier run may have published the content that is found, unless the catalog knows of a change after it: neither
+    chunkBytesMax = max(chunkBytesMax, pointer.chunkBytes)
   /// the file nor the record need be as new as that.
   private func noteTried(_ file: inout FileUpload, by entry: CatalogEntry?) {
     guard let session = file.session else { return }

@@ -210,16 +210,6 @@ extension UploadSchedule {
 
   /// What is said of such a file.
   func recordUnreadable(of file: FileUpload, at now: Moment) -> FileStatus.Failure {
-    // One that fits is of an upload that was delivered before the file was changed.
-    if !lacksRecords, let pointer = file.snapshot.pointer, pointer.chunkBytes > chunkBytesMax {
-      return FileStatus.Failure(
-        code: "released-part-away",
-        message:
-          "The disk was full and parts of the file were given up here; they are in an upload in chunks of "
-          + "\(pointer.chunkBytes) bytes, for which there are no buffers. Mount with --chunk-size "
-          + "\(pointer.chunkBytes): the upload goes on by itself, unless it had been delivered before the file was changed.",
-        at: now)
-    }
     guard lacksRecords else {
       return FileStatus.Failure(
         code: "released-part-lost",

@@ -321,6 +321,23 @@ import Testing
     #expect(harness.state(file.id) == .complete && !harness.sent.contains { $0.order.isOpenSession })
   }
 
+  /// Regression (lives, 1064076410): with the state lost, an upload in longer chunks than those of the settings was not gone on with, and the
+  /// failure asked for another --chunk-size.
+  @Test(.promises("S72e", "S79d"), arguments: [1000, 3000, 8000]) func thePointersOwnChunks_areGoneOnWith(bytes: Int) {
+    var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
+    file.snapshot.isPartlyReleased = true
+    file.snapshot.pointer = SessionPointer(
+      chunkBytes: bytes, sessionID: "s", nonce: [1, 2, 3], address: Self.here.address,
+      credentialMark: Self.here.credentialMark)
+    var harness = ScheduleHarness(limits: Self.limits, owner: Self.here)
+    harness.handle(file.found)
+    harness.handle(.scanEnded)
+    harness.answer(.held(digests: [:], chunkBytes: bytes)) { $0.isQuery }
+    #expect(harness.reads.first?.byteCount == bytes)
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && !harness.sent.contains { $0.order.isOpenSession })
+  }
+
   /// Regression (ID11): after a week the one that has them was ended as left over. Nothing says where the parts are: no other upload takes the place of the one that has them, and nobody says that they are gone.
   @Test(.promises("S79d", "S79e")) func withoutRecordAndPointer_nothingIsBegunInItsPlace() throws {
     var file = ImaginaryFile(1, "take.mov", size: 8000, epoch: 0)
