@@ -369,6 +369,11 @@ class Round:
         self.start(machine)
 
     def outgrow_the_disk(self, machine):
+        self.record_more_than_fits(machine)
+        # What it was left of the disk is too little for what comes.
+        self.restart(machine)
+
+    def record_more_than_fits(self, machine):
         """Parts of a recording are given up in the spool once the receiver has them; then either side dies, the spool is moved, or loses
         what it knows of the upload."""
         self.settle()
@@ -426,7 +431,7 @@ class Round:
             is_lost = machine.mount.status(path)["last_error"]["code"] == "released-part-lost"
             is_rest = is_lost and (capture.is_forgotten or capture.is_bare)
             if not (is_rest and self.is_shown(machine, path, "main", capture.content)):
-                self.judge(machine, path, capture)
+                self.judge(machine, path, capture, lacks_parts=given_up > 0)
             self.note("remove", machine.name, path)
             (machine.root / path).unlink()
             del machine.captures[path]
@@ -599,7 +604,10 @@ class Round:
             return
         path = self.draw.choice(paths)
         self.stop(machine)
-        self.note("put back", machine.name, path)
+        there, back = (folder / "captures" / path for folder in (machine.mount.spool, machine.backup.folder))
+        # A capture that was made after the one that was renamed to its place may be a later one (S80a).
+        is_newer = there.exists() and back.stat().st_mtime_ns > there.stat().st_mtime_ns
+        self.note("put back", machine.name, path, "which is newer" if is_newer else "")
         run("One capture", BACKUP=machine.backup.folder, SPOOL=machine.mount.spool, NAME=path)
         capture, old = machine.captures.get(path) or evicted.pop(path, None) or removed.pop(path), olds[path]
         machine.captures[path] = capture
@@ -607,7 +615,10 @@ class Round:
         if old.content is capture.content:
             capture.is_copied = True
         else:
-            machine.captures[path] = Capture(old.content, holds={"older-than-delivered"}, is_held=True, file=old.file)
+            machine.captures[path] = Capture(old.content, holds={"older-than-delivered"}, is_held=not is_newer, file=old.file)
+            if is_newer:
+                old.content.excuses.add("it was put back in the place of an older one")
+                machine.known.place(path, old.content)
         self.settle()
         machine.known.place(path, old.content)
 
@@ -641,6 +652,8 @@ class Round:
             known.evicted.clear()
             known.removed.clear()
             for capture in machine.captures.values():
+                # What the copy that stands in says was delivered is compared, once more after a kill.
+                capture.is_compared |= capture.is_in_copy
                 capture.is_delivered = capture.is_in_copy = False
                 capture.is_forgotten = True
                 if capture.held_as == "older-than-delivered" and capture.is_held:
@@ -746,7 +759,7 @@ class Round:
                 self.judge_evicted(machine, path, capture)
         self.judge_publications()
 
-    def judge(self, machine, path, capture):
+    def judge(self, machine, path, capture, lacks_parts=False):
         status = machine.mount.status(path)
         what = f"{machine.name} {path}, {capture}: {status}"
         state, code = status["state"], (status["last_error"] or {}).get("code")
@@ -769,7 +782,7 @@ class Round:
                 self.judge_delivered(machine, path, capture, status)
             case _:
                 raise AssertionError(f"it has not settled: {what}")
-        if capture.content and "--keep" not in machine.mount.options:
+        if capture.content and "--keep" not in machine.mount.options and not lacks_parts:
             assert (machine.root / path).read_bytes() == capture.content.data, f"it has other bytes: {what}"
         return status
 
