@@ -41,7 +41,9 @@ final class NameChecks {
   /// Nothing was recorded until now but what the catalog says of what was published, or may have been: whatever was only to be sent had
   /// no name.
   func recordBegins(after entries: [CatalogEntry], given: [(file: FileID, origin: PublicationOrigin)]) {
-    var known = given.map { Given(use: Use(file: $0.file, path: $0.origin.path), name: $0.origin.name) }
+    var known = given.compactMap { file, origin in
+      origin.name.map { Given(use: Use(file: file, path: origin.path), name: $0) }
+    }
     known += entries.flatMap { entry in
       entry.publishedPaths.map { Given(use: Use(file: entry.id, path: $0), name: $0) }
     }

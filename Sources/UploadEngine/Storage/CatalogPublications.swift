@@ -135,18 +135,19 @@ extension CatalogRows {
 
   private static func origin(_ columns: Columns, from first: Int) -> PublicationOrigin? {
     guard let path = columns.path(first) else { return nil }
-    return PublicationOrigin(
-      path: path, name: columns.path(first + 1) ?? path, modifiedNanoseconds: columns.integer(first + 2) ?? .min)
+    let called = columns.data(first + 1)
+    let name = called.map { $0.isEmpty ? nil : RelativePath(bytes: Array($0)) } ?? path
+    return PublicationOrigin(path: path, name: name, modifiedNanoseconds: columns.integer(first + 2) ?? .min)
   }
 
   /// What both tables say of a publication, in their columns' order.
   private static func values(_ name: String, _ publication: EarlierPublication) -> [(any DatabaseValueConvertible)?] {
     let origin = publication.origin
-    let called = origin.flatMap { $0.name == $0.path ? nil : $0.name }
+    let called = origin.flatMap { $0.name == $0.path ? nil : Data($0.name?.bytes ?? []) }
     return [
       name, publication.fileID.blob, publication.merkleRoot, Int64(bitPattern: publication.sizeBytes),
       publication.chunkBytes, publication.nonce.map { Data($0) }, origin.map { Data($0.path.bytes) },
-      called.map { Data($0.bytes) }, origin?.modifiedNanoseconds,
+      called, origin?.modifiedNanoseconds,
     ]
   }
 
@@ -271,7 +272,9 @@ extension CatalogRows {
     ORDER BY modified_ns DESC LIMIT 1
     """
   static let selectNamesMark = "SELECT value FROM names_mark"
-  static let setPath = "UPDATE publication SET path = ?, called = ? WHERE name = ? AND path IS NULL"
+  static let setPath = """
+    UPDATE publication SET path = ?1, called = ?2 WHERE name = ?3 AND (path IS NULL OR path = ?1 AND called = x'')
+    """
 
   /// Names in their order, from the one after another on; and where the next page begins, nil after the last.
   static func givenNames(

@@ -151,8 +151,8 @@ enum CatalogSchema {
             WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root;
           """)
     }
-    // For which path something was published, and what it was called there where that is not the path: its name belongs to the capture
-    // and to that path. Of what was published before, the rows of captures say it.
+    // For which path something was published, and what it was called there, where that is known and not the path: its name belongs to the
+    // capture and to that path. Of what was published before, the rows of captures say it.
     migrator.registerMigration("11") { database in
       try database.execute(
         sql: """
@@ -167,10 +167,9 @@ enum CatalogSchema {
           ALTER TABLE intent ADD COLUMN modified_ns INTEGER;
           UPDATE publication SET path = file.path, modified_ns = file.modified_ns, published_ms = file.published_ms,
             called = CASE
-              -- A name that could not be sent as it is says nothing, and a bucket's begin with its prefix.
-              WHEN instr(publication.name, '%') > 0 OR substr(CAST(publication.name AS BLOB), -length(file.path)) = file.path
-                THEN NULL
-              ELSE CAST(publication.name AS BLOB)
+              WHEN CAST(publication.name AS BLOB) = file.path THEN NULL
+              -- Not known: a bucket's prefix, or a folder of a template, may come before it, and it may not have been sent as it is.
+              ELSE x''
             END
             FROM file WHERE publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root
               AND publication.file = COALESCE(file.receipt_file, file.id) AND file.published = file.path;

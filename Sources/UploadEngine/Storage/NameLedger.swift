@@ -260,9 +260,11 @@ public final class NameLedger: Sendable {
     var paths: [(name: String, path: RelativePath)] = []
     for given in names {
       let isHere = isPresent?(given.file) ?? given.isPresent
-      if let origin = given.origin {
-        guard try learn(origin, of: isHere ? given.file : nil, isNew: isNew, database) else { continue }
-        count += origin.name == origin.path ? 0 : 1
+      if let origin = given.origin, let known = origin.name {
+        guard try learn(known, for: origin.path, of: isHere ? given.file : nil, isNew: isNew, database) else {
+          continue
+        }
+        count += known == origin.path ? 0 : 1
       } else {
         let name = Data(given.published.utf8)
         try database.cachedStatement(sql: "INSERT OR IGNORE INTO owner (name, file, path) VALUES (?, x'', x'')")
@@ -278,9 +280,9 @@ public final class NameLedger: Sendable {
 
   /// False where it is known whose the name is. A record that has just begun knows it at most from receipts, which say no path.
   private static func learn(
-    _ origin: PublicationOrigin, of file: FileID?, isNew: Bool, _ database: Database
+    _ given: RelativePath, for wanted: RelativePath, of file: FileID?, isNew: Bool, _ database: Database
   ) throws -> Bool {
-    let (name, path, file) = (Data(origin.name.bytes), Data(origin.path.bytes), file?.blob ?? Data())
+    let (name, path, file) = (Data(given.bytes), Data(wanted.bytes), file?.blob ?? Data())
     try database.cachedStatement(
       sql: """
         INSERT INTO owner (name, file, path) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE
@@ -295,8 +297,8 @@ public final class NameLedger: Sendable {
         .execute(arguments: [file, path, name])
     }
     guard isLearned else { return false }
-    if let (wanted, number) = NameTemplate.number(in: origin.name) {
-      try noteGiven(number, insteadOf: Data(wanted.bytes), for: path, database)
+    if let (unnumbered, number) = NameTemplate.number(in: given) {
+      try noteGiven(number, insteadOf: Data(unnumbered.bytes), for: path, database)
     }
     return true
   }

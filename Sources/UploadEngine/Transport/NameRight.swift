@@ -55,13 +55,14 @@ public struct EarlierPublication: Hashable, Sendable {
 public struct PublicationOrigin: Hashable, Sendable {
   /// The path for which it was made.
   public var path: RelativePath
-  /// What the capture is called there: its path, or what a template made of it.
-  public var name: RelativePath
+  /// What the capture is called there: its path, or what a template made of it. Nil where that is not known, as of what versions before
+  /// recorded.
+  public var name: RelativePath?
   /// The last change of the content, nanoseconds since 1970.
   public var modifiedNanoseconds: Int64
 
   /// Names a place.
-  public init(path: RelativePath, name: RelativePath, modifiedNanoseconds: Int64) {
+  public init(path: RelativePath, name: RelativePath?, modifiedNanoseconds: Int64) {
     self.path = path
     self.name = name
     self.modifiedNanoseconds = modifiedNanoseconds

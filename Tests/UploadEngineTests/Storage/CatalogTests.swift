@@ -419,7 +419,7 @@ import Threads
   @Test(.promises("DE138a")) func forWhichPathSomethingWasPublished_isTakenOver() throws {
     let catalog = try Catalog(path: path)
     let files: [(path: String, name: String, called: String?)] = [
-      ("x", "x", "x"), ("d/y", "all/y-2", "all/y-2"), ("é", "prefix/é", "é"), ("two", "two", nil),
+      ("x", "x", "x"), ("d/y", "all/y-2", nil), ("é", "prefix/é", nil), ("root/z", "cap/z", nil), ("two", "two", nil),
       ("gone", "gone", nil),
     ]
     for (number, (path, name, _)) in files.enumerated() {
@@ -442,7 +442,8 @@ import Threads
     let later = try Catalog(path: path)
     for (path, name, called) in files {
       let origin = try later.publications(named: name).last?.origin
-      #expect(origin?.path.displayText == called.map { _ in path } && origin?.name.displayText == called, "\(name)")
+      let isKnown = path != "two" && path != "gone"
+      #expect(origin?.path.displayText == (isKnown ? path : nil) && origin?.name?.displayText == called, "\(name)")
     }
     #expect(try later.former(at: RelativePath("d/y"), named: nil)?.name == "all/y-2")
     #expect(try later.former(at: RelativePath("x"), named: "x")?.publishedAtMilliseconds == 1_700_000_000_123)
@@ -486,6 +487,7 @@ import Threads
     let catalog = try Catalog(path: path)
     try catalog.upsert([entry])
     try catalog.markChanged(entry.id)
+    #expect(try later.former(at: RelativePath("é"), named: "prefix/é")?.name == "prefix/é")
     let changed = try #require(catalog.loadAll().first)
     #expect(changed.session == "" && changed.doubt == (session == "" ? nil : .mountDied))
   }
