@@ -19,6 +19,8 @@ public struct FileSnapshot: Hashable, Sendable {
   public var inode: UInt64
   /// It was put past the mount in the place of the capture whose identity it has: whatever its inode number says, it is another file.
   public var isPutInPlace: Bool
+  /// It was not made through this mount: an earlier one has left it, or it was put there past the mount.
+  public var wasFound = false
   /// Every name that the file has below the root, oldest first; empty once it is unlinked.
   public var names: [RelativePath]
   /// Writable handles, counted from before the reply to open or create until its release is processed.

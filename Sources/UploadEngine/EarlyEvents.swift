@@ -1,4 +1,4 @@
-import FileModel
+package import FileModel
 import Lookup
 
 /// What the filesystem reports while the catalog is still being read, in order.
@@ -111,5 +111,26 @@ extension FileEvent {
     case .removed(let id), .vanished(let id), .writeFailed(let id, _), .evicted(let id): id
     case .scanFailing, .scanEnded: nil
     }
+  }
+
+  /// How a file is met that the mount has neither made nor changed: by the search, or by a program before that. One that is renamed
+  /// before that is where its user wants it.
+  package var found: FileSnapshot? {
+    switch self {
+    case .found(let snapshot): snapshot
+    case .opened(let snapshot), .settled(let snapshot):
+      snapshot.wasFound && snapshot.epoch == 0 ? snapshot : nil
+    case .changed, .grown, .unsettled, .namesChanged, .attributesChanged, .onDisk, .removed, .vanished, .writeFailed,
+      .evicted,
+      .scanFailing, .scanEnded:
+      nil
+    }
+  }
+}
+
+extension EarlyEvents {
+  /// Files that were met so far.
+  var found: [FileSnapshot] {
+    events.compactMap { event in if case .reported(let event) = event { event.found } else { nil } }
   }
 }

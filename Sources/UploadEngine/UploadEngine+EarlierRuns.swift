@@ -65,6 +65,8 @@ extension UploadEngine {
       // Each name is asked for again before it is used.
       logger.error("\(error.message)")
     }
+    let found = state.withLock { $0.early?.found ?? [] }
+    let formers = LookupTable(found.compactMap { snapshot in former(of: snapshot).map { (snapshot.id, $0) } })
     change { state, now in
       let wentOn = state.early?.isForEarlierRunsOnly == true
       // Of what this run has recorded meanwhile it knows more.
@@ -72,7 +74,7 @@ extension UploadEngine {
       state.schedule.inherit(
         Inheritance(catalog: catalog, records: reading?.records ?? [], lacksRecords: reading?.failure != nil))
       if !wentOn { begin(&state, at: now) }
-      handle(state.early.take()?.events ?? [], &state, at: now)
+      handle(state.early.take()?.events ?? [], after: formers, &state, at: now)
     }
     set(.over)
   }
@@ -82,10 +84,17 @@ extension UploadEngine {
     state.schedule.askForLimits(at: now)
   }
 
-  private func handle(_ events: [EarlyEvents.Event], _ state: inout State, at now: Moment) {
+  private func handle(
+    _ events: [EarlyEvents.Event], after formers: LookupTable<FileID, FormerPublication> = [:], _ state: inout State,
+    at now: Moment
+  ) {
     for event in events {
       switch event {
-      case .reported(let event): state.schedule.handle(event, at: now)
+      case .reported(let event):
+        let former = event.found.flatMap { snapshot in
+          state.schedule.mayComeAfterPublication(snapshot) ? formers[snapshot.id] : nil
+        }
+        state.schedule.handle(event, after: former, at: now)
       case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
       case .contentStays(let id): state.schedule.contentStays(id, at: now)
       }

@@ -288,10 +288,14 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// What was published last at the path of a file that was found, where that counts.
   private func former(of event: FileEvent) -> FormerPublication? {
-    guard let publications, case .found(let snapshot) = event,
-      state.withLock({ $0.schedule.mayComeAfterPublication(snapshot) })
-    else { return nil }
-    return publications.former(at: snapshot.names) { destination.publishedName(for: $0) }
+    guard let snapshot = event.found, state.withLock({ $0.schedule.mayComeAfterPublication(snapshot) }) else {
+      return nil
+    }
+    return former(of: snapshot)
+  }
+
+  func former(of snapshot: FileSnapshot) -> FormerPublication? {
+    publications?.former(at: snapshot.names) { destination.publishedName(for: $0) }
   }
 
   /// Makes durable that an earlier receipt no longer covers the file.

@@ -231,7 +231,9 @@ final class SimulatedClient: CopyHolder {
     world.trace("event: \(event.brief)")
     if case .changed(let snapshot) = event { checks.beginsAnew(snapshot.id) }
     var former: FormerPublication?
-    if case .found(let snapshot) = event, schedule?.mayComeAfterPublication(snapshot) == true {
+    // What is not known to have been delivered would be known to have been published.
+    let isOverlooked = world.bug == .deliverOlder
+    if !isOverlooked, let snapshot = event.found, schedule?.mayComeAfterPublication(snapshot) == true {
       former = publications.former(at: snapshot.names)
     }
     apply { $0.handle(event, after: former, at: $1) }

@@ -200,7 +200,7 @@ final class SimulationRun {
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
       // It was changed while the clock was behind what had been delivered.
-      if code == "older-than-delivered", file.handEdits > 0, world.scenario.clockJumps > 0 { continue }
+      if code == "older-than-delivered", world.scenario.clockJumps > 0 { continue }
       // It was delivered before, and what is left of it here is not published anew.
       if state == .complete, file.isRemains { continue }
       // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.

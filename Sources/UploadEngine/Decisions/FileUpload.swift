@@ -94,6 +94,8 @@ struct FileUpload: Sendable {
   var isLocal = true
   /// An earlier run may have been sending the present content when it ended, and something may still come of that.
   var isOfEarlierRun = false
+  /// It was met when the spool could not say what it holds, and that is not known yet.
+  var isMetUnread = false
   /// For a removed file: its content had been delivered.
   var wasDelivered = false
   /// For a removed file: a rule has removed it.

@@ -36,9 +36,12 @@ extension UploadSchedule {
   /// What was published at the path of a file that was found counts: nothing else says what its content is. What a writer has closed is
   /// as the catalog knows it.
   public func mayComeAfterPublication(_ snapshot: FileSnapshot) -> Bool {
-    guard snapshot.interruption == nil, !snapshot.isPartlyReleased, files.entry(snapshot.id)?.file.isLocal != true,
-      limits.leavesAlone(snapshot.names) == nil
-    else { return false }
+    guard snapshot.interruption == nil, !snapshot.isPartlyReleased, limits.leavesAlone(snapshot.names) == nil else {
+      return false
+    }
+    if let file = files.entry(snapshot.id)?.file, file.isLocal {
+      return file.isMetUnread && unconfirmed[snapshot.id] == nil
+    }
     guard let entry = inherited[snapshot.id] else { return true }
     return !entry.isDelivered && !entry.describes(snapshot)
   }
@@ -59,6 +62,8 @@ extension UploadSchedule {
     guard !isNewer || entry.sizeBytes == file.snapshot.sizeBytes else { return }
     guard entry.describes(file.snapshot) else { return findOther(&file, than: entry, isRevised: isNewer) }
     file.becomeDelivered(as: entry)
+    // As a delivery it counts once it is recorded: in a copy of the spool the catalog alone may know it.
+    file.phase = .finishing
     actions.append(.record(file.id))
   }
 }

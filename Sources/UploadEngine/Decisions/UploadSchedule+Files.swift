@@ -6,12 +6,12 @@ import OrderedCollections
 extension UploadSchedule {
   /// One event of the filesystem.
   ///
-  /// Of a file that was found, `former` is what was published last at its path, where that counts (``mayComeAfterPublication(_:)``).
+  /// Of a file that is met (``FileEvent/found``), `former` is what was published last at its path, where that counts (``mayComeAfterPublication(_:)``).
   public mutating func handle(_ event: FileEvent, after former: FormerPublication? = nil, at now: Moment) {
     switch event {
-    case .opened(let snapshot): opened(snapshot, at: now)
+    case .opened(let snapshot): opened(snapshot, after: former, at: now)
     case .changed(let snapshot): changed(snapshot, at: now)
-    case .settled(let snapshot): settled(snapshot, at: now)
+    case .settled(let snapshot): settled(snapshot, after: former, at: now)
     case .unsettled(let snapshot): unsettled(snapshot, at: now)
     case .namesChanged(let snapshot): namesChanged(snapshot, at: now)
     case .attributesChanged(let snapshot): attributesChanged(snapshot)
@@ -46,12 +46,12 @@ extension UploadSchedule {
     if abilities.bindsNameAtOpening { planSession(snapshot.id, at: now) }
   }
 
-  private mutating func opened(_ snapshot: FileSnapshot, at now: Moment) {
+  private mutating func opened(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.append(snapshot.id) }
     forgetHistory(of: snapshot.id)
-    if files[snapshot.id] == nil, inherited[snapshot.id] != nil {
-      adopt(snapshot, at: now)
+    if files[snapshot.id] == nil, inherited[snapshot.id] != nil || former != nil {
+      adopt(snapshot, after: former, at: now)
     }
     if var file = files[snapshot.id] {
       file.isOpen = true
@@ -93,6 +93,7 @@ extension UploadSchedule {
     cancelStream(of: file)
     doubtEarlierRun(file, of: snapshot.names, at: now)
     file.isOfEarlierRun = false
+    file.isMetUnread = false
     file.snapshot = snapshot
     // What was wrong with the content may be made good by this very change.
     file.snapshot.interruption = nil
@@ -140,11 +141,12 @@ extension UploadSchedule {
     actions.append(.showStatus(snapshot.id))
   }
 
-  private mutating func settled(_ snapshot: FileSnapshot, at now: Moment) {
+  private mutating func settled(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) {
     openFiles.takeOut(snapshot.id)
-    if files[snapshot.id] == nil { adopt(snapshot, at: now) }
-    guard !confirm(snapshot, at: now), var file = files[snapshot.id] else { return }
+    if files[snapshot.id] == nil { adopt(snapshot, after: former, at: now) }
+    guard !confirm(snapshot, after: former, at: now), var file = files[snapshot.id] else { return }
     file.isOpen = false
+    if snapshot.interruption?.isOfSpool != true { file.isMetUnread = false }
     file.writeFailure = nil
     file.closedAt = now.wallMilliseconds
     let before = file.snapshot
@@ -512,6 +514,7 @@ extension UploadSchedule {
     var file = FileUpload(
       snapshot: snapshot, phase: phaseWhileOpen(snapshot), isOpen: snapshot.writableOpens > 0,
       changeSequence: makeChangeSequence())
+    if case .spoolUnreadable? = snapshot.interruption { file.isMetUnread = true }
     file.openedAt = entry?.openedAtMilliseconds
     file.closedAt = entry?.closedAtMilliseconds
     var isKnownDelivered = known?.isDelivered == true
@@ -588,22 +591,23 @@ extension UploadSchedule {
     switch file.phase {
     case .complete:
       if !publishFurther(snapshot.id, at: now) { dropDeliveredParts(snapshot.id) }
-    case .cancelled, .failed: break
+    case .cancelled, .failed, .finishing: break
     default: if !file.isOpen { settleName(snapshot.id, at: now) }
     }
   }
 
-  /// The spool can say by now what a file is like that was found: it is what its entry describes, or another content. True when that
-  /// was so, and all that there is to decide is decided.
-  private mutating func confirm(_ snapshot: FileSnapshot, at now: Moment) -> Bool {
+  /// The spool can say by now what a file is like that was found: it is what its entry describes, or what was published at its path, or
+  /// another content. True when that was so, and all that there is to decide is decided.
+  private mutating func confirm(_ snapshot: FileSnapshot, after former: FormerPublication?, at now: Moment) -> Bool {
     if case .spoolUnreadable? = snapshot.interruption { return false }
-    guard let entry = unconfirmed.removeValue(forKey: snapshot.id), var file = files[snapshot.id],
-      file.snapshot.epoch == snapshot.epoch
+    let entry = unconfirmed.removeValue(forKey: snapshot.id)
+    guard var file = files[snapshot.id], file.snapshot.epoch == snapshot.epoch,
+      entry != nil || former != nil && file.isMetUnread
     else { return false }
     leaveTransfer(&file)
     files[snapshot.id] = nil
     inherited[snapshot.id] = entry
-    adopt(snapshot, goingOnWith: file.session, at: now)
+    adopt(snapshot, after: former, goingOnWith: file.session, at: now)
     return true
   }
 
@@ -613,11 +617,11 @@ extension UploadSchedule {
     guard file.snapshot.isPartlyReleased, !lacksRecords, let pointer = file.snapshot.pointer ?? entry?.pointer,
       pointer.chunkBytes <= UploadConstants.chunkBytesMax, inheritedRecords[file.id]?.sessionID != pointer.sessionID
     else { return nil }
+    chunkBytesMax = max(chunkBytesMax, pointer.chunkBytes)
     return pointer
   }
 
   /// The session of an earlier run may have published the content that is found, unless the catalog knows of a change after it: neither
-    chunkBytesMax = max(chunkBytesMax, pointer.chunkBytes)
   /// the file nor the record need be as new as that.
   private func noteTried(_ file: inout FileUpload, by entry: CatalogEntry?) {
     guard let session = file.session else { return }

@@ -129,7 +129,7 @@ extension Filesystem {
     let refusal = state.refusal.flatMap { $0.holdsFile ? Interruption.spoolFailing(errno: $0.error.code) : nil }
     let doubt = state.doubt.map { Interruption.spoolUnreadable(errno: $0.code) }
     if refusal == nil, doubt == nil { noteLack(of: file, &state) }
-    return FileSnapshot(
+    var snapshot = FileSnapshot(
       id: file.id, epoch: state.activity.epoch, sizeBytes: state.lastKnown.sizeBytes,
       modifiedNanoseconds: state.lastKnown.modifiedNanoseconds, mode: state.lastKnown.mode, inode: file.key.inode,
       names: names,
@@ -142,6 +142,8 @@ extension Filesystem {
       diskErrno: state.refusal?.error.code,
       isOnDisk: state.isOnDisk && state.doubt == nil && state.refusal == nil && state.activity.isSettled,
       missing: state.lack?.missing, isPutInPlace: file.isPutInPlace)
+    snapshot.wasFound = !state.wasCreatedHere
+    return snapshot
   }
 
   /// The spool says what the file is like; also of one that was taken away. The file's lock and the namespace lock are held.

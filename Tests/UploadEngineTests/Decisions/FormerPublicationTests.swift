@@ -57,7 +57,8 @@ import Testing
   @Test(.promises("S80b", "S80f"), arguments: [-1, 0, 1] as [Int64])
   func theSameContent_isNotSentAgain(timeDifference: Int64) {
     var harness = found { $0.modifiedNanoseconds = time + timeDifference }
-    #expect((harness.state(file.id) == .complete) == (timeDifference == 0), "size and time say it, or its bytes")
+    #expect(harness.state(file.id) != .complete, "it counts once it is recorded")
+    #expect(harness.reads.isEmpty == (timeDifference == 0), "size and time say it, or its bytes")
     harness.answerReads()
     harness.record()
     #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.buffers.isEmpty)
@@ -114,6 +115,44 @@ import Testing
     harness.succeed()
     #expect(harness.state(file.id) == .complete && harness.buffers.isEmpty)
     #expect(harness.schedule.catalogEntry(of: file.id)?.receipt?.id != "r77")
+  }
+
+  /// Regression: what a program opened before the search had met it, or what the spool's disk could not say anything of then,
+  /// replaced what was newer.
+  @Test(.promises("S80f"), arguments: ["opened", "settled", "unreadable"])
+  func howeverAFileIsMet_anOlderContentIsHeld(_ way: String) {
+    var snapshot = file.snapshot
+    (snapshot.sizeBytes, snapshot.modifiedNanoseconds, snapshot.epoch, snapshot.wasFound) = (2000, time - 1, 0, true)
+    var harness = ScheduleHarness()
+    func report(_ event: FileEvent) {
+      harness.apply { schedule, now in
+        let isFormer = event.found.map { schedule.mayComeAfterPublication($0) } ?? false
+        schedule.handle(event, after: isFormer ? former : nil, at: now)
+      }
+    }
+    var other = snapshot
+    switch way {
+    case "opened":
+      other.writableOpens = 1
+      report(.opened(other))
+    case "unreadable":
+      other.interruption = .spoolUnreadable(errno: 5)
+      report(.found(other))
+    default: break
+    }
+    report(.settled(snapshot))
+    harness.handle(.scanEnded)
+    harness.answerReads()
+    #expect(harness.state(file.id) == .interrupted)
+    #expect(harness.status(file.id)?.lastFailure?.code == "older-than-delivered")
+    #expect(harness.chunkRequests.isEmpty && !harness.sent.contains { $0.order.isCommit })
+    // A content that the mount itself has made since is as good as any.
+    snapshot.epoch = 1
+    _ = harness.schedule.contentWillChange(snapshot.id)
+    report(.changed(snapshot))
+    report(.settled(snapshot))
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete)
   }
 
   /// What a writer has closed may have any time, as rsync gives it one.
