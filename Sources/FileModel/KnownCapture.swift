@@ -16,6 +16,8 @@ public struct KnownCapture: Hashable, Sendable {
   public var isEvicted = false
   /// The spool's disk was known to have what is described here, so that a power cut took nothing of it.
   public var isOnDisk = true
+  /// The instance of the spool's filesystem in which this was recorded; nil where that was another one than the last, or is not known.
+  public var recordedIn: String?
 
   /// Collects what is known.
   public init(

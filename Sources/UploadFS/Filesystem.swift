@@ -37,6 +37,8 @@ public final class Filesystem: Sendable, FileContents {
   /// Files of which nothing said who they are, at the first start of a version that lets files say it.
   let unlabelledFiles = Atomic(0)
   let instance: SpoolInstance
+  /// Until when the spool's filesystem keeps what its disk has not got yet; nil where that cannot be told.
+  public var instanceName: String? { instance.name }
   /// The times of a file that nobody changes stay as they are. Those of network filesystems are the server's, which may say them
   /// some time after the change.
   let hasSteadyTimes: Bool

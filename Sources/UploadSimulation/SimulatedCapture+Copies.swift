@@ -8,8 +8,11 @@ extension SimulatedCapture {
   /// What was given up here reads as zeros in the copy, and nothing says so.
   func copyWithoutLabels() {
     let keepsTimes = world.random.happens(0.5)
-    world.trace("the spool is copied without labels\(keepsTimes ? "" : ", and without times")")
-    instance += 1
+    let staysHere = world.random.happens(0.5)
+    world.trace(
+      "the spool is copied without labels\(keepsTimes ? "" : ", and without times")\(staysHere ? ", on its filesystem" : "")"
+    )
+    if !staysHere { instance += 1 }
     copiesKeepTimes = keepsTimes
     for file in byInode.sorted().map(\.value) where !file.names.isEmpty {
       (file.hasLostLabel, file.mayBeDoubted) = (true, true)
@@ -21,14 +24,15 @@ extension SimulatedCapture {
   /// A start finds files that say nothing of themselves.
   func takeUnlabelled(knownTo storage: SimulatedJournal.Storage) {
     var known: LookupTable<RelativePath, CatalogEntry> = [:]
-    for entry in storage.entries where !entry.state.isHistory {
+    for entry in storage.entriesByChange where !entry.state.isHistory {
       if known[entry.path]?.isDoubtful == true, !entry.isDoubtful { continue }
       known[entry.path] = entry
     }
     for file in byInode.sorted().map(\.value) where file.hasLostLabel {
       file.hasLostLabel = false
       let entry = known[file.names[0]]
-      take(file, entry, isOnDisk: entry.map { storage.isOnDisk($0.id) } ?? false)
+      let isThere = entry.map { storage.isOnDisk($0.id) || storage.isRecorded($0.id, in: instance) } ?? false
+      take(file, entry, isOnDisk: isThere)
     }
   }
 

@@ -108,6 +108,7 @@ final class SimulatedClient: CopyHolder {
     if world.bug == .believeFormerSessions { for index in entries.indices { entries[index].session = nil } }
     if world.bug == .deliverOlder { entries = entries.map(capture.forgettingDelivered) }
     capture.notePutBack(knownTo: storage.entries, site.oracle)
+    storage.begin(in: capture.instance)
     if world.bug == .forgetWords { for index in entries.indices { entries[index].failureCode = nil } }
     var (records, lacksRecords) = storage.load(world)
     unreadSessions =

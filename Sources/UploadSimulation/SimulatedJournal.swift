@@ -18,11 +18,17 @@ final class SimulatedJournal {
     private var changes: LookupTable<FileID, Int64> = [:]
     private var lastChange: Int64 = 0
     private var onDiskThrough: Int64 = 0
+    /// The instance of the spool's filesystem in which rows were written, after this one.
+    private var instance = 0
+    private var instanceSince: Int64 = 0
     private(set) var masterKey: [UInt8]
 
     init(masterKey: [UInt8]) { self.masterKey = masterKey }
 
     var entries: [CatalogEntry] { catalog.sorted().map(\.value) }
+
+    /// In the order in which they were recorded last.
+    var entriesByChange: [CatalogEntry] { entries.sorted { (changes[$0.id] ?? 0) < (changes[$1.id] ?? 0) } }
 
     func put(_ entry: CatalogEntry) {
       catalog[entry.id] = entry
@@ -32,6 +38,17 @@ final class SimulatedJournal {
 
     /// The spool's disk was known to have what the row describes.
     func isOnDisk(_ id: FileID) -> Bool { changes[id].map { $0 <= onDiskThrough } ?? false }
+
+    /// As `Catalog.begin(in:)`.
+    func begin(in instance: Int) {
+      guard self.instance != instance else { return }
+      (self.instance, instanceSince) = (instance, lastChange)
+    }
+
+    /// The row was written in this instance.
+    func isRecorded(_ id: FileID, in instance: Int) -> Bool {
+      self.instance == instance && changes[id].map { $0 > instanceSince } ?? false
+    }
 
     /// As `Catalog.beginDiskRound`.
     func beginDiskRound(endingThat number: Int64?) -> (number: Int64, isOfNewRows: Bool) {

@@ -62,6 +62,7 @@ final class MountSession: Sendable {
       let filesystem = try Filesystem(
         configuration: filesystemConfiguration, sink: engines, virtualTree: statusTree)
       self.filesystem = filesystem
+      state.begin(in: filesystem.instanceName)
       source.attach(filesystem)
       engines.attach { filesystem.contents(for: $0) }
       // Last: from here on others can see the mount, and wait until it is served.

@@ -146,6 +146,23 @@ def test_a_copy_without_attributes_holds_nothing_after_an_orderly_end(new_mount,
     assert (receiver.files / "take.mov").read_bytes() == b"content"
 
 
+@pytest.mark.promises("S40b", "S79j")
+@pytest.mark.parametrize("way", WITHOUT)
+def test_a_copy_beside_the_spool_of_a_killed_mount_holds_nothing_that_was_delivered(new_mount, receiver, folder, way):
+    """Regression (lives, 122446027): what was closed in the seconds before the kill was held, although no power had been cut."""
+    mount = new_mount(receiver)
+    for number in range(5):
+        (mount.root / f"{number}.mov").write_bytes(b"content %d" % number)
+    for number in range(5):
+        mount.wait_for(f"{number}.mov", "complete")
+    mount.kill()
+    copy(way, mount.spool, folder / "copy")
+    mount.spool = folder / "copy"
+    mount.start()
+    for number in range(5):
+        assert mount.wait_for(f"{number}.mov", "complete", "interrupted")["state"] == "complete"
+
+
 @pytest.mark.promises("S79d", "S79e")
 @pytest.mark.parametrize("lost", ["state", "catalog", "records"])
 def test_what_is_at_the_server_alone_survives_the_loss_of_the_state(moved, lost):

@@ -224,16 +224,26 @@ struct FileLabelTests {
     }
   }
 
+  /// Where the spool's filesystem had what the catalog describes.
+  enum Proof: Sendable {
+    /// On its disk.
+    case anywhere
+    /// In memory, in this instance or in another one, or nobody knows in which.
+    case here, elsewhere, nowhere
+  }
+
   /// Regression (G4): what has the name and the size of a known capture was whole, also where a power cut had left zeros before the copy.
   @Test(
     .promises("S79c", "S79j"),
     arguments: [
-      (true, 0, true, nil), (true, 0, false, .unproven), (true, 5_000_000_000, true, .unproven),
-      (true, -5_000_000_000, true, .unproven), (false, 5_000_000_000, true, nil),
-      (false, 5_000_000_000, false, .unproven),
-    ] as [(Bool, Int64, Bool, Interruption?)])
-  func withoutLabels_sizeAndTimeProveWhatTheDiskWasKnownToHave(
-    keepsTimes: Bool, later: Int64, isOnDisk: Bool, expected: Interruption?
+      (true, 0, .anywhere, nil), (true, 0, .nowhere, .unproven), (true, 0, .here, nil),
+      (true, 0, .elsewhere, .unproven),
+      (true, 5_000_000_000, .anywhere, .unproven), (true, -5_000_000_000, .here, .unproven),
+      (false, 5_000_000_000, .anywhere, nil), (false, 5_000_000_000, .nowhere, .unproven),
+      (false, 5_000_000_000, .here, nil),
+    ] as [(Bool, Int64, Proof, Interruption?)])
+  func withoutLabels_sizeAndTimeProveWhatTheDiskWasKnownToHave_orTheSameFilesystem(
+    keepsTimes: Bool, later: Int64, proof: Proof, expected: Interruption?
   ) throws {
     let folder = try TemporaryFolder()
     let id = try #require(try Self.spool(folder)["whole"])
@@ -244,9 +254,12 @@ struct FileLabelTests {
     var whole = KnownCapture(
       id: id, path: RelativePath("whole"), sizeBytes: facts.sizeBytes,
       modifiedNanoseconds: facts.modifiedNanoseconds + later)
-    whole.isOnDisk = isOnDisk
+    whole.isOnDisk = proof == .anywhere
+    whole.recordedIn = proof == .here ? "here" : proof == .elsewhere ? "elsewhere" : nil
     let known = whole
-    let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures.all = { [known.path: known] } }
+    let mounted = try Mounted(folder: copy, source: nil, instance: SpoolInstance(name: "here")) {
+      $0.knownCaptures.all = { [known.path: known] }
+    }
     mounted.filesystem.scanSpool()
     let found = try #require(Self.found(mounted)["whole"])
     #expect(found.id == id && found.interruption == expected)

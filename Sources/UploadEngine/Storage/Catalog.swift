@@ -18,6 +18,8 @@ public final class Catalog: Sendable {
     var connection: StateConnection
     var damage: String?
     var isClosed = false
+    /// That of the spool's filesystem.
+    var instance: String?
   }
 
   private let state: Mutex<State>
@@ -180,12 +182,26 @@ public final class Catalog: Sendable {
     }
   }
 
+  /// What is recorded from now on is of contents that the spool's filesystem has in this instance, if its disk does not have them yet. That
+  /// a round has not said so doubts more.
+  func begin(in instance: String?) throws(StorageError) {
+    state.withLock { $0.instance = instance }
+    try withConnection { connection in
+      try connection.writeUnsynced { try CatalogRows.noteInstance(instance, $0) }
+    }
+  }
+
   /// Begins a round of the rows that there are now (``DiskRounds``); the rows of the one that has ended are of contents that the spool's
   /// disk has. Outlives the process, and a power cut only once something else has been written: what is lost of it doubts more.
   func beginDiskRound(endingThat number: Int64?) throws(StorageError) -> CatalogRound? {
     changes.add(1, ordering: .relaxed)
+    let instance = state.withLock { $0.instance }
     return try withConnection { connection in
-      try connection.writeUnsynced { try CatalogRows.beginDiskRound(endingThat: number, $0) }
+      try connection.writeUnsynced { database in
+        // Another database may have taken the place of a damaged one.
+        try CatalogRows.noteInstance(instance, database)
+        return try CatalogRows.beginDiskRound(endingThat: number, database)
+      }
     }
   }
 

@@ -186,9 +186,13 @@ enum CatalogSchema {
             -- Rows that were changed up to then are of contents on the disk.
             through INTEGER NOT NULL,
             -- No row that is changed from now on gets a number up to this one, whatever became of those that had it.
-            round INTEGER NOT NULL
+            round INTEGER NOT NULL,
+            -- The instance of the spool's filesystem in which rows were changed after the second number.
+            instance TEXT,
+            since INTEGER NOT NULL
           );
-          INSERT INTO disk (through, round) SELECT COALESCE(MAX(changed), 0), COALESCE(MAX(changed), 0) FROM file;
+          INSERT INTO disk (through, round, since)
+            SELECT COALESCE(MAX(changed), 0), COALESCE(MAX(changed), 0), COALESCE(MAX(changed), 0) FROM file;
           """)
     }
     return migrator
@@ -223,16 +227,20 @@ enum CatalogRows {
     SELECT id, inode FROM file WHERE state NOT IN ('evicted', 'removed') ORDER BY id
     """
   private static let selectKnownFiles = """
-    SELECT id, path, size, modified_ns, doubt, pointer, state, changed <= (SELECT through FROM disk) FROM file
+    SELECT id, path, size, modified_ns, doubt, pointer, state, changed <= (SELECT through FROM disk),
+    (SELECT instance FROM disk WHERE file.changed > since)
+    FROM file
     """
   private static let selectKnown = """
     \(selectKnownFiles) WHERE state NOT IN ('evicted', 'removed')
     """
   private static let selectKnownByID = "\(selectKnown) AND id = ?"
-  private static let selectDoubtful = "\(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY id"
+  private static let selectDoubtful = """
+    \(selectKnown) AND (doubt IS NOT NULL OR pointer IS NOT NULL) ORDER BY changed, id
+    """
   /// What was evicted may be put back; a capture that may be there under that name counts before it.
   private static let selectAllKnown = """
-    \(selectKnownFiles) WHERE state <> 'removed' ORDER BY state <> 'evicted', id
+    \(selectKnownFiles) WHERE state <> 'removed' ORDER BY state <> 'evicted', changed, id
     """
   private static let upsertFile = """
     INSERT INTO file (id, path, inode, size, modified_ns, revision, state, failure_code, failure_message, completed_ms,
@@ -284,6 +292,18 @@ enum CatalogRows {
     UPDATE disk SET through = MAX(through, ?), round = MAX(round, (SELECT COALESCE(MAX(changed), 0) FROM file))
     """
 
+  private static let selectInstance = "SELECT instance FROM disk"
+  private static let updateInstance = """
+    UPDATE disk SET instance = ?, since = MAX(round, (SELECT COALESCE(MAX(changed), 0) FROM file))
+    """
+
+  /// What is there was recorded in an earlier instance of the spool's filesystem, if it has another name.
+  static func noteInstance(_ instance: String?, _ database: Database) throws {
+    let known = try Row.fetchOne(database.cachedStatement(sql: selectInstance)).flatMap { Columns($0).text(0) }
+    guard known != instance else { return }
+    try database.cachedStatement(sql: updateInstance).execute(arguments: [instance])
+  }
+
   /// Begins a round: the rows that there are now. Those of the one that has ended are of contents that the disk has.
   static func beginDiskRound(endingThat number: Int64?, _ database: Database) throws -> CatalogRound? {
     try database.cachedStatement(sql: updateDiskRound).execute(arguments: [number ?? 0])
@@ -298,7 +318,7 @@ enum CatalogRows {
   static func prepareAll(_ database: Database) throws {
     for sql in [
       selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
-      selectSessions, selectDiskRound, updateDiskRound,
+      selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
     ] + publicationStatements {
       _ = try database.cachedStatement(sql: sql)
     }
@@ -349,7 +369,7 @@ enum CatalogRows {
   }
 
   /// What is known of files that may be in the spool, by their names: of all, or of the doubtful ones. Of several under one name the
-  /// youngest counts, and a doubtful one before all others.
+  /// one that was recorded last counts, and a doubtful one before all others.
   static func known(onlyDoubtful: Bool, _ database: Database) throws -> [RelativePath: KnownCapture] {
     var known: [RelativePath: KnownCapture] = [:]
     let rows = try Row.fetchCursor(
@@ -377,6 +397,7 @@ enum CatalogRows {
       doubt: doubt(columns.text(4)), pointer: columns.text(5).flatMap { SessionPointer($0) })
     known.isEvicted = columns.text(6) == CatalogState.evicted.rawValue
     known.isOnDisk = columns.integer(7) == 1
+    known.recordedIn = columns.text(8)
     return known
   }
 

@@ -55,6 +55,18 @@ public final class SpoolState: Sendable {
     return catalog
   }
 
+  /// What is recorded from now on is of contents in this instance of the spool's filesystem.
+  public func begin(in instance: String?) {
+    for catalog in catalogs.withLock({ $0 }) {
+      do throws(StorageError) {
+        try catalog.begin(in: instance)
+      } catch {
+        // It is tried again with each round. Until then more is doubted in a copy without attributes.
+        logger.debug("cannot record the instance of the spool's filesystem", metadata: ["error": "\(error)"])
+      }
+    }
+  }
+
   /// What cannot be learned costs numbers and no capture.
   private func learn(from catalog: Catalog, _ ledger: NameLedger) {
     do throws(StorageError) {

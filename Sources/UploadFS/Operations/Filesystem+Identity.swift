@@ -284,7 +284,12 @@ extension Filesystem {
     let isTimeKnown = stamp.keepsTimes && known.modifiedNanoseconds != .min
     guard !isTimeKnown || facts.haveTheTime(of: known) else { return .unproven }
     // Held whatever the rules say: no power need have been cut, and it may be whole.
-    return known.isOnDisk || known.sizeBytes == 0 ? nil : .unproven
+    return known.isOnDisk || isRecordedHere(known) || known.sizeBytes == 0 ? nil : .unproven
+  }
+
+  /// Copied within a filesystem that was not unmounted since, and so had it in memory where the disk did not have it yet.
+  private func isRecordedHere(_ known: KnownCapture) -> Bool {
+    known.recordedIn.map { instance.isThat(of: SpoolInstance(name: $0)) } ?? false
   }
 
   // MARK: - The spool

@@ -364,6 +364,47 @@ import Threads
     #expect(try reopened.known(entry(2).id)?.isOnDisk == false)
   }
 
+  @Test(.promises("S79j")) func rowsSayInWhichInstanceOfTheFilesystemTheyWereRecorded_ofTheLastOneAlone() throws {
+    var catalog = try Catalog(path: path)
+    try catalog.upsert([entry(1)])
+    try catalog.begin(in: "boot.s1")
+    try catalog.upsert([entry(2)])
+    func instances() throws -> [String?] { try (1...3).map { try catalog.known(entry($0).id)?.recordedIn } }
+    #expect(try instances() == [nil, "boot.s1", nil])
+    catalog.close()
+    catalog = try Catalog(path: path)
+    #expect(try instances() == [nil, "boot.s1", nil], "a start that looks finds it")
+    try catalog.begin(in: "boot.s1")
+    try catalog.upsert([entry(3)])
+    #expect(try instances() == [nil, "boot.s1", "boot.s1"])
+    try catalog.begin(in: "boot.s2")
+    #expect(try instances() == [nil, nil, nil], "what was recorded before is not of this one")
+    try catalog.upsert([entry(3)])
+    #expect(
+      try instances() == [nil, nil, "boot.s2"]
+        && catalog.known(onlyDoubtful: false)[entry(3).path]?.recordedIn == "boot.s2")
+    // Another database may have taken its place.
+    catalog.close()
+    try sql("UPDATE disk SET instance = 'boot.s1'")
+    catalog = try Catalog(path: path)
+    #expect(try instances() == [nil, nil, "boot.s1"])
+    _ = try catalog.beginDiskRound(endingThat: nil)
+    #expect(try instances() == [nil, nil, nil])
+  }
+
+  /// Regression (lives, 806854960): a capture that had come back from a backup to the place of a younger one was taken for that one in a copy
+  /// without attributes.
+  @Test(.promises("S79c")) func ofSeveralUnderOneName_theOneThatWasRecordedLastCounts() throws {
+    let catalog = try Catalog(path: path)
+    var first = delivered(1)
+    let second = delivered(2)
+    first.path = second.path
+    try catalog.upsert([first, second])
+    #expect(try catalog.known(onlyDoubtful: false)[second.path]?.id == second.id)
+    try catalog.upsert([first])
+    #expect(try catalog.known(onlyDoubtful: false)[second.path]?.id == first.id)
+  }
+
   @Test(.promises("S79f")) func theRowsOfAnEarlierVersion_areOfWhatTheDiskHas() throws {
     let catalog = try Catalog(path: path)
     try catalog.upsert([delivered(1)])
@@ -446,6 +487,7 @@ import Threads
       #expect(origin?.path.displayText == (isKnown ? path : nil) && origin?.name?.displayText == called, "\(name)")
     }
     #expect(try later.former(at: RelativePath("d/y"), named: nil)?.name == "all/y-2")
+    #expect(try later.former(at: RelativePath("é"), named: "prefix/é")?.name == "prefix/é")
     #expect(try later.former(at: RelativePath("x"), named: "x")?.publishedAtMilliseconds == 1_700_000_000_123)
   }
 
@@ -487,7 +529,6 @@ import Threads
     let catalog = try Catalog(path: path)
     try catalog.upsert([entry])
     try catalog.markChanged(entry.id)
-    #expect(try later.former(at: RelativePath("é"), named: "prefix/é")?.name == "prefix/é")
     let changed = try #require(catalog.loadAll().first)
     #expect(changed.session == "" && changed.doubt == (session == "" ? nil : .mountDied))
   }
