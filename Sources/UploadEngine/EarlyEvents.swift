@@ -1,4 +1,5 @@
 package import FileModel
+import Glibc
 import Lookup
 
 /// What the filesystem reports while the catalog is still being read, in order.
@@ -32,6 +33,8 @@ struct EarlyEvents: Sendable {
   var isForEarlierRunsOnly: Bool { waiting != nil }
 
   mutating func keep(_ event: Event) -> Place {
+    // What was met, and not made, may be a content that was delivered before: the catalog alone knows.
+    if event.isFound, let id = event.file { waiting?.insert(id) }
     if let waiting, let id = event.file, !waiting.contains(id) { return .notKept }
     if events.count >= countMax {
       guard waiting != nil else { return .full }
@@ -43,6 +46,8 @@ struct EarlyEvents: Sendable {
 
   /// From now on only what is of these files waits; returns what was reported of others so far.
   mutating func keepOnly(of files: LookupSet<FileID>) -> [Event] {
+    var files = files
+    files.formUnion(events.filter(\.isFound).compactMap(\.file))
     waiting = files
     let others = events.filter { $0.file.map { !files.contains($0) } ?? false }
     events = events.filter { $0.file.map { files.contains($0) } ?? true }
@@ -100,6 +105,11 @@ extension EarlyEvents.Event {
   }
 }
 
+extension EarlyEvents.Event {
+  /// A file is met that the mount has neither made nor changed.
+  fileprivate var isFound: Bool { if case .reported(let event) = self { event.found != nil } else { false } }
+}
+
 extension FileEvent {
   /// The file that it is of; nil where it is of the spool.
   var file: FileID? {
@@ -132,5 +142,28 @@ extension EarlyEvents {
   /// Files that were met so far.
   var found: [FileSnapshot] {
     events.compactMap { event in if case .reported(let event) = event { event.found } else { nil } }
+  }
+}
+
+extension FileEvent {
+  /// The same, of a file of which cannot be said at this moment what it is.
+  var unread: FileEvent {
+    switch self {
+    case .found(let snapshot): .found(snapshot.unread)
+    case .opened(let snapshot): .opened(snapshot.unread)
+    case .settled(let snapshot): .settled(snapshot.unread)
+    case .changed, .grown, .unsettled, .namesChanged, .attributesChanged, .onDisk, .removed, .vanished, .writeFailed,
+      .evicted,
+      .scanFailing, .scanEnded:
+      self
+    }
+  }
+}
+
+extension FileSnapshot {
+  fileprivate var unread: FileSnapshot {
+    var snapshot = self
+    snapshot.interruption = .spoolUnreadable(errno: EIO)
+    return snapshot
   }
 }

@@ -142,20 +142,19 @@ package final class PublicationIndex: Sendable {
   }
 
   /// What was published last at one of a file's paths, under the name that this has by itself or under one that a template gave. Blocks.
-  /// Nil where nothing is known of it.
+  /// Nil where nothing was.
   package func former(
     at paths: [RelativePath], called name: (RelativePath) -> String
-  ) -> FormerPublication? {
+  ) throws(StorageError) -> FormerPublication? {
     learnEarlierNames()
-    let known = paths.compactMap { path -> FormerPublication? in
+    var latest: FormerPublication?
+    for path in paths {
       let name = name(path)
-      do throws(StorageError) {
-        return try catalog.former(at: path, named: mayBeKnown(Name(name.utf8)) ? name : nil)
-      } catch {
-        return nil
-      }
+      guard let known = try catalog.former(at: path, named: mayBeKnown(Name(name.utf8)) ? name : nil) else { continue }
+      if let latest, latest.origin.modifiedNanoseconds >= known.origin.modifiedNanoseconds { continue }
+      latest = known
     }
-    return known.max { $0.origin.modifiedNanoseconds < $1.origin.modifiedNanoseconds }
+    return latest
   }
 
   /// Something may have been published under the name.

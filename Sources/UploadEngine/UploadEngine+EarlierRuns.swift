@@ -65,9 +65,32 @@ extension UploadEngine {
       // Each name is asked for again before it is used.
       logger.error("\(error.message)")
     }
-    let found = state.withLock { $0.early?.found ?? [] }
-    let formers = LookupTable(found.compactMap { snapshot in former(of: snapshot).map { (snapshot.id, $0) } })
+    var formers = FormerPublications()
+    while !takeUp(entries, reading, after: formers) {
+      // More was met while it was read.
+      let found = state.withLock { formers.unasked(of: $0.early?.found ?? []) }
+      let answers = readRepeatedly("what was published from where", isEndless: true) { () throws(StorageError) in
+        var answers: [(FileID, FormerPublication?)] = []
+        for snapshot in found { answers.append((snapshot.id, try former(of: snapshot))) }
+        return (answers, nil)
+      }
+      guard let answers else { return }
+      formers.note(answers)
+    }
+    set(.over)
+  }
+
+  /// What earlier runs knew counts from now on, and what was reported meanwhile; unless something was met of which it was not asked what
+  /// was published in its place. True where it was done, or nothing is done any more.
+  private func takeUp(
+    _ entries: [CatalogEntry], _ reading: ResumeReading?, after formers: FormerPublications
+  ) -> Bool {
+    var isTaken = true
     change { state, now in
+      guard formers.unasked(of: state.early?.found ?? []).isEmpty else {
+        isTaken = false
+        return
+      }
       let wentOn = state.early?.isForEarlierRunsOnly == true
       // Of what this run has recorded meanwhile it knows more.
       let catalog = wentOn ? entries.filter { state.schedule.files[$0.id] == nil } : entries
@@ -76,7 +99,7 @@ extension UploadEngine {
       if !wentOn { begin(&state, at: now) }
       handle(state.early.take()?.events ?? [], after: formers, &state, at: now)
     }
-    set(.over)
+    return isTaken
   }
 
   private func begin(_ state: inout State, at now: Moment) {
@@ -85,14 +108,14 @@ extension UploadEngine {
   }
 
   private func handle(
-    _ events: [EarlyEvents.Event], after formers: LookupTable<FileID, FormerPublication> = [:], _ state: inout State,
+    _ events: [EarlyEvents.Event], after formers: FormerPublications = FormerPublications(), _ state: inout State,
     at now: Moment
   ) {
     for event in events {
       switch event {
       case .reported(let event):
         let former = event.found.flatMap { snapshot in
-          state.schedule.mayComeAfterPublication(snapshot) ? formers[snapshot.id] : nil
+          state.schedule.mayComeAfterPublication(snapshot) ? formers.known[snapshot.id] : nil
         }
         state.schedule.handle(event, after: former, at: now)
       case .contentWillChange(let id): _ = state.schedule.contentWillChange(id)
@@ -171,5 +194,20 @@ extension KnownCaptures {
       }
     }
     areLost = catalog.isAnew
+  }
+}
+
+/// What was published in the place of files that were met while earlier runs were being read.
+private struct FormerPublications {
+  private(set) var known: LookupTable<FileID, FormerPublication> = [:]
+  private var asked: LookupSet<FileID> = []
+
+  func unasked(of found: [FileSnapshot]) -> [FileSnapshot] { found.filter { !asked.contains($0.id) } }
+
+  mutating func note(_ answers: [(file: FileID, former: FormerPublication?)]) {
+    for (file, former) in answers {
+      asked.insert(file)
+      known[file] = former
+    }
   }
 }

@@ -98,6 +98,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
   private let waiters = DeliveryWaiters()
   /// Files of which the catalog could not be told that they change.
   private let unrecorded = Mutex<LookupSet<FileID>>([])
+  /// Files that were met while the catalog could not be asked what was published in their place.
+  private let metUnread = Mutex<LookupSet<FileID>>([])
   /// What lowered threads have left for the engine's thread, which the bell wakes.
   private let inbox = Inbox<@Sendable () -> Void>()
   private let bell = Bell()
@@ -205,6 +207,7 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         tick: { [self] in
           evictExpired(contents)
           keepRoom(contents)
+          askAgain(contents)
           obeySpoolOrders(contents)
           io.sweep()
           watchMemory(io, availableMemory)
@@ -282,20 +285,38 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     default: break
     }
     if waitsForEarlierRuns(.reported(event)) { return }
-    let former = former(of: event)
-    apply { $0.handle(event, after: former, at: $1) }
-  }
-
-  /// What was published last at the path of a file that was found, where that counts.
-  private func former(of event: FileEvent) -> FormerPublication? {
     guard let snapshot = event.found, state.withLock({ $0.schedule.mayComeAfterPublication(snapshot) }) else {
-      return nil
+      return apply { $0.handle(event, at: $1) }
     }
-    return former(of: snapshot)
+    do throws(StorageError) {
+      let former = try former(of: snapshot)
+      apply { $0.handle(event, after: former, at: $1) }
+    } catch {
+      // As where the spool cannot say what the file is like: nothing of it goes out before that is known.
+      logger.warning("\(error.message)", metadata: ["path": "\(snapshot.names.first?.displayText ?? "")"])
+      metUnread.withLock { _ = $0.insert(snapshot.id) }
+      apply { $0.handle(event.unread, at: $1) }
+    }
   }
 
-  func former(of snapshot: FileSnapshot) -> FormerPublication? {
-    publications?.former(at: snapshot.names) { destination.publishedName(for: $0) }
+  /// Asks again what was published in the place of files that were met, and are as they were.
+  private func askAgain(_ contents: any FileContents) {
+    for id in metUnread.withLock({ $0.sorted() }) {
+      if let snapshot = contents.snapshot(of: id), snapshot.wasFound, snapshot.epoch == 0, snapshot.writableOpens == 0 {
+        do throws(StorageError) {
+          let former = try former(of: snapshot)
+          apply { $0.handle(.settled(snapshot), after: former, at: $1) }
+        } catch {
+          return
+        }
+      }
+      metUnread.withLock { _ = $0.remove(id) }
+    }
+  }
+
+  /// What was published last at the path of a file that was met.
+  func former(of snapshot: FileSnapshot) throws(StorageError) -> FormerPublication? {
+    try publications?.former(at: snapshot.names) { destination.publishedName(for: $0) }
   }
 
   /// Makes durable that an earlier receipt no longer covers the file.

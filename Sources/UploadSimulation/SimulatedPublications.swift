@@ -58,7 +58,12 @@ final class SimulatedPublications {
   /// What was published last at a path of a file that was found.
   func former(at paths: [RelativePath]) -> FormerPublication? {
     let destination = destination()
-    return index?.former(at: paths) { destination.publishedName(for: $0) }
+    do throws(StorageError) {
+      return try index?.former(at: paths) { destination.publishedName(for: $0) }
+    } catch {
+      world.fail(.owners, "the record of publications cannot be read: \(error.message)")
+      return nil
+    }
   }
 
   /// A request is about to go out.

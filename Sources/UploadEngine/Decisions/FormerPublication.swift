@@ -40,10 +40,9 @@ extension UploadSchedule {
       return false
     }
     if let file = files.entry(snapshot.id)?.file, file.isLocal {
-      return file.isMetUnread && unconfirmed[snapshot.id] == nil
+      return file.isMetUnread && (unconfirmed[snapshot.id]?.mayBeBehind(snapshot) ?? true)
     }
-    guard let entry = inherited[snapshot.id] else { return true }
-    return !entry.isDelivered && !entry.describes(snapshot)
+    return inherited[snapshot.id]?.mayBeBehind(snapshot) ?? true
   }
 
   /// An older content replaces nothing by itself, and the same one is not sent again. A newer one of another length is what it would be where
@@ -66,4 +65,9 @@ extension UploadSchedule {
     file.phase = .finishing
     actions.append(.record(file.id))
   }
+}
+
+extension CatalogEntry {
+  /// Something else than what it describes lies in the spool, and it does not say what was delivered.
+  fileprivate func mayBeBehind(_ snapshot: FileSnapshot) -> Bool { !isDelivered && !describes(snapshot) }
 }

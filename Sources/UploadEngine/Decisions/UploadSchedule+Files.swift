@@ -50,7 +50,9 @@ extension UploadSchedule {
     let isIgnored = limits.leavesAlone(snapshot.names) != nil
     if !isIgnored { openFiles.append(snapshot.id) }
     forgetHistory(of: snapshot.id)
-    if files[snapshot.id] == nil, inherited[snapshot.id] != nil || former != nil {
+    if files[snapshot.id] == nil,
+      inherited[snapshot.id] != nil || former != nil || snapshot.interruption?.isOfSpool == true
+    {
       adopt(snapshot, after: former, at: now)
     }
     if var file = files[snapshot.id] {

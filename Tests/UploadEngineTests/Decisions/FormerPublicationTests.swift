@@ -119,11 +119,13 @@ import Testing
 
   /// Regression: what a program opened before the search had met it, or what the spool's disk could not say anything of then,
   /// replaced what was newer.
-  @Test(.promises("S80f"), arguments: ["opened", "settled", "unreadable"])
+  @Test(
+    .promises("S80f"),
+    arguments: ["opened", "settled", "unreadable", "unreadable, pending", "opened unasked"])
   func howeverAFileIsMet_anOlderContentIsHeld(_ way: String) {
     var snapshot = file.snapshot
     (snapshot.sizeBytes, snapshot.modifiedNanoseconds, snapshot.epoch, snapshot.wasFound) = (2000, time - 1, 0, true)
-    var harness = ScheduleHarness()
+    var harness = ScheduleHarness(catalog: way == "unreadable, pending" ? [later(.pending, nil)] : [])
     func report(_ event: FileEvent) {
       harness.apply { schedule, now in
         let isFormer = event.found.map { schedule.mayComeAfterPublication($0) } ?? false
@@ -135,7 +137,11 @@ import Testing
     case "opened":
       other.writableOpens = 1
       report(.opened(other))
-    case "unreadable":
+    case "opened unasked":
+      // The catalog could not say what was published.
+      other.writableOpens = 1
+      harness.handle(FileEvent.opened(other).unread)
+    case "unreadable", "unreadable, pending":
       other.interruption = .spoolUnreadable(errno: 5)
       report(.found(other))
     default: break

@@ -26,6 +26,20 @@ import Testing
     #expect(events.keep(.contentWillChange(new)) == .notKept && events.keep(.contentWillChange(earlier)) == .kept)
   }
 
+  /// Regression: what had lain in the spool and was opened by a program went on without what the catalog knew of its place.
+  @Test(.promises("S35d")) func whatIsMet_waitsForTheCatalog() {
+    var met = ImaginaryFile(2, "b.mov", size: 5).snapshot
+    (met.wasFound, met.epoch) = (true, 0)
+    var other = ImaginaryFile(3, "c.mov", size: 5).snapshot
+    (other.wasFound, other.epoch) = (true, 0)
+    var events = EarlyEvents()
+    _ = events.keep(.reported(.opened(met)))
+    #expect(events.keepOnly(of: [earlier]).isEmpty)
+    #expect(events.keep(.reported(.opened(other))) == .kept && events.keep(.contentWillChange(other.id)) == .kept)
+    #expect(events.keep(.contentWillChange(met.id)) == .kept && events.keep(.contentWillChange(new)) == .notKept)
+    #expect(events.found.map(\.id) == [met.id, other.id])
+  }
+
   @Test(.promises("S35d")) func whatWasOvertaken_goes_andNothingIsFull() {
     var events = EarlyEvents()
     _ = events.keepOnly(of: [earlier])
