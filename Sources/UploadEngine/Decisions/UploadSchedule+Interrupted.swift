@@ -171,12 +171,13 @@ extension FileStatus.Failure {
 
   /// What people are told of a folder of the spool that the scan cannot read.
   init(unreadableFolder path: RelativePath, errno: Int32, at now: Moment) {
-    let folder = path == .root ? "the spool" : "the spool's folder “\(path.displayText)”"
+    let folder = path == .root ? "the spool" : "“\(path.displayText)” in the spool"
     self.init(
       code: Interruption.spoolUnreadable(errno: errno).code,
       message:
-        "Not all of \(folder) could be read\(Self.name(ofErrno: errno)). It is read again; until then captures in it may "
-        + "be missing here, and nothing of them is forgotten. Look after the spool's disk.", at: now)
+        "Not all of \(folder) could be read\(Self.name(ofErrno: errno)). It is read again; until then captures there may "
+        + "be missing here, and nothing of them is forgotten. Look after the spool's disk; what cannot be read for good may be "
+        + "moved out of captures/.", at: now)
   }
 
   /// What people are told of a catalog that cannot be read.

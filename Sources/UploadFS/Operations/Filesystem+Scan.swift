@@ -23,10 +23,12 @@ extension Filesystem {
     while true {
       walk(&scan)
       if !scan.unread.isEmpty {
-        for (node, error) in scan.unread { sink.handle(.scanFailing(path(of: node), errno: error.code)) }
+        for (folder, error) in scan.unread { sink.handle(.scanFailing(path(of: folder), errno: error.code)) }
         guard flushes.waitUnlessClosed(seconds: pauseSeconds) else { return }
+        // A name that cannot be read for so long holds up no file elsewhere that may have it.
+        if pauseSeconds >= Self.linksPauseSeconds { announceLinked(&scan) }
         pauseSeconds = min(2 * pauseSeconds, DiskPause.secondsMax)
-        scan.pending = scan.unread.map(\.node)
+        scan.pending = scan.unread.map(\.folder)
         scan.unread = []
         continue
       }
@@ -42,49 +44,72 @@ extension Filesystem {
       for node in moved { take(node, into: &scan.pending) }
     }
     // Every name is known now.
-    for file in scan.linked { announceFound(file) }
+    announceLinked(&scan)
     forgetRecordedMarksOfMissing()
     leaveStamp()
     sink.handle(.scanEnded)
   }
 
+  /// The fourth pause: a quarter of a minute after the first look.
+  private static let linksPauseSeconds = 8
+
+  private func announceLinked(_ scan: inout Scan) {
+    for file in scan.linked { announceFound(file) }
+    scan.linked = []
+  }
+
   /// How far the walk has come.
   private struct Scan {
-    var pending = [NodeID.root]
+    var pending = [Folder(node: .root)]
     var linked: [CapturedFile] = []
     /// Folders that could not be read as a whole; they are counted in the node table until they are.
-    var unread: [(node: NodeID, error: SystemError)] = []
+    var unread: [(folder: Folder, error: SystemError)] = []
+  }
+
+  private struct Folder {
+    var node: NodeID
+    /// What is left to be looked at; nil for all of it.
+    var names: [EntryName]?
   }
 
   private func walk(_ scan: inout Scan) {
     while let next = scan.pending.popLast() {
       // The count keeps the directory in the table until its entries are.
       do throws(SystemError) {
-        try walk(next, &scan)
-        forget(next, count: 1)
+        guard let rest = try walk(next, &scan) else {
+          forget(next.node, count: 1)
+          continue
+        }
+        scan.unread.append(rest)
       } catch  where error.isAbsence {
         // Taken away meanwhile.
-        forget(next, count: 1)
+        forget(next.node, count: 1)
       } catch {
         scan.unread.append((next, error))
       }
     }
   }
 
-  /// What can be read of a folder that fails half-way is found all the same.
-  private func walk(_ directory: NodeID, _ scan: inout Scan) throws(SystemError) {
-    let (names, failure) = try entryNames(of: directory)
+  /// What can be read of a folder that fails half-way is found all the same. What is left of it, and why; nil for nothing.
+  private func walk(
+    _ folder: Folder, _ scan: inout Scan
+  ) throws(SystemError) -> (folder: Folder, error: SystemError)? {
+    let (names, failure) =
+      if let rest = folder.names { (rest, nil as SystemError?) } else { try entryNames(of: folder.node) }
+    var unread: [EntryName] = []
     var firstFailure = failure
     for name in names {
       do throws(SystemError) {
-        try take(DirectoryEntry(directory: directory, name: name), into: &scan)
+        try take(DirectoryEntry(directory: folder.node, name: name), into: &scan)
       } catch  where error.isAbsence {
         continue
       } catch {
+        unread.append(name)
         firstFailure = firstFailure ?? error
       }
     }
-    if let firstFailure { throw firstFailure }
+    guard let firstFailure else { return nil }
+    return (Folder(node: folder.node, names: failure == nil ? unread : nil), firstFailure)
   }
 
   private func take(_ entry: DirectoryEntry, into scan: inout Scan) throws(SystemError) {
@@ -95,14 +120,14 @@ extension Filesystem {
     }
     guard let found else { return }
     if found.kind == .directory {
-      scan.pending.append(found.node)
+      scan.pending.append(Folder(node: found.node))
     } else if let file = file(of: found.node) {
       if found.links > 1 { scan.linked.append(file) } else { announceFound(file) }
     }
   }
 
   /// Something that moved during the scan is looked at again.
-  private func take(_ node: NodeID, into pending: inout [NodeID]) {
+  private func take(_ node: NodeID, into pending: inout [Folder]) {
     let file = withNodes { namespace -> CapturedFile? in
       if namespace.table[node]?.kind == .directory { namespace.table.countLookup(node) }
       return namespace.table[node]?.file
@@ -110,7 +135,7 @@ extension Filesystem {
     if let file {
       announceFound(file)
     } else if nodes.withLock({ $0.table[node]?.kind == .directory }) {
-      pending.append(node)
+      pending.append(Folder(node: node))
     }
   }
 
@@ -142,8 +167,11 @@ extension Filesystem {
     }
   }
 
-  private func path(of directory: NodeID) -> RelativePath {
-    let components = nodes.withLock { $0.table.components(of: directory) } ?? []
-    return components.reduce(.root) { $0.appending($1.bytes) }
+  /// Of the one name in a folder that could not be looked at, or of the folder.
+  private func path(of folder: Folder) -> RelativePath {
+    let components = nodes.withLock { $0.table.components(of: folder.node) } ?? []
+    let path = components.reduce(RelativePath.root) { $0.appending($1.bytes) }
+    guard let names = folder.names, names.count == 1 else { return path }
+    return path.appending(names[0].bytes)
   }
 }
