@@ -69,8 +69,8 @@ extension UploadSchedule {
     guard let file = files.entry(id)?.file, file.isLocal, file.phase != .removed, file.phase != .writing else {
       return diskRounds.note(id, isMissing: false)
     }
-    // What is open and was not changed is as it was.
-    guard !file.isOpen else { return }
+    // What is open and was not changed is as it was; the disk may have it by now.
+    guard !file.isOpen || file.snapshot.isOnDisk else { return }
     diskRounds.note(id, isMissing: file.snapshot.interruption == nil && !file.snapshot.isOnDisk)
   }
 
