@@ -19,6 +19,7 @@ struct DeadlineChecks {
   }
 
   /// Looks are a second apart, and so are these checks.
+  private static let actingTime: Int64 = 2_000_000
   private static let slack: Int64 = 2_500_000_000
   /// A request is slow at its file's end once it has had so long.
   private static let stragglerPatience: Int64 = 2_000_000_000
@@ -119,7 +120,9 @@ struct DeadlineChecks {
     }
     let now = world.time.nanoseconds
     if straggling.remove(body.file) != nil, now - body.sentAt >= Self.stragglerPatience { return }
-    let hasMoved = now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
+    // What went out since the latest look is known to nobody, and a look is acted upon a millisecond later.
+    let isKnown = now - moved > Self.actingTime
+    let hasMoved = isKnown && now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
     let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack
     let globalTime = UploadConstants.watchdogGlobal.nanoseconds - Self.slack
     if hasMoved, now - (progress[body.file] ?? now) < sessionTime, now - (acknowledgedAt ?? now) < globalTime {
