@@ -424,5 +424,7 @@ def test_the_doctor_finds_nothing_wrong_with_it_and_leaves_one_file(tus, folder)
     findings = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert done.returncode == 0, done.stdout + done.stderr
     assert "while they are written" in findings["abilities"]["message"], findings["abilities"]["message"]
-    assert findings["test-file"]["level"] == "ok" and findings["session"]["level"] == "skipped"
+    session = findings["session"]
+    assert findings["test-file"]["level"] == "ok"
+    assert session["level"] == "ok" or "cannot end uploads" in session["message"], session
     assert len(tus.uploads()) <= 1, "nothing but the test file"
