@@ -348,21 +348,22 @@ struct FileLabelTests {
   /// A disk on which these readings of what stands on files fail.
   private final class FailingReadings: Sendable {
     private let failing: Set<Int>
+    private let error: SystemError
     private let count = Atomic<Int>(0)
 
-    init(_ failing: Set<Int>) { self.failing = failing }
+    init(_ failing: Set<Int>, _ error: SystemError) { (self.failing, self.error) = (failing, error) }
 
     func read(_ place: borrowing SpoolLocation) throws(SystemError) -> SpoolLabel.Found {
-      if failing.contains(count.add(1, ordering: .relaxed).newValue) { throw .inputOutput }
+      if failing.contains(count.add(1, ordering: .relaxed).newValue) { throw error }
       return try SpoolLabel.read(at: place)
     }
   }
 
   private static func mounted(
-    _ folder: TemporaryFolder, failing: Set<Int>, known: [UInt64: FileID] = [:],
+    _ folder: TemporaryFolder, failing: Set<Int>, with error: SystemError = .inputOutput, known: [UInt64: FileID] = [:],
     _ change: (inout FilesystemConfiguration) -> Void = { _ in }
   ) throws -> Mounted {
-    let readings = FailingReadings(failing)
+    let readings = FailingReadings(failing, error)
     return try Mounted(
       folder: folder, known: known, source: nil, change,
       labelReading: { (place) throws(SystemError) in try readings.read(place) })
@@ -388,6 +389,22 @@ struct FileLabelTests {
       mounted.sink.records.contains { record in
         if case .event(.scanFailing(.root, EIO)) = record { true } else { false }
       })
+  }
+
+  /// Regression: a capture that a daemon which is not root may not read got another identity in a spool that was moved, and its label
+  /// counted as another one's once it could be read.
+  @Test(.promises("S79b")) func aLabelThatMayNotBeRead_isThatOfItsNameInAMovedSpool() throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let whole = KnownCapture(id: id, path: RelativePath("whole"), sizeBytes: 7, modifiedNanoseconds: 0)
+    let mounted = try Self.mounted(
+      Self.copied(folder, keepsAttributes: true), failing: Set(1...100), with: .accessDenied
+    ) {
+      $0.knownCaptures.all = { [whole.path: whole] }
+      $0.knownCaptures.capture = { $0 == whole.id ? whole : nil }
+    }
+    mounted.filesystem.scanSpool()
+    #expect(try mounted.filesystem.file(of: mounted.node("whole"))?.id == id)
   }
 
   /// Regression (G7): a copy took the identity, because the original could not be asked.

@@ -62,8 +62,11 @@ extension Filesystem {
     do throws(SystemError) {
       claim.found = try label(at: location(of: entry))
     } catch {
-      // Who may not read it will not be able to the next time either.
-      if [EACCES, EPERM].contains(error.code) { return claim }
+      // Who may not read it will not be able to the next time either. In a spool that was moved its name says which it is.
+      if [EACCES, EPERM].contains(error.code) {
+        claim.id = path(of: entry).flatMap { knownUnlabelled(at: $0, entry)?.id }
+        return claim
+      }
       guard !error.isAbsence, isRecognised(key, at: entry) else { throw error }
       // It is read again when more than the identity is asked for.
       return claim
