@@ -195,7 +195,11 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
         recorded: { [self] entries in
           apply { $0.recorded(entries, at: $1) }
         },
-        diskRound: { [self] in state.withLock { $0.early == nil ? $0.schedule.lookAtDiskRound() : nil } },
+        diskRound: { [self] in
+          var step: DiskRounds.Step?
+          change { state, _ in step = state.early == nil ? state.schedule.lookAtDiskRound() : nil }
+          return step
+        },
         diskRoundBegan: { [self] round in
           state.withLock { $0.schedule.diskRounds.began(isOfNewRows: round.isOfNewRows) }
         },

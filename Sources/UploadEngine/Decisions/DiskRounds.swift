@@ -6,7 +6,8 @@ import Lookup
 /// A closed capture is on the disk some time after the catalog has its row, and a row that is written again for that would cost as much as
 /// the delivery of a small file. So one number says it of all rows: when a round begins it is that of the last row that was written, and
 /// once the disk has all that it was not known to have by then, it has what the rows up to that number describe. What is being changed,
-/// or not whole, does not hold a round up: its row says so.
+/// or not whole, does not hold a round up: its row says so. Nor does what the disk does not take for half a minute: its row is written
+/// again, and is one of the next round.
 package struct DiskRounds: Sendable {
   package enum Step: Hashable, Sendable {
     /// The first one, or one after a rest.
@@ -18,8 +19,8 @@ package struct DiskRounds: Sendable {
   private enum Phase: Hashable, Sendable {
     /// No round was begun. Exits: ``running``.
     case resting
-    /// A round waits until the disk has everything that is ``awaited``. Exits: ``over``.
-    case running
+    /// A round waits until the disk has everything that is ``awaited``, at the so many-th look. Exits: ``over``.
+    case running(looks: Int)
     /// It has. Rows that say what has become of others meanwhile may still wait to be written, for less time than from one look to the
     /// next. Exits: ``running``, and ``resting`` where no rows were written since it began.
     case over
@@ -29,6 +30,11 @@ package struct DiskRounds: Sendable {
   /// Closed contents that the disk is not known to have, now and when the round began.
   private var missing: LookupSet<FileID> = []
   private var awaited: LookupSet<FileID> = []
+
+  /// A disk that keeps up has a file within that; it is asked once a second.
+  static let looksMax = 30
+  /// More files than that are no exceptions: the disk is slow, and rows for each of them would not make it faster.
+  static let laggardsMax = 256
 
   package init() {}
 
@@ -49,17 +55,25 @@ package struct DiskRounds: Sendable {
   package mutating func look() -> Step? {
     switch phase {
     case .resting: return .begin
-    case .running:
-      if awaited.isEmpty { phase = .over }
+    case .running(let looks):
+      phase = awaited.isEmpty ? .over : .running(looks: looks + 1)
       return nil
     case .over: return .next
     }
   }
 
+  /// What holds the round up for too long: it is left to the next one, before which its rows are to be written again. They have the time
+  /// from one look to the next for that, as all others have.
+  mutating func takeLaggards() -> [FileID] {
+    guard case .running(let looks) = phase, looks >= Self.looksMax, awaited.count <= Self.laggardsMax else { return [] }
+    defer { awaited = [] }
+    return awaited.sorted()
+  }
+
   /// The catalog has begun a round, or has no rows for another one.
   package mutating func began(isOfNewRows: Bool) {
     awaited = isOfNewRows ? missing : []
-    phase = isOfNewRows ? .running : .resting
+    phase = isOfNewRows ? .running(looks: 0) : .resting
   }
 }
 
@@ -75,7 +89,11 @@ extension UploadSchedule {
   }
 
   /// What is to be done about the catalog's round. As long as the spool is searched there is more than is known.
-  mutating func lookAtDiskRound() -> DiskRounds.Step? { isScanned ? diskRounds.look() : nil }
+  mutating func lookAtDiskRound() -> DiskRounds.Step? {
+    guard isScanned else { return nil }
+    for id in diskRounds.takeLaggards() { actions.append(.record(id)) }
+    return diskRounds.look()
+  }
 
   /// At the end of the run, when everything is written.
   var isEverythingOnDisk: Bool { isScanned && diskRounds.isNothingMissing }

@@ -28,6 +28,27 @@ import Testing
     #expect(rounds.look() == .begin)
   }
 
+  /// Regression: one file that the disk refused held up what the catalog says of all others.
+  @Test(.promises("S79j")) func whatTheDiskDoesNotTake_isLeftToTheNextRound() {
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    let file = ImaginaryFile(1, "a.mov", size: 3000)
+    harness.write(file)
+    harness.succeed()
+    #expect(harness.schedule.lookAtDiskRound() == .begin)
+    harness.schedule.diskRounds.began(isOfNewRows: true)
+    _ = harness.schedule.takeActions()
+    for _ in 0..<DiskRounds.looksMax { #expect(harness.schedule.lookAtDiskRound() == nil) }
+    #expect(harness.schedule.takeActions().isEmpty)
+    // Its row is written again, and has the time of a look for that.
+    #expect(harness.schedule.lookAtDiskRound() == nil)
+    let recorded = harness.schedule.takeActions().contains { if case .record(file.id) = $0 { true } else { false } }
+    #expect(recorded && harness.schedule.lookAtDiskRound() == .next)
+    #expect(!harness.schedule.isEverythingOnDisk)
+    harness.schedule.diskRounds.began(isOfNewRows: true)
+    #expect(harness.schedule.lookAtDiskRound() == nil && harness.schedule.takeActions().isEmpty)
+  }
+
   @Test(.promises("S79j")) func whatIsBeingWritten_orIsNotWhole_holdsNoRoundUp() {
     var harness = ScheduleHarness()
     #expect(!harness.schedule.isEverythingOnDisk, "what lies in the spool is not known")
