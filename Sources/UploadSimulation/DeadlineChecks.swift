@@ -120,7 +120,7 @@ struct DeadlineChecks {
     }
     let now = world.time.nanoseconds
     if straggling.remove(body.file) != nil, now - body.sentAt >= Self.stragglerPatience { return }
-    // What went out since the latest look is known to nobody, and a look is acted upon a millisecond later.
+    // The client does not know what went out since its latest look, and a look is acted upon a millisecond later.
     let isKnown = now - moved > Self.actingTime
     let hasMoved = isKnown && now - max(moved, body.sentAt) < UploadConstants.chunkTimeoutMin.nanoseconds - Self.slack
     let sessionTime = UploadConstants.watchdogSession.nanoseconds - Self.slack

@@ -228,7 +228,7 @@ struct FileLabelTests {
   enum Proof: Sendable {
     /// On its disk.
     case anywhere
-    /// In memory, in this instance or in another one, or nobody knows in which.
+    /// In memory, in this instance or in another one, or in one that is not known.
     case here, elsewhere, nowhere
   }
 

@@ -137,7 +137,7 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       story: "zeros that were acknowledged went out, because the file had been changed and read meanwhile"),
     FoundSeed(
       scenario: "slow", seed: 9_516_000_049,
-      story: "the invariant took a byte that had gone out a millisecond before for one of which somebody knew"),
+      story: "the invariant took a byte that had gone out a millisecond before for one that the client knew of"),
     FoundSeed(
       scenario: "slow", seed: 8_810_016_089,
       story: "a last chunk of one byte was sent over another connection again and again"),

@@ -48,7 +48,7 @@ package struct DiskRounds: Sendable {
     }
   }
 
-  /// The disk is known to have everything that nobody is writing.
+  /// The disk is known to have every capture without a writer.
   package var isNothingMissing: Bool { missing.isEmpty }
 
   /// What is to be done, asked once a second.

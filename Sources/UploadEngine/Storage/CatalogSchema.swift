@@ -178,7 +178,7 @@ enum CatalogSchema {
           CREATE TABLE names_mark (value BLOB NOT NULL);
           """)
     }
-    // Up to which change of any row the spool's disk is known to have what the rows describe. Of what was recorded before nobody knows.
+    // Up to which change of any row the spool's disk is known to have what the rows describe. Of what was recorded before this is not known.
     migrator.registerMigration("12") { database in
       try database.execute(
         sql: """

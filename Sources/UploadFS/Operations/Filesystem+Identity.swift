@@ -56,7 +56,7 @@ extension Filesystem {
   }
 
   /// Looks at a file that was not known. Fails where nothing tells which capture it is: what cannot be read is not nothing, and under a
-  /// new identity nobody would find its upload again. The namespace lock is held, and no file's lock.
+  /// new identity its upload would not be found again. The namespace lock is held, and no file's lock.
   func claim(of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Claim {
     var claim = Claim(usesInode: !stamp.isMoved)
     do throws(SystemError) {

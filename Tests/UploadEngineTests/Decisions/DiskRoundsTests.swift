@@ -58,7 +58,7 @@ import Testing
     harness.write(file)
     #expect(!harness.schedule.isEverythingOnDisk)
     harness.handle(file.opened)
-    #expect(!harness.schedule.isEverythingOnDisk, "nobody has changed it")
+    #expect(!harness.schedule.isEverythingOnDisk, "no writer has changed it")
     file.snapshot.epoch = 2
     harness.handle(file.changed)
     #expect(harness.schedule.isEverythingOnDisk, "its row says that it is being written")
