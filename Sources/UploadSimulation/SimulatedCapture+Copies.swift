@@ -32,7 +32,7 @@ extension SimulatedCapture {
       file.hasLostLabel = false
       let entry = known[file.names[0]]
       let isThere = entry.map { storage.isOnDisk($0.id) || storage.isRecorded($0.id, in: instance) } ?? false
-      take(file, entry, isOnDisk: isThere)
+      take(file, entry, isOnDisk: isThere, isHere: entry.map { storage.isRecorded($0.id, in: instance) } ?? false)
     }
   }
 
@@ -44,20 +44,22 @@ extension SimulatedCapture {
     }
   }
 
-  private func take(_ file: File, _ entry: CatalogEntry?, isOnDisk: Bool) {
-    let released = file.released
+  private func take(_ file: File, _ entry: CatalogEntry?, isOnDisk: Bool, isHere: Bool) {
+    let (released, wasMistaken) = (file.released, file.isMistaken)
     (file.released, file.pointer, file.isMistaken) = (nil, nil, false)
     if let entry, entry.isDoubtful {
       let isOther = entry.id != file.id
       file.id = entry.id
-      let known = entry.doubt == nil ? doubt(of: entry, file, isOnDisk: isOnDisk) : entry.doubt
+      let recorded = entry.doubt.map { $0.isLack || isHere ? $0 : .unproven }
+      let known = recorded ?? doubt(of: entry, file, isOnDisk: isOnDisk)
       let doubt = entry.doubt == nil || entry.pointer == nil ? known : .unproven
       file.mark = doubt.map { .interrupted($0) } ?? .closed(instance)
       file.pointer = entry.pointer
       // They are found by their zeros.
       if let pointer = entry.pointer, pointer.chunkBytes == released?.chunkBytes {
         file.released = released
-        file.isMistaken = isOther
+        // Each further copy goes on with it.
+        file.isMistaken = isOther || wasMistaken
       }
     } else {
       let isSameSize = entry?.sizeBytes == UInt64(file.bytes.count)

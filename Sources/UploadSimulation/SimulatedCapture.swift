@@ -47,6 +47,8 @@ final class SimulatedCapture {
     fileprivate var closedNanoseconds: Int64 = 0
     /// When the content was changed in whose place an older one is put back.
     fileprivate var latestNanoseconds: Int64 = 0
+    /// The latest time of all its contents that were settled.
+    fileprivate var greatestNanoseconds = Int64.min
     /// That lies here again, put back by hand; until it changes.
     var isPutBack = false
     /// Another file lies in its place, or it was copied, since it was written last.
@@ -122,6 +124,8 @@ final class SimulatedCapture {
   private var byID: LookupTable<FileID, File> = [:]
   private(set) var byInode: LookupTable<UInt64, File> = [:]
   private var handEdits: Int64 = 0
+  /// The latest time of all contents that were settled under a name.
+  private var greatestNanoseconds: LookupTable<RelativePath, Int64> = [:]
   /// Of the spool's filesystem: it ends with the power.
   var instance = 0
   /// The last copy of the spool has the times of its files.
@@ -616,6 +620,7 @@ final class SimulatedCapture {
   }
 
   func noteSettled(_ file: File) {
+    noteTime(of: file)
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
     if file.fate.interruption == .notOnDisk, let content = file.closed {
       for oracle in world.oracles { oracle.mayBeFoundAgain(content, names: file.names) }
@@ -634,5 +639,18 @@ final class SimulatedCapture {
       if !file.isPutBack, !file.isReplaced { oracle.isLater(file.bytes, names: file.names) }
     }
     sink?.settled(file)
+  }
+
+  private func noteTime(of file: File) {
+    let time = file.modifiedNanoseconds
+    file.greatestNanoseconds = max(file.greatestNanoseconds, time)
+    for name in file.names { greatestNanoseconds[name] = max(greatestNanoseconds[name] ?? .min, time) }
+  }
+
+  /// A content with a later time was there before: time went back, or somebody has set a time that is yet to come. What is written then
+  /// looks like an older one to a start that knows nothing but what was published.
+  func looksOlder(_ file: File) -> Bool {
+    let before = file.names.compactMap { greatestNanoseconds[$0] }.max() ?? .min
+    return file.modifiedNanoseconds < max(before, file.greatestNanoseconds)
   }
 }

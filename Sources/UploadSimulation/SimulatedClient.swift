@@ -236,6 +236,7 @@ final class SimulatedClient: CopyHolder {
     let isOverlooked = world.bug == .deliverOlder
     if !isOverlooked, let snapshot = event.found, schedule?.mayComeAfterPublication(snapshot) == true {
       former = publications.former(at: snapshot.names)
+      if former != nil { names.recall(snapshot.id) }
     }
     apply { $0.handle(event, after: former, at: $1) }
   }
@@ -420,7 +421,10 @@ final class SimulatedClient: CopyHolder {
   func mayLose(_ candidate: EvictionCandidate) -> Bool { schedule?.mayLose(candidate) ?? false }
 
   func publishedName(of id: FileID, at path: RelativePath) -> String {
-    destination.publishedName(for: names.shownName(of: id, at: path))
+    let name = { [self] in destination.publishedName(for: names.shownName(of: id, at: $0)) }
+    let status = schedule?.status(of: id, publishedName: name, at: world.time.moment)
+    let isOnly = status.map { $0.state == .complete && $0.path == path && $0.otherPaths.isEmpty } ?? false
+    return isOnly ? status?.publishedName ?? name(path) : name(path)
   }
 }
 

@@ -92,6 +92,15 @@ final class SimulatedNames {
     }
   }
 
+  /// As the engine does for what was published at the path of a file that was met.
+  func recall(_ file: FileID) {
+    do throws(StorageError) {
+      try known?.recall([file])
+    } catch {
+      world.fail(.names, "names cannot be read: \(error.message)")
+    }
+  }
+
   func forget(_ file: FileID) {
     known?.forget(file)
     checks?.forgotten(file)

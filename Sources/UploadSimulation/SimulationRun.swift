@@ -199,8 +199,7 @@ final class SimulationRun {
       if state == .cancelled, cancelled[file.id] != nil { continue }
       if state == .interrupted, file.fate.interruption != nil || file.isLost || file.mayBeDoubted { continue }
       if code == "older-than-delivered", file.isPutBack || file.isReplaced { continue }
-      // It was changed while the clock was behind what had been delivered.
-      if code == "older-than-delivered", world.scenario.clockJumps > 0 { continue }
+      if code == "older-than-delivered", capture.looksOlder(file) { continue }
       // It was delivered before, and what is left of it here is not published anew.
       if state == .complete, file.isRemains { continue }
       // Nothing but the label knew in time how long the chunks are, and it says with which setting the upload goes on.

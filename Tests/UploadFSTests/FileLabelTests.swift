@@ -205,15 +205,18 @@ struct FileLabelTests {
     let whole = KnownCapture(
       id: try #require(ids["whole"]), path: RelativePath("whole"), sizeBytes: attributes.sizeBytes,
       modifiedNanoseconds: attributes.modifiedNanoseconds)
-    let half = KnownCapture(
+    var half = KnownCapture(
       id: try #require(ids["half"]), path: RelativePath("half"), sizeBytes: 99, modifiedNanoseconds: 0,
       doubt: .writerKilled(signal: 9))
+    half.recordedIn = "here"
     known.doubtful = [half.path: half]
-    known.all = { [whole.path: whole, half.path: half] }
+    known.all = { [half] in [whole.path: whole, half.path: half] }
     let unproven = open(copy.path + "/spool/captures/unproven", O_WRONLY | O_CREAT, 0o600)
     close(unproven)
     for _ in 0..<2 {
-      let mounted = try Mounted(folder: copy, source: nil) { $0.knownCaptures = known }
+      let mounted = try Mounted(folder: copy, source: nil, instance: SpoolInstance(name: "here")) { [known] in
+        $0.knownCaptures = known
+      }
       mounted.filesystem.scanSpool()
       let found = Self.found(mounted)
       #expect(found["whole"]?.id == ids["whole"] && found["whole"]?.interruption == nil)
@@ -222,6 +225,33 @@ struct FileLabelTests {
       // The second start finds labels.
       known = KnownCaptures()
     }
+  }
+
+  /// Regression, found by the simulation (bare-copies, seed 20123): a writer who went on at its end made it whole, with what the power cut
+  /// before the copy had left.
+  @Test(
+    .promises("S79c"), arguments: [.mountDied, .writerKilled(signal: 9), .notOnDisk] as [Interruption],
+    ["here", "elsewhere", nil])
+  func withoutLabels_whatWasNotEnded_isNotMadeGoodByWritingOn_unlessItsFilesystemHasIt(
+    doubt: Interruption, recordedIn: String?
+  ) throws {
+    let folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["half"])
+    let copy = try Self.copied(folder, keepsAttributes: false)
+    var half = KnownCapture(
+      id: id, path: RelativePath("half"), sizeBytes: 99, modifiedNanoseconds: 0, doubt: doubt)
+    half.recordedIn = recordedIn
+    let mounted = try Mounted(folder: copy, source: nil, instance: SpoolInstance(name: "here")) { [half] in
+      $0.knownCaptures.doubtful = [half.path: half]
+    }
+    mounted.filesystem.scanSpool()
+    let isHere = recordedIn == "here"
+    let expected = isHere || doubt.isLack ? doubt : .unproven
+    #expect(Self.found(mounted)["half"]?.interruption == expected)
+    let handle = try mounted.open("half", flags: O_WRONLY | O_APPEND)
+    try mounted.write(handle, at: 1, [2])
+    mounted.filesystem.release(handle)
+    #expect(mounted.sink.lastSnapshot?.interruption == (isHere && !doubt.isLack ? nil : expected))
   }
 
   /// Where the spool's filesystem had what the catalog describes.

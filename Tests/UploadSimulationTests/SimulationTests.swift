@@ -154,6 +154,24 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "lying-form", seed: 8_500_026_319,
       story: "pauses that were drawn from a range that grew stayed short twenty times, and each try sent the file"),
     FoundSeed(
+      scenario: "crowd", seed: 8_830_001_172,
+      story: "the invariant did not know of a time to come that a file had before its writer gave it the present one"),
+    FoundSeed(
+      scenario: "templates", seed: 8_830_004_505,
+      story: "of a capture that was published from two paths a new record of names learned the first alone"),
+    FoundSeed(
+      scenario: "templates", seed: 20_505,
+      story: "an empty capture counted as delivered under a name that it had got and nobody had published"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 20_123,
+      story: "a writer who went on made a recording whole of which a power cut before the copy had taken bytes"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 8_930_008_926,
+      story: "a delivered capture whose disk had not been known to have it failed for parts that it had"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 30_844,
+      story: "the simulation forgot with the second copy that a file was taken for another one"),
+    FoundSeed(
       scenario: "shortage", seed: 9039,
       story: "the simulation took what was read of a chunk last for what was sent, and the last was a hole"),
   ]

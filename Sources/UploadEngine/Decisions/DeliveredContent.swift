@@ -9,8 +9,15 @@ struct DeliveredContent: Hashable, Sendable {
   var root: [UInt8]
   /// Another length of chunks has another root.
   var chunkBytes: Int
-  /// Where the contents differ, this one is a later revision.
-  var isRevised: Bool
+  /// What this one is where the contents differ.
+  var otherwise: Otherwise
+
+  enum Otherwise: Hashable, Sendable {
+    case laterRevision
+    case older
+    /// What was left of a recording whose parts were given up.
+    case rest
+  }
 }
 
 extension CatalogEntry {
@@ -45,10 +52,8 @@ extension UploadSchedule {
       file.becomeDelivered(as: entry)
       actions.append(.record(file.id))
       return
-    } else if let chunkBytes = chunkBytesToCompare(file, with: entry),
-      let root = Hex.decode(entry.receipt?.merkleRoot ?? "")
-    {
-      file.progress.delivered = DeliveredContent(root: root, chunkBytes: chunkBytes, isRevised: isRevised)
+    } else if let delivered = contentToCompare(file, with: entry, otherwise: isRevised ? .laterRevision : .older) {
+      file.progress.delivered = delivered
     } else if !isRevised {
       file.snapshot.interruption = .olderThanDelivered
     } else {
@@ -63,8 +68,26 @@ extension UploadSchedule {
     actions.append(.record(file.id))
   }
 
+  /// A copy of the spool without attributes and times has a delivered capture of which it says nothing: what was left of it, with zeros in the
+  /// place of the parts that were given up, or what took its place; or the whole of it, whose disk was not known to have it. Until that is
+  /// known, and where it is not whole, nothing of it is sent, and the catalog goes on saying what was delivered.
+  mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+    unconfirmed[file.id] = entry
+    file.progress.delivered = contentToCompare(file, with: entry, otherwise: .rest)
+    if file.progress.delivered == nil || file.snapshot.sizeBytes == 0 { failAsRest(&file, of: entry, at: now) }
+  }
+
   /// Nil where the sizes tell that it is another content, or where the length of its chunks is unknown.
-  private func chunkBytesToCompare(_ file: FileUpload, with entry: CatalogEntry) -> Int? {
+  private mutating func contentToCompare(
+    _ file: FileUpload, with entry: CatalogEntry, otherwise: DeliveredContent.Otherwise
+  ) -> DeliveredContent? {
+    guard let chunkBytes = chunkBytesToCompare(file, with: entry),
+      let root = Hex.decode(entry.receipt?.merkleRoot ?? "")
+    else { return nil }
+    return DeliveredContent(root: root, chunkBytes: chunkBytes, otherwise: otherwise)
+  }
+
+  private mutating func chunkBytesToCompare(_ file: FileUpload, with entry: CatalogEntry) -> Int? {
     let sizeBytes = file.snapshot.sizeBytes
     guard entry.sizeBytes == sizeBytes, entry.receipt?.sizeBytes == sizeBytes else { return nil }
     // What fits into the shortest chunk was a single one, however long it could have been.
@@ -74,7 +97,10 @@ extension UploadSchedule {
     guard let known, known > 0 else { return nil }
     // A longer chunk is as long as the file.
     let chunkBytes = min(known, Int(clamping: sizeBytes))
-    return chunkBytes <= chunkBytesMax ? chunkBytes : nil
+    guard chunkBytes <= UploadConstants.chunkBytesMax else { return nil }
+    // Those of the settings may be shorter by now.
+    chunkBytesMax = max(chunkBytesMax, chunkBytes)
+    return chunkBytes
   }
 
   /// Another content than the catalog says was delivered is to go out. Nothing of it does before the catalog has ceased to say so: should
@@ -158,20 +184,29 @@ extension UploadSchedule {
       supersededDeliveries.remove(id)
       // An upload of another content, which it has taken the place of.
       abortSession(&file, at: now)
+      // It has been proven whole, whatever it says of itself.
+      if delivered.otherwise == .rest { acceptInterruption(of: &file, file.snapshot.interruption) }
       file.becomeDelivered(as: entry)
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
       file.phase = .finishing
       files[id] = file
       actions.append(.record(id))
       actions.append(.showStatus(id))
-    } else {
-      file.progress.delivered = nil
-      if !delivered.isRevised {
-        unconfirmed[id] = entry
-        file.snapshot.interruption = .olderThanDelivered
-      }
-      files[id] = file
-      settleName(id, at: now)
+      return
     }
+    file.progress.delivered = nil
+    switch delivered.otherwise {
+    case .laterRevision: break
+    case .older:
+      unconfirmed[id] = entry
+      file.snapshot.interruption = .olderThanDelivered
+    case .rest:
+      unconfirmed[id] = entry
+      if let entry { failAsRest(&file, of: entry, at: now) }
+    }
+    files[id] = file
+    guard delivered.otherwise == .rest else { return settleName(id, at: now) }
+    actions.append(.showStatus(id))
+    if let failure = file.lastFailure { actions.append(.report(.failed(id, file.path, failure))) }
   }
 }

@@ -50,7 +50,10 @@ extension UploadSchedule {
   ///
   /// Where a later content was still to go, or something was sent, it is not known whether that was published, which a power cut may have
   /// taken from the catalog: there no content counts as delivered.
+  ///
+  /// A capture that has got another name replaces nothing there, and is not there.
   mutating func findPublished(_ file: inout FileUpload, _ former: FormerPublication, besides known: CatalogEntry?) {
+    guard publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true else { return }
     let (entry, isNewer) = (former.entry(of: file), former.isBefore(file.snapshot))
     guard former.isLast, known == nil else {
       if file.snapshot.modifiedNanoseconds < entry.modifiedNanoseconds {

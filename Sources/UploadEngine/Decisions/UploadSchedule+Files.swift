@@ -755,6 +755,8 @@ extension UploadSchedule {
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
+    } else if file.progress.delivered?.otherwise == .rest {
+      makeReady(id, at: now)
     } else if file.nextPath(limits) != nil, mayProve(file) {
       makeReady(id, at: now)
       actions.append(.record(id))

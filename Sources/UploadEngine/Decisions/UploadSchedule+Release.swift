@@ -225,12 +225,10 @@ extension UploadSchedule {
         + "read at the start. Everything is kept: look after the spool's disk and mount again.", at: now)
   }
 
-  /// A copy of the spool without attributes and times has what was left of a delivered file, with zeros in the place of the parts that were
-  /// given up, or what took its place. Nothing of it is sent, and the catalog goes on saying what was delivered.
-  mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+  /// It is not what was delivered.
+  func failAsRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
     file.mayLackParts = true
     file.phase = .failed
-    unconfirmed[file.id] = entry
     file.lastFailure = FileStatus.Failure(
       code: "released-part-lost",
       message:

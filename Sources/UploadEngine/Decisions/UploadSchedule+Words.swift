@@ -22,6 +22,8 @@ extension UploadSchedule {
     guard var file = files[id], file.isLocal else { return .unknownFile }
     switch file.phase {
     case .failed where file.isUnrecorded: return .doesNotApply
+    // Nothing of it is sent, and it has to be known for what it is.
+    case _ where unconfirmed[id]?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
     case .cancelled: return .obeyed
     case .elsewhere: return .goesElsewhere

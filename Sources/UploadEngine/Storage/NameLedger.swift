@@ -291,8 +291,9 @@ public final class NameLedger: Sendable {
         """
     ).execute(arguments: [name, file, path, isNew])
     let isLearned = database.changesCount > 0
-    // Of several that came under the path one after the other the name passes to the one that asks for it next.
-    if !file.isEmpty, try owner(of: name, for: path, database)?.passes == true {
+    // Of several that came under the path one after the other the name passes to the one that asks for it next. One capture has it under
+    // all of its paths.
+    if !file.isEmpty, let owner = try owner(of: name, for: path, database), owner.passes || owner.file == file {
       try database.cachedStatement(sql: "INSERT OR IGNORE INTO choice (file, path, name) VALUES (?, ?, ?)")
         .execute(arguments: [file, path, name])
     }

@@ -214,8 +214,11 @@ import Testing
   @Test(.promises("S72h")) func whatWasLeftOfADeliveredFile_isNotSent_alsoInACopyWithoutTimes() {
     var entry = entry
     entry.doubt = .unproven
-    var harness = found(entry) { ($0.inode, $0.modifiedNanoseconds, $0.interruption) = (99, 77, .unproven) }
-    for word in [FileWord.publish, .retry, .publish] {
+    // What is read has other digests.
+    var harness = found(entry) {
+      ($0.inode, $0.modifiedNanoseconds, $0.interruption, $0.epoch) = (99, 77, .unproven, 0)
+    }
+    for word in [FileWord.publish, .cancel, .retry, .publish] {
       harness.apply { $0.obey(word, file.id, at: $1) }
       harness.answerReads()
       harness.succeed()
@@ -225,5 +228,36 @@ import Testing
     #expect(harness.state(file.id) == .failed)
     let failure = harness.status(file.id)?.lastFailure
     #expect(failure?.code == "released-part-lost" && failure?.message.contains("delivered as a.mov") == true)
+  }
+
+  /// Regression, found by the simulation (bare-copies, seed 8930008926): nothing had been given up of it, and it failed for parts that it had,
+  /// and went out under no further name.
+  @Test(.promises("S79j"), arguments: [false, true])
+  func whatOnlyLookedLikeARest_isKnownByItsContent_andGoesToFurtherNames(isLinked: Bool) {
+    var entry = entry
+    entry.doubt = .unproven
+    var harness = found(entry) {
+      ($0.inode, $0.modifiedNanoseconds, $0.interruption) = (99, 77, .unproven)
+      if isLinked { $0.names.append(RelativePath("b.mov")) }
+    }
+    #expect(harness.schedule.catalogEntry(of: file.id)?.doubt == .unproven, "a kill meanwhile changes nothing")
+    harness.answerReads()
+    harness.record()
+    harness.succeed()
+    #expect(harness.state(file.id) == .complete && harness.schedule.isIdle && harness.buffers.isEmpty)
+    let orders = harness.schedule.takeSpoolOrders()
+    #expect(orders.count == 1 && orders.allSatisfy { if case .accept = $0 { true } else { false } }, "it is whole")
+    let known = harness.schedule.catalogEntry(of: file.id)
+    #expect(known?.doubt == nil && known?.publishedPaths.count == (isLinked ? 2 : 1))
+  }
+
+  /// Regression (lives): what had been delivered with longer chunks than those of the settings was held as another content.
+  @Test(.promises("S80b")) func longerChunksThanThoseOfTheSettings_areCompared() {
+    var entry = entry
+    entry.receipt?.chunkBytes = 2 * ScheduleHarness.chunkBytes
+    var harness = found(entry) { $0.modifiedNanoseconds = 1 }
+    #expect(!harness.reads.isEmpty && harness.state(file.id) == .queued)
+    harness.answerReads()
+    expectHeld(harness)
   }
 }

@@ -67,6 +67,24 @@ import Testing
     #expect(harness.schedule.isIdle)
   }
 
+  /// Regression, found by the simulation (templates, seed 20505): a capture that came to the path, and had got another name from another template,
+  /// counted as delivered, under a name that the server did not have, and was evicted.
+  @Test(.promises("S80f"), arguments: [nil, "a.mov", "other.mov"], [-1, 0] as [Int64])
+  func aCaptureThatHasAnotherNameByNow_isNotWhatWasPublished(name: String?, timeDifference: Int64) {
+    var file = file
+    file.snapshot.modifiedNanoseconds = time + timeDifference
+    var harness = ScheduleHarness()
+    harness.schedule = UploadSchedule(
+      limits: ScheduleHarness.standardLimits, abilities: harness.schedule.abilities, publishedName: { _, _ in name },
+      random: SplitMix64(state: 7))
+    harness.apply { $0.handle(.found(file.snapshot), after: former, at: $1) }
+    harness.handle(.scanEnded)
+    harness.answerReads()
+    harness.record()
+    #expect((harness.state(file.id) == .complete) == (name != "other.mov"))
+    #expect(harness.sent.isEmpty == (name != "other.mov"))
+  }
+
   /// Regression (G3, G5): it replaced what had been delivered since, whose capture was removed, or had a later content.
   @Test(
     .promises("S80f"), arguments: [3000, 2000] as [UInt64],

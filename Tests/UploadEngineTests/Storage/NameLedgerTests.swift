@@ -429,6 +429,21 @@ import Testing
     names.stop()
   }
 
+  /// Found by the simulation (templates, seed 8830004505): a capture that had been renamed, and of which the first of its paths was learned, was
+  /// called as its path under the second.
+  @Test(.promises("DE138b")) func aCaptureThatWasPublishedFromTwoPaths_isCalledSoUnderBoth() throws {
+    let catalog = try catalog(["d/x": "x-2"], present: ["d/x"])
+    let later = EarlierPublication(
+      fileID: FileID(high: 0, low: 100), merkleRoot: "", sizeBytes: 1, chunkBytes: 1,
+      origin: PublicationOrigin(path: RelativePath("e/x"), name: RelativePath("x-2"), modifiedNanoseconds: 1))
+    _ = try catalog.begin([PublicationIntent(name: "x-2", publication: later)], after: 0)
+    let ledger = try NameLedger(path: path)
+    try ledger.learn(from: catalog)
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 100, "e/x") == "x-2" && (try decide(names, 100, "d/x")) == "x-2")
+    names.stop()
+  }
+
   /// Regression (G1): a record from a backup gave the names again that had been given after it was made.
   @Test(.promises("DE138b"), arguments: [false, true]) func anOlderRecord_learnsWhatWasPublishedSince(isCopy: Bool)
     throws
