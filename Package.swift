@@ -125,7 +125,7 @@ let package = Package(
     .executableTarget(
       name: "uploadfs-receiver",
       dependencies: [
-        "UploadReceiver", "ReceiverCore", "LogText", "Quantities", "CLinux",
+        "UploadReceiver", "ReceiverCore", "LogText", "Quantities", "Threads", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ], swiftSettings: strict),

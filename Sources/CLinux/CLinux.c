@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
+#include <unistd.h>
 
 int uploadfs_openat(int directory, const char *path, int flags, mode_t mode) {
   return openat(directory, path, flags, mode);
@@ -40,3 +41,16 @@ int uploadfs_pidfd_open(pid_t pid) { return pidfd_open(pid, 0); }
 int uploadfs_pidfd_send_signal(int pidfd, int number) { return pidfd_send_signal(pidfd, number, NULL, 0); }
 
 void uploadfs_return_memory(void) { malloc_trim(0); }
+
+int uploadfs_ignores_signal(int number) {
+  struct sigaction action;
+  return sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_IGN;
+}
+
+void uploadfs_open_standard_descriptors(void) {
+  int descriptor;
+  do {
+    descriptor = open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor > STDERR_FILENO) close(descriptor);
+}

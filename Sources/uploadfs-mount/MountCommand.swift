@@ -10,8 +10,9 @@ struct MountCommand: ParsableCommand {
     commandName: "mount", abstract: "Mount a folder that uploads what is written into it.",
     discussion: """
       Stays in the foreground. When the mount is usable, stdout says “mounted MOUNTPOINT” and a service manager is \
-      notified. SIGINT and SIGTERM deliver what is left, then unmount; a second one leaves at once and loses nothing: \
-      what is pending lies in the spool and goes on at the next start.
+      notified. SIGINT, SIGTERM and SIGHUP (a window that is closed) deliver what is left, then unmount; a second SIGINT \
+      or SIGTERM, a second after the first, leaves at once and loses nothing: what is pending lies in the spool and goes \
+      on at the next start.
 
       Every setting can also be given in the environment (--chunk-size as UPLOADFS_CHUNK_SIZE) and in a YAML file \
       (chunk-size: 4MiB). Flags win over the environment, the environment over the file.

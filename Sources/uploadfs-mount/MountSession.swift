@@ -7,6 +7,7 @@ import Logging
 import MountConfiguration
 import MountStatus
 import Synchronization
+import Threads
 import UploadEngine
 import UploadFS
 
@@ -166,11 +167,11 @@ final class MountSession: Sendable {
     statusTree.mountChanged()
   }
 
-  private func signalled(_ ordinal: Int) {
-    if ordinal == 1 {
-      drain.ask()
-    } else {
-      drain.leaveAtOnce()
+  private func signalled(_ arrival: StopArrivals.Arrival) {
+    switch arrival {
+    case .first: drain.ask()
+    case .repeated: break
+    case .further: drain.leaveAtOnce()
     }
   }
 }

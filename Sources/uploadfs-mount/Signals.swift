@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import Threads
 
@@ -13,8 +14,9 @@ enum DedicatedThread {
 
 /// Signals as events on one thread. A handler could hardly call anything; sigwait(3) can.
 enum Signals {
-  /// The signals that end a mount.
-  private static let watched: [Int32] = [SIGINT, SIGTERM, SIGHUP]
+  /// The signals that end a mount, but for those that were ignored when the program was started (nohup(1), cron): these stay so. One that
+  /// is blocked would be heard of all the same.
+  private static let watched = [SIGINT, SIGTERM, SIGHUP].filter { uploadfs_ignores_signal($0) == 0 }
 
   /// Blocks the watched signals in this thread and in all that it starts from now on, and ignores SIGPIPE: a receiver
   /// or terminal that goes away is an error of one call, not the end of the daemon. So is SIGXFSZ: a write beyond the
@@ -39,22 +41,15 @@ enum Signals {
     return false
   }
 
-  /// timeout(1), and whatever ends a whole process group beside its leader, sends the same signal twice.
-  private static let echo: Duration = .milliseconds(50)
-
-  /// Calls `stop` on a thread of its own for each stopping signal, with its ordinal from 1. The echo of the first does not count.
-  static func watch(stop: @escaping @Sendable (_ ordinal: Int) -> Void) -> Bool {
+  /// Calls `stop` on a thread of its own for each stopping signal.
+  static func watch(stop: @escaping @Sendable (StopArrivals.Arrival) -> Void) -> Bool {
     DedicatedThread.start("signals") {
       var set = watchedSet()
-      var ordinal = 0
-      var firstAt: ContinuousClock.Instant?
+      var arrivals = StopArrivals()
       while true {
         var number: Int32 = 0
         guard sigwait(&set, &number) == 0 else { continue }
-        if let firstAt, ordinal == 1, ContinuousClock.now - firstAt < echo { continue }
-        ordinal += 1
-        firstAt = firstAt ?? .now
-        stop(ordinal)
+        stop(arrivals.arrived(isHangUp: number == SIGHUP, at: .now))
       }
     }
   }

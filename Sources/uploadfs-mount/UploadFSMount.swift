@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import MountConfiguration
 
 /// The command line.
@@ -25,6 +26,7 @@ struct UploadFSMount: ParsableCommand {
 
   /// What the argument parser would say of a misspelt command is about what follows it.
   static func main() {
+    uploadfs_open_standard_descriptors()
     let words = Array(CommandLine.arguments.dropFirst())
     let known = configuration.subcommands.map { $0._commandName } + ["help"]
     if let word = words.first, !word.hasPrefix("-"), !known.contains(word) {

@@ -72,7 +72,14 @@ struct Startup {
     warnIfReadable(file)
     let bytes = try read(file, .tokenFileUnusable, "token file")
     do throws(TokenFileError) {
-      return try TokenFile.parse(String(decoding: bytes, as: UTF8.self), base: command.root)
+      let credentials = try TokenFile.parse(String(decoding: bytes, as: UTF8.self), base: command.root)
+      let count = credentials.count { credential in
+        ([credential.token ?? ""] + credential.otherTokens).contains { $0.utf8.contains(UInt8(ascii: "#")) }
+      }
+      if count > 0 {
+        logger.warning("\(file): the tokens of \(count) lines have a # in them, where earlier versions cut them off")
+      }
+      return credentials
     } catch {
       throw StartFailure(.tokenFileUnusable, "\(file): \(error).")
     }

@@ -1,9 +1,11 @@
+import CLinux
 import Dispatch
 import Glibc
 import Synchronization
+import Threads
 
-/// SIGTERM and SIGINT: the first asks for an orderly end, which has 12 seconds; the second ends at once. Neither loses
-/// anything: what was acknowledged is in the journal, and what was not is sent again.
+/// SIGTERM, SIGINT and a terminal that hangs up: the first asks for an orderly end, which has 12 seconds; a second one, a second later, ends
+/// at once. Neither loses anything: what was acknowledged is in the journal, and what was not is sent again.
 ///
 /// Sendable is unchecked because of the sources, which nothing touches after init: they are only kept alive.
 final class StopSignals: @unchecked Sendable {
@@ -16,12 +18,13 @@ final class StopSignals: @unchecked Sendable {
     let (registered, registration) = AsyncStream<Void>.makeStream()
     self.requests = requests
     let arrivals = Mutex(StopArrivals())
-    sources = Self.numbers.map { number in
+    let numbers = Self.numbers()
+    sources = numbers.map { number in
       let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
       source.setEventHandler {
-        switch arrivals.withLock({ $0.arrived(at: .now) }) {
+        switch arrivals.withLock({ $0.arrived(isHangUp: number == SIGHUP, at: .now) }) {
         case .first: break
-        case .echo: return
+        case .repeated: return
         case .further: _exit(0)
         }
         continuation.yield()
@@ -33,31 +36,19 @@ final class StopSignals: @unchecked Sendable {
       source.resume()
       return source
     }
-    for await _ in registered.prefix(Self.numbers.count) {}
+    for await _ in registered.prefix(numbers.count) {}
   }
 
-  private static let numbers = [SIGTERM, SIGINT]
+  /// Those that were ignored when the program was started stay so. To a service, which has no terminal, a hang-up says that a log was
+  /// rotated, or that files are to be read again: nothing of that is a reason to end.
+  private static func numbers() -> [Int32] {
+    let terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)
+    if terminal >= 0 { close(terminal) } else { signal(SIGHUP, SIG_IGN) }
+    return [SIGTERM, SIGINT, SIGHUP].filter { uploadfs_ignores_signal($0) == 0 }
+  }
 
   /// Returns when an end is asked for.
   func wait() async {
     for await _ in requests { return }
-  }
-}
-
-/// Tells signals apart that come one after another.
-struct StopArrivals {
-  enum Arrival { case first, echo, further }
-
-  private var firstAt: ContinuousClock.Instant?
-
-  /// timeout(1), and whatever ends a whole process group beside its leader, sends the same signal twice.
-  private static let echo: Duration = .milliseconds(50)
-
-  mutating func arrived(at now: ContinuousClock.Instant) -> Arrival {
-    guard let firstAt else {
-      firstAt = now
-      return .first
-    }
-    return now - firstAt < Self.echo ? .echo : .further
   }
 }

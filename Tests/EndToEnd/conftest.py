@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # A shell without job control, and nohup(1), have these ignored; what is started here would inherit that.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     for tool in (MOUNT_TOOL, RECEIVER_TOOL):
         if not tool.exists():
             pytest.exit(f"{tool} is missing; run: swift build (or set BINARIES to the folder that holds it)", 2)

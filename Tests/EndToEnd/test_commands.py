@@ -284,6 +284,55 @@ def test_a_signal_that_comes_twice_at_once_is_one(new_mount, receiver):
     assert (receiver.files / "a.mov").read_bytes() == b"content"
 
 
+@pytest.mark.promises("S36c")
+def test_a_window_that_is_closed_cuts_no_recording(mount, receiver):
+    """Regression (MC3): the second SIGHUP, from the kernel after the shell's, left at once, and so did the SIGTERM of the session's end."""
+    with open(mount.root / "a.mov", "wb", buffering=0) as file:
+        file.write(b"one ")
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+            mount.program.signal(number)
+            wait_until(lambda: mount.is_draining, "draining shows")
+            # Beyond what counts as an echo before.
+            time.sleep(0.1)
+        file.write(b"two")
+    assert mount.program.wait() == 0
+    assert (receiver.files / "a.mov").read_bytes() == b"one two"
+
+
+@pytest.mark.promises("S36d")
+def test_what_was_ignored_at_the_start_stays_ignored(new_mount, receiver):
+    """Regression (MC3): a blocked signal is heard of also where it is ignored, and `nohup` did nothing."""
+    mount = new_mount(receiver, prefix=["env", "--ignore-signal=HUP"])
+    mount.program.signal(signal.SIGHUP)
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.wait_for("a.mov", "complete")
+    assert not mount.is_draining
+    assert mount.stop() == 0
+
+
+def test_a_service_outlives_a_hang_up(new_receiver, new_mount):
+    """Regression (SV6): log rotation's habit ended the receiver at once, with all requests."""
+    receiver = new_receiver()
+    receiver.program.signal(signal.SIGHUP)
+    mount = new_mount(receiver)
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.wait_for("a.mov", "complete")
+    assert receiver.program.is_running
+
+
+@pytest.mark.parametrize("closed", ["0<&- 2>&-", "0<&-"])
+def test_what_is_started_without_descriptors_has_some(new_receiver, new_mount, closed):
+    """Regression (MC10): the log went into the spool's lock, or another file that took the number."""
+    without = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    receiver = new_receiver(prefix=without)
+    mount = new_mount(receiver, prefix=without)
+    (mount.root / "a.mov").write_bytes(b"content")
+    mount.wait_for("a.mov", "complete")
+    for program in (receiver.program, mount.program):
+        for number in (0, 2)[:closed.count("-")]:
+            assert os.readlink(f"/proc/{program.process.pid}/fd/{number}") == "/dev/null"
+
+
 def test_drain_timeout(new_mount, receiver):
     receiver.stop()
     mount = new_mount(receiver, "--drain-timeout", "1s")

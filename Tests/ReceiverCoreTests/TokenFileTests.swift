@@ -13,6 +13,22 @@ import Testing
       ])
   }
 
+  @Test(
+    "Regression (NM9): a token was cut at its `#`, and let in what was shorter; the folder of the receiver's key was a root"
+  )
+  func aTokenWithANumberSign_isWhole_andNobodyPublishesBesideTheKey() throws {
+    let credentials = try TokenFile.parse("a o2Xk#9f also=x#y # was=no\n.developments tok#\n#b tok", base: "/root")
+    #expect(
+      credentials == [
+        Credential(token: "o2Xk#9f", otherTokens: ["x#y"], root: "/root/a"),
+        Credential(token: "tok#", root: "/root/.developments"),
+      ])
+    for root in [".development", "./.development/x", "/root/.development", "/root//.development/"] {
+      let error = #expect(throws: TokenFileError.self) { _ = try TokenFile.parse("a ok\n\(root) tok", base: "/root/") }
+      #expect(error?.line == 2 && error?.reason.contains("key") == true)
+    }
+  }
+
   @Test("Regression (PR19): a line names one user with the tokens that it has and had")
   func line_namesOneUserWithSeveralTokens() throws {
     let credentials = try TokenFile.parse("a new also=second was=old quota=7 was=older", base: "/root")

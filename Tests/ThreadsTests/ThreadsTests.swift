@@ -21,6 +21,25 @@ private struct ThreadFacts: Equatable, Sendable {
   }
 }
 
+/// Regression (MC3).
+@Suite struct StopArrivalsTests {
+  @Test(
+    "What each signal means, by the milliseconds at which it comes; a hang-up is negative",
+    arguments: [
+      ([0], [.first]), ([0, 999], [.first, .repeated]), ([0, 1000], [.first, .further]),
+      ([0, 100, 1100, 1200], [.first, .repeated, .further, .further]),
+      // A window that is closed, and a session that ends.
+      ([-1, -100, -5000], [.first, .repeated, .repeated]), ([0, -100, -5000], [.first, .repeated, .repeated]),
+      ([-1, 100, 1099, 1100], [.first, .repeated, .repeated, .further]),
+      ([-1, 5000, 6000], [.first, .repeated, .further]),
+    ] as [([Int], [StopArrivals.Arrival])])
+  func signals_meanWhatTheyAre(times: [Int], expected: [StopArrivals.Arrival]) {
+    let start = ContinuousClock.now
+    var arrivals = StopArrivals()
+    #expect(times.map { arrivals.arrived(isHangUp: $0 < 0, at: start + .milliseconds(abs($0))) } == expected)
+  }
+}
+
 @Suite struct ThreadsTests {
   @Test(arguments: [
     (ThreadRole.answering, Int32(0)), (.behind(.normal), 0), (.behind(.low), 13), (.behind(.lowest), 19),

@@ -35,5 +35,10 @@ int uploadfs_umount2(const char *path, int flags);
 /// of the same number. poll(2) finds the descriptor readable once the process has ended.
 int uploadfs_pidfd_open(pid_t pid);
 int uploadfs_pidfd_send_signal(int pidfd, int number);
+/// Whether a signal is ignored; SIG_IGN is a cast that no module has.
+int uploadfs_ignores_signal(int number);
+/// Sees to it that the descriptors 0 to 2 are open, on /dev/null where they were closed: the next file would be taken for the place where
+/// messages go. Call it before anything else is opened.
+void uploadfs_open_standard_descriptors(void);
 
 #endif

@@ -13,7 +13,7 @@ public struct TokenFileError: Error, Hashable, Sendable, CustomStringConvertible
   public var description: String { line > 0 ? "line \(line): \(reason)" : reason }
 }
 
-/// The file of tokens: one `ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]` a line, `#` begins a comment.
+/// The file of tokens: one `ROOT TOKEN [also=TOKEN]… [was=TOKEN]… [quota=BYTES]` a line; `#` at the beginning of a word begins a comment.
 public enum TokenFile {
   /// Reads the text of a token file; relative roots are below `base`.
   public static func parse(_ text: String, base: String) throws(TokenFileError) -> [Credential] {
@@ -22,8 +22,9 @@ public enum TokenFile {
     for (position, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
       .enumerated()
     {
-      let content = line.prefix { $0 != "#" }
-      let words = content.split(whereSeparator: \.isWhitespace).map(String.init)
+      // Within a word it belongs to it: a token that was cut there would let in what is shorter.
+      let words = line.split(whereSeparator: \.isWhitespace).prefix { $0.utf8.first != UInt8(ascii: "#") }
+        .map(String.init)
       guard !words.isEmpty else { continue }
       let credential = try credential(words, base: base, line: position + 1)
       for token in credential.allTokens {
@@ -49,6 +50,11 @@ public enum TokenFile {
     guard root.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
       throw TokenFileError(line: line, reason: "the root must not contain control characters")
     }
+    let place = root.utf8.first == UInt8(ascii: "/") ? root : "\(base)/\(root)"
+    let folders = { (path: String) in PublishedName.components(of: path).filter { $0 != "." } }
+    guard !folders(place).starts(with: folders(base) + [".development"]) else {
+      throw TokenFileError(line: line, reason: "the root must not be .development, which holds the receiver's own key")
+    }
     var others: [String] = []
     var former: [String] = []
     var quota: UInt64?
@@ -72,7 +78,7 @@ public enum TokenFile {
     }
     return Credential(
       token: words[1], otherTokens: others, formerTokens: former,
-      root: root.utf8.first == UInt8(ascii: "/") ? root : "\(base)/\(root)", quotaBytes: quota)
+      root: place, quotaBytes: quota)
   }
 
   /// What follows `NAME=`.
