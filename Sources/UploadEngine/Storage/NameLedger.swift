@@ -34,6 +34,8 @@ public final class NameLedger: Sendable {
     var isClosed = false
     /// Of this start, and of the one before; nil before the first catalog was asked.
     var marks: (before: Data?, now: Data)?
+    /// It says of itself that it has given no name.
+    var saysNew = false
   }
 
   private let state: Mutex<State>
@@ -41,8 +43,9 @@ public final class NameLedger: Sendable {
   let path: String
   /// A sentence for people where the record is new although names were given before; nil where nothing was lost.
   let lostPast: String?
-  /// There was none at the start.
-  private let wasMissing: Bool
+  /// It had given no name at the start: what it knows it has learned, perhaps in part. A start that was killed meanwhile changes nothing of
+  /// that.
+  private let isNew: Bool
 
   /// What was published before there was a ledger, a few at a time: as long as no rule had a template, nothing was recorded, and
   /// everything was called as its path.
@@ -64,19 +67,34 @@ public final class NameLedger: Sendable {
     after earlier: @escaping EarlierRuns = { _ in }
   ) throws(StorageError) {
     self.path = path
-    wasMissing = path != StateDatabase.inMemory && !Self.isThere(path)
     lostPast = try Self.lostPast(of: path, earlier)
     var connection = StateConnection(path: path, room: room) { database, opening in
       // The log beside a record that was cut gives it its length back, and what is lost shows when a name is wanted.
       if opening == .first { try Self.check(database) }
+      try Self.noteBeginning(database)
       try Self.migrator(after: earlier).migrate(database)
     }
     do {
       try connection.open(patience: patience)
+      isNew = try connection.use(Self.saysNew)
     } catch {
       throw Self.failure(error, path)
     }
-    state = Mutex(State(connection: connection))
+    state = Mutex(State(connection: connection, saysNew: isNew))
+  }
+
+  /// A file that is being made a database says that it is new, until it gives a name.
+  private static func noteBeginning(_ database: DatabaseQueue) throws {
+    guard try database.read({ try Row.fetchOne($0, sql: "SELECT 1 FROM sqlite_master") == nil }) else { return }
+    try database.write { try note(isNew: true, $0) }
+  }
+
+  private static func note(isNew: Bool, _ database: Database) throws {
+    try database.execute(sql: "PRAGMA user_version = \(isNew ? 1 : 0)")
+  }
+
+  private static func saysNew(_ database: DatabaseQueue) throws -> Bool {
+    try database.read { try Int.fetchOne($0, sql: "PRAGMA user_version") == 1 }
   }
 
   /// Learns the names that a catalog knows and this record does not: where it is new, or older than the catalog, as one that comes from a
@@ -95,12 +113,10 @@ public final class NameLedger: Sendable {
     }
     var count = 0
     var paths: [(name: String, path: RelativePath)] = []
-    let isNew = wasMissing || path == StateDatabase.inMemory
     let failure = StateDatabase.failure {
       try catalog.forEachGivenName { names in
-        let learned = try use { database in
+        let learned = try use { [isNew] database in
           try database.write { database in
-            // A copy that was put back has no mark, and is not new.
             try Self.learn(names, isNew: isNew, isPresent: isPresent, database)
           }
         }
@@ -112,7 +128,7 @@ public final class NameLedger: Sendable {
     changes.add(1, ordering: .relaxed)
     try catalog.setNamesMark(marks.now, paths: paths)
     guard count > 0 else { return nil }
-    if wasMissing { return lostPast == nil ? Self.missingWords(path) : nil }
+    if isNew { return lostPast == nil ? Self.missingWords(path) : nil }
     return
       "the names' record \(quoted(path)) was older than what was published: it has learned \(count) names that it did not know"
   }
@@ -349,12 +365,16 @@ public final class NameLedger: Sendable {
   func names(for wishes: [Wish], forgetting gone: [FileID] = []) throws(StorageError) -> [Choice] {
     guard !wishes.isEmpty || !gone.isEmpty else { return [] }
     changes.add(1, ordering: .relaxed)
-    return try use { database in
+    let saysNew = state.withLock { $0.saysNew }
+    let choices = try use { database in
       try database.write { database in
+        if saysNew { try Self.note(isNew: false, database) }
         for file in gone { try Self.forget(file.blob, database) }
         return try wishes.map { try Self.name(for: $0, database) }
       }
     }
+    state.withLock { $0.saysNew = false }
+    return choices
   }
 
   /// The names that files were given earlier and that are still theirs, by the path.
@@ -560,9 +580,14 @@ extension NameLedger: CopiedDatabase {
   var changeCount: UInt64 { changes.load(ordering: .relaxed) }
 
   func copy(to target: String) throws(StorageError) {
-    // Where the copy takes the place of the record, that is older than what was published since.
+    // Where the copy takes the place of the record, that is older than what was published since, and is not new.
     let failure = try use { database in
-      StateDatabase.failure { try StateDatabase.copy(database, to: target) { try $0.execute(sql: "DELETE FROM mark") } }
+      StateDatabase.failure {
+        try StateDatabase.copy(database, to: target) { database in
+          try database.execute(sql: "DELETE FROM mark")
+          try Self.note(isNew: false, database)
+        }
+      }
     }
     if let failure { throw StateDatabase.copyError(failure, path) }
   }

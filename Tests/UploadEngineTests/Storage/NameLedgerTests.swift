@@ -146,7 +146,7 @@ import Testing
     names.stop()
   }
 
-  /// Regression (G6): a capture that went to another folder and back shared its name with what was made there after it.
+  /// Regression (NM1, G6): a capture that went to another folder and back shared its name with what was made there after it.
   @Test func aNameThatAFileHasUnderTwoPaths_passesToNobody() throws {
     let ledger = try NameLedger(path: path)
     let names = try names("{name}", ledger)
@@ -400,6 +400,23 @@ import Testing
     #expect(try decide(others, 3, "f/x") == "x-3" && (try decide(others, 4, "e/x")) == "x-2")
     #expect(try decide(others, 5, "d/x") == "x", "what comes to a path has the name that it had")
     others.stop()
+  }
+
+  /// Regression: a new record knew names from receipts, which say no path. Where its first start was killed before it had learned the paths,
+  /// the next one took it for an old one, and gave numbers to what came to these paths.
+  @Test(.promises("DE138b")) func aNewRecordWhoseFirstStartWasKilled_learnsAsOneThatIsNew() throws {
+    var delivered = published(1, "d/x", as: .evicted)
+    delivered.receipt?.name = "x"
+    try NameLedger(path: path, after: { [delivered] take in try take([delivered]) }).close()
+    let ledger = try NameLedger(path: path)
+    #expect(try ledger.learn(from: try catalog(["d/x": "x"]))?.contains("is missing") == true)
+    let names = try names("{name}", ledger)
+    #expect(try decide(names, 2, "d/x") == "x", "what comes to a path has the name that it had")
+    names.stop()
+    ledger.close()
+    // Once it has given a name it is as old as that.
+    let later = try NameLedger(path: path)
+    #expect(try later.learn(from: try catalog(["e/x": "001"]))?.contains("was older than") == true)
   }
 
   /// Found by the simulation (templates, seed 2009): the row of a capture that had been there before kept the present one from having its name.
