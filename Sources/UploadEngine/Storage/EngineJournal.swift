@@ -84,19 +84,20 @@ final class EngineJournal: Sendable {
       }
     }
 
-    /// Takes what is due.
-    mutating func take(at now: Int64) -> Batch {
+    /// Takes what is due, or all there is.
+    mutating func take(at now: Int64, takesAll: Bool = false) -> Batch {
+      let takesAll = takesAll || isStopping
       var batch = Batch(resume: resume, measures: measures)
       resume = [:]
       measures = []
-      if isStopping || sessionsDue.map({ $0 <= now }) ?? false {
+      if takesAll || sessionsDue.map({ $0 <= now }) ?? false {
         batch.sessions = sessions
         sessions = [:]
         sessionsDue = nil
       }
       // A resume record is of no use without the entry that says whose it is.
-      let takesPatient = isStopping || !batch.resume.isEmpty || patientDue.map { $0 <= now } ?? false
-      guard isStopping || catalogRests <= now || !batch.resume.isEmpty, !awaited.isEmpty || takesPatient else {
+      let takesPatient = takesAll || !batch.resume.isEmpty || patientDue.map { $0 <= now } ?? false
+      guard takesAll || catalogRests <= now || !batch.resume.isEmpty, !awaited.isEmpty || takesPatient else {
         return batch
       }
       batch.catalog = awaited
@@ -242,6 +243,11 @@ final class EngineJournal: Sendable {
   private var isRefused: Bool { work.withLock { work, _ in work.refusal != nil } }
 
   private func beginDiskRound(_ step: DiskRounds.Step, _ round: inout Int64?, _ source: Source) {
+    // A row of the round that is over may describe a content that was changed meanwhile. What was reported of that waits here, however
+    // long the disk took for what was written before it.
+    if step == .next {
+      write(work.withLock { work, _ in work.take(at: monotonicNanoseconds(), takesAll: true) }, source)
+    }
     guard !isRefused else { return }
     // Before the rows are counted: those that are written meanwhile are of the next round.
     guard hasNewRows.exchange(false, ordering: .sequentiallyConsistent) || step == .next else { return }

@@ -90,6 +90,34 @@ import Testing
     #expect(record.acknowledged.map(\.index) == [0, 1])
   }
 
+  /// Regression: rows got the time from one look to the next to be written, less than the disk takes for a single slow write. A round ended
+  /// with rows in it that the content of their files had left behind, and the catalog said that the disk had these.
+  @Test(.promises("S79j")) func aRoundEnds_whenTheRowsOfWhatHasChangedMeanwhileAreWritten() async throws {
+    let ended = AsyncStream<[UInt64]>.makeStream()
+    journal.start(
+      source: EngineJournal.Source(
+        catalogEntries: { ids in
+          ids.map { id in
+            CatalogEntry(
+              id: id, path: RelativePath("a"), inode: 1, sizeBytes: 7, modifiedNanoseconds: 1, revision: 1,
+              state: .pending)
+          }
+        },
+        resumeSnapshot: { _, _ in nil }, resumeSaved: { _, _ in }, recorded: { _ in }, diskRound: { .next },
+        diskRoundBegan: { [catalog] _ in
+          do {
+            ended.continuation.yield(try catalog.loadAll().map(\.sizeBytes))
+          } catch {
+            Issue.record(error)
+          }
+        }, measure: { _ in },
+        // What the journal's thread was busy with until then has held it up.
+        tick: { [journal] in journal.record(ResumeFixture.id, isAwaited: false) }))
+    let sizes = await ended.stream.first { _ in true }
+    journal.stop()
+    #expect(sizes == [7])
+  }
+
   /// Regression: it was said at the start alone, so that files were uploaded again without a word after damage of a running mount.
   @Test(.promises("S45i")) func damageThatIsFoundWhileItRuns_isLoggedOnce() throws {
     // More than SQLite keeps in memory.
