@@ -36,14 +36,20 @@ public struct KnownCapture: Hashable, Sendable {
   public var isDoubtful: Bool { doubt != nil || pointer != nil }
 }
 
+/// What earlier runs knew of captures cannot be read at this moment: it is neither there nor not there.
+public struct KnownCapturesUnreadable: Error {
+  /// Nothing but that.
+  public init() {}
+}
+
 /// What earlier runs knew of all captures: asked of files that do not say who they are, and of a spool that was moved.
 public struct KnownCaptures: Sendable {
   /// Those that were not whole, or not as a whole in the spool, by their names.
   public var doubtful: [RelativePath: KnownCapture] = [:]
-  /// All of them, by their names; nil where that cannot be said.
-  public var all: @Sendable () -> [RelativePath: KnownCapture]? = { [:] }
-  /// One of them; nil where it is not known, or cannot be said.
-  public var capture: @Sendable (FileID) -> KnownCapture? = { _ in nil }
+  /// All of them, by their names.
+  public var all: @Sendable () throws(KnownCapturesUnreadable) -> [RelativePath: KnownCapture] = { [:] }
+  /// One of them; nil where it is not known.
+  public var capture: @Sendable (FileID) throws(KnownCapturesUnreadable) -> KnownCapture? = { _ in nil }
   /// What was known was lost, and nothing is known now.
   public var areLost = false
 

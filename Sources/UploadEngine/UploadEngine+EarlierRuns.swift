@@ -179,18 +179,18 @@ extension KnownCaptures {
   init(_ catalog: Catalog) throws(StorageError) {
     self.init()
     doubtful = try catalog.known(onlyDoubtful: true)
-    all = {
+    all = { () throws(KnownCapturesUnreadable) in
       do throws(StorageError) {
         return try catalog.known(onlyDoubtful: false)
       } catch {
-        return nil
+        throw KnownCapturesUnreadable()
       }
     }
-    capture = { id in
+    capture = { id throws(KnownCapturesUnreadable) in
       do throws(StorageError) {
         return try catalog.known(id)
       } catch {
-        return nil
+        throw KnownCapturesUnreadable()
       }
     }
     areLost = catalog.isAnew

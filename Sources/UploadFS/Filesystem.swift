@@ -151,8 +151,7 @@ public final class Filesystem: Sendable, FileContents {
     markRecord = spool.marks
     stamp = spool.stamp
     spoolFolder = spool.folder
-    knownByName = Mutex(
-      spool.stamp.isMoved ? .all(configuration.knownCaptures.all() ?? [:]) : .unread)
+    knownByName = Mutex(spool.stamp.isMoved ? .read(from: configuration.knownCaptures) : .unread)
     self.instance = instance ?? SpoolInstance(of: spool.captures)
     shownInodes = ShownInodes(device: spool.key.device)
     hasSteadyTimes = !RemoteFilesystem.holds(spool.captures)

@@ -140,7 +140,7 @@ struct FileLabelTests {
     #expect(Self.found(later)["a"]?.interruption == nil)
   }
 
-  /// Regression (ID6): an inode number of another disk gave a capture another one's identity.
+  /// Regression (ID6, ID12): an inode number of another disk gave a capture another one's identity, and with it that one's receipt.
   @Test(.promises("S79a")) func inMovedSpools_inodeNumbersSayNothing() throws {
     let folder = try TemporaryFolder()
     _ = try Self.spool(folder)
@@ -451,6 +451,42 @@ struct FileLabelTests {
     mounted.filesystem.scanSpool()
     #expect(Self.found(mounted)["whole"]?.id == id && Self.found(mounted)["copy"]?.id != id)
     #expect(FileLabel(try #require(Self.attribute("user.uploadfs", of: captures + "/whole"))).id == id)
+  }
+
+  /// Regression: a catalog that could not be read knew nothing of any capture, so that a copy took the identity of its original, and a file
+  /// whose label says nothing got a new one.
+  @Test(.promises("S79a"), arguments: ["a copy", "in a copy of the spool"])
+  func whileTheCatalogCannotBeRead_noCaptureIsUnknown(file: String) throws {
+    var folder = try TemporaryFolder()
+    let id = try #require(try Self.spool(folder)["whole"])
+    let captures = folder.path + "/spool/captures"
+    var name = "whole"
+    if file == "a copy" {
+      name = "copy"
+      #expect(uploadfs_run("cp", "-a", captures + "/whole", captures + "/copy") == 0)
+    } else {
+      folder = try Self.copied(folder, keepsAttributes: false)
+    }
+    let whole = KnownCapture(id: id, path: RelativePath("whole"), sizeBytes: 7, modifiedNanoseconds: .min)
+    let reads = Atomic<Int>(0)
+    let failing = file == "a copy" ? 1 : 2
+    @Sendable func read() throws(KnownCapturesUnreadable) {
+      if reads.add(1, ordering: .relaxed).newValue <= failing { throw KnownCapturesUnreadable() }
+    }
+    let mounted = try Mounted(folder: folder, source: nil) {
+      $0.knownCaptures.all = { () throws(KnownCapturesUnreadable) in
+        try read()
+        return [whole.path: whole]
+      }
+      $0.knownCaptures.capture = { id throws(KnownCapturesUnreadable) in
+        try read()
+        return id == whole.id ? whole : nil
+      }
+    }
+    #expect(failure { _ = try mounted.node(name) } == EIO)
+    mounted.filesystem.scanSpool()
+    let found = Self.found(mounted)
+    #expect(found["whole"]?.id == id && found["copy"]?.id != id)
   }
 
   /// A file that was taken for another capture by its inode number and its name, while its label could not be read, is held and keeps that.

@@ -110,17 +110,21 @@ public final class EngineGroup: FileEventSink, StatusSource, Sendable {
     let known = members.map(\.engine.knownCaptures)
     var result = KnownCaptures()
     for one in known { result.doubtful.merge(one.doubtful) { first, second in first.doubt == nil ? second : first } }
-    result.all = {
+    result.all = { () throws(KnownCapturesUnreadable) in
       var all: [RelativePath: KnownCapture] = [:]
       for one in known {
-        guard let captures = one.all() else { return nil }
-        all.merge(captures) { first, second in
+        all.merge(try one.all()) { first, second in
           first.isDoubtful || first.isOnDisk && !second.isOnDisk && !second.isDoubtful ? first : second
         }
       }
       return all
     }
-    result.capture = { id in known.lazy.compactMap { $0.capture(id) }.first }
+    result.capture = { id throws(KnownCapturesUnreadable) in
+      for one in known {
+        if let capture = try one.capture(id) { return capture }
+      }
+      return nil
+    }
     result.areLost = known.allSatisfy(\.areLost)
     return result
   }

@@ -9,11 +9,18 @@ import Synchronization
 extension Filesystem {
   /// What earlier runs knew of all captures, by name, until the spool has been searched.
   enum KnownNames {
-    /// Read when a file needs it; in a spool that was moved at once.
+    /// Read when a file needs it; in a spool that was moved at once, where that can be read then.
     case unread
-    /// Nothing where that could not be said.
     case all([RelativePath: KnownCapture])
     case over
+
+    static func read(from known: KnownCaptures) -> Self {
+      do throws(KnownCapturesUnreadable) {
+        return .all(try known.all())
+      } catch {
+        return .unread
+      }
+    }
 
     subscript(path: RelativePath) -> KnownCapture? {
       if case .all(let captures) = self { captures[path] } else { nil }
@@ -64,22 +71,25 @@ extension Filesystem {
     } catch {
       // Who may not read it will not be able to the next time either. In a spool that was moved its name says which it is.
       if [EACCES, EPERM].contains(error.code) {
-        claim.id = path(of: entry).flatMap { knownUnlabelled(at: $0, entry)?.id }
+        if let path = path(of: entry) { claim.id = try knownUnlabelled(at: path, entry)?.id }
         return claim
       }
-      guard !error.isAbsence, isRecognised(key, at: entry) else { throw error }
+      let isRecognised = error.isAbsence ? false : try isRecognised(key, at: entry)
+      guard isRecognised else { throw error }
       // It is read again when more than the identity is asked for.
       return claim
     }
     if let id = claim.found?.label.id {
       claim.usesInode = false
       claim.id = try isCopy(id, of: key, at: entry) ? nil : id
-      if let known = knownInstead(of: id, isCopy: claim.id == nil, key, at: entry) { claim.isInPlace(of: known) }
+      if let known = try knownInstead(of: id, isCopy: claim.id == nil, key, at: entry) { claim.isInPlace(of: known) }
     } else if let path = path(of: entry) {
-      if claim.found?.origin == .nothing { claim.usesInode = claim.usesInode && isKnownByNumber(key, at: path, entry) }
-      if let known = knownUnlabelled(at: path, entry) {
+      if claim.found?.origin == .nothing, claim.usesInode {
+        claim.usesInode = try isKnownByNumber(key, at: path, entry)
+      }
+      if let known = try knownUnlabelled(at: path, entry) {
         claim.id = known.id
-      } else if let known = knownInPlace(at: path, of: key, entry, isByNumber: claim.usesInode) {
+      } else if let known = try knownInPlace(at: path, of: key, entry, isByNumber: claim.usesInode) {
         claim.isInPlace(of: known)
       }
     }
@@ -92,10 +102,12 @@ extension Filesystem {
   /// Whether a file without a label may be the capture that had its inode number, which the spool gives to another file once that one is
   /// gone. In a spool whose files have labels it is, if it is as that one was, if both are empty, or if its label was refused, which is
   /// recorded.
-  private func isKnownByNumber(_ key: SpoolKey, at path: RelativePath, _ entry: DirectoryEntry) -> Bool {
+  private func isKnownByNumber(
+    _ key: SpoolKey, at path: RelativePath, _ entry: DirectoryEntry
+  ) throws(SystemError) -> Bool {
     guard findsLabels, let id = nodes.withLock({ $0.knownIdentities[key.inode] }) else { return true }
     if markRecord.mark(of: key.inode) != nil { return markRecord.mayBe(of: id, key.inode) }
-    guard let known = configuration.knownCaptures.capture(id), let facts = facts(of: entry) else { return false }
+    guard let known = try knownCapture(id), let facts = facts(of: entry) else { return false }
     return facts.areThose(of: known) || known.sizeBytes == 0 && (facts.sizeBytes == 0 || known.path == path)
   }
 
@@ -103,18 +115,33 @@ extension Filesystem {
   /// capture that could not be labelled.
   private func knownInPlace(
     at path: RelativePath, of key: SpoolKey, _ entry: DirectoryEntry, isByNumber: Bool
-  ) -> KnownCapture? {
+  ) throws(SystemError) -> KnownCapture? {
     guard findsLabels, !(isByNumber && nodes.withLock({ $0.knownIdentities[key.inode] }) != nil),
       // The creation of an empty one may have been the last that an earlier run did.
       let facts = facts(of: entry), facts.sizeBytes > 0
     else { return nil }
-    return known(at: path)
+    return try known(at: path)
   }
 
-  private func known(at path: RelativePath) -> KnownCapture? {
-    knownByName.withLock { names in
-      if case .unread = names { names = .all(configuration.knownCaptures.all() ?? [:]) }
+  private func known(at path: RelativePath) throws(SystemError) -> KnownCapture? {
+    try knownByName.withLock { names throws(SystemError) in
+      if case .unread = names {
+        names = .all(try known { () throws(KnownCapturesUnreadable) in try configuration.knownCaptures.all() })
+      }
       return names[path]
+    }
+  }
+
+  private func knownCapture(_ id: FileID) throws(SystemError) -> KnownCapture? {
+    try known { () throws(KnownCapturesUnreadable) in try configuration.knownCaptures.capture(id) }
+  }
+
+  /// What cannot be read says of no file that it is not known: that is looked at again.
+  private func known<Answer>(_ read: () throws(KnownCapturesUnreadable) -> Answer) throws(SystemError) -> Answer {
+    do throws(KnownCapturesUnreadable) {
+      return try read()
+    } catch {
+      throw SystemError(code: EIO)
     }
   }
 
@@ -122,9 +149,10 @@ extension Filesystem {
   /// after it: it comes from a backup, and is another content of that one.
   private func knownInstead(
     of id: FileID, isCopy: Bool, _ key: SpoolKey, at entry: DirectoryEntry
-  ) -> KnownCapture? {
-    guard stamp.isThere, isCopy || configuration.knownCaptures.capture(id) == nil, let path = path(of: entry),
-      let known = known(at: path), let facts = facts(of: entry),
+  ) throws(SystemError) -> KnownCapture? {
+    guard stamp.isThere, let path = path(of: entry) else { return nil }
+    if !isCopy, try knownCapture(id) != nil { return nil }
+    guard let known = try known(at: path), let facts = facts(of: entry),
       facts.modifiedNanoseconds < known.modifiedNanoseconds, isCopy || wasForgotten(id, key, beside: known)
     else { return nil }
     return known
@@ -151,9 +179,9 @@ extension Filesystem {
   }
 
   /// A file that cannot say who it is has the inode number of a capture, and its name, or its size and time.
-  private func isRecognised(_ key: SpoolKey, at entry: DirectoryEntry) -> Bool {
+  private func isRecognised(_ key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Bool {
     guard !stamp.isMoved, let id = nodes.withLock({ $0.knownIdentities[key.inode] }),
-      let known = configuration.knownCaptures.capture(id)
+      let known = try knownCapture(id)
     else { return false }
     return known.path == path(of: entry) || facts(of: entry)?.areThose(of: known) == true
   }
@@ -161,7 +189,7 @@ extension Filesystem {
   /// Somebody has copied a capture beside itself, with its label: the known one keeps the identity.
   private func isCopy(_ id: FileID, of key: SpoolKey, at entry: DirectoryEntry) throws(SystemError) -> Bool {
     if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == id { return false }
-    guard let known = configuration.knownCaptures.capture(id), let path = path(of: entry), known.path != path else {
+    guard let known = try knownCapture(id), let path = path(of: entry), known.path != path else {
       return false
     }
     do throws(SystemError) {
@@ -176,10 +204,12 @@ extension Filesystem {
 
   /// A doubtful one is known by its name alone, every other one if it is as long as it was: copies may have other times, and what was
   /// delivered is compared.
-  private func knownUnlabelled(at path: RelativePath, _ entry: DirectoryEntry) -> KnownCapture? {
+  private func knownUnlabelled(
+    at path: RelativePath, _ entry: DirectoryEntry
+  ) throws(SystemError) -> KnownCapture? {
     guard marksWriters || stamp.isMoved else { return nil }
     if let known = configuration.knownCaptures.doubtful[path] { return known }
-    guard stamp.isMoved, let known = knownByName.withLock({ $0[path] }) else { return nil }
+    guard stamp.isMoved, let known = try known(at: path) else { return nil }
     return facts(of: entry)?.sizeBytes == known.sizeBytes ? known : nil
   }
 
