@@ -142,15 +142,16 @@ package final class PublicationIndex: Sendable {
   }
 
   /// What was published last at one of a file's paths, under the name that this has by itself or under one that a template gave. Blocks.
-  /// Nil where nothing was.
+  /// Nil where nothing was. What versions before have published has the name of its path where no template has ever given names.
   package func former(
-    at paths: [RelativePath], called name: (RelativePath) -> String
+    at paths: [RelativePath], areCalledAsPaths: Bool = false, called name: (RelativePath) -> String
   ) throws(StorageError) -> FormerPublication? {
     learnEarlierNames()
     var latest: FormerPublication?
     for path in paths {
       let name = name(path)
-      guard let known = try catalog.former(at: path, named: mayBeKnown(Name(name.utf8)) ? name : nil) else { continue }
+      let asked = mayBeKnown(Name(name.utf8)) ? name : nil
+      guard let known = try catalog.former(at: path, named: asked, areNamesPaths: areCalledAsPaths) else { continue }
       if let latest, latest.origin.modifiedNanoseconds >= known.origin.modifiedNanoseconds { continue }
       latest = known
     }

@@ -320,7 +320,9 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
 
   /// What was published last at the path of a file that was met.
   func former(of snapshot: FileSnapshot) throws(StorageError) -> FormerPublication? {
-    let former = try publications?.former(at: snapshot.names) { destination.publishedName(for: $0) }
+    let former = try publications?.former(at: snapshot.names, areCalledAsPaths: !names.areMade) {
+      destination.publishedName(for: $0)
+    }
     // What the capture itself is called counts, also where the catalog has lost it.
     if former != nil { try names.recall([snapshot.id]) }
     return former

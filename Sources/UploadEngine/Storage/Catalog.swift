@@ -149,8 +149,10 @@ public final class Catalog: Sendable {
   }
 
   /// What was published last at a path, under this name or under one that a template gave; nil where nothing was.
-  func former(at path: RelativePath, named name: String?) throws(StorageError) -> FormerPublication? {
-    try use { try $0.read { try CatalogRows.former(at: path, named: name, $0) } }
+  func former(
+    at path: RelativePath, named name: String?, areNamesPaths: Bool = false
+  ) throws(StorageError) -> FormerPublication? {
+    try use { try $0.read { try CatalogRows.former(at: path, named: name, areNamesPaths: areNamesPaths, $0) } }
   }
 
   /// For which captures something was published, or may have been, from where, and what they were called there.

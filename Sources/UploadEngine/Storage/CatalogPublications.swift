@@ -265,8 +265,9 @@ extension CatalogRows {
     file, merkle_root, size, chunk, nonce, path, called, modified_ns, published_as, receipt, published_ms, name,
     receipt_id
     """
-  static let selectByName =
-    "SELECT \(publicationColumns) FROM publication WHERE name = ? AND path = ? AND called IS NULL"
+  static let selectByName = """
+    SELECT \(publicationColumns) FROM publication WHERE name = ?1 AND (path = ?2 AND called IS NULL OR path IS NULL AND ?3)
+    """
   static let selectByPath = """
     SELECT \(publicationColumns) FROM publication WHERE path = ? AND called IS NOT NULL
     ORDER BY modified_ns DESC LIMIT 1
@@ -298,24 +299,32 @@ extension CatalogRows {
     return (names, isFull ? last : nil)
   }
 
-  /// What was published last at a path: under the name that this has by itself, where that is wanted, or under one that a template gave.
+  /// What was published last at a path: under the name that this has by itself, where that is wanted, or under one that a template gave. Where
+  /// it is not recorded from where something was published, and no template has ever given names, its name says it.
   static func former(
-    at path: RelativePath, named name: String?, _ database: Database
+    at path: RelativePath, named name: String?, areNamesPaths: Bool, _ database: Database
   ) throws -> FormerPublication? {
     let bytes = Data(path.bytes)
     let rows = [
-      try name.flatMap { try Row.fetchOne(database.cachedStatement(sql: selectByName), arguments: [$0, bytes]) },
+      try name.flatMap {
+        try Row.fetchOne(database.cachedStatement(sql: selectByName), arguments: [$0, bytes, areNamesPaths])
+      },
       try Row.fetchOne(database.cachedStatement(sql: selectByPath), arguments: [bytes]),
     ]
-    return try rows.compactMap { try $0.flatMap { try former(Columns($0), database) } }
+    return try rows.compactMap { try $0.flatMap { try former(Columns($0), at: path, database) } }
       .max { $0.origin.modifiedNanoseconds < $1.origin.modifiedNanoseconds }
   }
 
-  private static func former(_ columns: Columns, _ database: Database) throws -> FormerPublication? {
+  private static func former(
+    _ columns: Columns, at path: RelativePath, _ database: Database
+  ) throws -> FormerPublication? {
     let receiptID = columns.text(9) ?? columns.text(12)
     guard let publication = publication(columns, publishedAs: columns.text(8), receiptID: receiptID),
-      var origin = publication.origin, let name = columns.text(11)
+      let name = columns.text(11)
     else { return nil }
+    var origin = publication.origin ?? PublicationOrigin(path: path, name: path, modifiedNanoseconds: .min)
+    // Where the time is not known, nothing is known to be newer.
+    if columns.integer(7) == nil { origin.modifiedNanoseconds = .max }
     let others = try intents(of: name, database).compactMap(\.publication)
       .filter { !$0.isSameContent(as: publication) }
     let times = others.compactMap(\.origin).filter { $0.path == origin.path }.map(\.modifiedNanoseconds)

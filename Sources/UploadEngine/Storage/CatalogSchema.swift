@@ -268,6 +268,12 @@ enum CatalogRows {
     OR failure_code = '\(ContentSeal.code)')
     """
 
+  private static let keepTime = """
+    UPDATE publication SET modified_ns = MAX(publication.modified_ns, file.modified_ns) FROM file
+    WHERE file.id = ? AND publication.name = file.receipt_name AND publication.merkle_root = file.merkle_root
+      AND publication.file = COALESCE(file.receipt_file, file.id)
+    """
+
   private static let selectSessions = "SELECT id FROM session WHERE begun_s < ? ORDER BY begun_s LIMIT ?"
 
   /// Sessions that began before then, the oldest first.
@@ -318,7 +324,7 @@ enum CatalogRows {
   static func prepareAll(_ database: Database) throws {
     for sql in [
       selectPage, selectIdentities, selectKnownByID, selectDoubtful, selectAllKnown, upsertFile, clearDelivery,
-      selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
+      keepTime, selectSessions, selectDiskRound, updateDiskRound, selectInstance, updateInstance,
     ] + publicationStatements {
       _ = try database.cachedStatement(sql: sql)
     }
@@ -416,13 +422,22 @@ enum CatalogRows {
       receipt?.chainTip, receipt?.publishedAtMilliseconds, receipt?.answer, entry.doubt?.text, entry.pointer?.text,
       receipt?.fileID?.blob, entry.session, receipt?.publishedAs, receipt?.chunkBytes, receipt?.durationMilliseconds,
     ])
+    if entry.state.isHistory { try keepTime(of: entry.id, database) }
+  }
+
+  /// The time of a capture may have been set after it was sent. What is put back in its place, once the row does not say that any more, is
+  /// compared with the later one.
+  private static func keepTime(of file: FileID, _ database: Database) throws {
+    try database.cachedStatement(sql: keepTime).execute(arguments: [file.blob])
   }
 
   static func markChanged(_ file: FileID, _ database: Database) throws {
+    try keepTime(of: file, database)
     try database.cachedStatement(sql: clearDelivery).execute(arguments: [file.blob])
   }
 
   static func remove(_ file: FileID, _ database: Database) throws {
+    try keepTime(of: file, database)
     try database.cachedStatement(sql: "DELETE FROM file WHERE id = ?").execute(arguments: [file.blob])
   }
 

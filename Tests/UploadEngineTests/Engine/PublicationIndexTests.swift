@@ -105,6 +105,21 @@ import Testing
     #expect(try replaced(by: 1, false) == 1 && (try replaced(by: 2, false)) == 0 && (try replaced(by: 2, true)) == 1)
   }
 
+  /// Regression: what versions before had published at the path of a capture that was removed was not compared with, so that an older
+  /// content that was put back replaced it.
+  @Test(.promises("S80f")) func ofAPublicationWithoutAPath_theNameSaysIt_whereNoTemplateGaveNames() throws {
+    index.ended(HTTPRequestID(1), Self.receipt(of: Self.publication(1), named: "a"))
+    try save()
+    func former(_ areCalledAsPaths: Bool) throws -> FormerPublication? {
+      try afterAKill.former(at: [RelativePath("a")], areCalledAsPaths: areCalledAsPaths) { $0.displayText }
+    }
+    let found = FileSnapshot(
+      id: FileID(high: 1, low: 9), epoch: 0, sizeBytes: 1, modifiedNanoseconds: 1 << 60, mode: 0, inode: 1,
+      names: [RelativePath("a")], writableOpens: 0, mutationsInFlight: 0)
+    #expect(try former(false) == nil)
+    #expect(try former(true)?.isBefore(found) == false, "when it was published is not known")
+  }
+
   @Test(.promises("S80f")) func whatWasPublishedLastAtAPath_isFound_alsoUnderANameThatATemplateGave() throws {
     publish(1)
     var named = Self.publication(2, at: "d/x")

@@ -489,6 +489,37 @@ import Threads
     #expect(try later.former(at: RelativePath("d/y"), named: nil)?.name == "all/y-2")
     #expect(try later.former(at: RelativePath("é"), named: "prefix/é")?.name == "prefix/é")
     #expect(try later.former(at: RelativePath("x"), named: "x")?.publishedAtMilliseconds == 1_700_000_000_123)
+    // Of the others the name says it where no template has ever given names. Nothing is known to be newer than them.
+    let gone = RelativePath("gone")
+    #expect(try later.former(at: gone, named: "gone") == nil)
+    let former = try #require(try later.former(at: gone, named: "gone", areNamesPaths: true))
+    #expect(former.origin == PublicationOrigin(path: gone, name: gone, modifiedNanoseconds: .max))
+  }
+
+  enum Forgetting: CaseIterable { case removal, newContent, eviction }
+
+  /// Regression: the time that was set after a delivery was forgotten with the capture, and an older content that was put back, of a time
+  /// between the two, replaced it.
+  @Test(.promises("S80f"), arguments: Forgetting.allCases)
+  func theTimeThatWasSetAfterADelivery_outlivesTheCapture(forgetting: Forgetting) throws {
+    let catalog = try Catalog(path: path)
+    var entry = delivered(1)
+    let path = RelativePath("a")
+    (entry.path, entry.publishedPaths, entry.modifiedNanoseconds) = (path, [path], 5)
+    entry.receipt?.name = "a"
+    let origin = PublicationOrigin(path: path, name: path, modifiedNanoseconds: 2)
+    let publication = EarlierPublication(
+      fileID: entry.id, merkleRoot: "aa", sizeBytes: .max, chunkBytes: 8, origin: origin)
+    try catalog.write(
+      [entry], removing: [], publications: .init(published: [.init(name: "a", publication: publication)]))
+    switch forgetting {
+    case .removal: try catalog.remove([entry.id])
+    case .newContent: try catalog.markChanged(entry.id)
+    case .eviction:
+      entry.state = .evicted
+      try catalog.upsert([entry])
+    }
+    #expect(try catalog.former(at: path, named: "a")?.origin.modifiedNanoseconds == 5)
   }
 
   /// Version 9 knew the length of the chunks from the publication alone.
