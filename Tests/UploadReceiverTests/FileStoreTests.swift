@@ -590,6 +590,22 @@ import Testing
     #expect(!folder.exists(".uploads/sessions/abc"))
   }
 
+  @Test(
+    "Regression: data with a second name was deleted before its journal, and a kill between them left a session that nothing ended",
+    arguments: 1..<4)
+  func aKillAmidTheRemovalOfLinkedData_leavesWhatIsSweptAway(steps: Int) throws {
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      try store.secure(SessionID("abc"))
+      try #require(link("\(folder.path)/.uploads/sessions/abc/data", "\(folder.path)/backup") == 0)
+      store.remove(SessionID("abc"), Array(FileStore.Removal.allCases.prefix(steps)))
+    }
+    let found = try makeStore().recover()
+    #expect(found.setAside.isEmpty && found.open.isEmpty && !folder.exists(".uploads/sessions/abc"))
+    #expect(folder.contents("backup")?.isEmpty == false, "what else has the name keeps its content")
+  }
+
   @Test("Regression (MC1): the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
   func nothingAges_whileNoReceiverRuns() throws {
     func age(_ path: String, days: Double) {

@@ -599,10 +599,9 @@ public final class FileStore: UploadStore {
     switch step {
     case .reliance:
       guard let data = try FileDescriptor.statusIfPresent("data", in: directory) else { return }
-      guard data.st_mode & S_IFMT == S_IFREG, data.st_nlink == 1 else {
-        // Under its other name it may be published, and keeps its mode.
-        return try Self.delete("data", in: directory)
-      }
+      guard data.st_mode & S_IFMT == S_IFREG else { return try Self.delete("data", in: directory) }
+      // Under its other name it may be published, and keeps its mode.
+      guard data.st_nlink == 1 else { return try replaceData(in: directory, of: session) }
       guard fchmodat(directory.raw, "data", FileStore.untoldMode, 0) == 0 else { throw .last("fchmodat") }
     // A folder in its place is not the receiver's.
     case .journal: try Self.delete("journal", in: directory, or: EISDIR)
@@ -610,6 +609,15 @@ public final class FileStore: UploadStore {
     // Fails as long as anything is left in it.
     case .folder: unlinkat(sessions.raw, session.text, AT_REMOVEDIR)
     }
+  }
+
+  /// By an empty file that says of nothing that it is on the disk. At no moment is there none: a journal that a client relies upon would say
+  /// that it was taken away.
+  private func replaceData(in directory: FileDescriptor, of session: SessionID) throws(StoreFailure) {
+    try Self.delete(session.text, in: incoming)
+    _ = try FileDescriptor.open(
+      session.text, in: incoming, O_WRONLY | O_CREAT | O_EXCL, mode: FileStore.untoldMode)
+    guard renameat(incoming.raw, session.text, directory.raw, "data") == 0 else { throw .last("rename") }
   }
 
   private static func delete(
