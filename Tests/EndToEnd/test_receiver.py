@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from certificates import Authority
 from harness import RECEIVER_TOOL, SOON, clean_environment, wait_until
 from protocol_client import ProtocolClient, Session
 
@@ -76,7 +77,7 @@ def test_the_operator_sees_and_ends_what_machines_have_left(new_receiver):
     seen = {session["id"]: session for session in json.loads(operator(receiver, "sessions", "--json").stdout)}
     assert seen.keys() == {kept.id, other.id}
     assert seen[kept.id] | {"idle_seconds": 0} == {
-        "id": kept.id, "root": str(receiver.files), "name": "kept.mov", "size": 1 << 20, "held_bytes": 256 << 10,
+        "id": kept.id, "root": str(receiver.files), "user": 1, "name": "kept.mov", "size": 1 << 20, "held_bytes": 256 << 10,
         "idle_seconds": 0, "relied_upon": True}
     assert seen[other.id]["relied_upon"] is False
     text = operator(receiver, "sessions").stdout
@@ -94,6 +95,24 @@ def test_the_operator_sees_and_ends_what_machines_have_left(new_receiver):
     assert done.returncode == 24 and "no receiver runs" in done.stderr, done
     receiver.start()
     assert [session["id"] for session in json.loads(operator(receiver, "sessions", "--json").stdout)] == [other.id]
+
+
+def test_the_operator_tells_two_users_of_one_root_apart(new_receiver, folder):
+    """Regression (SV5, G16): the list said where an upload would be published, and not whose it was."""
+    authority = Authority(folder / "authority")
+    receiver = new_receiver(start=False, certificate=authority.issue("receiver"), ca=authority.certificate)
+    tokens = ("first-" + "1" * 32, "second-" + "2" * 32)
+    receiver.new_tokens = "".join(f"files {token}\n" for token in tokens)
+    receiver.start()
+    held = []
+    for token in tokens:
+        client = ProtocolClient(receiver)
+        client.token = token
+        held.append(held_session(client, "a.mov").id)
+    users = {session["id"]: session["user"] for session in json.loads(operator(receiver, "sessions", "--json").stdout)}
+    assert users == {held[0]: 1, held[1]: 2}
+    text = operator(receiver, "sessions").stdout
+    assert "of user 1" in text and "of user 2" in text and not any(token in text for token in tokens), text
 
 
 @pytest.mark.promises("S72f")

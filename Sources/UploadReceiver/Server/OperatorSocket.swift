@@ -11,6 +11,8 @@ public struct OperatorListing: Hashable, Sendable, Codable {
   public var id: String
   /// Where its token publishes; nil where that is not known, or the token is not in use any more.
   public var root: String?
+  /// Which user of the token file it is of, counted from 1; nil likewise. Two may publish in one place.
+  public var user: Int?
   /// The name of its file at its opening.
   public var name: String?
   /// The stated size; nil for a file that is still written.
@@ -25,16 +27,17 @@ public struct OperatorListing: Hashable, Sendable, Codable {
   public var trouble: String?
 
   enum CodingKeys: String, CodingKey {
-    case id, root, name, size
+    case id, root, user, name, size
     case heldBytes = "held_bytes"
     case idleSeconds = "idle_seconds"
     case isReliedUpon = "relied_upon"
     case trouble
   }
 
-  init(_ session: SessionListing, root: String?) {
+  fileprivate init(_ session: SessionListing, of user: OperatorSocket.User?) {
     id = session.id.text
-    self.root = root
+    root = user?.root
+    self.user = user?.number
     name = session.name
     size = session.sizeBytes
     heldBytes = session.heldBytes
@@ -59,9 +62,17 @@ enum OperatorSocket {
   static let name = "operator"
   static let lineBytesMax = 1 << 20
 
+  /// A user of the token file.
+  struct User: Sendable {
+    /// Where it stands there, from 1.
+    var number: Int
+    /// Where it publishes.
+    var root: String
+  }
+
   /// Listens in the folder of the state; the path is that of an open folder, because those of sockets are short.
   static func listen(
-    in state: FileDescriptor, _ driver: ReceiverDriver, roots: [CredentialID: String], _ logger: Logger
+    in state: FileDescriptor, _ driver: ReceiverDriver, users: [CredentialID: User], _ logger: Logger
   ) async -> (any Channel)? {
     // Left by a receiver that was killed; the lock says that none runs.
     unlinkat(state.raw, name, 0)
@@ -70,7 +81,7 @@ enum OperatorSocket {
         .childChannelOption(.maxMessagesPerRead, value: 1)
         .childChannelInitializer { channel in
           channel.eventLoop.makeCompletedFuture {
-            try channel.pipeline.syncOperations.addHandler(OperatorHandler(driver, roots))
+            try channel.pipeline.syncOperations.addHandler(OperatorHandler(driver, users))
           }
         }
         .bind(unixDomainSocketPath: "/proc/self/fd/\(state.raw)/\(name)").get()
@@ -81,13 +92,13 @@ enum OperatorSocket {
   }
 
   fileprivate static func answer(
-    _ line: String, _ driver: ReceiverDriver, _ roots: [CredentialID: String]
+    _ line: String, _ driver: ReceiverDriver, _ users: [CredentialID: User]
   ) async -> [UInt8] {
     let words = line.split(separator: " ").map(String.init)
     switch words.first {
     case "sessions":
       return WireJSON.encode(
-        driver.listing.map { session in OperatorListing(session, root: session.credential.flatMap { roots[$0] }) })
+        driver.listing.map { session in OperatorListing(session, of: session.credential.flatMap { users[$0] }) })
     case "end":
       var endings: [OperatorEnding] = []
       for id in words.dropFirst() {
@@ -107,13 +118,13 @@ private final class OperatorHandler: ChannelInboundHandler {
   typealias OutboundOut = ByteBuffer
 
   private let driver: ReceiverDriver
-  private let roots: [CredentialID: String]
+  private let users: [CredentialID: OperatorSocket.User]
   private var line: [UInt8] = []
   private var isAnswered = false
 
-  init(_ driver: ReceiverDriver, _ roots: [CredentialID: String]) {
+  init(_ driver: ReceiverDriver, _ users: [CredentialID: OperatorSocket.User]) {
     self.driver = driver
-    self.roots = roots
+    self.users = users
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -124,9 +135,9 @@ private final class OperatorHandler: ChannelInboundHandler {
       return
     }
     isAnswered = true
-    let (driver, roots, channel) = (driver, roots, context.channel)
+    let (driver, users, channel) = (driver, users, context.channel)
     let text = String(decoding: line[..<end], as: UTF8.self)
-    context.eventLoop.makeFutureWithTask { await OperatorSocket.answer(text, driver, roots) }
+    context.eventLoop.makeFutureWithTask { await OperatorSocket.answer(text, driver, users) }
       .flatMap { bytes in channel.writeAndFlush(ByteBuffer(bytes: bytes)) }
       .whenComplete { _ in channel.close(promise: nil) }
   }

@@ -194,9 +194,10 @@ public final class ReceiverServer: Sendable {
     let returns = group.next().scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { [driver] _ in
       if memory.isWorthwhile() { driver.returnMemory() }
     }
-    let roots = Dictionary(
-      configuration.credentials.map { ($0.id, $0.root) }, uniquingKeysWith: { first, _ in first })
-    let listener = await OperatorSocket.listen(in: store.state, driver, roots: roots, logger)
+    let users = Dictionary(
+      configuration.credentials.enumerated().map { ($1.id, OperatorSocket.User(number: $0 + 1, root: $1.root)) },
+      uniquingKeysWith: { first, _ in first })
+    let listener = await OperatorSocket.listen(in: store.state, driver, users: users, logger)
     let failure = await ReceiverServer.serve(server, until: stop, grace: configuration.connections.grace)
     ticks.cancel()
     syncs.cancel()
