@@ -188,7 +188,6 @@ extension ReceiverCore {
       openSessions[session.facts.credentialID]?.takeOut(id)
       sessions[id]?.held = ChunkTable()
       sessions[id]?.heldBytes = 0
-      sessions[id]?.isReliedUpon = false
       sessions[id]?.heldBeyond = 0
       sessions[id]?.proof = nil
       sessions[id]?.lastChange = now

@@ -51,21 +51,42 @@ extension ReceiverCore {
   }
 
   private mutating func forgetFinished(olderThan time: Milliseconds) {
-    while finishedStart < finished.count, finished[finishedStart].at < time { forgetOldest() }
+    while finishedStart < finished.count, finished[finishedStart].at < time {
+      let key = finished[finishedStart].key
+      guard keepsReceipt(key) else {
+        forgetOldest()
+        continue
+      }
+      // It goes when there are too many, behind those that are younger by now.
+      dropOldest()
+      finished.append((key, now))
+    }
+  }
+
+  /// A client may have given up parts of what was published, and have nothing but the session to know by that it was.
+  private func keepsReceipt(_ key: Key) -> Bool {
+    guard case .session(let id)? = keys[key], let session = sessions[id] else { return false }
+    return session.isPublished && session.isReliedUpon
   }
 
   private mutating func forgetOldest() {
+    let key = dropOldest()
+    switch keys[key] {
+    case .session(let id): if let session = sessions[id], session.isPublished { expire(session) }
+    case .wholeFile(_, .some): keys[key] = nil
+    case .wholeFile(_, nil), nil: break
+    }
+  }
+
+  @discardableResult
+  private mutating func dropOldest() -> Key {
     let key = finished[finishedStart].key
     finishedStart += 1
     if finishedStart > 1024, finishedStart * 2 > finished.count {
       finished.removeFirst(finishedStart)
       finishedStart = 0
     }
-    switch keys[key] {
-    case .session(let id): if let session = sessions[id], session.isPublished { expire(session) }
-    case .wholeFile(_, .some): keys[key] = nil
-    case .wholeFile(_, nil), nil: break
-    }
+    return key
   }
 }
 

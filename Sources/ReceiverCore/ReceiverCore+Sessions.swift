@@ -231,9 +231,10 @@ extension ReceiverCore {
   }
 
   /// Takes over a session that was published before the start.
-  public mutating func recover(published facts: SessionFacts, receipt: ReceiptFacts) {
+  public mutating func recover(published facts: SessionFacts, receipt: ReceiptFacts, isReliedUpon: Bool = false) {
     let time = younger(receipt.publishedAt)
     recover(facts, .published(receipt), lastChange: time)
+    sessions[facts.sessionID]?.isReliedUpon = isReliedUpon
     finish(Key(credential: owner(facts.credentialID), text: facts.idempotencyKey), at: time)
   }
 

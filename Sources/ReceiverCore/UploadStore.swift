@@ -157,8 +157,8 @@ public struct SetAsideSession: Hashable, Sendable {
 public struct RecoveredState: Sendable {
   /// Sessions that are not published, with the time of their last change and the sizes of the chunks on record.
   public var open: [RecoveredSession] = []
-  /// Sessions that are published.
-  public var published: [(facts: SessionFacts, receipt: ReceiptFacts)] = []
+  /// Sessions that are published, and whether a client relied upon them before.
+  public var published: [(facts: SessionFacts, receipt: ReceiptFacts, isReliedUpon: Bool)] = []
   /// Whole files that are published, oldest first.
   public var wholeFiles: [(record: WholeFileRecord, receipt: ReceiptFacts)] = []
 
@@ -191,7 +191,9 @@ extension ReceiverCore {
         isReliedUpon: session.isReliedUpon)
     }
     if state.pause > 0 { earlierRun = (state.lastRun, state.pause) }
-    for session in state.published { recover(published: session.facts, receipt: session.receipt) }
+    for session in state.published {
+      recover(published: session.facts, receipt: session.receipt, isReliedUpon: session.isReliedUpon)
+    }
     for file in state.wholeFiles { recover(wholeFile: file.record, receipt: file.receipt) }
     finished.sort { $0.at < $1.at }
   }

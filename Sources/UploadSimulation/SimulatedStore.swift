@@ -59,7 +59,7 @@ final class SimulatedStore {
 
   /// What belongs to no published file, and is not kept until it is delivered or the operator ends it.
   var leftovers: [String] {
-    sessions.filter { !isKept($0) }.flatMap { disk.paths(below: "sessions/\($0.text)/") }
+    sessions.filter { !isKept($0) && !keepsReceipt($0) }.flatMap { disk.paths(below: "sessions/\($0.text)/") }
       + disk.paths(below: "incoming/")
   }
 
@@ -70,6 +70,14 @@ final class SimulatedStore {
     if facts(of: session) == nil { return disk.bytes(data)?.isEmpty == false }
     return records.contains { if case .reliedUpon = $0 { true } else { false } }
       && !records.contains { if case .published = $0 { true } else { false } }
+  }
+
+  /// A client relied upon it: that it was published stays known.
+  private func keepsReceipt(_ session: SessionID) -> Bool {
+    let (data, journal) = Self.paths(session)
+    let records = records(in: journal)
+    return disk.node(data) == nil && records.contains { if case .reliedUpon = $0 { true } else { false } }
+      && records.contains { if case .published = $0 { true } else { false } }
   }
 
   /// The process is gone, and with it what it knew.
@@ -575,7 +583,7 @@ extension SimulatedStore {
     // It is under its name, or another one has taken that.
     if committing != nil, disk.node(data) == nil { world.wasPublished(session.text) }
     if isPublished, let committing {
-      state.published.append((facts, committing.0))
+      state.published.append((facts, committing.0, isReliedUpon))
     } else if disk.node(data) != nil {
       state.open.append(
         .init(
@@ -583,7 +591,7 @@ extension SimulatedStore {
           isReliedUpon: isReliedUpon))
     } else if let committing, try isShown(committing.0, node: committing.1) {
       try? append(.published, to: journal)
-      state.published.append((facts, committing.0))
+      state.published.append((facts, committing.0, isReliedUpon))
     } else {
       remove(session)
     }

@@ -55,6 +55,33 @@ import Testing
     }
   }
 
+  /// Regression (G8): a week after its publication nobody knew of it, and a recording of which its client had given up parts, and had not heard
+  /// that it was published, was said to be lost.
+  @Test(.promises("P50", "S72h"), arguments: [false, true])
+  func thatAReliedUponSessionWasPublished_staysKnown(isRestarted: Bool) {
+    let before = CoreHarness { $0.receiptsMax = 2 }
+    let id = held(before)
+    _ = before.secure(id)
+    let query = before.query(id)
+    let commit = before.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]))
+    before.runEffects()
+    guard let receipt = before.receipt(commit), case .held(let found)? = before.replies[query]?.last else {
+      Issue.record("not published")
+      return
+    }
+    let core = isRestarted ? CoreHarness { $0.receiptsMax = 2 } : before
+    if isRestarted { core.core.recover(published: found.facts, receipt: receipt, isReliedUpon: true) }
+    for _ in 0..<10 { core.tick(after: 604_800_000) }
+    #expect(core.receipt(core.commit(id, CoreHarness.commitFacts(id, [1, 2, 3, 4]), receipt: "new")) == receipt)
+    // Of those that were not relied upon a week is enough; of all there are so many.
+    for key in ["a", "b"] {
+      let other = held(core, key: key)
+      _ = core.commit(other, CoreHarness.commitFacts(other, [1, 2, 3, 4]))
+      core.runEffects()
+    }
+    #expect(core.refusal(core.query(id)) == .sessionExpired)
+  }
+
   @Test(.promises("P35")) func durabilityBeyondTheBound_isRefused() {
     let core = CoreHarness { $0.durableBytesMax = 6 }
     let (first, second) = (held(core, key: "1"), held(core, key: "2"))

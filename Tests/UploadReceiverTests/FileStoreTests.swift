@@ -606,6 +606,27 @@ import Testing
     #expect(folder.contents("backup")?.isEmpty == false, "what else has the name keeps its content")
   }
 
+  @Test("Regression (G8): that a session which was relied upon was published was forgotten", arguments: [false, true])
+  func thatASessionWasPublishedThatIsReliedUpon_outlivesRestarts(isReliedUpon: Bool) throws {
+    do {
+      let store = try makeStore()
+      try fill(store, session())
+      if isReliedUpon { try store.secure(SessionID("abc")) }
+      _ = try store.publish(SessionID("abc"), publication())
+    }
+    for _ in 0..<2 {
+      let found = try makeStore().recover().published
+      #expect(found.map(\.facts.id) == ["abc"] && found.map(\.isReliedUpon) == [isReliedUpon])
+    }
+    // Without what its chunks were, which nobody asks for any more.
+    let journal = try #require(folder.contents(".uploads/sessions/abc/journal"))
+    let holdsChunks = JournalFraming.read(journal).payloads.contains { payload in
+      if case .chunk? = JournalRecord(payload) { true } else { false }
+    }
+    #expect(holdsChunks != isReliedUpon)
+    #expect(folder.contents("files/folder/a.bin") == file)
+  }
+
   @Test("Regression (MC1): the time in which no receiver ran, and clocks that jump, made sessions and receipts old")
   func nothingAges_whileNoReceiverRuns() throws {
     func age(_ path: String, days: Double) {

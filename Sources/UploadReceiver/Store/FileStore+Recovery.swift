@@ -38,7 +38,8 @@ extension FileStore {
       case .stray: state.strays.append(name)
       case .neverBegun: remove(SessionID(name))
       case .open(let session): state.open.append(session)
-      case .published(let facts, let receipt): state.published.append((facts, receipt))
+      case .published(let facts, let receipt, let isReliedUpon):
+        state.published.append((facts, receipt, isReliedUpon))
       case .damaged(let why): state.setAside.append(.init(id: SessionID(name), why: why, isDamaged: true))
       case .gone: break
       }
@@ -55,7 +56,7 @@ extension FileStore {
     /// A crash came before its first record, or what it had published was deleted or replaced: the client begins anew.
     case neverBegun
     case open(RecoveredSession)
-    case published(SessionFacts, ReceiptFacts)
+    case published(SessionFacts, ReceiptFacts, isReliedUpon: Bool)
     /// What it holds cannot be told; it is never removed for that.
     case damaged(String)
     case gone
@@ -107,7 +108,8 @@ extension FileStore {
       let isWhole = try JournalFraming.isWhole(journal.readAll(limit: Journal.fileBytesMax))
       return isTorn && !isWhole ? .neverBegun : .damaged("the record of its opening is damaged")
     }
-    if isPublished, let committing { return .published(facts, committing.receipt) }
+    if isPublished, let committing { return .published(facts, committing.receipt, isReliedUpon: isReliedUpon) }
+    let saidReliedUpon = isReliedUpon
     // The journal of an earlier version does not say it.
     isReliedUpon = isReliedUpon || (!saysReliance && !chunks.isEmpty)
     if let data = try FileDescriptor.statusIfPresent("data", in: directory) {
@@ -116,7 +118,7 @@ extension FileStore {
       if saysReliance, isReliedUpon, !chunks.isEmpty, data.st_size == 0, data.isUntold { return .neverBegun }
       if let committing, UInt64(data.st_ino) == committing.inode, try isTarget(committing, of: facts) {
         // A power cut in the middle of the rename left both names (btrfs); the other one is the file's.
-        let published = try finish(journal, facts, committing)
+        let published = try finish(journal, facts, committing, isReliedUpon: saidReliedUpon)
         // Where it stays, it goes with the session.
         unlinkat(directory.raw, "data", 0)
         return published
@@ -126,7 +128,9 @@ extension FileStore {
       return .open(
         .init(facts: facts, lastChange: milliseconds, recordedChunks: chunks, isReliedUpon: isReliedUpon))
     }
-    if let committing, try isTarget(committing, of: facts) { return try finish(journal, facts, committing) }
+    if let committing, try isTarget(committing, of: facts) {
+      return try finish(journal, facts, committing, isReliedUpon: saidReliedUpon)
+    }
     // What its data was may be nowhere else, and can be put back to its journal.
     if isReliedUpon, committing == nil { return .damaged("its data is gone, and a client relies upon it") }
     // Someone deleted or replaced what may have been published: the client has to send it again.
@@ -135,10 +139,10 @@ extension FileStore {
 
   /// The crash came between the rename and the journal.
   private func finish(
-    _ journal: FileDescriptor, _ facts: SessionFacts, _ committing: JournalRecord.Committing
+    _ journal: FileDescriptor, _ facts: SessionFacts, _ committing: JournalRecord.Committing, isReliedUpon: Bool
   ) throws(StoreFailure) -> Found {
     try Journal(appendingTo: journal).append(JournalRecord.published.bytes)
-    return .published(facts, committing.receipt)
+    return .published(facts, committing.receipt, isReliedUpon: isReliedUpon)
   }
 
   /// When a session was changed last, were there no time in which no receiver ran. It is left on the disk, for the next start.

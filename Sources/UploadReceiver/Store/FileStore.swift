@@ -736,6 +736,7 @@ public final class FileStore: UploadStore {
       let file = try FileDescriptor.openOwn("journal", in: directory, O_RDWR | O_APPEND)
       do throws(StoreFailure) {
         _ = try Journal(appendingTo: file).append(JournalRecord.published.bytes)
+        try shorten(file, in: directory, of: session)
       } catch {
         // Without this record the next start looks at the target; a full disk must not undo a publication.
       }
@@ -751,6 +752,30 @@ public final class FileStore: UploadStore {
       guard !isStopped, openFiles.withLock({ $0.renamed[session] != nil }) else { throw error }
       throw .unsynced(error.words)
     }
+  }
+
+  /// The receipt of an upload that a client relied upon is kept beyond its age; what its chunks were is of no use any more.
+  private func shorten(
+    _ journal: FileDescriptor, in directory: FileDescriptor, of session: SessionID
+  ) throws(StoreFailure) {
+    var isReliedUpon = false
+    let kept = try Journal.recover(journal).filter { payload in
+      switch JournalRecord(payload) {
+      case .chunk, .zeros: return false
+      case .reliedUpon:
+        isReliedUpon = true
+        return true
+      default: return true
+      }
+    }
+    guard isReliedUpon else { return }
+    try Self.delete(session.text, in: incoming)
+    let short = try FileDescriptor.open(
+      session.text, in: incoming, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, mode: 0o600)
+    let shortJournal = Journal(appendingTo: short)
+    _ = try shortJournal.append(kept.map { Array($0) })
+    try shortJournal.sync()
+    guard renameat(incoming.raw, session.text, directory.raw, "journal") == 0 else { throw .last("rename") }
   }
 
   /// With fresh descriptors, and only if the name still belongs to this very file.
