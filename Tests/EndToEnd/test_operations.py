@@ -97,7 +97,8 @@ class EveryState(Moved):
             file.write(b"behind a hole")
         (root / "cancelled.txt").write_bytes(b"cancelled")
         mount.say("cancel", "cancelled.txt")
-        for name in ("pending-1.txt", "pending-holes.txt", "cancelled.txt", "failed.txt"):
+        (mount.root / "held.txt.part").write_bytes(b"held")
+        for name in ("pending-1.txt", "pending-holes.txt", "cancelled.txt", "failed.txt", "held.txt.part"):
             mount.readings(name, lambda status: status["local_durability"] == "on-disk")
 
     def settle(self):
@@ -138,6 +139,9 @@ class EveryState(Moved):
         for name, content in published.items():
             assert (receiver.files / name).read_bytes() == content
         assert os.readlink(mount.root / "soft") == "pending.txt"
+        # A temporary name; in a bare copy nothing may prove that it was finished.
+        assert mount.wait_for("held.txt.part", "held", *(["interrupted"] if holds else []))
+        assert (mount.root / "held.txt.part").read_bytes() == b"held"
         if knows:
             assert self.inodes_of("delivered.txt", "evicted.bin") == self.inodes, "it is not sent again"
             assert mount.status("delivered.txt")["receipt"] == self.receipt
@@ -263,6 +267,31 @@ def test_a_backup_of_a_running_mount_is_restored(new_mount, receiver, folder, tm
     assert "restored from a backup" in renewal["message"], renewal
     for name in ("delivered.txt", "pending.txt", "pending-1.txt"):
         assert (mount.root / name).read_bytes() == (receiver.files / name).read_bytes()
+
+
+@pytest.mark.promises("DE138b")
+def test_names_of_a_template_come_back_from_a_backup(new_mount, receiver, folder):
+    """What was given after the backup was made is given again, which costs a number and no capture."""
+    mount = new_mount(receiver, "--name-template", "{seq:3}.{ext}")
+    (mount.root / "a.jpg").write_bytes(b"before the backup")
+    assert mount.wait_for("a.jpg", "complete")["published_name"] == "001.jpg"
+    # The end of a mount leaves copies of its databases.
+    assert mount.stop() == 0
+    mount.start()
+    backup = folder / "backup"
+    run("Backing up while the mount runs", SPOOL=mount.spool, BACKUP=backup)
+    (mount.root / "b.jpg").write_bytes(b"after it")
+    assert mount.wait_for("b.jpg", "complete")["published_name"] == "002.jpg"
+    mount.kill()
+    unmount_lazily(str(mount.root))
+    mount.spool = folder / "restored"
+    run("Restoring a spool", BACKUP=backup, NEW=mount.spool)
+    mount.start()
+    assert mount.wait_for("a.jpg", "complete")["published_name"] == "001.jpg"
+    (mount.root / "c.jpg").write_bytes(b"after the restore")
+    assert mount.wait_for("c.jpg", "complete")["published_name"] == "002-2.jpg"
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "001.jpg": b"before the backup", "002.jpg": b"after it", "002-2.jpg": b"after the restore"}
 
 
 def test_a_later_backup_has_what_was_written_again_within_a_second(mount, folder):
@@ -572,6 +601,25 @@ def test_a_clone_of_a_machine_sends_nothing_of_the_original(every_state, new_mou
     state.check()
 
 
+@pytest.mark.promises("DE138a", "DE138b")
+def test_a_clone_with_a_copy_of_the_spool_has_the_rights_of_both(new_mount, receiver):
+    """G6: what the original had published until then either may replace, the first one to do so does, and the other one gets a number."""
+    original = new_mount(receiver, name="original")
+    for name in ("removed.jpg", "kept.jpg"):
+        (original.root / name).write_bytes(b"of the time before")
+        original.wait_for(name, "complete")
+    (original.root / "removed.jpg").unlink()
+    assert original.stop() == 0
+    clone = new_mount(receiver, start=False, name="clone")
+    subprocess.run(["cp", "-a", original.spool, clone.spool], check=True)
+    for mount, number in ((clone, ""), (original, "-2")):
+        mount.start()
+        for name in ("removed", "kept", "new"):
+            (mount.root / f"{name}.jpg").write_bytes(mount.spool.parent.name.encode() + name.encode())
+            assert mount.wait_for(f"{name}.jpg", "complete")["published_name"] == f"{name}{number}.jpg"
+    assert receiver.published().keys() == {f"{name}{number}.jpg" for name in ("removed", "kept", "new") for number in ("", "-2")}
+
+
 @pytest.mark.promises("P108")
 def test_a_receiver_is_moved(every_state):
     state = every_state
@@ -610,3 +658,25 @@ def test_a_receiver_is_restored_from_an_older_copy(new_mount, receiver, folder):
     mount.wait_all()
     assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
         "early.txt": b"early", "late.txt": b"late"}
+
+
+@pytest.mark.promises("S77k")
+def test_what_was_written_again_after_the_receivers_copy_gets_a_number(new_mount, receiver, folder):
+    """G12: the mount has ceased to know the earlier content as its own, and what nobody can name stays."""
+    mount = new_mount(receiver)
+    (mount.root / "a.txt").write_bytes(b"the earlier content")
+    mount.wait_for("a.txt", "complete")
+    receiver.stop()
+    shutil.copytree(receiver.root, folder / "copy", symlinks=True)
+    subprocess.run(["cp", "-a", receiver.files / "a.txt", folder / "copy" / receiver.files.name / "a.txt"], check=True)
+    receiver.start()
+    (mount.root / "a.txt").write_bytes(b"the later content")
+    mount.wait_for("a.txt", "complete")
+    receiver.stop()
+    receiver.root.rename(folder / "lost")
+    (folder / "copy").rename(receiver.root)
+    receiver.start()
+    run("Restoring a receiver", MOUNT=mount.root)
+    wait_until(lambda: mount.status("a.txt").get("published_name") == "a-2.txt", "it is delivered again")
+    assert {name: (receiver.files / name).read_bytes() for name in receiver.published()} == {
+        "a.txt": b"the earlier content", "a-2.txt": b"the later content"}
