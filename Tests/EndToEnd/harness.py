@@ -295,8 +295,9 @@ class Receiver(Server):
         self.certificate = certificate
         self.ca = ca or self.root / ".development" / "ca.pem"
         self.token_file = self.root / ".development" / "token"
-        # What stands in the token file after the next start.
+        # What stands in the token file after the next start; whether it stays as it is.
         self.new_tokens = None
+        self.keeps_tokens = False
 
     def start(self):
         identity = ["--development"]
@@ -305,7 +306,7 @@ class Receiver(Server):
             identity = ["--certificate", self.certificate[0], "--key", self.certificate[1], "--token-file", tokens]
             self.token_file.parent.mkdir(parents=True, exist_ok=True)
             text = self.new_tokens or f"files {TOKEN}\n"
-            for path, text in ((tokens, text), (self.token_file, text.split()[1] + "\n")):
+            for path, text in () if self.keeps_tokens else ((tokens, text), (self.token_file, text.split()[1] + "\n")):
                 path.write_text(text)
                 path.chmod(0o600)
         self.program = Program(

@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from certificates import Authority
 from damage import WAYS, files_below
 from harness import SOON, wait_until
 from promises import require
@@ -19,15 +20,22 @@ CHUNK = 256 << 10
 # What the sweep finds in a root; the name of a session and the number of a journal are its own.
 PLACES = [
     ".uploads/lock", ".uploads/sessions/ID/data", ".uploads/sessions/ID/journal", ".uploads/receipts/1.journal",
-    ".uploads/incoming/0", ".development/ca.pem", ".development/chain.pem", ".development/key.pem", ".development/token",
+    ".uploads/incoming/0", ".uploads/spools", ".uploads/operator", ".development/ca.pem", ".development/chain.pem",
+    ".development/key.pem", ".development/token",
 ]
+# What is there only now and then.
+MADE = {".uploads/incoming/0": b"half", ".uploads/operator": b"no socket"}
 # One place for each way.
 NAMED = [
     ("cut", ".uploads/sessions/ID/journal"), ("empty", ".uploads/sessions/ID/journal"), ("zero", ".uploads/receipts/1.journal"),
     ("flip", ".development/key.pem"), ("delete", ".uploads/sessions/ID/journal"), ("make-folder", ".uploads/lock"),
     ("link", ".uploads/sessions/ID/data"), ("hard-link", ".uploads/sessions/ID/data"), ("pipe", ".development/token"),
-    ("give-away", ".uploads/sessions/ID/data"), ("delete", ".uploads/sessions/ID/data"),
+    ("give-away", ".uploads/sessions/ID/data"), ("delete", ".uploads/sessions/ID/data"), ("flip", ".uploads/spools"),
+    ("make-folder", ".uploads/operator"),
 ]
+# What a receiver for others is given.
+GIVEN = ["tokens", "certificate", "key"]
+GIVEN_NAMED = [("cut", "tokens"), ("pipe", "certificate"), ("flip", "key")]
 WHILE_IT_RUNS = [("cut", "data"), ("flip", "data"), ("link", "data"), ("pipe", "data"), ("delete", "journal")]
 
 
@@ -39,6 +47,10 @@ def pytest_generate_tests(metafunc):
         cases = [case for case in cases if case != ("flip", ".development/ca.pem")]
     elif metafunc.function is test_a_session_that_is_damaged_while_it_is_open_is_not_published:
         cases = [(way, place) for place in ("data", "journal") for way in WAYS] if everything else WHILE_IT_RUNS
+    elif metafunc.function is test_what_a_receiver_is_given_is_damaged:
+        cases = [(way, place) for place in GIVEN for way in WAYS] if everything else GIVEN_NAMED
+        # Clients refuse the server.
+        cases = [case for case in cases if case != ("flip", "certificate")]
     else:
         return
     metafunc.parametrize("way, place", cases)
@@ -57,7 +69,7 @@ class Root:
         self.session = Session(client, "open.bin", size=3 * CHUNK)
         for index in (0, 1):
             assert self.session.put(index, self.chunks[index]).status == 201
-        held = client.request("GET", f"/v1/uploads/{self.session.id}?durable=1")
+        held = client.request("GET", f"/v1/uploads/{self.session.id}?durable=1", {"X-Spool": f"{'a' * 32}-7-{'b' * 32}"})
         assert held.json["durable"] is True, held
 
     def path(self, place):
@@ -103,8 +115,8 @@ def test_a_damaged_root_loses_nothing_that_was_delivered(new_receiver, folder, w
     receiver = root.receiver
     receiver.stop()
     target, elsewhere = root.path(place), folder / "elsewhere"
-    if place == ".uploads/incoming/0":
-        target.write_bytes(b"half")
+    if place in MADE:
+        target.write_bytes(MADE[place])
     assert target.is_file(), files_below(receiver.root)
     data = (root.session_folder / "data").read_bytes()
     WAYS[way](target, elsewhere)
@@ -122,6 +134,11 @@ def test_a_damaged_root_loses_nothing_that_was_delivered(new_receiver, folder, w
         # As it says: away with it.
         shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
         receiver.start()
+    log = receiver.program.log[size:]
+    if place == ".uploads/spools" and way in ("cut", "zero", "flip", "make-folder", "link", "pipe"):
+        assert "spools" in log, log
+    if place == ".uploads/operator" and way == "make-folder":
+        assert "uploadfs-receiver sessions and end cannot be used" in log, log
     outcome = root.go_on()
     root.check_published()
     if "/ID/" not in place and place != ".development/token":
@@ -138,6 +155,33 @@ def test_a_damaged_root_loses_nothing_that_was_delivered(new_receiver, folder, w
             assert (root.session_folder / "data").read_bytes() == data
     if before is not None:
         assert elsewhere.read_bytes() == before
+
+
+def test_what_a_receiver_is_given_is_damaged(new_receiver, folder, way, place):
+    if way == "give-away":
+        require("root")
+    authority = Authority(folder / "authority")
+    receiver = new_receiver(certificate=authority.issue("receiver"), ca=authority.certificate)
+    root = Root(receiver)
+    receiver.stop()
+    receiver.keeps_tokens = True
+    certificate, key = receiver.certificate
+    target = {"tokens": receiver.root / "tokens", "certificate": certificate, "key": key}[place]
+    whole = target.read_bytes()
+    WAYS[way](target, folder / "elsewhere")
+    size = len(receiver.program.log)
+    try:
+        receiver.start()
+    except AssertionError:
+        assert not receiver.program.is_running, "it hangs"
+        said = [line for line in receiver.program.log[size:].splitlines() if line.startswith("uploadfs-receiver: ")]
+        assert receiver.program.wait(SOON) in (21, 23) and len(said) == 1, receiver.program.describe()
+        shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
+        target.write_bytes(whole)
+        receiver.start()
+    outcome = root.go_on()
+    root.check_published()
+    assert outcome == "published" or (place, outcome) == ("tokens", "unauthorized"), (outcome, receiver.program.log[size:])
 
 
 def test_a_session_that_is_damaged_while_it_is_open_is_not_published(new_receiver, folder, way, place):

@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from damage import WAYS
-from harness import SOON, sha256
+from harness import SOON, sha256, wait_until
 from promises import needs
 from test_little_disk import DISK
 from test_moves import Moved
@@ -22,7 +22,7 @@ pytestmark = needs("root")
 PLACES = [
     ".spool", ".state/lock", ".state/master.key", ".state/spool", ".state/marks", ".state/room", ".state/catalog.sqlite",
     ".state/catalog.sqlite-wal", ".state/catalog.sqlite-shm", ".state/catalog.backup.sqlite", ".state/names.sqlite",
-    ".state/names.sqlite-wal", ".state/resume/ID", ".state/resume/ID.tmp",
+    ".state/names.sqlite-wal", ".state/names.backup.sqlite", ".state/resume/ID", ".state/resume/ID.tmp",
 ]
 # SQLite follows links.
 DATABASES = [place for place in PLACES if "sqlite" in place]
@@ -35,8 +35,16 @@ NAMED = [
 ]
 
 
+# What may become of what stands on a capture.
+LABELS = {
+    "cut": lambda text: text[:len(text) // 2], "empty": lambda text: b"", "zero": lambda text: bytes(len(text)),
+    "flip": lambda text: bytes([*text[:len(text) // 2], text[len(text) // 2] ^ 0x10, *text[len(text) // 2 + 1:]]), "delete": None}
+
+
 def pytest_generate_tests(metafunc):
     everything = metafunc.config.getoption("--fresh")
+    if metafunc.function is test_a_damaged_label_costs_no_capture:
+        return metafunc.parametrize("way", LABELS if everything else ["flip"])
     metafunc.parametrize("way, place", [(way, place) for place in PLACES for way in WAYS] if everything else NAMED)
 
 
@@ -103,3 +111,30 @@ def test_a_damaged_state_costs_no_capture(new_mount, receiver, folder, tmpfs, wa
     # A hard link is the same file.
     if before is not None and way != "hard-link" and place not in DATABASES:
         assert elsewhere.read_bytes() == before
+
+
+@pytest.mark.promises("S79f")
+def test_a_damaged_label_costs_no_capture(new_mount, receiver, folder, tmpfs, way):
+    """What stands on every capture is damaged: nothing that was not finished is published, and what is doubtful is held and said."""
+    damaged = Damaged(new_mount, receiver, folder, tmpfs("spool-disk", DISK) / "spool")
+    mount = damaged.mount
+    for path in (mount.spool / "captures").rglob("*"):
+        if path.is_file():
+            text = os.getxattr(path, "user.uploadfs")
+            os.removexattr(path, "user.uploadfs")
+            if LABELS[way]:
+                os.setxattr(path, "user.uploadfs", LABELS[way](text))
+    mount.start()
+    contents = {"pending.txt": b"pending", "delivered.txt": b"delivered"}
+    for name, content in contents.items():
+        if mount.wait_for(name, "complete", "interrupted")["state"] == "interrupted":
+            wait_until(lambda: f"path={name} reason=" in mount.program.log, "the log says it")
+            mount.say("publish", name)
+            mount.wait_for(name, "complete")
+        assert (receiver.files / name).read_bytes() == content
+    for name in ("half.raw", "cut.raw"):
+        assert mount.wait_for(name, "interrupted")
+    # Of what is at the receiver alone no other upload is begun.
+    if mount.wait_for("take.mov", "complete", "interrupted", "failed")["state"] == "complete":
+        assert sha256(receiver.files / "take.mov") == damaged.taken
+    assert receiver.published().keys() <= {"take.mov", "001.jpg", *contents}
