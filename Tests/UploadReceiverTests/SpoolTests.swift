@@ -58,14 +58,16 @@ import Testing
     try await receiver.run(Self.steps + "\nassert start(4) == (204, known(5))")
   }
 
-  @Test("What is remembered of spools is damaged: it says so, and nothing else is lost", .promises("P106"))
+  @Test(
+    "What is remembered of spools is damaged: it says so (regression: not of zeros), and nothing else is lost",
+    .promises("P106"))
   func damaged() async throws {
     let receiver = try ReceiverProgram()
     try await receiver.run(Self.steps + "\nassert start(7) == (204, None)\nassert start(7, spool='cd') == (204, None)")
     #expect(receiver.stop() == 0)
     for (way, words, forgotten) in [
       ("flip", "the spools there are forgotten", "0"), ("cut", "the spools there are forgotten", "1"),
-      ("folder", "take spools away", "0"),
+      ("zero", "the spools there are forgotten", "0"), ("folder", "take spools away", "0"),
     ] {
       try await receiver.run(
         #"""
@@ -73,6 +75,7 @@ import Testing
         data = open(path, "rb").read()
         if way == "flip": open(path, "wb").write(data[:20] + b"?" + data[21:])
         elif way == "cut": open(path, "wb").write(data[:-3])
+        elif way == "zero": open(path, "wb").write(bytes(len(data)))
         else:
             os.unlink(path)
             os.mkdir(path)
@@ -83,8 +86,8 @@ import Testing
         Self.steps + "\n" + #"""
           expect(put_file("f-\#(way)", b"w", "key-\#(way)"), 201)
           heard = [start(6)[1], start(6, spool="cd")[1]]
-          if "\#(way)" == "folder": assert heard == [None, None], heard
-          else: assert heard[\#(forgotten)] is None and heard[1 - \#(forgotten)] is not None, heard
+          if "\#(way)" in ("zero", "folder"): assert heard == [None, None], heard
+          else: assert heard[int("\#(forgotten)")] is None and heard[1 - int("\#(forgotten)")] is not None, heard
           assert start(7) == (204, None) and start(7, spool="cd") == (204, None)
           """#)
       #expect(receiver.stop() == 0)

@@ -5,7 +5,7 @@ import Integrity
 ///
 /// Layout of a record: length of the payload (UInt32 LE), CRC32C of the payload (UInt32 LE), payload.
 package enum JournalFraming {
-  private static let headerBytes = 8
+  package static let headerBytes = 8
   package static let recordBytesMax = 64 << 10
 
   /// Records as they are appended to a journal.

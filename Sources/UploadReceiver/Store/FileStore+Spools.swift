@@ -15,10 +15,15 @@ extension FileStore {
       let file = try FileDescriptor.openOwn(FileStore.spools, in: self.state, O_RDONLY)
       let bytes = try file.readAll(limit: FileStore.spoolsBytesMax)
       let contents = JournalFraming.read(bytes)
+      var lost = contents.damagedBytes + bytes.count - contents.validBytes
       for payload in contents.payloads {
-        if case .spool(let record)? = JournalRecord(payload) { state.spools.append(record) }
+        if case .spool(let record)? = JournalRecord(payload) {
+          state.spools.append(record)
+        } else {
+          // Zeros are records of nothing.
+          lost += JournalFraming.headerBytes + payload.count
+        }
       }
-      let lost = contents.damagedBytes + bytes.count - contents.validBytes
       if lost > 0 {
         state.spoolTrouble = "\(lost) bytes of \(FileStore.spools) are damaged; the spools there are forgotten"
       }
