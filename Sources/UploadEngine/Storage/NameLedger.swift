@@ -569,7 +569,7 @@ public final class NameLedger: Sendable {
     let kind = StateDatabase.kind(of: error) ?? (isDamaged ? .damaged : .system(errno: EIO))
     let advice =
       isDamaged
-      ? "; move it away to begin a new one, which does not know the names of earlier captures: these may be replaced"
+      ? "; move it away to begin a new one, which knows of the names of earlier captures those under which something was published"
       : ""
     return StorageError(
       kind, "the names' record \(quoted(path)) cannot be used: \(StateDatabase.describe(error))\(advice)")
