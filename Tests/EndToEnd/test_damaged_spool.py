@@ -31,10 +31,18 @@ ADVICE = re.compile("take it away|move it away|moved away|choose another spool|m
 NAMED = [
     ("cut", ".state/catalog.sqlite-wal"), ("empty", ".state/master.key"), ("zero", ".state/names.sqlite"), ("flip", ".state/resume/ID"),
     ("delete", ".state/spool"), ("make-folder", ".state/catalog.sqlite"), ("link", ".state/lock"), ("hard-link", ".state/marks"),
-    ("pipe", ".spool"), ("give-away", ".state/catalog.sqlite"),
+    ("pipe", ".spool"), ("give-away", ".state/catalog.sqlite"), ("delete", ".state/catalog.sqlite"), ("zero", ".state/master.key"),
 ]
 
 
+# What is lost with some of it is said, in words like these.
+SAID = {
+    ("zero", ".spool"): "was moved", ("zero", ".state/spool"): "identity is damaged", ("pipe", ".state/spool"): "could not be counted",
+    ("zero", ".state/master.key"): "put aside", ("delete", ".state/master.key"): "put aside",
+    ("pipe", ".state/master.key"): "no plain file", ("zero", ".state/resume/ID"): "put aside",
+    ("pipe", ".state/resume/ID"): "no plain file", ("delete", ".state/names.sqlite"): "is missing",
+    ("pipe", ".state/names.sqlite"): "is missing", ("delete", ".state/catalog.sqlite"): "is gone, or as old as its copy",
+}
 # What may become of what stands on a capture.
 LABELS = {
     "cut": lambda text: text[:len(text) // 2], "empty": lambda text: b"", "zero": lambda text: bytes(len(text)),
@@ -108,6 +116,8 @@ def test_a_damaged_state_costs_no_capture(new_mount, receiver, folder, tmpfs, wa
         mount.wait_for(name, "complete")
     (mount.root / "named" / "b.jpg").write_bytes(b"the second")
     damaged.check_nothing_is_wrong()
+    words = SAID.get((way, place), "")
+    wait_until(lambda: words in mount.program.log, f"the log says what was lost ({words})")
     # A hard link is the same file.
     if before is not None and way != "hard-link" and place not in DATABASES:
         assert elsewhere.read_bytes() == before
