@@ -21,8 +21,7 @@ package struct DiskRounds: Sendable {
     case resting
     /// A round waits until the disk has everything that is ``awaited``, at the so many-th look. Exits: ``over``.
     case running(looks: Int)
-    /// It has. Rows that say what has become of others meanwhile may still wait to be written, for less time than from one look to the
-    /// next. Exits: ``running``, and ``resting`` where no rows were written since it began.
+    /// It has. Rows that say what has become of others meanwhile may still wait to be written: they are before the round ends. Exits: ``running``, and ``resting`` where no rows were written since it began.
     case over
   }
 
@@ -62,8 +61,7 @@ package struct DiskRounds: Sendable {
     }
   }
 
-  /// What holds the round up for too long: it is left to the next one, before which its rows are to be written again. They have the time
-  /// from one look to the next for that, as all others have.
+  /// What holds the round up for too long: it is left to the next one, before which its rows are to be written again.
   mutating func takeLaggards() -> [FileID] {
     guard case .running(let looks) = phase, looks >= Self.looksMax, awaited.count <= Self.laggardsMax else { return [] }
     defer { awaited = [] }

@@ -738,7 +738,8 @@ public final class FileStore: UploadStore {
         _ = try Journal(appendingTo: file).append(JournalRecord.published.bytes)
         try shorten(file, in: directory, of: session)
       } catch {
-        // Without this record the next start looks at the target; a full disk must not undo a publication.
+        // Without this record the next start looks at the target, and the journal may stay as long as it is; a full disk must not undo a
+        // publication.
       }
       try reach(.publishedRecorded)
       openFiles.withLock { open in
