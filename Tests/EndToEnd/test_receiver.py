@@ -132,6 +132,25 @@ def test_a_session_that_a_client_relies_upon_never_ends_by_itself(new_receiver):
     assert client.request("GET", f"/v1/uploads/{kept.id}").status == 200
 
 
+@pytest.mark.promises("P50", "S72h")
+def test_that_an_upload_was_published_which_a_client_relied_upon_stays_known(new_receiver):
+    """Regression (G8): a mount that had been away for --session-max-age heard that its recording was lost, which was published whole."""
+    receiver = new_receiver("--session-max-age", "2s")
+    client = ProtocolClient(receiver)
+    kept, other = held_session(client, "kept.mov", durable=True), held_session(client, "other.mov")
+    receipts = {}
+    for session in (kept, other):
+        receipts[session.id] = session.commit([b"x" * session.chunk_size]).json
+    for _ in range(2):
+        wait_until(lambda: client.request("GET", f"/v1/uploads/{other.id}").status != 200, "the other one is forgotten")
+        answer = client.request("GET", f"/v1/uploads/{kept.id}")
+        assert answer.status == 200 and answer.json["state"] == "committed" and answer.json["receipt"] == receipts[kept.id], answer
+        assert kept.commit([b"x" * kept.chunk_size]).json == receipts[kept.id]
+        receiver.stop()
+        receiver.start()
+        client = kept.client = ProtocolClient(receiver)
+
+
 def test_durable_max_bounds_what_is_kept(new_receiver):
     receiver = new_receiver("--durable-max", "300kB")
     client = ProtocolClient(receiver)
