@@ -151,11 +151,17 @@ extension Filesystem {
     of id: FileID, isCopy: Bool, _ key: SpoolKey, at entry: DirectoryEntry
   ) throws(SystemError) -> KnownCapture? {
     guard stamp.isThere, let path = path(of: entry) else { return nil }
-    if !isCopy, try knownCapture(id) != nil { return nil }
+    if !isCopy, try isKnown(id, key) { return nil }
     guard let known = try known(at: path), let facts = facts(of: entry),
       facts.modifiedNanoseconds < known.modifiedNanoseconds, isCopy || wasForgotten(id, key, beside: known)
     else { return nil }
     return known
+  }
+
+  /// As long as the catalog cannot be read, its numbers, which were read before, tell it of a file that is where it was.
+  private func isKnown(_ id: FileID, _ key: SpoolKey) throws(SystemError) -> Bool {
+    if !stamp.isMoved, nodes.withLock({ $0.knownIdentities[key.inode] }) == id { return true }
+    return try knownCapture(id) != nil
   }
 
   /// A capture that is not known was known once: it was not renamed to the place of the known one in the mount, which died before it could
