@@ -53,12 +53,12 @@ extension UploadEngine {
         metadata: ["error": "\(failure.message)"])
     }
     // Without it nobody knows what was delivered, and what is not to be.
-    let entries = readRepeatedly("the catalog", isEndless: true) { failure in
+    let known = readRepeatedly("the catalog", isEndless: true) { failure in
       goOn(withoutEarlierRuns: reading?.records ?? [], failure)
     } _: { () throws(StorageError) in
-      (try catalog.loadAll(), nil)
+      ((entries: try catalog.loadAll(), discarded: try catalog.discardedSessions()), nil)
     }
-    guard let entries else { return }
+    guard let (entries, discarded) = known else { return }
     do throws(StorageError) {
       try names.recall(entries.filter { !$0.state.isHistory }.map(\.id))
     } catch {
@@ -66,7 +66,7 @@ extension UploadEngine {
       logger.error("\(error.message)")
     }
     var formers = FormerPublications()
-    while !takeUp(entries, reading, after: formers) {
+    while !takeUp(entries, discarded, reading, after: formers) {
       // More was met while it was read.
       let found = state.withLock { formers.unasked(of: $0.early?.found ?? []) }
       let answers = readRepeatedly("what was published from where", isEndless: true) { () throws(StorageError) in
@@ -83,7 +83,8 @@ extension UploadEngine {
   /// What earlier runs knew counts from now on, and what was reported meanwhile; unless something was met of which it was not asked what
   /// was published in its place. True where it was done, or nothing is done any more.
   private func takeUp(
-    _ entries: [CatalogEntry], _ reading: ResumeReading?, after formers: FormerPublications
+    _ entries: [CatalogEntry], _ discarded: [DiscardedSession], _ reading: ResumeReading?,
+    after formers: FormerPublications
   ) -> Bool {
     var isTaken = true
     change { state, now in
@@ -95,7 +96,9 @@ extension UploadEngine {
       // Of what this run has recorded meanwhile it knows more.
       let catalog = wentOn ? entries.filter { state.schedule.files[$0.id] == nil } : entries
       state.schedule.inherit(
-        Inheritance(catalog: catalog, records: reading?.records ?? [], lacksRecords: reading?.failure != nil))
+        Inheritance(
+          catalog: catalog, records: reading?.records ?? [], lacksRecords: reading?.failure != nil,
+          discarded: discarded, atSeconds: now.wallMilliseconds / 1000))
       if !wentOn { begin(&state, at: now) }
       handle(state.early.take()?.events ?? [], after: formers, &state, at: now)
     }

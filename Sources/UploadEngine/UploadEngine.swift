@@ -518,6 +518,8 @@ public final class UploadEngine: FileEventSink, StatusSource, CopyHolder, Sendab
     case .forgetEntry(let id): journal.forget(id)
     case .saveResume(let id): journal.saveResume(id)
     case .removeResume(let id): journal.removeResume(id)
+    case .noteDiscarded(let session): journal.note(discarded: session)
+    case .forgetDiscarded(let id): journal.forget(discarded: id)
     case .measure(let id): journal.measure(id)
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       let report = parts.withLock { $0.contents }?.growth(of: id, chunkBytes: chunkBytes, anew: anew)

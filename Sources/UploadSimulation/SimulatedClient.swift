@@ -138,7 +138,10 @@ final class SimulatedClient: CopyHolder {
         return names.name(of: $0, at: $1).map { destination.publishedName(for: $0) }
       },
       random: SeededGenerator(seed: world.random.next()))
-    schedule?.inherit(Inheritance(catalog: entries, records: records, lacksRecords: lacksRecords))
+    schedule?.inherit(
+      Inheritance(
+        catalog: entries, records: records, lacksRecords: lacksRecords, discarded: storage.discardedSessions,
+        atSeconds: world.time.moment.wallMilliseconds / 1000))
     journal = SimulatedJournal(world, self, storage)
     inherited = entries
   }
@@ -363,6 +366,8 @@ final class SimulatedClient: CopyHolder {
     case .forgetEntry(let id): journal?.forget(id)
     case .saveResume(let id): journal?.saveResume(id)
     case .removeResume(let id): journal?.removeResume(id)
+    case .noteDiscarded(let session): journal?.note(discarded: session)
+    case .forgetDiscarded(let id): journal?.forget(discarded: id)
     case .measure(let id): journal?.measure(id)
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       let report = capture.growth(of: id, chunkBytes: chunkBytes, anew: anew)

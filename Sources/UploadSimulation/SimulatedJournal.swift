@@ -10,10 +10,19 @@ final class SimulatedJournal {
   private enum CatalogWork { case record, forget }
   private enum ResumeWork { case save, remove }
 
+  /// Entries that were read and are about to be written.
+  private struct Window {
+    var entries: [CatalogEntry]
+    var forgotten: [FileID]
+    var discarded: LookupTable<String, DiscardedSession?>
+  }
+
   /// What outlives the process.
   final class Storage {
     let disk = SimulatedDisk()
     var catalog: LookupTable<FileID, CatalogEntry> = [:]
+    /// Sessions that are to be ended.
+    fileprivate var discarded: LookupTable<String, DiscardedSession> = [:]
     /// In which order the rows were written, and up to which the spool's disk has what they describe.
     private var changes: LookupTable<FileID, Int64> = [:]
     private var lastChange: Int64 = 0
@@ -26,6 +35,8 @@ final class SimulatedJournal {
     init(masterKey: [UInt8]) { self.masterKey = masterKey }
 
     var entries: [CatalogEntry] { catalog.sorted().map(\.value) }
+
+    var discardedSessions: [DiscardedSession] { discarded.sorted().map(\.value) }
 
     /// In the order in which they were recorded last.
     var entriesByChange: [CatalogEntry] { entries.sorted { (changes[$0.id] ?? 0) < (changes[$1.id] ?? 0) } }
@@ -101,6 +112,7 @@ final class SimulatedJournal {
     /// The spool's state is gone, or did not come along.
     func lose() {
       catalog = [:]
+      discarded = [:]
       for path in disk.paths(below: "resume/") { disk.unlink(path) }
     }
 
@@ -123,13 +135,14 @@ final class SimulatedJournal {
   private var catalog: [(id: FileID, work: CatalogWork)] = []
   private var resume: [(id: FileID, work: ResumeWork)] = []
   private var measures: [FileID] = []
+  /// Sessions that are to be ended; nil those that are so no longer.
+  private var discarded: LookupTable<String, DiscardedSession?> = [:]
   private var logs: LookupTable<FileID, Log> = [:]
   private var isRunning = false
   private var isDead = false
-  /// Entries that were read and are about to be written.
   /// Of which the entries are to be written again.
   private var refusedWindows = 0
-  private var window: (entries: [CatalogEntry], forgotten: [FileID])?
+  private var window: Window?
   private var rounds = DiskRounds()
   private var round: Int64?
   private var hasNewRows = true
@@ -142,7 +155,7 @@ final class SimulatedJournal {
     self.storage = storage
   }
 
-  var isQuiet: Bool { !isRunning && catalog.isEmpty && resume.isEmpty && window == nil }
+  var isQuiet: Bool { !isRunning && catalog.isEmpty && resume.isEmpty && discarded.isEmpty && window == nil }
 
   func die() { isDead = true }
 
@@ -150,6 +163,14 @@ final class SimulatedJournal {
   func forget(_ id: FileID) { set(&catalog, id, .forget) }
   func saveResume(_ id: FileID) { set(&resume, id, .save) }
   func removeResume(_ id: FileID) { set(&resume, id, .remove) }
+  func note(discarded session: DiscardedSession) { note(session.id, session) }
+  func forget(discarded id: String) { note(id, nil) }
+
+  private func note(_ id: String, _ session: DiscardedSession?) {
+    discarded[id] = .some(session)
+    wake()
+  }
+
   func measure(_ id: FileID) {
     if !measures.contains(id) { measures.append(id) }
     wake()
@@ -203,7 +224,7 @@ final class SimulatedJournal {
       for id in ids { client.measure(id) }
     }
     // The catalog first: a record is of no use without the entry that says whose it is.
-    if !catalog.isEmpty {
+    if !catalog.isEmpty || !discarded.isEmpty {
       return readWindow()
     } else if let work = resume.first {
       resume.removeFirst()
@@ -218,7 +239,7 @@ final class SimulatedJournal {
   }
 
   private func finishStep() {
-    if measures.isEmpty, resume.isEmpty, catalog.isEmpty { isRunning = false } else { next() }
+    if measures.isEmpty, resume.isEmpty, catalog.isEmpty, discarded.isEmpty { isRunning = false } else { next() }
   }
 
   // MARK: Resume records
@@ -311,7 +332,8 @@ final class SimulatedJournal {
       }
     }
     catalog = []
-    window = (entries, forgotten)
+    window = Window(entries: entries, forgotten: forgotten, discarded: discarded)
+    discarded = [:]
     world.time.after(world.random.duration(.microseconds(50)...(.milliseconds(20)))) { [self] in
       guard !isDead else { return }
       if window != nil { commitWindow() }
@@ -320,9 +342,11 @@ final class SimulatedJournal {
   }
 
   private func commitWindow() {
-    guard let (entries, forgotten) = window else { return }
-    window = nil
-    guard client.admits(.catalog) else { return retry(entries, forgotten) }
+    guard let window else { return }
+    self.window = nil
+    guard client.admits(.catalog) else { return retry(window) }
+    let (entries, forgotten) = (window.entries, window.forgotten)
+    for (id, session) in window.discarded.sorted() { storage.discarded[id] = session }
     for entry in entries { storage.put(entry) }
     hasNewRows = true
     for id in forgotten { storage.catalog[id] = nil }
@@ -337,14 +361,15 @@ final class SimulatedJournal {
   }
 
   /// What is new by then takes the place of what could not be written.
-  private func retry(_ entries: [CatalogEntry], _ forgotten: [FileID]) {
+  private func retry(_ window: Window) {
     world.trace("client: the catalog cannot be written")
     refusedWindows += 1
     world.time.after(.seconds(1)) { [self] in
       guard !isDead else { return }
       refusedWindows -= 1
-      for entry in entries where !catalog.contains(where: { $0.id == entry.id }) { record(entry.id) }
-      for id in forgotten where !catalog.contains(where: { $0.id == id }) { forget(id) }
+      for (id, session) in window.discarded.sorted() where discarded[id] == nil { note(id, session) }
+      for entry in window.entries where !catalog.contains(where: { $0.id == entry.id }) { record(entry.id) }
+      for id in window.forgotten where !catalog.contains(where: { $0.id == id }) { forget(id) }
     }
   }
 
@@ -383,7 +408,7 @@ final class SimulatedJournal {
       else { continue }
       for step in steps where (try? step()) == nil { break }
     }
-    if window == nil, !catalog.isEmpty, !isDead { readWindow() }
+    if window == nil, !catalog.isEmpty || !discarded.isEmpty, !isDead { readWindow() }
     if window != nil { commitWindow() }
   }
 }

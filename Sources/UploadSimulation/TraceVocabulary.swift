@@ -52,6 +52,8 @@ extension UploadAction {
     case .forgetEntry(let id): "forget entry \(id)"
     case .saveResume(let id): "save resume record \(id)"
     case .removeResume(let id): "remove resume record \(id)"
+    case .noteDiscarded(let session): "session to be ended \(session.id.prefix(6))"
+    case .forgetDiscarded(let id): "session no longer to be ended \(id.prefix(6))"
     case .measure(let id): "measure \(id)"
     case .lookAtGrowth(let id, let chunkBytes, let anew):
       "look at growth \(id) by \(chunkBytes)\(anew ? ", anew" : "")"

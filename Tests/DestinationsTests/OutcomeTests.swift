@@ -199,9 +199,19 @@ import UploadEngine
     #expect(outcome.failure == nil)
   }
 
-  @Test(.promises("P53"), arguments: [204, 200, 404, 410])
-  func abort_isEnded(status: Int) {
-    #expect(destination.outcome(of: .abort(Fixture.session), response: Fixture.answer(status)) == .ended)
+  @Test(.promises("P53")) func abort_isEnded_whereTheReceiverSaysThatItDoesNotKnowTheSession() {
+    let answers = [
+      Fixture.answer(204), Fixture.answer(200), Fixture.answer(404, Problem(.notFound, detail: "")),
+      Fixture.answer(410, Problem(.sessionExpired, detail: "")),
+    ]
+    for answer in answers {
+      #expect(destination.outcome(of: .abort(Fixture.session), response: answer) == .ended, "\(answer.status)")
+    }
+    // Regression: a proxy whose receiver was away had ended it.
+    for status in [404, 410] {
+      let outcome = destination.outcome(of: .abort(Fixture.session), response: Fixture.answer(status))
+      #expect(outcome != .ended && outcome.failure?.kind != .sessionGone)
+    }
   }
 
   // MARK: - Refusals

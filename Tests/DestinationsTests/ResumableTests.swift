@@ -593,10 +593,16 @@ private typealias Draft = ResumableFixture
   @Test func sessionThatIsGivenUp_isCancelled() throws {
     let destination = try Draft.destination()
     let step = UploadStep.abort(SessionIdentity(id: Draft.session(destination), nonce: Fixture.nonce))
-    for (status, isEnded) in [(204, true), (200, true), (404, true), (405, true), (409, false), (503, false)] {
-      let (requests, outcome) = Draft.run(step, destination, [Fixture.answer(status)])
+    let mark = [HTTPHeader("upload-draft-interop-version", "8")]
+    let answers = [
+      (204, true), (200, true), (404, true), (405, true), (401, false), (409, false), (503, false),
+    ]
+    for (status, isEnded) in answers {
+      let (requests, outcome) = Draft.run(step, destination, [Fixture.answer(status, headers: mark)])
       #expect(requests[0].method == .delete && (outcome == .ended) == isEnded, "\(status)")
     }
+    // Something in between knows nothing of it.
+    #expect(Draft.run(step, destination, [Fixture.answer(404)]).outcome != .ended)
   }
 
   // MARK: - Small files

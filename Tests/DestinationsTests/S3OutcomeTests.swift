@@ -245,6 +245,7 @@ import UploadEngine
     #expect(destination.outcome(of: .abort(S3Fixture.session), response: Fixture.answer(204)) == .ended)
     #expect(
       destination.outcome(of: .abort(S3Fixture.session), response: S3Fixture.error(404, "NoSuchUpload")) == .ended)
+    #expect(destination.outcome(of: .abort(S3Fixture.session), response: Fixture.answer(404)) != .ended)
   }
 
   /// Regression (DS19, DS22): the login page of a network was a delivery, and one foreign error page ended a file.

@@ -915,10 +915,15 @@ enum TusFixture {
     for session in [one, "/files/u1#20"] {
       for status in [204, 404, 405, 410] {
         let step = UploadStep.abort(SessionIdentity(id: session, nonce: []))
-        let (requests, outcome) = TusFixture.run(step, try joining(), [Fixture.answer(status)])
+        let (requests, outcome) = TusFixture.run(
+          step, try joining(), [Fixture.answer(status, headers: [HTTPHeader("tus-resumable", "1.0.0")])])
         #expect(requests[0].method == .delete && requests[0].url.hasSuffix("/files/u1"))
         #expect(outcome == .ended)
       }
+      // Something in between knows nothing of it.
+      let step = UploadStep.abort(SessionIdentity(id: session, nonce: []))
+      let silent = [Fixture.answer(404), Fixture.answer(404)]
+      #expect(TusFixture.run(step, try joining(), silent).outcome != .ended)
     }
     let (_, locked) = TusFixture.run(
       .abort(SessionIdentity(id: one, nonce: [])), try joining(), [Fixture.answer(423)])

@@ -1,5 +1,6 @@
 """One file at a time: retry, cancel and publish (docs/semantics.md, S77), written to the status of a file, and said by the tool."""
 
+import contextlib
 import errno
 import json
 import os
@@ -103,6 +104,34 @@ def test_s77_a_cancelled_upload_ends_at_the_server_too_and_stays_cancelled(new_r
     receiver.start()
     (mount.root / "b.mov").write_bytes(b"two")
     mount.wait_for("b.mov", "complete")
+
+
+@pytest.mark.promises("S77f")
+@pytest.mark.parametrize("ends_by", ["kill", "stop"])
+def test_s77_the_next_run_ends_at_the_server_what_it_was_not_told(new_receiver, new_mount, ends_by):
+    """Regression: what was to be ended was known to the process alone, and stayed at the server until it expired."""
+    receiver = new_receiver()
+    mount = new_mount(receiver)
+    sessions = receiver.root / ".uploads" / "sessions"
+    write_random(mount.root / "a.mov", 24 * MIB, seed=1)
+    # A file whose daemon was killed cannot be closed without an error.
+    with contextlib.suppress(OSError), open(mount.root / "b.mov", "wb") as file:
+        file.write(os.urandom(24 * MIB))
+        file.flush()
+        mount.readings("b.mov", lambda status: status["chunks"]["done"] > 0)
+        receiver.stop()
+        mount.say("cancel", "b.mov")
+        records = mount.spool / ".state" / "resume"
+        wait_until(lambda: not list(records.glob("*.resume")), "the record of the session is gone")
+        if ends_by == "kill":
+            mount.kill()
+    if ends_by == "stop":
+        assert mount.stop() == 18
+    receiver.start()
+    assert list(sessions.glob("*/data")), "the server was not told"
+    mount.start()
+    wait_until(lambda: not list(sessions.glob("*/data")), "the session has ended")
+    assert mount.wait_for("b.mov", "cancelled", "complete")["state"] == "cancelled"
 
 
 @pytest.mark.promises("S77h", "S42b")

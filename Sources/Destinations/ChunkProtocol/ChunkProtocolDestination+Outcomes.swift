@@ -15,7 +15,8 @@ extension ChunkProtocolDestination {
     case (.sendChunk, 200), (.sendChunk, 201), (.sendChunk, 204): .chunkStored
     case (.sendZeros, 200), (.sendZeros, 201): .chunkStored
     case (.commit(let commit), 200), (.commit(let commit), 201): published(response, as: expectation(commit))
-    case (.abort, 200..<300), (.abort, 404), (.abort, 410): .ended
+    case (.abort, 200..<300): .ended
+    case (.abort, 404), (.abort, 410): ended(step, response)
     case (.sendWholeFile(let sending), 200), (.sendWholeFile(let sending), 201):
       published(response, as: expectation(sending))
     case (.sendBundle(let sendings), 200):
@@ -24,6 +25,13 @@ extension ChunkProtocolDestination {
       members(sendings.map { .sendChunk($0) }, ProtocolLimits.runChunksMax, "chunks", response)
     default: refused(step, response)
     }
+  }
+
+  /// The receiver does not know the session, where it says so itself.
+  private func ended(_ step: UploadStep, _ response: HTTPResponse) -> StepOutcome {
+    let outcome = refused(step, response)
+    if case .refused(let failure) = outcome, failure.kind == .sessionGone { return .ended }
+    return outcome
   }
 
   /// What the receiver says that it takes, with whatever it answers.

@@ -164,9 +164,8 @@ extension ResumableDestination {
     guard let answer = responses.first.map(answer) else { return .send(cancellation(of: session.upload)) }
     memory.uploads.forget(session.upload)
     memory.ends(nil, of: session.upload)
-    // One that cannot be ended is left to expire.
-    let status = answer.response.status
-    let isEnded = answer.isSuccess || (400..<500).contains(status) && ![409, 423, 429].contains(status)
+    let isEnded =
+      answer.isSuccess || answer.response.refusesForGood(toEndAsServer: answer.isOfServer)
     return .ended(isEnded ? .ended : .refused(answer.failure()))
   }
 

@@ -23,7 +23,7 @@ extension S3Destination {
       if let failure = refusal(of: sending.session, answer) { return .refused(failure) }
       return stored(answer)
     case .commit(let commit): return committed(commit, course(of: commit, responses))
-    case .abort: return answer.isSuccess || answer.status == 404 ? .ended : refused(answer)
+    case .abort: return answer.isSuccess || answer.status == 404 && answer.code != nil ? .ended : refused(answer)
     case .sendWholeFile(let sending): return published(sending, course(of: sending, responses))
     case .sendBundle, .sendRun, .sendZeros:
       return unexpected("was sent several files or chunks in one request, which it never offered to take")

@@ -65,3 +65,12 @@ struct RefusedAnswer {
         + "limit there; it is usually one of: \(RequestLimitAdvice.settings).")
   }
 }
+
+extension HTTPResponse {
+  /// An answer to the end of an upload after which nothing is left to be asked. Not every server can end uploads: one that is still
+  /// there is left to expire. What something in between says is no word of the upload, but for that it does not know such a request.
+  func refusesForGood(toEndAsServer isOfServer: Bool) -> Bool {
+    if status == 405 || status == 501 { return !isForeignPage }
+    return isOfServer && (400..<500).contains(status) && ![401, 407, 408, 409, 423, 425, 429].contains(status)
+  }
+}

@@ -163,10 +163,7 @@ extension TusDestination {
     }
     guard let answer = responses.first.map(answer) else { return .send(uploadRequest(.delete, upload)) }
     memory.uploads.forget(upload)
-    // Not every server can end uploads; these are left to expire.
-    let isEnded =
-      answer.isSuccess
-      || (400..<500).contains(answer.response.status) && ![409, 423, 429].contains(answer.response.status)
+    let isEnded = answer.isSuccess || answer.response.refusesForGood(toEndAsServer: answer.isOfServer)
     return .ended(isEnded ? .ended : .refused(answer.failure()))
   }
 

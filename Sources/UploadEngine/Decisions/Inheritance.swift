@@ -16,9 +16,18 @@ public struct Inheritance: Sendable {
   /// There may be more records, which the disk could not give.
   let lacksRecords: Bool
 
+  /// Sessions that are still to be ended, and the time by which their age is told.
+  let discarded: [DiscardedSession]
+  let atSeconds: Int64
+
   /// From the catalog and the resume records.
-  public init(catalog: [CatalogEntry], records: [ResumeRecord], lacksRecords: Bool = false) {
+  public init(
+    catalog: [CatalogEntry], records: [ResumeRecord], lacksRecords: Bool = false, discarded: [DiscardedSession] = [],
+    atSeconds: Int64 = 0
+  ) {
     self.lacksRecords = lacksRecords
+    self.discarded = discarded
+    self.atSeconds = atSeconds
     entries = LookupTable(catalog.map { ($0.id, $0) })
     self.records = LookupTable(records.map { ($0.fileID, $0) })
     provesAddress = !records.isEmpty || catalog.contains { $0.receipt != nil }

@@ -59,6 +59,7 @@ extension UploadSchedule {
     sessions.formUnion(inheritedRecords.values(\.sessionID))
     sessions.formUnion(inherited.values { $0.pointer?.sessionID })
     sessions.formUnion(discarded.map(\.session.id))
+    sessions.formUnion(inheritedDiscarded.values(\.id))
     for underway in requests.values {
       if case .abort(let discarded) = underway.purpose { sessions.insert(discarded.session.id) }
     }
@@ -68,8 +69,11 @@ extension UploadSchedule {
   /// Ends sessions that nobody goes on with. None as long as it is not known of a file which upload has parts of it, or of an upload
   /// whether it has parts of a file: one of them may have what is nowhere else, however old it is.
   mutating func endSessions(_ ids: [String], at now: Moment) {
-    guard !lacksRecords, !files.values.contains(where: { mayHaveUnreadRecord($0) }) else { return }
-    for id in ids { discard(SessionIdentity(id: id, nonce: []), at: now) }
+    guard maySpareSessions else { return }
+    for id in ids { discard(SessionIdentity(id: id, nonce: []), of: nil, at: now) }
     pump(at: now)
   }
+
+  /// It is known of every file whether an upload has parts of it, and which.
+  var maySpareSessions: Bool { !lacksRecords && !files.values.contains { mayHaveUnreadRecord($0) } }
 }

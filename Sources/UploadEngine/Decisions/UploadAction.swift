@@ -30,6 +30,10 @@ public enum UploadAction: Hashable, Sendable {
   case saveResume(FileID)
   /// Drop the file's resume record.
   case removeResume(FileID)
+  /// Make durable that a session is to be ended, before what comes after it in this list is dropped.
+  case noteDiscarded(DiscardedSession)
+  /// Forget it: the server has been told, or does not know it.
+  case forgetDiscarded(String)
   /// Look at an open file's size; answer with ``UploadSchedule/measured(_:at:)``.
   case measure(FileID)
   /// See what has happened to the chunks of a file that is being written; answer with

@@ -419,8 +419,8 @@ extension UploadSchedule {
   private mutating func endUnfound(_ id: FileID, at now: Moment) {
     if inherited[id] != nil { actions.append(.forget(id)) }
     guard let record = inheritedRecords.removeValue(forKey: id) else { return }
+    discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
     actions.append(.removeResume(id))
-    discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
   }
 
   /// What was delivered stays so, as after an unlink. What was not is said.
@@ -567,15 +567,16 @@ extension UploadSchedule {
       file.session = session
     } else if goesOn, let pointer = pointerToParts(of: file, entry) {
       // Of two uploads this one has them, whatever a record of another time says.
+      keepSession(pointer.sessionID)
       file.session = UploadSession(pointer, at: now)
       file.session?.triedPaths = snapshot.names
     } else if goesOn, let record = inheritedRecords.removeValue(forKey: snapshot.id) {
       file.session = resumedSession(record, of: file)
       file.session?.isOfFirstWriting = record.epochRevision == 0 && (entry?.revision ?? 0) == 0
     } else if let session {
-      actions.append(.removeResume(snapshot.id))
       // That of a delivered one is published.
-      if file.receipt == nil, let identity = session.identity { discard(identity, at: now) }
+      if file.receipt == nil, let identity = session.identity { discard(identity, of: session.owner, at: now) }
+      actions.append(.removeResume(snapshot.id))
     }
     if goesOn, session == nil { noteTried(&file, by: known) }
     if file.session != nil { file.progress.isResumed = true }
@@ -702,12 +703,14 @@ extension UploadSchedule {
       guard files[id] != nil || inherited[id] != nil && kept[id] == nil else { continue }
       inheritedRecords[id] = nil
       guard files[id]?.session?.id != record.sessionID else { continue }
-      actions.append(.removeResume(id))
       // Of a file that is gone: nobody else will end it. That of a delivered one is published.
-      guard files[id]?.receipt == nil else { continue }
-      discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), at: now)
+      if files[id]?.receipt == nil {
+        discard(SessionIdentity(id: record.sessionID, nonce: record.nonce), of: record.owner, at: now)
+      }
+      actions.append(.removeResume(id))
     }
     inherited = kept
+    endInherited(at: now)
   }
 
   /// The names under which files lie in the spool.

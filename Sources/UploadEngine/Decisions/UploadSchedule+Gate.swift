@@ -128,6 +128,8 @@ extension UploadSchedule {
     _ request: HTTPRequestID, _ underway: Underway, _ failure: StepFailure, at now: Moment
   ) {
     let purpose = underway.purpose
+    // That a session cannot be ended now says nothing of what captures need.
+    if case .abort = purpose, gate == .open { return }
     if failure.kind != .busy, moves(from: underway.endpoint, after: failure, at: now) {
       answered.hasMoved = true
       if gate == .probing(request) { gate = .closed(until: now.monotonic) }

@@ -4,11 +4,6 @@ import OrderedCollections
 
 /// Sessions of files at work: made, asked for, committed, given up. What their answers mean is in `UploadSchedule+Sessions`.
 extension UploadSchedule {
-  /// Sessions that the server has still to be told are not needed.
-  private static let discardedMax = 256
-  /// How long ending a session may be put off.
-  private static let discardDelay: Duration = .seconds(5)
-
   /// Another session, and every chunk again.
   mutating func beginSession(of file: inout FileUpload, at now: Moment) {
     let session = makeSession(for: file, at: now)
@@ -40,45 +35,14 @@ extension UploadSchedule {
     guard let session = file.session, endsParts || !file.mustKeepSession else { return }
     file.session = nil
     guard let identity = session.identity else { return }
-    actions.append(.removeResume(file.id))
-    discard(identity, at: now)
-    guard abilities.rows == .growing else { return }
-    for token in session.held.distinctTokens { discard(SessionIdentity(id: token, nonce: []), at: now) }
-  }
-
-  /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
-  /// the file whose session is no longer needed.
-  mutating func discard(_ session: SessionIdentity, at now: Moment) {
-    let due = now.monotonic + Self.discardDelay
-    discarded.append(Discarded(session: session, due: due))
-    deadlines.insert(.abort, at: due)
-    // Beyond the bound the oldest is left to expire.
-    if discarded.count > Self.discardedMax { discarded.removeFirst() }
-  }
-
-  /// Ends discarded sessions whose time has come.
-  mutating func abortDiscarded(at now: Moment) {
-    guard !discarded.isEmpty, gate == .open else { return }
-    let isBusy = !activeMedium.isEmpty || !activeLarge.isEmpty || files.counts.smallAtWork > 0
-    let due = discarded.filter { !isBusy || $0.due <= now.monotonic }
-    guard !due.isEmpty else { return }
-    discarded.removeAll { !isBusy || $0.due <= now.monotonic }
-    for session in due { send(.abort(session.session), purpose: .abort(session), at: now) }
-  }
-
-  /// A session that could not be ended is tried again a few times; then it is left to expire.
-  mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
-    guard case .refused(let failure) = outcome, session.attempts + 1 < policy.attemptsMax else { return }
-    switch policy.verdict(on: failure.kind, attempts: 1) {
-    case .pauseDestination, .waitOut, .pauseFile, .waitForRoom, .retryStep: break
-    case .startNewSession, .fail, .ignore: return
+    discard(identity, of: session.owner, at: now)
+    if abilities.rows == .growing {
+      for token in session.held.distinctTokens {
+        discard(SessionIdentity(id: token, nonce: []), of: session.owner, at: now)
+      }
     }
-    var session = session
-    session.attempts += 1
-    session.due = now.monotonic + policy.maxDelay
-    discarded.append(session)
-    deadlines.insert(.abort, at: session.due)
-    if discarded.count > Self.discardedMax { discarded.removeFirst() }
+    // The record after them: as long as it is there, it says which session is to be ended.
+    actions.append(.removeResume(file.id))
   }
 
   mutating func sendControl(_ id: FileID, at now: Moment) {

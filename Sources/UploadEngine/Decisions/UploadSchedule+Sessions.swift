@@ -10,7 +10,7 @@ extension UploadSchedule {
     guard var file = files[id], var session = file.session, session.state == .opening(request) else {
       // Nobody wants it any more: the file went another way meanwhile.
       if case .sessionOpened(let sessionID, _, _, _) = outcome {
-        discard(SessionIdentity(id: sessionID, nonce: []), at: now)
+        discard(SessionIdentity(id: sessionID, nonce: []), of: owner, at: now)
       }
       return
     }

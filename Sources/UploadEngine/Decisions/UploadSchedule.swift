@@ -122,9 +122,18 @@ public struct UploadSchedule: Sendable {
   /// A session that the server is to forget.
   struct Discarded: Hashable, Sendable {
     var session: SessionIdentity
+    /// What the catalog has of it.
+    var origin: DiscardedSession
     /// At the latest then, also while there is something better to do.
     var due: MonotonicTime
+    /// How often it could not be ended; from then on not before.
     var attempts = 0
+
+    init(session: SessionIdentity, of origin: DiscardedSession, due: MonotonicTime) {
+      self.session = session
+      self.origin = origin
+      self.due = due
+    }
   }
 
   /// Whether the destination is to be had.
@@ -193,6 +202,8 @@ public struct UploadSchedule: Sendable {
   /// Entries and records of an earlier run, until the scan finds their files.
   var inherited: LookupTable<FileID, CatalogEntry> = [:]
   var inheritedRecords: LookupTable<FileID, ResumeRecord> = [:]
+  /// Sessions that an earlier run could not end; see ``endInherited(at:)``.
+  var inheritedDiscarded: LookupTable<String, DiscardedSession> = [:]
   /// Files were taken before earlier runs were known.
   private var hasBegun = false
   /// Files that were removed before the scan came to them, until it ends: a call may wait for their delivery.
@@ -319,7 +330,7 @@ public struct UploadSchedule: Sendable {
   /// How often they were begun anew since they were looked at last.
   var warmBeginnings = 0
   var history: [FileID] = []
-  /// Sessions that nobody needs any more; see ``discard(_:at:)``.
+  /// Sessions that nobody needs any more; see ``discard(_:of:at:)``.
   var discarded: [Discarded] = []
   var nextRequest: UInt64 = 1
   var nextRead: UInt64 = 1
@@ -380,6 +391,7 @@ public struct UploadSchedule: Sendable {
   public mutating func inherit(_ inheritance: Inheritance) {
     inherited = inheritance.entries
     inheritedRecords = inheritance.records
+    inherit(inheritance.discarded, at: inheritance.atSeconds)
     policy.addressIsProven = policy.addressIsProven || inheritance.provesAddress
     lacksRecords = inheritance.lacksRecords
     // What this run has measured is newer.

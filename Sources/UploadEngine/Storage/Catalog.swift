@@ -112,12 +112,14 @@ public final class Catalog: Sendable {
     try write(entries, removing: ids, publications: PublicationNotes())
   }
 
-  /// Likewise, and notes what was published under which names.
+  /// Likewise, and notes what was published under which names, and which sessions are to be ended, or no longer (nil).
   func write(
-    _ entries: [CatalogEntry], removing ids: [FileID], publications: PublicationNotes
+    _ entries: [CatalogEntry], removing ids: [FileID], publications: PublicationNotes,
+    discarded: LookupTable<String, DiscardedSession?> = [:]
   ) throws(StorageError) {
-    guard !entries.isEmpty || !ids.isEmpty || !publications.isEmpty else { return }
+    guard !entries.isEmpty || !ids.isEmpty || !publications.isEmpty || !discarded.isEmpty else { return }
     try write { database in
+      try CatalogRows.note(discarded, database)
       try CatalogRows.note(publications, database)
       for entry in entries { try CatalogRows.upsert(entry, database) }
       for id in ids { try CatalogRows.remove(id, database) }
@@ -228,6 +230,11 @@ public final class Catalog: Sendable {
   /// Sessions that began before a time (seconds since 1970) and of which no end is known, the oldest first.
   func sessions(begunBefore seconds: Int64, countMax: Int) throws(StorageError) -> [String] {
     try use { try $0.read { try CatalogRows.sessions(begunBefore: seconds, countMax: countMax, $0) } }
+  }
+
+  /// Sessions that are to be ended at the server.
+  func discardedSessions() throws(StorageError) -> [DiscardedSession] {
+    try use { try $0.read { try CatalogRows.discardedSessions($0) } }
   }
 
   /// A setting of the connection, in SQLite's own words.

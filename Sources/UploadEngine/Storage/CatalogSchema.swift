@@ -195,6 +195,18 @@ enum CatalogSchema {
             SELECT COALESCE(MAX(changed), 0), COALESCE(MAX(changed), 0), COALESCE(MAX(changed), 0) FROM file;
           """)
     }
+    // Sessions that the server has still to be told are not needed, and whose they are.
+    migrator.registerMigration("13") { database in
+      try database.execute(
+        sql: """
+          CREATE TABLE discarded (
+            id TEXT PRIMARY KEY NOT NULL,
+            since_s INTEGER NOT NULL,
+            address TEXT,
+            credential_mark TEXT
+          ) WITHOUT ROWID;
+          """)
+    }
     return migrator
   }
 
@@ -289,6 +301,34 @@ enum CatalogRows {
           sql: "INSERT OR IGNORE INTO session (id, begun_s) VALUES (?, ?)", arguments: [id, begunAtSeconds])
       } else {
         try database.execute(sql: "DELETE FROM session WHERE id = ?", arguments: [id])
+      }
+    }
+  }
+
+  private static let selectDiscarded = "SELECT id, since_s, address, credential_mark FROM discarded ORDER BY id"
+  private static let insertDiscarded = """
+    INSERT OR IGNORE INTO discarded (id, since_s, address, credential_mark) VALUES (?, ?, ?, ?)
+    """
+
+  /// Sessions that are to be ended.
+  static func discardedSessions(_ database: Database) throws -> [DiscardedSession] {
+    try Row.fetchAll(database, sql: selectDiscarded).compactMap { row in
+      let columns = Columns(row)
+      guard let id = columns.text(0), let since = columns.integer(1) else { return nil }
+      return DiscardedSession(
+        id: id, sinceSeconds: since,
+        owner: columns.text(2).map { SessionOwner(address: $0, credentialMark: columns.text(3)) })
+    }
+  }
+
+  /// Notes sessions that are to be ended, and forgets those that are so no longer.
+  static func note(_ discarded: LookupTable<String, DiscardedSession?>, _ database: Database) throws {
+    for (id, session) in discarded.sorted() {
+      if let session {
+        try database.cachedStatement(sql: insertDiscarded)
+          .execute(arguments: [id, session.sinceSeconds, session.owner?.address, session.owner?.credentialMark])
+      } else {
+        try database.execute(sql: "DELETE FROM discarded WHERE id = ?", arguments: [id])
       }
     }
   }

@@ -60,18 +60,23 @@ final class EngineJournal: Sendable {
     var sessions: LookupTable<String, Int64?> = [:]
     /// When they should be written at last; nil when there is none.
     var sessionsDue: Int64?
+    /// Sessions that are to be ended; nil those that are so no longer.
+    var discarded: LookupTable<String, DiscardedSession?> = [:]
+    /// When they should be written at last; nil when there is none.
+    var discardedDue: Int64?
     /// Why the catalog did not take the last transaction; nil where it did.
     var refusal: StorageError?
     var isStopping = false
     var isEmpty: Bool {
       awaited.isEmpty && patient.isEmpty && resume.isEmpty && measures.isEmpty && sessions.isEmpty
+        && discarded.isEmpty
     }
 
     /// When there is something to write; nil when nothing waits.
     var due: Int64? {
       guard resume.isEmpty, measures.isEmpty else { return 0 }
       let entriesDue = (awaited.isEmpty ? patientDue : 0).map { max($0, catalogRests) }
-      return [entriesDue, sessionsDue].compactMap { $0 }.min()
+      return [entriesDue, sessionsDue, discardedDue].compactMap { $0 }.min()
     }
 
     mutating func add(_ work: CatalogWork, of id: FileID, isAwaited: Bool) {
@@ -84,6 +89,11 @@ final class EngineJournal: Sendable {
       }
     }
 
+    mutating func note(_ id: String, _ session: DiscardedSession?) {
+      discarded[id] = .some(session)
+      discardedDue = discardedDue ?? monotonicNanoseconds() + EngineJournal.patienceNanoseconds
+    }
+
     /// Takes what is due, or all there is.
     mutating func take(at now: Int64, takesAll: Bool = false) -> Batch {
       let takesAll = takesAll || isStopping
@@ -94,6 +104,12 @@ final class EngineJournal: Sendable {
         batch.sessions = sessions
         sessions = [:]
         sessionsDue = nil
+      }
+      // What is removed of records may be all that says of a session that it is to be ended.
+      if takesAll || !batch.resume.isEmpty || discardedDue.map({ $0 <= now }) ?? false {
+        batch.discarded = discarded
+        discarded = [:]
+        discardedDue = nil
       }
       // A resume record is of no use without the entry that says whose it is.
       let takesPatient = takesAll || !batch.resume.isEmpty || patientDue.map { $0 <= now } ?? false
@@ -116,6 +132,9 @@ final class EngineJournal: Sendable {
     var resume: OrderedDictionary<FileID, ResumeWork> = [:]
     var measures: OrderedSet<FileID> = []
     var sessions: LookupTable<String, Int64?> = [:]
+    var discarded: LookupTable<String, DiscardedSession?> = [:]
+
+    var isForCatalog: Bool { !catalog.isEmpty || !discarded.isEmpty }
   }
 
   private static let tickNanoseconds: Int64 = 1_000_000_000
@@ -175,6 +194,11 @@ final class EngineJournal: Sendable {
       $0.sessionsDue = $0.sessionsDue ?? monotonicNanoseconds() + Self.patienceNanoseconds
     }
   }
+
+  /// A session is to be ended, also by the next run.
+  func note(discarded session: DiscardedSession) { add { $0.note(session.id, session) } }
+  /// The server has been told.
+  func forget(discarded id: String) { add { $0.note(id, nil) } }
 
   /// Durable on return: no receipt covers the file's content any more. Called before the content changes. False when it
   /// could not be written.
@@ -280,10 +304,10 @@ final class EngineJournal: Sendable {
     // The catalog first: deliveries do not wait for the records of large files, and the record of a delivered one is not
     // dropped before its receipt is durable.
     let recorded =
-      batch.catalog.isEmpty ? [] : catalogLock.withLock { _, _ in writeCatalog(batch.catalog, source) }
+      batch.isForCatalog ? catalogLock.withLock { _, _ in writeCatalog(batch, source) } : []
     var postponed: OrderedDictionary<FileID, ResumeWork> = [:]
     for (id, work) in batch.resume {
-      if recorded == nil, work == .remove, batch.catalog[id] == .record {
+      if recorded == nil, work == .remove, batch.catalog[id] == .record || !batch.discarded.isEmpty {
         postponed[id] = work
       } else {
         write(work, id, source, isKnown: recorded != nil)
@@ -293,11 +317,11 @@ final class EngineJournal: Sendable {
       // The disk refuses. Nothing is lost: the spool holds the captures, and delivery is only believed once it is
       // recorded. Try again with whatever is new by then.
       if let refusal = work.withLock({ work, _ in work.refusal }) { source.recordingFails(refusal) }
-      retry(batch.catalog, postponed)
+      retry(batch, postponed)
       return
     }
     let wasRefused =
-      !batch.catalog.isEmpty
+      batch.isForCatalog
       && work.withLock { work, _ in
         defer { work.refusal = nil }
         return work.refusal != nil
@@ -345,14 +369,12 @@ final class EngineJournal: Sendable {
   }
 
   /// The entries that are durable now; nil when the catalog could not be written.
-  private func writeCatalog(
-    _ batch: OrderedDictionary<FileID, CatalogWork>, _ source: Source
-  ) -> [(id: FileID, receipt: Receipt?)]? {
-    let entries = source.catalogEntries(batch.compactMap { $0.value == .record ? $0.key : nil })
-    let forgotten = batch.compactMap { $0.value == .forget ? $0.key : nil }
+  private func writeCatalog(_ batch: Batch, _ source: Source) -> [(id: FileID, receipt: Receipt?)]? {
+    let entries = source.catalogEntries(batch.catalog.compactMap { $0.value == .record ? $0.key : nil })
+    let forgotten = batch.catalog.compactMap { $0.value == .forget ? $0.key : nil }
     let publications = source.publications()
     do throws(StorageError) {
-      try catalog.write(entries, removing: forgotten, publications: publications)
+      try catalog.write(entries, removing: forgotten, publications: publications, discarded: batch.discarded)
       source.publicationsSaved(publications)
       if !entries.isEmpty { hasNewRows.store(true, ordering: .sequentiallyConsistent) }
       return entries.map { ($0.id, $0.receipt) }
@@ -363,9 +385,7 @@ final class EngineJournal: Sendable {
     }
   }
 
-  private func retry(
-    _ catalogBatch: OrderedDictionary<FileID, CatalogWork>, _ resumeBatch: OrderedDictionary<FileID, ResumeWork>
-  ) {
+  private func retry(_ batch: Batch, _ resumeBatch: OrderedDictionary<FileID, ResumeWork>) {
     // Not at once: the disk may be full for a while. At the end it is not tried again: what is not recorded is delivered
     // again after the next start.
     let deadline = monotonicNanoseconds() + Self.tickNanoseconds
@@ -373,10 +393,12 @@ final class EngineJournal: Sendable {
       if work.isStopping {
         work.awaited = [:]
         work.patient = [:]
+        work.discarded = [:]
         return .done(())
       }
       if monotonicNanoseconds() < deadline { return .againBy(nanoseconds: deadline) }
-      work.awaited.merge(catalogBatch.filter { work.patient[$0.key] == nil }) { newer, _ in newer }
+      for (id, session) in batch.discarded.sorted() where work.discarded[id] == nil { work.note(id, session) }
+      work.awaited.merge(batch.catalog.filter { work.patient[$0.key] == nil }) { newer, _ in newer }
       work.resume.merge(resumeBatch) { newer, _ in newer }
       return .done(())
     }

@@ -61,6 +61,23 @@ import Threads
     #expect(try sorted(reopened.loadAll()) == [extreme, empty])
   }
 
+  @Test func discardedSessions_areKnownUntilTheyAreForgotten() throws {
+    let catalog = try Catalog(path: path)
+    let owner = SessionOwner(address: "https://vault:8443", credentialMark: nil)
+    let (one, other) = (
+      DiscardedSession(id: "one", sinceSeconds: 5, owner: owner), DiscardedSession(id: "other", sinceSeconds: -1)
+    )
+    try catalog.write([], removing: [], publications: PublicationNotes(), discarded: ["one": one, "other": other])
+    // Since when it is so is said the first time.
+    try catalog.write(
+      [], removing: [], publications: PublicationNotes(),
+      discarded: ["one": DiscardedSession(id: "one", sinceSeconds: 9), "never": nil])
+    #expect(try catalog.discardedSessions() == [one, other])
+    try catalog.write([], removing: [], publications: PublicationNotes(), discarded: ["one": nil])
+    catalog.close()
+    #expect(try Catalog(path: path).discardedSessions() == [other])
+  }
+
   @Test func sessionsAreKnownFromTheirBeginningToTheirEnd() throws {
     let catalog = try Catalog(path: path)
     try catalog.note(sessions: ["old": 10, "new": 20, "oldest": 5])

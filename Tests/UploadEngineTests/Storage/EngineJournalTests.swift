@@ -76,6 +76,28 @@ import Testing
     #expect(try catalog.loadAll().map(\.id) == [ResumeFixture.id])
   }
 
+  /// Else a crash would leave nobody who knows that the session is to be ended.
+  @Test(arguments: [true, false]) func theRecordOfADiscardedSession_isKeptUntilTheCatalogHasIt(isRefused: Bool) throws {
+    try store.save(ResumeFixture.record())
+    let session = DiscardedSession(id: "s-1", sinceSeconds: 1)
+    if isRefused { catalog.close() }
+    journal.note(discarded: session)
+    journal.removeResume(ResumeFixture.id)
+    start()
+    journal.stop()
+    #expect(store.load(ResumeFixture.id) == (isRefused ? .record(ResumeFixture.record()) : .none))
+    if !isRefused { #expect(try catalog.discardedSessions() == [session]) }
+  }
+
+  @Test func aSessionThatWasEnded_isForgotten_alsoBeforeItWasWritten() throws {
+    journal.note(discarded: DiscardedSession(id: "a", sinceSeconds: 1))
+    journal.note(discarded: DiscardedSession(id: "b", sinceSeconds: 1))
+    journal.forget(discarded: "a")
+    start()
+    journal.stop()
+    #expect(try catalog.discardedSessions().map(\.id) == ["b"])
+  }
+
   @Test func saves_continueTheRecordThatIsOnDisk() throws {
     try store.save(ResumeFixture.record(chunks: 1))
     journal.saveResume(ResumeFixture.id)

@@ -1,0 +1,108 @@
+import FileModel
+import Lookup
+import OrderedCollections
+
+/// Sessions that nobody needs any more, until the server has been told.
+extension UploadSchedule {
+  /// So many are remembered; what is beyond is in the catalog, for the next run.
+  private static let discardedMax = 4096
+  /// How long ending a session may be put off.
+  private static let discardDelay: Duration = .seconds(5)
+  /// So many are being ended at one time.
+  private static let abortsMax = 4
+
+  /// The server is told when there is nothing better to do, and after a moment in any case: the warm connection belongs to
+  /// the file whose session is no longer needed.
+  mutating func discard(_ session: SessionIdentity, of owner: SessionOwner?, at now: Moment) {
+    let discarded = DiscardedSession(id: session.id, sinceSeconds: now.wallMilliseconds / 1000, owner: owner)
+    actions.append(.noteDiscarded(discarded))
+    putOff(Discarded(session: session, of: discarded, due: now.monotonic + Self.discardDelay))
+  }
+
+  private mutating func putOff(_ session: Discarded) {
+    discarded.append(session)
+    deadlines.insert(.abort, at: session.due)
+    if discarded.count > Self.discardedMax { discarded.removeFirst() }
+  }
+
+  /// Ends discarded sessions whose time has come.
+  mutating func abortDiscarded(at now: Moment) {
+    guard !discarded.isEmpty, maySend(at: now) else { return }
+    let isBusy = !activeMedium.isEmpty || !activeLarge.isEmpty || files.counts.smallAtWork > 0
+    var room = Self.abortsMax - requests.values.count { $0.purpose.isAbort }
+    var others: [Discarded] = []
+    for session in discarded {
+      // Where nothing else is to be sent it finds out whether the destination is there again.
+      guard room > 0, maySend(at: now), session.due <= now.monotonic || !isBusy && session.attempts == 0 else {
+        others.append(session)
+        continue
+      }
+      room -= 1
+      send(.abort(session.session), purpose: .abort(session), at: now)
+    }
+    discarded = others
+  }
+
+  /// A session that could not be ended is tried again for as long as the server may have it, after pauses that grow.
+  mutating func abortEnded(_ session: Discarded, _ outcome: StepOutcome, at now: Moment) {
+    if case .refused(let failure) = outcome {
+      switch policy.verdict(on: failure.kind, attempts: 1) {
+      case .pauseDestination, .waitOut, .pauseFile, .waitForRoom, .retryStep:
+        // What is published cannot be ended, nor what is being published.
+        let isPublished = failure.kind == .conflict && session.attempts + 1 >= policy.attemptsMax
+        guard !isPublished, !session.origin.isPast(atSeconds: now.wallMilliseconds / 1000) else { break }
+        var session = session
+        let pause = min(policy.maxDelay * (1 << min(session.attempts, 16)), policy.fileDelayMax)
+        session.attempts += 1
+        session.due = now.monotonic + policy.pause(pause, retryAfter: failure.retryAfter)
+        return putOff(session)
+      case .fail, .ignore:
+        // The next run may be allowed to, or be heard.
+        return
+      case .startNewSession: break
+      }
+    }
+    // Another server, and another user's token, know nothing of it.
+    guard session.origin.owner.map({ $0 == owner }) ?? true else { return }
+    actions.append(.forgetDiscarded(session.session.id))
+  }
+
+  // MARK: - What earlier runs have left
+
+  /// They are ended once the spool is known: a file may say that its upload has parts of it, and that one stays.
+  mutating func inherit(_ sessions: [DiscardedSession], at seconds: Int64) {
+    let withParts = inherited.values { $0.pointer?.sessionID }
+    let latest = sessions.sorted { ($0.sinceSeconds, $0.id) < ($1.sinceSeconds, $1.id) }.suffix(Self.discardedMax)
+    let wanted = latest.filter { !withParts.contains($0.id) && !$0.isPast(atSeconds: seconds) }
+    inheritedDiscarded = LookupTable(wanted.map { ($0.id, $0) })
+    for session in sessions where inheritedDiscarded[session.id] == nil {
+      actions.append(.forgetDiscarded(session.id))
+    }
+    // It was to go as well, and nobody goes on with a session that may have been ended.
+    for (id, record) in inheritedRecords.sorted() where inheritedDiscarded[record.sessionID] != nil {
+      inheritedRecords[id] = nil
+      actions.append(.removeResume(id))
+    }
+  }
+
+  /// A file says that this one has parts of it.
+  mutating func keepSession(_ id: String) {
+    if inheritedDiscarded.removeValue(forKey: id) != nil { actions.append(.forgetDiscarded(id)) }
+  }
+
+  /// None as long as it is not known of a file which upload has parts of it.
+  mutating func endInherited(at now: Moment) {
+    guard !inheritedDiscarded.isEmpty, maySpareSessions else { return }
+    for (_, session) in inheritedDiscarded.sorted() {
+      putOff(
+        Discarded(session: SessionIdentity(id: session.id, nonce: []), of: session, due: now.monotonic))
+    }
+    inheritedDiscarded = [:]
+  }
+}
+
+extension UploadSchedule.Purpose {
+  fileprivate var isAbort: Bool {
+    if case .abort = self { true } else { false }
+  }
+}
