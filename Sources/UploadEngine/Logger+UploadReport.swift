@@ -24,6 +24,12 @@ extension Logger {
         metadata: [
           "path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)", "times": "\(count)",
         ])
+    case .leftForTheEnd(_, let path, let failure, let count):
+      warning(
+        "what is sent of a file before it is closed and has its final name is of no use; nothing more is sent until then",
+        metadata: [
+          "path": "\(path.displayText)", "code": "\(failure.code)", "reason": "\(failure.message)", "times": "\(count)",
+        ])
     case .requestsShortened(let bytes, let failure):
       warning(
         "a request was too long for the server or what stands before it; uploads go on in shorter ones, and slower",

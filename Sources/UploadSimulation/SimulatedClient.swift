@@ -388,6 +388,7 @@ final class SimulatedClient: CopyHolder {
     case .straggling(let id, _): checks.straggles(id)
     case .setBack(let id, _, let failure, let count) where world.bug != .retrySetbacks:
       checks.setBack(id, failure, count: count)
+    case .leftForTheEnd(let id, _, let failure, let count): checks.setBack(id, failure, count: count)
     case .setBack(let id, _, _, _):
       let life = life
       world.time.after(.milliseconds(10)) { [self] in if self.life == life { apply { $0.retry(id, at: $1) } } }

@@ -208,6 +208,8 @@ extension UploadReport {
     case .delivered(let id, let path, _): "delivered \(id) \(path.displayText)"
     case .setBack(let id, let path, let failure, let count):
       "set back \(id) \(path.displayText): \(failure.code), \(count)"
+    case .leftForTheEnd(let id, let path, let failure, let count):
+      "left for the end \(id) \(path.displayText): \(failure.code), \(count)"
     case .retrying(let id, let path, let failure): "retrying \(id) \(path.displayText): \(failure.code)"
     case .failed(let id, let path, let failure): "failed \(id) \(path.displayText): \(failure.code)"
     case .destinationUnavailable(let failure): "destination unavailable: \(failure.code)"

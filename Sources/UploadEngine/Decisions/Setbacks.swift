@@ -28,6 +28,9 @@ struct Setbacks: Hashable, Sendable {
     previousDelay = delay
   }
 
+  /// What was sent before it was due is given up; what is sent when it is due has its own tries.
+  mutating func earlySendingEnded() { tries = 0 }
+
   /// One more. `tries` is how often it was met before it was given up; 0 when nobody is to blame.
   mutating func note(tries: Int, isLoss: Bool = false) {
     count += 1

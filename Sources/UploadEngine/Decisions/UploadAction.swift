@@ -228,6 +228,8 @@ public enum UploadReport: Hashable, Sendable {
   case retrying(FileID, RelativePath, FileStatus.Failure)
   /// What was sent of a file is of no use and goes out again, for the `count`th time.
   case setBack(FileID, RelativePath, FileStatus.Failure, count: Int)
+  /// What was sent of a file before it was due was of no use for the `count`th time; nothing more of it is, until it is due.
+  case leftForTheEnd(FileID, RelativePath, FileStatus.Failure, count: Int)
   /// A request was refused for its length; from now on none has more bytes than this.
   case requestsShortened(bytes: Int, FileStatus.Failure)
   /// The server has everything of a file, and has not said yet whether it is published.

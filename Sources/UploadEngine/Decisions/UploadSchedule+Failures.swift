@@ -105,6 +105,23 @@ extension UploadSchedule {
     files[id] = file
   }
 
+  /// What is sent of a file before it may be published is of no use, each time. Nothing is lost, and nothing is due: the file stays as it
+  /// is, and goes out as a whole once it is closed, or has its final name.
+  private mutating func endEarlySending(
+    _ id: FileID, _ failure: FileStatus.Failure, _ setbacks: Setbacks, at now: Moment
+  ) {
+    guard var file = files[id] else { return }
+    leaveTransfer(&file)
+    checkpoint(&file)
+    watchdog.uploadEnded(id)
+    file.progress.isLeftForTheEnd = true
+    file.progress.setbacks.earlySendingEnded()
+    file.lastFailure = failure.endingEarlySending(after: setbacks.tries)
+    files[id] = file
+    actions.append(.report(.leftForTheEnd(id, file.path, failure, count: setbacks.count)))
+    actions.append(.showStatus(id))
+  }
+
   /// The failure's code where a file of the spool cannot be read.
   static let unreadableCode = "spool-unreadable"
 
@@ -190,8 +207,9 @@ extension UploadSchedule {
     file.progress.setbacks.note(tries: canEnd ? tries : 0, isLoss: isLoss)
     let setbacks = file.progress.setbacks
     files[id] = file
-    if canEnd, setbacks.tries >= policy.fileTriesMax, file.phase == .ready {
-      return failForGood(id, failure.afterTries(setbacks.tries), at: now)
+    if canEnd, setbacks.tries >= policy.fileTriesMax {
+      if file.phase == .ready { return failForGood(id, failure.afterTries(setbacks.tries), at: now) }
+      if file.phase == .held || file.phase == .writing { return endEarlySending(id, failure, setbacks, at: now) }
     }
     actions.append(.report(.setBack(id, file.path, failure, count: setbacks.count)))
     guard !isAtOnce || !setbacks.areFirst else {
@@ -213,6 +231,14 @@ extension FileStatus.Failure {
       code: code,
       message: "\(message) That was the end of \(count) tries; the file is kept in the spool, and is tried again by "
         + "“uploadfs-mount retry”.", atMilliseconds: atMilliseconds)
+  }
+
+  /// The same, where so many tries were the end of what is sent before its time.
+  fileprivate func endingEarlySending(after count: Int) -> FileStatus.Failure {
+    FileStatus.Failure(
+      code: code,
+      message: "\(message) That was the end of \(count) tries: nothing more of the file is sent before it is closed "
+        + "and has its final name.", atMilliseconds: atMilliseconds)
   }
 }
 

@@ -168,9 +168,6 @@ extension UploadSchedule {
     restartSession(id, at: now)
     guard files[id]?.phase != .failed, files[id]?.phase != .interrupted else { return }
     setBack(id, by: failure, isAtOnce: true, isLoss: isLoss, at: now)
-    if files[id]?.phase == .writing, (files[id]?.progress.setbacks.tries ?? 0) >= policy.fileTriesMax {
-      files[id]?.progress.isLeftForTheEnd = true
-    }
   }
 
   /// The server does not know the session: another one, and every chunk again. One that holds what nobody else has is not

@@ -1,6 +1,7 @@
 import FileModel
 import Lookup
 import OrderedCollections
+import Promises
 import Testing
 
 @testable import UploadEngine
@@ -264,6 +265,42 @@ import Testing
       gapsAtTheEnd.append(try #require(gaps.last))
     }
     #expect(gapsAtTheEnd[0] <= .seconds(15) && gapsAtTheEnd[1] > .seconds(60))
+  }
+
+  /// Regression: chunks of a file with a temporary name that were lost again and again went out for ever. What is sent before it is due is
+  /// given up instead; the file stays held, and goes out once it has its name, with tries of its own.
+  @Test(.promises("S61c")) func chunksOfAHeldFileThatAreLostEachTime_areLeftUntilItHasItsName() throws {
+    var limits = limitsOfChunks
+    limits.temporaryNames = .standard
+    var harness = ScheduleHarness(limits: limits, wholeFileBytesMax: 0) {
+      $0.rows = .growing
+      $0.parallelChunks = 1
+    }
+    harness.handle(.scanEnded)
+    var held = ImaginaryFile(1, "a.mov.part", size: Self.size)
+    harness.write(held)
+    var isForgetful = true
+    let answers: (SendOrder, Int) -> StepOutcome = { order, _ in
+      if isForgetful, order.isChunk(2) { return .refused(StepFailure(.rowLost, "gone")) }
+      if case .chunk(_, let index, _, _, _) = order { return .chunkStoredAs(token: "t\(index)") }
+      return ScheduleHarness.success(of: order)
+    }
+    let bodies = play(&harness, until: .seconds(86_400), answers)
+    #expect((11...40).contains(bodies.count), "\(bodies.count) chunks")
+    #expect(harness.state(held.id) == .held && harness.schedule.isIdle)
+    let failure = try #require(harness.status(held.id)?.lastFailure)
+    #expect(failure.code == "row-lost" && failure.message.contains("before it is closed and has its final name"))
+    let said = harness.others.filter { if case .report(.leftForTheEnd) = $0 { true } else { false } }
+    #expect(said.count == 1)
+    // Another temporary name is none to publish.
+    held.snapshot.names = [RelativePath("b.mov.part")]
+    harness.handle(.namesChanged(held.snapshot))
+    #expect(play(&harness, until: .seconds(3600), answers).isEmpty)
+    isForgetful = false
+    held.snapshot.names = [RelativePath("a.mov")]
+    harness.handle(.namesChanged(held.snapshot))
+    #expect((1...8).contains(play(&harness, until: .seconds(3600), answers).count))
+    #expect(harness.state(held.id) == .complete)
   }
 
   /// A receiver that is reading a large upload says when to come back, as often as it is asked meanwhile.
