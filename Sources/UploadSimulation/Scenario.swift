@@ -88,6 +88,8 @@ public struct Scenario: Hashable, Sendable {
   var furtherServers: [ServerKind] = []
   /// The destination says the same again and again although it is not so.
   var isLiar = false
+  /// It does so in the words of its protocol, which nothing in between would have.
+  var liesInOwnWords = false
   /// Times at which nothing gets through, for each virtual minute.
   var partitions = 0.0
 

@@ -54,6 +54,24 @@ struct DraftServer: ForeignProtocol {
     }
   }
 
+  func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse? {
+    let upload = uploads[String(request.path)]
+    let isOfUpload = request.method == "PATCH" || request.method == "HEAD" && upload != nil
+    switch lie {
+    case .deniesUpload where request.method == "PATCH", .deniesUploads where isOfUpload:
+      return HTTPResponse(
+        status: request.body.count.isMultiple(of: 2) ? 404 : 410,
+        headers: [HTTPHeader("upload-draft-interop-version", "8")])
+    case .deniesParts where request.method == "PATCH":
+      return upload.map { problem("mismatching-upload-offset", 409, $0) }
+    case .failsAtTheEnd where request.field("upload-complete") == "?1":
+      // What it has of it is what is not as long as it is to be.
+      return upload.map { problem("inconsistent-upload-length", 400, $0) }
+    case .misnames: return honest.flatMap(ServerLie.beyond)
+    default: return nil
+    }
+  }
+
   private mutating func create(_ request: ForeignRequest, isWhole: Bool) -> HTTPResponse {
     guard isUndamaged(request) else { return HTTPResponse(status: 400) }
     count += 1

@@ -10,11 +10,17 @@ protocol ForeignProtocol {
   var publications: [ForeignPublication] { get set }
   /// A whole request.
   mutating func answer(_ request: ForeignRequest) -> HTTPResponse
+  /// A lie in the protocol's own words; nil where it has none about this request. `honest` is the answer to what was done, if it was.
+  func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse?
   /// A request whose connection broke; `request.body` is what had arrived.
   mutating func broke(_ request: ForeignRequest)
   /// Uploads that are not complete are forgotten.
   mutating func expire()
   var leftovers: [String] { get }
+}
+
+extension ForeignProtocol {
+  func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse? { nil }
 }
 
 /// A content under a name.
@@ -83,7 +89,8 @@ final class ForeignServer: SimulatedPeer {
     self.model = model
     let mayBeHonest = world.oracles.count > 1
     let lies = world.scenario.isLiar && !(mayBeHonest && world.random.happens(0.5))
-    lie = lies ? ServerLie.allCases.randomElement(using: &world.random) : nil
+    let choice = world.scenario.liesInOwnWords ? ServerLie.ofProtocol : ServerLie.general
+    lie = lies ? choice.randomElement(using: &world.random) : nil
     site.oracle.look = { [unowned self] in shown($0) }
     if let lie { world.trace("server: lies by \(lie)") }
   }
@@ -154,7 +161,17 @@ final class ForeignServer: SimulatedPeer {
     guard let lie, !world.isHealed, lie.strikes(request, &world.random) else { return act(on: request) }
     // Some act and deny it, others do not act at all.
     let isAfterwards = lie.isOfAnswer || world.random.happens(0.3)
+    if world.scenario.liesInOwnWords { return respond(to: request, by: lie, isAfterwards: isAfterwards) }
     let answer = lie.answer(to: request, isAfterwards ? act(on: request) : nil, &world.random)
+    world.trace("server: lies with \(answer.status)")
+    return answer
+  }
+
+  private func respond(to request: ForeignRequest, by lie: ServerLie, isAfterwards: Bool) -> HTTPResponse {
+    // Of most requests there is nothing to be said.
+    guard isAfterwards || model.lie(lie, about: request, nil) != nil else { return act(on: request) }
+    let honest = isAfterwards ? act(on: request) : nil
+    guard let answer = model.lie(lie, about: request, honest) else { return honest ?? HTTPResponse(status: 500) }
     world.trace("server: lies with \(answer.status)")
     return answer
   }

@@ -56,6 +56,28 @@ struct S3Server: ForeignProtocol {
     }
   }
 
+  func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse? {
+    guard request.parameter("uploadId") != nil else { return nil }
+    let completes = request.method == "POST"
+    switch lie {
+    case .deniesUpload, .deniesUploads: return error(404, "NoSuchUpload")
+    case .deniesParts: return completes ? error(400, "InvalidPart") : nil
+    case .failsAtTheEnd:
+      return completes ? xml("<Error><Code>InternalError</Code><Message>no</Message></Error>") : nil
+    case .misnames: return completes ? nil : honest.map(misnaming)
+    default: return nil
+    }
+  }
+
+  private func misnaming(_ response: HTTPResponse) -> HTTPResponse {
+    var response = response
+    response.headers = response.headers.map {
+      $0.name == "etag" ? HTTPHeader("etag", $0.value.replacing("p", with: "x")) : $0
+    }
+    response.body = Array(String(decoding: response.body, as: UTF8.self).replacing("\"p", with: "\"x").utf8)
+    return response
+  }
+
   private mutating func fresh(_ kind: String) -> String {
     count += 1
     return "\(kind)\(count)"

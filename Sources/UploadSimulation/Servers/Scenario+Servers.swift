@@ -12,7 +12,13 @@ extension Scenario {
   static let lyingS3 = Scenario("lying-s3") { $0.useLiar(.s3) }
   static let lyingForm = Scenario("lying-form") { $0.useLiar(.form) }
 
-  static let servers = [tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm]
+  static let lyingTusWords = Scenario("lying-tus-words") { $0.useLiar(.tus, inOwnWords: true) }
+  static let lyingDraftWords = Scenario("lying-draft-words") { $0.useLiar(.draft, inOwnWords: true) }
+  static let lyingS3Words = Scenario("lying-s3-words") { $0.useLiar(.s3, inOwnWords: true) }
+
+  static let servers = [
+    tus, draft, s3, form, lyingTus, lyingDraft, lyingS3, lyingForm, lyingTusWords, lyingDraftWords, lyingS3Words,
+  ]
 
   /// What somebody has to act upon after such a server.
   static let legitimateFailuresOfLiars: LookupSet<String> = [
@@ -35,9 +41,10 @@ extension Scenario {
     forgottenSessions = 0
   }
 
-  private mutating func useLiar(_ server: ServerKind) {
+  private mutating func useLiar(_ server: ServerKind, inOwnWords: Bool = false) {
     useServer(server)
     isLiar = true
+    liesInOwnWords = inOwnWords
     seconds = 30...200
     legitimateFailures = Self.legitimateFailuresOfLiars
   }

@@ -22,11 +22,23 @@ enum ServerLie: String, CaseIterable, TraceWord {
   case expires
   /// A list without an end.
   case endless
+  /// The upload is not there, now and then or always, in the protocol's own words.
+  case deniesUpload, deniesUploads
+  /// What the upload consists of is not there, or not as it was said, in these words.
+  case deniesParts
+  /// A failure in the clothes of an answer to the end of an upload.
+  case failsAtTheEnd
+  /// Parts are called otherwise than they are; an upload goes further than it can.
+  case misnames
+
+  /// What needs the protocol's own words.
+  static let ofProtocol: [ServerLie] = [.deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames]
+  static let general = allCases.filter { !ofProtocol.contains($0) }
 
   var word: String { rawValue }
 
   /// It is told about what was done.
-  var isOfAnswer: Bool { self == .offsets || self == .endless || self == .deniesTheEnd }
+  var isOfAnswer: Bool { [.offsets, .endless, .deniesTheEnd, .misnames].contains(self) }
 
   func strikes(_ request: ForeignRequest, _ random: inout SeededGenerator) -> Bool {
     let hasBody = !request.body.isEmpty
@@ -37,6 +49,9 @@ enum ServerLie: String, CaseIterable, TraceWord {
     case .notFound, .gone, .conflict, .locked, .damaged, .page, .nonsense: return random.happens(hasBody ? 0.7 : 0.2)
     case .deniesTheEnd: return request.method != "GET" && random.happens(0.5)
     case .expires: return false
+    case .deniesUpload: return random.happens(0.25)
+    case .deniesUploads, .deniesParts, .failsAtTheEnd: return true
+    case .misnames: return random.happens(0.7)
     }
   }
 
@@ -68,7 +83,9 @@ enum ServerLie: String, CaseIterable, TraceWord {
     case .nonsense: HTTPResponse(status: 202, body: Array("{\"status\":[[[".utf8))
     case .deniesTheEnd: HTTPResponse(status: [404, 502, 500].randomElement(using: &random) ?? 404)
     case .endless: honest.map(endless) ?? HTTPResponse(status: 500)
-    case .expires: honest ?? HTTPResponse(status: 500)
+    // Where the protocol has no words for it, that is no lie.
+    case .expires, .deniesUpload, .deniesUploads, .deniesParts, .failsAtTheEnd, .misnames:
+      honest ?? HTTPResponse(status: 500)
     }
   }
 
@@ -85,6 +102,17 @@ enum ServerLie: String, CaseIterable, TraceWord {
     guard other < length ?? offset else { return response }
     var response = response
     response.headers[place] = HTTPHeader("upload-offset", "\(other)")
+    return response
+  }
+
+  /// As far as `response` says that an upload goes, and further than its length: that can be found out.
+  static func beyond(_ response: HTTPResponse) -> HTTPResponse? {
+    guard let place = response.headers.firstIndex(where: { $0.name == "upload-offset" }),
+      let offset = Int(response.headers[place].value)
+    else { return nil }
+    let length = response.header("upload-length").flatMap { Int($0) }
+    var response = response
+    response.headers[place] = HTTPHeader("upload-offset", "\((length ?? offset) * 2 + 1_000_000)")
     return response
   }
 

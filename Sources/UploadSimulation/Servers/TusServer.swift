@@ -75,6 +75,24 @@ struct TusServer: ForeignProtocol {
     return response
   }
 
+  func lie(_ lie: ServerLie, about request: ForeignRequest, _ honest: HTTPResponse?) -> HTTPResponse? {
+    let isOfUpload = request.method == "PATCH" || request.method == "HEAD" && uploads[String(request.path)] != nil
+    let joins = request.field("upload-concat")?.hasPrefix("final") == true
+    let isLast = request.method == "PATCH" && honest?.header("upload-offset") != nil
+    switch lie {
+    case .deniesUpload where request.method == "PATCH", .deniesUploads where isOfUpload:
+      return ownWord(request.body.count.isMultiple(of: 2) ? 404 : 410)
+    case .deniesParts where joins: return ownWord(404)
+    case .failsAtTheEnd where joins || isLast: return ownWord(500)
+    case .misnames: return honest.flatMap(ServerLie.beyond)
+    default: return nil
+    }
+  }
+
+  private func ownWord(_ status: Int) -> HTTPResponse {
+    HTTPResponse(status: status, headers: [HTTPHeader("tus-resumable", "1.0.0")])
+  }
+
   private func knows(_ name: String) -> Bool { extensions.contains(name) }
 
   // MARK: Requests
