@@ -42,6 +42,13 @@ extension PublicationTrial {
 }
 
 extension TrialFile {
+  /// All of it in one request; repeated, it is the same request.
+  var whole: WholeFileSending {
+    WholeFileSending(
+      fileID: id, revision: 1, nonce: nonce, path: path, digest: content.digest, body: content,
+      modifiedNanoseconds: modifiedNanoseconds, mode: 0o644, sentBytes: SentByteCounter())
+  }
+
   /// What a session for it is opened with.
   func opening(chunkBytes: Int, sizeBytes: UInt64) -> SessionOpening {
     SessionOpening(

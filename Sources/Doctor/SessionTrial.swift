@@ -14,19 +14,19 @@ struct SessionTrial {
   let isMeasuring: Bool
 
   /// Blocks until it is done. Where chunks are too long for what stands before the server, shorter ones are tried, as a mount
-  /// would.
-  func run(clockDifference: Int64?) -> [Finding] {
+  /// would. Also how long requests are that pass.
+  func run(clockDifference: Int64?) -> (findings: [Finding], passingBytes: Int) {
     var plan = plan
     var refused: (bytes: Int, failure: StepFailure)?
     while true {
       let (findings, tooLong) = attempt(plan, clockDifference)
       guard let tooLong else {
         let warning = refused.map { Finding.requestsRefused($0.failure, of: $0.bytes, passing: plan.contentBytes) }
-        return (warning.map { [$0] } ?? []) + findings
+        return ((warning.map { [$0] } ?? []) + findings, plan.contentBytes)
       }
       refused = refused ?? (plan.contentBytes, tooLong)
       guard let shorter = plan.shorter else {
-        return [Finding.refusal(tooLong, of: .session, clockDifference: clockDifference)]
+        return ([Finding.refusal(tooLong, of: .session, clockDifference: clockDifference)], 0)
       }
       plan = shorter
     }

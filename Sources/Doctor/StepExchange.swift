@@ -20,6 +20,11 @@ final class StepExchange: Sendable {
   private let lastID = Atomic<UInt64>(0)
   private let status = Atomic<Int>(0)
 
+  private let offered = Mutex(DestinationOffers())
+
+  /// What the server has offered to take in one request.
+  var offers: DestinationOffers { offered.withLock { $0 } }
+
   /// What the last answer said; 0 where there was none.
   var lastStatus: Int { status.load(ordering: .relaxed) }
 
@@ -41,7 +46,9 @@ final class StepExchange: Sendable {
     var request: HTTPRequest? = destination.request(for: step, at: endpoint)
     while let next = request, responses.count <= Self.followUpsMax {
       switch send(next) {
-      case .success(let response): responses.append(response)
+      case .success(let response):
+        responses.append(response)
+        note(destination.offers(in: response))
       case .failure(let error):
         return StepAnswer(
           outcome: destination.outcome(of: step, lost: error), responses: [], time: begin.duration(to: .now))
@@ -51,6 +58,13 @@ final class StepExchange: Sendable {
     return StepAnswer(
       outcome: destination.outcome(of: step, responses: responses), responses: responses,
       time: begin.duration(to: .now))
+  }
+
+  private func note(_ offers: DestinationOffers) {
+    offered.withLock {
+      $0.filesPerRequest = offers.filesPerRequest ?? $0.filesPerRequest
+      $0.runBytesMax = offers.runBytesMax ?? $0.runBytesMax
+    }
   }
 
   /// Blocks until there is an answer, or there will be none.

@@ -13,11 +13,7 @@ struct TrialPublisher {
     let abilities = destination.abilities
     guard !abilities.streamsWholeFiles, abilities.wholeFileBytesMax < file.content.bytes.count else {
       return exchange.run(
-        .sendWholeFile(
-          WholeFileSending(
-            fileID: file.id, revision: 1, nonce: file.nonce, path: file.path, digest: file.content.digest,
-            body: file.content, modifiedNanoseconds: file.modifiedNanoseconds, mode: 0o644,
-            sentBytes: SentByteCounter())), at: endpoint
+        .sendWholeFile(file.whole), at: endpoint
       ).outcome
     }
     return publishInSession(file)

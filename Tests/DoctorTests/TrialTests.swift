@@ -129,7 +129,7 @@ final class TrialServer: Destination, HTTPTransport {
     let findings = SessionTrial(
       exchange: StepExchange(destination: server, transport: server), endpoint: .first, plan: plan, file: file,
       isMeasuring: isMeasuring
-    ).run(clockDifference: nil)
+    ).run(clockDifference: nil).findings
     #expect(findings.map(\.check) == (isMeasuring ? [.session, .throughput] : [.session]))
     #expect(findings.allSatisfy { $0.level == .ok })
     #expect(server.state.withLock { $0.steps } == ["open", "abort"])
