@@ -92,7 +92,7 @@ public enum UploadConstants {
   public static let chunkMaxRetries = 7
   /// A chunk, whole file or session makes no progress for this long: its file reconnects and asks the server.
   public static let watchdogSession: Duration = .seconds(60)
-  /// Chunks are to be sent, and none is acknowledged for this long: new sessions.
+  /// Chunks are to be sent, and none is acknowledged for this long: all connect anew and ask the server, as often as that lasts.
   public static let watchdogGlobal: Duration = .seconds(300)
   /// Failures in a row that open an endpoint's circuit breaker.
   public static let breakerFailures = 5

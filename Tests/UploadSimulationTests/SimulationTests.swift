@@ -32,6 +32,8 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "everything", seed: 899_301_671, story: "each connection that an address lost made twelve anew"),
     FoundSeed(scenario: "hangs", seed: 2_000_054_551, story: "chunks that followed minutes without any were cancelled"),
+    FoundSeed(scenario: "hangs", seed: 2_000_000_497, story: "a request was cancelled although it moved"),
+    FoundSeed(scenario: "hangs", seed: 2_000_028_163, story: "a request was cancelled although it moved"),
     FoundSeed(
       scenario: "everything", seed: 2_000_009_285, story: "the invariant took old large buffers for new small ones"),
     FoundSeed(
