@@ -210,9 +210,8 @@ public enum PlantedBug: String, CaseIterable, Sendable {
     case .skipNameSync, .skipDataSync, .believeChunkJournal: .power
     case .swallowWriteBackErrors, .announceLastKnown, .endFailedScan, .hideScanFailure, .forgetUnreadMarks: .spoolDisk
     case .forgetUnreadRecords, .believePagesReadAgain: .unreadRecords
-    case .believeClosedMarks, .believeEndedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew,
-      .goOnAfterCuts:
-      .spoolPower
+    case .believeClosedMarks, .markBesideChanges, .unmarkBeforeFlush, .publishRemainsAnew, .goOnAfterCuts: .spoolPower
+    case .believeEndedMarks: .killedWriters
     case .believeFormerSessions: .comebacks
     case .endRowlessSessions, .overlookPointers, .wipeOtherSizes, .expireReliedUpon: .lostStates
     case .believeBareCopies, .believeSizes: .bareCopies

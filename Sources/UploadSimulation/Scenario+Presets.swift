@@ -77,6 +77,22 @@ extension Scenario {
     $0.rests = .milliseconds(1)...(.seconds(5))
   }
 
+  /// Writers are killed, the power goes, and others go on where they had been.
+  static let killedWriters = Scenario("killed-writers") {
+    $0.crash(perMinute: 6)
+    $0.handEdits = 0
+    $0.powerCuts = 0.9
+    $0.losesSpool = true
+    $0.rewrites = 0.9
+    $0.renames = 0.1
+    $0.unlinks = 0
+    $0.truncations = 0
+    $0.kills = 0.5
+    $0.seconds = 20...120
+    $0.pauses = .milliseconds(1)...(.seconds(4))
+    $0.rests = .milliseconds(1)...(.seconds(5))
+  }
+
   /// Delivered captures are cut short and delivered again, and then the power goes: it brings back contents of before, and records of
   /// their uploads.
   static let comebacks = Scenario("comebacks") {
@@ -405,7 +421,7 @@ extension Scenario {
       calm, network, proxy, crashes, recorders, power, disk, clock, slow, hasty, crowd, addresses, pressure, hangs,
       ages,
       quota, shortage, everything, blackHole, words, liar, weeks, templates, waiting, several,
-      spoolDisk, receiverDisk, unreadRecords, spoolPower, comebacks, lostStates, bareCopies,
+      spoolDisk, receiverDisk, unreadRecords, spoolPower, killedWriters, comebacks, lostStates, bareCopies,
       ignoredNames,
     ] + servers
 

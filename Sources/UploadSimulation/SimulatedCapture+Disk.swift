@@ -24,6 +24,15 @@ extension SimulatedCapture {
       }
     }
 
+    /// As `SpoolMark.isProof`.
+    var isProof: Bool {
+      switch self {
+      case .none: true
+      case .interrupted(let interruption): !interruption.isLack
+      case .writing, .closed, .ended: false
+      }
+    }
+
     /// What follows in an instance for a file that is, or is not, empty.
     func interruption(in instance: Int, isEmpty: Bool) -> Interruption? {
       switch self {
@@ -127,7 +136,7 @@ extension SimulatedCapture {
       ?? (file.refusal == nil ? .writing(instance) : .interrupted(.notOnDisk))
     let isOpen = file.activity.writableOpens > 0
     let wanted = isOpen || file.mark.isUnproven && writing != .writing(instance) ? writing : file.mark
-    if wasOnDisk, file.mark == .none { file.provenBytes = UInt64(file.bytes.count) }
+    if file.mark == .none ? wasOnDisk : file.mark.isProof { file.provenBytes = UInt64(file.bytes.count) }
     if file.mark != wanted {
       guard !fails(.write) else { return false }
       file.mark = wanted

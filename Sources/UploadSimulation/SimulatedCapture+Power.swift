@@ -67,12 +67,13 @@ extension SimulatedCapture {
       world.trace("a power cut leaves \(remains.count) bytes of \(file.snapshot.brief)")
       // Of what is empty nothing is left to be mixed with what is written next, and a content of before is whole, unless its label
       // says otherwise.
-      let isDoubtful = found.mark.interruption(in: instance, isEmpty: remains.isEmpty) != nil
-      if remains.isEmpty || !isDoubtful && world.oracles.contains(where: { $0.knows(remains, names: file.names) }) {
+      let doubt = found.mark.interruption(in: instance, isEmpty: remains.isEmpty)
+      if remains.isEmpty || doubt == nil && world.oracles.contains(where: { $0.knows(remains, names: file.names) }) {
         (file.isRemains, file.isPutBack) = (false, true)
-      } else if isDoubtful || remains != file.metadata.synced {
+      } else if doubt?.isLack == true || remains != file.metadata.synced {
         leave(remains, of: file)
       } else {
+        // What a killed writer had left, and the disk had: the next one may go on with it.
         file.isPutBack = true
       }
     }

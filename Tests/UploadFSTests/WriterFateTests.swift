@@ -268,6 +268,25 @@ import Testing
     mounted.filesystem.release(handle)
   }
 
+  /// Found by the simulation (killed-writers, seed 642): another writer wrote over what a killed one had left; a power cut left a mixture under the
+  /// mark of before, and the next who went on at its end made that whole.
+  @Test(.promises("S40o"), arguments: [(0, true), (1, false)] as [(Int64, Bool)])
+  func whatAKilledWriterLeft_isMarkedOnTheDiskBeforeItIsWrittenOver(offset: Int64, isWrittenOver: Bool) throws {
+    let mounted = try Mounted()
+    var handle = try mounted.create("a")
+    try mounted.write(handle, [1])
+    try mounted.filesystem.fileHandle(handle).killingSignal.store(9, ordering: .relaxed)
+    mounted.filesystem.release(handle)
+    mounted.filesystem.flush(mounted.filesystem.flushes.takeAll())
+    let file = try #require(mounted.filesystem.file(of: mounted.node("a")))
+    #expect(file.state.withLock { $0.mark } == .interrupted(.writerKilled(signal: 9)), "the disk has it")
+    handle = try mounted.open("a", flags: O_WRONLY)
+    try mounted.write(handle, at: offset, [2])
+    #expect(file.state.withLock { $0.provenBytes } == (isWrittenOver ? nil : 1))
+    #expect(file.state.withLock { $0.mark?.isWriting } == true)
+    mounted.filesystem.release(handle)
+  }
+
   @Test(.promises("S40c", "S41l")) func whatIsFoundCutShort_isSoAfterAFlushAndAnotherRestart() throws {
     let folder = try TemporaryFolder()
     do { try Mounted(folder: folder).make("a") }

@@ -174,6 +174,12 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
       scenario: "bare-copies", seed: 30_844,
       story: "the simulation forgot with the second copy that a file was taken for another one"),
     FoundSeed(
+      scenario: "killed-writers", seed: 170,
+      story: "the model took what a killed writer had left, and the disk had, for what a power cut leaves"),
+    FoundSeed(
+      scenario: "killed-writers", seed: 642,
+      story: "what a killed writer had left was written over, and a power cut left a mixture that the next made whole"),
+    FoundSeed(
       scenario: "shortage", seed: 9039,
       story: "the simulation took what was read of a chunk last for what was sent, and the last was a hole"),
   ]

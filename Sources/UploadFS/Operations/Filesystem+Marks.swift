@@ -68,7 +68,9 @@ extension Filesystem {
     state.isOnDisk = false
     beginAsking(&state, of: descriptor)
     let writing = state.markWhileWriting(in: instance)
-    if wasOnDisk, state.mark == SpoolMark.none { state.provenBytes = state.lastKnown.sizeBytes }
+    if state.mark == SpoolMark.none ? wasOnDisk : state.mark?.isProof == true {
+      state.provenBytes = state.lastKnown.sizeBytes
+    }
     if state.activity.writableOpens > 0 {
       if state.mark != writing {
         try keep(writing, of: file, &state, on: descriptor)

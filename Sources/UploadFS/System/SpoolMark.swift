@@ -76,6 +76,16 @@ enum SpoolMark: Hashable, Sendable {
     }
   }
 
+  /// The disk is known to have the bytes that the mark speaks of: it proves them, or lets a writer make them whole who goes on at
+  /// their end.
+  var isProof: Bool {
+    switch self {
+    case .none: true
+    case .interrupted(let interruption): !interruption.isLack
+    case .writing, .closed, .ended: false
+    }
+  }
+
   /// The content is not known to be whole.
   var isDoubt: Bool {
     switch self {
