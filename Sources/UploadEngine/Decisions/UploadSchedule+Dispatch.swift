@@ -23,6 +23,9 @@ extension UploadSchedule {
     }
     // What a session was opened for may be empty at its end, and cannot be published from there.
     if file.snapshot.sizeBytes == 0, abilities.needsChunks, !file.isWholeFile { leaveTransfer(&file) }
+    if let transfer = file.transfer, !file.isWholeFile, needsLongerChunks(file, than: transfer.plan.chunkBytes) {
+      leaveTransfer(&file)
+    }
     let isResuming = file.transfer != nil
     file.phase = .ready
     file.isSmallAtWork = false
@@ -76,9 +79,18 @@ extension UploadSchedule {
       // One that was only wanted lent its nonce to a whole-file request, which another content must not share.
       file.session = nil
     }
+    if let session = file.session, needsLongerChunks(file, than: session.chunkBytes) { abortSession(&file, at: now) }
     if file.session == nil { file.session = makeSession(for: file, at: now) }
     let chunkBytes = file.session?.chunkBytes ?? limits.chunkBytes
     file.transfer = ChunkTransfer(plan: ChunkPlan(sizeBytes: size, chunkBytes: chunkBytes))
+  }
+
+  /// The upload was begun for a shorter content, and of this one the server would have to take more chunks than it does. Not where parts
+  /// are at the server alone, nor where longer ones cannot be sent.
+  private func needsLongerChunks(_ file: FileUpload, than chunkBytes: Int) -> Bool {
+    let sizeBytes = file.snapshot.sizeBytes
+    guard !file.mustKeepSession, !abilities.takes(chunksOf: chunkBytes, forFileOf: sizeBytes) else { return false }
+    return newChunkBytes(forFileOf: sizeBytes) > chunkBytes
   }
 
   /// Gives up the present content's transfer: what was read is released, what is being sent goes on (its

@@ -17,9 +17,14 @@ extension UploadSchedule {
     let sizeBytes = file.isOpen ? nil : file.snapshot.sizeBytes
     return UploadSession(
       state: .wanted, id: nil, nonce: makeNonce(),
-      chunkBytes: chunkBytes(wantedChunkBytes(forFileOf: sizeBytes), forFileOf: sizeBytes),
+      chunkBytes: newChunkBytes(forFileOf: sizeBytes),
       epoch: file.snapshot.epoch,
       openedAtSeconds: now.wallMilliseconds / 1000, owner: owner)
+  }
+
+  /// How long the chunks of a new session are.
+  func newChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {
+    chunkBytes(wantedChunkBytes(forFileOf: sizeBytes), forFileOf: sizeBytes)
   }
 
   private func wantedChunkBytes(forFileOf sizeBytes: UInt64?) -> Int {

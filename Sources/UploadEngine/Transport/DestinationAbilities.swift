@@ -73,6 +73,12 @@ extension DestinationAbilities {
   /// What was acknowledged of a large file outlives a broken connection and the death of either side.
   public var resumes: Bool { !streamsWholeFiles }
 
+  /// A file of this size has no more chunks of this length than one session takes.
+  func takes(chunksOf chunkBytes: Int, forFileOf sizeBytes: UInt64) -> Bool {
+    guard sizeBytes > 0, chunkCountMax < .max else { return true }
+    return (sizeBytes - 1) / UInt64(max(1, chunkBytes)) < UInt64(max(1, chunkCountMax))
+  }
+
   /// The shortest chunk with which a file of this size fits into one session; nil is a size that is not known yet.
   public func chunkBytesLeast(forFileOf sizeBytes: UInt64?) -> Int {
     guard let sizeBytes = sizeBytes ?? fileBytesMax, chunkCountMax < .max else { return chunkBytesMin }

@@ -304,6 +304,33 @@ import Testing
     #expect(harness.sent.contains { $0.order.isOpenSession })
   }
 
+  /// Found by reading (HU2, at the receiver): a file that was closed, begun and then grew kept its chunks, and failed for good at the first that
+  /// was one too many; tries and restarts failed again.
+  @Test(arguments: [(60 << 20, 256 << 10), (80 << 20, 1 << 20)])
+  func aContentThatGrewBeyondTheChunksOfItsUpload_isBegunAnewWithLongerOnes(grownBytes: Int, chunkBytes: Int) throws {
+    var harness = harness()
+    harness = ScheduleHarness(limits: harness.schedule.limits, wholeFileBytesMax: 4 << 20) {
+      $0.takesRuns = true
+      $0.chunkCountMax = 300
+    }
+    harness.offers = DestinationOffers(encodings: [.identity], runBytesMax: 32 << 20)
+    harness.handle(.scanEnded)
+    open(&harness, ImaginaryFile(1, "a.log", size: 50 << 20))
+    harness.answerChunk(0, .chunkStored)
+    let grown = ImaginaryFile(1, "a.log", size: UInt64(grownBytes), epoch: 2)
+    for event in [grown.opened, grown.changed, grown.settled] { harness.handle(event) }
+    var openings: [Int] = []
+    for _ in 0..<40 {
+      openings += harness.sent.compactMap { request -> Int? in
+        if case .openSession(let opening) = request.order { opening.chunkBytes } else { nil }
+      }
+      guard openings.isEmpty, let order = harness.sent.first?.order else { break }
+      harness.answer(ScheduleHarness.success(of: order)) { $0 == order }
+      harness.answerReads()
+    }
+    #expect(openings == (chunkBytes == 256 << 10 ? [] : [chunkBytes]))
+  }
+
   @Test(arguments: [
     (64 << 20, 256 << 10), ((64 << 20) + 1, 1 << 20), (300_000_000_000, 1_507_328),
   ])
