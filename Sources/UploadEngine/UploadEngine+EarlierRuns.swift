@@ -69,7 +69,9 @@ extension UploadEngine {
     while !takeUp(entries, discarded, reading, after: formers) {
       // More was met while it was read.
       let found = state.withLock { formers.unasked(of: $0.early?.found ?? []) }
-      let answers = readRepeatedly("what was published from where", isEndless: true) { () throws(StorageError) in
+      let answers = readRepeatedly("what was published from where", isEndless: true) { failure in
+        goOn(withoutEarlierRuns: reading?.records ?? [], failure)
+      } _: { () throws(StorageError) in
         var answers: [(FileID, FormerPublication?)] = []
         for snapshot in found { answers.append((snapshot.id, try former(of: snapshot))) }
         return (answers, nil)

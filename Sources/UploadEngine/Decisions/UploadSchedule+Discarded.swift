@@ -4,7 +4,7 @@ import OrderedCollections
 
 /// Sessions that nobody needs any more, until the server has been told.
 extension UploadSchedule {
-  /// So many are remembered; what is beyond is in the catalog, for the next run.
+  /// So many are remembered; what is beyond is in the catalog, for a later run.
   private static let discardedMax = 4096
   /// How long ending a session may be put off.
   private static let discardDelay: Duration = .seconds(5)
@@ -72,12 +72,10 @@ extension UploadSchedule {
   /// They are ended once the spool is known: a file may say that its upload has parts of it, and that one stays.
   mutating func inherit(_ sessions: [DiscardedSession], at seconds: Int64) {
     let withParts = inherited.values { $0.pointer?.sessionID }
-    let latest = sessions.sorted { ($0.sinceSeconds, $0.id) < ($1.sinceSeconds, $1.id) }.suffix(Self.discardedMax)
-    let wanted = latest.filter { !withParts.contains($0.id) && !$0.isPast(atSeconds: seconds) }
-    inheritedDiscarded = LookupTable(wanted.map { ($0.id, $0) })
-    for session in sessions where inheritedDiscarded[session.id] == nil {
-      actions.append(.forgetDiscarded(session.id))
-    }
+    let isOver = { (session: DiscardedSession) in withParts.contains(session.id) || session.isPast(atSeconds: seconds) }
+    for session in sessions where isOver(session) { actions.append(.forgetDiscarded(session.id)) }
+    let latest = sessions.filter { !isOver($0) }.sorted { ($0.sinceSeconds, $0.id) < ($1.sinceSeconds, $1.id) }
+    inheritedDiscarded = LookupTable(latest.suffix(Self.discardedMax).map { ($0.id, $0) })
     // It was to go as well, and nobody goes on with a session that may have been ended.
     for (id, record) in inheritedRecords.sorted() where inheritedDiscarded[record.sessionID] != nil {
       inheritedRecords[id] = nil
@@ -85,15 +83,20 @@ extension UploadSchedule {
     }
   }
 
-  /// A file says that this one has parts of it.
+  /// A file says that this one has parts of it, also one that was removed and is put back.
   mutating func keepSession(_ id: String) {
-    if inheritedDiscarded.removeValue(forKey: id) != nil { actions.append(.forgetDiscarded(id)) }
+    let count = discarded.count
+    discarded.removeAll { $0.session.id == id }
+    guard inheritedDiscarded.removeValue(forKey: id) != nil || discarded.count < count else { return }
+    actions.append(.forgetDiscarded(id))
   }
 
   /// None as long as it is not known of a file which upload has parts of it.
   mutating func endInherited(at now: Moment) {
     guard !inheritedDiscarded.isEmpty, maySpareSessions else { return }
-    for (_, session) in inheritedDiscarded.sorted() {
+    // At another server the same id may be somebody else's. Theirs stay in the catalog.
+    let here = inheritedDiscarded.sorted().filter { $1.owner?.address == nil || $1.owner?.address == owner?.address }
+    for (_, session) in here {
       putOff(
         Discarded(session: SessionIdentity(id: session.id, nonce: []), of: session, due: now.monotonic))
     }

@@ -89,7 +89,8 @@ extension UploadSchedule {
   /// are at the server alone, nor where longer ones cannot be sent.
   private func needsLongerChunks(_ file: FileUpload, than chunkBytes: Int) -> Bool {
     let sizeBytes = file.snapshot.sizeBytes
-    guard !file.mustKeepSession, !abilities.takes(chunksOf: chunkBytes, forFileOf: sizeBytes) else { return false }
+    guard file.publishing == nil, !file.mustKeepSession, !abilities.takes(chunksOf: chunkBytes, forFileOf: sizeBytes)
+    else { return false }
     return newChunkBytes(forFileOf: sizeBytes) > chunkBytes
   }
 

@@ -85,12 +85,12 @@ import Testing
     #expect(forgotten(harness) == ["s"] && harness.schedule.discarded.isEmpty, "it has expired by now")
   }
 
-  @Test func whatIsSaidInAnotherPlace_isNoEnd() {
-    let elsewhere = SessionOwner(address: "https://there", credentialMark: nil)
+  @Test func whatIsSaidToAnotherUser_isNoEnd() {
+    let elsewhere = SessionOwner(address: Self.here.address, credentialMark: "b")
     var harness = restarted([session(owner: elsewhere)])
     harness.handle(.scanEnded)
     harness.answer(.ended) { $0.isAbort }
-    #expect(forgotten(harness).isEmpty && harness.sent.isEmpty, "it is kept for a run with that address")
+    #expect(forgotten(harness).isEmpty && harness.sent.isEmpty, "it is kept for a run with that token")
     var refused = restarted([session()])
     refused.handle(.scanEnded)
     refused.answer(.refused(StepFailure(.forbidden, "no"))) { $0.isAbort }
@@ -119,6 +119,25 @@ import Testing
     found.handle(released.found)
     found.handle(.scanEnded)
     #expect(forgotten(found) == ["s"] && !found.sent.contains { $0.order.isAbort })
+  }
+
+  /// Found by reading: a recording that was removed and put back lost the parts that only its upload had, which was ended after that.
+  @Test(.promises("S72b")) func aFileThatIsPutBack_keepsItsUpload_asLongAsTheServerWasNotTold() {
+    var harness = ScheduleHarness(owner: Self.here)
+    harness.handle(.scanEnded)
+    harness.apply { $0.discard(SessionIdentity(id: "s", nonce: []), of: Self.here, at: $1) }
+    harness.apply { schedule, _ in schedule.keepSession("s") }
+    harness.advance(by: .seconds(600))
+    #expect(!harness.sent.contains { $0.order.isAbort } && forgotten(harness) == ["s"])
+  }
+
+  /// Found by reading: another server had, under a short id, somebody else's upload.
+  @Test func theSessionsOfAnotherAddress_areLeftToIt() {
+    let elsewhere = session("elsewhere", owner: SessionOwner(address: "https://there", credentialMark: nil))
+    var harness = restarted([session("here"), elsewhere])
+    harness.handle(.scanEnded)
+    harness.advance(by: .seconds(600))
+    #expect(harness.sent.filter { $0.order.isAbort }.count == 1 && forgotten(harness).isEmpty)
   }
 
   @Test func nobodyGoesOnWithASessionThatMayHaveBeenEnded() {
