@@ -509,7 +509,8 @@ class Mount:
                 if self.program.is_running:
                     self.program.signal(signal.SIGTERM)
                     try:
-                        self.program.process.wait(1)
+                        # A second one counts a second after the daemon has heard of the first.
+                        self.program.process.wait(2)
                     except subprocess.TimeoutExpired:
                         continue
             if self.program.is_running:

@@ -599,7 +599,8 @@ def test_a_change_that_is_refused_leaves_the_file_delivered(new_mount, receiver,
 
 
 @pytest.mark.parametrize("make", [
-    lambda path: os.open(path, os.O_WRONLY | os.O_CREAT), os.mkdir, os.mknod, lambda path: os.symlink("to", path)],
+    lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)), os.mkdir, os.mknod,
+    lambda path: os.symlink("to", path)],
     ids=["create", "mkdir", "mknod", "symlink"])
 def test_what_could_not_be_made_is_not_there(new_mount, receiver, faults, make):
     """Regression (sweep): a file whose making failed after it was made stayed, without a status and never sent."""

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from filesystems import as_user, child
-from harness import MOUNT_TOOL, clean_environment, mounts_below
+from harness import MOUNT_TOOL, clean_environment, mounts_below, wait_until
 from promises import needs
 
 pytestmark = needs("root")
@@ -66,6 +66,14 @@ def test_ordinary_user_mounts_writes_and_unmounts(users_mount, receiver):
     assert not mounts_below(users_mount.root)
 
 
+def kill_session(program):
+    """kill -9 of the daemon and of runuser, whose child it is: the spool is in use as long as either is there."""
+    session = str(program.process.pid)
+    subprocess.run(["pkill", "-9", "-s", session], check=True)
+    program.wait()
+    wait_until(lambda: subprocess.run(["pgrep", "-s", session], capture_output=True).returncode == 1, "the daemon is gone")
+
+
 @pytest.mark.promises("S40i")
 def test_a_file_that_its_writer_has_made_read_only_is_finished(users_mount, receiver):
     """Its attribute can no longer be changed by a daemon of the same user: it went on saying that the file was being written."""
@@ -74,8 +82,7 @@ def test_a_file_that_its_writer_has_made_read_only_is_finished(users_mount, rece
     done = shell_of_user(
         f"sh -c 'echo captured >&3; chmod 444 {users_mount.root}/a.txt; echo on >&3' 3>{users_mount.root}/a.txt")
     assert done.returncode == 0, done.stderr
-    subprocess.run(["pkill", "-9", "-s", str(users_mount.program.process.pid)], check=True)
-    users_mount.program.wait()
+    kill_session(users_mount.program)
     receiver.start()
     users_mount.start()
     done = shell_of_user(f"{users_mount.program_path} wait {users_mount.root} --timeout 30")
@@ -109,8 +116,7 @@ def test_a_folder_that_its_owner_has_closed_keeps_no_mount_from_ending(users_mou
 def test_ordinary_user_takes_over_a_dead_mount(users_mount, receiver):
     users_mount.start()
     shell_of_user(f"echo captured > {users_mount.root}/a.txt")
-    subprocess.run(["pkill", "-9", "-s", str(users_mount.program.process.pid)], check=True)
-    users_mount.program.wait()
+    kill_session(users_mount.program)
     users_mount.start()
     done = shell_of_user(f"cat {users_mount.root}/a.txt && {users_mount.program_path} wait {users_mount.root} --timeout 30")
     assert done.stdout == "captured\n", done.stderr
