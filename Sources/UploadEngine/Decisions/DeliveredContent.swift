@@ -59,9 +59,7 @@ extension UploadSchedule {
     } else {
       return
     }
-    unconfirmed[file.id] = entry
-    unconfirmed[file.id]?.state = .complete
-    if !file.snapshot.names.contains(entry.path) { unconfirmed[file.id]?.path = file.path }
+    keepDelivered(entry, of: file)
     guard file.snapshot.isPutInPlace || entry.state == .evicted, entry.inode == file.snapshot.inode else { return }
     // From now on the file says that it is this capture. Its number must not say to the next start that it was changed.
     unconfirmed[file.id]?.inode = 0
@@ -72,9 +70,38 @@ extension UploadSchedule {
   /// place of the parts that were given up, or what took its place; or the whole of it, whose disk was not known to have it. Until that is
   /// known, and where it is not whole, nothing of it is sent, and the catalog goes on saying what was delivered.
   mutating func findRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
-    unconfirmed[file.id] = entry
+    guard file.snapshot.sizeBytes > 0 else {
+      // Nothing can be missing.
+      file.becomeDelivered(as: entry)
+      actions.append(.record(file.id))
+      return
+    }
+    keepDelivered(entry, of: file)
     file.progress.delivered = contentToCompare(file, with: entry, otherwise: .rest)
-    if file.progress.delivered == nil || file.snapshot.sizeBytes == 0 { failAsRest(&file, of: entry, at: now) }
+    if file.progress.delivered == nil { isRest(&file, of: entry, at: now) }
+  }
+
+  /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut before the copy may have left zeros, or
+  /// something else was put there. Where it is not what was delivered it is held, and the delivery stays known.
+  mutating func findUnproven(_ file: inout FileUpload, of entry: CatalogEntry) {
+    keepDelivered(entry, of: file)
+    file.progress.delivered = contentToCompare(file, with: entry, otherwise: .older)
+  }
+
+  /// The catalog goes on saying what was delivered.
+  private mutating func keepDelivered(_ entry: CatalogEntry, of file: FileUpload) {
+    unconfirmed[file.id] = entry
+    unconfirmed[file.id]?.state = .complete
+    if !file.snapshot.names.contains(entry.path) { unconfirmed[file.id]?.path = file.path }
+  }
+
+  /// What lies here is not what was delivered. As long as it looks like that, time and all, it is what was left of it, and goes.
+  private mutating func isRest(_ file: inout FileUpload, of entry: CatalogEntry, at now: Moment) {
+    guard entry.describes(file.snapshot) else { return failAsRest(&file, of: entry, at: now) }
+    unconfirmed[file.id] = nil
+    supersededDeliveries.remove(file.id)
+    file.becomeDelivered(as: entry)
+    file.mayLackParts = true
   }
 
   /// Nil where the sizes tell that it is another content, or where the length of its chunks is unknown.
@@ -172,6 +199,13 @@ extension UploadSchedule {
   /// A chunk was read. With the last one it is known what the file holds.
   mutating func endComparing(_ id: FileID, at now: Moment) {
     guard var file = files[id], let delivered = file.progress.delivered, let transfer = file.transfer else { return }
+    guard isToBeCompared(id) else {
+      // It is about to change; should it stay, it is compared anew.
+      leaveTransfer(&file)
+      files[id] = file
+      if comparing == id { comparing = nil }
+      return
+    }
     var proof = CommitProof(sessionID: "")
     for state in transfer.states {
       guard let digest = state.digest else { return }
@@ -185,7 +219,7 @@ extension UploadSchedule {
       // An upload of another content, which it has taken the place of.
       abortSession(&file, at: now)
       // It has been proven whole, whatever it says of itself.
-      if delivered.otherwise == .rest { acceptInterruption(of: &file, file.snapshot.interruption) }
+      if file.snapshot.interruption == .unproven { acceptInterruption(of: &file, .unproven) }
       file.becomeDelivered(as: entry)
       // As a delivery it counts once it is recorded: a later start may have shorter chunks, and cannot compare it.
       file.phase = .finishing
@@ -202,11 +236,12 @@ extension UploadSchedule {
       file.snapshot.interruption = .olderThanDelivered
     case .rest:
       unconfirmed[id] = entry
-      if let entry { failAsRest(&file, of: entry, at: now) }
+      if let entry { isRest(&file, of: entry, at: now) }
     }
     files[id] = file
     guard delivered.otherwise == .rest else { return settleName(id, at: now) }
     actions.append(.showStatus(id))
+    if file.phase == .complete { return dropDeliveredParts(id) }
     if let failure = file.lastFailure { actions.append(.report(.failed(id, file.path, failure))) }
   }
 }

@@ -56,7 +56,10 @@ extension UploadSchedule {
     guard publishedName(file.id, former.origin.path).map({ $0 == former.name }) ?? true else { return }
     let (entry, isNewer) = (former.entry(of: file), former.isBefore(file.snapshot))
     guard former.isLast, known == nil else {
-      if file.snapshot.modifiedNanoseconds < entry.modifiedNanoseconds {
+      // Where it is not known when that was changed, what the catalog knows of this capture is what it may be older than.
+      let isTimeKnown = former.origin.modifiedNanoseconds < .max
+      let time = isTimeKnown ? entry.modifiedNanoseconds : known?.modifiedNanoseconds ?? .max
+      if file.snapshot.modifiedNanoseconds < time {
         file.snapshot.interruption = .olderThanDelivered
       }
       return

@@ -522,14 +522,16 @@ extension UploadSchedule {
     var isKnownDelivered = known?.isDelivered == true
     // One that was never finished stays at none.
     file.revision = entry?.revision == 0 && snapshot.interruption != nil ? 0 : max(1, entry?.revision ?? 1)
-    if let entry, entry.isDelivered, entry.describes(snapshot) {
+    if let entry, entry.isDelivered, entry.describes(snapshot),
+      file.phase == .elsewhere || !entry.mayBeLeft(in: snapshot)
+    {
       file.becomeDelivered(as: entry)
-      // In a copy without attributes the catalog alone says that this is what was left of it.
-      file.mayLackParts = entry.doubt == .unproven && snapshot.interruption == .unproven
     } else if let entry, entry.isDelivered, snapshot.interruption == nil, !snapshot.isPartlyReleased {
       findOther(&file, than: entry)
     } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
       findRest(&file, of: entry, at: now)
+    } else if let entry, entry.isDelivered, snapshot.interruption == .unproven, file.phase != .elsewhere {
+      findUnproven(&file, of: entry)
     } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
       file.lastFailure = FileStatus.Failure(
@@ -758,7 +760,7 @@ extension UploadSchedule {
     if let phase = limits.leavesAlone(file.snapshot.names), file.receipt == nil {
       leaveAlone(&file, as: phase, at: now)
       files[id] = file
-    } else if file.progress.delivered?.otherwise == .rest {
+    } else if file.progress.delivered != nil, file.snapshot.interruption == .unproven {
       makeReady(id, at: now)
     } else if file.nextPath(limits) != nil, mayProve(file) {
       makeReady(id, at: now)

@@ -204,9 +204,56 @@ import Testing
   func whatWasLeftOfADeliveredFile_goes_alsoInACopyThatDoesNotSaySo(doubt: Interruption?) {
     var entry = entry
     entry.doubt = doubt
+    // What is read has other digests.
+    var harness = found(entry) { ($0.inode, $0.interruption, $0.epoch) = (99, .unproven, 0) }
+    #expect(harness.reads.isEmpty == (doubt == nil))
+    harness.answerReads()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.schedule.isIdle)
+    let orders = harness.schedule.takeSpoolOrders()
+    #expect(orders.count == (doubt == nil ? 0 : 1), "what is whole stays")
+    #expect(orders.allSatisfy { if case .discard = $0 { true } else { false } })
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt)
+  }
+
+  /// Found by reading: nothing had been given up of it, and the second start in the copy removed it from the spool.
+  @Test(.promises("S40l", "S79j")) func whatIsWholeInACopy_staysThere_alsoAfterTheSecondStart() {
+    var entry = entry
+    entry.doubt = .unproven
     var harness = found(entry) { ($0.inode, $0.interruption) = (99, .unproven) }
-    #expect(harness.state(file.id) == .complete)
-    #expect(harness.schedule.takeSpoolOrders().count == (doubt == nil ? 0 : 1), "what is whole stays")
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.sent.isEmpty && harness.schedule.isIdle)
+    let orders = harness.schedule.takeSpoolOrders()
+    #expect(orders.count == 1 && orders.allSatisfy { if case .accept = $0 { true } else { false } })
+    #expect(harness.schedule.catalogEntry(of: file.id)?.doubt == nil)
+  }
+
+  /// Found by reading: in a copy without times a capture of which the disk had not been known to have it lost its receipt, and `publish` of all
+  /// that was held put zeros in the place of what had been delivered.
+  @Test(.promises("S79j", "S80c"), arguments: [3000, 2000] as [UInt64], [false, true])
+  func whatNothingProvesInACopy_isCompared_andItsDeliveryStaysKnown(sizeBytes: UInt64, isSame: Bool) {
+    var harness = found {
+      ($0.inode, $0.modifiedNanoseconds, $0.interruption, $0.sizeBytes) = (99, 77, .unproven, sizeBytes)
+      $0.epoch = isSame ? 1 : 0
+    }
+    #expect(harness.reads.isEmpty == (sizeBytes != 3000))
+    harness.answerReads()
+    harness.record()
+    #expect(harness.sent.isEmpty && harness.schedule.isIdle && harness.buffers.isEmpty)
+    #expect(harness.schedule.catalogEntry(of: file.id)?.receipt == entry.receipt, "it stays known")
+    #expect((harness.state(file.id) == .complete) == (isSame && sizeBytes == 3000))
+    #expect(harness.state(file.id) != .failed)
+  }
+
+  /// Found by reading: a change that was announced while the last chunk was read, and did not come, left the file in no queue.
+  @Test(.promises("S80b")) func whatIsComparedWhileAChangeIsAnnounced_isComparedAnew() {
+    var harness = found { $0.modifiedNanoseconds = 1 }
+    harness.apply { schedule, _ in _ = schedule.contentWillChange(file.id) }
+    harness.answerReads()
+    harness.apply { $0.contentStays(file.id, at: $1) }
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete && harness.schedule.isIdle && harness.buffers.isEmpty)
   }
 
   /// Regression: a copy without times, too, had zeros for the parts, and a `publish` of all that was held put it in the place of what had

@@ -85,6 +85,24 @@ import Testing
     #expect(harness.sent.isEmpty == (name != "other.mov"))
   }
 
+  /// Found by reading: a recording that was closed just before a kill was held, because nobody knows when an earlier version had published
+  /// there.
+  @Test(.promises("S80f"), arguments: [(-1, false), (0, true), (1, true)] as [(Int64, Bool)])
+  func whereTheTimeIsNotKnown_theCapturesOwnRowSaysWhatIsOlder(timeDifference: Int64, isSent: Bool) {
+    var origin = former.origin
+    origin.modifiedNanoseconds = .max
+    let unknown = FormerPublication(
+      publication: former.publication, origin: origin, name: former.name, publishedAtMilliseconds: 5)
+    var known = later(.pending, nil)
+    known.modifiedNanoseconds = time
+    var file = file
+    (file.snapshot.sizeBytes, file.snapshot.modifiedNanoseconds) = (2000, time + timeDifference)
+    var harness = ScheduleHarness(catalog: [known])
+    harness.apply { $0.handle(.found(file.snapshot), after: unknown, at: $1) }
+    harness.handle(.scanEnded)
+    #expect((harness.status(file.id)?.lastFailure?.code == "older-than-delivered") == !isSent)
+  }
+
   /// Regression (G3, G5): it replaced what had been delivered since, whose capture was removed, or had a later content.
   @Test(
     .promises("S80f"), arguments: [3000, 2000] as [UInt64],
