@@ -84,6 +84,12 @@ extension UploadSchedule {
   /// As above, of a capture of which nothing was given up, as far as the catalog knows: a power cut before the copy may have left zeros, or
   /// something else was put there. Where it is not what was delivered it is held, and the delivery stays known.
   mutating func findUnproven(_ file: inout FileUpload, of entry: CatalogEntry) {
+    guard file.snapshot.sizeBytes > 0 || entry.sizeBytes > 0 else {
+      // Nothing can be missing.
+      file.becomeDelivered(as: entry)
+      actions.append(.record(file.id))
+      return
+    }
     keepDelivered(entry, of: file)
     file.progress.delivered = contentToCompare(file, with: entry, otherwise: .older)
   }
@@ -200,6 +206,8 @@ extension UploadSchedule {
   mutating func endComparing(_ id: FileID, at now: Moment) {
     guard var file = files[id], let delivered = file.progress.delivered, let transfer = file.transfer else { return }
     guard isToBeCompared(id) else {
+      // Another chunk of it could not be read, which is tried again; what was read stays.
+      if file.isWaiting { return }
       // It is about to change; should it stay, it is compared anew.
       leaveTransfer(&file)
       files[id] = file
@@ -241,7 +249,10 @@ extension UploadSchedule {
     files[id] = file
     guard delivered.otherwise == .rest else { return settleName(id, at: now) }
     actions.append(.showStatus(id))
-    if file.phase == .complete { return dropDeliveredParts(id) }
+    if file.phase == .complete {
+      if !publishFurther(id, at: now) { dropDeliveredParts(id) }
+      return
+    }
     if let failure = file.lastFailure { actions.append(.report(.failed(id, file.path, failure))) }
   }
 }

@@ -530,7 +530,9 @@ extension UploadSchedule {
       findOther(&file, than: entry)
     } else if let entry, entry.mayBeLeft(in: snapshot), file.phase != .elsewhere {
       findRest(&file, of: entry, at: now)
-    } else if let entry, entry.isDelivered, snapshot.interruption == .unproven, file.phase != .elsewhere {
+    } else if let entry, entry.isDelivered, snapshot.interruption == .unproven, !snapshot.isPartlyReleased,
+      file.phase != .elsewhere
+    {
       findUnproven(&file, of: entry)
     } else if let entry, file.phase != .elsewhere, entry.saysCancelled(of: snapshot) {
       file.phase = .cancelled
@@ -808,7 +810,8 @@ extension CatalogEntry {
 
   /// Parts of the delivered file were given up, and what lies here under its name, as long as it was, says nothing of itself.
   func mayBeLeft(in snapshot: FileSnapshot) -> Bool {
-    isDelivered && doubt == .unproven && snapshot.interruption == .unproven && sizeBytes == snapshot.sizeBytes
+    isDelivered && doubt == .unproven && snapshot.interruption == .unproven && !snapshot.isPartlyReleased
+      && sizeBytes == snapshot.sizeBytes
   }
 
   /// What somebody wanted of this content before the restart.

@@ -24,6 +24,7 @@ extension UploadSchedule {
     case .failed where file.isUnrecorded: return .doesNotApply
     // Nothing of it is sent, and it has to be known for what it is.
     case _ where unconfirmed[id]?.mayBeLeft(in: file.snapshot) == true: return .doesNotApply
+    case .ready where file.progress.delivered != nil: return .doesNotApply
     case .writing, .held, .interrupted, .ready, .waiting, .failed: break
     case .cancelled: return .obeyed
     case .elsewhere: return .goesElsewhere

@@ -245,6 +245,49 @@ import Testing
     #expect(harness.state(file.id) != .failed)
   }
 
+  /// Found by reading: an empty one was compared without an end, and every other one waited for that.
+  @Test(.promises("S79j"), arguments: [nil, .unproven] as [Interruption?])
+  func anEmptyOne_lacksNothing(doubt: Interruption?) throws {
+    let empty = ImaginaryFile(1, "a.mov", size: 0)
+    var harness = ScheduleHarness()
+    harness.handle(.scanEnded)
+    harness.write(empty)
+    harness.succeed()
+    var entry = try #require(harness.schedule.catalogEntry(of: empty.id))
+    entry.doubt = doubt
+    var found = empty
+    (found.snapshot.inode, found.snapshot.modifiedNanoseconds, found.snapshot.interruption) = (99, 77, .unproven)
+    harness = ScheduleHarness(catalog: [entry])
+    harness.handle(found.found)
+    harness.handle(.scanEnded)
+    harness.record()
+    #expect(harness.state(empty.id) == .complete && harness.schedule.isIdle && harness.sent.isEmpty)
+  }
+
+  /// Found by reading: a name that was still to be published went with what was left.
+  @Test(.promises("S72d")) func whatIsLeft_staysWhereItHasANameThatIsNotPublished() {
+    var entry = entry
+    entry.doubt = .unproven
+    var harness = found(entry) {
+      ($0.inode, $0.interruption, $0.epoch) = (99, .unproven, 0)
+      $0.names.append(RelativePath("b.mov"))
+    }
+    harness.answerReads()
+    #expect(harness.schedule.takeSpoolOrders().isEmpty && harness.sent.isEmpty && harness.schedule.isIdle)
+    #expect(harness.state(file.id) == .interrupted)
+  }
+
+  /// Found by reading: a cancellation lost the receipt, and the same content was held after it.
+  @Test(.promises("S80c")) func whatIsCompared_isNotCancelled() {
+    var harness = found { $0.modifiedNanoseconds = 1 }
+    var outcome = FileWordOutcome.obeyed
+    harness.apply { outcome = $0.cancel(file.id, at: $1) }
+    #expect(outcome == .doesNotApply)
+    harness.answerReads()
+    harness.record()
+    #expect(harness.state(file.id) == .complete)
+  }
+
   /// Found by reading: a change that was announced while the last chunk was read, and did not come, left the file in no queue.
   @Test(.promises("S80b")) func whatIsComparedWhileAChangeIsAnnounced_isComparedAnew() {
     var harness = found { $0.modifiedNanoseconds = 1 }
