@@ -88,7 +88,7 @@ extension UploadSchedule {
     case .prewarm, .openSession, .querySession, .secureSession, .zeros, .commit, .abort: break
     }
     let sign = signOfHealth(in: outcome)
-    if !isRefusedEnd(purpose, outcome) { noteHealth(of: underway.endpoint, sign, at: now) }
+    noteHealth(of: underway.endpoint, sign, at: now)
     noteReachability(request, underway, sign, at: now)
     switch purpose {
     case .prewarm:
@@ -251,13 +251,6 @@ extension UploadSchedule {
     case .openSession, .querySession, .secureSession, .zeros, .commit: controlRequests -= 1
     case .prewarm, .abort: break
     }
-  }
-
-  /// A session could not be ended, which says nothing of the address as long as an answer came over it.
-  private func isRefusedEnd(_ purpose: Purpose, _ outcome: StepOutcome) -> Bool {
-    guard case .abort = purpose, case .refused(let failure) = outcome else { return false }
-    if case .transport = failure.kind { return false }
-    return true
   }
 
   /// An address is healthy when answers come over it, whatever they say; one of our own doing says nothing of it.
