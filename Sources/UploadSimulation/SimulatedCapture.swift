@@ -647,7 +647,7 @@ final class SimulatedCapture {
     for name in file.names { greatestNanoseconds[name] = max(greatestNanoseconds[name] ?? .min, time) }
   }
 
-  /// A content with a later time was there before: time went back, or somebody has set a time that is yet to come. What is written then
+  /// A content with a later time was there before: time went back, or a user has set a time that is yet to come. What is written then
   /// looks like an older one to a start that knows nothing but what was published.
   func looksOlder(_ file: File) -> Bool {
     let before = file.names.compactMap { greatestNanoseconds[$0] }.max() ?? .min

@@ -1,4 +1,4 @@
-/// A session at the server that nobody needs any more. The catalog has it until the server has been told, or has said that it does not
+/// A session at the server that no file needs any more. The catalog has it until the server has been told, or has said that it does not
 /// know it: a kill, an end while the server is away, or a server that does not listen leave it to the next run.
 public struct DiscardedSession: Hashable, Sendable {
   /// What the server calls it.
@@ -15,6 +15,6 @@ public struct DiscardedSession: Hashable, Sendable {
     self.owner = owner
   }
 
-  /// Nobody goes on with it at the server either: it has expired by now, or others look for it there (``LeftoverPlan``).
+  /// No client goes on with it at the server either: it has expired by now, or others look for it there (``LeftoverPlan``).
   func isPast(atSeconds now: Int64) -> Bool { sinceSeconds < now - UploadConstants.sessionMaxAge.components.seconds }
 }

@@ -2,7 +2,7 @@ import FileModel
 import Lookup
 import OrderedCollections
 
-/// Sessions that nobody needs any more, until the server has been told.
+/// Sessions that no file needs any more, until the server has been told.
 extension UploadSchedule {
   /// So many are remembered; what is beyond is in the catalog, for a later run.
   private static let discardedMax = 4096
@@ -76,7 +76,7 @@ extension UploadSchedule {
     for session in sessions where isOver(session) { actions.append(.forgetDiscarded(session.id)) }
     let latest = sessions.filter { !isOver($0) }.sorted { ($0.sinceSeconds, $0.id) < ($1.sinceSeconds, $1.id) }
     inheritedDiscarded = LookupTable(latest.suffix(Self.discardedMax).map { ($0.id, $0) })
-    // It was to go as well, and nobody goes on with a session that may have been ended.
+    // It was to go as well, and no file goes on with a session that may have been ended.
     for (id, record) in inheritedRecords.sorted() where inheritedDiscarded[record.sessionID] != nil {
       inheritedRecords[id] = nil
       actions.append(.removeResume(id))
@@ -94,7 +94,7 @@ extension UploadSchedule {
   /// None as long as it is not known of a file which upload has parts of it.
   mutating func endInherited(at now: Moment) {
     guard !inheritedDiscarded.isEmpty, maySpareSessions else { return }
-    // At another server the same id may be somebody else's. Theirs stay in the catalog.
+    // At another server the same id may be another user's. These stay in the catalog.
     let here = inheritedDiscarded.sorted().filter { $1.owner?.address == nil || $1.owner?.address == owner?.address }
     for (_, session) in here {
       putOff(

@@ -330,7 +330,7 @@ public struct UploadSchedule: Sendable {
   /// How often they were begun anew since they were looked at last.
   var warmBeginnings = 0
   var history: [FileID] = []
-  /// Sessions that nobody needs any more; see ``discard(_:of:at:)``.
+  /// Sessions that no file needs any more; see ``discard(_:of:at:)``.
   var discarded: [Discarded] = []
   var nextRequest: UInt64 = 1
   var nextRead: UInt64 = 1
