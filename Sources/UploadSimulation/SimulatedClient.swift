@@ -295,12 +295,10 @@ final class SimulatedClient: CopyHolder {
   // MARK: Deciding and acting
 
   func apply(_ event: (inout UploadSchedule, Moment) -> Void) {
-    guard var current = schedule.take() else { return }
-    event(&current, world.time.moment)
-    outbox += current.takeActions()
-    let deadline = current.nextDeadline
-    schedule = current
-    setAlarm(deadline)
+    // In place: a copy of the schedule for each event is a third of what a simulation costs.
+    guard let decision = schedule?.decide(event, at: world.time.moment) else { return }
+    outbox += decision.actions
+    setAlarm(decision.deadline)
     act()
   }
 
@@ -534,5 +532,14 @@ extension SimulatedClient {
     world.time.after(world.random.duration(.zero ... .seconds(1))) { [self] in
       if self.life == life { _ = capture.evict(candidate) }
     }
+  }
+}
+
+extension UploadSchedule {
+  fileprivate mutating func decide(
+    _ event: (inout UploadSchedule, Moment) -> Void, at now: Moment
+  ) -> (actions: [UploadAction], deadline: MonotonicTime?) {
+    event(&self, now)
+    return (takeActions(), nextDeadline)
   }
 }

@@ -45,6 +45,8 @@ final class SimulatedStore {
   private var marks: LookupTable<UInt64, PublicationMark> = [:]
   /// Journals of which a record was whole on the disk once, and is not any more.
   private var rotten: LookupSet<UInt64> = []
+  /// What was read before: decoding the same records again is half of what some scenarios cost.
+  private var decodedRecords: LookupTable<[UInt8], Record> = [:]
 
   init(_ world: World) {
     self.world = world
@@ -119,7 +121,7 @@ final class SimulatedStore {
     }
     guard let journal, !rotten.contains(journal.number) else { return }
     let isRecorded = JournalFraming.read(journal.durable).payloads.contains { payload in
-      switch try? WireJSON.decode(Record.self, from: Array(payload)) {
+      switch decoded(Array(payload)) {
       case .committing(let receipt, _), .wholeFile(_, let receipt, _): receipt.id == id
       default: false
       }
@@ -249,9 +251,7 @@ final class SimulatedStore {
     let (data, journal) = Self.paths(session)
     guard let data = disk.node(data), let journal = disk.node(journal), let facts = facts(of: session) else { return }
     let now = recordedChunks(of: session)
-    let durableRecords = JournalFraming.read(journal.durable).payloads.compactMap { payload in
-      try? WireJSON.decode(Record.self, from: Array(payload))
-    }
+    let durableRecords = JournalFraming.read(journal.durable).payloads.compactMap { decoded(Array($0)) }
     let durable = LookupSet(
       durableRecords.compactMap { record -> [UInt8]? in
         guard case .chunk(_, let sha256, _, _) = record else { return nil }
@@ -646,7 +646,14 @@ extension SimulatedStore {
     let all = disk.bytes(path) ?? []
     let contents = JournalFraming.read(all)
     if contents.validBytes < all.count, contents.validBytes > 0 { disk.cut(path, to: contents.validBytes) }
-    return contents.payloads.compactMap { try? WireJSON.decode(Record.self, from: Array($0)) }
+    return contents.payloads.compactMap { decoded(Array($0)) }
+  }
+
+  private func decoded(_ payload: [UInt8]) -> Record? {
+    if let known = decodedRecords[payload] { return known }
+    guard let record = try? WireJSON.decode(Record.self, from: payload) else { return nil }
+    decodedRecords[payload] = record
+    return record
   }
 }
 

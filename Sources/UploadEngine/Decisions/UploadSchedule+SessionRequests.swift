@@ -54,7 +54,7 @@ extension UploadSchedule {
     guard controlRequests < limits.controlRequests, maySend(at: now), let entry = files.entry(id),
       entry.file.phase == .ready,
       !entry.file.isWholeFile, let state = entry.file.session?.state, state.wantsRequest,
-      !state.isKnown || entry.file.transfer.map(mayCommit) ?? false
+      !state.isKnown || entry.file.transfer.map({ mayCommit($0) }) ?? false
     else { return }
     var file = entry.file
     switch state {
