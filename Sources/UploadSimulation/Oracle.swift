@@ -48,7 +48,8 @@ final class Oracle {
     for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }
 
-  /// A power cut has left something else of this content, which is published under these names if all of it is found again.
+  /// A power cut may have left something else of this content, or a copy does not prove it: it is published under these names if all
+  /// of it is found again.
   func mayBeFoundAgain(_ bytes: [UInt8], names: [RelativePath]) {
     for name in names { legitimate[PublishedName.encode(name.bytes), default: []].insert(bytes) }
   }

@@ -622,7 +622,8 @@ final class SimulatedCapture {
   func noteSettled(_ file: File) {
     noteTime(of: file)
     for oracle in world.oracles { for name in file.names { oracle.taken(name) } }
-    if file.fate.interruption == .notOnDisk, let content = file.closed {
+    // Where it is compared with what was delivered, it is proven, and may go out under another name.
+    if [.notOnDisk, .unproven].contains(file.fate.interruption), let content = file.closed {
       for oracle in world.oracles { oracle.mayBeFoundAgain(content, names: file.names) }
     }
     // What a dead writer left may not be published.

@@ -182,6 +182,15 @@ struct FoundSeed: Hashable, Sendable, CustomTestStringConvertible {
     FoundSeed(
       scenario: "shortage", seed: 9039,
       story: "the simulation took what was read of a chunk last for what was sent, and the last was a hole"),
+    FoundSeed(
+      scenario: "addresses", seed: 24_000_002_831,
+      story: "a refused end of a session counted no longer against its address"),
+    FoundSeed(
+      scenario: "everything", seed: 25_000_001_432,
+      story: "a refused end of a session counted no longer against its address"),
+    FoundSeed(
+      scenario: "bare-copies", seed: 30_000_000_182,
+      story: "the model did not know of what a comparison had proven, which went out under its next name"),
   ]
 
   @Test(arguments: found)
